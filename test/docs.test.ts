@@ -142,7 +142,7 @@ describe('commands in the pages', () => {
   const lines = docPages.flatMap(page => commandLinesOf(page).map(line => ({page, line}))).filter(({line}) => line !== '--version');
 
   test.each(lines)('$page: svc-trace accepts `$line`', async ({line}) => {
-    await parseCommandLine(line.split(/\s+/));
+    await expect(parseCommandLine(line.split(/\s+/))).resolves.toMatchObject({flags: expect.any(Object)});
   });
 
   // What never ends, needs a node of its own or agents, or writes where a file is, has tests elsewhere.

@@ -25,7 +25,9 @@ const fileOf = {IPv4: 'iptables-save', IPv6: 'ip6tables-save'} as const;
 
 describe('a dump is printed back line by line', () => {
   test.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', async name => {
-    for (const {node, file, dump} of dumpsOf(await snapshotOf(name))) {
+    const dumps = dumpsOf(await snapshotOf(name));
+    expect(dumps.length).toBeGreaterThan(0);
+    for (const {node, file, dump} of dumps) {
       const [ruleset, ...more] = parseDumps(dump);
       expect(more, `${node} ${file}`).toEqual([]);
       expect(ruleset?.strays, `${node} ${file}`).toEqual([]);
@@ -36,7 +38,9 @@ describe('a dump is printed back line by line', () => {
 
 describe('a ruleset compared with itself has no difference', () => {
   test.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', async name => {
-    for (const {node, file, dump} of dumpsOf(await snapshotOf(name))) {
+    const dumps = dumpsOf(await snapshotOf(name));
+    expect(dumps.length).toBeGreaterThan(0);
+    for (const {node, file, dump} of dumps) {
       const [ruleset] = parseDumps(dump);
       if (ruleset === undefined) throw new Error(`no ruleset in ${node} ${file}`);
       expect(compareRulesets(expectationFrom(ruleset), ruleset).differences, `${node} ${file}`).toEqual([]);
@@ -47,7 +51,9 @@ describe('a ruleset compared with itself has no difference', () => {
 describe('a healthy node has exactly the expected rules', () => {
   test.each(captureNames('healthy', 'settings', 'eras'))('%s', async name => {
     const snapshot = await snapshotOf(name);
-    for (const {node, family, expected, ruleset, config} of nodesOf(snapshot)) {
+    const nodes = nodesOf(snapshot);
+    expect(nodes.length).toBeGreaterThan(0);
+    for (const {node, family, expected, ruleset, config} of nodes) {
       const {differences} = compareRulesets(expectationOf(expected), ruleset);
       // Up to 1.26 the kubelet, and not kube-proxy, leads to its own chain.
       const own = config.version.value.minor <= 26 ? differences.filter(({rule}) => !isKubeletJump(rule.text)) : differences;

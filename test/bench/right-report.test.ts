@@ -64,8 +64,8 @@ describe('a kube-proxy that stopped', () => {
   test.each([
     ['no endpoint is stale', ['ST202'], 'no endpoint is stale'],
     ['none is missing', ['ST203'], 'no endpoint is missing'],
-    ['something else is found', ['ST202', 'ST203', 'ST206'], '1 other findings'],
-  ])('is not told right when %s', (_, codes, reason) => {
+    ['another code is reported', ['ST202', 'ST203', 'ST206'], '1 other findings'],
+  ])('has a wrong report when %s', (_, codes, reason) => {
     expect(() => assertStopped(outcome(...codes), 2)).toThrow(reason);
   });
 });

@@ -7,7 +7,7 @@ import {apiObjects, service} from '../cluster.ts';
 describe('a planned Service', () => {
   const ports = [{name: 'http', port: 80, targetPort: 8080}];
 
-  test('gets stand-ins for what the API server would allocate, and they are named', () => {
+  test('gets placeholders for what the API server would allocate, and they are listed', () => {
     const {api, notes} = applied({type: 'NodePort', ports});
     expect(api.services?.[0]?.spec).toMatchObject({
       clusterIP: '198.18.0.1',
@@ -20,7 +20,7 @@ describe('a planned Service', () => {
     ]);
   });
 
-  test('keeps the cluster IP and node port that it has', () => {
+  test('keeps its cluster IP and node port', () => {
     const before = service('shop/web', {type: 'NodePort', clusterIP: '10.96.1.1', ports: [{name: 'http', port: 80, nodePort: 30_080}]});
     const {api, notes} = applied({type: 'NodePort', ports}, before);
     expect(api.services).toHaveLength(1);
@@ -28,7 +28,7 @@ describe('a planned Service', () => {
     expect(notes).toEqual([]);
   });
 
-  test('without a selector for external names is left as it is', () => {
+  test('of type ExternalName stays unchanged', () => {
     expect(applied({type: 'ExternalName'}).notes).toEqual([]);
   });
 
@@ -51,7 +51,7 @@ describe('an endpoint on the command line', () => {
     expect(parseEndpoint(text)).toEqual(endpoint);
   });
 
-  test('needs a number where the target port is a name', () => {
+  test('needs a port number if the target port is a name', () => {
     const web = service('shop/web', {ports: [{port: 80, targetPort: 'http'}]});
     expect(slicesOf(web, [{address: '10.0.0.1', family: 'IPv4', port: null, node: null}])).toBe('http');
   });

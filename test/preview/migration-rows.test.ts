@@ -60,12 +60,12 @@ describe('packets in state INVALID', () => {
   });
 });
 
-describe('what lives in the Service range', () => {
+describe('an address in the Service range', () => {
   const ranges = (...cidrs: readonly string[]) =>
     ({serviceCIDRs: [{metadata: {name: 'kubernetes'}, spec: {cidrs}}]}) as Partial<ApiObjects>;
   const known = (given: Scenario): void => given.api(() => ranges('10.96.0.0/16', 'fd00:96::/108'));
 
-  test('is lost when it is an endpoint', async () => {
+  test('is lost if it is an endpoint', async () => {
     const inside = (given: Scenario): void => {
       known(given);
       given.slices('shop/manual', slice => ({...slice, endpoints: [{addresses: ['10.96.200.7'], conditions: {ready: true}}]}));
@@ -78,7 +78,7 @@ describe('what lives in the Service range', () => {
     expect(lost(await toNftables(inside, {version: 'v1.32.0'}, {expectedOnly: true}))).toEqual([]);
   });
 
-  test('is named when it is a pod network or a node', async () => {
+  test('is named if it is a pod network or a node', async () => {
     const said = async (...cidrs: readonly string[]) =>
       (await toNftables(given => given.api(() => ranges(...cidrs)))).advice.filter(({id}) => id === 'unallocated-addresses');
     expect((await said('10.244.0.0/16')).map(({reason}) => reason)).toEqual([
@@ -95,7 +95,7 @@ describe('what lives in the Service range', () => {
     expect(await upgrade('nftables/1.33', 'v1.36.0')).not.toContain('unallocated-addresses');
   });
 
-  test('is to be looked for by hand where the ServiceCIDRs were not read; where they were, only routed hosts are', async () => {
+  test('must be searched for manually if the ServiceCIDRs were not read, and otherwise only routed hosts must be', async () => {
     const byHand = async (change: (given: Scenario) => void) =>
       (await toNftables(change)).advice.filter(({topic, reason}) => topic === 'by-hand' && reason.includes('Service range'));
     expect((await byHand(asIs)).map(({reason}) => reason)).toEqual([expect.stringContaining('the ServiceCIDRs are not known')]);
@@ -106,7 +106,7 @@ describe('what lives in the Service range', () => {
   });
 });
 
-test('unused ports of cluster IPs change from iptables mode, not from IPVS mode', async () => {
+test('packets to unused ports of cluster IPs change after iptables mode, not after IPVS mode', async () => {
   expect(adviceOf(await toNftables())).toContain('unused-ports');
   expect(adviceOf(await fromIpvs(asIs))).not.toContain('unused-ports');
 });
@@ -139,7 +139,7 @@ describe('the addresses of kube-ipvs0', () => {
   });
 });
 
-test('Local policies that IPVS mode applied in another way are named, and without such a Service they are not', async () => {
+test('Local policies are named after IPVS mode, which applied them in another way, if a Service has one', async () => {
   const cluster = (given: Scenario): void =>
     given.api(({services}) => ({
       services: (services ?? []).map(object => ({
@@ -151,7 +151,7 @@ test('Local policies that IPVS mode applied in another way are named, and withou
   expect(idsOf(await previewFrom('ipvs/1.36', {mode: 'nftables'}, cluster, {expectedOnly: true}))).not.toContain('local-policies');
 });
 
-test('idle connections live longer after IPVS mode, and as long as before after iptables mode', async () => {
+test('idle connections live longer after IPVS mode, and unchanged after iptables mode', async () => {
   expect(adviceOf(await fromIpvs(asIs))).toContain('idle-connections');
   expect(adviceOf(await toNftables())).not.toContain('idle-connections');
 });
@@ -163,7 +163,7 @@ describe('a hostPort', () => {
     rules.append('nat', `-A CNI-HOSTPORT-DNAT -p ${protocol} -m multiport --dports ${port} -j DNAT --to-destination 10.244.11.9:80`);
   };
 
-  test('that is a node port too is named', async () => {
+  test('that is also a node port is named', async () => {
     const said = (await toNftables(hostPort(30_080, 'tcp'))).advice.filter(({id}) => id === 'host-ports');
     expect(said.map(({reason, nodes: of}) => [reason.split(' ', 1)[0], of])).toEqual([['30080/TCP', [node]]]);
   });
@@ -176,7 +176,7 @@ describe('a hostPort', () => {
   });
 });
 
-test('without a detector for pods, pods lose load-balancer addresses with a Local policy after IPVS mode; with one they do not', async () => {
+test('pods lose load-balancer addresses with a Local policy after IPVS mode only if kube-proxy does not detect pods', async () => {
   const blind = (given: Scenario): void => {
     given.file(node, 'configz.json', null);
     given.file(node, 'kube-proxy-config.yaml', 'mode: ipvs\n');
@@ -222,12 +222,12 @@ describe('tables that a newer nft wrote', () => {
     expect(await about(table('1.1.3', 'fw'), 'v1.37.0')).toEqual([]);
   });
 
-  test('are not when an older nft reads the node, or when there are none', async () => {
+  test('are not named if an older nft reads the node, or if none exist', async () => {
     expect(await about(table('1.0.9', 'fw'))).toEqual([]);
     expect(await about(given => given.file(node, 'nft.json', JSON.stringify({nftables: [{metainfo: {version: '1.1.3'}}]})))).toEqual([]);
   });
 
-  test('are to be looked for by hand where nft was not read', async () => {
+  test('must be searched for manually if nft was not read', async () => {
     expect(await about(asIs)).toEqual(['by-hand']);
   });
 });
@@ -249,20 +249,20 @@ describe('source ranges', () => {
   const sourceRanges = (given: Scenario, ...ranges: readonly string[]): void =>
     given.service('shop/empty-lb', object => ({...object, spec: {...object.spec, loadBalancerSourceRanges: ranges}}));
 
-  test('are enforced without endpoints too: nothing is refused to others any more', async () => {
+  test('are also enforced without endpoints, so that other clients are no longer rejected', async () => {
     const found = await toNftables(given => sourceRanges(given, '198.51.100.0/24'), {}, {expectedOnly: true});
     const changes = found.changes.filter(({cause}) => cause.id === 'source-ranges').map(({effect, service: {name}}) => `${effect} ${name}`);
     expect(new Set(changes)).toEqual(new Set(['unanswered empty-lb']));
   });
 
-  test('apply to an external IP that is a load-balancer IP too', async () => {
+  test('apply to an external IP that is also a load-balancer IP', async () => {
     const both = (given: Scenario): void =>
       given.service('shop/lb-ranges', object => ({...object, spec: {...object.spec, externalIPs: ['203.0.113.13']}}));
     const lost = (await toNftables(both, {}, {expectedOnly: true})).changes.filter(({cause}) => cause.id === 'source-ranges');
     expect(new Set(lost.map(({effect, service: {name}}) => `${effect} ${name}`))).toEqual(new Set(['lost lb-ranges']));
   });
 
-  test('are not named where no Service has any', async () => {
+  test('are not named if no Service has any', async () => {
     const open = (given: Scenario): void => sourceRangesOff(given, 'shop/lb-ranges');
     expect(idsOf(await toNftables(open, {}, {expectedOnly: true}))).not.toContain('source-ranges');
   });
@@ -282,12 +282,12 @@ describe('programs that write or read iptables rules', () => {
       .filter(({name}) => name === 'network-plugin')
       .map(({node, status: found}) => `${node} ${found}`);
 
-  test('Calico needs a mode that fits, on the nodes that it runs on', async () => {
+  test('include Calico, which needs a matching mode on the nodes that it runs on', async () => {
     expect(await status(calico)).toEqual(['node-a unknown']);
     expect(await status(asIs)).toEqual([]);
   });
 
-  test('readers are to be looked for by hand, in a change to nftables mode only', async () => {
+  test('include readers, which must be searched for manually in a change to nftables mode only', async () => {
     const readers = async (mode: string) =>
       (await fromIpvs(asIs, mode)).advice.filter(({reason}) => reason.startsWith('programs that read'));
     expect(await readers('nftables')).toHaveLength(1);
@@ -298,21 +298,21 @@ describe('programs that write or read iptables rules', () => {
 describe('established connections', () => {
   const reason = async (mode: string) => (await fromIpvs(asIs, mode)).advice.find(({id}) => id === 'established-connections')?.reason ?? '';
 
-  test('through IPVS break where kube-proxy removes its virtual servers, and go on where it leaves them', async () => {
+  test('through IPVS break if kube-proxy removes its virtual servers, and continue if it leaves them', async () => {
     expect(await reason('nftables')).toContain('break when its virtual servers are removed');
     expect(await reason('iptables')).toContain('go on while its virtual servers are left over');
   });
 });
 
 describe('another version in one mode', () => {
-  test('1.35 after 1.36 finds empty endpoint chains, and 1.37 after 1.36 does not', async () => {
+  test('finds empty endpoint chains with 1.35 after 1.36, and not with 1.37 after 1.36', async () => {
     const said = async (version: string) => adviceOf(await previewFrom('nftables/1.36', {version}, asIs));
     expect(await said('v1.35.0')).toContain('empty-endpoint-chains');
     expect(await said('v1.37.0')).not.toContain('empty-endpoint-chains');
     expect(await said('v1.32.0')).not.toContain('empty-endpoint-chains');
   });
 
-  test('node ports on loopback addresses that are allowed after they were rejected keep kube-proxy from syncing', async () => {
+  test('that allows node ports on loopback addresses after they were rejected keeps kube-proxy from syncing', async () => {
     const gate = 'featureGates: {KubeProxyNFTablesLocalhostNodePorts: true}\nclusterCIDR: 10.244.0.0/16\nmode: nftables\n';
     const with137 = (given: Scenario): void => {
       given.file(node, 'kube-proxy-version', 'Kubernetes v1.37.0\n');
@@ -324,7 +324,7 @@ describe('another version in one mode', () => {
     expect(adviceOf(await previewFrom('nftables/1.36', {nodePortAddresses: ['primary']}, with137))).toEqual([]);
   });
 
-  test('keywords of 1.37 keep an older kube-proxy from starting', async () => {
+  test('that is older than 1.37 does not start with the keywords of 1.37', async () => {
     const status = async (version: string) =>
       (await toNftables(asIs, {version, nodePortAddresses: ['primary', 'localhost']})).requirements
         .filter(({name}) => name === 'settings')
@@ -333,7 +333,7 @@ describe('another version in one mode', () => {
     expect(await status('v1.37.0')).toEqual([]);
   });
 
-  test('iptables mode counts with nfacct from 1.31 on, which a kernel may not have', async () => {
+  test('from 1.31 on counts with nfacct in iptables mode, which the kernel may lack', async () => {
     const kernel = async (capture: string, version: string) =>
       (await previewFrom(capture, {version}, asIs)).requirements.filter(({detail}) => detail.includes('nfacct')).length;
     expect(await kernel('healthy/1.30-iptables', 'v1.31.0')).toBe(1);

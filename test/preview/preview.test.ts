@@ -16,7 +16,7 @@ describe('the settings a node already has change nothing', () => {
   });
 });
 
-describe('what kube-proxy would write does what a healthy node does', () => {
+describe('the rules that kube-proxy would write behave like those of a healthy node', () => {
   test.each(captureNames('healthy', 'settings', 'eras', 'ipvs', 'nftables'))('%s', async name => {
     const snapshot = await snapshotOf(name);
     // Other objects, though equal ones, are walked.
@@ -26,14 +26,14 @@ describe('what kube-proxy would write does what a healthy node does', () => {
 });
 
 describe('iptables to nftables', () => {
-  test('node ports on 127.0.0.1 are lost, at the Services that have one', async () => {
+  test('node ports on 127.0.0.1 are lost for the Services that have one', async () => {
     const found = await toNftables();
     const lost = found.changes.filter(({effect}) => effect === 'lost');
     expect(new Set(lost.map(({cause}) => cause.id))).toEqual(new Set(['localhost-node-ports']));
     expect(new Set(lost.map(({packet}) => packet.destination))).toEqual(new Set(['127.0.0.1']));
   });
 
-  test('they are kept for TCP with the gate and the keyword of 1.37', async () => {
+  test('node ports on 127.0.0.1 are kept for TCP with the gate and the keyword of 1.37', async () => {
     const gates = {
       featureGates: {KubeProxyNFTablesLocalhostNodePorts: true},
       nodePortAddresses: ['primary', 'localhost'],
@@ -50,7 +50,7 @@ describe('iptables to nftables', () => {
     expect(idsOf(found, 'udp')).toContain('localhost-node-ports');
   });
 
-  test('they are not missed where iptables mode does not have them', async () => {
+  test('node ports on 127.0.0.1 are not lost if iptables mode does not have them', async () => {
     const found = previewOf(await snapshotOf('settings/no-localhost-nodeports'), {mode: 'nftables'});
     expect(found.changes.filter(({effect}) => effect === 'lost')).toEqual([]);
   });
@@ -62,7 +62,7 @@ describe('iptables to nftables', () => {
     expect(idsOf(await toNftables(second, {nodePortAddresses: ['0.0.0.0/0']}))).not.toContain('node-port-addresses');
   });
 
-  test('a FORWARD policy DROP that KUBE-FORWARD accepted is seen, and one that drops nothing is not', async () => {
+  test('packets that KUBE-FORWARD accepted before a FORWARD policy DROP are reported as lost, and a policy that drops nothing is not reported', async () => {
     const drop = (given: Scenario): void => given.rules('node-a').policy('filter', 'FORWARD', 'DROP');
     const lost = (await toNftables(drop)).changes.filter(({cause}) => cause.id === 'third-party-firewalls');
     expect(lost.map(({effect}) => effect)).toContain('lost');
@@ -88,12 +88,12 @@ describe('iptables to nftables', () => {
     expect(adviceOf(await toNftables(liberal))).not.toContain('invalid-packets');
   });
 
-  test('unused ports of cluster IPs are refused from then on, said once', async () => {
+  test('unused ports of cluster IPs are rejected afterwards, which is reported once', async () => {
     const said = (await toNftables()).advice.filter(({id}) => id === 'unused-ports');
     expect(said.map(({effect}) => effect)).toEqual(['refused']);
   });
 
-  test('a jump of others to KUBE-MARK-MASQ is named, and only then', async () => {
+  test('a third-party jump to KUBE-MARK-MASQ is named, and only then', async () => {
     const jump = (given: Scenario): void => {
       given.rules('node-a').declare('nat', 'CNI-HOSTPORT-SETMARK');
       given.rules('node-a').append('nat', '-A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ');
@@ -134,7 +134,7 @@ describe('iptables to nftables', () => {
     expect(found.nodes.map(({basis}) => basis)).toEqual(['unread', 'unread', 'unread']);
   });
 
-  test('without Services that keep clients nothing is said of affinity', async () => {
+  test('session affinity is not mentioned if no Service has it', async () => {
     const plain = (given: Scenario): void => {
       for (const name of ['shop/sticky', 'shop/sticky-short']) given.deleteService(name);
     };
@@ -144,12 +144,12 @@ describe('iptables to nftables', () => {
 });
 
 describe('IPVS to other modes', () => {
-  test('Local policies that fell back on other nodes are honored', async () => {
+  test('Local policies that used endpoints of other nodes are enforced', async () => {
     const found = previewOf(await snapshotOf('ipvs/1.36'), {mode: 'nftables'});
     expect(idsOf(found)).toContain('local-policies');
   });
 
-  test('a scheduler other than rr is named, and rr is not', async () => {
+  test('only a scheduler other than rr is named', async () => {
     const using = (scheduler: string) =>
       previewFrom('ipvs/1.36', {mode: 'iptables'}, given => {
         given.file('node-a', 'configz.json', null);
@@ -166,7 +166,7 @@ describe('IPVS to other modes', () => {
     expect([arp(without), arp(strict)]).toEqual([1, 0]);
   });
 
-  test('what IPVS leaves behind in iptables mode is an unmet requirement, and nftables mode cleans up', async () => {
+  test('leftovers of IPVS mode are an unmet requirement of iptables mode, and nftables mode removes them', async () => {
     const status = (mode: string) =>
       snapshotOf('ipvs/1.36').then(snapshot => previewOf(snapshot, {mode}).requirements.find(({name}) => name === 'leftovers')?.status);
     expect([await status('iptables'), await status('nftables')]).toEqual(['unmet', 'met']);
@@ -179,11 +179,11 @@ describe('IPVS to other modes', () => {
 });
 
 describe('versions in one mode', () => {
-  test('nftables mode of 1.36 and 1.37 do the same', async () => {
+  test('nftables mode of 1.36 and 1.37 behave the same', async () => {
     expect(previewOf(await snapshotOf('nftables/1.36'), {version: 'v1.37.0'})).toMatchObject({changes: [], advice: []});
   });
 
-  test('1.33 serves the node itself where 1.32 dropped before translation', async () => {
+  test('1.33 serves packets of the node itself that 1.32 dropped before translation', async () => {
     const found = previewOf(await snapshotOf('nftables/1.31'), {version: 'v1.33.0'});
     expect(new Set(found.changes.map(({effect, service, source}) => `${effect} ${service.name} ${source.kind}`))).toEqual(
       new Set(['gained lb-local node']),
@@ -191,8 +191,8 @@ describe('versions in one mode', () => {
   });
 });
 
-describe('objects that are not applied yet', () => {
-  test('another policy shows at the Service alone', async () => {
+describe('planned objects', () => {
+  test('another policy changes its Service alone', async () => {
     const snapshot = await snapshotOf('healthy/1.36-iptables');
     const given = await scenario();
     given.service('shop/nodeport', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Local'}}));
@@ -201,10 +201,10 @@ describe('objects that are not applied yet', () => {
   });
 });
 
-describe('what is printed', () => {
+describe('the output', () => {
   const options = {color: false, width: 120, quiet: false, verbose: false, failOn: 'error'} as const;
 
-  test('the first line answers, and counts add up', async () => {
+  test('has the result in its first line, and counts that add up', async () => {
     const found = {...(await toNftables()), services: 34};
     const text = previewRenderers.table(found, options);
     const [, affected, lost, other] = /^CHANGES: (\d+) of 34 Services affected on 3 nodes \((\d+) lost, (\d+) other\)/.exec(text) ?? [];
@@ -212,14 +212,14 @@ describe('what is printed', () => {
     expect(Number(lost) + Number(other)).toBe(Number(affected));
   });
 
-  test('a kube-proxy that would not work is the first word', async () => {
+  test('begins with a kube-proxy that would not work', async () => {
     const found = previewOf(await snapshotOf('healthy/1.28-iptables'), {mode: 'nftables'});
     const text = previewRenderers.table(found, options);
     expect(text).toMatch(/^BLOCKED: kube-proxy would not work on 3 of 3 nodes: kube-proxy v1\.28\.\d+ has no nftables mode/);
     expect(previewExitCode(found, 'lost')).toBe(1);
   });
 
-  test('without Services in scope, or without nodes, nothing is said of them', async () => {
+  test('does not mention Services or nodes if there are none', async () => {
     const found = await toNftables();
     expect(previewRenderers.table({...found, services: 0, changes: []}, options)).toMatch(/^CHANGES: there are no Services in scope/);
     const none = {...found, nodes: [], changes: [], advice: [], requirements: []};
@@ -227,7 +227,7 @@ describe('what is printed', () => {
     expect(previewExitCode(none, 'lost')).toBe(3);
   });
 
-  test('what is lost and belongs to no Service fails too', async () => {
+  test('fails for a loss that belongs to no Service, too', async () => {
     const found = await toNftables();
     const [first] = found.advice;
     if (first === undefined) throw new Error('nothing is said');
@@ -236,7 +236,7 @@ describe('what is printed', () => {
     expect(previewExitCode({...quiet, advice: [{...first, effect: 'lost'}]}, 'lost')).toBe(1);
   });
 
-  test('JSON has every field of the contract for a change', async () => {
+  test('has every field of the contract for a change in JSON', async () => {
     const {changes, summary} = JSON.parse(previewRenderers.json(await toNftables(), options));
     expect(Object.keys(changes[0])).toEqual(
       expect.arrayContaining([
@@ -266,7 +266,7 @@ describe('what is printed', () => {
     ]);
   });
 
-  test('no name reaches the page as markup', async () => {
+  test('escapes names in the page', async () => {
     const found = await toNftables();
     const nasty = {...found, changes: found.changes.map(change => ({...change, service: {namespace: 'x', name: '<script>'}}))};
     const page = previewRenderers.html(nasty, options);

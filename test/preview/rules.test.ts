@@ -105,8 +105,8 @@ describe('IPVS mode', () => {
   });
 });
 
-describe('what must be there before the rules are loaded', () => {
-  test('counters of nfacct are named where the node counts with them', async () => {
+describe('the requirements of the rules', () => {
+  test('name the counters of nfacct if the node counts with them', async () => {
     const rules = async (capture: string) => (await rulesOf(capture))[0]?.rules;
     const counting = await rules('healthy/1.36-iptables');
     expect(counting?.notes).toEqual([
@@ -116,7 +116,7 @@ describe('what must be there before the rules are loaded', () => {
     expect((await rules('healthy/1.30-iptables'))?.notes).toEqual([]);
   });
 
-  test('the ipsets of IPVS mode are those that kube-proxy wrote, with their members', async () => {
+  test('contain the ipsets of IPVS mode that kube-proxy wrote, with their members', async () => {
     for (const name of captureNames('ipvs'))
       for (const {node, rules} of await rulesOf(name)) {
         const listed = rules.families.flatMap(({ipvs}) => ipvs?.ipsets ?? []);

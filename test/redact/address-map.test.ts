@@ -13,11 +13,11 @@ test.each([
   ...['10.1.2.3', '172.31.255.1', '192.168.0.7', '100.64.1.1', '127.0.0.1', '169.254.20.10', '0.0.0.0', '224.0.0.1', '255.255.255.255'],
   ...['0.0.0.0/0', '10.0.0.0/8', '8.0.0.0/5', '128.0.0.0/1', '192.168.1.1/24', '::/0', 'fd00::/8', '::1', 'fe80::1', 'ff02::1', '2000::/3'],
   ...['010.001.002.003', 'FD00:0:0::1'],
-])('%s stays as it is written', address => {
+])('%s stays unchanged', address => {
   expect(map.replace(address)).toBe(address);
 });
 
-test.each(['', 'web', '1.2.3', '300.1.1.1', 'a::b::c', '1.2.3.4/99', 'x/24'])('%j is no address', word => {
+test.each(['', 'web', '1.2.3', '300.1.1.1', 'a::b::c', '1.2.3.4/99', 'x/24'])('%j is not an address', word => {
   expect(map.replace(word)).toBe(null);
 });
 
@@ -70,7 +70,7 @@ describe('public addresses', () => {
     expect(new Set(fresh).size).toBe(new Set(open).size);
   });
 
-  test('are inside the new network if they were inside the old one', () => {
+  test('stay inside a redacted network if they were inside the original one', () => {
     for (const address of ipv4) {
       for (const length of [8, 12, 22, 24, 31, 32]) {
         const network = parseCidr(`${address}/${length}`)?.text ?? '';
@@ -81,7 +81,7 @@ describe('public addresses', () => {
     }
   });
 
-  test('inside an IPv6 address are mapped like elsewhere', () => {
+  test('inside an IPv6 address are mapped like others', () => {
     const inner = parseAddress(map.replace('203.0.113.9') ?? '')?.value ?? 0n;
     expect(parseAddress(map.replace('64:ff9b::203.0.113.9') ?? '')?.value).toBe((0x0064ff9bn << 96n) + inner);
   });

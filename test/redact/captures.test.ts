@@ -54,7 +54,7 @@ describe('no original name is in a redacted bundle', () => {
     }
   });
 
-  test('and it was there before', async () => {
+  test('which the original contains', async () => {
     const snapshot = await snapshotOf('healthy/1.36-iptables');
     const text = [...filesOf(snapshot)].map(([, content]) => content).join('\n');
     expect(found(['web', 'shop', 'node-a', 'web-1'], text)).toHaveLength(4);
@@ -62,16 +62,16 @@ describe('no original name is in a redacted bundle', () => {
   });
 });
 
-describe('the same key gives the same replacements, another key others', () => {
+describe('replacements', () => {
   const all = (snapshot: Snapshot) => Object.fromEntries(filesOf(snapshot));
 
-  test('whatever the order of nodes', async () => {
+  test('are the same for the same key, whatever the order of nodes', async () => {
     const snapshot = await snapshotOf('faults/split-brain');
     const backwards = redacted({...snapshot, nodes: snapshot.nodes.toReversed()});
     expect(all(backwards)).toEqual(all(redacted(snapshot)));
   });
 
-  test('by key', async () => {
+  test('differ for another key', async () => {
     const snapshot = await snapshotOf('healthy/1.36-iptables');
     const [a, b] = [redacted(snapshot, 'one'), redacted(snapshot, 'two')];
     expect(a.nodes.map(({name}) => name)).not.toEqual(b.nodes.map(({name}) => name));

@@ -9,7 +9,7 @@ test.each(['1.5', '1.14', '1.18', '1.20'])('nodes of kube-proxy %s give the same
   expect(findingCounts(redacted(snapshot))).toEqual(findingCounts(snapshot));
 });
 
-test('a listing of iptables -L becomes one of iptables -S, with names replaced', () => {
+test('a listing of iptables -L is rewritten as one of iptables -S, with names replaced', () => {
   const listing = `Chain KUBE-SERVICES (2 references)
 target     prot opt source               destination
 KUBE-SVC-AAAAAAAAAAAAAAAA  tcp  --  0.0.0.0/0            203.0.113.9         /* acme/web:http loadbalancer IP */ tcp dpt:80

@@ -23,7 +23,7 @@ test.each(minors)('endpoints with public addresses are sorted again: kube-proxy 
   }
 });
 
-test('some of their endpoints had to change positions', () => {
+test('some of the sorted endpoints have new positions', () => {
   const snapshot = publicCluster(36_001, 36);
   const order = ({nodes}: Snapshot) =>
     [...(nodes[0]?.read('iptables-save')?.toString() ?? '').matchAll(/ -> (\S+)"/g)].map(([, endpoint]) => endpoint);

@@ -13,7 +13,7 @@ describe('settings of kube-proxy', () => {
   const config = {mode: 'ipvs', hostnameOverride: 'Node-A', clusterCIDR: '10.244.0.0/16,203.0.113.0/24', bindAddress: '0.0.0.0'};
   const expected = {mode: 'ipvs', hostnameOverride: node, clusterCIDRs: ['10.244.0.0/16', network], bindAddress: '0.0.0.0'};
 
-  test('in a file keep what a diagnosis needs', () => {
+  test('in a file keep the values that a diagnosis needs', () => {
     const text = redactConfigText(
       `# for acme\n${JSON.stringify({...config, clientConnection: {kubeconfig: '/home/acme/config'}})}`,
       replacements,
@@ -22,7 +22,7 @@ describe('settings of kube-proxy', () => {
     expect(text).not.toMatch(/acme|node-a/i);
   });
 
-  test('of /configz too', () => {
+  test('in /configz are redacted like those in a file', () => {
     expect(parseConfigz(redactConfigz(JSON.stringify({'kubeproxy.config.k8s.io': config}), replacements))).toMatchObject(expected);
   });
 
@@ -53,7 +53,7 @@ describe('settings of kube-proxy', () => {
     expect(fresh.join(' ')).not.toMatch(/acme|node-a\b|203\.0\.113/);
   });
 
-  test('that name a variable keep it', () => {
+  test('that name a variable are kept', () => {
     expect(redactArguments(['--hostname-override=$(NODE_NAME)', '--masquerade-all', '--config=/etc/acme.conf'], replacements)).toEqual([
       '--hostname-override=$(NODE_NAME)',
       '--masquerade-all',
@@ -62,7 +62,7 @@ describe('settings of kube-proxy', () => {
   });
 });
 
-describe('a file that cannot be read', () => {
+describe('an unreadable file', () => {
   test.each(['configz.json', 'kube-proxy-config.yaml', 'addresses.json', 'healthz.json'])('%s stays unreadable', file => {
     const text = redactFile(file, Buffer.from('{"acme": [secret'), replacements)?.toString() ?? '';
     expect(text).not.toContain('acme');
@@ -143,7 +143,7 @@ describe('nftables', () => {
     expect(rule.expr[0].goto.target).toBe(chain.name);
   });
 
-  test('a range of public addresses becomes the networks that it covered', () => {
+  test('a range of public addresses is replaced by the networks that it covers', () => {
     const range = {range: ['203.0.113.0', '203.0.114.255']};
     const [{rule}] = redactNft([
       {
@@ -181,7 +181,7 @@ describe('nftables', () => {
     expect(fresh.map(([number]: [number]) => number)).toEqual([0, 1, 2, 3, 4]);
   });
 
-  test('as text', () => {
+  test('the text form is redacted like the JSON form', () => {
     const text = 'elements = { 203.0.113.9 . tcp . 80 comment "acme/web:http" : goto service-2QRHZV4L-acme/web/tcp/http }\niifname "eth0"';
     expect(redactFile('nft.json', Buffer.from(text), replacements)?.toString()).toMatch(
       /^elements = \{ (?!203\.0\.113)[\d.]+ \. tcp \. 80 comment "ns-\w+\/svc-\w+:http" : goto service-[A-Z2-7]{8}-ns-\w+\/svc-\w+\/tcp\/http \}\niifname "eth0"$/,

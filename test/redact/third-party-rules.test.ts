@@ -10,7 +10,7 @@ describe.each(thirdPartyRules())('the rules of $name', rules => {
     expect(findingCounts(redacted(snapshot))).toEqual(findingCounts(snapshot));
   });
 
-  test('keep no comment of their own, nor the name of a set', async () => {
+  test('lose their comments and the names of their sets', async () => {
     const {nodes} = redacted((await scenarioWith(rules)).snapshot());
     const texts = nodes.flatMap(node => ['iptables-save', 'ipset-save'].map(file => node.read(file)?.toString() ?? ''));
     const words = [...mergedDump(rules.name).matchAll(/--comment "?([^"\n]*)"? -/g)].flatMap(([, comment = '']) =>
@@ -53,7 +53,7 @@ describe('one line', () => {
   });
 
   test.each([
-    ['a chain of its own', '-A ACME-BANK-IN -j ACME-BANK-LOG', /^-A (CHAIN-[A-Z2-7]{12}) -j (CHAIN-[A-Z2-7]{12})$/],
+    ['a third-party chain', '-A ACME-BANK-IN -j ACME-BANK-LOG', /^-A (CHAIN-[A-Z2-7]{12}) -j (CHAIN-[A-Z2-7]{12})$/],
     ['a chain of a known program', ':cali-tw-acme - [0:0]', /^:cali-[a-z2-7]{12} - \[0:0\]$/],
     [
       'a comment',
@@ -71,7 +71,7 @@ describe('one line', () => {
       /^-A INPUT -m comment --comment "name-\w+ \\"name-\w+\\"" -j ACCEPT$/,
     ],
     [
-      'what is logged',
+      'a log prefix',
       '-A INPUT -j LOG --log-prefix "acme drop: " --log-level 7',
       /^-A INPUT -j LOG --log-prefix "name-\w+ name-\w+ " --log-level 7$|^-A INPUT -j LOG --log-prefix "name-\w+ drop: " --log-level 7$/,
     ],
@@ -81,9 +81,9 @@ describe('one line', () => {
       '-A INPUT -m mac --mac-source 9E:9F:6C:B2:E3:47 -j DROP',
       /^-A INPUT -m mac --mac-source (?!9e)[\da-f:]{17} -j DROP$/,
     ],
-    ['a line that is none', 'iptables-save: acme failed', /^name-\w+ name-\w+ name-\w+$/],
+    ['a line that is not a rule', 'iptables-save: acme failed', /^name-\w+ name-\w+ name-\w+$/],
     [
-      'a torn line',
+      'a truncated line',
       '-A KUBE-SERVICES -d 203.0.113.9/32 -m comment --comment "shop/we',
       /^-A KUBE-SERVICES -d (?!203\.0\.113)[\d.]+\/32 -m comment --comment "(?!.*shop).*$/,
     ],

@@ -33,7 +33,7 @@ describe.each(['tar.gz', 'zip'])('an archive, .%s', type => {
   });
 });
 
-test('tar unpacks it, with what can be run, and times', async () => {
+test('tar unpacks it, with modes and times', async () => {
   const {stdout} = await execa('tar', ['--utc', '-tvzf', await packed('listed.tar.gz', ['a.txt', 'program'])]);
   expect(stdout.split('\n').map(line => line.split(/\s+/))).toEqual([
     ['-rw-r--r--', '0/0', '1', '2026-03-04', '05:06', 'a.txt'],
@@ -42,7 +42,7 @@ test('tar unpacks it, with what can be run, and times', async () => {
 });
 
 describeWith(['unzip'], 'unzip', () => {
-  test('finds no error in it, and unpacks its content', async () => {
+  test('unzip finds no error in it, and unpacks its content', async () => {
     const archive = await packed('listed.zip', ['a.txt', 'large.txt']);
     expect((await execa('unzip', ['-t', archive])).stdout).toContain('No errors detected');
     expect((await execa('unzip', ['-p', archive, 'large.txt'], {stripFinalNewline: false})).stdout).toBe(large);

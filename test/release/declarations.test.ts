@@ -39,7 +39,7 @@ test('the declarations of the library need no other package, and know the fields
   expect(await compile(folder)).toMatchObject({stdout: '', exitCode: 0});
 });
 
-test('of client-node no declaration is imported but those of the connection, which the library does not export', () => {
+test('the only declarations imported from client-node are those of the connection, which the library does not export', () => {
   const importing = readdirSync(join(root, 'dist'), {recursive: true, encoding: 'utf8'})
     .filter(file => file.endsWith('.d.ts') && readFileSync(join(root, 'dist', file), 'utf8').includes("'@kubernetes/client-node"))
     .sort();

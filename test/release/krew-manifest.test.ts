@@ -12,7 +12,7 @@ const {apiVersion, kind, metadata, spec} = krewManifestAt(file);
 
 // https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/, and what krew's own validation (internal/index/validation) refuses.
 describe('krew-manifest.yaml', () => {
-  test('is a manifest of a plugin', () => {
+  test('is a plugin manifest', () => {
     expect({apiVersion, kind}).toEqual({apiVersion: 'krew.googlecontainertools.github.com/v1alpha2', kind: 'Plugin'});
     expect(Object.keys(spec).sort()).toEqual(['caveats', 'description', 'homepage', 'platforms', 'shortDescription', 'version']);
   });
@@ -33,13 +33,13 @@ describe('krew-manifest.yaml', () => {
     expect(spec.homepage).toMatch(/^https:\/\//);
   });
 
-  test('has an archive for each platform, none twice', () => {
+  test('has one archive for each platform', () => {
     expect(spec.platforms.map(({uri}) => uri.split('/').at(-1))).toEqual(platforms.map(platform => archiveName(platform, version)));
     expect(spec.platforms.map(({selector}) => selector.matchLabels)).toEqual(platforms.map(({os, arch}) => ({os, arch})));
   });
 
   test.each(spec.platforms.map(platform => [platform.uri.split('/').at(-1), platform] as const))(
-    '%s: says where it is, its sum, and an executable in it',
+    '%s: has its URL, its checksum, and its executable',
     (_, {uri, sha256, bin, files, selector}) => {
       expect(uri).toMatch(new RegExp(`^https://github\\.com/svc-trace/svc-trace/releases/download/v${version}/[\\w.-]+\\.(tar\\.gz|zip)$`));
       expect(sha256).toMatch(/^[0-9a-f]{64}$/);
@@ -53,7 +53,7 @@ describe('krew-manifest.yaml', () => {
 describe('the manifest of a release', () => {
   const sums = new Map(platforms.map((platform, index) => [archiveName(platform, '1.2.3-rc.1'), String(index).repeat(64)]));
 
-  test('has its version and the sums of its archives', () => {
+  test('has its version and the checksums of its archives', () => {
     const {spec: released} = load(krewManifest(template, '1.2.3-rc.1', sums)) as KrewManifest;
     expect(released.version).toBe('v1.2.3-rc.1');
     expect(released.platforms.map(({uri, sha256}) => [uri.split('/').slice(-2), sha256])).toEqual(
@@ -63,7 +63,7 @@ describe('the manifest of a release', () => {
     expect(released.description).toBe(spec.description);
   });
 
-  test('is none when an archive is missing', () => {
+  test('is not written if an archive is missing', () => {
     expect(() => krewManifest(template, '1.2.3', sums)).toThrow('names svc-trace_v1.2.3_linux_amd64.tar.gz, which was not made');
   });
 });

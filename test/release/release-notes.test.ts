@@ -21,7 +21,7 @@ test('the notes of a release are its section of the changelog', () => {
   expect(releaseNotes(changelog, '1.0.0')).toBe('- a\n');
 });
 
-test('before it has one, they are what is not released', () => {
+test('the notes of a release without a section are the unreleased changes', () => {
   expect(releaseNotes(changelog, '1.1.0')).toBe('### Added\n\n- b\n');
   expect(() => releaseNotes('# Changelog\n', '1.0.0')).toThrow('CHANGELOG.md has no section for 1.0.0');
 });

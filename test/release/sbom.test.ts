@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 import {bundledPackages} from '../../tools/release/bundled-packages.ts';
 import {sbom} from '../../tools/release/sbom.ts';
 
-test('the bill of materials lists each package of the bundle and Bun, and nothing that is only installed', () => {
+test('the bill of materials lists each bundled package and Bun, and no package that is only installed', () => {
   const {components, dependencies} = JSON.parse(sbom(new Date(0))) as {
     components: {name: string; version: string}[];
     dependencies: {ref: string; dependsOn: string[]}[];

@@ -28,7 +28,7 @@ describe.each(readdirSync(folder))('.github/workflows/%s', name => {
   const steps = jobs.flatMap(job => job.steps);
   const scripts = steps.flatMap(({run}) => run ?? []).join('\n');
 
-  test('says when it runs, may only read unless a job asks for more, and every job has a place and steps', () => {
+  test('has triggers, read-only permissions unless a job has more, and jobs with a runner and steps', () => {
     expect(workflow.on).toBeTruthy();
     expect(workflow.permissions).toEqual({contents: 'read'});
     for (const job of jobs) expect(job).toMatchObject({'runs-on': expect.any(String), steps: expect.any(Array)});
@@ -41,11 +41,11 @@ describe.each(readdirSync(folder))('.github/workflows/%s', name => {
     }
   });
 
-  test('needs jobs that there are', () => {
+  test('needs existing jobs', () => {
     expect(Object.keys(workflow.jobs)).toEqual(expect.arrayContaining(jobs.flatMap(({needs}) => needs ?? [])));
   });
 
-  test('runs scripts and files that there are', () => {
+  test('runs existing scripts and files', () => {
     const named = [...scripts.matchAll(/npm run ([\w:]+)/g)].map(([, script]) => script);
     expect(Object.keys(packageJson.scripts)).toEqual(expect.arrayContaining(named));
     const files = [...scripts.matchAll(/(?<=[\s'"])((?:tools|test|bin|\.ci)\/[\w./-]+|vitest[\w.]+\.ts)/g)].map(([, file = '']) => file);
@@ -57,7 +57,7 @@ describe.each(readdirSync(folder))('.github/workflows/%s', name => {
 describe('the version', () => {
   const checkVersion = (tag: string) => execa(process.execPath, [join(root, 'tools/release/check-version.ts'), tag], {reject: false});
 
-  test('that is tagged must be that of the package, of the manifest for krew and of a section of the changelog', async () => {
+  test('of a tag must be that of the package, of the krew manifest and of a section of the changelog', async () => {
     const {stderr, exitCode} = await checkVersion('v999.0.0');
     expect(stderr.split('\n')).toEqual(
       ['package.json', 'krew-manifest.yaml', 'CHANGELOG.md'].map(file => `${file} does not name version v999.0.0`),

@@ -11,7 +11,7 @@ test.each([
   ['a newline', 'a\nb', 'a\\x0ab'],
   ['a tab and a carriage return', '\t\r', '\\x09\\x0d'],
   ['delete', '\u007f', '\\x7f'],
-  ['a mark that turns the direction', 'a\u202eb', 'a\\u202eb'],
+  ['a mark that changes the direction of text', 'a\u202eb', 'a\\u202eb'],
   ['an invisible character', 'a\u200bb', 'a\\u200bb'],
 ])('%s is escaped', (_, text, escaped) => {
   expect(escapeText(text)).toBe(escaped);

@@ -61,7 +61,7 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
     expect(keys).toEqual([...keys].sort());
   });
 
-  test('YAML holds the same', async () => {
+  test('YAML contains the same', async () => {
     const report = diagnose(await snapshotOf(name), {toolVersion: '0.0.0'});
     expect(load(yaml(report, plain))).toEqual(JSON.parse(json(report, plain)));
   });
@@ -72,8 +72,8 @@ function sortKey({severity, code, service, port, node}: Finding): string {
   return [severities.indexOf(severity), code, service?.namespace ?? '', service?.name ?? '', number, node ?? ''].join('\0');
 }
 
-describe('reports of other shapes', () => {
-  test('one that was waited for', () => {
+describe('the schema matches a report', () => {
+  test('with --wait', () => {
     const nodes = [{name: 'node-a', look: 2, seconds: 1.5}, {name: 'node-b'}];
     const wait = {limitSeconds: 60, seconds: 60.1, looks: 14, clean: false, nodes};
     const report: unknown = JSON.parse(json(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], wait}), plain));
@@ -82,13 +82,13 @@ describe('reports of other shapes', () => {
     expect(report).toMatchObject({wait});
   });
 
-  test('a bare dump', async () => {
+  test('of a bare dump', async () => {
     const text = reportJson(await readBundle(fixture('kube-proxy-example-1.36.iptables-save')));
     validate(JSON.parse(text));
     expect(validate.errors).toBeNull();
   });
 
-  test('nodes that were not read, and the API alone', async () => {
+  test('of unread nodes, and of API objects alone', async () => {
     const partly = await scenario('faults/missing-endpoint');
     partly.leaveOut('node-b');
     partly.file('node-c', 'iptables-save', 'nothing of use\n');
@@ -100,7 +100,7 @@ describe('reports of other shapes', () => {
     }
   });
 
-  test('Services that are not kube-proxy’s, asked for by name', async () => {
+  test('of Services of another proxy, requested by name', async () => {
     const options = {byName: true, selects: ({metadata}: {metadata: {name: string}}) => ['headless', 'alias'].includes(metadata.name)};
     const report: CheckJson = JSON.parse(reportJson(await snapshotOf('healthy/1.36-iptables'), options));
     expect(validate(report)).toBe(true);
@@ -116,17 +116,17 @@ describe('an invalid report is rejected', async () => {
 
   test.each<[string, object]>([
     ['no summary', {...good, summary: undefined}],
-    ['another version of the schema', {...good, schemaVersion: 2}],
+    ['another schema version', {...good, schemaVersion: 2}],
     ['an unknown verdict', {...good, summary: {...good.summary, verdict: 'fine'}}],
     ['a negative count', {...good, summary: {...good.summary, errors: -1}}],
-    ['a node that was not read for no reason', {...good, nodes: [{...node, status: 'unread'}]}],
+    ['an unread node without a reason', {...good, nodes: [{...node, status: 'unread'}]}],
     ['a checked node without its kube-proxy', {...good, nodes: [{...node, kubeProxyVersion: undefined}]}],
     ['a setting without its source', {...good, nodes: [{...node, settings: {mode: {value: 'iptables'}}}]}],
     ['a finding without its remedy', {...good, findings: [{...finding, remedy: undefined}]}],
-    ['a code that is none', {...good, findings: [{...finding, code: 'ST20'}]}],
+    ['an invalid code', {...good, findings: [{...finding, code: 'ST20'}]}],
     ['an unknown severity', {...good, findings: [{...finding, severity: 'fatal'}]}],
     ['a cluster IP without its address', {...good, findings: [{...finding, entry: {kind: 'clusterIP', port: 80}}]}],
-    ['a protocol in small letters', {...good, findings: [{...finding, port: {name: 'http', protocol: 'tcp', port: 80}}]}],
+    ['a protocol in lower case', {...good, findings: [{...finding, port: {name: 'http', protocol: 'tcp', port: 80}}]}],
     ['an endpoint without its port', {...good, findings: [{...finding, endpoint: '10.0.0.1'}]}],
     ['evidence without its line', {...good, findings: [{...finding, actual: [{...evidence, line: undefined}]}]}],
     ['an expected rule that is an object', {...good, findings: [{...finding, expected: [evidence]}]}],
@@ -135,7 +135,7 @@ describe('an invalid report is rejected', async () => {
     expect(validateOpen(JSON.parse(JSON.stringify(broken)))).toBe(false);
   });
 
-  test('a field that the schema does not name is rejected here, and accepted for users of the schema', () => {
+  test('an unknown field is rejected here, and accepted by the published schema', () => {
     const newer = {...good, findings: [{...finding, since: '5m'}]};
     expect(validate(newer)).toBe(false);
     expect(validateOpen(newer)).toBe(true);

@@ -51,7 +51,7 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
   });
 });
 
-test('an agent cannot mark a finding as known, nor add other fields', async () => {
+test('an agent can neither mark a finding as known nor add other fields', async () => {
   const [result] = resultsOf(diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0'}));
   if (result === undefined) throw new Error('no node');
   const written = JSON.parse(nodeResultText(result, {now: 5000, trouble: 'no API'}));

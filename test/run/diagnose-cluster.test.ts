@@ -95,7 +95,7 @@ describe('a run', () => {
     expect(apiPaths(server)).toContain('/api/v1/services');
   });
 
-  test('finds the same if all Services may not be read', async () => {
+  test('finds the same if not all Services may be read', async () => {
     const server = await start({bundle: faulty, allow: ({resource, namespace}) => resource !== 'services' || namespace !== ''});
     expect(codesOf(await diagnose(server, {names: ['web']}))).toEqual(['ST202 node-a']);
   });
@@ -106,7 +106,7 @@ describe('a run', () => {
     expect(services).toEqual([{namespace: 'shop', name: 'web'}]);
   });
 
-  test('checks the chosen nodes, and reports of how many a sample is', async () => {
+  test('checks the chosen nodes, and reports the size of a sample and of the cluster', async () => {
     const {nodes, summary} = await diagnose(await start({}), {names: ['web'], flags: {sample: 2}});
     expect(nodes).toHaveLength(2);
     expect(summary.sampledFrom).toBe(3);
@@ -185,7 +185,7 @@ describe('wrong use', () => {
   });
 });
 
-describe('differences that can be a matter of timing', () => {
+describe('differences that may be due to timing', () => {
   const ghost = (name: string, time = new Date(handClock.time).toISOString()) => ({
     metadata: {namespace: 'shop', name, creationTimestamp: time, managedFields: [{time}]},
     spec: {clusterIP: '10.96.200.1', clusterIPs: ['10.96.200.1'], ipFamilies: ['IPv4'], ports: [{name: 'http', port: 80, protocol: 'TCP'}]},
@@ -205,7 +205,7 @@ describe('differences that can be a matter of timing', () => {
     expect(report.summary.errors).toBe(0);
   });
 
-  test('what is still missing after the time that a kube-proxy may take is a finding, where the API server forgot earlier states', async () => {
+  test('rules that are still missing after the grace period are a finding if the API server no longer has earlier states', async () => {
     const server = await start({});
     server.store.put('services', ghost('ghost'));
     server.store.forget();
@@ -215,7 +215,7 @@ describe('differences that can be a matter of timing', () => {
     expect(handClock.time - started).toBe(15_000);
   });
 
-  test('rules of a Service that is not in the API are read until the grace period is over', async () => {
+  test('nodes with rules of a deleted Service are read again until the grace period is over', async () => {
     const server = await start({});
     server.store.remove('services', 'shop', 'web');
     server.store.forget();
@@ -227,7 +227,7 @@ describe('differences that can be a matter of timing', () => {
 
   const dumpsOf = (server: ApiServer) => server.requests.filter(({argv}) => argv.join(' ') === 'iptables-save').length;
 
-  test('nodes with the rules of before the first list are read once: the API server tells what was before', async () => {
+  test('nodes with the rules of states before the first list are read once, as the API server provides these states', async () => {
     const server = await start({});
     server.store.put('services', ghost('ghost'));
     server.store.remove('services', 'shop', 'web');
@@ -238,7 +238,7 @@ describe('differences that can be a matter of timing', () => {
     expect([dumpsOf(server), handClock.time - started]).toEqual([3, 0]);
   });
 
-  test('a rule that is gone is found in one reading although its Service changed just before', async () => {
+  test('a missing rule is found in one read although its Service changed just before', async () => {
     const server: ApiServer = await start({
       exec: ({node, argv}) => (node === 'node-a' && argv.join(' ') === 'iptables-save' ? {stdout: withoutEndpoint(own, 0)} : null),
     });
@@ -294,7 +294,7 @@ function withoutEndpoint(dump: string, which: number): string {
   );
 }
 
-test('when it is interrupted, the report contains the nodes that were read', async () => {
+test('the report of an interrupted run contains the nodes that were read', async () => {
   const stop = new AbortController();
   const server = await start({
     exec: ({node, argv}) => {

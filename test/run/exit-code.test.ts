@@ -10,7 +10,7 @@ const unread = unreadNode('node-b', 'gone');
 test.each<[string, Parameters<typeof reportOf>[0]['findings'], FailOn, number]>([
   ['nothing', [], 'info', 0],
   ['an error', [error], 'error', 1],
-  ['an error that is not to count', [error], 'never', 0],
+  ['an error below the threshold', [error], 'never', 0],
   ['a warning', [warning, info], 'error', 0],
   ['a warning that counts', [warning], 'warning', 1],
   ['an info that counts', [info], 'info', 1],
@@ -18,7 +18,7 @@ test.each<[string, Parameters<typeof reportOf>[0]['findings'], FailOn, number]>(
   expect(exitCode(reportOf({nodes: ['node-a'], services: ['shop/web'], findings: findings ?? []}), failOn)).toBe(code);
 });
 
-test('a node that was not read is 3, and a finding outweighs it', () => {
+test('an unread node exits with 3, and a finding has precedence', () => {
   expect(exitCode(reportOf({nodes: ['node-a', unread], services: []}), 'error')).toBe(3);
   expect(exitCode(reportOf({nodes: ['node-a', unread], services: [], findings: [error]}), 'error')).toBe(1);
 });

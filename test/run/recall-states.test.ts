@@ -70,7 +70,7 @@ async function recall({server, api}: {readonly server: ApiServer; readonly api: 
 
 const cluster = {scope: {kind: 'cluster'}} as const;
 
-test('the changes of the last seconds are known again, with their times', async () => {
+test('the changes of the last seconds are recovered with their times', async () => {
   const {server, api} = await start();
   writeAll(server, [
     ['old', 600],
@@ -88,7 +88,7 @@ test('the changes of the last seconds are known again, with their times', async 
   ]);
 });
 
-test('no more is asked for than what is needed: the latest version that is early enough by what happened since', async () => {
+test('the latest version that is early enough by later changes is requested', async () => {
   const {server, api} = await start();
   write(server, 'old', 600);
   others(server, 600);
@@ -104,13 +104,13 @@ test('no more is asked for than what is needed: the latest version that is early
   expect(Number(asked.at(-1))).toBeGreaterThan(1001 + 500);
 });
 
-test('nothing is claimed where no object tells that a version is early enough', async () => {
+test('no state is recovered if no object shows that a version is early enough', async () => {
   const {server, api} = await start();
   for (const ago of [9, 5, 2]) write(server, 'web', ago);
   expect(await recall({server, api})).toBeNull();
 });
 
-test('an object whose time was not renewed with its version is not taken for old', async () => {
+test('an object whose time was not updated with its version does not count as old', async () => {
   const {server, api} = await start();
   write(server, 'web', 9);
   write(server, 'strange', 600);
@@ -120,7 +120,7 @@ test('an object whose time was not renewed with its version is not taken for old
   expect(await recall({server, api})).toBeNull();
 });
 
-test('times are those of the clock here, although the API server has another', async () => {
+test('times are those of the local clock, although that of the API server differs', async () => {
   const {server, api} = await start();
   writeAll(server, [
     ['old', 600],
@@ -131,7 +131,7 @@ test('times are those of the clock here, although the API server has another', a
   expect(history?.changes.map(({at}) => at - trueListedAt)).toEqual([90_000 - 3500]);
 });
 
-test('is null where the API server has forgotten', async () => {
+test('is null if the resourceVersion has expired', async () => {
   const {server, api} = await start();
   writeAll(server, [
     ['old', 600],

@@ -65,8 +65,8 @@ describe('a change that a watch delivers', () => {
   });
 });
 
-describe('the time from which on states are known', () => {
-  test('is when a list shows a change that no watch delivered', () => {
+describe('the time since which states are known', () => {
+  test('is that of a list that shows a change that no watch delivered', () => {
     const history = new ServiceHistory(api([service(1)], [slice(2)]), start);
     history.update(api([service(1)], [slice(5)]), start + 4000);
     expect(history.states.changes).toMatchObject([{at: start + 4000, after: start}]);
@@ -79,14 +79,14 @@ describe('the time from which on states are known', () => {
     expect(history.knownSince('shop/gone')).toBe(start);
   });
 
-  test('is when all Services were read, for one that was not among the first', () => {
+  test('is that of the read of all Services, for a Service that was not in the first read', () => {
     const history = new ServiceHistory({...api([service(1)], [slice(2)]), namespaces: []}, start);
     history.update(api([service(1), service(7, 'other')], [slice(2)]), start + 2000);
     expect(history.states.changes).toEqual([]);
     expect(history.knownSince('shop/missing')).toBe(start + 2000);
   });
 
-  test('slices of Services that were not among the first are not changes when all are read', () => {
+  test('slices of Services that were not in the first read are not changes when all are read', () => {
     const history = new ServiceHistory({...api([service(1)], [slice(2)]), namespaces: []}, start);
     history.update(api([service(1), service(7, 'other')], [slice(2), otherSlice]), start + 2000);
     expect(history.states.changes).toEqual([]);

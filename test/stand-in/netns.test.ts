@@ -6,7 +6,7 @@ import {describeWith} from '../require.ts';
 import {startApiServer} from './api-server.ts';
 
 describeWith(['root', 'netns', 'ip'], 'a node that is a network namespace', () => {
-  test('its pods run their commands there', async () => {
+  test('its pods run their commands in their network namespaces', async () => {
     const netns = `svc-trace-stand-in-${process.pid}`;
     await execa('ip', ['netns', 'add', netns]);
     onTestFinished(async () => void (await execa('ip', ['netns', 'delete', netns])));

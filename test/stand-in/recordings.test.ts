@@ -128,7 +128,7 @@ test('an expired page contains a token to continue', async () => {
 test.each([
   ['access-review', true],
   ['access-review-denied', false],
-])('%s shows whether one may', async (name, allowed) => {
+])('%s answers whether the user has the permission', async (name, allowed) => {
   const server = await start({allow: () => allowed});
   const theirs = recorded(name);
   const body = {spec: (theirs.body as {spec: object}).spec};
@@ -193,7 +193,7 @@ test.each([
     expect(await exec(server, argv, [protocol])).toEqual([protocol, ...frames]);
 });
 
-test('a missing program is reported in the words of the runtime', async () => {
+test('a missing program is reported with the message of the container runtime', async () => {
   const recording = readFileSync(fixture('api-recordings/exec-websocket.txt'), 'utf8');
   const [, theirs = ''] = /channel 3 payload "(.*Internal error.*)" …/.exec(recording) ?? [];
   const [, , status = ''] = await exec(await start(), ['no-such-program'], ['v5.channel.k8s.io']);

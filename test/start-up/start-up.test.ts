@@ -68,7 +68,7 @@ describe('a command loads only the packages that it uses', () => {
     expect([...builtins].filter(name => name.includes('undici'))).toEqual([]);
   });
 
-  test('of client-node the bundle contains the connection and the exec stream: no model, no typed API, no proxy agent', () => {
+  test('of client-node the bundle contains the connection and the exec stream, and no model, typed API or proxy agent', () => {
     const {outputs} = JSON.parse(readFileSync(join(root, 'dist/metafile.json'), 'utf8')) as Metafile;
     const bytes = new Map<string, number>();
     for (const {inputs} of Object.values(outputs))
@@ -82,7 +82,7 @@ describe('a command loads only the packages that it uses', () => {
     for (const left of ['undici', 'openid-client', 'jsonpath-plus', 'hpagent', 'socks-proxy-agent']) expect(names).not.toContain(left);
   });
 
-  test('the SOCKS client is loaded for such a proxy only, and works in the bundle', async () => {
+  test('the SOCKS client is loaded only for a SOCKS proxy, and connects from the bundle', async () => {
     const proxy = await startSocksProxy();
     const {packages} = await loadedBy('run.js', ['access', '-A', '--proxy-url', `socks5://127.0.0.1:${proxy.port}`], {
       KUBECONFIG: server.kubeconfig,
@@ -91,7 +91,7 @@ describe('a command loads only the packages that it uses', () => {
     expect(proxy.seen).toContain('127.0.0.1');
   });
 
-  test('the code that unpacks archives is loaded for an archive only', async () => {
+  test('the code that unpacks archives is loaded only for an archive', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-archive-'));
     onTestFinished(() => rmSync(folder, {recursive: true}));
     const file = join(folder, 'bundle.tgz');

@@ -13,7 +13,7 @@ function servers(scheduler: string, ...reals: readonly string[]) {
   return parseIpvsadm([`-A -t ${server} -s ${scheduler}`, ...reals.map(real => `-a -t ${server} -r ${real}`), ''].join('\n')).servers;
 }
 
-describe('new connections are distributed', () => {
+describe('a scheduler distributes new connections', () => {
   test.each<readonly [string, readonly string[], Record<string, number>]>([
     ['rr', ['10.0.0.1:80 -m -w 1', '10.0.0.2:80 -m -w 3'], {'10.0.0.1:80': 0.5, '10.0.0.2:80': 0.5}],
     ['wrr', ['10.0.0.1:80 -m -w 1', '10.0.0.2:80 -m -w 3'], {'10.0.0.1:80': 0.25, '10.0.0.2:80': 0.75}],

@@ -47,7 +47,7 @@ const toNode = {to: node, port: 30080};
 const toBalancer = {to: '198.51.100.7', port: 80};
 const toExternal = {to: '198.51.100.8', port: 80};
 
-describe('who is masqueraded (TestInternalExternalMasquerade)', () => {
+describe('masquerading (TestInternalExternalMasquerade)', () => {
   // Three load balancers: both policies Cluster; external policy Local; internal policy Local.
   const shapes = [
     {name: 'plain', clusterIP: '10.96.0.41', nodePort: 30001, vip: '198.51.100.41', policy: {}},
@@ -107,9 +107,9 @@ describe('who is masqueraded (TestInternalExternalMasquerade)', () => {
   }
 
   const configs: readonly Config[] = [
-    {title: 'with a network of pods', config: {}, change: (_from, _entry, _shape, end) => end},
+    {title: 'with a pod network', config: {}, change: (_from, _entry, _shape, end) => end},
     {
-      title: 'without a network of pods, all traffic to a cluster IP counts as that of pods, and pods have no short cut',
+      title: 'without a pod network, all traffic to a cluster IP counts as that of pods, and pods have no bypass',
       config: {clusterCIDRs: []},
       change: (from, entry, shape, end) => {
         if (entry === 'cluster IP') return end.startsWith('all') ? 'all' : 'local';
@@ -123,7 +123,7 @@ describe('who is masqueraded (TestInternalExternalMasquerade)', () => {
         entry !== 'cluster IP' ? end : end.startsWith('all') ? 'all masqueraded' : 'local masqueraded',
     },
     {
-      title: 'with masqueradeAll and without a network of pods',
+      title: 'with masqueradeAll and without a pod network',
       config: {masqueradeAll: true, clusterCIDRs: []},
       change: (from, entry, shape, end) => {
         if (entry === 'cluster IP') return end.startsWith('all') ? 'all masqueraded' : 'local masqueraded';
@@ -196,17 +196,17 @@ describe('cluster IPs (TestClusterIPGeneral)', () => {
   });
 
   test.each<readonly [string, Sent, string]>([
-    ['one endpoint', {from: pod, to: '10.96.0.41', port: 80}, '10.244.1.5:80'],
+    ['a Service with one endpoint', {from: pod, to: '10.96.0.41', port: 80}, '10.244.1.5:80'],
     ['a pod to itself is masqueraded', {from: '10.244.1.5', to: '10.96.0.41', port: 80}, '10.244.1.5:80 masqueraded'],
     ['a pod to itself or another', {from: '10.244.1.5', to: '10.96.0.42', port: 80}, '10.244.1.5:80 masqueraded, 10.244.2.7:80'],
-    ['several endpoints', {from: pod, to: '10.96.0.42', port: 80}, '10.244.1.5:80, 10.244.2.7:80'],
-    ['another port behind', {from: pod, to: '10.96.0.42', port: 443}, '10.244.1.5:8443, 10.244.2.7:8443'],
-    ['one port over TCP', {from: pod, to: '10.96.0.42', port: 53, protocol: 'tcp'}, '10.244.1.5:5353, 10.244.2.7:5353'],
-    ['the same over UDP', {from: pod, to: '10.96.0.42', port: 53, protocol: 'udp'}, '10.244.1.5:53, 10.244.2.7:53'],
-    ['the same over SCTP', {from: pod, to: '10.96.0.42', port: 53, protocol: 'sctp'}, '10.244.1.5:53, 10.244.2.7:53'],
-    ['UDP to a port of TCP', {from: pod, to: '10.96.0.42', port: 80, protocol: 'udp'}, 'passes'],
+    ['a Service with several endpoints', {from: pod, to: '10.96.0.42', port: 80}, '10.244.1.5:80, 10.244.2.7:80'],
+    ['a Service with another target port', {from: pod, to: '10.96.0.42', port: 443}, '10.244.1.5:8443, 10.244.2.7:8443'],
+    ['one port number over TCP', {from: pod, to: '10.96.0.42', port: 53, protocol: 'tcp'}, '10.244.1.5:5353, 10.244.2.7:5353'],
+    ['the same port number over UDP', {from: pod, to: '10.96.0.42', port: 53, protocol: 'udp'}, '10.244.1.5:53, 10.244.2.7:53'],
+    ['the same port number over SCTP', {from: pod, to: '10.96.0.42', port: 53, protocol: 'sctp'}, '10.244.1.5:53, 10.244.2.7:53'],
+    ['UDP to a TCP port', {from: pod, to: '10.96.0.42', port: 80, protocol: 'udp'}, 'passes'],
     ['one Service at the port of another', {from: pod, to: '10.96.0.41', port: 443}, 'passes'],
-    ['no Service at all', {from: pod, to: '10.244.2.99', port: 80}, 'passes'],
+    ['an address without a Service', {from: pod, to: '10.244.2.99', port: 80}, 'passes'],
   ])('%s', (_, sent, end) => {
     expect(flow(rules, sent)).toBe(end);
   });
@@ -246,8 +246,8 @@ describe('source ranges (TestLoadBalancer)', () => {
   test.each<readonly [string, Sent, string]>([
     ['a pod to the cluster IP', {from: pod, ...toCluster}, local],
     ['a client to the node port', {from: client, ...toNode}, arrives],
-    ['an external client to the node port: ranges do not hold there', {from: externalClient, ...toNode}, arrives],
-    ['an external client to the external IP: nor there', {from: externalClient, ...toExternal}, arrives],
+    ['an external client to the node port, which has no ranges', {from: externalClient, ...toNode}, arrives],
+    ['an external client to the external IP, which has no ranges', {from: externalClient, ...toExternal}, arrives],
     ['a client to the first address', {from: client, ...toBalancer}, arrives],
     ['a client to the second address', {from: client, to: '198.51.100.17', port: 80}, arrives],
     ['an external client to the first address', {from: externalClient, ...toBalancer}, 'DROP'],
@@ -255,13 +255,13 @@ describe('source ranges (TestLoadBalancer)', () => {
     ['a pod to the first address', {from: pod, ...toBalancer}, 'DROP'],
     ['a pod to the second address', {from: pod, to: '198.51.100.17', port: 80}, 'DROP'],
     ['the node, which is in a range', {from: node, ...toBalancer}, arrives],
-    ['the node, bearing the address itself', {from: '198.51.100.7', ...toBalancer}, arrives],
-    ['the node, bearing the second address', {from: '198.51.100.17', to: '198.51.100.17', port: 80}, arrives],
+    ['the node with the load-balancer address as its own', {from: '198.51.100.7', ...toBalancer}, arrives],
+    ['the node with the second address as its own', {from: '198.51.100.17', to: '198.51.100.17', port: 80}, arrives],
   ])('%s', (_, sent, end) => {
     expect(flow(rules, sent)).toBe(end);
   });
 
-  test('the node, where it is in no range', () => {
+  test('the node, if no range contains it', () => {
     const closed = cluster({...ranges, loadBalancerSourceRanges: ['203.0.113.0/25']}, [here], {ingress});
     expect(flow(closed, {from: node, ...toBalancer})).toBe('DROP');
     expect(flow(closed, {from: '198.51.100.7', ...toBalancer})).toBe('DROP');
@@ -278,7 +278,7 @@ describe('node ports (TestNodePorts)', () => {
   const six: ServiceSpec = {clusterIP: 'fd00:96::1', ports: [{...port, nodePort: 30080}]};
   const four: ServiceSpec = {ports: [{...port, nodePort: 30080}]};
   const cases = [
-    {title: 'everywhere', family: 'IPv4', config: {}, onLoopback: true, onOther: true},
+    {title: 'on all addresses', family: 'IPv4', config: {}, onLoopback: true, onOther: true},
     {title: 'not on loopback', family: 'IPv4', config: {localhostNodePorts: false}, onLoopback: false, onOther: true},
     {
       title: 'not on loopback, though it is among the networks',
@@ -301,7 +301,7 @@ describe('node ports (TestNodePorts)', () => {
       onLoopback: false,
       onOther: true,
     },
-    {title: 'in IPv6 everywhere but on loopback', family: 'IPv6', config: {}, onLoopback: false, onOther: true},
+    {title: 'in IPv6 everywhere except on loopback', family: 'IPv6', config: {}, onLoopback: false, onOther: true},
     {
       title: 'in IPv6 on one network',
       family: 'IPv6',
@@ -420,36 +420,36 @@ describe('terminating endpoints (TestTerminatingEndpointsTrafficPolicyLocal, -Cl
 
   const cases = [
     {
-      title: 'ready ones are there',
+      title: 'some endpoints are ready',
       endpoints: [at(1, 'node-a'), at(2, 'node-a'), at(3, 'node-a', leaving), at(4, 'node-a', gone), at(5, 'node-b')],
       inside: ends(1, 2, 5),
       outside: {Local: ends(1, 2), Cluster: masqueraded(ends(1, 2, 5))},
     },
     {
-      title: 'those of the node all terminate',
+      title: 'all endpoints of the node terminate',
       endpoints: [at(2, 'node-a', leaving), at(3, 'node-a', leaving), at(4, 'node-a', gone), at(5, 'node-b')],
       inside: ends(5),
       outside: {Local: ends(2, 3), Cluster: masqueraded(ends(5))},
     },
     {
-      title: 'all terminate',
+      title: 'all endpoints terminate',
       endpoints: [at(2, 'node-a', leaving), at(3, 'node-b', leaving), at(4, 'node-b', gone)],
       inside: ends(2, 3),
       outside: {Local: ends(2), Cluster: masqueraded(ends(2, 3))},
     },
     {
-      title: 'one terminates on another node',
+      title: 'one endpoint terminates on another node',
       endpoints: [at(5, 'node-b', leaving)],
       inside: ends(5),
       outside: {Local: 'DROP', Cluster: masqueraded(ends(5))},
     },
     {
-      title: 'none can be used',
+      title: 'no endpoint is usable',
       endpoints: [at(5, 'node-a', gone), at(6, 'node-b', gone)],
       inside: 'REJECT',
       outside: {Local: 'REJECT', Cluster: 'REJECT'},
     },
-    {title: 'none is left', endpoints: [], inside: 'REJECT', outside: {Local: 'REJECT', Cluster: 'REJECT'}},
+    {title: 'no endpoint is left', endpoints: [], inside: 'REJECT', outside: {Local: 'REJECT', Cluster: 'REJECT'}},
   ];
 
   test.each(cases)('$title', ({endpoints, inside, outside}) => {
@@ -514,7 +514,7 @@ describe('pods detected by their interface', () => {
 });
 
 describe('hooks', () => {
-  test('a Service at an address of the node is delivered there: no masquerading on the way in', () => {
+  test('a Service at an address of the node is delivered locally, without masquerading on arrival', () => {
     const rules = cluster({}, [endpoint(node, 'node-a')]);
     expect(flow(rules, {from: client, ...toCluster})).toBe(`${node}:8080`);
     expect(flow(rules, {from: pod, ...toCluster})).toBe(`${node}:8080`);

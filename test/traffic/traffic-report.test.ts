@@ -28,7 +28,7 @@ function cells({ports}: ReturnType<typeof report>) {
 describe('in iptables mode', () => {
   const conntrack = '';
 
-  test('new connections are the difference between two reads, and their rate uses the time between them', () => {
+  test('new connections are the difference between two reads, and their rate is per second between them', () => {
     const found = report(
       {at: 10, nat: natTable({4: 100, 5: 200}), conntrack},
       {at: 14, nat: natTable({4: 140, 5: 220}, {base: 1060}), conntrack},
@@ -46,10 +46,10 @@ describe('in iptables mode', () => {
   });
 
   test.each([
-    ['counters that went back', natTable({4: 3, 5: 2}, {base: 5})],
-    ['one counter that went back while others grew past what they were', natTable({4: 130, 5: 199}, {base: 5})],
-    ['an endpoint that came', natTable({4: 140, 5: 220, 6: 10}, {base: 5})],
-    ['an endpoint that went', natTable({4: 340}, {base: 5})],
+    ['decreased counters', natTable({4: 3, 5: 2}, {base: 5})],
+    ['one decreased counter, while others exceed their previous value', natTable({4: 130, 5: 199}, {base: 5})],
+    ['a new endpoint', natTable({4: 140, 5: 220, 6: 10}, {base: 5})],
+    ['a removed endpoint', natTable({4: 340}, {base: 5})],
   ])('%s give no rate, with the reason', (_, nat) => {
     const found = report({at: 10, nat: natTable({4: 100, 5: 200}), conntrack}, {at: 12, nat, conntrack});
     for (const counts of Object.values(cells(found))) expect(counts[0]).toBeNull();
@@ -60,7 +60,7 @@ describe('in iptables mode', () => {
     });
   });
 
-  test('a full sync resets counters that grew beyond their previous value: base rules and other endpoints show it', () => {
+  test('a full sync that resets counters is detected by base rules and other endpoints, even if the counters exceed their previous value', () => {
     // 3 and 2 were reset and are 60 and 50 now. All that is known of the time before the reset is lost.
     const before = {at: 10, nat: natTable({4: 3, 5: 2}), conntrack};
     const found = report(before, {at: 12, nat: natTable({4: 60, 5: 50}, {base: 120, other: 10}), conntrack});
@@ -68,13 +68,13 @@ describe('in iptables mode', () => {
     expect(found.nodes[0]?.reason).toContain('whether it reset these counters is not known');
   });
 
-  test('a partial sync for other Services leaves the counters of this one: unchanged endpoints show it', () => {
+  test('a partial sync for other Services keeps the counters of this one, as unchanged endpoints show', () => {
     const before = {at: 10, nat: natTable({4: 1000, 5: 2000}), conntrack};
     const found = report(before, {at: 12, nat: natTable({4: 1060, 5: 2050}, {base: 7}), conntrack});
     expect(cells(found)).toEqual({4: [60, 1060, 0], 5: [50, 2050, 0]});
   });
 
-  test('a new port may have been reset in any sync: it is not measured then', () => {
+  test('a new port is not measured, as any sync may have reset it', () => {
     const before = {at: 10, nat: natTable({4: 3, 5: 2}), conntrack};
     const found = report(before, {at: 12, nat: natTable({4: 60, 5: 50}, {base: 7}), conntrack});
     expect(cells(found)).toMatchObject({4: [null, 60, 0], 5: [null, 50, 0]});
@@ -90,7 +90,7 @@ describe('in iptables mode', () => {
     });
   });
 
-  test('open connections to an address that is no longer an endpoint have a row of their own, the first', () => {
+  test('open connections to an address that is no longer an endpoint have their own row, the first', () => {
     const nat = natTable({4: 100, 5: 200});
     const found = report(
       {at: 10, nat, conntrack: ''},
@@ -116,7 +116,7 @@ describe('in nftables mode', () => {
     expect(found.nodes).toEqual([{name: 'k1', status: 'measured', proxyMode: 'nftables', sources: ['conntrack']}]);
   });
 
-  test('over a time in which conntrack deletes entries there is no rate, and one read gives no totals', () => {
+  test('a period in which conntrack deletes entries has no rate, and one read gives no totals', () => {
     const long = report({at: 10, conntrack: ''}, {at: 21, conntrack: tracked(3, '4')}, nft);
     expect(cells(long)['4']).toEqual([null, null, 1]);
     expect(long.nodes[0]?.reason).toContain('over more than 10 s conntrack forgets');
@@ -145,7 +145,7 @@ TCP  10.96.1.1:80 rr
     expect(cells(found)).toEqual({4: [4, 9, 12], 5: [3, 9, 2]});
   });
 
-  test('a real server that was removed and added again counts from 0: it has no rate', () => {
+  test('a real server that was removed and added again has no rate, as it counts from 0', () => {
     const found = report({at: 10, ipvs: [totals(50, 60)]}, {at: 12, ipvs: [totals(9, 70), listing]}, ipvs);
     expect(cells(found)).toEqual({4: [null, 9, 12], 5: [10, 70, 2]});
     expect(found.nodes[0]?.reason).toContain('10.244.1.4:8080 was removed or added again');

@@ -22,7 +22,9 @@ const captures = captureNames('nftables');
 
 describe('a healthy table contains what is expected, as JSON and as text', () => {
   test.each(captures)('%s', async name => {
-    for (const {what, expected, table} of tablesOf(await snapshotOf(name))) {
+    const tables = tablesOf(await snapshotOf(name));
+    expect(tables.length).toBeGreaterThan(0);
+    for (const {what, expected, table} of tables) {
       const {differences, unexpectedChains, unexpectedSets} = compareNftTable(asNftExpectation(expected), table);
       // Which service networks there are is not in the bundle.
       const own = differences.filter(({rule}) => !rule.text.endsWith('comment "Drop traffic to unallocated ClusterIPs"'));
@@ -31,7 +33,7 @@ describe('a healthy table contains what is expected, as JSON and as text', () =>
         what,
       ).toEqual([]);
       expect(
-        [...unexpectedChains, ...unexpectedSets].map(({name: strange}) => strange),
+        [...unexpectedChains, ...unexpectedSets].map(unexpected => unexpected.name),
         what,
       ).toEqual([]);
     }

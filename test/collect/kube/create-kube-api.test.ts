@@ -174,7 +174,9 @@ describe('creating and deleting', () => {
   });
 
   test('deleting an object that does not exist succeeds', async () => {
-    await open(await start({})).delete('/api/v1/namespaces/kube-system/pods/nope');
+    const server = await start({});
+    await expect(open(server).delete('/api/v1/namespaces/kube-system/pods/nope')).resolves.toBeUndefined();
+    expect(server.requests.map(({resource}) => `${resource?.verb} ${resource?.name}`)).toEqual(['delete nope']);
   });
 
   test('a POST is not repeated if its result is unknown', async () => {

@@ -16,7 +16,7 @@ const reportOf = (permissions: readonly ReviewedPermission[]): AccessReport => (
 const linesOf = (permissions: readonly ReviewedPermission[]) => accessRenderers.table(reportOf(permissions), options).split('\n');
 
 describe('the table', () => {
-  test('answers in its first line, and prints no Role that nobody needs', () => {
+  test('has the result in its first line, and prints no unneeded Role', () => {
     expect(linesOf([{...permission({}), allowed: true}])).toEqual([
       'Allowed: 1 required permission for --transport exec (context "kind").',
       '',
@@ -25,7 +25,7 @@ describe('the table', () => {
     ]);
   });
 
-  test('names what is missing, says what is lost, and how to get it', () => {
+  test('names the missing permissions, their effect, and how to get them', () => {
     const exec = permission({verb: 'create', subresource: 'exec', namespace: 'kube-system', without: 'no node is read'});
     const lines = linesOf([
       {...permission({}), allowed: true},
@@ -53,13 +53,13 @@ describe('the table', () => {
     ]);
   });
 
-  test('lets nothing of the kubeconfig reach the terminal as it is', () => {
+  test('escapes the values of the kubeconfig', () => {
     const report = {...reportOf([]), cluster: 'context "\u001b[2J"'};
     expect(accessRenderers.table(report, options)).toContain('context "\\x1b[2J"');
   });
 });
 
-test('JSON and YAML hold the same', () => {
+test('JSON and YAML contain the same', () => {
   const report = reportOf([{...permission({name: 'one'}), allowed: false}]);
   const json = JSON.parse(accessRenderers.json(report));
   expect(load(accessRenderers.yaml(report))).toEqual(json);
@@ -80,7 +80,7 @@ test('JSON and YAML hold the same', () => {
 });
 
 describe('the Roles', () => {
-  test('are as few and as small as they can be', () => {
+  test('are as few and as small as possible', () => {
     const permissions = [
       permission({verb: 'get', resource: 'services'}),
       permission({resource: 'services'}),
@@ -122,7 +122,7 @@ rules:
     verbs: [get]`);
   });
 
-  test('of a namespace alone need no ClusterRole', () => {
+  test('of one namespace need no ClusterRole', () => {
     const permissions = [permission({namespace: 'shop'})];
     expect(roleManifest(permissions)).not.toContain('ClusterRole');
     expect(bindCommands(permissions)).toEqual(['kubectl create rolebinding svc-trace --namespace=shop --role=svc-trace --user=NAME']);

@@ -38,7 +38,7 @@ function byToolkit({level, title, message}: Annotation): string {
 }
 
 describe.each(Object.entries(reports))('a report: %s', (_, make) => {
-  test('has annotations as the toolkit of GitHub writes them, no more than GitHub shows, and no other commands', async () => {
+  test("has annotations like those of GitHub's toolkit, no more than GitHub shows, and no other commands", async () => {
     const text = github(await make(), loud);
     const annotations = annotationsOf(text);
     const lines = text.split('\n');
@@ -50,7 +50,7 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
   });
 });
 
-test('of many findings the tenth annotation counts the others, which stand in the log', () => {
+test('the tenth annotation counts the remaining findings, which are in the log', () => {
   const findings = numbered('web', 30).map(name => findingOf('node-a', `shop/${name}`, {name: name}));
   const text = github(reportOf({nodes: ['node-a'], services: [], findings}), plain);
   const annotations = annotationsOf(text);
@@ -60,7 +60,7 @@ test('of many findings the tenth annotation counts the others, which stand in th
   expect(text).toContain('\nST202 web-030 on node-a: shop/web-030 is missing an endpoint');
 });
 
-test('a name cannot be a command of the old kind', () => {
+test('a name cannot be a command of the old syntax', () => {
   const text = github(
     reportOf({nodes: ['node-a'], services: [], findings: numbered('##[add-mask]x', 12).map(name => findingOf(name, null))}),
     plain,
@@ -68,7 +68,7 @@ test('a name cannot be a command of the old kind', () => {
   expect(text.split('\n').filter(line => line.includes('##[') && !line.startsWith('::'))).toEqual([]);
 });
 
-test('how long nodes took stands in the log', () => {
+test('the log contains how long nodes took', () => {
   const wait = {
     ...{limitSeconds: 60, seconds: 60, looks: 9, clean: false},
     nodes: [{name: 'node-a', look: 1, seconds: 0.1}, {name: 'node-b', look: 2, seconds: 3.25}, {name: '::error::c'}],
@@ -80,7 +80,7 @@ test('how long nodes took stands in the log', () => {
   ).toEqual(['converged: in 3.3 s on node-b', 'converged: not yet on ::error::c']);
 });
 
-test('each finding is an annotation with its code, and the same one on many nodes is one', () => {
+test('each finding is an annotation with its code, and the same finding on many nodes is one annotation', () => {
   const findings = ['node-a', 'node-b'].map(node => findingOf(node, 'shop/web', {message: '50% of it is lost'}));
   const lines = github(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings}), plain).split('\n');
   expect(lines).toEqual([
@@ -89,7 +89,7 @@ test('each finding is an annotation with its code, and the same one on many node
   ]);
 });
 
-test('a warning is a warning, and what is harmless or known is no annotation', () => {
+test('a warning is a warning annotation, and harmless or known findings have none', () => {
   const findings = [
     findingOf('node-a', null, {severity: 'warning', message: 'w'}),
     findingOf('node-a', null, {severity: 'info', message: 'i'}),
@@ -99,7 +99,7 @@ test('a warning is a warning, and what is harmless or known is no annotation', (
   expect(text.match(/^::.*$/gm)).toEqual([expect.stringMatching(/^::warning .*::w%0A/)]);
 });
 
-test.each(Object.entries(hostile))('a name cannot give a command of its own: %s', (_, name) => {
+test.each(Object.entries(hostile))('a name cannot become a command: %s', (_, name) => {
   const findings = [findingOf(name, `shop/${name}`, {message: `${name}\n::set-output name=x::y`})];
   const lines = github(reportOf({nodes: [name], services: [], findings}), plain).split('\n');
   expect(lines).toHaveLength(2);

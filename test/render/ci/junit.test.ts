@@ -21,7 +21,7 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
     expect(await complaints(junit(await make(), options))).toEqual([]);
   });
 
-  test('reads as it was meant elsewhere, and its counts are those of its test cases', async () => {
+  test('is read correctly by another parser, and its counts are those of its test cases', async () => {
     const read = await parse(junit(await make(), loud));
     const suites = read !== null && read !== undefined && 'testsuite' in read ? (read.testsuite ?? []) : [];
     for (const {testcase = [], tests, failures, errors, skipped} of suites) {
@@ -39,7 +39,7 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
   });
 });
 
-test('the first suite says when, from where, in which scope and by which command, and all say when', async () => {
+test('the first suite contains time, source, scope and command, and all suites the time', async () => {
   const report = {...reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web']}), scope: 'namespace shop'};
   const provenance = {
     ...{command: 'kubectl svc-trace check -n shop', source: 'context "kind" (https://127.0.0.1:6443)', serverVersion: 'v1.36.2'},
@@ -58,14 +58,14 @@ test('the first suite says when, from where, in which scope and by which command
   expect(text.match(/<testsuite [^>]*timestamp="2026-11-21T10:00:00"/g)).toHaveLength(2);
 });
 
-test('a time that is none is left out of the attributes', async () => {
+test('an invalid time is left out of the attributes', async () => {
   const report = reportOf({nodes: ['node-a'], services: ['shop/web']});
   const text = junit(report, {...plain, provenance: {command: 'x', source: 'bundle', takenAt: 'yesterday'}});
   expect(await complaints(text)).toEqual([]);
   expect(text).not.toContain('timestamp=');
 });
 
-test('a failure that likely follows from another finding of its node says from which', () => {
+test('a failure that likely follows from another finding of its node names it', () => {
   const cause = findingOf('node-a', null, {
     code: 'ST505',
     name: 'kube-proxy-not-syncing',
@@ -79,7 +79,7 @@ test('a failure that likely follows from another finding of its node says from w
   expect(alone).toContain('message="a lost an endpoint"');
 });
 
-test('the schema refuses what is no report of JUnit', async () => {
+test('the schema rejects invalid JUnit reports', async () => {
   expect(await complaints('<testsuites skipped="1"/>')).toHaveLength(1);
   expect(await complaints('<testsuite/>')).not.toEqual([]);
 });
@@ -152,7 +152,7 @@ test('a node that was not read is an error, with the reason, and its Services ar
   expect(services.map(({skipped}) => skipped?.message)).toEqual(Array(2).fill('no answer within 30 s'));
 });
 
-test('a node that kube-proxy does not serve is skipped, and no error', () => {
+test('a node that kube-proxy does not serve is skipped, without an error', () => {
   const other = {...unreadNode('node-c', 'Cilium serves it'), status: 'unsupported' as const};
   const [suite] = suitesOf(junit(reportOf({nodes: [other], services: ['shop/web']}), plain));
   expect(suite).toMatchObject({tests: '2', failures: '0', errors: '0', skipped: '2'});

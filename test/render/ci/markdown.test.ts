@@ -54,7 +54,7 @@ function shown(text: string): string {
 }
 
 describe.each(Object.entries(reports))('a report: %s', (_, make) => {
-  test.each([plain, loud])('is a verdict, a table with a row for each finding, and as many folded details', async options => {
+  test.each([plain, loud])('has a verdict, a table with a row for each finding, and folded details for each', async options => {
     const report = await make();
     const html = rendered(report, options);
     const wanted = report.findings.filter(({severity}) => severity !== 'info' || options.verbose);
@@ -101,7 +101,7 @@ test('a port is not rendered as an image, nor a name as a link', () => {
   expect(html).not.toContain(':heart:');
 });
 
-test('a comment stays short enough to be posted, however long the rules are', () => {
+test('a comment stays within the size limit, however long the rules are', () => {
   const rules = Array.from({length: 4}, (_, line) => ruleOf('<'.repeat(500), line + 1));
   const findings = numbered('svc', 60).map(name => findingOf('node-a', `shop/${name}`, {actual: rules, expected: rules}));
   const text = markdown(reportOf({nodes: ['node-a'], services: [], findings}), loud);
@@ -124,7 +124,7 @@ test('the verdict comes first, then a table, and the evidence is folded', () => 
   ]);
 });
 
-test('the end says, folded, when, from where, in which scope and by which command', () => {
+test('the folded end contains time, source, scope and command', () => {
   const report = {...reportOf({nodes: ['node-a'], services: ['shop/web']}), scope: 'namespace shop'};
   const provenance = {
     ...{command: 'kubectl svc-trace check -n shop', source: 'context "kind" (https://127.0.0.1:6443)', serverVersion: 'v1.36.2'},
@@ -138,7 +138,7 @@ test('the end says, folded, when, from where, in which scope and by which comman
   ]);
 });
 
-test('findings with one cause are one row and one block, which counts them', () => {
+test('findings with one cause share a row and a block, which counts them', () => {
   const cause = findingOf('node-a', null, {
     code: 'ST505',
     name: 'kube-proxy-not-syncing',
@@ -153,7 +153,7 @@ test('findings with one cause are one row and one block, which counts them', () 
   expect(textsOf(rendered(report, loud), 'summary')).toHaveLength(23);
 });
 
-test('the same on many Services of a node is one row that counts them', () => {
+test('the same finding on many Services of a node is one row that counts them', () => {
   const findings = numbered('svc', 6).map(name => findingOf('node-a', `shop/${name}`));
   const html = rendered(reportOf({nodes: ['node-a'], services: [], findings}));
   expect(textsOf(html, 'td').map(shown)).toContainEqual(expect.stringMatching(/^shop\/svc-0*1 and 5 more$/));
@@ -164,7 +164,7 @@ test('a healthy report is one line', () => {
   expect(markdown(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain)).toBe('**OK: 1 Service is in sync on 1 node**');
 });
 
-test('a comment stays short enough to be posted', () => {
+test('a comment stays within the size limit', () => {
   const findings = numbered('svc', 500).map(name => findingOf('node-a', `shop/${name}`, {actual: [ruleOf('x'.repeat(5000), 1)]}));
   const text = markdown(reportOf({nodes: ['node-a'], services: [], findings}), loud);
   expect(text.length).toBeLessThan(65_536);

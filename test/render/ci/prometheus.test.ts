@@ -41,7 +41,7 @@ describeWith(['promtool'], 'by promtool', () => {
     expect(spawnSync('promtool', ['check', 'metrics'], {input, encoding: 'utf8'})).toMatchObject({status: 0, stdout: '', stderr: ''});
   });
 
-  test('it rejects invalid metrics', () => {
+  test('the parser rejects invalid metrics', () => {
     expect(spawnSync('promtool', ['check', 'metrics'], {input: 'svc_trace{node="a} 1\n'}).status).not.toBe(0);
   });
 });
@@ -63,7 +63,7 @@ test('findings are counted by code, node and Service, without known ones', () =>
   ]);
 });
 
-test('a node that was not read is 0, and the report is incomplete then', () => {
+test('a node that was not read has the value 0, and the report is incomplete', () => {
   const text = prometheus(reportOf({nodes: ['node-a', unreadNode('node-b', 'gone')], services: []}), plain);
   expect(metric(text, 'svc_trace_node_checked').map(({value, labels}) => [labels?.['node'], value])).toEqual([
     ['node-a', '1'],
@@ -72,7 +72,7 @@ test('a node that was not read is 0, and the report is incomplete then', () => {
   expect(metric(text, 'svc_trace_complete')).toEqual([{value: '0'}]);
 });
 
-test('quotes and backslashes in a label are escaped, and line ends spelled out', () => {
+test('quotes, backslashes and newlines in a label are escaped', () => {
   const text = prometheus(reportOf({nodes: ['a"b\\c\nd'], services: []}), plain);
   expect(text).toContain('svc_trace_rules{node="a\\"b\\\\c\\\\x0ad"} 1');
 });

@@ -8,7 +8,7 @@ const folder = join(import.meta.dirname, '../../../docs/checks');
 const pages = readdirSync(folder).filter(name => /^ST\d+\.md$/.test(name));
 const plain = {color: false, width: 60};
 
-test('headings, lists, tables and code are laid out', () => {
+test('headings, lists, tables and code are formatted', () => {
   const page = [
     '# ST999 example',
     '',
@@ -54,7 +54,7 @@ test('headings, lists, tables and code are laid out', () => {
   ]);
 });
 
-test.each([80, 120])('no text of any page is wider than %i columns, but for code and long words', width => {
+test.each([80, 120])('no text of any page is wider than %i columns, except code and long words', width => {
   for (const name of pages) {
     const lines = pageText(readFileSync(join(folder, name), 'utf8'), {color: true, width}).split('\n');
     const wide = lines.filter(line => visibleLength(line) > width && !/^ {4}/.test(line) && / \S* /.test(line.trim()));
@@ -62,7 +62,7 @@ test.each([80, 120])('no text of any page is wider than %i columns, but for code
   }
 });
 
-test('every word of a page is in its layout', () => {
+test('every word of a page is in its formatted text', () => {
   const words = (text: string) =>
     text
       .split(/[^\p{L}\p{N}]+/u)

@@ -13,7 +13,7 @@ async function bothOf(service: string, node?: string) {
   return {with: tracedIn(counted(await snapshotOf(capture)), service, node), without: await traced(capture, service, node)};
 }
 
-test('the tree has them with -v, and is unchanged otherwise', async () => {
+test('the tree has counters with -v, and is otherwise unchanged', async () => {
   const report = await bothOf('shop/web');
   const text = traceRenderers.tree(report.with, verbose);
   expect(text).toContain('→ KUBE-SVC-67NZLRHBNDSAWJRO:404 (404 packets)');
@@ -22,13 +22,13 @@ test('the tree has them with -v, and is unchanged otherwise', async () => {
   expect(traceRenderers.tree(report.with, plain).replaceAll(' and counters', '')).toBe(traceRenderers.tree(report.without, plain));
 });
 
-test('a path that ends has those of the rule that ends it', async () => {
+test('a path that ends has the counters of the rule that ends it', async () => {
   const report = await bothOf('shop/empty', 'node-b');
   expect(traceRenderers.tree(report.with, verbose)).toMatch(/refused \(no endpoints\) {2}filter\/KUBE-SERVICES:(\d+) \(\1 packets\)/);
   expect(traceRenderers.dot(report.with, plain)).toMatch(/filter\/KUBE-SERVICES line (\d+), \1 packets/);
 });
 
-test.each(['svg', 'html'] as const)('%s has them in the boxes, and with the rules behind them', async format => {
+test.each(['svg', 'html'] as const)('%s has counters in the boxes, and beside their rules', async format => {
   const report = await bothOf('shop/web');
   const text = traceRenderers[format](report.with, plain);
   for (const words of [
@@ -42,7 +42,7 @@ test.each(['svg', 'html'] as const)('%s has them in the boxes, and with the rule
   expect(traceRenderers[format](report.without, plain)).not.toMatch(/\d packets/);
 });
 
-test.each(['mermaid', 'dot'] as const)('%s has them on the arrows', async format => {
+test.each(['mermaid', 'dot'] as const)('%s has counters on the arrows', async format => {
   const report = await bothOf('shop/web');
   const text = traceRenderers[format](report.with, plain);
   for (const words of ['line 404, 404 packets', '33.3%, 461 packets', 'line 345, 345 packets', 'counters of node-b'])

@@ -17,7 +17,7 @@ const texts: Readonly<Record<string, string>> = {
   markup: `</text></title></style><script>alert('1')</script> ]]> & "x" onload="y"`,
 };
 
-test.each([mermaid, dot, svg])('a picture shows what is wrong with a node as a whole, and what was not checked', async render => {
+test.each([mermaid, dot, svg])('a picture shows the faults of a whole node, and the nodes that were not checked', async render => {
   const report = await traced('faults/no-prerouting-hook', 'shop/web');
   const text = render({...report, nodes: [...report.nodes, unreadNode('node-x', 'no answer')]}, plain);
   expect(text).toContain('✗ ST301 error services-chain-not-hooked on node-b: ');
@@ -36,7 +36,7 @@ describe('mermaid', () => {
     /^ {2}classDef fault fill:/,
   ];
 
-  test('each line is a statement, faults are dashed and of a class of their own', async () => {
+  test('each line is a statement, and faults are dashed and have their own class', async () => {
     const text = mermaid(await traced('faults/missing-endpoint', 'shop/web'), plain);
     for (const line of text.split('\n')) expect(statements.filter(statement => statement.test(line))).toHaveLength(1);
     expect(text).toContain('g1b2 -->|"line 404"| g1b1');
@@ -89,7 +89,7 @@ describeWith(['dot'], 'dot', () => {
 });
 
 describe('svg', () => {
-  test('it is XML with a title and the words of every box', async () => {
+  test('is XML with a title and the words of every box', async () => {
     const text = svg(await traced('faults/missing-endpoint', 'shop/web'), plain);
     expect(XMLValidator.validate(text)).toBe(true);
     const {svg: root} = new XMLParser({ignoreAttributes: false}).parse(text);

@@ -98,7 +98,7 @@ describeWith(['chromium'], 'Mermaid in a browser', () => {
     ['healthy/1.36-iptables', 'shop/lb-local'],
     ['nftables/1.36', 'shop/web'],
     ['ipvs/1.36', 'shop/web'],
-  ])('it draws every box and arrow of %s, with their words', async (capture, service) => {
+  ])('draws every box and arrow of %s, with their words', async (capture, service) => {
     const report = await traced(capture, service);
     const {heading, boxes, faults, arrows, labels, titles, active} = await drawn(report);
     const all = graphs(report);
@@ -120,7 +120,7 @@ describeWith(['chromium'], 'Mermaid in a browser', () => {
     end: 'end',
   };
 
-  test.each(Object.entries(texts))('a name is shown unchanged and is only text: %s', async (_, name) => {
+  test.each(Object.entries(texts))('shows a name unchanged and as text only: %s', async (_, name) => {
     const report = reportFullOf(name);
     const {boxes, arrows, active} = await drawn(report);
     const [graph] = graphs(report);
@@ -135,7 +135,7 @@ describeWith(['chromium'], 'Mermaid in a browser', () => {
     return reportOf({nodes: traces.map(({node}) => node), services: ['shop/web'], traces});
   }
 
-  test('of a Service with 300 endpoints and another path on each of 50 nodes it draws what fits, the faults first', async () => {
+  test('draws what fits of a Service with 300 endpoints and another path on each of 50 nodes, faults first', async () => {
     const report = reportOn(bigService(300, 50, node => node === 49));
     const {heading, titles, faults} = await drawn(report);
     expect(heading).toMatch(
@@ -147,7 +147,7 @@ describeWith(['chromium'], 'Mermaid in a browser', () => {
     expect(faults).toBe(41);
   });
 
-  test('with all endpoints asked for, a picture that is too big is drawn with a few', async () => {
+  test('draws a few endpoints if a picture with all of them is too big', async () => {
     const report = reportOn(bigService(600, 1));
     const {heading, boxes, arrows} = await drawn(report, {...plain, verbose: true});
     expect(heading).toContain('in 1 of the pictures only a few of many endpoints are drawn');
@@ -155,7 +155,7 @@ describeWith(['chromium'], 'Mermaid in a browser', () => {
     expect(arrows).toBe(graphs(report)[0]?.arrows.length);
   });
 
-  test('all endpoints are drawn if there is room', async () => {
+  test('draws all endpoints if there is room', async () => {
     const report = reportOn(bigService(100, 1));
     const {heading, arrows} = await drawn(report, {...plain, verbose: true});
     expect(heading).toMatch(/^OK: [^;]*$/);

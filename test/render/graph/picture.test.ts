@@ -18,7 +18,7 @@ function textOf({paths}: Picture): readonly string[] {
   );
 }
 
-test('a missing endpoint and the one with its share come first, with what they should get', async () => {
+test('a missing endpoint and the one that gets its share come first, with their expected shares', async () => {
   const [faulty, healthy, ...more] = picturesOf(await traced('faults/missing-endpoint', 'shop/web'), few);
   expect(more).toEqual([]);
   expect(faulty?.title).toBe('shop/web:http port 80/TCP on node-a');
@@ -29,7 +29,7 @@ test('a missing endpoint and the one with its share come first, with what they s
   expect(healthy && textOf(healthy)).toEqual(['cluster IP 10.96.1.1:80 > ✓ shop/web-1 | ✓ shop/web-2 | ✓ shop/web-3']);
 });
 
-test('the rules behind a box are those of its chains, in the order of the path', async () => {
+test('the rules of a box are those of its chains, in the order of the path', async () => {
   const report = await traced('healthy/1.36-iptables', 'shop/nodeport', 'node-a');
   const entryBox = picturesOf(report, few)[0]
     ?.paths[0]?.sources.flat()
@@ -53,7 +53,7 @@ test('a third-party rule stands between the client whose packets it intercepts a
   expect(others.flatMap(textOf).join('')).not.toContain('third-party');
 });
 
-describe('what no box shows stands above the path, on the nodes that it concerns alone', () => {
+describe('a finding that no box shows is above the path, on the affected nodes only', () => {
   test.each([
     ['faults/no-prerouting-hook', 'ST301 services-chain-not-hooked, all Services of the node: '],
     ['faults/split-brain', 'ST501 two-backends, all Services of the node: '],
@@ -66,37 +66,37 @@ describe('what no box shows stands above the path, on the nodes that it concerns
   });
 });
 
-test('a finding that boxes show is not said again above them', async () => {
+test('a finding that boxes show is not repeated above them', async () => {
   for (const {alerts} of picturesOf(await traced('faults/missing-endpoint', 'shop/web'), few)) expect(alerts).toEqual([]);
 });
 
-test('a finding of another port of the Service says nothing about this one', () => {
+test('a finding of another port of the Service is not shown for this port', () => {
   const findings = [findingOf('node-a', 'shop/web', {code: 'ST209', port: {name: 'https', protocol: 'TCP', port: 443}})];
   const [picture] = picturesOf(reportOf({nodes: ['node-a'], services: ['shop/web'], findings, traces: [trace]}), few);
   expect(picture).toMatchObject({alerts: [], isFault: false});
 });
 
-describe('of many endpoints', () => {
+describe('in a picture of many endpoints', () => {
   const ends = (count: number, faulty: number, all = false): readonly PictureBox[] =>
     picturesOf(manyEndpoints(count, faulty), {all})[0]?.paths[0]?.ends ?? [];
   const signs = (boxes: readonly PictureBox[]): string => boxes.map(({sign}) => sign).join('');
 
-  test('the faulty ones are drawn first, a few others, and the rest as one box with their share', () => {
+  test('the faulty ones are drawn first, then a few others, and the rest as one box with their share', () => {
     const boxes = ends(60, 4);
     expect(signs(boxes)).toBe(`${'✗'.repeat(4)}${'✓'.repeat(5)}✓`);
     expect(boxes.at(-1)).toMatchObject({title: '51 more endpoints', lines: ['in sync, 91.1% together'], share: null});
   });
 
-  test('no more than a dozen faulty ones are drawn, and the others counted', () => {
+  test('no more than a dozen faulty endpoints are drawn, and the others are counted', () => {
     const boxes = ends(60, 60);
     expect(signs(boxes)).toBe('✗'.repeat(13));
     expect(boxes.at(-1)).toMatchObject({title: '48 more endpoints', fault: 'faulty: 0% together, should be 80%'});
   });
 
-  test('all are drawn when all are asked for', () => expect(ends(60, 4, true)).toHaveLength(60));
+  test('all are drawn if all are requested', () => expect(ends(60, 4, true)).toHaveLength(60));
 });
 
-test('an address without rules stands last, with the reason and no endpoint', () => {
+test('an address without rules is last, with the reason and no endpoint', () => {
   const unserved = [{kind: 'loadBalancerIP', address: '203.0.113.9', port: 80, reason: 'ipMode is Proxy'}] as const;
   const report = reportOf({nodes: ['node-a'], services: ['shop/web'], traces: [{...trace, unserved}]});
   const [picture] = picturesOf(report, few);
@@ -107,13 +107,13 @@ test('an address without rules stands last, with the reason and no endpoint', ()
     expect(render(report, plain)).toMatch(/○ load-balancer IP 203\.0\.113\.9:80(<br\/>|\\n)no rules: ipMode is Proxy/);
 });
 
-test('entries of which nothing is programmed share one list of missing endpoints', async () => {
+test('entries without any rule share one list of missing endpoints', async () => {
   const [first] = picturesOf(await traced('faults/nat-flushed', 'shop/lb-local'), few);
   expect(first?.paths).toHaveLength(1);
   expect(first?.paths[0]?.sources.flat().map(({fault}) => fault)).toEqual(Array(3).fill('reaches no endpoint'));
 });
 
-test('rules alone show neither right nor wrong', () => {
+test('rules alone show neither correct nor faulty boxes', () => {
   const shown = {
     ...entry,
     mark: 'shown' as const,
@@ -135,7 +135,7 @@ describe('wrapped text', () => {
     '',
   ];
 
-  test.each(texts)('is no wider than a line, and nothing of it is left out: %s', text => {
+  test.each(texts)('fits the line, and nothing is left out: %s', text => {
     for (const max of [10, 22, 40]) {
       const lines = wrapLetters(text, max);
       for (const line of lines) expect(columnsOf(line)).toBeLessThanOrEqual(max);
@@ -143,7 +143,7 @@ describe('wrapped text', () => {
     }
   });
 
-  test('breaks at blanks, and names that are wider than a line after a sign', () => {
+  test('breaks at spaces, and names that are wider than a line after a punctuation mark', () => {
     expect(wrapLetters('-m tcp --dport 30080', 12)).toEqual(['-m tcp', '--dport', '30080']);
     expect(wrapLetters('shop/checkout-frontend-1', 14)).toEqual(['shop/checkout-', 'frontend-1']);
   });

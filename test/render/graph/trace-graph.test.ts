@@ -12,7 +12,7 @@ function arrowsOf(graph: TraceGraph | undefined): readonly string[] {
   return (graph?.arrows ?? []).map(({from, to, label, isFault}) => `${name(from)} ${isFault ? '-✗' : '-'}${label}> ${name(to)}`);
 }
 
-test('a lost endpoint and those that got its share are faults, on that node only', async () => {
+test('a missing endpoint and those that got its share are faults, on that node only', async () => {
   const {traces} = await traced('faults/missing-endpoint', 'shop/web');
   const [first, second, ...more] = traceGraphs(traces, few);
   expect(more).toEqual([]);
@@ -40,13 +40,13 @@ test('entries that meet in a chain share the path after it', async () => {
   ]);
 });
 
-test.each(['ipvs/1.36', 'nftables/1.36'])('a chain that both picks and rewrites is drawn once: %s', async capture => {
+test.each(['ipvs/1.36', 'nftables/1.36'])('a chain that both balances and translates is drawn once: %s', async capture => {
   const {traces} = await traced(capture, 'shop/web', 'node-a');
   const kinds = traceGraphs(traces, few).map(({boxes}) => boxes.map(({kind}) => kind).toSorted());
   expect(kinds).toEqual([['chain', 'endpoint', 'endpoint', 'endpoint', 'entry']]);
 });
 
-test('packets that are rejected or dropped by design end in a box that is no fault', async () => {
+test('packets that are rejected or dropped by design end in a box that is not a fault', async () => {
   const {traces} = await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-b');
   const ends = traceGraphs(traces, few).flatMap(({boxes}) => boxes.filter(({kind}) => kind === 'end'));
   expect(ends).toHaveLength(2);
@@ -65,7 +65,7 @@ test('an entry without an endpoint is a fault, and so is its end', () => {
   ]);
 });
 
-test('an entry whose fault no box shows has it itself', () => {
+test('an entry shows its fault itself if no box does', () => {
   const [graph] = traceGraphs([{...trace, entries: [{...entry, mark: 'wrong'}]}], few);
   expect(graph?.boxes[0]).toMatchObject({lines: ['cluster IP 10.96.0.1:80', 'from a pod', '✗ wrong'], isFault: true});
 });

@@ -13,7 +13,7 @@ function texts(page: string, pattern: RegExp): readonly string[] {
   return [...page.matchAll(pattern)].map(([, text = '']) => text.replaceAll(/<[^>]*>/g, '').trim());
 }
 
-test('the verdict is the title and the heading, and each Service stands against each node', () => {
+test('the verdict is the title and the heading, and the table has each Service and each node', () => {
   const findings = [findingOf('node-a', 'shop/web')];
   const page = checkPage(
     reportOf({nodes: ['node-a', unreadNode('node-b', 'no answer')], services: ['shop/api', 'shop/web'], findings}),
@@ -58,7 +58,7 @@ test('the nodes of a page from rules alone are neither good nor unread', () => {
   expect(page).not.toMatch(/not checked|unread/);
 });
 
-test('a page says when it was made, of what, and how to make it again', () => {
+test('a page contains its time, its source, and the command that made it', () => {
   const provenance = {
     command: 'kubectl svc-trace check -A',
     source: 'context kind',
@@ -77,7 +77,7 @@ test('a page says when it was made, of what, and how to make it again', () => {
   ]);
 });
 
-test.each(Object.entries({...hostile, markup: `</dd><script>"'&`}))('where a page comes from is text: %s', (_, text) => {
+test.each(Object.entries({...hostile, markup: `</dd><script>"'&`}))('the source of a page is only text: %s', (_, text) => {
   const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/web']}), {
     ...plain,
     provenance: {command: text, source: text, serverVersion: text, takenAt: text},
@@ -86,14 +86,14 @@ test.each(Object.entries({...hostile, markup: `</dd><script>"'&`}))('where a pag
   expect(page.match(/<script>/g)).toHaveLength(1);
 });
 
-test('nothing in a page leads outside but the links to what codes mean', () => {
+test('a page has no external links except those to the pages of codes', () => {
   const page = checkPage(reportFullOf('web'), plain);
   const links = [...page.matchAll(/\b(?:href|src|action|srcset)="([^"]*)"/g)].map(([, link]) => link);
   expect(links.filter(link => !link?.startsWith('#'))).toEqual(['https://github.com/svc-trace/svc-trace/blob/main/docs/checks/ST202.md']);
   expect(page).not.toMatch(/url\(|@import/);
 });
 
-test.each(Object.entries({...hostile, markup: `</script><b>"'&`}))('what comes from the cluster is text: %s', (_, name) => {
+test.each(Object.entries({...hostile, markup: `</script><b>"'&`}))('text from the cluster is only text: %s', (_, name) => {
   for (const render of [checkPage, traceHtml]) {
     const page = render(reportFullOf(name), plain);
     expect(isUnsafe(page.replaceAll('\n', ''))).toBe(false);
@@ -102,7 +102,7 @@ test.each(Object.entries({...hostile, markup: `</script><b>"'&`}))('what comes f
   }
 });
 
-test('the same on many nodes is one finding, with the nodes as ranges for the filters', () => {
+test('the same finding on many nodes is shown once, with ranges of nodes for the filters', () => {
   const nodes = numbered('node', 300);
   const findings = nodes
     .filter((_, index) => index !== 4)
@@ -118,7 +118,7 @@ describe('findings of one cause', () => {
   const missing = (service: string, rest: Partial<Finding> = {}): Finding => findingOf('node-a', service, {port: port('http'), ...rest});
   const summaries = (page: string): readonly string[] => texts(page, /<summary>(.*?)<\/summary>/g);
 
-  test('are one block with the remedy once, and each finding in it can be told from the others', () => {
+  test('are one block with the remedy once, in which each finding is distinguishable', () => {
     const findings = ['shop/a', 'shop/b', 'shop/c'].map(service => missing(service));
     const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings}), plain);
     expect(summaries(page).slice(0, 4)).toEqual([
@@ -129,14 +129,14 @@ describe('findings of one cause', () => {
     expect(page).toContain('<output id="shown" aria-live="polite" data-total="3">');
   });
 
-  test('that are endpoints of one Service port say so', () => {
+  test('that are endpoints of one Service port name it', () => {
     const findings = ['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80'].map(endpoint => missing('shop/web', {endpoint}));
     const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/web'], findings}), plain);
     expect(summaries(page)[0]).toBe('ST202 error missing-endpoint: 3 endpoints of shop/web:http on node-a');
     expect(summaries(page)[1]).toBe('ST202 error missing-endpoint: shop/web:http, 10.0.0.1:80');
   });
 
-  test('stand under what they likely follow from', () => {
+  test('are under the finding that they likely follow from', () => {
     const stopped = findingOf('node-a', null, {code: 'ST505', name: 'kube-proxy-not-syncing', remedy: 'Read its log.'});
     const findings = [stopped, ...['shop/a', 'shop/b', 'shop/c'].map(service => missing(service))];
     const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings}), plain);
@@ -145,7 +145,7 @@ describe('findings of one cause', () => {
     expect(page.match(/class="block error" open/g)).toHaveLength(1);
   });
 
-  test('on many nodes count as often as the heading counts them', () => {
+  test('on many nodes are counted as in the heading', () => {
     const findings = ['node-a', 'node-b'].map(node => findingOf(node, 'shop/web', {message: `shop/web is lost on ${node}`}));
     const page = checkPage(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings}), plain);
     expect(page).toContain('<b>2</b> errors');
@@ -178,7 +178,7 @@ describe('a big report', () => {
 
   test('makes a page that a browser can open', () => expect(page.length).toBeLessThan(12_000_000));
 
-  test('says what is left out of it', () => {
+  test('names what is left out', () => {
     expect(texts(page, /<p class="note">(.*?)<\/p>/gs)).toEqual([
       '4700 more Services with findings not shown',
       '270 more groups of nodes not shown',
@@ -199,7 +199,7 @@ test('a page of a trace draws 60 pictures, counts the others, and draws all with
   expect(traceHtml(report, {...plain, verbose: true}).match(/<figure/g)).toHaveLength(70);
 });
 
-test('for a page those Services are traced of which something was found, on the nodes where it was', async () => {
+test('a page traces the Services that have findings, on the nodes with these findings', async () => {
   const {traces} = diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0', trace: 'faulty'});
   expect(traces.map(({node, service}) => `${node} ${service.namespace}/${service.name}`)).toEqual(['node-a shop/web']);
   const healthy = diagnose(await snapshotOf('healthy/1.36-iptables'), {toolVersion: '0.0.0', trace: 'faulty'});

@@ -64,7 +64,7 @@ describeWith(['chromium'], 'in a browser', () => {
     }`);
   }
 
-  test('a report opens from disk, asks for nothing, and nothing complains', async () => {
+  test('a report opens from disk, requests nothing, and logs no error', async () => {
     const page = await open(checkPage(report, plain));
     expect(await page.evaluate('document.title')).toBe(
       'Services: FAULTY: 1 error on 1 of 3 nodes, 3 warnings (34 Services: 27 in sync, 4 with findings, 3 without rules)',
@@ -86,7 +86,7 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(page.complaints.filter(text => text.includes('Content Security Policy'))).toHaveLength(2);
   });
 
-  test('a fault is shown with its evidence, what to do and where to read on', async () => {
+  test('a fault is shown with its evidence, its remedy and a link to its page', async () => {
     const page = await open(checkPage(report, plain));
     const [finding = ''] = await seen(page, '.finding');
     for (const words of [
@@ -107,7 +107,7 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(await page.evaluate("document.querySelector('.path svg').textContent")).toContain('✗shop/web-2missing: should get 33.3%');
   });
 
-  test('a cell of the table leads to its finding, also inside a folded block', async () => {
+  test('a cell of the table links to its finding, even inside a folded block', async () => {
     const page = await open(checkPage(await checked('faults/frozen-node'), plain));
     await page.evaluate("document.querySelectorAll('.block').forEach(block => { block.open = false; })");
     await page.evaluate(`document.querySelector('#matrix tr[data-service="shop/web"] td.error a').click()`);
@@ -152,7 +152,7 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(await seen(page, '.finding.warning')).toHaveLength(3);
   });
 
-  test('everything can be reached and done by keyboard, and the focus is to be seen', async () => {
+  test('everything can be reached and done by keyboard, and the focus is visible', async () => {
     const page = await open(checkPage(report, plain));
     const focus = () =>
       page.evaluate<string>(
@@ -176,7 +176,7 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(await seen(page, '#shown')).toEqual(['Showing 2 of 4 findings']);
   });
 
-  test('dark surroundings give a dark page', async () => {
+  test('a dark color scheme gives a dark page', async () => {
     const text = checkPage(report, plain);
     const colors = async (scheme: 'light' | 'dark'): Promise<readonly string[]> => {
       const page = await open(text, {scheme, width: 1100, height: 700});
@@ -192,13 +192,13 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(dark[1]).not.toBe(light[1]);
   });
 
-  test.each([true, false])('on paper all that is folded is open, and there are no filters (scripts: %s)', async scripts => {
+  test.each([true, false])('a printed page has all folded parts open and no filters (scripts: %s)', async scripts => {
     const page = await open(checkPage(report, plain), {media: 'print', scripts});
     expect(await seen(page, '.path svg')).toHaveLength(1);
     expect(await seen(page, 'form')).toEqual([]);
   });
 
-  test('without scripts all is there but the filters', async () => {
+  test('a page without scripts shows everything but the filters', async () => {
     const page = await open(checkPage(report, plain), {scripts: false});
     expect(await seen(page, 'form')).toEqual([]);
     expect(await seen(page, '.finding')).toHaveLength(4);
@@ -206,7 +206,7 @@ describeWith(['chromium'], 'in a browser', () => {
   });
 
   const texts = {...hostile, markup: `</script></style></title><script>window.owned=1</script><img src=x onerror="owned=1"> " ' onload=x`};
-  test.each(Object.entries(texts))('a name cannot become anything but text: %s', async (_, name) => {
+  test.each(Object.entries(texts))('a name is only text: %s', async (_, name) => {
     const made = reportFullOf(name);
     const page = await open(checkPage({...made, findings: [...made.findings, ...made.findings]}, plain));
     expect(await page.evaluate('window.owned ?? 0')).toBe(0);
@@ -215,7 +215,7 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(page.complaints).toEqual([]);
   });
 
-  test('the pictures of a trace open too, as a page and by themselves', async () => {
+  test('the pictures of a trace open as a page and as files', async () => {
     const way = await traced('faults/missing-endpoint', 'shop/web');
     const page = await open(traceHtml(way, plain));
     expect(await seen(page, 'figure svg')).toHaveLength(2);

@@ -128,7 +128,7 @@ describeWith(['chromium'], 'how a browser draws a page', () => {
     expect(page.complaints).toEqual([]);
   });
 
-  test('such faults are seen where there are some', async () => {
+  test('such faults are detected in a page that has them', async () => {
     const faultsAfter = async (change: string): Promise<string> => {
       const page = await open(traceHtml(manyEndpoints(5, 2), plain), {});
       await page.evaluate(change);

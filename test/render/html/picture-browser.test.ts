@@ -28,7 +28,7 @@ describeWith(['chromium'], 'the picture of a Service in a browser', () => {
   test.each([
     {width: 1280, height: 900, counts: [1, 5, 60]},
     {width: 390, height: 844, counts: [1, 5]},
-  ])('a client and its endpoints are seen at once in a window of $width by $height pixels', async ({width, height, counts}) => {
+  ])('a client and its endpoints are visible together in a window of $width by $height pixels', async ({width, height, counts}) => {
     for (const count of counts) {
       const page = await open(traceHtml(manyEndpoints(count, Math.min(count - 1, 4)), plain), {width, height});
       const heights = await page.evaluate<readonly number[]>(`${shown}.map(([svg]) => svg.getBoundingClientRect().height)`);
@@ -36,7 +36,7 @@ describeWith(['chromium'], 'the picture of a Service in a browser', () => {
     }
   });
 
-  test('one of the two drawings is seen, on paper the wide one', async () => {
+  test('one of the two drawings is visible, on paper the wide one', async () => {
     for (const options of [{width: 1280}, {width: 390}, {width: 718, media: 'print'}] as const) {
       const page = await open(traceHtml(manyEndpoints(5, 2), plain), options);
       const classes = await page.evaluate<readonly (readonly string[])[]>(`${shown}.map(all => all.map(svg => svg.getAttribute('class')))`);
@@ -44,7 +44,7 @@ describeWith(['chromium'], 'the picture of a Service in a browser', () => {
     }
   });
 
-  test('a fault has a sign and words, and a bar has its number beside it', async () => {
+  test('a fault has a mark and words, and a bar has its number beside it', async () => {
     const page = await open(traceHtml(manyEndpoints(5, 2), plain), {width: 1280});
     const boxes = await page.evaluate<readonly string[]>(`${shown}[0][0] && [...${shown}[0][0].querySelectorAll('g.fault')].map(box =>
       [...box.querySelectorAll('text')].map(text => text.textContent).join(' '))`);
@@ -57,7 +57,7 @@ describeWith(['chromium'], 'the picture of a Service in a browser', () => {
     for (const [, filled] of bars) expect(filled).toBeCloseTo(0.8, 2);
   });
 
-  test('a screen reader is told the title and the path, and reaches the rules by keyboard', async () => {
+  test('a screen reader gets the title and the path, and reaches the rules by keyboard', async () => {
     const page = await open(traceHtml(await traced('faults/missing-endpoint', 'shop/web'), plain), {width: 390});
     const {nodes} = (await page.send('Accessibility.getFullAXTree')) as unknown as {
       nodes: readonly {role: {value: string}; name?: {value: string}; description?: {value: string}; ignored: boolean}[];

@@ -166,7 +166,7 @@ describe('a check without findings', () => {
   });
 });
 
-describe('what is unknown never passes', () => {
+describe('unknown results never pass', () => {
   test('an unread node is an error, and no Service is certain to be in sync', () => {
     const unread = findingOf('node-b', null, {code: 'ST901', name: 'node-not-read', severity: 'warning'});
     const report = reportOf({nodes: ['node-a', unreadNode('node-b', 'gone')], services: ['shop/web'], findings: [unread]});
@@ -181,14 +181,14 @@ describe('what is unknown never passes', () => {
     expect(resultsOf(report)).toMatchObject([{policy: 'svc-trace', rule: 'node-read', result: 'error', message: 'gone'}]);
   });
 
-  test('a Service on a node with an error that affects all Services', () => {
+  test('a Service on a node with an error that affects all Services does not pass', () => {
     const whole = findingOf('node-a', null, {code: 'ST305', name: 'no-service-rules'});
     const report = reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings: [whole]});
     expect(outcomes(resultsOf(report))).toEqual(['fail ST305 no-service-rules node-a', 'pass svc-trace node-read node-b']);
     expect(outcomes(resultsOf(report, 'shop'))).toEqual(['skip svc-trace service-programmed web']);
   });
 
-  test('a Service whose API objects are incomplete', () => {
+  test('a Service whose API objects are incomplete does not pass', () => {
     const problem = {...findingOf('', null, {code: 'ST901', name: 'node-not-read', severity: 'warning'}), node: undefined};
     const {node: _, ...unseen} = problem;
     const report = reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [unseen]});
@@ -196,11 +196,11 @@ describe('what is unknown never passes', () => {
     expect(outcomes(resultsOf(report, 'shop'))).toEqual(['skip svc-trace service-programmed web']);
   });
 
-  test('a Service if no node was checked', () => {
+  test('a Service does not pass if no node was checked', () => {
     expect(outcomes(resultsOf(reportOf({nodes: [], services: ['shop/web']}), 'shop'))).toEqual(['skip svc-trace service-programmed web']);
   });
 
-  test('a node that kube-proxy does not serve', () => {
+  test('a node that kube-proxy does not serve does not pass', () => {
     const cilium = {...unreadNode('node-c', 'served by Cilium'), status: 'unsupported'} as const;
     const report = reportOf({nodes: ['node-a', cilium], services: ['shop/web']});
     expect(outcomes(resultsOf(report))).toEqual(['skip svc-trace node-read node-c', 'pass svc-trace node-read node-a']);
@@ -208,15 +208,15 @@ describe('what is unknown never passes', () => {
   });
 });
 
-describe('more than one object can contain', () => {
-  test('5,000 nodes without findings all fit', () => {
+describe('a report of many results', () => {
+  test('contains all of 5,000 nodes without findings', () => {
     const nodes = Array.from({length: 5000}, (_, index) => `ip-10-${index >> 8}-${index & 255}-17.eu-central-1.compute.internal`);
     const [cluster] = objectsOf(reportOf({nodes, services: []}), {unixTime: 1_800_000_000});
     expect(cluster?.summary).toEqual({pass: 5000, fail: 0, warn: 0, error: 0, skip: 0});
     expect(Buffer.byteLength(JSON.stringify(cluster))).toBeLessThan(1.5 * 1024 * 1024);
   });
 
-  test("an object stays below etcd's limit; the most severe results stay, and the others are counted", () => {
+  test("stays below etcd's limit, keeps the most severe results, and counts the others", () => {
     const services = numbered('shop/web', 9000);
     const findings = services.slice(8000).map(service => findingOf('node-a', service));
     const [, shop] = objectsOf(reportOf({nodes: ['node-a'], services, findings}), {unixTime: 1_800_000_000});
@@ -232,7 +232,7 @@ describe('more than one object can contain', () => {
     });
   });
 
-  test('a warning tells that faults were left out', () => {
+  test('has a warning if faults are left out', () => {
     const faults = numbered('fault', 3).map(rule => ownResult(rule, 'fail', 'x'.repeat(100)));
     const {results, summary} = fitResults(faults, 700);
     expect(results.map(({rule, result}) => `${result} ${rule}`)).toEqual(['warn results-left-out', 'fail fault-001', 'fail fault-002']);

@@ -32,12 +32,12 @@ test('-v lists what was not read, once for all nodes and files with the same rea
   expect(tree(report, {...plain, verbose: true})).toContain('  node-c: conntrack: conntrack is not there');
 });
 
-test('without -v nothing of it is shown', () => {
+test('without -v files that were not read are not shown', () => {
   expect(table(report, plain)).not.toContain('Not read');
   expect(tree(report, plain)).not.toContain('Not read');
 });
 
-test('a reason cannot control the terminal', () => {
+test('a reason is escaped', () => {
   const evil = reportOf({nodes: [nodeWithout('node-a', {file: hostile.escape, reason: hostile.c1})], services: ['shop/web']});
   const text = table(evil, {...plain, verbose: true});
   expect(text).toContain('Not read');

@@ -16,7 +16,7 @@ function linesOf(snapshot: Snapshot, node: string, flags: object = toWeb, width 
 }
 
 describe('the place of each rule on the path of a packet', () => {
-  test('is the chain in nftables mode, with the chain that an element of a map leads to, and no number', async () => {
+  test('is the chain in nftables mode, with the chain that an element of a map jumps to, and no line number', async () => {
     const lines = linesOf(await snapshotOf('nftables/1.36'), 'node-b');
     expect(lines.slice(1, 6)).toEqual([
       '├─ 33.3% accepted 10.244.11.4:8080',
@@ -56,7 +56,7 @@ describe('the place of each rule on the path of a packet', () => {
   });
 });
 
-test('no line is wider than the terminal, where words are not', async () => {
+test('no line is wider than the terminal, except for long words', async () => {
   for (const [capture, node] of [
     ['nftables/1.36', 'node-b'],
     ['ipvs/1.36', 'node-a'],
@@ -67,7 +67,7 @@ test('no line is wider than the terminal, where words are not', async () => {
   }
 });
 
-test('a rule cannot control the terminal', () => {
+test('a rule is escaped', () => {
   const rule = {table: hostile.escape, chain: hostile.c1, line: 3, text: hostile.newline};
   const answer: PacketAnswer = {
     node: 'node-a',

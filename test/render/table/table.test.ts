@@ -16,7 +16,7 @@ function widest(text: string): number {
 }
 
 describe('three nodes', () => {
-  test('a Service with an error on one of them has a row, the others are counted', () => {
+  test('a Service with an error on one of them has a row, and the others are counted', () => {
     const report = reportOf({nodes, services, findings: [findingOf('node-b', 'shop/web-007')]});
     expect(table(report, plain)).toBe(`FAULTY: 1 error on 1 of 3 nodes (30 Services: 29 in sync, 1 with findings)
 
@@ -30,7 +30,7 @@ ST202 error  missing-endpoint  node-b
   more      kubectl svc-trace explain ST202`);
   });
 
-  test('few Services are all shown, and all of them in the wide table', () => {
+  test('a few Services are all shown, and the wide table shows all Services', () => {
     const few = reportOf({nodes, services: services.slice(0, 3)});
     expect(lines(table(few, plain)).filter(line => line.startsWith('shop/'))).toHaveLength(3);
     const many = reportOf({nodes, services});
@@ -156,7 +156,7 @@ shop/web-007  ST202     ok
     expect(text.match(/^ST202/gm)).toHaveLength(1);
   });
 
-  test('if each has other faults, as many columns are shown as fit', () => {
+  test('nodes with different faults have as many columns as fit', () => {
     const findings = many.map((node, index) => findingOf(node, services[index % 30] ?? '', {code: `ST2${10 + (index % 9)}`}));
     const text = table(reportOf({nodes: many, services, findings}), {...plain, quiet: false});
     expect(widest(text.split('\n\n')[1] ?? '')).toBeLessThanOrEqual(100);
@@ -255,7 +255,7 @@ describe('the width of the terminal', () => {
   });
 });
 
-describe('how much is said', () => {
+describe('the verbosity', () => {
   const harmless = findingOf('node-a', 'shop/web', {code: 'ST215', name: 'orphan-chain', severity: 'info'});
 
   test('harmless findings are counted, and shown by -v and in the wide table', () => {
@@ -267,7 +267,7 @@ describe('how much is said', () => {
     }
   });
 
-  test('-q leaves the verdict and the findings', () => {
+  test('-q prints only the verdict and the findings', () => {
     const report = reportOf({nodes, services, findings: [findingOf('node-a', 'shop/web-001'), harmless]});
     expect(lines(table(report, {...plain, quiet: true})).slice(0, 3)).toEqual([
       'FAULTY: 1 error on 1 of 3 nodes (30 Services: 29 in sync, 1 with findings)',
@@ -276,7 +276,7 @@ describe('how much is said', () => {
     ]);
   });
 
-  test('for Services that kube-proxy does not serve, the info is the answer', () => {
+  test('for Services that kube-proxy does not serve, the infos are shown', () => {
     const notServed: Finding = {...harmless, code: 'ST107', name: 'not-served-by-kube-proxy'};
     const report = reportOf({nodes, services: [], withoutRules: {headless: 1}, findings: [notServed]});
     expect(table(report, plain)).toMatch(/^OK: 1 Service has no kube-proxy rules: 1 headless\n[\s\S]*ST107 info/);
@@ -288,7 +288,7 @@ describe('how much is said', () => {
   });
 });
 
-test('color takes no room', () => {
+test('color does not change the layout', () => {
   const report = reportOf({nodes, services, findings: [findingOf('node-b', 'shop/web-007')]});
   const colored = table(report, {...plain, color: true});
   expect(colored).toContain('\u001b[31mST202\u001b[39m');

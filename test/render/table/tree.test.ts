@@ -9,7 +9,7 @@ function treeOf(text: string): string {
   return text.split('\n\n').slice(1, -1).join('\n\n');
 }
 
-test('a lost endpoint is marked on the node that lost it, and nodes with the same path are shown once', async () => {
+test('a missing endpoint is marked on its node, and nodes with the same path are shown once', async () => {
   const text = tree(await traced('faults/missing-endpoint', 'shop/web'), plain);
   expect(treeOf(text)).toBe(`shop/web:http  port 80/TCP
 ├─ node-a
@@ -45,7 +45,7 @@ test('text that does not fit goes on the next lines, and the branches continue b
   );
 });
 
-test('packets that are rejected or dropped by design are no fault', async () => {
+test('packets that are rejected or dropped by design are not faults', async () => {
   expect(tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-b'), plain)).toMatch(
     /└─ ○ dropped \(DROP\) {2}filter\/KUBE-EXTERNAL-SERVICES:\d+/,
   );
@@ -61,12 +61,12 @@ test('both families and protocols of a Service are shown', async () => {
   expect(tree(await traced('healthy/1.36-iptables', 'infra/dns'), plain)).toMatch(/port 53\/UDP[\s\S]*port 53\/TCP/);
 });
 
-test('-q leaves the verdict and the findings', async () => {
+test('-q prints only the verdict and the findings', async () => {
   const text = tree(await traced('faults/missing-endpoint', 'shop/web'), {...plain, quiet: true});
   expect(text).toMatch(/^FAULTY: 1 error on 1 of 3 nodes \(1 Service with findings\)\n\nST202 error/);
 });
 
-test('why a node was not checked is said once', () => {
+test('the reason why a node was not checked is printed once', () => {
   const reason = 'no pod to exec into on node-b: neither kube-proxy nor a known CNI agent runs on it';
   const finding = findingOf('node-b', null, {code: 'ST901', severity: 'warning', message: `node-b was not checked: ${reason}`});
   const report = reportOf({nodes: ['node-a', unreadNode('node-b', reason)], services: ['shop/web'], findings: [finding], traces: [trace]});
@@ -75,7 +75,7 @@ test('why a node was not checked is said once', () => {
   expect(said(tree({...report, findings: []}, plain))).toBe(1);
 });
 
-describe('made-up traces', () => {
+describe('generated traces', () => {
   test('of hundreds of endpoints a few are shown, and each faulty one', () => {
     const endpoints = numbered('10.0.0', 300).map(
       (hostPort, index): EndpointTrace => ({...endpoint, hostPort, share: 1 / 300, mark: index === 250 ? 'stale' : 'ok'}),

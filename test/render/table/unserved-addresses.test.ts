@@ -32,7 +32,7 @@ async function withService(
   return given;
 }
 
-test('a load-balancer IP with ipMode Proxy is shown with the reason why it has no rules', async () => {
+test('a load-balancer IP with ipMode Proxy is shown with the reason for its missing rules', async () => {
   const ingress = [{ip: '203.0.113.12', ipMode: 'Proxy'}];
   const given = await withService('shop/lb-local', () => ({}), ingress);
   expect(unserved(given, 'shop/lb-local')).toEqual([
@@ -44,7 +44,7 @@ test('a load-balancer IP with ipMode Proxy is shown with the reason why it has n
   ]);
 });
 
-test('a kube-proxy too old for ipMode programs the address, so nothing is reported', async () => {
+test('a load-balancer IP with ipMode Proxy is not shown for a kube-proxy that predates ipMode and programs it', async () => {
   const given = await withService('shop/lb-local', () => ({}), [{ip: '203.0.113.12', ipMode: 'Proxy'}]);
   given.file(node, 'kube-proxy-version', 'v1.28.3\n');
   expect(unserved(given, 'shop/lb-local')).toEqual([]);

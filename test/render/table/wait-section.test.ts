@@ -31,7 +31,7 @@ node-b  in 1.3 s
     expect(shown(late)).toContain('NOT CONVERGED after 60 s (--wait 60 s, 5 checks)\nNODE    CONVERGED\nnode-d  not yet\nnode-c ');
   });
 
-  test('names those that were not waited for', () => {
+  test('names the nodes that were not waited for', () => {
     const unread = {...wait, clean: false, nodes: [{name: 'node-a', waitedFor: false as const}]};
     expect(shown(unread)).toContain('NODE    CONVERGED\nnode-a  not waited for: a permanent error keeps it from being read');
   });
@@ -51,7 +51,7 @@ node-b  in 1.3 s
     ).toHaveLength(300);
   });
 
-  test('shows names escaped', () => {
+  test('escapes names', () => {
     expect(shown({...wait, nodes: [{name: hostile.escape, look: 2, seconds: 1}]})).not.toContain('\u001b');
   });
 
@@ -67,7 +67,7 @@ describe('the first line', () => {
       width: Infinity,
     }).split('\n', 1)[0];
 
-  test('contains how long it took', () => {
+  test('contains the time to converge', () => {
     expect(first(wait)).toBe('OK: 1 Service is in sync on all 3 nodes; converged in 12.3 s');
     expect(first({...wait, looks: 1, seconds: 0.2})).toBe('OK: 1 Service is in sync on all 3 nodes');
   });
@@ -100,7 +100,7 @@ describe('the first line', () => {
   });
 });
 
-test('a page shows it beside the nodes', () => {
+test('a page shows the wait beside the nodes', () => {
   const late = {...wait, clean: false, nodes: [...wait.nodes, {name: 'node-d'}]};
   const text = checkPage(reportOf({nodes: late.nodes.map(({name}) => name), services: ['shop/web'], wait: late}), plain);
   expect(text).toContain('<th scope="col">converged</th>');

@@ -200,7 +200,7 @@ describe('the results of agents', () => {
   });
 
   test.each(agentsRoles.map(permission => [`${permission.verb} ${resourceText(permission)}`, permission] as const))(
-    'needs the rights of docs/rbac/agents.yaml, and each of them: %s',
+    'need each permission of docs/rbac/agents.yaml, and no other: %s',
     async (_, permission) => {
       const names = ['shop/web'];
       const flags = {'all-namespaces': false, namespace: 'shop'};
@@ -246,24 +246,28 @@ describe('the results of agents', () => {
   });
 });
 
-describe('a node is unread, and the report says why and what to do,', () => {
+describe('a node is unread, and the report has the reason and the remedy,', () => {
   const later = Date.now() + 600_000;
   test.each<[string, Said | null, string]>([
     ['without an agent', null, 'there is no agent on it (no pod with app.kubernetes.io/name=svc-trace-agent in namespace svc-trace)'],
     [
-      'whose agent has not judged it yet',
+      'whose agent has not checked it yet',
       {status: 503, text: 'the node has not been checked yet: x\n'},
       'its agent svc-trace/agent-node-b says: the node has not been checked yet: x',
     ],
-    ['whose agent has not judged it for long', {now: later}, 'its agent checked it 605 s ago, and should do so every 60 s'],
+    ['whose agent has not checked it for a long time', {now: later}, 'its agent checked it 605 s ago, and should do so every 60 s'],
     [
-      'whose agent says why it has not',
+      'whose agent reports why it has not checked it',
       {now: later, trouble: 'no API'},
       'its agent checked it 605 s ago, and should do so every 60 s: no API',
     ],
-    ['whose agent judged it in times to come', {judgedAt: started + 60_000}, 'its agent checked it -60 s ago, and should do so every 60 s'],
     [
-      'whose agent has heard nothing of the API',
+      'whose agent checked it at a time in the future',
+      {judgedAt: started + 60_000},
+      'its agent checked it -60 s ago, and should do so every 60 s',
+    ],
+    [
+      'whose agent gets no updates from the API server',
       {apiCurrentAt: started - 400_000},
       'its agent checked it against API objects that were 395 s old',
     ],
@@ -273,29 +277,33 @@ describe('a node is unread, and the report says why and what to do,', () => {
       'the answer of its agent svc-trace/agent-node-b cannot be used: it is of version 2, and this program reads version 1: one of the two is older',
     ],
     [
-      'whose agent is none',
+      'whose agent is another program',
       {text: '{"hello":"world"}'},
       'the answer of its agent svc-trace/agent-node-b cannot be used: it is no result of svc-trace agent',
     ],
-    ['whose agent answers with something else', {text: '<html>'}, 'the answer of its agent svc-trace/agent-node-b is no JSON'],
-    ['whose agent answers half', {edit: text => text.slice(0, 200)}, 'the answer of its agent svc-trace/agent-node-b is no JSON'],
+    ['whose agent answers with another document', {text: '<html>'}, 'the answer of its agent svc-trace/agent-node-b is no JSON'],
     [
-      'whose agent leaves something out',
+      'whose agent sends a truncated response',
+      {edit: text => text.slice(0, 200)},
+      'the answer of its agent svc-trace/agent-node-b is no JSON',
+    ],
+    [
+      'whose agent omits a field',
       {edit: text => text.replace('"judgedAt"', '"x"')},
       'the answer of its agent svc-trace/agent-node-b cannot be used: it has no judgedAt',
     ],
     [
-      'whose agent says something odd',
+      'whose agent sends an invalid field',
       {edit: text => text.replace(/"findings":\[.*\],"problems"/, '"findings":[{"code":1}],"problems"')},
       'the answer of its agent svc-trace/agent-node-b cannot be used: findings[0].code is no string',
     ],
     [
-      'whose agent has another path',
+      'whose agent does not serve the path',
       {status: 404, text: 'there is: /\n'},
       expect.stringContaining('its agent svc-trace/agent-node-b gave no result: ') as unknown as string,
     ],
     [
-      'whose agent takes itself for another',
+      'whose agent reports another node name',
       {edit: text => text.replace('"node":{"name":"node-b"', '"node":{"name":"node-x"')},
       'its agent says that it is node-x',
     ],
@@ -329,8 +337,8 @@ describe('a node is unread, and the report says why and what to do,', () => {
 
   test('whose agent does not answer in time', async () => {
     const {server} = await start({faults: [{kind: 'hang', match: /agent-node-b/}]});
-    const report = await checkByAgents({server}, {flags: {'node-timeout': '200ms'}});
-    expect(unreadIn(report)).toEqual({'node-b': 'its agent svc-trace/agent-node-b did not answer: no answer within 0.2 s'});
+    const report = await checkByAgents({server}, {flags: {'node-timeout': '1s'}});
+    expect(unreadIn(report)).toEqual({'node-b': 'its agent svc-trace/agent-node-b did not answer: no answer within 1 s'});
   });
 
   test.each([
@@ -351,7 +359,7 @@ describe('a node is unread, and the report says why and what to do,', () => {
   });
 });
 
-describe('with results that are older than the requested Services', () => {
+describe('if results are older than the requested Services', () => {
   const before = {services: '1', endpointSlices: '1000000'};
 
   test('no node is checked, however recent the result is', async () => {
@@ -390,9 +398,9 @@ describe('with results that are older than the requested Services', () => {
   });
 });
 
-describe('flags about how nodes are read', () => {
+describe('flags for reading nodes', () => {
   test.each([{from: 'x'}, {transport: 'ssh'}, {'cluster-cidr': '10.0.0.0/8'}, {sudo: true}, {'masquerade-all': false}])(
-    'are refused beside --agents: %o',
+    'are wrong use beside --agents: %o',
     flags => {
       const all = {transport: 'auto', ...flags};
       expect(() => refuseBesideAgents({agents: true, ...all})).toThrow(`--${Object.keys(flags)[0]} has no effect with --agents`);

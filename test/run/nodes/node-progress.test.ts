@@ -20,23 +20,23 @@ function written(isTTY: boolean, wanted: boolean, use: (line: ProgressLine) => v
   return text;
 }
 
-test('it shows the progress on a terminal', () => {
+test('a terminal shows the progress', () => {
   expect(written(true, true)).toContain('reading the API');
 });
 
-test('logs and pipes get no progress line, nor does a terminal if it is not wanted', () => {
+test('logs and pipes get no progress line, nor does a terminal with --no-progress', () => {
   expect(written(false, true)).toBe('');
   expect(written(true, false)).toBe('');
 });
 
-test('a permanent line is written to logs too, and to a terminal below no other', () => {
+test('a permanent line is also written to logs and to a terminal', () => {
   const use = (line: ProgressLine) => line.note('node-a: in sync');
   expect(written(false, true, use)).toBe('node-a: in sync\n');
   expect(written(true, true, use)).toContain('node-a: in sync\n');
   expect(written(false, false, use)).toBe('');
 });
 
-test('it leaves signals to the code that cleans up', () => {
+test('the progress line leaves signals to the cleanup', () => {
   const before = ['SIGINT', 'SIGTERM'].map(signal => process.listenerCount(signal));
   let during: readonly number[] = [];
   written(true, true, () => {

@@ -31,7 +31,7 @@ async function sourceOf(more: object, nodes: typeof objects | null = objects) {
   }
 }
 
-test('nodes come with their addresses and the pods by which they are reached', async () => {
+test('nodes have their addresses and the pods through which they are read', async () => {
   const {source} = await sourceOf({});
   expect(source.transport.name).toBe('exec');
   expect(source.timeoutMs).toBe(10_000);

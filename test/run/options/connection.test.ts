@@ -12,7 +12,7 @@ test.each(['a', '=1', ''])('an extra field that is not KEY=VALUE (%j) is wrong u
   expect(() => asConnectionFlags({'as-user-extra': [pair]})).toThrow(expect.objectContaining({oclif: {exit: 2}}));
 });
 
-test('every connection flag with a value is known before the command is', () => {
+test('every connection flag with a value is known before the command is parsed', () => {
   const taking = Object.entries(connectionFlags).filter(([, flag]) => flag.type === 'option');
   expect(taking.map(([name]) => `--${name}`).filter(name => !valueFlags.includes(name))).toEqual([]);
 });

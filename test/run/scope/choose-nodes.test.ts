@@ -40,6 +40,6 @@ test('most of a sample stays when a node is removed', () => {
   expect(before.filter(name => after.includes(name))).toHaveLength(9);
 });
 
-test('a sample of more nodes than there are is all of them', () => {
+test('a sample of more nodes than exist contains all of them', () => {
   expect(chooseNodes({sample: 100}, nodes)).toEqual({names: expect.objectContaining({length: 40})});
 });

@@ -101,7 +101,7 @@ function nodeA(rules: () => string): Pick<ApiServerOptions, 'exec'> {
 
 const failing = ({findings}: Report) => findings.filter(({severity}) => severity === 'error').map(({code, node}) => `${code} ${node}`);
 
-describe('what was changed before the run', () => {
+describe('a change before the run', () => {
   const isOfWeb = ({metadata}: StoredObject | EndpointSliceObject) => metadata.labels?.['kubernetes.io/service-name'] === 'web';
 
   function without(slice: EndpointSliceObject, address: string): EndpointSliceObject {
@@ -128,7 +128,7 @@ describe('what was changed before the run', () => {
     return nodeA?.read('iptables-save')?.toString() ?? '';
   }
 
-  test('is waited for, although a node that has not followed yet is within the grace period', async () => {
+  test('is waited for, although a node that has not followed it yet is within the grace period', async () => {
     const after = await followed();
     let seconds = 0;
     const clock = handClock(now => {
@@ -140,13 +140,13 @@ describe('what was changed before the run', () => {
     expect(report.wait?.nodes[0]?.seconds).toBeGreaterThanOrEqual(5);
   });
 
-  test('is a finding where the time is up before the node has followed', async () => {
+  test('is a finding if the timeout is over before the node has followed it', async () => {
     const {report} = await waitFor({wait: '4s', onServer: changed});
     expect(report.wait?.clean).toBe(false);
     expect(exitCode(report, 'error')).toBe(1);
   });
 
-  test('is no finding of a check that does not wait', async () => {
+  test('is not a finding of a check that does not wait', async () => {
     const server = await startBundleCluster(healthy);
     servers.push(server);
     changed(server);
@@ -168,7 +168,7 @@ describe('what was changed before the run', () => {
 });
 
 describe('it ends when all nodes are in sync', () => {
-  test('at once if they are from the start', async () => {
+  test('at once if they are in sync from the start', async () => {
     const {report, clock, notes, reads} = await waitFor({wait: '60s'});
     expect(report.wait).toEqual({
       ...{limitSeconds: 60, seconds: 0, looks: 1, clean: true},
@@ -192,12 +192,12 @@ describe('it ends when all nodes are in sync', () => {
     expect(notes).toEqual(['converged: 2 of 3 nodes; waiting for node-a', 'node-a converged in 6 s']);
   });
 
-  test('it checks every second at first and every five in the end', async () => {
+  test('it checks every second at first and every five seconds at the end', async () => {
     const {clock} = await waitFor({wait: '30s', flags: {node: ['node-a']}, ...nodeA(() => behind)});
     expect(clock.sleeps).toEqual([1000, 2000, 3000, 4000, 5000, 5000, 5000, 5000]);
   });
 
-  test('it pauses for as long as a check took, so that half of the time nothing is read', async () => {
+  test('it pauses for as long as a check took, so that it reads at most half of the time', async () => {
     const clock = handClock();
     const {report} = await waitFor({
       ...{wait: '60s', clock},
@@ -210,7 +210,7 @@ describe('it ends when all nodes are in sync', () => {
     expect(report.wait?.clean).toBe(false);
   });
 
-  test('a node that could not be read is tried again, through its current pod', async () => {
+  test('an unread node is read again, through its current pod', async () => {
     const old = 'kube-proxy-node-b';
     const clock = handClock(() => {
       const [server] = servers;
@@ -284,7 +284,7 @@ describe('if a Service changes meanwhile', () => {
   });
 });
 
-describe('when the time is up', () => {
+describe('at the timeout', () => {
   test('rules that are still missing are reported, and exit with 1', async () => {
     const {report, reads} = await waitFor({wait: '10s', ...nodeA(() => behind)});
     expect(failing(report)).toEqual(expect.arrayContaining(['ST204 node-a']));
@@ -318,7 +318,7 @@ describe('when the time is up', () => {
     expect(exitCode(report, 'error')).toBe(1);
   });
 
-  test('with no time at all there is one check', async () => {
+  test('a timeout of zero allows one check', async () => {
     const {report, clock} = await waitFor({wait: '0', ...nodeA(() => behind)});
     expect(report.wait).toMatchObject({looks: 1, clean: false});
     expect(clock.sleeps.every(milliseconds => milliseconds <= 1)).toBe(true);

@@ -25,15 +25,15 @@ test('a finding is new once, resolved once, and may be new again', () => {
   expect(changesOf(well, ill, ill, well, ill)).toEqual(['1 came ST202 node-a', '3 went ST202 node-a', '4 came ST202 node-a']);
 });
 
-test('on a node that cannot be read no finding is resolved', () => {
+test('a finding on an unread node is not resolved', () => {
   expect(changesOf(ill, away, ill, away, well)).toEqual(['0 stood ST202 node-a', '4 went ST202 node-a']);
 });
 
-test('with a removed node its findings are resolved', () => {
+test('the findings of a removed node are resolved', () => {
   expect(changesOf(ill, reportOf({nodes: ['node-b'], services}))).toEqual(['0 stood ST202 node-a', '1 went ST202 node-a']);
 });
 
-test('what is there at the first check is not new, and Services that are new or gone later are told', () => {
+test('findings of the first check are not new, and Services that are added or deleted later are reported', () => {
   const other = reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web', 'shop/tmp']});
   expect(changesOf(ill, other, well)).toEqual(['0 stood ST202 node-a', '1 came shop/tmp', '1 went ST202 node-a', '2 went shop/tmp']);
 });

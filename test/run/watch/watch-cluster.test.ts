@@ -77,7 +77,7 @@ describe('it checks', () => {
     expect(shown).toEqual(['0 ok', '5 ok']);
   });
 
-  test('at a Service that lives ten seconds, and at what is left after it', async () => {
+  test('at the creation of a Service that lives ten seconds, and at its leftovers', async () => {
     const shown = await watched({
       names: [],
       until: 24,
@@ -129,7 +129,7 @@ describe('it checks', () => {
     expect(shown.join()).not.toContain('headless');
   });
 
-  test('on if the Service is deleted for a while', async () => {
+  test('further if the Service is deleted for a while', async () => {
     let web: Parameters<ApiServer['store']['put']>[1] | undefined;
     const shown = await watched({
       until: 19,

@@ -23,7 +23,7 @@ function terminal() {
 }
 
 describe('the screen', () => {
-  test('is drawn again when its size changes, and never exceeds it', () => {
+  test('is redrawn when the terminal is resized, and always fits it', () => {
     const {stream, emitter, screen} = terminal();
     const view = watchScreen({color: false, what: 'context kind: namespace shop', stream});
     view.show(reportOf({nodes: ['node-a', 'node-b'], services, findings: [finding]}), [came], at);
@@ -44,7 +44,7 @@ describe('the screen', () => {
     view.close();
   });
 
-  test('is left once, also when the process ends', () => {
+  test('is left once, even when the process ends', () => {
     const {stream, emitter, written} = terminal();
     const listeners = process.listenerCount('exit');
     const view = watchScreen({color: false, what: '', stream});
@@ -56,7 +56,7 @@ describe('the screen', () => {
     expect(emitter.listenerCount('resize')).toBe(0);
   });
 
-  test('shows when a node was last read that cannot be read now', () => {
+  test('shows the time of the last read of a node that is now unreadable', () => {
     const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: '', stream});
     view.show(well, [], at);
@@ -70,7 +70,7 @@ describe('the screen', () => {
     view.close();
   });
 
-  test('keeps the report when a check fails, and shows why', () => {
+  test('keeps the report when a check fails, and shows the reason', () => {
     const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: '', stream});
     view.show(well, [], at);
@@ -84,7 +84,7 @@ describe('keys', () => {
   const names = numbered('svc', 40).map(name => `shop/${name}`);
   const many = reportOf({nodes: ['node-a'], services: names, findings: names.map(name => findingOf('node-a', name))});
 
-  test('scroll the list, which is never left, and the last line names them', () => {
+  test('scroll within the list, and the last line names them', () => {
     const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: 'shop', stream, hasKeys: true});
     view.show(many, [], at);
@@ -102,7 +102,7 @@ describe('keys', () => {
     view.close();
   });
 
-  test('that nobody listens to are not named', () => {
+  test('that have no effect are not named', () => {
     const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: 'shop', stream});
     view.show(well, [], at);
@@ -110,7 +110,7 @@ describe('keys', () => {
     view.close();
   });
 
-  test('a new finding is shown above a list that is longer than the screen', () => {
+  test('a new finding is shown first in a list that is longer than the screen', () => {
     const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: 'shop', stream});
     view.show(many, [{...came, kind: 'stood'}], at);
@@ -125,7 +125,7 @@ describe('keys', () => {
   });
 });
 
-describe('a frame', () => {
+describe('a screen', () => {
   const state = {
     ...{report: well, readAt: new Map([['node-a', at]]), changes: [], trouble: '', doing: '', what: ''},
     offset: 0,
@@ -152,7 +152,7 @@ describe('a frame', () => {
     expect(lines).toContain(`\u001b[31m${'x'.repeat(39)}\u001b[39m`);
   });
 
-  test.each([3, 8, 24])('of %i lines has no more, with many Services, nodes and changes', rows => {
+  test.each([3, 8, 24])('of %i lines has no more lines, with many Services, nodes and changes', rows => {
     const many = reportOf({nodes: numbered('node', 300), services: numbered('shop/web', 12)});
     const changes = Array.from({length: 50}, () => came);
     expect(screenOf({...state, report: many, changes}, {columns: 80, rows, color: false}).lines.length).toBeLessThanOrEqual(rows);

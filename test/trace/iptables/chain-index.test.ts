@@ -25,7 +25,7 @@ const candidates = (rules: Ruleset, packet: Sent) => {
   return chain === undefined ? [] : candidateRules(chain, packetOf(packet)).map(({text}) => text.slice('-A PREROUTING '.length));
 };
 
-describe('of a large chain only those rules are evaluated that may match a packet', () => {
+describe('in a large chain only rules that may match a packet are evaluated', () => {
   test('by its destination', () => {
     expect(candidates(big(), sent)).toEqual(['-d 10.96.0.7/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.7:80']);
     expect(candidates(big(), {...sent, to: '10.97.0.7'})).toEqual([]);
@@ -48,7 +48,7 @@ describe('of a large chain only those rules are evaluated that may match a packe
     '-p tcp -m multiport --dports 80,443 -j LOG',
     '-s 10.244.0.0/16 -j LOG',
     '! -p udp -m tcp --dport 80 -j LOG',
-  ])('and all that have neither: %s', rule => {
+  ])('with all rules that have neither: %s', rule => {
     expect(candidates(big(rule), sent)).toContain(rule);
   });
 
@@ -71,12 +71,12 @@ describe('of a large chain only those rules are evaluated that may match a packe
   });
 });
 
-test('a small chain is evaluated completely', () => {
+test('all rules of a small chain are evaluated', () => {
   const rules = ruleset({nat: '-A PREROUTING -d 10.0.0.1/32 -j LOG\n-A PREROUTING -p udp -m udp --dport 53 -j LOG'});
   expect(candidates(rules, sent)).toHaveLength(2);
 });
 
-test('a walk through a large chain ends like one through all its rules', () => {
+test('a walk through a large chain has the outcome of a walk through all its rules', () => {
   for (const to of ['10.96.0.0', '10.96.0.49', '10.96.0.50', '10.96.0.99']) {
     expect(outcomes(big('-s 10.244.0.0/16 -j LOG'), {...sent, to})[0]?.destination).toBe(`10.0.0.${to.split('.')[3]}:80`);
   }

@@ -127,7 +127,7 @@ describe('states', () => {
   });
 });
 
-describe('kinds of address', () => {
+describe('address types', () => {
   test.each<readonly [string, Partial<Sent>, number | null]>([
     ['-m addrtype --dst-type LOCAL', {to: '192.168.1.10'}, yes],
     ['-m addrtype --dst-type LOCAL', {to: '127.0.0.1'}, yes],
@@ -175,13 +175,13 @@ describe('interfaces', () => {
     expect(match(rule, sent)).toBe(likelihood);
   });
 
-  test("that cannot be the packet's do not match", () => {
+  test('that differ from those of the packet do not match', () => {
     expect(match('-i docker0', {}, {notInterfaces: ['docker0']})).toBe(no);
     expect(match('! -i docker0', {}, {notInterfaces: ['docker0']})).toBe(yes);
   });
 });
 
-describe('chance', () => {
+describe('probability', () => {
   test.each([
     ['-m statistic --mode random --probability 0.25000000000', 0.25],
     ['-m statistic --mode random ! --probability 0.25000000000', 0.75],
@@ -196,7 +196,7 @@ describe('chance', () => {
   });
 });
 
-describe('known clients', () => {
+describe('known clients (-m recent)', () => {
   const asked = '-m recent --rcheck --seconds 10800 --reap --name KUBE-SEP-A --mask 255.255.255.255 --rsource';
 
   test('match a list that contains them', () => {

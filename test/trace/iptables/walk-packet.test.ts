@@ -21,7 +21,7 @@ describe('verdicts', () => {
     expect(flow(ruleset({filter: `-A FORWARD -j ${target}\n-A FORWARD -d 10.96.1.1/32 -j DROP`}), sent)).toBe(end);
   });
 
-  test('of a base chain without a rule for the packet are its policy', () => {
+  test('of a base chain without a matching rule are its policy', () => {
     const rules = (chain: string) => ruleset({filter: `-A ${chain} -d 10.0.0.1/32 -j ACCEPT`}, {[chain]: 'DROP'});
     expect(flow(rules('FORWARD'), sent)).toBe('DROP');
     expect(flow(rules('INPUT'), sent)).toBe('passes');
@@ -62,13 +62,13 @@ describe('chains', () => {
     expect(flow(ruleset({filter: '-A FORWARD -j KUBE-GONE\n-A FORWARD -j DROP'}), sent)).toBe('DROP');
   });
 
-  test('that jump in a loop end undecided', () => {
+  test('that jump in a loop are undecided', () => {
     const [end, ...more] = outcomes(ruleset({filter: '-A FORWARD -j A\n-A A -j B\n-A B -j A'}), sent);
     expect(more).toEqual([]);
     expect(end).toMatchObject({verdict: 'undecided', reason: expect.stringContaining('circle')});
   });
 
-  test('may lie 60 deep, and are undecided far below', () => {
+  test('may be nested 60 deep, and are undecided far below', () => {
     const deep = (levels: number) => {
       const calls = Array.from({length: levels}, (_, level) => `-A L${level} -j L${level + 1}`);
       return ruleset({filter: ['-A FORWARD -j L0', ...calls, `-A L${levels} -j DROP`].join('\n')});
@@ -77,7 +77,7 @@ describe('chains', () => {
     expect(flow(deep(80), sent)).toBe('undecided');
   });
 
-  test('that loop with a probability end, and no part of the packet is lost', () => {
+  test('that loop with a probability end, and the shares add up to 1', () => {
     const twice = '-A A -m statistic --mode random --probability 0.5 -j A';
     const rules = ruleset({filter: `-A FORWARD -j A\n${twice}\n${twice}\n-A A -j RETURN`});
     expect(outcomes(rules, sent).map(({verdict, probability}) => [verdict, probability])).toEqual([
@@ -87,7 +87,7 @@ describe('chains', () => {
     ]);
   });
 
-  test('that call each other twice, repeatedly, come to an end', () => {
+  test('that call each other twice, repeatedly, end', () => {
     const levels = Array.from({length: 40}, (_, level) => `-A L${level} -j L${level + 1}\n-A L${level} -j L${level + 1}`);
     const [end, ...more] = outcomes(ruleset({filter: ['-A FORWARD -j L0', ...levels, '-A L40 -j RETURN'].join('\n')}), sent);
     expect(more).toEqual([]);
@@ -196,8 +196,8 @@ describe('marks', () => {
   });
 });
 
-describe('chance', () => {
-  test('at random: each share is one of what is left', () => {
+describe('probability', () => {
+  test('at random: each share applies to the remaining packets', () => {
     const rules = ruleset({
       nat: `-A PREROUTING -m statistic --mode random --probability 0.33333333349 -j DNAT --to-destination 10.0.0.1:80
         -A PREROUTING -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.0.0.2:80
@@ -211,7 +211,7 @@ describe('chance', () => {
     ]);
   });
 
-  test('every n-th: the same', () => {
+  test('every n-th packet: the same shares', () => {
     const rules = ruleset({
       nat: `-A PREROUTING -m statistic --mode nth --every 3 --packet 0 -j DNAT --to-destination 10.0.0.1:80
         -A PREROUTING -m statistic --mode nth --every 2 --packet 0 -j DNAT --to-destination 10.0.0.2:80
@@ -220,7 +220,7 @@ describe('chance', () => {
     for (const {probability} of outcomes(rules, sent)) expect(probability).toBeCloseTo(1 / 3, 10);
   });
 
-  test('with a rest lets it pass', () => {
+  test('with a remainder lets it pass', () => {
     const rules = ruleset({nat: '-A PREROUTING -m statistic --mode random --probability 0.9 -j DNAT --to-destination 10.0.0.1:80'});
     expect(outcomes(rules, sent).map(({destination, probability}) => [destination, probability.toFixed(1)])).toEqual([
       ['10.0.0.1:80', '0.9'],
@@ -228,7 +228,7 @@ describe('chance', () => {
     ]);
   });
 
-  test('of a mark continues with both', () => {
+  test('for a mark continues with both cases', () => {
     const rules = ruleset({
       nat: `-A PREROUTING -m statistic --mode random --probability 0.25 -j MARK --set-xmark 0x4000/0x4000
         -A PREROUTING -j DNAT --to-destination 10.0.0.1:80
@@ -290,7 +290,7 @@ describe('the path of a packet', () => {
     ]);
   });
 
-  test('from the node to itself: out and in again, without nat on the way in', () => {
+  test('from the node to itself leaves and arrives again, without nat on arrival', () => {
     expect(way({...own, to: '192.168.1.10'})).toEqual([
       'raw OUTPUT',
       'mangle OUTPUT',
@@ -307,7 +307,7 @@ describe('the path of a packet', () => {
     ]);
   });
 
-  test('from the node to itself comes in by the loopback interface', () => {
+  test('from the node to itself arrives on the loopback interface', () => {
     const rules = ruleset({filter: '-A INPUT -i lo -j ACCEPT'}, {INPUT: 'DROP'});
     expect(flow(rules, {...own, to: '192.168.1.10'})).toBe('passes');
     expect(flow(rules, {...inward, inInterface: 'eth0'})).toBe('DROP');
@@ -363,10 +363,13 @@ describe('targets', () => {
     expect(flow(ruleset({mangle: `-A PREROUTING -j ${target}\n-A PREROUTING -j DROP`}), sent)).toBe('DROP');
   });
 
-  test.each(['TPROXY --on-port 8080', 'NFQUEUE --queue-num 0', 'FROBNICATE'])('%s is not known: undecided, and named', target => {
-    const [end] = outcomes(ruleset({mangle: `-A PREROUTING -j ${target}`}), sent);
-    expect(end).toMatchObject({verdict: 'undecided', destination: null, reason: expect.stringContaining(target.split(' ')[0] ?? '')});
-  });
+  test.each(['TPROXY --on-port 8080', 'NFQUEUE --queue-num 0', 'FROBNICATE'])(
+    '%s is unknown: the packet is undecided, and the target is named',
+    target => {
+      const [end] = outcomes(ruleset({mangle: `-A PREROUTING -j ${target}`}), sent);
+      expect(end).toMatchObject({verdict: 'undecided', destination: null, reason: expect.stringContaining(target.split(' ')[0] ?? '')});
+    },
+  );
 
   test('that are unknown are harmless in rules that do not match the packet', () => {
     expect(flow(ruleset({mangle: '-A PREROUTING -d 10.0.0.1/32 -j FROBNICATE'}), sent)).toBe('passes');
@@ -390,16 +393,16 @@ describe('an unknown match', () => {
   test.each([
     ['a target that does nothing', `-A FORWARD ${doubt} -j LOG`],
     ['no target', `-A FORWARD ${doubt}`],
-    ['a chain that comes back as it went', `-A FORWARD ${doubt} -j A\n-A A -m comment --comment x -j RETURN`],
-    ['the same end as without', `-A FORWARD ${doubt} -j ACCEPT`],
-    ['a mark that nobody asks for', `-A FORWARD ${doubt} -j MARK --set-xmark 0x1/0x1`],
-    ['a mark that the packet bears already', `-A FORWARD ${doubt} -j MARK --set-xmark 0x2/0x2`],
-    ['nothing, for another condition fails', `-A FORWARD ${doubt} -d 10.0.0.1/32 -j DROP`],
+    ['a chain that returns without effect', `-A FORWARD ${doubt} -j A\n-A A -m comment --comment x -j RETURN`],
+    ['the same outcome as without it', `-A FORWARD ${doubt} -j ACCEPT`],
+    ['a mark that no rule matches', `-A FORWARD ${doubt} -j MARK --set-xmark 0x1/0x1`],
+    ['a mark that the packet already has', `-A FORWARD ${doubt} -j MARK --set-xmark 0x2/0x2`],
+    ['any target, as another condition fails', `-A FORWARD ${doubt} -d 10.0.0.1/32 -j DROP`],
   ])('changes nothing with %s', (_, filter) => {
     expect(flow(ruleset({filter}), {...sent, mark: 2})).toBe('passes');
   });
 
-  test('makes undecided what it would rewrite', () => {
+  test('makes the packets that it would translate undecided', () => {
     const rules = ruleset({
       nat: `-A PREROUTING ${doubt} -j DNAT --to-destination 10.0.0.1:80\n-A PREROUTING -j DNAT --to-destination 10.0.0.2:80`,
     });
@@ -407,7 +410,7 @@ describe('an unknown match', () => {
     expect(end).toMatchObject({verdict: 'undecided', reason: expect.stringContaining('10.0.0.1:80')});
   });
 
-  test('makes undecided whether the packet is masqueraded', () => {
+  test('makes masquerading undecided', () => {
     const rules = ruleset({nat: `-A POSTROUTING ${doubt} -j MASQUERADE`});
     expect(outcomes(rules, sent)[0]).toMatchObject({verdict: 'undecided', reason: expect.stringContaining('masquerade')});
   });
@@ -429,7 +432,7 @@ describe('an unknown match', () => {
     expect(outcomes(ruleset({filter}), sent)[0]?.reason).toContain('-m other -j DROP');
   });
 
-  test('is named, and not the harmless one before it that may match too', () => {
+  test('is named, and not a harmless one before it that may also match', () => {
     const filter = `-A FORWARD ${doubt} -j MARK --set-xmark 0x1/0x1\n-A FORWARD -m other -j DROP`;
     expect(outcomes(ruleset({filter}), sent)[0]?.reason).toContain('-m other -j DROP');
   });

@@ -86,7 +86,7 @@ describe('verdicts', () => {
     expect(pathOutcome(first + table('drop', {}, '', 'inet b'))).toBe('DROP');
   });
 
-  test('a table of the other family, and one that is switched off, process nothing', () => {
+  test('a table of the other family and a dormant table are skipped', () => {
     expect(pathOutcome(table('drop', {}, '', 'ip6 t'))).toBe('passes');
     expect(pathOutcome(table('drop', {}, '\tflags dormant\n'))).toBe('passes');
   });
@@ -104,14 +104,14 @@ describe('hooks', () => {
     expect([pathOutcome(rules, sent), pathOutcome(rules, own), pathOutcome(rules, inward)]).toEqual([through, out, into]);
   });
 
-  test('run in the order of priorities', () => {
+  test('run in the order of their priorities', () => {
     const marks = table('meta mark set 0x1', {priority: '5'}, '', 'ip a');
     expect(pathOutcome(marks + table('meta mark 0x1 drop', {priority: '6'}, '', 'ip b'))).toBe('DROP');
     expect(pathOutcome(marks + table('meta mark 0x1 drop', {priority: '4'}, '', 'ip b'))).toBe('passes');
   });
 
   // As a kernel 6.18 was seen to do.
-  test('of one priority run youngest first', () => {
+  test('of one priority run newest first', () => {
     const [marks, drops] = [table('meta mark set 0x1', {}, '', 'ip a'), table('meta mark 0x1 drop', {}, '', 'ip b')];
     expect(pathOutcome(marks + drops)).toBe('passes');
     expect(pathOutcome(drops + marks)).toBe('DROP');
@@ -213,13 +213,13 @@ describe('an unknown part', () => {
     expect(pathOutcome(table(`${condition} drop\ndrop`))).toBe('DROP');
   });
 
-  test('of a statement may do anything, unless the packet ends the same way', () => {
+  test('of a statement may have any effect, unless the outcome is the same', () => {
     expect(pathOutcome(table('queue to 0'))).toBe('UNDECIDED');
     expect(pathOutcome(table('ip daddr 10.0.0.1 queue to 0'))).toBe('passes');
     expect(pathOutcome(table('xt target "TPROXY"'))).toBe('UNDECIDED');
   });
 
-  test('of a map key causes all verdicts of the map to be tried', () => {
+  test('of a map key leads to all verdicts of the map', () => {
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : drop }'))).toBe('UNDECIDED');
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : return }'))).toBe('passes');
     expect(pathOutcome(table('dnat ip to jhash ip saddr mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 }', dnat))).toBe('UNDECIDED');
@@ -237,7 +237,7 @@ describe('an unknown part', () => {
   });
 });
 
-describe('chance', () => {
+describe('probability', () => {
   test('numgen gives equal shares', () => {
     expect(
       pathOutcome(
@@ -253,7 +253,7 @@ describe('chance', () => {
     expect(pathOutcome(table('numgen random mod 10 < 3 drop'))).toBe('30 % DROP, 70 % passes');
   });
 
-  test('iptables-nft spells its statistic so', () => {
+  test('the statistic match of iptables-nft gives the same shares', () => {
     expect(pathOutcome(table('meta random & 2147483647 < 536870912 drop'))).toBe('25 % DROP, 75 % passes');
   });
 });
@@ -318,12 +318,12 @@ describe('a node of kube-proxy 1.36', () => {
       '33 % 10.244.11.4:8080, 33 % 10.244.11.5:8080, 33 % 10.244.12.4:8080',
     ],
     [
-      'from outside to a node port',
+      'an external client to a node port',
       {from: '198.51.100.9', to: '172.18.0.11', port: 30093},
       '50 % 10.244.11.9:9153 masqueraded, 50 % 10.244.12.9:9153 masqueraded',
     ],
     ['a wrong port of a cluster IP', {from: '10.244.11.20', to: '10.96.1.1', port: 81}, 'REJECT'],
-    ['an address of the range that nobody has', {from: '10.244.11.20', to: '10.96.77.7', port: 80}, 'DROP'],
+    ['an unallocated address of the Service range', {from: '10.244.11.20', to: '10.96.77.7', port: 80}, 'DROP'],
     ['a Service without endpoints', {from: '10.244.11.20', to: '10.96.1.14', port: 80}, 'REJECT'],
     ['a source outside the ranges', {from: '192.0.2.99', to: '203.0.113.13', port: 80}, 'DROP'],
     ['a node port at 127.0.0.1', {...own, to: '127.0.0.1', port: 30080}, 'passes'],
