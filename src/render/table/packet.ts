@@ -66,7 +66,7 @@ function stepLines(
 ): readonly string[] {
   const place = escapeText(placeOf(rule));
   const element = / vmap @/.test(rule.text) && next !== undefined && next.table === rule.table ? ` → ${next.chain}` : '';
-  const [first = '', ...others] = wrap(`${place} ${escapeText(rule.text + element)}`, width, '   ');
+  const [first = '', ...others] = wrap(`${place} ${escapeText(rule.text + element)}`, width - 2, '   ');
   return [first.replace(place, () => style.dim(place)), ...others.map(line => `  ${line}`)];
 }
 

@@ -15,12 +15,16 @@ export const serviceList: Renderer = (report, options) => {
   const style = styleOf(options.color);
   const verdict = wrapLines(verdictLine(report, style), options.width);
   if (report.traces.length === 0) return [verdict, 'These rules contain no Service of kube-proxy.'].join('\n\n');
-  return [verdict, table(report), `${plural(report.summary.services, 'Service')}; svc-trace trace NAME --from FILE draws one`].join('\n\n');
+  return [
+    verdict,
+    table(report, options.width),
+    `${plural(report.summary.services, 'Service')}; svc-trace trace NAME --from FILE draws one`,
+  ].join('\n\n');
 };
 
-function table({traces}: Report): string {
-  const rows = traces.map(trace => [nameOf(trace), trace.port.protocol, entriesOf(trace), endpointsOf(trace)]);
-  return plainTable(['SERVICE', 'PROTOCOL', 'ENTRIES', 'ENDPOINTS'], rows);
+function table({traces}: Report, width: number): string {
+  const rows = traces.map(trace => [nameOf(trace), trace.port.protocol, endpointsOf(trace), entriesOf(trace)]);
+  return plainTable(['SERVICE', 'PROTOCOL', 'ENDPOINTS', 'ENTRIES'], rows, width);
 }
 
 function nameOf(trace: PortTrace): string {
