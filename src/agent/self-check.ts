@@ -123,9 +123,11 @@ export class SelfCheck {
 
   /** From the first check on, every change is kept for as long as kube-proxy may lag. */
   #follow(): ServiceHistory {
-    const {watch, clock} = this.#options;
+    const {api, watch, clock} = this.#options;
     if (this.#history === null) {
-      const history = new ServiceHistory({...watch.objects(), nodes: null, pods: null, configMaps: null}, clock.now());
+      const objects = {...watch.objects(), nodes: null, pods: null, configMaps: null};
+      // Objects bear times of the API server's clock, and the clock of the node can differ.
+      const history = new ServiceHistory(objects, clock.now(), api.clockAheadMs);
       this.#history = history;
       let heardAt = clock.now();
       watch.onSeen = ({isListed, ...seen}) => {

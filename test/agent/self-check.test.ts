@@ -20,6 +20,8 @@ interface Given extends ApiServerOptions {
   readonly node?: string;
   /** In milliseconds. */
   readonly gracePeriodMs?: number;
+  /** How far the clock of the node is ahead of the API server's, in milliseconds. */
+  readonly clockAheadMs?: number;
   /** Called before the node is read, with how often it is then. */
   readonly onReading?: (time: number) => Promise<void>;
 }
@@ -34,6 +36,7 @@ async function start({
   bundle = healthy,
   node = 'node-a',
   gracePeriodMs = 50,
+  clockAheadMs = 0,
   onReading = async () => {},
   ...options
 }: Given = {}): Promise<Started> {
@@ -50,7 +53,8 @@ async function start({
   });
   const transport = capturedNode(bundle, onReading);
   const times = {timeoutMs: 20_000, intervalMs: 60_000, gracePeriodMs};
-  const evaluate = new SelfCheck({api, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
+  const ahead = new Proxy(api, {get: (target, key) => (key === 'clockAheadMs' ? clockAheadMs : Reflect.get(target, key).bind?.(target))});
+  const evaluate = new SelfCheck({api: ahead, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
   return {server, watch, look: () => evaluate.check(new AbortController().signal)};
 }
 
@@ -230,3 +234,28 @@ describe('in nftables mode, the drop rule of the Service range', () => {
     expect(await found({objects: objects(cidrs('10.97.0.0/16')), allow})).toEqual([]);
   });
 });
+
+test.each([0, 300_000, -300_000])(
+  'a node that is behind when its agent starts has no finding, with a clock that is ahead of the API server by %i ms',
+  async clockAheadMs => {
+    const original = new Map<string, StoredObject>();
+    const agent: Started = await start({
+      ...{clockAheadMs, gracePeriodMs: 3000},
+      onReading: async reading => {
+        if (reading !== 2) return;
+        // The API is again what the node has: as if kube-proxy had followed.
+        for (const slice of original.values()) agent.server.store.put('endpointslices', slice);
+        await vi.waitFor(() => expect(agent.watch.endpointSlices.resourceVersion).toBe(String(agent.server.store.revision)));
+      },
+    });
+    await watching(agent);
+    const managedFields = [{time: new Date(Date.now() - 1000 - clockAheadMs).toISOString()}];
+    for (const slice of agent.server.store.all('endpointslices').filter(({metadata}) => metadata.name.startsWith('web-'))) {
+      original.set(slice.metadata.name, structuredClone(slice));
+      agent.server.store.put('endpointslices', {...slice, endpoints: [], metadata: {...slice.metadata, managedFields}} as StoredObject);
+    }
+    await vi.waitFor(() => expect(agent.watch.endpointSlices.resourceVersion).toBe(String(agent.server.store.revision)));
+    expect(original.size).toBeGreaterThan(0);
+    expect(codesOf(await agent.look())).toEqual([]);
+  },
+);

@@ -61,8 +61,11 @@ export function serviceStates(
   return {service, family, states: [...states.values()], isPartlyKnown: changes.some(({after}) => after !== undefined)};
 }
 
-/** An event can reach this machine later than kube-proxy on a node: by no more than this, in milliseconds. */
-const transmission = 2000;
+/**
+ * An event can reach this machine, or be processed here, later than kube-proxy on a node gets it: by no more than this, in milliseconds. A
+ * process with a CPU limit that analyzes nodes is late by seconds.
+ */
+const transmission = 5000;
 
 interface Version<T> {
   readonly value: T;

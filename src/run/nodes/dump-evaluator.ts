@@ -1,3 +1,4 @@
+import {setImmediate as turn} from 'node:timers/promises';
 import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import type {CollectedNode} from '../../collect/node/collected-node.ts';
 import {collectNodes} from '../../collect/node/collect-nodes.ts';
@@ -85,6 +86,8 @@ export class DumpEvaluator implements NodeEvaluator {
     })) {
       const to = this.#run.clock.now();
       const time = {from: this.evaluated.readAt.get(node.name) ?? to, to};
+      // Events of the watches that have arrived are processed before the node is analyzed, which can take seconds.
+      await turn();
       this.evaluated.problemsOf.set(node.name, this.#take(node, time));
       this.evaluated.note(node.name);
       this.#notePermanent(node);

@@ -389,6 +389,44 @@ describe('if results are older than the requested Services', () => {
     expect(Object.keys(unreadIn(report))).toEqual(['node-b']);
   });
 
+  const lagging =
+    (seconds: number, judgedAt: number) =>
+    (found: AgentResult): Said => ({
+      ...{judgedAt, now: judgedAt + 1000},
+      report: {...found.report, lag: {seconds, service: 'shop/web', changedServices: 1}},
+    });
+
+  /** A cluster whose agent on node-b answers this, of what it would say by itself; the last answer again and again. */
+  async function startLagging(...answers: readonly ReturnType<typeof lagging>[]) {
+    let asked = 0;
+    let own: AgentResult | undefined;
+    const answer = (): Said => (own === undefined ? {} : (answers[Math.min(asked++, answers.length - 1)]?.(own) ?? {}));
+    const cluster = await start({agents: {'node-b': answer}});
+    own = cluster.results.get('node-b');
+    return {cluster, count: () => asked};
+  }
+
+  test('--wait waits for a node that had an older state of a Service than that of when the run began', async () => {
+    // 5 s behind before the run began, 5 s behind 3 s later, and 2 s behind 10 s later: a state of after that.
+    const {cluster, count} = await startLagging(lagging(5, started - 1000), lagging(5, started + 3000), lagging(2, started + 10_000));
+    const report = await gather(cluster, {wait: {milliseconds: 60_000, failOn: 'error'}});
+    expect(report.wait).toMatchObject({clean: true});
+    expect(count()).toBe(3);
+    expect(unreadIn(report)).toEqual({});
+  });
+
+  test('--wait ends with a node that never gets there, and says how far it is behind', async () => {
+    const {cluster} = await startLagging(lagging(100, started + 1000));
+    const report = await gather(cluster, {wait: {milliseconds: 8000, failOn: 'error'}});
+    expect(report.wait).toMatchObject({clean: false});
+    expect(unreadIn(report)).toEqual({'node-b': 'by its agent, its rules for shop/web are 100 s behind the API'});
+  });
+
+  test('without --wait a node that is behind is checked', async () => {
+    const {cluster} = await startLagging(lagging(5, started - 1000));
+    expect(unreadIn(await gather(cluster))).toEqual({});
+  });
+
   test('--wait checks again, and finds new agents', async () => {
     const {server, results} = await start({agents: {'node-b': null}});
     expect(results.has('node-b')).toBe(true);
