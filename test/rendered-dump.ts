@@ -24,8 +24,14 @@ function withDumps(node: NodeDump, {api}: Snapshot, random: Random): NodeDump {
   return {name: node.name, files: [...node.files, ...dumps.keys()].sort(), read: file => dumps.get(file) ?? node.read(file)};
 }
 
+/** As much of an ExpectedRuleset as is printed. */
+interface PrintedRuleset<Owner> extends Pick<ExpectedRuleset, 'family' | 'baseRules'> {
+  readonly ports: readonly Owner[];
+  rulesOf(owner: Owner): ReturnType<ExpectedRuleset['rulesOf']>;
+}
+
 /** The rules as `iptables-save` prints them. kube-proxy takes the Services in any order, and so does this. */
-export function iptablesSave(expected: ExpectedRuleset, random: Random): string {
+export function iptablesSave<Owner>(expected: PrintedRuleset<Owner>, random: Random): string {
   const tables = new Map<string, Map<string, string[]>>(
     baseChains.map(([table, chains]) => [table, new Map(chains.map(name => [name, []]))]),
   );

@@ -2,9 +2,11 @@ import {differingKey} from '../analyze/differing.ts';
 import {gracePeriod} from '../checks/st904-changed-while-looking.ts';
 import {type ChosenState, ChosenStates} from '../expect/cluster/chosen-states.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
+import {formerOwners} from '../expect/cluster/former-owners.ts';
 import {changesByService, type ServiceState, serviceStates} from '../expect/cluster/service-states.ts';
 import {families, type Family} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
+import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import type {NodeLag, NodeReading} from '../model/state-history.ts';
 import {StateSearch, type TestedDifferences} from './state-search.ts';
@@ -26,8 +28,8 @@ export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, r
     families.map(family => new StateSearch(serviceStates(service, family, {api, changes: own, reading}), {isLarge, graceMs})),
   );
   const recent = recentSlices(searches, graceMs);
-  const chosen = (isNarrow: boolean): ChosenStates =>
-    new ChosenStates(api, view, {chosen: chosenBy(searches), recent: port => recent.get(serviceKey(port)) ?? [], isNarrow});
+  const known = {recent: (port: ServicePort) => recent.get(serviceKey(port)) ?? [], formerOwner: formerOwners(searches)};
+  const chosen = (isNarrow: boolean): ChosenStates => new ChosenStates(api, view, {chosen: chosenBy(searches), ...known, isNarrow});
   const evaluateChosen: EvaluateChosen = lastReused(searches, how => evaluate({view: chosen(false), ...how}));
   const narrowed = narrowTo({services: new Set(changes.keys()), hashes: new Set(searches.flatMap(({hashes}) => [...hashes]))});
   const guess = (): boolean => {

@@ -8,6 +8,7 @@ import {Churn} from './churn.ts';
 import {nodeDump} from '../cluster.ts';
 import {expectedTable} from '../nft-expectation.ts';
 import {withRules} from '../rendered-dump.ts';
+import {type RenderedIpvs, renderedIpvs} from '../rendered-ipvs.ts';
 import {nftText} from '../rendered-nft.ts';
 
 export interface ChurnCheck {
@@ -22,7 +23,7 @@ export interface ChurnCheck {
 
 /** How the kube-proxy of the node writes its rules, and how these come to be a dump. */
 export interface ChurnedMode {
-  readonly mode: 'iptables' | 'nftables';
+  readonly mode: 'iptables' | 'nftables' | 'ipvs';
   /** What kube-proxy writes by these API objects in one family. */
   readonly write: (api: ApiObjects, family: Family, random: Random) => string;
   /** A rule or element without which some packets are misrouted in every state, of those that were written; null if there is none. */
@@ -58,6 +59,39 @@ export const nftablesMode: ChurnedMode = {
     return oneOf([...removable, ...rules], random);
   },
   files: ({IPv4, IPv6}) => ({'nft.txt': `${IPv4}${IPv6}`}),
+};
+
+export const ipvsMode: ChurnedMode = {
+  mode: 'ipvs',
+  write: (api, family, random) => {
+    const {bound, ...texts} = renderedIpvs(api, family, {node: nodeIn('ipvs'), random});
+    return JSON.stringify({...texts, bound});
+  },
+  // A Service has its address in every state. Without a real server the node would have the state in which its endpoint is not ready.
+  entryOf: (written, random) => {
+    const {bound} = JSON.parse(written) as RenderedIpvs;
+    const address = bound[random.below(Math.max(1, bound.length))];
+    return address === undefined
+      ? null
+      : bound.length === 1
+        ? `"${address}"`
+        : bound.at(-1) === address
+          ? `,"${address}"`
+          : `"${address}",`;
+  },
+  files: written => {
+    const [four, six] = [JSON.parse(written.IPv4) as RenderedIpvs, JSON.parse(written.IPv6) as RenderedIpvs];
+    const addresses = [...four.bound, ...six.bound].map(local => ({
+      family: local.includes(':') ? 'inet6' : 'inet',
+      local,
+      scope: 'global',
+    }));
+    return {
+      ...{'ipvsadm-save': four.servers + six.servers, 'ipset-save': four.sets + six.sets},
+      ...{'iptables-save': four.rules, 'ip6tables-save': six.rules},
+      'kube-ipvs0.json': JSON.stringify([{ifname: 'kube-ipvs0', flags: ['BROADCAST', 'NOARP'], addr_info: addresses}]),
+    };
+  },
 };
 
 /** A check of a node whose kube-proxy is late by up to so many milliseconds, in each stream and each family by another time. */

@@ -1,8 +1,8 @@
 import {expect, test} from 'vitest';
-import {checkUnderChurn, iptablesMode, nftablesMode} from './churn-checks.ts';
+import {checkUnderChurn, iptablesMode, ipvsMode, nftablesMode} from './churn-checks.ts';
 
 // `npm run test:long`: what test/diagnosis/churn.test.ts does with a sample.
-test.each([iptablesMode, nftablesMode])(
+test.each([iptablesMode, nftablesMode, ipvsMode])(
   '1,000 checks of nodes in $mode mode that follow late have no finding, and each finds the rule that was removed',
   mode => {
     const wrong: unknown[] = [];

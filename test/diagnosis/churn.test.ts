@@ -1,9 +1,9 @@
 import {expect, test} from 'vitest';
-import {checkUnderChurn, iptablesMode, nftablesMode} from '../churn/churn-checks.ts';
+import {checkUnderChurn, iptablesMode, ipvsMode, nftablesMode} from '../churn/churn-checks.ts';
 
 const seeds = Array.from({length: 12}, (_, index) => index + 1);
 
-test.each([iptablesMode, nftablesMode])(
+test.each([iptablesMode, nftablesMode, ipvsMode])(
   'in $mode mode finds nothing on nodes that lag by up to 10 s, with a different lag for each stream and family, and finds every removed rule',
   mode => {
     for (const seed of seeds) {

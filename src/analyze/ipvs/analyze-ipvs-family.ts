@@ -1,3 +1,4 @@
+import type {FormerOwner} from '../../expect/cluster/former-owners.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -23,6 +24,7 @@ interface IpvsFamilyCase {
   readonly knowsZone: boolean;
   /** Each Service is analyzed by itself: no finding stands for many of them. */
   readonly eachService: boolean;
+  readonly formerOwner: FormerOwner;
 }
 
 interface IpvsFamilyAnalysis {
@@ -41,6 +43,7 @@ export function analyzeIpvsFamily({
   nodeName: configured,
   knowsZone,
   eachService,
+  formerOwner,
 }: IpvsFamilyCase): IpvsFamilyAnalysis {
   const plain = expect({});
   const servers = (state.servers ?? []).filter(({family}) => family === plain.context.family);
@@ -68,7 +71,7 @@ export function analyzeIpvsFamily({
     ...(ruleset === null ? [] : analyzeIpvsBaseRules({expected, ruleset, sides, sets: state.sets, nodeName})),
     ...(ruleset === null ? [] : analyzeIpvsThirdPartyRules({expected, ruleset, sides})),
     ...mergeByNode(ports, {expected, differences, state}),
-    ...staleServers({expected, differences, state}),
+    ...staleServers({expected, differences, state, formerOwner}),
   ]);
 }
 

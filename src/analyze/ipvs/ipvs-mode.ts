@@ -47,6 +47,7 @@ function resultOf(
     expect: (hypothesis: Hypothesis) => expectIpvs({...input, family, bound: state.bound ?? []}, hypothesis),
     ...{state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: input.config.nodeName.value},
     ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
+    formerOwner: place => input.view.formerOwner(place),
   });
   const wanted = expected.ports.filter(({port}) => input.traces(port, symptoms));
   return {

@@ -1,5 +1,6 @@
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName, type SetRole} from '../../expect/ipvs/set-names.ts';
+import type {FormerOwner} from '../../expect/cluster/former-owners.ts';
 import {hasIpvsFilter} from '../../expect/ipvs/ipvs-versions.ts';
 import {contains, parseAddress} from '../../model/address.ts';
 import type {ServiceName} from '../../model/finding.ts';
@@ -17,6 +18,8 @@ interface StaleCase {
   readonly expected: ExpectedIpvs;
   readonly differences: IpvsDifferences;
   readonly state: IpvsState;
+  /** The Service that an address or node port belonged to shortly before. */
+  readonly formerOwner: FormerOwner;
 }
 
 /** State of a node that belongs to no Service of the API: virtual servers, addresses, elements of sets. */
@@ -41,7 +44,7 @@ function analyzeServer(server: VirtualServer, given: StaleCase): readonly Sympto
     const detail = `a virtual server for ${name} is not kube-proxy's: it deletes such servers at its next sync, unless ipvs.excludeCIDRs names them`;
     return [{...base, kind: 'unexpected-rule', severity: 'info', detail}];
   }
-  const service = serviceOf(server, given.expected);
+  const service = serviceOf(server, given);
   const ofNode = context.nodeAddresses.includes(server.address) ? `node port ${server.port}` : name;
   const owner =
     service === null ? 'the API has no such Service (any more)' : `${namespacedName(service)} has no such entry in the API (any more)`;
@@ -72,17 +75,23 @@ function isOfNodePort({port, protocol}: Pick<VirtualServer, 'address' | 'port' |
   return ports.some(item => item.port.nodePort === port && item.port.protocol === protocol);
 }
 
-/** The Service that has the address, or the node port on another address. */
-function serviceOf({address, port, protocol}: VirtualServer, {ports, bound}: ExpectedIpvs): ServiceName | null {
+/** The Service that has the address, or the node port on another address, or that had it shortly before. */
+function serviceOf(
+  {address, port, protocol}: VirtualServer,
+  {expected: {ports, bound, context}, formerOwner}: StaleCase,
+): ServiceName | null {
   const owner = bound.get(address)?.[0]?.port ?? ports.find(item => item.port.nodePort === port && item.port.protocol === protocol)?.port;
-  return owner === undefined ? null : {namespace: owner.namespace, name: owner.service};
+  if (owner === undefined) return formerOwner({family: context.family, protocol, address, port});
+  return {namespace: owner.namespace, name: owner.service};
 }
 
 /** The node accepts packets for the address and answers them itself, even if another host has it. */
-function analyzeAddress(address: string, {expected: {context}}: StaleCase): readonly Symptom<Rule>[] {
+function analyzeAddress(address: string, {expected: {context}, formerOwner}: StaleCase): readonly Symptom<Rule>[] {
+  const service = formerOwner({family: context.family, protocol: '', address, port: 0});
   const detail = `kube-ipvs0 still has the address ${address}, which no Service has: the node accepts all packets to it`;
   const actual = [addressEvidence(address, 1)];
-  return [{kind: 'stale-service', severity: 'warning', family: context.family, port: null, detail, expected: [], actual}];
+  const base = {kind: 'stale-service', severity: 'warning', family: context.family, port: null, detail, expected: [], actual} as const;
+  return [{...base, ...(service === null ? {} : {service})}];
 }
 
 /** Elements that belong to no Service port. Those of a stale virtual server, which is reported, are left out. */

@@ -1,9 +1,11 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {EndpointSliceObject} from '../../model/api-objects.ts';
 import type {Family} from '../../model/family.ts';
+import type {ServiceName} from '../../model/finding.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {ClusterView, type PortEntry, serviceKey} from './cluster-view.ts';
+import type {AnsweredPlace, FormerOwner} from './former-owners.ts';
 import type {ProxyVersion} from './service-ports.ts';
 import type {ServiceState} from './service-states.ts';
 
@@ -14,6 +16,7 @@ interface ChosenOptions {
   readonly chosen: ChosenState;
   /** The slices that the Service of a port had within the grace period. */
   readonly recent: (port: ServicePort) => readonly EndpointSliceObject[];
+  readonly formerOwner: FormerOwner;
   /** There are no other Services: for dumps that are narrowed to these. */
   readonly isNarrow?: boolean;
 }
@@ -24,10 +27,12 @@ export class ChosenStates extends ClusterView {
   readonly #chosen: ChosenState;
   readonly #views: ReadonlyMap<Family, ClusterView>;
   readonly #recent: ChosenOptions['recent'];
+  readonly #formerOwner: FormerOwner;
   readonly #isNarrow: boolean;
 
-  constructor(api: ApiObjects, latest: ClusterView, {chosen, recent, isNarrow = false}: ChosenOptions) {
+  constructor(api: ApiObjects, latest: ClusterView, {chosen, recent, formerOwner, isNarrow = false}: ChosenOptions) {
     super(api);
+    this.#formerOwner = formerOwner;
     this.#isNarrow = isNarrow;
     this.#latest = latest;
     this.#chosen = chosen;
@@ -54,6 +59,10 @@ export class ChosenStates extends ClusterView {
 
   override formerEndpoints(port: ServicePort, proxy: ProxyVersion): readonly Pick<Endpoint, 'address' | 'port'>[] {
     return this.endpointsIn(port, this.#recent(port), proxy);
+  }
+
+  override formerOwner(place: AnsweredPlace): ServiceName | null {
+    return this.#formerOwner(place);
   }
 }
 

@@ -2,10 +2,12 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import type {EndpointSliceObject, EndpointsObject} from '../../model/api-objects.ts';
 import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
 import type {Family} from '../../model/family.ts';
+import type {ServiceName} from '../../model/finding.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {endpointChainName} from '../iptables/chain-names.ts';
 import {readsEndpoints} from './proxy-versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
+import type {AnsweredPlace} from './former-owners.ts';
 import {type ProxyVersion, servicePorts} from './service-ports.ts';
 import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
@@ -60,6 +62,11 @@ export class ClusterView {
   /** Endpoints that a Service port had within kube-proxy's grace period; none if Services were not followed. */
   formerEndpoints(_port: ServicePort, _proxy: ProxyVersion): readonly Pick<Endpoint, 'address' | 'port'>[] {
     return [];
+  }
+
+  /** The Service that an address or node port belonged to within kube-proxy's grace period; null if Services were not followed. */
+  formerOwner(_place: AnsweredPlace): ServiceName | null {
+    return null;
   }
 
   /** The endpoints that these slices give a Service port. */

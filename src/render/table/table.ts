@@ -65,6 +65,6 @@ function running({proxyMode, kubeProxyVersion, backend, rules, read: readRules, 
 
 /** `2.1 s behind the API (shop/web)`. */
 function lagText({seconds, service, changedServices}: NodeLag): string {
-  if (service !== undefined) return `${secondsText(seconds)} behind the API (${service})`;
+  if (service !== undefined) return `${seconds === 0 ? 'less than 0.1 s' : secondsText(seconds)} behind the API (${service})`;
   return `not behind the API (${plural(changedServices, 'Service')} changed)`;
 }

@@ -126,6 +126,46 @@ describeWith(clusterNeeds, 'while endpoints change several times a second', () =
     isForgetful = false;
   }, 180_000);
 
+  test('a bundle that was captured gives what a check of the cluster gives', async () => {
+    isBusy = true;
+    const {api, folder} = cluster;
+    const options = {kubeconfig: api.kubeconfig, temporary: join(folder, 'tmp')};
+    const checkCaptured = async (name: string): Promise<CheckReport> => {
+      await svcTrace(['capture', '-o', join(folder, name)], options);
+      return JSON.parse((await svcTrace(['check', '-A', '--from', join(folder, name), '-o', 'json'], options)).stdout) as CheckReport;
+    };
+    proxies.edit('node-b', dump => dump);
+    await sleep(4000);
+    for (let round = 0; round < 3; round++) expect(texts(await checkCaptured(`healthy-${round}`))).toEqual([]);
+    proxies.edit('node-b', withoutEntry);
+    await sleep(4000);
+    const report = await checkCaptured('faulty');
+    expect([...new Set(found(report).map(({node}) => node))]).toEqual(['node-b']);
+    proxies.edit('node-b', dump => dump);
+  }, 180_000);
+
+  test('watch reports no error, each pass reads each node once, and top and trace report none', async () => {
+    isBusy = true;
+    await sleep(4000);
+    const {api, folder} = cluster;
+    const options = {kubeconfig: api.kubeconfig, temporary: join(folder, 'tmp')};
+    const before = api.requests.length;
+    const watch = svcTrace(['watch', '-A', '--interval', '3s'], options);
+    await sleep(20_000);
+    watch.kill('SIGINT');
+    const {stdout} = await watch;
+    expect(stdout.match(/ (?:ST2\d\d|ST3\d\d|ST505|ST904) /g) ?? []).toEqual([]);
+    const asked = api.requests.slice(before);
+    const countOf = (what: (request: (typeof asked)[number]) => boolean) => asked.filter(what).length;
+    const passes = countOf(({path, query}) => path === '/api/v1/services' && query.has('watch'));
+    expect(passes).toBeGreaterThan(1);
+    expect(countOf(({argv}) => argv.join(' ') === 'iptables-save')).toBeLessThanOrEqual(passes * nodes.length);
+    const traced = await svcTrace(['trace', 'shop/web'], options);
+    expect([traced.exitCode, traced.stdout]).toEqual([0, expect.stringMatching(/^OK: 1 Service is in sync on all 3 nodes/)]);
+    const top = await svcTrace(['top', '-n', 'shop', '--once', '--interval', '2s'], options);
+    expect([top.exitCode, top.stderr]).toEqual([0, '']);
+  }, 180_000);
+
   test('agents publish nothing of nodes that are only behind, keep their interval, and find a rule that is gone', async () => {
     isBusy = true;
     isForgetful = false;
