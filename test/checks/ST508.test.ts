@@ -1,4 +1,5 @@
 import {expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
 import type {Family} from '../../src/model/family.ts';
 import {type Said, saying, scenario} from '../scenario.ts';
 
@@ -97,6 +98,49 @@ test('stays silent for a flow that a Local policy left untranslated, and reports
 test('stays silent for flows of another conntrack zone', async () => {
   const text = dualStackFile.replaceAll('zone=0', 'zone=3');
   expect(await trackedFor({text, endpoints: {IPv4: '10.244.1.99'}})).toEqual([]);
+});
+
+test('stays silent for flows to an endpoint that left within the grace period, and reports them when it is over', async () => {
+  const given = await scenario();
+  given.file('node-b', 'conntrack', flow('10.244.11.77'));
+  const {api, ...snapshot} = given.snapshot();
+  const now = (api.endpointSlices ?? []).find(({endpoints}) => endpoints?.some(({addresses}) => addresses?.[0] === '10.244.11.9'));
+  if (now === undefined) throw new Error('the capture has no slice of infra/dns');
+  const left = {addresses: ['10.244.11.77'], conditions: {ready: true}, nodeName: 'node-a'};
+  const before = {...now, endpoints: [...(now.endpoints ?? []), left]};
+  const leftAgo = (milliseconds: number) => {
+    const at = 1_000_000;
+    const changes = [{kind: 'EndpointSlice', at: at - milliseconds, before, now}] as const;
+    const history = {since: 0, changes, nodes: {'node-b': {from: at, to: at + 300}}};
+    return diagnose({...snapshot, api, history}, {toolVersion: '0.0.0', nodes: name => name === 'node-b'}).findings;
+  };
+  const codes = (findings: readonly {readonly code: string}[]) => findings.map(({code}) => code).filter(code => code === 'ST508');
+  expect(codes(leftAgo(5000))).toEqual([]);
+  expect(codes(leftAgo(20_000))).toEqual(['ST508']);
+});
+
+test('stays silent in nftables mode for addresses of the node other than the primary one', async () => {
+  const cluster = await scenario('nftables/1.36');
+  const addressInfo = ['172.18.0.11', '192.168.9.1'].map(local => ({family: 'inet', local, scope: 'global'}));
+  cluster.file('node-a', 'addresses.json', JSON.stringify([{ifname: 'eth0', flags: ['UP'], addr_info: addressInfo}]));
+  cluster.addService({
+    metadata: {namespace: 'infra', name: 'dual'},
+    spec: {
+      ...{type: 'NodePort', clusterIP: '10.96.77.1', clusterIPs: ['10.96.77.1'], ipFamilies: ['IPv4']},
+      ports: [{name: 'dns', protocol: 'UDP', port: 53, nodePort: 30053}],
+    },
+  });
+  cluster.addSlice({
+    metadata: {namespace: 'infra', name: 'dual-1', labels: {'kubernetes.io/service-name': 'dual'}},
+    addressType: 'IPv4',
+    ports: [{name: 'dns', protocol: 'UDP', port: 53}],
+    endpoints: [{addresses: ['10.244.1.99'], conditions: {ready: true}}],
+  });
+  const toNodePort = (address: string) => {
+    cluster.file('node-a', 'conntrack', dualStackFlows.replaceAll('192.168.9.1 ', `${address} `));
+    return cluster.findings({nodes: name => name === 'node-a'}).filter(({code}) => code === 'ST508').length;
+  };
+  expect([toNodePort('172.18.0.11'), toNodePort('192.168.9.1')]).toEqual([1, 0]);
 });
 
 interface Tracked {

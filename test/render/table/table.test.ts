@@ -43,8 +43,9 @@ ST202 error  missing-endpoint  node-b
 
   test('with -v each node says how far it is behind the API, where Services changed', () => {
     const behind = {...checkedNode('node-a'), lag: {seconds: 2.14, service: 'shop/web', changedServices: 3}};
+    const hardly = {...checkedNode('node-d'), lag: {seconds: 0, service: 'shop/web', changedServices: 1}};
     const latest = {...checkedNode('node-b'), lag: {seconds: 0, changedServices: 1}};
-    const text = table(reportOf({nodes: [behind, latest, 'node-c'], services}), {...plain, verbose: true});
+    const text = table(reportOf({nodes: [behind, latest, 'node-c', hardly], services}), {...plain, verbose: true});
     expect(
       lines(text)
         .filter(line => /^node-.: /.test(line))
@@ -53,6 +54,7 @@ ST202 error  missing-endpoint  node-b
       'node-a: iptables; 2.1 s behind the API (shop/web)',
       'node-b: iptables; not behind the API (1 Service changed)',
       'node-c: iptables',
+      'node-d: iptables; less than 0.1 s behind the API (shop/web)',
     ]);
   });
 
