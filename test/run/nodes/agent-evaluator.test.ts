@@ -295,7 +295,7 @@ describe('a node is unread, and the report has the reason and the remedy,', () =
     [
       'whose agent sends an invalid field',
       {edit: text => text.replace(/"findings":\[.*\],"problems"/, '"findings":[{"code":1}],"problems"')},
-      'the answer of its agent svc-trace/agent-node-b cannot be used: findings[0].code is no string',
+      'the answer of its agent svc-trace/agent-node-b cannot be used: findings[0].code is not a string',
     ],
     [
       'whose agent does not serve the path',
