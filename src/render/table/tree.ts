@@ -8,6 +8,7 @@ import {
   isFaulty,
   type Mark,
   type PortTrace,
+  type TraceStep,
   type UnservedAddress,
 } from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
@@ -137,16 +138,16 @@ function hang(
 }
 
 /** Every faulty endpoint; a few of the others when they are many. */
-function endpointLines({endpoints}: EntryTrace, options: TreeOptions): readonly Line[] {
+function endpointLines({endpoints, steps}: EntryTrace, options: TreeOptions): readonly Line[] {
   const {style, all} = options;
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
-  const lines = shown.map(endpoint => endpointLine(endpoint, options));
+  const lines = shown.map(endpoint => endpointLine(endpoint, steps.at(-1), options));
   if (hidden.length === 0) return lines;
   const share = percent(shareOf(hidden)).padStart(5);
   return [...lines, [`${sign('ok', style)} ${share} ${hidden.length} more endpoints in sync; -v shows them`]];
 }
 
-function endpointLine(endpoint: EndpointTrace, options: TreeOptions): Line {
+function endpointLine(endpoint: EndpointTrace, last: TraceStep | undefined, options: TreeOptions): Line {
   const {style} = options;
   const {hostPort, mark, share, masquerade, pod, nodeName, state} = endpoint;
   // Pasted rules may lack the endpoint's own chain: the rule that picks it has the same counters.
@@ -163,8 +164,16 @@ function endpointLine(endpoint: EndpointTrace, options: TreeOptions): Line {
       text === '' ? [] : [`  ${text}`],
     ),
     ...(isFaulty(mark) ? [`  ${style.red(shouldBe(endpoint))}`] : []),
-    ...(rewrite === null ? [] : [`  ${style.dim(escapeText(rewrite.chain))}${lineOf(rewrite, options)}`]),
+    ...(rewrite === null ? [] : placeOf(rewrite, last, options)),
   ];
+}
+
+/** A virtual server, and a chain that rewrites by a map, stands once: at the entry. */
+function placeOf(rule: CountedRule, last: TraceStep | undefined, options: TreeOptions): Line {
+  const isSaid = dumpLine(rule) === 0 && last?.to.split(' ').at(-1) === rule.chain;
+  const line = lineOf(rule, options);
+  if (isSaid) return visibleLength(line) === 0 ? [] : [line];
+  return [`  ${options.style.dim(escapeText(rule.chain))}${line}`];
 }
 
 function endLine({end, mark}: EntryTrace, options: TreeOptions): readonly Line[] {

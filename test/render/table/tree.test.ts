@@ -25,6 +25,20 @@ test('a missing endpoint is marked on its node, and nodes with the same path are
       └─ ✓ 33.3% 10.244.12.4:8080  shop/web-3 on node-b, ready  KUBE-SEP-YE46JM77HMULEYF6:386`);
 });
 
+test.each([
+  ['ipvs/1.36', 'virtual server 10.96.1.1:80'],
+  ['nftables/1.36', 'service-KHN6ECMT-shop/web/tcp/http'],
+])('%s: what picks the endpoints stands at the entry, once', async (capture, place) => {
+  const text = treeOf(`${tree(await traced(capture, 'shop/web', 'node-a'), plain)}\n\n`);
+  expect(text.split(place)).toHaveLength(2);
+  expect(text).toMatch(/10\.244\.12\.4:8080 {2}shop\/web-3 on node-b, ready$/m);
+});
+
+test('nftables: an endpoint with a chain of its own names it', async () => {
+  const text = treeOf(`${tree(await traced('nftables/1.36', 'shop/sticky', 'node-a'), plain)}\n\n`);
+  expect(text.match(/ready\s[\s│]+endpoint-[A-Z0-9]{8}-shop\/sticky\/tcp\/http__/g)).toHaveLength(3);
+});
+
 test('text that does not fit goes on the next lines, and the branches continue beside it', async () => {
   const text = tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-a'), {...plain, width: 80});
   expect(text.split('\n').slice(2)).toEqual(
