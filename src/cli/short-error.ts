@@ -58,7 +58,10 @@ const rephrased: readonly (readonly [pattern: RegExp, plain: (...parts: string[]
   [/^Unexpected arguments?: ([\s\S]*)$/, (_, list = '') => `unexpected argument: ${list.trim().replace(/\s+/g, ', ')}`],
   [
     /^(?:Missing required flag \S+\s*)+$/,
-    (all = '') => `missing flag: ${[...all.matchAll(/flag (\S+)/g)].map(([, name]) => `--${name}`).join(', ')}`,
+    (all = '') => {
+      const flags = [...all.matchAll(/flag (\S+)/g)].map(([, name]) => `--${name}`);
+      return `missing ${flags.length === 1 ? 'flag' : 'flags'}: ${flags.join(', ')}`;
+    },
   ],
 ];
 

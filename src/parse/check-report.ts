@@ -13,7 +13,7 @@ const readableVersion = 1;
 /** The nodes and findings of an earlier `check -o json` or `trace -o json`; the reason as text if it is not such a report. */
 export function parseCheckReport(text: string): SavedReport | {readonly whyNot: string} {
   const report = readJson(text.replace(/^\ufeff/, ''));
-  if (report === undefined) return {whyNot: text.trim() === '' ? 'it is empty' : 'it is no JSON, or was cut'};
+  if (report === undefined) return {whyNot: text.trim() === '' ? 'it is empty' : 'it is not JSON, or it is truncated'};
   if (!isObject(report) || report['schemaVersion'] === undefined) return {whyNot: 'it is no report of check -o json'};
   const {schemaVersion, findings, nodes} = report;
   if (schemaVersion !== readableVersion)

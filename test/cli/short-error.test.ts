@@ -47,7 +47,7 @@ test.each([
   ['Unexpected argument: ST2\nSee more help with --help', 'unexpected argument: ST2'],
   [
     'The following errors occurred:\n  Missing required flag destination\n  Missing required flag source\nSee more help with --help',
-    'missing flag: --destination, --source',
+    'missing flags: --destination, --source',
   ],
 ])('a message of the parser is replaced by a plain one: %j', (message, expected) => {
   expect(textOf(message)).toBe(`Error: ${expected}`);

@@ -164,8 +164,14 @@ describe('packet', () => {
   });
 
   test.each([
-    ['an unknown destination', ['--source', '10.0.0.1', '--destination', 'shop/nope'], 'neither an address nor a Service'],
-    ['an unknown source', ['--source', 'pod/nope', '--destination', 'shop/web'], 'neither an address nor a pod'],
+    ['an unknown destination', ['--source', '10.0.0.1', '--destination', 'shop/nope'], 'Service "nope" not found in namespace shop'],
+    ['an unknown source', ['--source', 'pod/nope', '--destination', 'shop/web'], 'pod "nope" not found'],
+    ['a mistyped address', ['--source', '10.0.0', '--destination', 'shop/web'], '--source 10.0.0: is not an IP address'],
+    [
+      'a port that the Service does not have',
+      ['--source', '10.0.0.1', '--destination', 'shop/web', '--port', '81'],
+      'has no port 81; it has 80/TCP (http)',
+    ],
     ['no source', ['--destination', 'shop/web'], 'missing flag: --source'],
   ])('%s is wrong use', async (_, args, message) => {
     const {stdout, stderr, exitCode} = await svcTrace(['packet', '--from', faulty, ...args]);
@@ -314,18 +320,38 @@ describe('exit codes', () => {
     ['an invalid bit', ['check', '--masquerade-bit', '99', '--from', faulty], '--masquerade-bit: "99" is not an integer'],
     ['help for an unknown command', ['help', 'nosuch'], 'unknown command "nosuch"'],
     ['an archive that is not a .tgz', ['capture', '--from', faulty, '-o', '/nowhere/x.zip'], 'Name a file that ends in .tgz'],
-    ['missing flags', ['packet', '--from', faulty], 'missing flag: --destination, --source'],
+    ['missing flags', ['packet', '--from', faulty], 'missing flags: --destination, --source'],
     ['an invalid name', ['trace', 'shop/', '--from', faulty], '"shop/" is not a Service name'],
+    ['a pod in place of a Service', ['trace', 'pod/web-1', '--from', faulty], '"pod/web-1" is not a Service: write NAME'],
+    ['a missing bundle', ['check', '-A', '--from', '/no/such'], 'cannot read the bundle /no/such: no such file or directory'],
     ['no Service to trace', ['trace', '--from', faulty], 'name a Service (svc-trace trace NAME) or a selector'],
     ['an unwritable file', ['check', '--from', faulty, '--output-file', '/nowhere/report'], 'cannot write the report'],
     ['an invalid baseline', ['check', '--from', faulty, '--baseline', join(root, 'LICENSE')], 'as a baseline'],
-    ['a baseline that is a bundle', ['check', '--from', faulty, '--baseline', faulty], 'it is a directory. Make one with: check -A --from'],
+    [
+      'a baseline that is a bundle',
+      ['check', '--from', faulty, '--baseline', faulty],
+      'it is a directory. Make one with: kubectl svc-trace check -A --from',
+    ],
     ['a missing baseline', ['check', '--from', faulty, '--baseline', '/nowhere'], 'cannot read /nowhere'],
     ['standard input twice', ['diff', '-', '-'], 'only one of the two can be read from standard input'],
   ])('2 for wrong use: %s', async (_, args, message) => {
     const {stdout, stderr, exitCode} = await svcTrace(args);
     expect(unwrapped(stderr)).toContain(message);
     expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 2});
+  });
+
+  test('2 for files that are truncated or broken, in one line', async () => {
+    const [archive, half, yaml] = ['whole.tgz', 'half.tgz', 'broken.yaml'].map(name => join(folder, name)) as [string, string, string];
+    await create({file: archive, gzip: true, cwd: faulty}, ['.']);
+    writeFileSync(half, readFileSync(archive).subarray(0, 20_000));
+    writeFileSync(yaml, 'contexts: [{name: x\n');
+    const [bundle, kubeconfig] = await Promise.all([
+      svcTrace(['check', '-A', '--from', half]),
+      svcTrace(['check', '-A', '--kubeconfig', yaml]),
+    ]);
+    expect(bundle).toMatchObject({exitCode: 2, stderr: `Error: cannot read the bundle ${half}: the archive is truncated: copy it again`});
+    expect(kubeconfig.exitCode).toBe(2);
+    expect(kubeconfig.stderr).toMatch(new RegExp(`^Error: cannot use the kubeconfig ${yaml}: [\\w ]+ \\(\\d:\\d\\)$`));
   });
 });
 
@@ -356,7 +382,7 @@ describe('the choice of findings', () => {
       return unwrapped(stderr);
     };
     expect(await said(later)).toContain('it is a report of schemaVersion 2, and this version of svc-trace reads 1');
-    expect(await said(cut)).toContain('cut.json: it is no JSON, or was cut');
+    expect(await said(cut)).toContain('cut.json: it is not JSON, or it is truncated');
   });
 
   test('a node that the later report did not read makes diff 3, because its earlier findings may still exist', async () => {

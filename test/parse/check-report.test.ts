@@ -32,8 +32,8 @@ test('a byte-order mark before it is ignored', () => {
 
 test.each<[string, unknown, string]>([
   ['nothing', '', 'it is empty'],
-  ['half a report', '{"schemaVersion": 1, "find', 'it is no JSON, or was cut'],
-  ['a table', 'FAULTY: 1 error', 'it is no JSON, or was cut'],
+  ['half a report', '{"schemaVersion": 1, "find', 'it is not JSON, or it is truncated'],
+  ['a table', 'FAULTY: 1 error', 'it is not JSON, or it is truncated'],
   ['something else', {version: '2.1.0', runs: []}, 'it is no report of check -o json'],
   ['a list', [1, 2], 'it is no report of check -o json'],
   ['null', 'null', 'it is no report of check -o json'],

@@ -130,7 +130,7 @@ export abstract class BaseCommand extends Command {
     try {
       writeFileSync(file, `${text}\n`);
     } catch (error) {
-      throw new Errors.CLIError(`cannot write the report: ${errorText(error)}`, {exit: 2});
+      throw new Errors.CLIError(`cannot write the report to ${file}: ${errorText(error)}`, {exit: 2});
     }
   }
 
@@ -139,12 +139,12 @@ export abstract class BaseCommand extends Command {
     if (file === undefined) return [];
     const report = parseCheckReport(this.#readBaseline(file));
     if (!('whyNot' in report)) return report.findings;
-    throw notABaseline(file, report.whyNot, `check -o json --output-file ${file}`);
+    throw notABaseline(file, report.whyNot, `kubectl svc-trace check -A -o json --output-file ${file}`);
   }
 
   #readBaseline(file: string): string {
     if (statSync(file, {throwIfNoEntry: false})?.isDirectory())
-      throw notABaseline(file, 'it is a directory', `check -A --from ${file} -o json --output-file baseline.json`);
+      throw notABaseline(file, 'it is a directory', `kubectl svc-trace check -A --from ${file} -o json --output-file baseline.json`);
     try {
       return readFileSync(file, 'utf8');
     } catch (error) {

@@ -1,6 +1,7 @@
 import {readFileSync} from 'node:fs';
 import {Args, Errors, Flags} from '@oclif/core';
 import {kindOfConfig} from '../../parse/kube-proxy/kube-proxy-config.ts';
+import {errorText} from '../../model/text/error-text.ts';
 import type {Preview as PreviewReport} from '../../model/preview.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {preview, type PreviewRunInput} from '../../preview/preview.ts';
@@ -151,9 +152,6 @@ function readConfig(file: string): {readonly text: string; readonly kind: string
     const text = readFileSync(file, 'utf8');
     return {text, kind: kindOfConfig(text)};
   } catch (error) {
-    throw new Errors.CLIError(
-      escapeText(`cannot read ${file}: ${error instanceof Error ? error.message.split('\n', 1)[0] : String(error)}`),
-      {exit: 2},
-    );
+    throw new Errors.CLIError(escapeText(`cannot read ${file}: ${errorText(error).split('\n', 1)[0]}`), {exit: 2});
   }
 }

@@ -51,7 +51,10 @@ async function open(path: string): Promise<BundleFiles | {readonly dump: Buffer}
     return {dump: withoutByteOrderMark(content)};
   } catch (error) {
     const reason = errorText(error);
-    throw new UnreadableBundle(`cannot read the bundle ${path}: ${reason}`, {cause: error});
+    const isTruncated = /unexpected end of file|truncated/i.test(reason);
+    throw new UnreadableBundle(`cannot read the bundle ${path}: ${isTruncated ? 'the archive is truncated: copy it again' : reason}`, {
+      cause: error,
+    });
   }
 }
 

@@ -14,7 +14,7 @@ export interface ApiRequest {
   readonly realm?: string | undefined;
 }
 
-/** A description for messages: `list services in namespace shop`, `get node-a of nodes`, `exec into kube-system/kube-proxy-x7k2p`. */
+/** A description for messages: `list services in namespace shop`, `get nodes/node-a`, `exec into kube-system/kube-proxy-x7k2p`. */
 export function describeRequest({method, path, query = {}}: ApiRequest): string {
   const resource = /^\/(?:api|apis\/[^/]+)\/[^/]+\/(?:namespaces\/([^/]+)\/)?([^/]+)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(path);
   if (resource === null) return `${method} ${path}`;
@@ -23,8 +23,8 @@ export function describeRequest({method, path, query = {}}: ApiRequest): string 
   if (method === 'POST' && subresource !== undefined) return `create ${plural}/${subresource} of ${name} in namespace ${namespace}`;
   const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
   if (method === 'POST') return `create ${plural}${where}`;
-  if (method === 'DELETE') return `delete ${name} of ${plural}${where}`;
-  if (name !== undefined) return `get ${name} of ${plural}${where}`;
+  if (method === 'DELETE') return `delete ${plural}/${name}${where}`;
+  if (name !== undefined) return `get ${plural}/${name}${where}`;
   const selector = query['labelSelector'] ?? query['fieldSelector'];
   return `list ${plural}${where}${selector === undefined ? '' : ` with ${selector}`}`;
 }

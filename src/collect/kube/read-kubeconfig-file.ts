@@ -11,7 +11,7 @@ export function readKubeconfigFile(path: string): Kubeconfig | null {
   try {
     return isBlank(text) ? emptyKubeconfig : kubeconfigOf(load(text, {schema: CORE_SCHEMA}), resolve(path));
   } catch (error) {
-    throw new KubeconfigError(`cannot use the kubeconfig ${path}: ${errorText(error)}`, {
+    throw new KubeconfigError(`cannot use the kubeconfig ${path}: ${errorText(error).split('\n', 1)[0]}`, {
       cause: error,
     });
   }
@@ -21,9 +21,9 @@ function contentOf(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    const {code, message} = error as NodeJS.ErrnoException;
+    const {code} = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return null;
-    throw new KubeconfigError(`cannot read the kubeconfig ${path}: ${message}`, {cause: error});
+    throw new KubeconfigError(`cannot read the kubeconfig ${path}: ${errorText(error)}`, {cause: error});
   }
 }
 

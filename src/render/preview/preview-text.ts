@@ -1,7 +1,7 @@
 import {entryText} from '../../model/entry.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
-import type {Advice, Preview, PreviewChange, PreviewEffect, PreviewOutcome, Requirement} from '../../model/preview.ts';
+import type {Advice, Preview, PreviewChange, PreviewEffect, PreviewOutcome, PreviewSide, Requirement} from '../../model/preview.ts';
 import {pushTo} from '../../model/lists.ts';
 import {type PreviewSummary, summarizePreview} from './summary.ts';
 
@@ -84,7 +84,7 @@ function verdictText(preview: Preview, summary: PreviewSummary): string {
 
 function outcomeText({before, after, nodes}: Preview, summary: PreviewSummary): string {
   const {verdict, services, affectedServices, lost, gained, other, nodesChecked, nodesUnread} = summary;
-  const change = `kube-proxy ${before.kubeProxyVersion} in ${before.proxyMode} mode to ${after.kubeProxyVersion} in ${after.proxyMode} mode`;
+  const change = `${sideText(before)} to ${sideText(after)}`;
   const on = `${plural(nodesChecked, 'node')}`;
   const unread = nodesUnread === 0 ? '' : `; ${nodesUnread} of ${plural(nodes.length, 'node')} not checked`;
   if (nodes.length === 0) return 'INCOMPLETE: no node was checked';
@@ -101,6 +101,11 @@ function outcomeText({before, after, nodes}: Preview, summary: PreviewSummary): 
   ] as const;
   const counts = kinds.filter(([count]) => count > 0).map(([count, name]) => `${count} ${name}`);
   return `CHANGES: ${affectedServices} of ${plural(services, 'Service')} affected on ${on} (${counts.join(', ')})${unread}: ${change}`;
+}
+
+function sideText({kubeProxyVersion, proxyMode}: PreviewSide): string {
+  const version = kubeProxyVersion === 'unknown' ? 'of unknown version' : kubeProxyVersion;
+  return `kube-proxy ${version} in ${proxyMode} mode`;
 }
 
 const order: readonly PreviewEffect[] = ['lost', 'gained', 'refused', 'unanswered', 'source-address', 'shares', 'affinity', 'undetermined'];

@@ -7,8 +7,16 @@ import {counted, numberText, rateText} from './number-text.ts';
 export function answerLine(report: TrafficReport): string {
   const {ports, nodes} = report;
   const [only] = ports;
-  if (only === undefined) return nodes.length === 0 ? 'No node is known' : 'No node serves these Services';
+  if (only === undefined) return nothingMeasured(nodes);
   return ports.length === 1 ? `${portLabel(only)}: ${portSentence(only, report.interval)}` : manyPorts(report);
+}
+
+function nothingMeasured(nodes: TrafficReport['nodes']): string {
+  if (nodes.length === 0) return 'No node is known';
+  const unread = nodes.filter(({status}) => status === 'unread').length;
+  if (unread === 0) return 'No node serves these Services';
+  const rest = unread === nodes.length ? '' : '; no other node serves these Services';
+  return `Not measured: ${unread} of ${counted(nodes.length, 'node')} could not be read${rest}`;
 }
 
 /** `shop/web:http`, with the family unless it is IPv4. Escaped. */

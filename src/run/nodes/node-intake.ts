@@ -1,3 +1,4 @@
+import {groupBy} from '../../model/lists.ts';
 import type {CollectedNode} from '../../collect/node/collected-node.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {Problem, UnreadNode} from '../../model/snapshot.ts';
@@ -15,9 +16,19 @@ export function takeNode(node: CollectedNode, diagnosis: Diagnosis, reading?: No
 export function asUnread({name, status, files, problems}: CollectedNode): UnreadNode | null {
   if (status !== 'unread' || files.some(file => /^nft(?:-ruleset)?\.json$/.test(file))) return null;
   // Commands run in parallel: which of them fails first is random.
-  const reasons = problems.map(({message}) => message).sort();
+  const reasons = joinAlike(problems.map(({message}) => message).sort());
   const isPermanent = problems.length > 0 && problems.every(problem => problem.isPermanent);
   return {name, reason: reasons.join('; '), remedy: whatToDo, ...(isPermanent ? {isPermanent: true as const} : {})};
+}
+
+/** Commands that fail in the same way are named together. */
+function joinAlike(reasons: readonly string[]): readonly string[] {
+  const byFailure = groupBy(reasons, reason => reason.replace(/^[\w-]+(?= ended )/, ''));
+  return byFailure.map(alike => {
+    const [first = '', ...others] = [...new Set(alike)];
+    const programs = others.map(reason => reason.slice(0, reason.indexOf(' ended ')));
+    return programs.length === 0 ? first : `${programs.join(', ')} and ${first}`;
+  });
 }
 
 /** What could not be read of a node that was read in part. */

@@ -12,6 +12,7 @@ import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {inferConfig} from '../../expect/iptables/infer-config.ts';
 import {resolveProxyConfig} from '../../expect/proxy-config.ts';
 import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
@@ -116,9 +117,18 @@ function findService(text: string, namespace: string | undefined, {api}: Snapsho
   const own = parts.length > 1 && !['svc', 'service', 'services'].includes(parts[0] ?? '') ? parts[0] : namespace;
   const found = (api.services ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
   const [first] = found;
-  if (first === undefined) return wrong(`--destination ${text} is neither an address nor a Service that is there`);
+  if (first === undefined) return wrong(`--destination ${text}: ${whatIsMissing('Service', {name, namespace: own})}`);
   if (found.length > 1) return wrong(`there are ${found.length} Services named ${name}: say which with --namespace or NAMESPACE/${name}`);
   return first;
+}
+
+/** Digits and colons are a mistyped address rather than a name. */
+function whatIsMissing(
+  what: 'Service' | 'pod',
+  {name, namespace}: {readonly name: string; readonly namespace: string | undefined},
+): string {
+  if (/^[\d.]+$|:/.test(name)) return `is not an IP address, and no ${what} has this name`;
+  return `${what} "${name}" not found${namespace === undefined ? '' : ` in namespace ${namespace}`}`;
 }
 
 /** A pod as `pod/NAME` or `NAMESPACE/NAME`. */
@@ -129,7 +139,7 @@ function podAddress(text: string, namespace: string | undefined, family: Family,
   const found = (api.pods ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
   if (found.length > 1) wrong(`there are ${found.length} pods named ${name}: say which with --namespace or NAMESPACE/${name}`);
   const [pod] = found;
-  if (pod === undefined) return wrong(`--source ${text} is neither an address nor a pod that is there`);
+  if (pod === undefined) return wrong(`--source ${text}: ${whatIsMissing('pod', {name, namespace: own})}`);
   return addressesOfPod(pod).find(address => familyOf(address) === family) ?? wrong(`pod ${name} has no ${family} address`);
 }
 
@@ -155,7 +165,16 @@ function portOf({port: text, protocol}: PacketFlags, service: ServiceObject | nu
   const number = Number(text);
   if (!Number.isInteger(number) || number < 1 || number > 65_535)
     return wrong(`--port ${text} is no port number${service === null ? '' : ' and no port of the Service'}`);
+  if (service !== null) return wrong(notOfService(text, service));
   return {port: number, protocol: wanted ?? 'TCP'};
+}
+
+function notOfService(port: string, service: ServiceObject): string {
+  const {metadata, spec} = service;
+  const ports = (spec?.ports ?? []).map(
+    ({name, port: number, protocol = 'TCP'}) => `${number}/${protocol}${name === undefined ? '' : ` (${name})`}`,
+  );
+  return `Service ${namespacedName(metadata)} has no port ${port}; it has ${ports.join(', ')}. For another port, give --destination its address`;
 }
 
 function wrong(message: string): never {

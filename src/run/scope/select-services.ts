@@ -98,6 +98,11 @@ function nothingSelected({namespace, selector, allNamespaces}: SelectionInput): 
   return new Errors.CLIError(escapeText(`no Service${where} matches the selector ${selector ?? ''}`), {exit: 2});
 }
 
+/** As kubectl takes them in `TYPE/NAME`. A namespace can have such a name too. */
+const otherKinds: ReadonlySet<string> = new Set(
+  'po pod pods deploy deployment deployments ds daemonset sts statefulset ep endpoints endpointslice no node nodes ing ingress'.split(' '),
+);
+
 function unknownService({namespace, name}: WantedService, services: readonly ServiceObject[]): Error {
   const near = closest(
     name,
@@ -106,6 +111,8 @@ function unknownService({namespace, name}: WantedService, services: readonly Ser
   const suggestions = services
     .filter(({metadata}) => near.includes(metadata.name))
     .map(({metadata}) => escapeText(namespacedName(metadata)));
+  if (otherKinds.has(namespace ?? '') && !services.some(({metadata}) => metadata.namespace === namespace))
+    return new Errors.CLIError(escapeText(`"${namespace}/${name}" is not a Service: write NAME, svc/NAME or NAMESPACE/NAME`), {exit: 2});
   const where = namespace === undefined ? 'any namespace' : `namespace ${namespace}`;
   return new Errors.CLIError(
     escapeText(

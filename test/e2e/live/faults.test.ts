@@ -149,7 +149,7 @@ describe('a missing permission is named, and everything else is checked', () => 
     // The nodes are those that kube-proxy runs on then. There may be more.
     {right: ['list', 'nodes'], says: /not allowed to list nodes/, exitCode: 3, unread: 0},
     {right: ['list', 'pods'], says: /not allowed to list pods in namespace kube-system/, exitCode: 3, unread: 3},
-    {right: ['get', 'configmaps'], says: /not allowed to get kube-proxy of configmaps/, exitCode: 0, unread: 0},
+    {right: ['get', 'configmaps'], says: /not allowed to get configmaps\/kube-proxy/, exitCode: 0, unread: 0},
     {right: ['create', 'pods', 'exec'], says: /not allowed to exec into .*the verbs get and create on pods\/exec/, exitCode: 3, unread: 3},
     {
       right: ['create', 'pods'],
@@ -158,7 +158,7 @@ describe('a missing permission is named, and everything else is checked', () => 
       exitCode: 3,
       unread: 3,
     },
-    {right: ['get', 'pods'], transport: 'debug', says: /not allowed to get svc-trace-\S+ of pods/, exitCode: 3, unread: 3},
+    {right: ['get', 'pods'], transport: 'debug', says: /not allowed to get pods\/svc-trace-\S+/, exitCode: 3, unread: 3},
     {
       right: ['delete', 'pods'],
       transport: 'debug',

@@ -27,6 +27,16 @@ const table = (report: TrafficReport, given: Partial<Parameters<typeof topTable>
   topTable(report, {color: false, width: 80, quiet: false, wide: false, ...given}).split('\n');
 
 describe('as a table', () => {
+  test('says that nothing was measured where no node was read, instead of that no node serves the Services', () => {
+    const node = (name: string, status: 'measured' | 'unread') => ({...busy.nodes[0], name, status, reason: 'not allowed'});
+    const linesOf = (...nodes: readonly ReturnType<typeof node>[]) => table({...busy, ports: [], nodes} as TrafficReport, {width: 120})[0];
+    expect(linesOf(node('a', 'unread'), node('b', 'unread'))).toBe('Not measured: 2 of 2 nodes could not be read');
+    expect(linesOf(node('a', 'unread'), node('b', 'measured'))).toBe(
+      'Not measured: 1 of 2 nodes could not be read; no other node serves these Services',
+    );
+    expect(linesOf(node('a', 'measured'))).toBe('No node serves these Services');
+  });
+
   test('the first line has the result, and the table has conspicuous rows first', () => {
     expect(table(busy).slice(0, 7)).toEqual([
       'shop/web:http: 41.0 new connections/s on 1 node, spread over 2 endpoints as',
