@@ -119,6 +119,7 @@ function compareChain<Owner>(
 }
 
 function compareOrdered<Owner>({table, name, rules}: SharedPlace<Owner>, actual: Chain | undefined): readonly Difference<Owner>[] {
+  if ((actual?.text() ?? '') === rules.map(({text}) => `-A ${name} ${text}`).join('\n')) return [];
   return compareLists(
     {table, chain: name},
     rules.map(rule => parsed(table, name, rule)),

@@ -1,4 +1,5 @@
 import {contains, parseAddress, parseCidr} from '../model/address.ts';
+import {once} from './api-index.ts';
 import type {Family} from '../model/family.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../model/proxy-config.ts';
@@ -42,7 +43,7 @@ export interface NodeContext {
 }
 
 /** The node's addresses on which its node ports answer: null stands for every local address. */
-export function nodePortDestinations(context: NodeContext): readonly string[] | null {
+export const nodePortDestinations: (context: NodeContext) => readonly string[] | null = once((context: NodeContext) => {
   const {nodePortCIDRs, facts, family} = context;
   if (nodePortCIDRs === null) return null;
   const cidrs = nodePortCIDRs.map(text => parseCidr(text));
@@ -52,7 +53,7 @@ export function nodePortDestinations(context: NodeContext): readonly string[] | 
     if (isLoopback(address.text) && context.excludesLoopback && (family === 'IPv6' || !context.localhostNodePorts)) return false;
     return cidrs.some(cidr => cidr !== null && contains(cidr, address));
   });
-}
+});
 
 export function isLoopback(address: string): boolean {
   return address === '::1' || address.startsWith('127.');

@@ -57,7 +57,8 @@ export function parseCidr(text: string): Cidr | null {
   const prefix = slash < 0 ? bits : prefixLength(text.slice(slash + 1), address.family);
   if (prefix === null) return null;
   const base = address.value & maskOf(prefix, bits);
-  return {family: address.family, base, prefix, text: `${formatAddress(address.family, base)}/${prefix}`};
+  const network = base === address.value ? address.text : formatAddress(address.family, base);
+  return {family: address.family, base, prefix, text: `${network}/${prefix}`};
 }
 
 export function contains(cidr: Cidr, address: Address): boolean {

@@ -22,18 +22,20 @@ export const noReadyEndpoint: Check<'ST101'> = {
   *cluster(context) {
     // Slices that were not read may exist.
     if (context.api.endpointSlices === null && context.api.endpoints === null) return;
-    const named = askedEntries(context).filter(entry => isNamedInSlices(entry, context));
+    const entries = askedEntries(context);
+    const concerned = new Set(entries.filter(entry => !isUsed(entry, context)).map(({port}) => port.object));
+    const named = entries.filter(entry => concerned.has(entry.port.object) && isNamedInSlices(entry, context));
     for (const family of families)
-      for (const entries of Map.groupBy(
+      for (const ofService of Map.groupBy(
         named.filter(({port}) => port.family === family),
         ({port}) => port.object,
       ).values())
-        yield* observe(entries, context);
+        yield* observe(ofService, context);
   },
 };
 
 function* observe(entries: readonly PortEntry[], context: ClusterContext): Iterable<Observation> {
-  const empty = entries.filter(({set}) => !set.endpoints.some(endpoint => isUsable(endpoint, context)));
+  const empty = entries.filter(entry => !isUsed(entry, context));
   const [first] = empty;
   if (first === undefined) return;
   const {port} = first;
@@ -49,6 +51,10 @@ function candidates(object: ServiceObject): Pick<Observation, 'command'> {
   const name = nameOf(object);
   const {selector = {}} = object.spec ?? {};
   return Object.keys(selector).length === 0 ? showSlices(name, 'labels') : showPods(name.namespace, selector);
+}
+
+function isUsed({set}: PortEntry, context: ClusterContext): boolean {
+  return set.endpoints.some(endpoint => isUsable(endpoint, context));
 }
 
 function isUsable(endpoint: Endpoint, {proxy}: ClusterContext): boolean {

@@ -42,9 +42,10 @@ function claims({view, proxy}: ClusterContext): ReadonlyMap<string, ReadonlySet<
 function claimedPlaces(ports: readonly ServicePort[]): ReadonlyMap<string | number, readonly ServicePort[]> {
   const places = new Map<string | number, ServicePort[]>();
   for (const port of ports) {
-    for (const place of [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...(port.nodePort === 0 ? [] : [port.nodePort])]) {
-      pushTo(places, place, port);
-    }
+    pushTo(places, port.clusterIP, port);
+    for (const address of port.externalIPs) pushTo(places, address, port);
+    for (const address of port.loadBalancerVIPs) pushTo(places, address, port);
+    if (port.nodePort !== 0) pushTo(places, port.nodePort, port);
   }
   return places;
 }

@@ -16,30 +16,43 @@ export type Shape =
  */
 export function whyMalformed(value: unknown, shape: Shape, path: string): string | null {
   // Nearly every object has its shape, and a large cluster has millions of fields: a path is only built for an invalid one.
-  return hasShape(value, shape) ? null : firstFault(value, shape, path);
+  return testOf(shape)(value) ? null : firstFault(value, shape, path);
 }
 
-function hasShape(value: unknown, shape: Shape): boolean {
-  if (typeof shape === 'string') return typeof value === shape;
-  if ('list' in shape) return Array.isArray(value) && hasItems(value, shape.list);
-  if (!isObject(value)) return false;
-  return 'map' in shape ? hasItems(Object.values(value), shape.map) : hasFields(value, shape.fields);
+type Test = (value: unknown) => boolean;
+
+/** The test of a shape is made once: for so many fields, looking through the shape for each takes twice as long. */
+const tests = new WeakMap<Shape & object, Test>();
+
+function testOf(shape: Shape): Test {
+  if (typeof shape === 'string') return value => typeof value === shape;
+  const known = tests.get(shape) ?? makeTest(shape);
+  tests.set(shape, known);
+  return known;
 }
 
-function hasItems(list: readonly unknown[], item: Shape): boolean {
-  for (const entry of list) if (!hasShape(entry, item)) return false;
-  return true;
+function makeTest(shape: Shape & object): Test {
+  if ('fields' in shape) return testOfFields(shape.fields);
+  const hasShape = testOf('list' in shape ? shape.list : shape.map);
+  const areAll = (list: readonly unknown[]): boolean => {
+    for (const entry of list) if (!hasShape(entry)) return false;
+    return true;
+  };
+  if ('list' in shape) return value => Array.isArray(value) && areAll(value);
+  return value => isObject(value) && areAll(Object.values(value));
 }
 
-function hasFields(object: Record<string, unknown>, fields: Readonly<Record<string, Shape>>): boolean {
-  for (const name in fields) {
-    const value = object[name];
-    const shape = fields[name];
-    if (value === undefined || shape === undefined) continue;
-    if (value === null) delete object[name];
-    else if (!hasShape(value, shape)) return false;
-  }
-  return true;
+function testOfFields(fields: Readonly<Record<string, Shape>>): Test {
+  const all = Object.entries(fields).map(([name, shape]) => ({name, hasShape: testOf(shape)}));
+  return object => {
+    if (!isObject(object)) return false;
+    for (const {name, hasShape} of all) {
+      const value = object[name];
+      if (value === null) delete object[name];
+      else if (value !== undefined && !hasShape(value)) return false;
+    }
+    return true;
+  };
 }
 
 function firstFault(value: unknown, shape: Shape, path: string): string | null {

@@ -60,7 +60,8 @@ export function servicePorts(service: ServiceObject, family: Family, proxy: Prox
 
 /** Follows `GetClusterIPByFamily`. */
 export function clusterIPOf(service: ServiceObject, family: Family): string | null {
-  const {clusterIP = '', ...spec} = service.spec ?? {};
+  const spec = service.spec ?? {};
+  const clusterIP = spec.clusterIP ?? '';
   const [ipFamilies, clusterIPs] = [spec.ipFamilies ?? [], spec.clusterIPs ?? []];
   if (ipFamilies.length === 0) return familyOf(clusterIP) === family ? canonicalAddress(clusterIP) : null;
   const at = ipFamilies.indexOf(family);

@@ -2,6 +2,7 @@ import type {Ruleset} from '../../model/ruleset.ts';
 import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/ports-on-node.ts';
 import type {Hypothesis} from '../hypothesis.ts';
 import {ExpectedRuleset} from './expected-ruleset.ts';
+import {portRules} from './port-rules.ts';
 import {nodeContext, type SeenSettings} from './iptables-context.ts';
 
 export interface ExpectInput extends PortsInput {
@@ -17,7 +18,8 @@ export function expectRuleset(given: ExpectInput, hypothesis: Hypothesis = {}): 
   const topology = nodeTopology(given, hypothesis);
   const large = view.endpointCount(family, topology.proxy) > largeCluster;
   const ports = portsOnNode(given, topology, hypothesis.picks).map(item => ({...item, large}));
-  return new ExpectedRuleset({...plain, detector, masqueradeAll}, ports);
+  const context = {...plain, detector, masqueradeAll};
+  return new ExpectedRuleset(context, ports, portRules(view, context));
 }
 
 /** kube-proxy's threshold: more than 1,000 endpoints over all Service ports of the family, ready or not. */

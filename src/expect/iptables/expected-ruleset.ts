@@ -4,23 +4,9 @@ import {parseRule} from '../../parse/iptables/rule.ts';
 import {baseRuleChains, writeBaseRules, writeNodePortTail} from './base-rules.ts';
 import {parseChainName} from './chain-names.ts';
 import type {NodeContext} from '../node-context.ts';
-import {type PortOnNode, writeServiceRules} from './service-rules.ts';
-import {writeServiceRulesBefore124} from './service-rules-before-124.ts';
-import {hasExternalChains} from '../cluster/proxy-versions.ts';
+import type {PortRules} from './port-rules.ts';
+import type {PortOnNode} from './service-rules.ts';
 import {pushTo} from '../../model/lists.ts';
-
-/** A rule of a chain that many Services share, without its `-A CHAIN`. */
-interface SharedRule {
-  readonly table: string;
-  readonly chain: string;
-  readonly text: string;
-}
-
-/** The rules of one Service port: those in shared chains, and the text of each chain of its own in table nat. */
-interface PortRules {
-  readonly shared: readonly SharedRule[];
-  readonly own: ReadonlyMap<string, string>;
-}
 
 /**
  * What kube-proxy should have written on one node in one family. Rules of a Service port are rendered on demand and not kept, so that a
@@ -37,7 +23,11 @@ export class ExpectedRuleset implements ChainSource {
   /** By table and name. */
   readonly #chains = new Map<string, Map<string, Chain>>();
 
-  constructor(context: NodeContext, ports: readonly PortOnNode[]) {
+  readonly #portRules: (item: PortOnNode) => PortRules;
+
+  /** `rules` renders the rules of one of the ports. */
+  constructor(context: NodeContext, ports: readonly PortOnNode[], rules: (item: PortOnNode) => PortRules) {
+    this.#portRules = rules;
     this.family = context.family;
     this.context = context;
     this.ports = ports;
@@ -51,30 +41,7 @@ export class ExpectedRuleset implements ChainSource {
   }
 
   rulesOf(item: PortOnNode): PortRules {
-    const shared: SharedRule[] = [];
-    const own = new Map<string, string>();
-    let current = '';
-    let start = '';
-    let text = '';
-    const flush = (): void => {
-      if (text !== '') own.set(current, own.has(current) ? `${own.get(current)}\n${text}` : text);
-    };
-    const write = (table: string, chain: string, rule: string): void => {
-      if (chain === current) {
-        text += `\n${start}${rule}`;
-      } else if (isShared(chain)) {
-        shared.push({table, chain, text: rule});
-      } else {
-        flush();
-        current = chain;
-        start = `-A ${chain} `;
-        text = start + rule;
-      }
-    };
-    if (hasExternalChains(this.context.version)) writeServiceRules(item, this.context, write);
-    else writeServiceRulesBefore124(item, this.context, write);
-    flush();
-    return {shared, own};
+    return this.#portRules(item);
   }
 
   /** Base rules by `table/chain`, including those of base chains and the last rules of KUBE-SERVICES. */
@@ -153,12 +120,6 @@ function chainsOfProxyAlone(context: NodeContext): readonly string[] {
   const chains = baseRuleChains(context).filter(([, chain]) => chain !== 'KUBE-FIREWALL' && chain !== 'KUBE-MARK-DROP');
   return chains.map(([table, chain]) => `${table}/${chain}`);
 }
-
-function isShared(chain: string): boolean {
-  return sharedChains.has(chain);
-}
-
-const sharedChains = new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL']);
 
 function isBaseChain(name: string): boolean {
   return baseChains.has(name);

@@ -96,7 +96,7 @@ export class ChainTable implements ChainsByName {
 
   *startingWith(...prefixes: readonly string[]): IterableIterator<DumpChain> {
     const wanted = prefixes.map(prefix => Buffer.from(prefix, 'latin1'));
-    for (let index = 0; index < this.size; index++) if (wanted.some(prefix => this.#startsWith(index, prefix))) yield this.#object(index);
+    for (let index = 0; index < this.size; index++) if (this.#startsWithAny(index, wanted)) yield this.#object(index);
   }
 
   /** How many chains are objects now. */
@@ -265,10 +265,16 @@ export class ChainTable implements ChainsByName {
     return true;
   }
 
+  #startsWithAny(index: number, prefixes: readonly Uint8Array[]): boolean {
+    for (const prefix of prefixes) if (this.#startsWith(index, prefix)) return true;
+    return false;
+  }
+
+  /** From the end of the prefix, as nearly all names begin with `KUBE-`. */
   #startsWith(index: number, prefix: Uint8Array): boolean {
     const own = this.#cell(index, NAME_START);
     if (this.#cell(index, NAME_END) - own < prefix.length) return false;
-    for (let at = 0; at < prefix.length; at++) if (this.bytes[own + at] !== prefix[at]) return false;
+    for (let at = prefix.length - 1; at >= 0; at--) if (this.bytes[own + at] !== prefix[at]) return false;
     return true;
   }
 

@@ -5,7 +5,7 @@ import {chainByChain, parseDumpHeader} from './dump-header.ts';
 import {familyOfRules} from './family-of-rules.ts';
 import {newTable, type OpenTable} from './open-table.ts';
 import {pastedRulesets} from './pasted-rulesets.ts';
-import {isPlainDump, pastedLines} from './pasted-text.ts';
+import {beginsPastedLine, mayBePlainDump, pastedLines} from './pasted-text.ts';
 
 /**
  * Reads the output of `iptables-save`, `ip6tables-save` (either backend, with or without `-c`), `iptables -S` or `iptables -L`. A dump is
@@ -14,7 +14,7 @@ import {isPlainDump, pastedLines} from './pasted-text.ts';
  */
 export function parseDumps(input: Buffer | string, fallback: Family = 'IPv4'): readonly Ruleset[] {
   const bytes = typeof input === 'string' ? Buffer.from(input) : input;
-  const dump = isPlainDump(bytes) ? new DumpReader(bytes, fallback).read() : null;
+  const dump = mayBePlainDump(bytes) ? new DumpReader(bytes, fallback).read() : null;
   return dump ?? pastedRulesets(pastedLines(bytes), fallback);
 }
 
@@ -47,15 +47,17 @@ class DumpReader {
     this.#dump = newDump(fallback, null, null);
   }
 
-  /** Null if rules are outside of tables: then the text is more than dumps. */
+  /** Null if rules are outside of tables, or a line is not one of a dump: then the text is more than dumps. */
   read(): readonly Ruleset[] | null {
     const bytes = this.#bytes;
     for (let start = 0; start < bytes.length && !this.#isMixed; ) {
       const newline = bytes.indexOf(NEWLINE, start);
       const end = newline < 0 ? bytes.length : newline;
       this.#line++;
+      const isRule = bytes[start] === DASH && bytes[start + 1] === UPPER_A && bytes[start + 2] === SPACE;
+      if (!isRule && start > 0 && beginsPastedLine(bytes, start)) return null;
       if (newline < 0 && this.#truncatedPart(start, end)) break;
-      if (bytes[start] === DASH && bytes[start + 1] === UPPER_A && bytes[start + 2] === SPACE) this.#rule(start, start + 3, end, true);
+      if (isRule) this.#rule(start, start + 3, end, true);
       else this.#other(start, end);
       start = end + 1;
     }

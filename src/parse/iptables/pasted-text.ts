@@ -37,6 +37,11 @@ export function pastedLines(bytes: Buffer): readonly PastedLine[] {
 
 /** A dump has tables, and no other output of a terminal. It may be large: it is searched for some words and not read line by line. */
 export function isPlainDump(bytes: Buffer): boolean {
+  return mayBePlainDump(bytes) && !beginnings.some(sign => bytes.indexOf(`\n${sign}`) >= 0);
+}
+
+/** The same for who reads the lines anyway, and gives up at one that `beginsPastedLine`: searching for what many lines begin with takes long. */
+export function mayBePlainDump(bytes: Buffer): boolean {
   const start = bytes.toString('latin1', 0, 4096);
   const hasTable = tableLine.test(start) || tableNames.some(name => bytes.indexOf(`\n*${name}`) >= 0);
   if (!hasTable) return false;
@@ -44,27 +49,18 @@ export function isPlainDump(bytes: Buffer): boolean {
   return !pastedSigns.some(sign => bytes.indexOf(sign) >= 0) && !/\n\S*[$#%>] +(?:sudo |\S*kubectl |\S*\/)?ip6?tables/.test(start);
 }
 
+/** Whether the line from `start` on, which is not the first one, occurs in pasted text and not in dumps. */
+export function beginsPastedLine(bytes: Buffer, start: number): boolean {
+  return beginningBytes.some(sign => sign.every((byte, at) => bytes[start + at] === byte));
+}
+
 const tableNames = ['nat', 'filter', 'mangle', 'raw', 'security'];
 const tableLine = /^\*(?:nat|filter|mangle|raw|security)\s*$/m;
+/** What lines of pasted text begin with, and no lines of dumps. */
+const beginnings = ['Chain ', '```', '...', '\u2026', '-P ', '> ', '    -A ', '$ '];
+const beginningBytes = beginnings.map(sign => [...Buffer.from(sign)]);
 /** Words that occur in pasted text and not in dumps. */
-const pastedSigns = [
-  '\nChain ',
-  '\n```',
-  '\n...',
-  '\n\u2026',
-  '\n-P ',
-  '\n> ',
-  '\n    -A ',
-  '</',
-  '\n$ ',
-  '$ iptables',
-  '# iptables',
-  '$ ip6tables',
-  '# ip6tables',
-  '$ sudo',
-  '# sudo',
-  '$ kubectl',
-];
+const pastedSigns = ['</', '$ iptables', '# iptables', '$ ip6tables', '# ip6tables', '$ sudo', '# sudo', '$ kubectl'];
 
 /** Joins the lines of a wrapped rule, and leaves empty lines in their place. */
 function joinBroken(lines: readonly string[]): readonly string[] {
