@@ -42,13 +42,13 @@ interface TextOptions {
 function sections(diff: BundleDiff, options: TextOptions): string {
   const {style} = options;
   if (options.isFirstOnly) return wrapLines(verdict(diff, style), options.width);
-  const {services, endpoints, nodes, rules, findings, notCompared} = diff;
+  const {services, endpoints, nodes, findings, notCompared} = diff;
   const parts: readonly (readonly [string, readonly string[]])[] = [
     ['FINDINGS', findings.map(change => findingLine(change, style))],
     ['SERVICES', services.map(({kind, service, fields}) => `${sign(kind, style)} ${nameOf(service)}${fieldsText(fields)}`)],
     ['ENDPOINTS', endpoints.map(change => endpointLine(change, style))],
     ['NODES', nodes.map(({kind, node, fields}) => `${sign(kind, style)} ${escapeText(node)}${fieldsText(fields)}`)],
-    ['RULES', rulesLines(rules, options)],
+    ['RULES', [...rulesLines(rulesToShow(diff, options), options), ...switchedLines(diff, options)]],
     ...connectionsSection(diff, options),
   ];
   const text = [
@@ -130,6 +130,32 @@ function findingLine({kind, finding}: FindingChange, style: Style): string {
   const {code, severity, node, message} = finding;
   const where = node === undefined ? '' : `  ${escapeText(node)}`;
   return `${sign(kind, style)} ${bySeverity(style, severity)(`${code} ${severity}`)}${where}  ${escapeText(message)}`;
+}
+
+/** On a node whose proxy mode changed, all rules of kube-proxy are others: only third-party rules are shown. */
+function rulesToShow(diff: BundleDiff, {all}: TextOptions): readonly RulesChange[] {
+  const switched = new Set(all ? [] : switchedNodes(diff));
+  return diff.rules.flatMap(change => {
+    if (!switched.has(change.node)) return change;
+    const [came, went] = [change.came, change.went].map(lines => lines.filter(line => !isOfKubeProxy(change.place, line)));
+    return came?.length || went?.length ? {...change, came: came ?? [], went: went ?? []} : [];
+  });
+}
+
+function isOfKubeProxy(place: string, line: string): boolean {
+  return /KUBE-|kube-proxy\/|^ipvs/i.test(place) || line.includes('KUBE-');
+}
+
+function switchedLines(diff: BundleDiff, {all, style}: TextOptions): readonly string[] {
+  const nodes = all ? [] : switchedNodes(diff).filter(name => diff.rules.some(({node}) => node === name));
+  if (nodes.length === 0) return [];
+  return [style.dim(`The proxy mode of ${nodeList(nodes)} changed: rules of kube-proxy there are not listed; -v lists them`)];
+}
+
+function switchedNodes({nodes}: BundleDiff): readonly string[] {
+  return nodes.flatMap(({node, fields}) =>
+    fields.some(({field, before, after}) => field === 'mode' && before !== null && after !== null) ? node : [],
+  );
 }
 
 /** Nodes on which the same lines changed are shown once. */
