@@ -54,7 +54,8 @@ function letterOf(text: string): Counted | null {
   return letter === '' ? null : {before, after: '', kind: 'letter', digits: 0, value: letter.charCodeAt(0)};
 }
 
-function isIPv4(name: string): boolean {
+/** Some platforms name nodes by their address. */
+export function isIPv4(name: string): boolean {
   return /^\d+(\.\d+){3}$/.test(name);
 }
 

@@ -79,7 +79,7 @@ function whatIsMissing(report: Report): string {
     return `${why}; ${breakdown(summary)}`;
   }
   const others = warnings > 0 ? `${plural(warnings, 'warning')}, no errors` : 'No problems';
-  return `${notChecked(report)}. ${nodesChecked === 0 ? breakdown(summary) : `${others} on the other ${nodesChecked} (${breakdown(summary)})`}`;
+  return `${notChecked(report)}. ${nodesChecked === 0 ? breakdown(summary) : `${others} on the other ${nodesChecked === 1 ? 'node' : nodesChecked} (${breakdown(summary)})`}`;
 }
 
 function notChecked({nodes, summary: {nodesUnread}}: Report): string {

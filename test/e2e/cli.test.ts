@@ -283,7 +283,7 @@ describe('exit codes', () => {
     expect(run.stdout).toMatch(/; 1 of 3 nodes was not checked \(node-\w\)$/m);
     expect(run.exitCode).toBe(1);
     const rest = await svcTrace(['check', '-A', '--from', bundle, '--skip', 'ST101', '--node', 'node-b', '--node', 'node-c']);
-    expect(rest.stdout).toMatch(/^INCOMPLETE: 1 of 2 nodes was not checked \(node-b\)\. No problems on the other 1 /);
+    expect(rest.stdout).toMatch(/^INCOMPLETE: 1 of 2 nodes was not checked \(node-b\)\. No problems on the other node /);
     expect(rest.exitCode).toBe(3);
   });
 

@@ -38,9 +38,14 @@ test('a range lists no more than eight runs: scattered addresses are several ran
   expect(nodeList(names)).toBe(texts(names).join(', '));
 });
 
-test('a column of long names has a letter, and the names are below the table', () => {
+test('columns of long names have letters, and the names and their domain are below the table', () => {
   const nodes = eks('10-0-3-17', '10-0-3-18', '10-0-9-4');
   expect(nodeTitles([{nodes, isRead: true}])).toEqual([
-    {title: '3 nodes (A)', legend: [`(A) ip-10-0-3-[17-18].${domain}, ip-10-0-9-4.${domain}`]},
+    {title: '3 nodes (A)', legend: [`node names end in .${domain}`, '(A) ip-10-0-3-[17-18], ip-10-0-9-4']},
+  ]);
+  const [a = '', b = '', c = ''] = nodes;
+  expect(nodeTitles([[a, b], [c]].map(own => ({nodes: own, isRead: true}))).map(({title}) => title)).toEqual([
+    'ip-10-0-3-[17-18]',
+    'ip-10-0-9-4',
   ]);
 });

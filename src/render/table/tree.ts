@@ -118,7 +118,7 @@ function entryTree(trace: EntryTrace, last: boolean, options: TreeOptions): read
   ];
 }
 
-/** A line of parts that are not broken; parts that do not fit go on the next lines. */
+/** A line of parts that stay in one piece; parts that do not fit go on the next lines, and those wider than a line break at blanks. */
 type Line = readonly string[];
 
 function hang(
@@ -127,7 +127,9 @@ function hang(
 ): readonly string[] {
   const lines: string[] = [];
   let line = first;
-  for (const [index, part] of parts.entries()) {
+  const room = width - visibleLength(rest);
+  const pieces = parts.flatMap((part, index) => (index === 0 || visibleLength(part.trimStart()) <= room ? [part] : wordsOf(part)));
+  for (const [index, part] of pieces.entries()) {
     if (index === 0 || visibleLength(line + part) <= width) line += part;
     else {
       lines.push(line);
@@ -135,6 +137,11 @@ function hang(
     }
   }
   return [...lines, line];
+}
+
+/** Each with the blanks before it. */
+function wordsOf(part: string): readonly string[] {
+  return part.match(/ *[^ ]+/g) ?? [];
 }
 
 /** Every faulty endpoint; a few of the others when they are many. */

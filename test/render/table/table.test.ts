@@ -65,7 +65,7 @@ ST202 error  missing-endpoint  node-b
       findings: [findingOf('node-b', null, {code: 'ST901', name: 'node-not-read', severity: 'warning'})],
     });
     expect(lines(table(report, plain)).slice(0, 5)).toEqual([
-      'INCOMPLETE: 1 of 2 nodes was not checked (node-b). No problems on the other 1 (1 Service in sync)',
+      'INCOMPLETE: 1 of 2 nodes was not checked (node-b). No problems on the other node (1 Service in sync)',
       '',
       'SERVICE            node-a  node-b',
       '(the node itself)  ok      ST901',
@@ -239,8 +239,18 @@ describe('the width of the terminal', () => {
   });
 
   test('names of nodes are shortened in the middle, so that both ends are visible', () => {
-    const text = table(reportOf({nodes: long, services: ['shop/web'], findings: [finding]}), {...plain, width: 90});
-    expect(text).toContain('ip-10-0-1-2…e.internal  ip-10-0-1-3…e.internal');
+    const names = ['a', 'b', 'c'].map(letter => `${letter}-rather-long-name-of-a-node-${letter}.${letter}.internal`);
+    const text = table(reportOf({nodes: names, services: ['shop/web'], findings: [{...finding, node: 'node-a'}]}), {...plain, width: 90});
+    expect(text).toContain('a-rather-lo…a.internal  b-rather-lo…b.internal');
+  });
+
+  test('nodes of one domain have their host names as titles, and the domain below the table', () => {
+    const text = table(reportOf({nodes: long, services: ['shop/web'], findings: [{...finding, node: long[0] ?? ''}]}), {
+      ...plain,
+      width: 80,
+    });
+    expect(text).toContain('SERVICE   ip-10-0-1-2  ip-10-0-1-3  ip-10-0-1-4');
+    expect(text).toContain('node names end in .eu-west-1.compute.internal');
   });
 
   test('without a terminal a rule is one line, for searching', () => {

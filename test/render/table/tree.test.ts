@@ -59,6 +59,14 @@ test('text that does not fit goes on the next lines, and the branches continue b
   );
 });
 
+test('a part that is wider than a line breaks at its blanks', async () => {
+  const report = await traced('healthy/1.36-iptables', 'shop/web', 'node-a');
+  const renamed = JSON.parse(JSON.stringify(report).replaceAll('node-a', 'ip-10-0-3-17.eu-central-1.compute.internal')) as typeof report;
+  const lines = tree(renamed, {...plain, width: 80}).split('\n');
+  expect(lines.filter(line => line.length > 80)).toEqual([]);
+  expect(lines).toContain('      ├─ ✓ 33.3% 10.244.11.4:8080  shop/web-1 on');
+});
+
 test('packets that are rejected or dropped by design are not faults', async () => {
   expect(tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-b'), plain)).toMatch(
     /└─ ○ dropped \(DROP\) {2}filter\/KUBE-EXTERNAL-SERVICES:\d+/,

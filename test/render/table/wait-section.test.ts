@@ -95,7 +95,7 @@ describe('the first line', () => {
       },
     });
     expect(table(report, plain)).toMatch(
-      /^INCOMPLETE: 1 of 2 nodes was not checked \(node-b\)\. No problems on the other 1 \(1 Service in sync\)$/m,
+      /^INCOMPLETE: 1 of 2 nodes was not checked \(node-b\)\. No problems on the other node \(1 Service in sync\)$/m,
     );
   });
 });
