@@ -11,7 +11,7 @@ import {dropsByDefault, thirdPartyRules, isHookedChain, isKubeProxyChain, isPoli
 import {probesFor, whose} from '../outcomes/probes.ts';
 import type {IptablesServiceView} from '../iptables/iptables-service-view.ts';
 import {acceptedEffect, type WalkedProbe} from './accepted-effect.ts';
-import {leavingInterceptorOf, rewrites, takesPackets, untracks} from './node-rule.ts';
+import {rewrites, takesPackets, unmasqueraderOf, untracks} from './node-rule.ts';
 import {
   isKnownLocal,
   type NotedEffect,
@@ -60,18 +60,18 @@ export function analyzeThirdPartyRules({expected, actual, view, sets}: ThirdPart
 }
 
 function analyzeItem(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly RuleEffect<Rule>[] {
-  const {facts} = expected.context;
+  const {facts, mark} = expected.context;
   return probesFor({item, context: expected.context, hairpins: []}).flatMap(probe => {
     if (probe.knownTo.size > 0) return [];
     const alone = pathOutcomeOf(walkPacket(view, probe.packet, environment));
     const outcomes = walkPacket(actual, probe.packet, environment);
     const walked = {probe, alone, pathOutcome: pathOutcomeOf(outcomes), isLocal: isKnownLocal(probe, facts, environment)};
-    return outcomes.flatMap(outcome => compareThirdPartyOutcome(outcome, walked) ?? []);
+    return outcomes.flatMap(outcome => compareThirdPartyOutcome(outcome, walked, mark) ?? []);
   });
 }
 
 /** Null when the outcome is the one of kube-proxy's rules alone, or is not caused by a third-party rule. */
-function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe): RuleEffect<Rule> | null {
+function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe, mark: string): RuleEffect<Rule> | null {
   const {verdict, destination, path} = outcome;
   const {alone} = walked;
   if (verdict === 'undecided') return undeterminedEffect(outcome, {...walked, isOwn: ({chain}) => isKubeProxyChain(chain), isCut: false});
@@ -83,7 +83,7 @@ function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe): RuleEf
   return acceptedEffect(outcome, walked, {
     redirecting: () => thirdParty.findLast(rewrites) ?? rule,
     intercepting: () => interceptorOf(path),
-    unmasquerading: () => leavingInterceptorOf(path),
+    unmasquerading: () => unmasqueraderOf(path, mark),
     masquerading: 'KUBE-POSTROUTING',
   });
 }

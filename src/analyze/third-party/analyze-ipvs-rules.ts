@@ -7,7 +7,7 @@ import {probesFor, whose} from '../outcomes/probes.ts';
 import {acceptedEffect, type WalkedProbe} from './accepted-effect.ts';
 import {isKubeProxyChain, isPolicyChain, thirdPartyRules} from './iptables-rules.ts';
 import {groupPorts, type PortGroups, smallest} from './port-groups.ts';
-import {leavingInterceptorOf, rewrites, takesPackets, untracks} from './node-rule.ts';
+import {rewrites, takesPackets, unmasqueraderOf, untracks} from './node-rule.ts';
 import {
   ifUnusual,
   isKnownLocal,
@@ -96,7 +96,7 @@ interface Compared {
 }
 
 function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone: own, all}: Compared): readonly RuleEffect<Rule>[] {
-  const {facts} = expected.context;
+  const {facts, mark} = expected.context;
   return probesFor({item, context: expected.context, hairpins: []})
     .filter(({knownTo}) => knownTo.size === 0)
     .flatMap(probe => {
@@ -104,12 +104,12 @@ function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone: own, all}
       const pathOutcome = pathOutcomeOn(all, probe.packet);
       if (isSameOutcome(alone, pathOutcome)) return [];
       const isLocal = isKnownLocal(probe, facts, all.environment);
-      return pathOutcome.outcomes.flatMap(outcome => compareThirdPartyOutcome(outcome, {probe, alone, pathOutcome, isLocal}) ?? []);
+      return pathOutcome.outcomes.flatMap(outcome => compareThirdPartyOutcome(outcome, {probe, alone, pathOutcome, isLocal}, mark) ?? []);
     });
 }
 
 /** Null when the outcome is the one of IPVS mode's rules alone, or is not caused by a third-party rule. */
-function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe): RuleEffect<Rule> | null {
+function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe, mark: string): RuleEffect<Rule> | null {
   const {verdict, path} = outcome;
   // What kube-proxy itself leaves undetermined is so in its rules alone.
   if (verdict === 'undecided') return undeterminedEffect(outcome, {...walked, isOwn: () => false, isCut: false});
@@ -118,7 +118,7 @@ function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe): RuleEf
   return acceptedEffect(outcome, walked, {
     redirecting: () => thirdParty.findLast(rewrites) ?? null,
     intercepting: () => thirdParty.find(untracks) ?? thirdParty.find(rule => rule.table === 'nat' && takesPackets(rule)) ?? null,
-    unmasquerading: () => leavingInterceptorOf(path),
+    unmasquerading: () => unmasqueraderOf(path, mark),
     masquerading: 'KUBE-POSTROUTING',
   });
 }

@@ -1,6 +1,7 @@
 import type {NftHook, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
+import {markChange} from '../../parse/iptables/comparable-rule.ts';
 import {isKubeProxyChain, isPolicyChain} from './iptables-rules.ts';
 
 /** A rule on the path through a node in nftables mode: of nftables, or of iptables. */
@@ -59,10 +60,27 @@ export function isOfPolicy(rule: NodeRule): boolean {
   );
 }
 
-/** The third-party rule of iptables that keeps a packet from being masqueraded in KUBE-POSTROUTING; null if there is none. */
-export function leavingInterceptorOf(path: readonly Rule[]): Rule | null {
-  const leaving = path.slice(path.findIndex(({chain}) => chain === 'POSTROUTING'));
-  return leaving.findLast(rule => rule.table === 'nat' && !isKubeProxyChain(rule.chain) && takesPackets(rule)) ?? null;
+/**
+ * The third-party rule of iptables that keeps a packet from being masqueraded in KUBE-POSTROUTING: it deletes kube-proxy's
+ * mark, such as `0x4000`, or ends the path through `nat`. Null if there is none.
+ */
+export function unmasqueraderOf(path: readonly Rule[], mark: string): Rule | null {
+  const thirdParty = (from: number): readonly Rule[] => path.slice(from).filter(({chain}) => !isKubeProxyChain(chain));
+  const leaving = thirdParty(path.findIndex(({chain}) => chain === 'POSTROUTING'));
+  const marking = path.findLastIndex(({chain, target}) => chain === 'KUBE-MARK-MASQ' && target?.name === 'MARK');
+  const marked = marking < 0 ? [] : thirdParty(marking);
+  return marked.findLast(rule => deletesMark(rule, Number(mark))) ?? leaving.findLast(endsPostrouting) ?? null;
+}
+
+/** RETURN ends the path through `nat` in the base chain only. */
+function endsPostrouting(rule: Rule): boolean {
+  return rule.table === 'nat' && takesPackets(rule) && (rule.target?.name !== 'RETURN' || rule.chain === 'POSTROUTING');
+}
+
+function deletesMark({target}: Rule, bit: number): boolean {
+  if (target?.name !== 'MARK') return false;
+  const [value = 0, mask = 0] = markChange(target.options).split('/').map(Number);
+  return (((bit & ~mask) ^ value) & bit) === 0;
 }
 
 /** A rule that is about the address or the port that packets are sent to. */

@@ -275,6 +275,11 @@ const breaches: readonly Breach[] = [
     found: [['ST302', null, 'no SNAT in the VPC']],
   },
   {
+    title: "reports a rule that sets the whole mark, and with it deletes kube-proxy's",
+    change: ruleInFront('mangle', '-A FORWARD -j MARK --set-xmark 0x1/0xffffffff'),
+    found: [['ST302', null, '--set-xmark 0x1/0xffffffff']],
+  },
+  {
     title: 'a GKE node lacks its ACCEPT of forwarded TCP',
     program: 'gke-ip-masq',
     change: dump => dump.delete('-A FORWARD -p tcp -j ACCEPT'),

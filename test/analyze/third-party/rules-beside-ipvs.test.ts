@@ -38,6 +38,14 @@ describe('beside kube-proxy in IPVS mode', () => {
     expect(actual?.map(({text}) => text)).toEqual(['-A POSTROUTING -j ACCEPT']);
   });
 
+  test("a rule that deletes kube-proxy's mark keeps packets from being masqueraded", async () => {
+    const rule = '-A OUTPUT -j MARK --set-xmark 0x1/0xffffffff';
+    const {code, message, actual} = one(loud(await scenarioBesideIpvs({name: 'flannel'}, ruleInFront('mangle', rule))));
+    expect(code).toBe('ST302');
+    expect(message).toContain('should be masqueraded, but a third-party rule changes their mark');
+    expect(actual?.map(({text}) => text)).toEqual([rule]);
+  });
+
   test('a rule that drops packets to one Service is found beside the usual rules of Calico', async () => {
     const {code, service} = one(
       loud(await scenarioBesideIpvs({name: 'calico'}, ruleInFront('filter', '-A INPUT -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j DROP'))),
