@@ -4,9 +4,9 @@ import type {AddressInfo} from 'node:net';
 import {join} from 'node:path';
 import {CORE_SCHEMA, load} from 'js-yaml';
 import {describe, expect, onTestFinished, test} from 'vitest';
-import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
-import {certificate, certificateFile} from '../../stand-in/certificates.ts';
-import {folderWith, kubeconfig} from './files.ts';
+import {loadConnection} from '../../../../src/collect/kube/load-connection.ts';
+import {certificate, certificateFile} from '../../../stand-in/certificates.ts';
+import {folderWith, kubeconfig} from '../files.ts';
 
 interface Asked {
   readonly path: string;

@@ -2,9 +2,9 @@ import {readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {describe, expect, test} from 'vitest';
-import {ApiError} from '../../../src/collect/kube/kube-api.ts';
-import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
-import {folderWith, kubeconfig} from './files.ts';
+import {ApiError} from '../../../../src/collect/kube/kube-api.ts';
+import {loadConnection} from '../../../../src/collect/kube/load-connection.ts';
+import {folderWith, kubeconfig} from '../files.ts';
 
 const v1 = 'client.authentication.k8s.io/v1';
 const node = process.execPath;

@@ -5,8 +5,8 @@ import {type CollectProgress, collectNodes} from '../../../src/collect/node/coll
 import {ApiError} from '../../../src/collect/kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type Transport, Unreachable} from '../../../src/collect/node/transport.ts';
 import {transportNamed, transportNames} from '../../../src/collect/transports/index.ts';
-import {FakeKubeApi} from './fake-kube-api.ts';
-import {nodeAt} from './sshd.ts';
+import {FakeKubeApi} from '../transports/fake-kube-api.ts';
+import {nodeAt} from '../transports/sshd.ts';
 
 const never = new AbortController().signal;
 const dump =

@@ -1,17 +1,17 @@
 import {expect, test} from 'vitest';
-import {IptablesServiceView} from '../../../src/analyze/iptables/iptables-service-view.ts';
-import {analyzePort} from '../../../src/analyze/iptables/service-port/analyze-port.ts';
-import {hasOtherEndpointsOnly} from '../../../src/analyze/iptables/service-port/endpoint-change.ts';
-import type {PortCase} from '../../../src/analyze/iptables/service-port/port-differences.ts';
-import {compareRulesets} from '../../../src/compare/compare-rulesets.ts';
-import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
-import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
-import {nodeFacts} from '../../../src/expect/node-facts.ts';
-import {resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
-import type {EndpointSliceObject} from '../../../src/model/api-objects.ts';
-import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
-import {expectationOf} from '../../expectation.ts';
-import {snapshotOf} from '../../fixtures.ts';
+import {IptablesServiceView} from '../../../../src/analyze/iptables/iptables-service-view.ts';
+import {analyzePort} from '../../../../src/analyze/iptables/service-port/analyze-port.ts';
+import {hasOtherEndpointsOnly} from '../../../../src/analyze/iptables/service-port/endpoint-change.ts';
+import type {PortCase} from '../../../../src/analyze/iptables/service-port/port-differences.ts';
+import {compareRulesets} from '../../../../src/compare/compare-rulesets.ts';
+import {ClusterView} from '../../../../src/expect/cluster/cluster-view.ts';
+import {expectRuleset} from '../../../../src/expect/iptables/expect-ruleset.ts';
+import {nodeFacts} from '../../../../src/expect/node-facts.ts';
+import {resolveProxyConfig} from '../../../../src/expect/proxy-config.ts';
+import type {EndpointSliceObject} from '../../../../src/model/api-objects.ts';
+import {parseDumps} from '../../../../src/parse/iptables/iptables-save.ts';
+import {expectationOf} from '../../../expectation.ts';
+import {snapshotOf} from '../../../fixtures.ts';
 
 /** The Service ports of a node whose kube-proxy stopped before the first endpoint of every slice was replaced. */
 async function portsOfStoppedProxy(change: (dump: string) => string = dump => dump): Promise<readonly PortCase[]> {
