@@ -142,8 +142,8 @@ describe('while the API server does not answer', () => {
   test.each(['{}', '{"status":{"authenticated":true}}', '{"status":{"authenticated":"true","user":{"username":"x"}}}'])(
     'an invalid review admits no request: %s',
     async answer => {
-      const odd = {...api, create: async () => JSON.parse(answer)} as unknown as KubeApi;
-      const other = new AccessGate({api: odd, now: () => 0, onFailure: () => {}});
+      const invalid = {...api, create: async () => JSON.parse(answer)} as unknown as KubeApi;
+      const other = new AccessGate({api: invalid, now: () => 0, onFailure: () => {}});
       expect(['unavailable', 'unauthenticated']).toContain(await other.admit({token: 'x', path: '/metrics', client: 'a'}));
     },
   );

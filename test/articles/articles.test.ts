@@ -10,14 +10,14 @@ const article = (name: string): Promise<Snapshot> => readBundle(fixture(`article
 
 function explained(snapshot: Snapshot) {
   const {traces, findings, nodes} = diagnose(snapshot, {toolVersion: '0.0.0', trace: true});
-  const ways = traces.map(({service, entries}) => [
+  const paths = traces.map(({service, entries}) => [
     `${service.namespace}/${service.name}`,
     ...entries.map(
       ({entry, mark, steps, endpoints}) =>
         `${mark}: ${entry.kind} ${entry.port} by ${steps.map(({to, line}) => `${to}:${line}`).join(' ')} to ${endpoints.map(({hostPort, share, pick}) => `${hostPort} ${share} ${pick?.text.split(' -j ')[1]}`).join(', ')}`,
     ),
   ]);
-  return {ways, loud: findings.filter(isLoud).map(said), version: nodes[0]?.kubeProxyVersion, status: nodes[0]?.status};
+  return {paths, loud: findings.filter(isLoud).map(said), version: nodes[0]?.kubeProxyVersion, status: nodes[0]?.status};
 }
 
 const part = (node: string, ...words: readonly string[]) =>
@@ -25,9 +25,9 @@ const part = (node: string, ...words: readonly string[]) =>
 
 describe('the dumps of an article are traced to the endpoints', () => {
   test('of 2016: a node port and its two pods, and the one chain whose name is not that of its address', async () => {
-    const {ways, loud, version, status} = explained(await article('mysql-2016'));
+    const {paths, loud, version, status} = explained(await article('mysql-2016'));
     const ends = '192.168.125.129:3306 0.5 KUBE-SEP-ID6YWIT3F6WNZ47P, 192.168.125.131:3306 0.5 KUBE-SEP-IN2YML2VIFH5RO2T';
-    expect(ways).toEqual([
+    expect(paths).toEqual([
       [
         'default/mysql-service',
         `ok: clusterIP 3306 by KUBE-SVC-67RL4FN6JRUPOJYM:13 to ${ends}`,
@@ -47,11 +47,11 @@ describe('the dumps of an article are traced to the endpoints', () => {
 
   test('of 2017: a cluster IP of kube-proxy 1.5, before and after it was scaled', async () => {
     const one = explained(await article('hostnames-2017'));
-    expect(one.ways).toEqual([
+    expect(one.paths).toEqual([
       ['default/hostnames', 'ok: clusterIP 80 by KUBE-SVC-NWV5X2332I4OT4T3:2 to 10.76.0.9:9376 1 KUBE-SEP-EV2NQKURMPKCP5UI'],
     ]);
     expect(one.loud).toEqual([part('gke-node')]);
-    expect(explained(await article('hostnames-2017-scaled')).ways).toEqual([
+    expect(explained(await article('hostnames-2017-scaled')).paths).toEqual([
       [
         'default/hostnames',
         'ok: clusterIP 80 by KUBE-SVC-NWV5X2332I4OT4T3:2 to 10.76.0.10:9376 0.5 KUBE-SEP-BWZ646KDVNVKXICT, 10.76.0.9:9376 0.5 KUBE-SEP-EV2NQKURMPKCP5UI',
@@ -60,8 +60,8 @@ describe('the dumps of an article are traced to the endpoints', () => {
   });
 
   test('of 2022: a listing by iptables -L, with remarks and marks of a diff', async () => {
-    const {ways, loud} = explained(await article('nginx-2022'));
-    expect(ways).toContainEqual([
+    const {paths, loud} = explained(await article('nginx-2022'));
+    expect(paths).toContainEqual([
       'default/nginx',
       'ok: clusterIP 8080 by KUBE-SVC-P4Q3KNUAWJVP4ILH:12 to 192.168.196.131:80 0.5 KUBE-SEP-5V2UTJDVBQ73MZHD, 192.168.219.77:80 0.5 KUBE-SEP-6KKQPHGRLUODOJRX',
     ]);

@@ -14,7 +14,7 @@ function pasted(...fixtures: readonly string[]): Snapshot {
 }
 
 /** `nodePort 30964: KUBE-SVC-… to 10.0.0.1:80 50%`. */
-function waysOf(traces: readonly PortTrace[]): readonly string[] {
+function pathsOf(traces: readonly PortTrace[]): readonly string[] {
   return traces.flatMap(({entries}) =>
     entries.map(({entry, steps, endpoints}) => {
       const ends = endpoints.map(
@@ -29,7 +29,7 @@ describe('a Service is traced from rules alone', () => {
   test('of 2016: from the cluster IP and the node port to both pods, and the chain whose name does not match its address', () => {
     const report = traceText(pasted('mysql-2016/nodes/node1/iptables-save'), 'mysql-service');
     const ends = '192.168.125.129:3306 50% by KUBE-SEP-ID6YWIT3F6WNZ47P, 192.168.125.131:3306 50% by KUBE-SEP-IN2YML2VIFH5RO2T';
-    expect(waysOf(report.traces)).toEqual([
+    expect(pathsOf(report.traces)).toEqual([
       `clusterIP 10.254.162.44 3306: KUBE-SVC-67RL4FN6JRUPOJYM to ${ends}`,
       `nodePort - 30964: KUBE-SVC-67RL4FN6JRUPOJYM to ${ends}`,
     ]);
@@ -39,7 +39,7 @@ describe('a Service is traced from rules alone', () => {
 
   test('of 2016 in userspace mode: to kube-proxy itself', () => {
     const {traces} = traceText(pasted('ssh-2016/nodes/node1/iptables-save'), 'default/ssh-service1');
-    expect(waysOf(traces)).toEqual([
+    expect(pathsOf(traces)).toEqual([
       expect.stringContaining('clusterIP 10.254.132.107 2222:  to kube-proxy itself, at port 36463 of the node 100%'),
       expect.stringContaining('nodePort - 30239:  to kube-proxy itself, at port 36463 of the node 100%'),
     ]);
@@ -52,7 +52,7 @@ describe('a Service is traced from rules alone', () => {
       'hostnames-2017-load-balancer.txt',
     );
     const ends = '10.76.0.10:9376 50% by KUBE-SEP-BWZ646KDVNVKXICT, 10.76.0.9:9376 50% by KUBE-SEP-EV2NQKURMPKCP5UI';
-    expect(waysOf(traceText(snapshot, 'hostnames').traces).toSorted()).toEqual([
+    expect(pathsOf(traceText(snapshot, 'hostnames').traces).toSorted()).toEqual([
       `clusterIP 10.79.255.4 80: KUBE-SVC-NWV5X2332I4OT4T3 to ${ends}`,
       expect.stringMatching(/^loadBalancerIP 104\.\d+\.\d+\.\d+ 80: KUBE-FW-NWV5X2332I4OT4T3 KUBE-SVC-NWV5X2332I4OT4T3 to /),
       `nodePort - 31358: KUBE-SVC-NWV5X2332I4OT4T3 to ${ends}`,
@@ -62,7 +62,7 @@ describe('a Service is traced from rules alone', () => {
   test('of 2020: chains without comments are identified by their name, and their entry is not in the text', () => {
     const snapshot = pasted('test-service-2020/nodes/node1/iptables-save');
     const report = traceText(snapshot, 'KUBE-SVC-FCDRZOMGBO47PTZS');
-    expect(waysOf(report.traces)).toEqual([
+    expect(pathsOf(report.traces)).toEqual([
       'clusterIP - 0:  to 10.42.19.2:80 50% by KUBE-SEP-XMEIUTLIHCVEEQRB, 10.42.20.2:80 50% by KUBE-SEP-T4IG46XR4M43OGK2',
     ]);
     expect(tree(report, {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0})).toContain(
@@ -74,7 +74,7 @@ describe('a Service is traced from rules alone', () => {
   test('of 2022: a listing with remarks, its node port shown apart, and a row shown again without its comment', () => {
     const snapshot = pasted('nginx-2022/nodes/master/iptables-save', 'nginx-2022-node-port.txt');
     const ends = '192.168.196.131:80 50% by KUBE-SEP-5V2UTJDVBQ73MZHD, 192.168.219.77:80 50% by KUBE-SEP-6KKQPHGRLUODOJRX';
-    expect(waysOf(traceText(snapshot, 'default/nginx').traces)).toEqual([
+    expect(pathsOf(traceText(snapshot, 'default/nginx').traces)).toEqual([
       `clusterIP 10.110.64.222 8080: KUBE-SVC-P4Q3KNUAWJVP4ILH to ${ends}`,
       `nodePort - 30170: KUBE-EXT-P4Q3KNUAWJVP4ILH KUBE-SVC-P4Q3KNUAWJVP4ILH to ${ends}`,
     ]);
@@ -91,8 +91,8 @@ describe('a Service is traced from rules alone', () => {
 describe('a whole article, its prose and all its commands in one text, shows the same', () => {
   test('of 2016, with two modes in it', () => {
     const {traces} = traceText(pasted('whole/mysql-2016.txt'));
-    expect(waysOf(traces)).toEqual(
-      waysOf(traceText(pasted('mysql-2016/nodes/node1/iptables-save', 'ssh-2016/nodes/node1/iptables-save')).traces),
+    expect(pathsOf(traces)).toEqual(
+      pathsOf(traceText(pasted('mysql-2016/nodes/node1/iptables-save', 'ssh-2016/nodes/node1/iptables-save')).traces),
     );
     expect(traces.map(({service}) => service.name)).toEqual(['mysql-service', 'ssh-service1']);
   });
@@ -103,9 +103,9 @@ describe('a whole article, its prose and all its commands in one text, shows the
       'hostnames-2017-node-port.txt',
       'hostnames-2017-load-balancer.txt',
     ];
-    const ways = waysOf(traceText(pasted('whole/hostnames-2017.txt'), 'hostnames').traces);
-    expect(ways.toSorted()).toEqual(waysOf(traceText(pasted(...excerpts), 'hostnames').traces).toSorted());
-    expect(ways).toHaveLength(3);
+    const paths = pathsOf(traceText(pasted('whole/hostnames-2017.txt'), 'hostnames').traces);
+    expect(paths.toSorted()).toEqual(pathsOf(traceText(pasted(...excerpts), 'hostnames').traces).toSorted());
+    expect(paths).toHaveLength(3);
   });
 
   test('of 2020 about Docker, which shows no rule of kube-proxy', async () => {
@@ -121,7 +121,7 @@ describe('a whole article, its prose and all its commands in one text, shows the
   });
 
   test('of 2020 about a Service whose name the rules do not show', () => {
-    expect(waysOf(traceText(pasted('whole/test-service-2020.txt')).traces)).toEqual([
+    expect(pathsOf(traceText(pasted('whole/test-service-2020.txt')).traces)).toEqual([
       'clusterIP - 0:  to 10.42.19.2:80 50% by KUBE-SEP-XMEIUTLIHCVEEQRB, 10.42.20.2:80 50% by KUBE-SEP-T4IG46XR4M43OGK2',
     ]);
   });
@@ -129,7 +129,7 @@ describe('a whole article, its prose and all its commands in one text, shows the
   test('of 2022, with listings that repeat some rows and leave out others', () => {
     const snapshot = pasted('whole/nginx-2022.txt');
     const ends = '192.168.196.131:80 50% by KUBE-SEP-5V2UTJDVBQ73MZHD, 192.168.219.77:80 50% by KUBE-SEP-6KKQPHGRLUODOJRX';
-    expect(waysOf(traceText(snapshot, 'default/nginx').traces)).toEqual([
+    expect(pathsOf(traceText(snapshot, 'default/nginx').traces)).toEqual([
       `clusterIP 10.110.64.222 8080: KUBE-SVC-P4Q3KNUAWJVP4ILH to ${ends}`,
       `nodePort - 30170: KUBE-EXT-P4Q3KNUAWJVP4ILH KUBE-SVC-P4Q3KNUAWJVP4ILH to ${ends}`,
     ]);

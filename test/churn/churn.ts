@@ -31,7 +31,7 @@ export class Churn {
     this.events = this.#run(seconds * 1000);
   }
 
-  /** What somebody knows who has got all events of each stream up to a time. */
+  /** The state of a client that got all events of each stream up to a time. */
   stateAt(times: {readonly services: number; readonly slices: number}): ApiObjects {
     const services = new Map((this.start.services ?? []).map(object => [keyOf(object), object]));
     const slices = new Map((this.start.endpointSlices ?? []).map(object => [keyOf(object), object]));

@@ -13,7 +13,7 @@ const executable = join(import.meta.dirname, '../../bin/run.js');
 export interface RunningAgent extends AsyncDisposable {
   /** Where it answers. */
   readonly port: number;
-  /** One of its pages, for somebody with this token: the administrator unless told otherwise. */
+  /** One of its pages, for a user with this token, by default the administrator. */
   readonly page: (path: string, token?: string) => Promise<{readonly status: number; readonly text: string}>;
 }
 

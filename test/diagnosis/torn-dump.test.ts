@@ -45,7 +45,7 @@ function diagnosed(dump: string) {
   const diagnosis = new Diagnosis(apiWith(empty), {toolVersion: '0.0.0', nodesOnly: true});
   diagnosis.add(node, {from: 100_000, to: 100_300, history: {since: 0, changes}});
   return {
-    torn: diagnosis.resultOf('node-a')?.perhapsTorn,
+    mixed: diagnosis.resultOf('node-a')?.perhapsTorn,
     found: diagnosis.findingsOn('node-a').filter(({severity}) => severity !== 'info'),
   };
 }
@@ -55,19 +55,19 @@ test('a dump with the tables of two states is distinguished from one that no kub
   const mixed = [...before].map(([name, text]) => (name === 'filter' ? (after.get(name) ?? '') : text)).join('');
   expect(mixed).toContain('REJECT');
   expect(mixed).toContain('10.244.1.2:8080');
-  const {torn, found} = diagnosed(mixed);
+  const {mixed: services, found} = diagnosed(mixed);
   expect(found).not.toEqual([]);
-  expect(torn).toEqual(['shop/web']);
+  expect(services).toEqual(['shop/web']);
 });
 
 test('the time between two tables does not explain a missing rule', () => {
   const without = saved(full).replace(/^-A KUBE-SERVICES .*10\.96\.0\.10\/32 .*-j KUBE-SVC-\S+\n/m, '');
-  const {torn, found} = diagnosed(without);
+  const {mixed: services, found} = diagnosed(without);
   expect(found.map(({service: of}) => of?.name)).toContain('web');
-  expect(torn).toEqual([]);
+  expect(services).toEqual([]);
 });
 
 test('a node that lags needs no explanation', () => {
-  expect(diagnosed(saved(full))).toEqual({torn: [], found: []});
-  expect(diagnosed(saved(empty))).toEqual({torn: [], found: []});
+  expect(diagnosed(saved(full))).toEqual({mixed: [], found: []});
+  expect(diagnosed(saved(empty))).toEqual({mixed: [], found: []});
 });

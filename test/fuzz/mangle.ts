@@ -1,9 +1,9 @@
 import type {Random} from '../bench/random.ts';
 
-/** Spoils a dump in one to five ways. The same random numbers give the same bytes. */
+/** Spoils a dump in one to five steps. The same random numbers give the same bytes. */
 export function mangle(dump: string, random: Random): Buffer {
   let lines = dump.split('\n');
-  for (let ways = 1 + random.below(5); ways > 0; ways--) lines = random.pick(lineManglers)(lines, random);
+  for (let steps = 1 + random.below(5); steps > 0; steps--) lines = random.pick(lineManglers)(lines, random);
   const bytes = Buffer.from(lines.join(random.chance(0.03) ? '\r\n' : '\n'));
   return random.chance(0.5) ? bytes : random.pick(byteManglers)(bytes, random);
 }
@@ -76,7 +76,7 @@ function loops(lines: string[], random: Random): string[] {
   return insert(lines, random, [...chains, `-A ${random.pick(baseChains)} -j LOOP-0`, ...jumps]);
 }
 
-/** Chains in which a packet goes both ways at every rule, so that the number of ways doubles at each level. */
+/** Chains in which a packet takes both branches at every rule, so that the number of paths doubles at each level. */
 function forks(lines: string[], random: Random): string[] {
   const levels = 1 + random.below(40);
   const width = 1 + random.below(4);
@@ -225,7 +225,7 @@ function endlessLine(lines: string[], random: Random): string[] {
 }
 
 function unknownLines(lines: string[], random: Random): string[] {
-  const strange = [
+  const hostile = [
     '*',
     '*nat',
     ':',
@@ -251,7 +251,7 @@ function unknownLines(lines: string[], random: Random): string[] {
   ] as const;
   return Array.from({length: 1 + random.below(20)}).reduce<string[]>(all => {
     const at = random.below(all.length + 1);
-    return [...all.slice(0, at), random.pick(strange), ...all.slice(at)];
+    return [...all.slice(0, at), random.pick(hostile), ...all.slice(at)];
   }, lines);
 }
 

@@ -123,7 +123,7 @@ function thirdPartyRole(role: string, chains: readonly string[]): readonly strin
   return wanted === undefined ? [] : chains.filter(name => name.startsWith(wanted)).slice(0, 1);
 }
 
-/** Each address and each port of the rule is changed: to a neighbor that nobody has, and to one that somebody else in the dump has. */
+/** Each address and each port of the rule is changed: to an unused neighbor, and to one that another rule of the dump has. */
 function otherAddresses(text: string, lines: readonly string[]): readonly string[] {
   const changed = new Set<string>();
   for (const flag of ['-s', '-d']) {

@@ -73,8 +73,8 @@ test('connections that were not translated belong to no endpoint', () => {
 
 test('other connections are only counted as entries, and invalid lines are counted separately', () => {
   const other = tcp('ESTABLISHED').replaceAll('10.96.1.1', '1.1.1.1');
-  const torn = tcp('ESTABLISHED').slice(0, 80);
-  expect(count(`${other}${tcp('NEW_STATE')}${torn}`)).toEqual({ports: new Map(), entries: 3, strays: 2});
+  const truncated = tcp('ESTABLISHED').slice(0, 80);
+  expect(count(`${other}${tcp('NEW_STATE')}${truncated}`)).toEqual({ports: new Map(), entries: 3, strays: 2});
 });
 
 test('the boundaries between chunks of the output do not change the counts', () => {

@@ -113,10 +113,10 @@ test('no state is recovered if no object shows that a version is early enough', 
 test('an object whose time was not updated with its version does not count as old', async () => {
   const {server, api} = await start();
   write(server, 'web', 9);
-  write(server, 'strange', 600);
+  write(server, 'backdated', 600);
   write(server, 'web', 2);
   write(server, 'other', 8);
-  write(server, 'strange', 600);
+  write(server, 'backdated', 600);
   expect(await recall({server, api})).toBeNull();
 });
 
@@ -177,7 +177,7 @@ test('a change whose object bears an old time is not taken for older than the on
   writeAll(server, [
     ['old', 600],
     ['other', 12],
-    ['strange', 600],
+    ['backdated', 600],
     ['web', 4],
   ]);
   const history = await recall({server, api});

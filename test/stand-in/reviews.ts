@@ -35,7 +35,7 @@ interface AccessSpec {
   readonly groups?: readonly string[];
 }
 
-/** Says whether somebody may do something: `user`, or where that is null whoever the review is about. */
+/** Whether a user may do something: `user`, or the user that the review names if it is null. */
 export function accessReview(body: object | null, user: UserInfo | null, authorizer: Authorizer): Answer {
   const spec = (body as {spec?: AccessSpec} | null)?.spec ?? {};
   const {resourceAttributes, nonResourceAttributes: url, user: name = '', groups = []} = spec;

@@ -83,8 +83,8 @@ describe('a kube-proxy whose rules are unknown', () => {
         message: saying('1.8.3', 'not known', '1.11 and 1.5', '--kube-proxy-version'),
       }),
     ]);
-    const told = old.news({overrides: {version: 'v1.11.0'}, only: new Set(['ST201'])});
-    expect(told).toEqual([expect.objectContaining({code: 'ST201', subject: 'shop/web:http'})]);
+    const inferred = old.news({overrides: {version: 'v1.11.0'}, only: new Set(['ST201'])});
+    expect(inferred).toEqual([expect.objectContaining({code: 'ST201', subject: 'shop/web:http'})]);
   });
 
   test('is not checked if it is older than all known versions', async () => {

@@ -47,12 +47,13 @@ describe('a packet ends where the expected rules send it', () => {
       for (const item of expected.ports) {
         const {reachable} = item.endpoints;
         for (const probe of probesFor({item, context: expected.context, hairpins: reachable.slice(0, 2)})) {
-          const trial = tryNftProbe(expected, table, probe);
+          const comparison = tryNftProbe(expected, table, probe);
           const {source, entry} = probe;
-          expect(trial.expected.undecided, `${what} ${item.port.servicePortName} ${source.kind}`).toBe(0);
-          expect(isSameOutcome(trial.expected, trial.actual), `${what} ${item.port.servicePortName} ${source.kind} ${entry.kind}`).toBe(
-            true,
-          );
+          expect(comparison.expected.undecided, `${what} ${item.port.servicePortName} ${source.kind}`).toBe(0);
+          expect(
+            isSameOutcome(comparison.expected, comparison.actual),
+            `${what} ${item.port.servicePortName} ${source.kind} ${entry.kind}`,
+          ).toBe(true);
           walks++;
         }
       }

@@ -3,7 +3,7 @@ import {expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
 import {isLoud, scenario} from '../../scenario.ts';
 
-const told = ['configz.json', 'kube-proxy-config.yaml', 'kube-proxy-version', 'healthz.json'];
+const settingsFiles = ['configz.json', 'kube-proxy-config.yaml', 'kube-proxy-version', 'healthz.json'];
 
 test.each([
   {capture: '1.31', file: 'nft.txt'},
@@ -23,7 +23,7 @@ test.each([
       cut.file('node-a', other, null);
       cut.file('node-a', file, whole.slice(0, place));
       for (const withSettings of [true, false]) {
-        if (!withSettings) for (const name of told) cut.file('node-a', name, null);
+        if (!withSettings) for (const name of settingsFiles) cut.file('node-a', name, null);
         const {findings, nodes} = diagnose(cut.snapshot(), {toolVersion: '', nodes: name => name === 'node-a'});
         const codes = findings.filter(finding => finding.node === 'node-a' && isLoud(finding)).map(({code}) => code);
         expect({place, withSettings, codes, status: nodes[0]?.status}).toEqual({place, withSettings, codes: ['ST506'], status: 'unread'});

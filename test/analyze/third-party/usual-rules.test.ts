@@ -1,6 +1,7 @@
 import process from 'node:process';
 import {describe, expect, test} from 'vitest';
-import {isLoud} from '../../scenario.ts';
+import type {Finding} from '../../../src/model/finding.ts';
+import {isLoud, type Scenario} from '../../scenario.ts';
 import {describeWith} from '../../require.ts';
 import {thirdPartyRules, ipsets, loadMerged, mergedDump, scenarioWith, timeless} from './merge.ts';
 
@@ -9,12 +10,7 @@ const programs = thirdPartyRules();
 describe.each(programs)('the usual rules of $name', ({name, capture}) => {
   test('need no action', async () => {
     const given = await scenarioWith({name, capture});
-    expect(
-      given
-        .findings({nodes: node => node === 'node-a'})
-        .filter(isLoud)
-        .filter(isOfTheNode),
-    ).toEqual([]);
+    expect(faultsOf(given)).toEqual([]);
   });
 
   // Only some of them match by ipsets at all.
@@ -22,27 +18,23 @@ describe.each(programs)('the usual rules of $name', ({name, capture}) => {
     test('need no action if the ipsets were not read, either', async () => {
       const given = await scenarioWith({name, capture});
       given.file('node-a', 'ipset-save', null);
-      expect(
-        given
-          .findings({nodes: node => node === 'node-a'})
-          .filter(isLoud)
-          .filter(isOfTheNode),
-      ).toEqual([]);
+      expect(faultsOf(given)).toEqual([]);
     });
 
   test('need no action if the interfaces of the node were not read, either', async () => {
     const given = await scenarioWith({name, capture});
     given.file('node-a', 'addresses.json', null);
-    expect(
-      given
-        .findings({nodes: node => node === 'node-a'})
-        .filter(isLoud)
-        .filter(isOfTheNode),
-    ).toEqual([]);
+    expect(faultsOf(given)).toEqual([]);
   });
 });
 
-function isOfTheNode({code}: {readonly code: string}): boolean {
+/** The errors and warnings of node-a that are about its rules. */
+function faultsOf(given: Scenario): readonly Finding[] {
+  const findings = given.findings({nodes: node => node === 'node-a'});
+  return findings.filter(finding => isLoud(finding) && isAboutRules(finding));
+}
+
+function isAboutRules({code}: {readonly code: string}): boolean {
   return /^ST[2-5]/.test(code);
 }
 

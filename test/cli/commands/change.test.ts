@@ -1,4 +1,4 @@
-/** `preview` and `rules` against an API server, with the rights that somebody may have. */
+/** `preview` and `rules` against an API server, with different permissions. */
 import {writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
 import {execa} from 'execa';

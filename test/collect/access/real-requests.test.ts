@@ -18,7 +18,7 @@ import {roleManifest} from '../../../src/render/access/access-roles.ts';
 import {type ApiServer, type LoggedRequest, startApiServer} from '../../stand-in/api-server.ts';
 import {allowedBy} from './roles.ts';
 
-// A user who has the Roles that "access" prints, and no other right, does all that a run does; and a run asks for all that they grant.
+// The Roles that "access" prints are sufficient for a run, and a run uses every permission in them.
 
 const objects = {
   services: [{metadata: {namespace: 'shop', name: 'web'}, spec: {selector: {app: 'web'}, ports: [{port: 80}]}}],
@@ -43,7 +43,7 @@ interface Run {
   readonly files: readonly string[];
 }
 
-/** A run as somebody who has what these permissions grant, and nothing else. */
+/** A run of a user with these permissions and no other. */
 async function runWith(permissions: readonly Permission[], transport: TransportName, namespace: string | null): Promise<Run> {
   const allow = allowedBy(roleManifest(permissions));
   const server = await startApiServer({
@@ -73,8 +73,8 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
     if (transport === 'debug') await removeLeftovers(api, debugNamespace);
     const [node] = nodeInfos(['node-a'], cluster.api.nodes ?? [], agents);
     if (node === undefined) throw new Error('no node');
-    const way = transportNamed(transport, {api, debug: {namespace: debugNamespace, startTimeoutMs: 5000}});
-    const read = await collectNode(node, way, {
+    const selected = transportNamed(transport, {api, debug: {namespace: debugNamespace, startTimeoutMs: 5000}});
+    const read = await collectNode(node, selected, {
       signal: AbortSignal.timeout(20_000),
       timeoutMs: 20_000,
       wants: file => file === 'iptables-save' || (transport === 'exec' && file === 'healthz.json'),

@@ -237,8 +237,8 @@ describe('an invalid stream', () => {
   });
 
   test('ignores frames without a channel, and of channels that were not requested', async () => {
-    const odd = [Buffer.alloc(0), Buffer.from([255]), Buffer.from([255, 1]), Buffer.from([9, 65]), 'text', '\u00ff\u0001'];
-    expect(await afterFrames(...odd, Buffer.from('\x01rules'), success)).toBe('rules');
+    const ignored = [Buffer.alloc(0), Buffer.from([255]), Buffer.from([255, 1]), Buffer.from([9, 65]), 'text', '\u00ff\u0001'];
+    expect(await afterFrames(...ignored, Buffer.from('\x01rules'), success)).toBe('rules');
     expect(process.stdout.writableEnded).toBe(false);
   });
 });

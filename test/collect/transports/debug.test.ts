@@ -174,7 +174,7 @@ describe('leftovers of killed runs', () => {
   const dead = String(2 ** 22 + 1);
   const cases = [
     {pod: 'is old', age: 700, removed: true},
-    {pod: 'is new and of somebody else', age: 30, removed: false},
+    {pod: 'is new and belongs to another user', age: 30, removed: false},
     {pod: 'is old and meant to live longer', age: 700, lifetime: 3600, removed: false},
     {pod: 'is of a dead process of this user', age: 30, owner: thisOwner(), process: dead, removed: true},
     {pod: 'is of a process of this user that runs', age: 30, owner: thisOwner(), process: String(process.pid), removed: false},

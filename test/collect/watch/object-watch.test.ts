@@ -158,8 +158,8 @@ describe('a watch of all objects of a kind', () => {
   });
 
   test('an unusable object is left out and reported, until it can be used', async () => {
-    const odd = {metadata: {namespace: 'shop', name: 'odd'}, spec: {ports: 'none'}};
-    const {server, watch} = await start({objects: {services: [service('a'), odd]}});
+    const unusable = {metadata: {namespace: 'shop', name: 'odd'}, spec: {ports: 'none'}};
+    const {server, watch} = await start({objects: {services: [service('a'), unusable]}});
     expect(namesOf(watch)).toEqual(['shop/a']);
     expect(watch.problems).toEqual([expect.objectContaining({message: expect.stringContaining('spec.ports is not a list')})]);
     await watching(server);

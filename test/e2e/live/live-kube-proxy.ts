@@ -22,7 +22,7 @@ export class LiveKubeProxies {
     return new LiveKubeProxies(cluster, await readBundle(capturePath(capture)));
   }
 
-  /** From now on a node gets its rules like this, as if somebody changed them as soon as kube-proxy has written them. */
+  /** From now on the rules of a node are changed by this as soon as kube-proxy has written them. */
   edit(node: string, edit: (dump: string) => string): void {
     this.#edits.set(node, edit);
   }

@@ -11,8 +11,8 @@ const dumps = [
 ] as const satisfies readonly {readonly family: Family; readonly file: string}[];
 
 /**
- * A node that is a network namespace: with the addresses of a captured node, its rules loaded into the kernel, and somebody who
- * answers at kube-proxy's ports as its kube-proxy did.
+ * A node that is a network namespace: with the addresses of a captured node, its rules loaded into the kernel, and a server that
+ * answers on the ports of kube-proxy as its kube-proxy did.
  */
 export class LiveNode implements AsyncDisposable {
   readonly name: string;

@@ -320,8 +320,8 @@ describe('source ranges', () => {
   });
 
   test('are trimmed and put into canonical form; invalid ones and those of the other family are ignored; duplicates are kept', () => {
-    const odd = [' 203.0.113.9/24 ', 'nonsense', 'fd00::/8', '203.0.113.0/24', '10.0.0.1'];
-    expect(rulesOf({...row, spec: {...balancer, loadBalancerSourceRanges: odd}})).toMatchObject({
+    const ranges = [' 203.0.113.9/24 ', 'nonsense', 'fd00::/8', '203.0.113.0/24', '10.0.0.1'];
+    expect(rulesOf({...row, spec: {...balancer, loadBalancerSourceRanges: ranges}})).toMatchObject({
       FW: [d3('203.0.113.0/24'), d3('203.0.113.0/24'), d3Last],
     });
   });

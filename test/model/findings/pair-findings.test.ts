@@ -22,17 +22,17 @@ test.each<[string, Partial<Finding>]>([
 });
 
 describe('several findings about the same subject', () => {
-  const strange = (message: string) => findingOf('node-a', null, {code: 'ST216', message});
+  const unexpected = (message: string) => findingOf('node-a', null, {code: 'ST216', message});
 
   test('are known only as many times as before, those with equal messages first', () => {
-    const [one, two] = [strange('rule one'), strange('rule two')];
+    const [one, two] = [unexpected('rule one'), unexpected('rule two')];
     expect(pairFindings([two], [one, two], any)).toEqual({stayed: new Set([two]), came: [one], went: []});
-    expect(pairFindings([strange('rule zero')], [one, two], any).came).toEqual([two]);
+    expect(pairFindings([unexpected('rule zero')], [one, two], any).came).toEqual([two]);
   });
 
   test('are resolved if they are missing', () => {
-    const [one, two] = [strange('rule one'), strange('rule two')];
-    expect(pairFindings([one, two], [strange('rule two')], any)).toMatchObject({came: [], went: [one]});
+    const [one, two] = [unexpected('rule one'), unexpected('rule two')];
+    expect(pairFindings([one, two], [unexpected('rule two')], any)).toMatchObject({came: [], went: [one]});
   });
 });
 

@@ -11,7 +11,7 @@ const {tables} = parseNftJson(readFixture('nft/many-statements.json'));
 const texts = [...tables.values()].flatMap(({chains}) => [...chains.values()]).flatMap(chain => chain.rules().map(({text}) => text));
 
 /** Rules whose parts are the same as those of spelled rules, and that mean something else or nothing. */
-const strange = [
+const invalid = [
   ...[
     '',
     ' ',
@@ -73,7 +73,7 @@ describe('what a rule is spelled as in JSON', () => {
     for (const text of spelled) expect(renderedBack(text)).toBe(text);
   });
 
-  test.each([...texts, ...strange])('renders back or is none: %s', text => {
+  test.each([...texts, ...invalid])('is printed unchanged or is invalid: %s', text => {
     if (jsonSpelling(text) !== null) expect(renderedBack(text)).toBe(text);
   });
 });

@@ -216,11 +216,11 @@ describeWith(['chromium'], 'in a browser', () => {
   });
 
   test('the pictures of a trace open as a page and as files', async () => {
-    const way = await traced('faults/missing-endpoint', 'shop/web');
-    const page = await open(traceHtml(way, plain));
+    const tracePage = await traced('faults/missing-endpoint', 'shop/web');
+    const page = await open(traceHtml(tracePage, plain));
     expect(await seen(page, 'figure svg')).toHaveLength(2);
     expect(page.complaints).toEqual([]);
-    const alone = await open(svg(way, plain), {width: 1144, height: 580}, 'svg');
+    const alone = await open(svg(tracePage, plain), {width: 1144, height: 580}, 'svg');
     expect(await alone.evaluate("[...document.querySelectorAll('text')].some(text => text.textContent === '66.7%')")).toBe(true);
     expect([...alone.requests, ...alone.complaints]).toEqual([]);
     await keep(alone, 'trace-svg.png');

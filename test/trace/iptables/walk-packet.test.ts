@@ -249,13 +249,13 @@ describe('the path of a packet', () => {
   const talking = ruleset(
     Object.fromEntries(everywhere.map(table => [table, hooks.map(hook => `-A ${hook} -j LOG --log-prefix ${table}-${hook}`).join('\n')])),
   );
-  const way = (packet: Sent) => {
+  const chainsOn = (packet: Sent) => {
     const [end] = outcomes(talking, packet);
     return end?.path.map(({table, chain}) => `${table} ${chain}`);
   };
 
   test('through the node', () => {
-    expect(way(sent)).toEqual([
+    expect(chainsOn(sent)).toEqual([
       'raw PREROUTING',
       'mangle PREROUTING',
       'nat PREROUTING',
@@ -268,7 +268,7 @@ describe('the path of a packet', () => {
   });
 
   test('to the node', () => {
-    expect(way(inward)).toEqual([
+    expect(chainsOn(inward)).toEqual([
       'raw PREROUTING',
       'mangle PREROUTING',
       'nat PREROUTING',
@@ -279,7 +279,7 @@ describe('the path of a packet', () => {
   });
 
   test('from the node', () => {
-    expect(way(own)).toEqual([
+    expect(chainsOn(own)).toEqual([
       'raw OUTPUT',
       'mangle OUTPUT',
       'nat OUTPUT',
@@ -291,7 +291,7 @@ describe('the path of a packet', () => {
   });
 
   test('from the node to itself leaves and arrives again, without nat on arrival', () => {
-    expect(way({...own, to: '192.168.1.10'})).toEqual([
+    expect(chainsOn({...own, to: '192.168.1.10'})).toEqual([
       'raw OUTPUT',
       'mangle OUTPUT',
       'nat OUTPUT',
