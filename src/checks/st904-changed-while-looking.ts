@@ -44,13 +44,11 @@ function readAt({node}: NodeCheckContext): number | null {
 
 function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeCheckContext): number {
   const proxy = proxyVersion(config);
-  const slices = view.slicesOf(serviceKey(port), proxy);
-  const times = [
-    port.object.metadata.creationTimestamp,
-    ...slices.flatMap(({metadata}) => [
-      metadata.creationTimestamp,
-      metadata.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
-    ]),
-  ];
-  return Math.max(0, ...times.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time)));
+  const written = [port.object, ...view.slicesOf(serviceKey(port), proxy)].flatMap(({metadata}) => [
+    metadata.creationTimestamp,
+    metadata.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
+    // What kubectl prints is without them.
+    ...(metadata.managedFields ?? []).map(({time}) => time),
+  ]);
+  return Math.max(0, ...written.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time)));
 }

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {Diagnosis} from '../../src/diagnosis/diagnosis.ts';
 import {retract} from '../../src/run/recheck.ts';
-import {type Said, saying, scenario} from '../scenario.ts';
+import {type Said, type Scenario, saying, scenario} from '../scenario.ts';
 
 test('a finding of a Service that changed seconds before the node was read says so itself, without ST904 beside it', async () => {
   expect(await changedBefore(5)).toEqual([
@@ -10,6 +10,12 @@ test('a finding of a Service that changed seconds before the node was read says 
       message: saying('; shop/web changed 5 s before node-b was read: kube-proxy may not have followed yet'),
     }),
   ]);
+});
+
+test('a change that only managedFields tell of counts', async () => {
+  const given = await scenario();
+  given.slices('shop/web', slice => ({...slice, metadata: {...slice.metadata, managedFields: [{time: secondsBefore(5)}]}}));
+  expect((await changedBefore(120, given)).map(({message}) => message)).toEqual([saying('; shop/web changed 5 s before node-b was read')]);
 });
 
 test('an undetermined state replaces all findings of the Service on the node', async () => {
@@ -50,8 +56,8 @@ function secondsBefore(seconds: number): string {
   return new Date(Date.parse(readAt) - seconds * 1000).toISOString();
 }
 
-async function changedBefore(seconds: number): Promise<readonly Said[]> {
-  const given = await scenario();
+async function changedBefore(seconds: number, given?: Scenario): Promise<readonly Said[]> {
+  given ??= await scenario();
   given.slices('shop/web', slice => ({...slice, metadata: {...slice.metadata, creationTimestamp: secondsBefore(seconds)}}));
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: readAt, healthy: true}));
   given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.5:8080"');

@@ -1,7 +1,13 @@
-import {afterEach, expect, test} from 'vitest';
+import {mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {afterEach, expect, onTestFinished, test} from 'vitest';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import type {EndpointSliceObject} from '../../src/model/api-objects.ts';
 import type {Report} from '../../src/model/report.ts';
+import {diagnose as diagnoseSnapshot} from '../../src/diagnose.ts';
+import {captureCluster} from '../../src/run/capture/capture-cluster.ts';
+import {writeCapture} from '../../src/run/capture/write-capture.ts';
 import {diagnoseCluster} from '../../src/run/diagnose-cluster.ts';
 import {openCluster} from '../../src/run/open-cluster.ts';
 import {seededRandom} from '../bench/random.ts';
@@ -47,8 +53,8 @@ interface Given extends ApiServerOptions {
   readonly names?: readonly string[];
 }
 
-/** A check of a cluster in which an endpoint was removed some time ago. */
-async function check({ago, late, followAfter = Infinity, edit = rules => rules, names = ['web'], ...options}: Given) {
+/** A cluster in which an endpoint was removed some time ago. */
+async function start({ago, late, followAfter = Infinity, edit = rules => rules, names: _, ...options}: Given) {
   const now = Date.now();
   let sleeps = 0;
   let time = now;
@@ -81,13 +87,30 @@ async function check({ago, late, followAfter = Infinity, edit = rules => rules, 
     }
   }
   const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig};
+  return {server, clock, flags, sleeps: () => sleeps};
+}
+
+const progress = {say: () => {}, note: () => {}, close: () => {}};
+const {signal} = new AbortController();
+
+async function check(given: Given) {
+  const {server, clock, flags, sleeps} = await start(given);
   using cluster = openCluster(flags);
-  const report = await diagnoseCluster({
-    ...{flags, names, cluster, clock, options: {toolVersion: '0.0.0'}, signal: new AbortController().signal},
-    progress: {say: () => {}, note: () => {}, close: () => {}},
-  });
+  const {names = ['web']} = given;
+  const report = await diagnoseCluster({...{flags, names, cluster, clock, options: {toolVersion: '0.0.0'}, signal}, progress});
   const reads = server.requests.filter(({argv}) => argv.join(' ') === 'iptables-save').length;
-  return {report, server, reads, sleeps, requests: server.requests.length};
+  return {report, server, reads, sleeps: sleeps(), requests: server.requests.length};
+}
+
+/** What is found in a bundle that was captured. */
+async function checkCaptured(given: Given): Promise<Report> {
+  const {flags} = await start(given);
+  using cluster = openCluster(flags);
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-busy-'));
+  onTestFinished(() => rmSync(folder, {recursive: true}));
+  const path = join(folder, 'bundle');
+  await writeCapture(await captureCluster({flags, cluster, signal, progress}), {path, redact: false, toolVersion: '0.0.0'});
+  return diagnoseSnapshot(await readBundle(path), {toolVersion: '0.0.0'});
 }
 
 const found = ({findings}: Report) =>
@@ -151,4 +174,40 @@ test('where watching is refused, the report says so', async () => {
   expect(report.findings).toContainEqual(
     expect.objectContaining({code: 'ST901', severity: 'info', message: expect.stringContaining('polled, not watched')}),
   );
+});
+
+test('a bundle that was captured has the states of before, and gives what a check gives', async () => {
+  const quiet = await checkCaptured({ago: null, late: []});
+  expect([found(quiet), quiet.nodes.map(({lag}) => lag)]).toEqual([[], [undefined, undefined, undefined]]);
+  const busy = await checkCaptured({ago: 4000, late: ['node-a', 'node-c']});
+  expect([found(busy), busy.nodes.map(({lag}) => lag?.service)]).toEqual([[], ['shop/web', undefined, 'shop/web']]);
+  expect(found(await checkCaptured({ago: 40_000, late: ['node-b']}))).toEqual(['ST203 node-b']);
+});
+
+test('changes that are missed between two watches (410) are no findings of nodes that have not followed them', async () => {
+  let isBroken = false;
+  const own = new Map<string, string>();
+  for (const node of ['node-a', 'node-b', 'node-c']) own.set(node, await rulesOf(node, true));
+  const after = new Map<string, string>();
+  for (const node of own.keys()) after.set(node, await rulesOf(node, false));
+  const given = await start({
+    ...{ago: null, late: []},
+    exec: ({node, argv}) => {
+      if (argv.join(' ') !== 'iptables-save') return null;
+      const {store} = given.server;
+      const isLate = !isBroken || given.sleeps() === 0;
+      if (!isBroken) {
+        isBroken = true;
+        for (const watch of [...given.server.watches]) watch.fail(410);
+        for (const slice of store.all('endpointslices').filter(isOfWeb))
+          store.put('endpointslices', without(slice as unknown as EndpointSliceObject) as unknown as StoredObject);
+        store.forget();
+      }
+      return {stdout: (isLate ? own : after).get(node) ?? ''};
+    },
+  });
+  using cluster = openCluster(given.flags);
+  const {clock, flags} = given;
+  const report = await diagnoseCluster({...{flags, names: ['web'], cluster, clock, options: {toolVersion: '0.0.0'}, signal}, progress});
+  expect(found(report)).toEqual([]);
 });

@@ -52,6 +52,7 @@ export class Watches {
       break: () => void response.socket?.destroy(),
       mute: () => following.stop(),
       fail: code => {
+        following.stop();
         send('ERROR', failure(code, 'The resourceVersion for the provided watch is too old.').body);
         response.end();
       },
