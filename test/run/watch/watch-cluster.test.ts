@@ -4,6 +4,7 @@ import {openCluster} from '../../../src/run/open-cluster.ts';
 import {watchCluster} from '../../../src/run/watch/watch-cluster.ts';
 import {capturePath} from '../../fixtures.ts';
 import type {ApiServer} from '../../stand-in/api-server.ts';
+import type {Fault} from '../../stand-in/faults.ts';
 import {startBundleCluster} from '../../stand-in/bundle-cluster.ts';
 
 const servers: ApiServer[] = [];
@@ -16,6 +17,7 @@ interface Given {
   readonly names?: readonly string[];
   /** Called when the watch has slept until so many seconds from its start. */
   readonly at?: (seconds: number, server: ApiServer) => void | Promise<void>;
+  readonly faults?: readonly Fault[];
   /** Called when a check says what it does. */
   readonly onProgress?: (text: string, server: ApiServer) => void;
   /** When it is interrupted, in seconds. */
@@ -23,8 +25,8 @@ interface Given {
 }
 
 /** What is shown and when, in seconds, by a clock that stands still but for those who sleep. */
-async function watched({names = ['web'], at = () => {}, onProgress = () => {}, until}: Given): Promise<readonly string[]> {
-  const server = await startBundleCluster(capturePath('healthy/1.36-iptables'));
+async function watched({names = ['web'], at = () => {}, onProgress = () => {}, faults = [], until}: Given): Promise<readonly string[]> {
+  const server = await startBundleCluster(capturePath('healthy/1.36-iptables'), {faults});
   servers.push(server);
   const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig};
   using cluster = openCluster(flags);
@@ -127,6 +129,18 @@ describe('it checks', () => {
     expect(isDone).toBe(true);
     expect(shown.join()).toContain('shop/short-lived');
     expect(shown.join()).not.toContain('headless');
+  });
+
+  test('by polls alone where watches are refused', async () => {
+    const shown = await watched({
+      names: [],
+      until: 14,
+      faults: [{kind: 'status', status: 403, match: /watch=1/}],
+      at: (seconds, server) => {
+        if (seconds === 5) create(server, 'new');
+      },
+    });
+    expect(shown).toEqual(['0 findings', '5 findings']);
   });
 
   test('further if the Service is deleted for a while', async () => {
