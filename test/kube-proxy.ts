@@ -29,7 +29,7 @@ export interface Setup {
 
 export const podNetwork = '10.244.0.0/16';
 
-/** node-a: the node that the tests look at. */
+/** node-a: the node under test. */
 export const nodeA: NodeFacts = {
   name: 'node-a',
   addresses: ['127.0.0.1', '::1', '192.168.1.10', '10.9.9.9', 'fd00:192::10'],

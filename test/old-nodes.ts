@@ -12,7 +12,7 @@ import {iptablesSave} from './rendered-dump.ts';
 
 /**
  * The cluster of a capture with kube-proxies of an old version such as `1.14`, for which there is no capture: each dump holds what
- * that version writes. `told` puts files beside the dumps; without them, only the dumps tell of the kube-proxy that wrote them.
+ * that version writes. `told` puts files beside the dumps; without them, only the dumps show which kube-proxy wrote them.
  */
 export async function oldNodes(version: string, told: Readonly<Record<string, string>> = {}): Promise<Snapshot> {
   const {api, ...rest} = await snapshotOf('eras/1.21-endpoints');

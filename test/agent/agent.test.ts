@@ -26,7 +26,7 @@ async function looks({changes = [], takes = 1, look = found, until, options = {}
   const stop = new AbortController();
   const left = changes.map(seconds => seconds * 1000);
   let now = 0;
-  /** Time goes on to this moment; what changes on the way is told. */
+  /** Advances the time to this moment, and reports the changes in between. */
   const goTo = (end: number, isOver: () => boolean = () => false) => {
     while (left[0] !== undefined && left[0] <= end && !isOver()) {
       now = left.shift() ?? now;

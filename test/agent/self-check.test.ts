@@ -229,7 +229,7 @@ describe('in nftables mode, the drop rule of the Service range', () => {
     ]);
   });
 
-  test('is not compared if the agent may not list them, which is no problem', async () => {
+  test('is not compared if the agent may not list them, which is not a problem', async () => {
     const allow = ({resource}: {readonly resource: string}) => resource !== 'servicecidrs';
     expect(await found({objects: objects(cidrs('10.97.0.0/16')), allow})).toEqual([]);
   });

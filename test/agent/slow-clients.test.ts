@@ -53,7 +53,7 @@ test('a client that sends its request byte by byte is disconnected as well', asy
 test('a client that does not read the response is disconnected after half a minute', async () => {
   const deaf = await secure();
   deaf.pause().write('GET /long HTTP/1.1\r\nhost: a\r\n\r\n');
-  // Nothing tells of the end while nothing is read: the agent has no connection any more.
+  // A client that does not read does not notice the end, but the agent has no connection left.
   await new Promise(resolve => setTimeout(resolve, 1000));
   const left = () => new Promise<number>(resolve => server.getConnections((_, count) => resolve(count)));
   expect(await left()).toBe(1);

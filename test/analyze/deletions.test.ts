@@ -25,7 +25,7 @@ describe.each(dumps)('%s, %s of node-a', (capture, file) => {
   });
 
   test('a deleted rule of kube-proxy is reported, by at most one error or warning', () => {
-    // In IPv6 kube-proxy marks nothing for the kubelet to drop, and nobody misses its rules.
+    // In IPv6 kube-proxy marks nothing for the kubelet to drop, so that no packet needs its rules.
     const wrong = node.sample({kubelets: file === 'iptables-save'}).flatMap(at => {
       const found = node.findings(node.lines.toSpliced(at, 1));
       return found.length > 0 && found.filter(isLoud).length < 2 ? [] : [story(node.lines[at], found)];

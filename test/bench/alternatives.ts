@@ -13,7 +13,7 @@ import {startServer} from './server-process.ts';
 import {measureFloor, writeCluster} from './subject.ts';
 import type {WrittenBundles} from './written-bundles.ts';
 
-/** One way to look at the big node, and what it costs. */
+/** One way to inspect the big node, and its cost. */
 export interface Alternative {
   readonly name: string;
   readonly cost: Cost;
@@ -35,7 +35,7 @@ export async function measureAlternatives(size: ClusterSize, temp: string): Prom
   return {size, floor: costOf(floor), rows: rows.map(({name, cost}) => ({name, cost: costOf(cost)}))};
 }
 
-/** One Service through the dump, as pages on the matter tell one to. */
+/** One Service in the dump, as troubleshooting pages describe it. */
 async function followByGrep({before, target: {node, clusterIP, port, endpoints}}: WrittenBundles, temp: string): Promise<Alternative> {
   say('following one Service by grep');
   const cost = await measure(['bash', '-c', follow, 'bash', join(before, 'nodes', node, 'iptables-save'), clusterIP, String(port)], temp);
@@ -67,7 +67,7 @@ async function restoreTests({before, target: {node}}: WrittenBundles, temp: stri
   return rows;
 }
 
-/** What kubectl tells of the same Services, which is only what should be; and a check of the node by the same API server. */
+/** The output of kubectl about the same Services, which is only the desired state; and a check of the node with the same API server. */
 async function live({before, target: {node}}: WrittenBundles, temp: string): Promise<readonly Alternative[]> {
   say('serving the cluster');
   using server = await startServer<LiveBundleReady>('live-bundle.ts', [before]);

@@ -1,5 +1,5 @@
 // `npm run bench`: what the program costs, in units of what any program has to spend on the same files, and beside what else there is.
-// A ratio can be compared between machines; seconds cannot. `npm run bench -- --help` tells the parts and options.
+// A ratio can be compared between machines; seconds cannot. `npm run bench -- --help` lists the parts and options.
 import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';

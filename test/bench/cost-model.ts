@@ -29,7 +29,7 @@ export interface Costs {
   readonly changeOfKubeProxies: number;
   /** Bookmarks of both watches of all agents, a second. */
   readonly bookmarks: number;
-  /** What `check --agents` gathers of the agents. */
+  /** What `check --agents` collects from the agents. */
   readonly results: number;
   /** One scrape of all agents by Prometheus, and its samples. */
   readonly scrape: number;

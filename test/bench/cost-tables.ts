@@ -57,7 +57,7 @@ function number(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Two figures and the unit, as nobody needs more. */
+/** Two figures and the unit. */
 function bytes(value: number): string {
   const unit = ['B', 'kB', 'MB', 'GB', 'TB'].find((_, power) => value < 1000 ** (power + 1)) ?? 'TB';
   const scaled = value / 1000 ** ['B', 'kB', 'MB', 'GB', 'TB'].indexOf(unit);

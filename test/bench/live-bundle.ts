@@ -1,14 +1,14 @@
 // `live-bundle.ts DIR`: the cluster of a bundle behind an API server, in a process of its own, so that what it takes to serve is not
-// counted. It tells where it is, and when it is asked, what was asked of it.
+// counted. It reports its address and, on request, the requests that it got.
 import process from 'node:process';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
 
-/** What the process tells when it is ready. */
+/** The message of the process when it is ready. */
 export interface LiveBundleReady {
   readonly kubeconfig: string;
 }
 
-/** What it tells whenever it gets a message: all since it started. */
+/** The response to each message: the totals since its start. */
 export interface Asked {
   readonly requests: number;
   readonly connections: number;

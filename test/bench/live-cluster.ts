@@ -16,7 +16,7 @@ import type {Cluster, Family} from './model.ts';
 import {interfaces} from './node-files.ts';
 import {writeApiObjects} from './synthetic-cluster.ts';
 
-/** What the process tells when it is ready. */
+/** The message of the process when it is ready. */
 export interface LiveClusterReady {
   readonly kubeconfig: string;
   readonly nodes: number;

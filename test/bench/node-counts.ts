@@ -7,7 +7,7 @@ import {assertClean} from './right-report.ts';
 import {say} from './say.ts';
 import {measureFloor, writeCluster} from './subject.ts';
 
-/** What it costs to look at some of the nodes of one bundle. */
+/** The cost to check some of the nodes of one bundle. */
 export interface NodeCount {
   readonly program: Program['name'] | 'floor';
   readonly nodes: number;

@@ -57,7 +57,7 @@ describe('a kube-proxy that stopped', () => {
     exitCode: 1,
   });
 
-  test('is told right with missing and stale endpoints', () => {
+  test('has missing and stale endpoints', () => {
     expect(() => assertStopped(outcome('ST202', 'ST203'), 2)).not.toThrow();
   });
 

@@ -30,7 +30,7 @@ interface CommandLine {
   readonly assert: (result: {readonly exitCode: number; readonly stdout: string}) => void;
 }
 
-/** What it costs to start, and to look at one Service of a live cluster; by turns, so that a machine that slows down slows them all. */
+/** The cost to start, and to check one Service of a live cluster; measured in turns, so that a machine that slows down affects all of them. */
 export async function measureStartUp(rounds: number, temp: string): Promise<readonly StartUp[]> {
   using server = await startServer<LiveBundleReady>('live-bundle.ts', [join(captures, 'healthy/1.36-iptables')]);
   const lines = [...startingLines(), ...liveLines(server)];

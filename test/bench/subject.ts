@@ -28,7 +28,7 @@ export interface Row {
   readonly least: Cost;
   /** How many floors that is. */
   readonly ratio: Cost;
-  /** The power of the input's size that it grows with; absent where the cluster is too small to tell. */
+  /** The power of the input's size that it grows with; absent if the cluster is too small to measure it. */
   readonly growth?: {readonly cpu: number; readonly wall: number} | undefined;
 }
 
@@ -146,7 +146,7 @@ interface Sides {
 }
 
 function growth({large, small, costs}: Sides, startup: Cost): Row['growth'] {
-  // What is hardly more than starting tells nothing.
+  // A cost that is hardly more than that of starting shows nothing.
   if (costs.large.cpuSeconds - startup.cpuSeconds < 0.2) return undefined;
   const of = (figure: 'cpuSeconds' | 'wallSeconds') =>
     growthExponent({bytes: large.bytes, seconds: costs.large[figure]}, {bytes: small.bytes, seconds: costs.small[figure]}, startup[figure]);

@@ -80,7 +80,7 @@ describeWith(['netns', 'nft'], 'the kernel takes the table of nftables mode and 
   }
 });
 
-test('the product finds the table of nftables mode right', async () => {
+test('svc-trace reports the nftables table as in sync', async () => {
   const snapshot = await readBundle(join(temp, 'nftables'));
   const {findings, summary} = diagnose(snapshot, {toolVersion: '0.0.0', nodes: name => snapshot.nodes.some(node => node.name === name)});
   expect(summary.nodesChecked).toBe(2);

@@ -61,7 +61,7 @@ function metrics({queuedAgo, syncedAgo}: {readonly queuedAgo: number; readonly s
   ].join('\n');
 }
 
-/** What is said of the kube-proxy of a node that has stood still for a while (node-b), or of a healthy cluster. */
+/** The findings about the kube-proxy of a node that stopped a while ago (node-b), or of a healthy cluster. */
 async function saidOf(
   capture: string,
   pods: readonly PodObject[],

@@ -41,7 +41,7 @@ test('stays silent for flows to other addresses than those of a Service', async 
   expect(await tracked(flow('10.244.11.77').replaceAll('10.96.0.10', '8.8.8.8'))).toEqual([]);
 });
 
-/** `conntrack -L -p udp` on a node with 192.168.9.1 and fd09::1 whose rules translate 30053 in both families: nobody listens, so nothing is answered. */
+/** `conntrack -L -p udp` on a node with 192.168.9.1 and fd09::1 whose rules translate 30053 in both families: nothing listens, so nothing is answered. */
 const dualStackFlows = `udp      17 26 src=192.168.9.2 dst=192.168.9.1 sport=40001 dport=30053 [UNREPLIED] src=10.244.1.5 dst=192.168.9.2 sport=53 dport=40001 mark=0 use=1
 udp      17 26 src=fd09::2 dst=fd09::1 sport=40002 dport=30053 [UNREPLIED] src=fd00:244::5 dst=fd09::2 sport=53 dport=40002 mark=0 use=1
 conntrack v1.4.7 (conntrack-tools): 2 flow entries have been shown.
@@ -53,7 +53,7 @@ const dualStackFile = `ipv4     2 udp      17 26 src=192.168.9.2 dst=192.168.9.1
 ipv6     10 udp      17 26 src=fd09:0000:0000:0000:0000:0000:0000:0002 dst=fd09:0000:0000:0000:0000:0000:0000:0001 sport=40002 dport=30053 [UNREPLIED] src=fd00:0244:0000:0000:0000:0000:0000:0005 dst=fd09:0000:0000:0000:0000:0000:0000:0002 sport=53 dport=40002 mark=0 zone=0 use=2
 `;
 
-/** To the node itself: 30054 is answered by one of its programs, 30055 by nobody. */
+/** To the node itself: 30054 is answered by one of its programs, 30055 by none. */
 const ownFlows = `udp      17 27 src=192.168.9.2 dst=192.168.9.1 sport=40003 dport=30054 src=192.168.9.1 dst=192.168.9.2 sport=30054 dport=40003 mark=0 use=1
 udp      17 27 src=192.168.9.2 dst=192.168.9.1 sport=40004 dport=30055 [UNREPLIED] src=192.168.9.1 dst=192.168.9.2 sport=30055 dport=40004 mark=0 use=1
 udp      17 28 src=fd09::2 dst=fd09::1 sport=40005 dport=30055 [UNREPLIED] src=fd09::1 dst=fd09::2 sport=30055 dport=40005 mark=0 use=1
@@ -100,7 +100,7 @@ test('stays silent for flows of another conntrack zone', async () => {
   expect(await trackedFor({text, endpoints: {IPv4: '10.244.1.99'}})).toEqual([]);
 });
 
-test('stays silent for flows to an endpoint that left within the grace period, and reports them when it is over', async () => {
+test('stays silent for flows to an endpoint that was removed within the grace period, and reports them afterwards', async () => {
   const given = await scenario();
   given.file('node-b', 'conntrack', flow('10.244.11.77'));
   const {api, ...snapshot} = given.snapshot();

@@ -61,7 +61,7 @@ export async function startAgent({bundle, node, kubeconfig, args}: AgentPlace): 
   };
 }
 
-/** Programs that print files of a node, and no other programs of this machine that would tell of this machine. */
+/** Programs that print files of a node, in place of the programs of this machine, which would print its own state. */
 function writeTools(folder: string): string {
   const tools = join(mkdtempSync(join(tmpdir(), 'svc-trace-agent-')), 'bin');
   mkdirSync(tools);

@@ -40,7 +40,7 @@ const alerts = groups.flatMap(({rules}) => rules);
 const dashboard = JSON.parse(readFileSync(join(deployFolder, 'components/grafana/svc-trace.json'), 'utf8')) as Dashboard;
 const targets = dashboard.panels.flatMap(({targets: own = []}) => own);
 
-/** What Prometheus and kube-state-metrics tell, and no part of this. */
+/** Metrics of Prometheus and kube-state-metrics, not of svc-trace. */
 const fromElsewhere = ['up', 'kube_daemonset_status_desired_number_scheduled', 'kube_daemonset_status_number_ready'];
 
 /** The names of metrics in an expression: what is neither a function, nor a keyword, a label or a string. */

@@ -50,12 +50,12 @@ describe('a finding whose remedy is a restart of kube-proxy has the command', ()
   const logs = 'kubectl -n kube-system logs pod/kube-proxy-node-a --tail=300';
   const mirror = {annotations: {'kubernetes.io/config.mirror': 'abc'}};
 
-  test('that deletes the pod on its node, after the one for its log, which a new pod does not have', async () => {
+  test('that deletes the pod on its node, after the one for its log, which a new pod lacks', async () => {
     const pods = ['node-a', 'node-b'].map(node => proxyPod(node));
     expect(await commandsFor('ST202', pods)).toEqual([logs, 'kubectl -n kube-system delete pod/kube-proxy-node-a']);
   });
 
-  test('that stops the container of a static pod on the node, as deleting the mirror stops nothing', async () => {
+  test('that stops the container of a static pod on the node, as deleting its mirror pod does not stop it', async () => {
     expect(await commandsFor('ST202', [proxyPod('node-a', mirror)])).toEqual([logs, "crictl stop $(crictl ps --name '^kube-proxy$' -q)"]);
     const [, stop = ''] = await commandsFor('ST202', [proxyPod('node-a', mirror)], {nodes: await nodesWith('v1.36.2+rke2r1')});
     expect(stop).toContain('CRI_CONFIG_FILE=/var/lib/rancher/rke2/agent/etc/crictl.yaml');
@@ -71,12 +71,12 @@ describe('a finding whose remedy is a restart of kube-proxy has the command', ()
     expect(await commandsFor('ST202', [], {nodes})).toEqual([`journalctl -u ${unit} -n 300`, `systemctl restart ${unit}`]);
   });
 
-  test('that shows the pods of the node, where nothing tells how kube-proxy runs', async () => {
+  test('that lists the pods of the node, if it is unknown how kube-proxy runs', async () => {
     expect(await commandsFor('ST202', [])).toEqual(['kubectl get pods -A -o wide --field-selector spec.nodeName=node-a']);
   });
 });
 
-test('the rules of others are listed with the program, table and chain where they were found', async () => {
+test('third-party rules are listed with the program, table and chain in which they were found', async () => {
   const command = async (capture: string, code: string, pods: readonly PodObject[]) =>
     (await findingsOf(capture, pods)).find(finding => finding.code === code)?.command;
   expect(await command('faults/hostport-hijack', 'ST401', [])).toBe('iptables -t nat -S PREROUTING');
@@ -85,7 +85,7 @@ test('the rules of others are listed with the program, table and chain where the
   );
 });
 
-test('ST101 shows the pods that the selector of the Service matches, or the slices of a Service without one', async () => {
+test('ST101 lists the pods that the selector of the Service matches, or the slices of a Service without a selector', async () => {
   const findings = await findingsOf(missing, []);
   expect(findings.find(({code, service}) => code === 'ST101' && service?.name === 'empty')?.command).toBe(
     'kubectl -n shop get pods -l app=nobody -o wide',
@@ -112,7 +112,7 @@ describe('a name from the cluster', () => {
     expect(execFileSync('bash', ['-c', `printf %s ${word}`], {encoding: 'utf8', env: {LC_ALL: 'C.UTF-8'}})).toBe(name);
   });
 
-  test('that a program could take for an option gives no command', () => {
+  test('that looks like an option gives no command', () => {
     expect(commandLine`kubectl delete ${'--all'}`).toBeNull();
     expect(commandLine`iptables -S ${'-F'}`).toBeNull();
     expect(commandLine`kubectl get ${''}`).toBeNull();
@@ -126,7 +126,7 @@ describe('a name from the cluster', () => {
 });
 
 describe('in a table', () => {
-  test('each command stands in one piece under the remedy', async () => {
+  test('each command is on one line under the remedy', async () => {
     const snapshot = await snapshotOf(missing);
     const pods = [...(snapshot.api.pods ?? []), proxyPod('node-a')];
     const report = diagnose({...snapshot, api: {...snapshot.api, pods}}, {toolVersion: ''});
@@ -155,7 +155,7 @@ describe('in a table', () => {
     expect((await onNodes(deletion, 12)).at(-1)).toBe('and likewise on 2 more nodes; -o json has each command');
   });
 
-  test('of other commands that of the first node is shown, and one for the node itself is labeled so', async () => {
+  test('of other commands that of the first node is shown, and one to run on the node is labeled', async () => {
     expect(await onNodes(node => `systemctl restart ${node}`, 2)).toEqual([
       'on node   systemctl restart n0',
       'and likewise on 1 more node; -o json has each command',

@@ -504,7 +504,7 @@ describe('80 columns wide', () => {
     ['packet', '--from', faulty, '--node', 'node-a', '--source', '10.244.11.4', '--destination', '10.96.1.1', '--port', '80'],
     ['diff', capturePath('healthy/1.36-iptables'), faulty],
     ['preview', '-A', '--proxy-mode', 'nftables', '--from', capturePath('healthy/1.36-iptables')],
-  ])('%s %s %s has no longer line, but for commands to copy', async (...args) => {
+  ])('%s %s %s prints no longer line, except commands to copy', async (...args) => {
     const {stdout} = await svcTrace(args, {env: {COLUMNS: '80'}});
     expect(stdout.length).toBeGreaterThan(100);
     expect(stdout.split('\n').filter(line => line.length > 80 && !/^ {2}(?:run|on node) /.test(line))).toEqual([]);

@@ -165,7 +165,7 @@ describeWith(tools, 'preview predicts the behavior of the kernel', () => {
   });
 });
 
-/** Clients that come back are another test's, and nobody sends packets for a loopback address over a network. */
+/** Returning clients have another test, and no client sends packets for a loopback address over a network. */
 function isComparable({sticky, from, query: {destination}}: Question): boolean {
   return !sticky && !(from === 'outside' && destination === '127.0.0.1');
 }
@@ -179,7 +179,7 @@ async function sent(snapshot: Snapshot): Promise<readonly [readonly KernelCompar
   return [await experiment.try(experiment.questions.filter(isComparable), {alone: true}), experiment.addresses];
 }
 
-/** `shop/web TCP [10.96.1.1]:80 pod`: all that the kind of a client, the entry and the Service tell. */
+/** `shop/web TCP [10.96.1.1]:80 pod`: the Service, the entry and the kind of client. */
 function keyOf({service, from, sources, query: {protocol, destination, port, source}}: Question): string {
   return `${service} ${protocol} [${destination}]:${port} ${kindOf(from, sources.length === 1, source)}`;
 }

@@ -161,7 +161,7 @@ describe('the settings of a kube-proxy', () => {
     expect(seen({})).toEqual({value: ['10.7.0.0/16'], source: "seen in the node's rules"});
     expect(seen({'configz.json': configz({mode: 'iptables'})}).source).toBe('kube-proxy default');
     expect(seen({}, {configMaps: [map({'config.conf': 'mode: iptables'})]}).source).toBe('kube-proxy default');
-    // A command line that points to a file elsewhere tells nothing.
+    // A command line that names a file on another path shows no setting.
     expect(seen({}, {pods: [pod(['--config=/etc/x', '--hostname-override=a'])]}).source).toBe("seen in the node's rules");
     expect(seen({}, {pods: [pod(['--masquerade-all'])]}).source).toBe('kube-proxy default');
   });

@@ -12,7 +12,7 @@ interface Order {
   readonly until: number;
 }
 
-/** What the worker tells: the case it begins, or what went wrong in one. */
+/** A message of the worker: the case that it begins, or the failure of one. */
 type Message = {readonly seed: number; readonly problems?: readonly string[]};
 
 /** A case that takes longer is a hang. */

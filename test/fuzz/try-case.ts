@@ -58,7 +58,7 @@ export function tryCase(seed: number, {dumps, snapshot}: Material): readonly str
   return problems;
 }
 
-/** The bytes of a case, for whoever is to look into it. */
+/** The bytes of a case, to reproduce it. */
 export function caseBytes(seed: number, {dumps}: Material): Buffer {
   const random = seededRandom(seed);
   return mangle(random.pick(dumps), random);

@@ -20,7 +20,7 @@ interface Incident {
   readonly capture?: string;
 }
 
-/** Only what the API objects alone tell. */
+/** Only the findings that the API objects alone show. */
 const api: Partial<DiagnoseOptions> = {only: new Set(checks.filter(({code}) => code.startsWith('ST1')).map(({code}) => code))};
 
 const onNodeB: Partial<DiagnoseOptions> = {nodes: name => name === 'node-b'};

@@ -11,12 +11,12 @@ function thrownBy(action: () => unknown): unknown {
   throw new Error('nothing was thrown');
 }
 
-test('the reason for an unusable file is in words, without the code and the call of the system', () => {
+test('the reason for an unusable file is in words, without error code and system call', () => {
   expect(errorText(thrownBy(() => readFileSync('/no/such/file')))).toBe('no such file or directory');
   expect(errorText(thrownBy(() => readFileSync('/')))).toBe('it is a directory');
 });
 
-test('other errors keep their message, and other values are texts', () => {
+test('other errors keep their message, and other values are converted to strings', () => {
   expect(errorText(new Error('no room'))).toBe('no room');
   expect(errorText('no room')).toBe('no room');
 });

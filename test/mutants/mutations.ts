@@ -7,7 +7,7 @@ export type MutationKind = (typeof mutationKinds)[number];
 /** A dump in which one rule was changed. */
 export interface Mutation {
   readonly kind: MutationKind;
-  /** Where the rule stood, counted from 1. */
+  /** The line of the rule, counted from 1. */
   readonly line: number;
   readonly table: string;
   readonly chain: string;

@@ -169,7 +169,7 @@ function otherPackets(setup: PacketSetup): readonly TestPacket[] {
   ];
 }
 
-/** Packets for an address and port that a changed rule names, which may be nobody's. */
+/** Packets for an address and port that a changed rule names, which may be unused. */
 export function packetsFor(rule: string, setup: PacketSetup): readonly TestPacket[] {
   const address = / -d (\S+?)\/(?:32|128)(?: |$)/.exec(rule)?.[1];
   const port = / --dport (\d+)/.exec(rule)?.[1];

@@ -89,7 +89,7 @@ describe.each([
     const check = await run(kubectl, ['svc-trace', 'check', '-A', '--from', faulty], env);
     expect(check.stdout).toMatch(/^ST202 error {2}missing-endpoint {2}node-a$/m);
     expect(check.exitCode).toBe(1);
-    // krew links one file alone; its manifest tells how to link the other.
+    // krew links one file alone; its manifest describes how to link the other.
     const completer = join(bin(), 'kubectl_complete-svc_trace');
     if (!existsSync(completer))
       symlinkSync(join(dirname(realpathSync(join(bin(), 'kubectl-svc_trace'))), 'kubectl_complete-svc_trace'), completer);

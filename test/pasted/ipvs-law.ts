@@ -5,9 +5,9 @@ import {answerText, askSnapshot, askText, breach, nodeAddresses, type Question} 
 import {ipvsForms, type IpvsText} from './ipvs-forms.ts';
 
 /**
- * Holds every form of a capture in IPVS mode against the bundle, and gives what breaks the law. Few kernels of test machines know IPVS:
- * the texts are made of what the capture holds. A form that shows everything must answer as the node does where the addresses of
- * kube-ipvs0 are given; without them nobody can tell. `step`: one of so many virtual servers is asked about.
+ * Compares every form of a capture in IPVS mode with the bundle, and returns the breaches of the law. Few kernels of test machines have IPVS:
+ * the texts are made from the capture. A form that shows everything must answer as the node does where the addresses of
+ * kube-ipvs0 are given; without them the outcome is undetermined. `step`: one of so many virtual servers is tested.
  */
 export async function ipvsBreaches(capture: string, step: number): Promise<readonly string[]> {
   const {text, snapshot, questions} = await material(capture, step);

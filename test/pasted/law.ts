@@ -16,7 +16,7 @@ export interface SampledForms {
   readonly from: number;
 }
 
-/** Loads the iptables rules of a node into the kernel and holds its forms against the dump. Gives what breaks the law. */
+/** Loads the iptables rules of a node into the kernel and compares its forms with the dump. Returns the breaches of the law. */
 export async function iptablesBreaches(capture: string, tool: Tool, sampled?: SampledForms): Promise<readonly string[]> {
   await using node = await Namespace.open(quiet);
   const dump = await nodeOf(capture);

@@ -1,4 +1,4 @@
-/** What rules alone tell of Services: counters, virtual servers of IPVS, and what is wrong with the rules themselves. */
+/** What rules alone show of Services: counters, virtual servers of IPVS, and faults of the rules themselves. */
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {packetsText} from '../../src/render/trace-words.ts';

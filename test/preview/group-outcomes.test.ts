@@ -79,7 +79,7 @@ function inOrder(changes: readonly PreviewChange[]): readonly PreviewChange[] {
   return changes.toSorted((a, b) => (key(a) < key(b) ? -1 : 1));
 }
 
-describe('as if each Service port were walked', () => {
+describe('grouped outcomes equal those of walks of each Service port', () => {
   test.each<readonly [string, () => Change]>([
     ['with kube-proxy alone', () => ({})],
     ['with an older version', () => ({overrides: {mode: 'iptables', version: 'v1.30.0'}})],
@@ -108,7 +108,7 @@ describe('as if each Service port were walked', () => {
   });
 });
 
-test('a rule for one endpoint is seen for its Service alone', () => {
+test('a rule for one endpoint affects its Service alone', () => {
   const changes = changesOf({
     rules: [`nat -A POSTROUTING -d ${endpoint().address}/32 -j MASQUERADE`],
     overrides: {mode: 'iptables', masqueradeAll: true},

@@ -10,14 +10,14 @@ function texts(names: readonly string[]): readonly string[] {
 const domain = 'eu-central-1.compute.internal';
 const eks = (...addresses: readonly string[]): readonly string[] => addresses.map(address => `ip-${address}.${domain}`);
 
-test('names that differ in one number or last letter are a range', () => {
+test('names that differ only in one number or the last letter form a range', () => {
   expect(texts(['node-a', 'node-b', 'node-c', 'node-e'])).toEqual(['node-[a-c,e]']);
   expect(texts(['w1', 'w2', 'w10'])).toEqual(['w[1-2,10]']);
   expect(texts(['w01', 'w02', 'w10'])).toEqual(['w[01-02,10]']);
   expect(texts(['10.0.3.17', '10.0.3.18'])).toEqual(['10.0.3.[17-18]']);
 });
 
-test('names of EKS are ranges by the last number of the address, not by that of the region', () => {
+test('names of EKS nodes form ranges by the last number of the address, not by that of the region', () => {
   expect(texts(eks('10-0-3-17', '10-0-3-18', '10-0-3-40'))).toEqual([`ip-10-0-3-[17-18,40].${domain}`]);
   expect(texts(eks('10-0-3-17', '10-0-4-18'))).toEqual(eks('10-0-3-17', '10-0-4-18'));
 });

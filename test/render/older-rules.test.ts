@@ -12,7 +12,7 @@ async function frozen(): Promise<readonly Finding[]> {
 const of = (code: string, service: string, node = 'node-b'): Finding => findingOf(node, service, {code, name: code.toLowerCase()});
 const counts = (findings: readonly Finding[]) => causeBlocks(findings).map(({finding, effects}) => `${finding.code} ${effects.length}`);
 
-test('a node whose kube-proxy stopped is one block, although only its rules show that', async () => {
+test('a node whose kube-proxy stopped is one block, even if only its rules show it', async () => {
   const findings = await frozen();
   const blocks = causeBlocks(findings);
   expect(blocks).toHaveLength(1);
@@ -23,21 +23,21 @@ test('a node whose kube-proxy stopped is one block, although only its rules show
   );
 });
 
-test('each finding is a block of its own where they are spread out', async () => {
+test('spread blocks have one finding each', async () => {
   expect(spreadBlocks(await frozen())).toHaveLength(22);
 });
 
-test('another fault of a Service of the node does not fit older rules: no reason is given', async () => {
+test('another fault of a Service of the node excludes older rules as the cause', async () => {
   const findings = await frozen();
   expect(counts([...findings, of('ST208', 'shop/manual')]).every(text => text.endsWith(' 0'))).toBe(true);
 });
 
-test('rules that only lack something, or only have too much, can have been deleted or added by hand', () => {
+test('rules that are only missing, or only unexpected, may have been deleted or added by hand', () => {
   expect(counts([of('ST201', 'shop/a'), of('ST202', 'shop/b'), of('ST206', 'shop/c')])).toEqual(['ST201 0', 'ST202 0', 'ST206 0']);
   expect(counts([of('ST203', 'shop/a'), of('ST205', 'shop/b'), of('ST212', 'shop/c')])).toEqual(['ST203 0', 'ST205 0', 'ST212 0']);
 });
 
-test('one Service is not enough to tell that the rules of the node are older', () => {
+test('one Service does not show that the rules of the node are older', () => {
   expect(counts([of('ST202', 'shop/a'), of('ST203', 'shop/a'), of('ST206', 'shop/a')])).toEqual(['ST202 0', 'ST203 0', 'ST206 0']);
 });
 
@@ -55,7 +55,7 @@ test('findings of two nodes that stopped at different times are two blocks', () 
   ]);
 });
 
-test('the finding that kube-proxy does not sync stays the cause where it is known', () => {
+test('the finding that kube-proxy does not sync stays the cause if it is present', () => {
   const cause = findingOf('node-b', null, {code: 'ST505', severity: 'warning'});
   const blocks = causeBlocks([of('ST202', 'shop/a'), of('ST203', 'shop/a'), of('ST201', 'shop/b'), cause]);
   expect(blocks.map(({finding, reason}) => [finding.code, reason])).toEqual([['ST505', 'cause']]);

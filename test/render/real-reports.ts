@@ -11,8 +11,8 @@ export async function checked(capture: string, known: readonly Finding[] = []): 
 }
 
 /**
- * Reports by which formats are held against schemas and readers from elsewhere: healthy, faulty in each proxy mode, incomplete, with a
- * baseline, empty, and with names that nobody would give.
+ * Reports for tests of formats with schemas and third-party parsers: healthy, faulty in each proxy mode, incomplete, with a
+ * baseline, empty, and with hostile names.
  */
 export const reports: Readonly<Record<string, () => Promise<Report> | Report>> = {
   healthy: () => checked('healthy/1.36-iptables'),

@@ -66,7 +66,7 @@ export function numbered(name: string, count: number): readonly string[] {
 
 export const plain: RenderOptions = {color: false, width: 100, quiet: false, verbose: false, failOn: 'error'};
 
-/** Names and rules as nobody would like to see them on a terminal. */
+/** Names and rules that would attack a terminal. */
 export const hostile = {
   escape: 'web\u001b[2J\u001b]0;owned\u0007',
   c1: 'web\u009b31m',

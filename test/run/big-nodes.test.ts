@@ -68,7 +68,7 @@ test('one Service of a big cluster is checked without dumps of its nodes', async
   expect(dumpsOn(server, 'node-a')).toBe(0);
 });
 
-test('a node on which something is wrong is read completely, the others are not', async () => {
+test('only a node with a fault is read completely', async () => {
   const server = await start('faults/missing-endpoint');
   const report = await check(server);
   const [finding] = report.findings.filter(({severity}) => severity === 'error');

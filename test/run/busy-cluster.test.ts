@@ -117,7 +117,7 @@ const found = ({findings}: Report) =>
   findings.filter(({severity, node}) => node !== undefined && severity !== 'info').map(({code, node}) => `${code} ${node}`);
 const codes = ({findings}: Report) => findings.map(({code}) => code);
 
-test('nodes that are some seconds behind cost three requests more than nodes that are not, no second read, and no wait', async () => {
+test('nodes that lag by some seconds cost three more requests, no second read, and no wait', async () => {
   const quiet = await check({ago: null, late: []});
   expect([found(quiet.report), quiet.reads, quiet.sleeps]).toEqual([[], 3, 0]);
   const busy = await check({ago: 4000, late: ['node-a', 'node-c']});
@@ -127,18 +127,18 @@ test('nodes that are some seconds behind cost three requests more than nodes tha
   expect(busy.requests - quiet.requests).toBe(3);
 });
 
-test('a change that all nodes have followed costs nothing', async () => {
+test('a change that all nodes have followed costs no request', async () => {
   const quiet = await check({ago: null, late: []});
   const followed = await check({ago: 4000, late: []});
   expect([found(followed.report), followed.sleeps, followed.requests - quiet.requests]).toEqual([[], 0, 0]);
 });
 
-test('a node that is behind for longer than the grace period has a finding', async () => {
+test('a node that lags for longer than the grace period has a finding', async () => {
   const {report, sleeps} = await check({ago: 40_000, late: ['node-b']});
   expect([found(report), sleeps]).toEqual([['ST203 node-b'], 0]);
 });
 
-test('a rule that is gone is found while nodes are behind', async () => {
+test('a missing rule is found while nodes lag', async () => {
   const entry = /^-A KUBE-SERVICES .*"shop\/web:http cluster IP" .*-j KUBE-SV.*\n/m;
   const {report} = await check({ago: 4000, late: ['node-a'], edit: rules => rules.replace(entry, '')});
   expect(new Set(found(report))).toEqual(new Set(['node-a', 'node-b', 'node-c'].map(node => `ST201 ${node}`)));
@@ -153,7 +153,7 @@ const refuses: Pick<ApiServerOptions, 'allow'> = {allow: ({verb}) => verb !== 'w
 test.each([
   ['the API server tells nothing of before', forgets],
   ['watching is refused', refuses],
-])('where %s, a node that is behind is read again until it has followed', async (_, options) => {
+])('if %s, a node that lags is read again until it has followed', async (_, options) => {
   const {report, reads} = await check({...options, ago: 4000, late: ['node-a'], followAfter: 6000});
   expect(found(report)).toEqual([]);
   expect(codes(report)).not.toContain('ST904');
@@ -163,13 +163,13 @@ test.each([
 test.each([
   ['the API server tells nothing of before', forgets],
   ['watching is refused', refuses],
-])('where %s, a node that does not follow within the grace period has a finding, and no ST904 beside it', async (_, options) => {
+])('if %s, a node that does not follow within the grace period has a finding, and no ST904 beside it', async (_, options) => {
   const {report} = await check({...options, ago: 4000, late: ['node-a']});
   expect(found(report)).toEqual(['ST203 node-a']);
   expect(codes(report)).not.toContain('ST904');
 });
 
-test('where watching is refused, the report says so', async () => {
+test('the report says if watching is refused', async () => {
   const {report} = await check({...refuses, ago: null, late: []});
   expect(report.findings).toContainEqual(
     expect.objectContaining({code: 'ST901', severity: 'info', message: expect.stringContaining('polled, not watched')}),

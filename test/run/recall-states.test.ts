@@ -39,7 +39,7 @@ function writeAll(server: ApiServer, slices: readonly (readonly [name: string, s
   for (const [name, secondsAgo] of slices) write(server, name, secondsAgo);
 }
 
-/** Other objects are written as well, which nobody here reads. */
+/** Other objects are written as well, which the tests do not read. */
 function others({store}: ApiServer, count: number): void {
   for (let index = 0; index < count; index++) store.put('leases', {metadata: {namespace: 'kube-node-lease', name: 'node-a'}});
 }
@@ -142,7 +142,7 @@ test('is null if the resourceVersion has expired', async () => {
   expect(await recall({server, api})).toBeNull();
 });
 
-test('what was forgotten right before is guessed, and taken where something older shows that it is early enough', async () => {
+test('a version before the expired ones is tried, and used if an older object shows that it is early enough', async () => {
   const {server, api} = await start();
   write(server, 'old', 46);
   server.store.forget();
@@ -150,7 +150,7 @@ test('what was forgotten right before is guessed, and taken where something olde
   expect((await recall({server, api}))?.changes).toMatchObject([{at: trueListedAt - 8500}]);
 });
 
-test('a deletion happened before the next change, and all of it before the list', async () => {
+test('a deletion is dated before the next change, and before the list', async () => {
   const {server, api} = await start();
   writeAll(server, [
     ['old', 600],
@@ -172,7 +172,7 @@ test('a deletion happened before the next change, and all of it before the list'
   ]);
 });
 
-test('a change whose object bears an old time is not taken for older than the one before it', async () => {
+test('a change whose object has an old time does not count as older than the change before it', async () => {
   const {server, api} = await start();
   writeAll(server, [
     ['old', 600],
@@ -184,7 +184,7 @@ test('a change whose object bears an old time is not taken for older than the on
   expect(history?.changes.map(({at}) => at - trueListedAt)).toEqual([-11_500, -3500, -3500]);
 });
 
-test('no object is taken for old where the API server does not write when it was updated', async () => {
+test('no object counts as old if the API server does not record its update time', async () => {
   const {server, api} = await start();
   const slice = {addressType: 'IPv4', endpoints: []};
   for (const name of ['old', 'web', 'web', 'old'])

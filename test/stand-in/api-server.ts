@@ -28,14 +28,14 @@ export interface ApiServerOptions {
   readonly nodes?: Readonly<Record<string, StandInNode>>;
   /** Who has which token; `admin-token` is always there. A password is the token `user:password`. */
   readonly tokens?: Readonly<Record<string, TokenUser>>;
-  /** Whether a user may do something; everyone who is known may do everything unless told otherwise. */
+  /** Whether a user has a permission; by default every authenticated user has all. */
   readonly allow?: (request: ResourceRequest, user: UserInfo) => boolean;
-  /** Whether a user may ask for a path that is of no resource; everyone who is known may unless told otherwise. */
+  /** Whether a user may get a non-resource path; by default every authenticated user may. */
   readonly allowUrl?: (request: UrlRequest, user: UserInfo) => boolean;
   readonly faults?: readonly Fault[];
   /** `elsewhere` is for another name than localhost and 127.0.0.1. */
   readonly certificate?: 'server' | 'elsewhere';
-  /** Where it listens; 127.0.0.1 unless told otherwise. */
+  /** The address to listen on, by default 127.0.0.1. */
   readonly host?: '127.0.0.1' | '::1';
   readonly pods?: Partial<PodOptions>;
   /** Where a port of a pod is reached, for the subresource `proxy`; null where nothing listens. */
@@ -349,7 +349,7 @@ const common = {
   'audit-id': 'fc5e8a01-8fdf-48b5-a940-415b697655e4',
 };
 
-/** Up to this many bytes an answer says how long it is; a longer one comes in chunks, and only its end tells that it is whole. */
+/** Up to this many bytes a response has a Content-Length; a longer one is chunked, and only its end shows that it is complete. */
 const longestMatch = 2048;
 
 /** Long answers are compressed where the client takes that, as the API server does from 128 KiB on. */

@@ -13,7 +13,7 @@ export interface TokenUser {
   readonly groups?: readonly string[];
   /** Refused from then on, as a token is that has expired. */
   expired?: boolean;
-  /** For whom the token is; the API server unless told otherwise. */
+  /** The audience of the token, by default the API server. */
   readonly audiences?: readonly string[];
 }
 
@@ -34,7 +34,7 @@ function byAuthorization(header: string | undefined, tokens: Readonly<Record<str
   return userOf(scheme === 'Basic' ? Buffer.from(value, 'base64').toString('utf8') : value, [apiAudience], tokens);
 }
 
-/** Who has a token that is for one of these audiences; null for nobody. */
+/** The user of a token for one of these audiences; null if the token is invalid. */
 export function userOf(token: string, audiences: readonly string[], tokens: Readonly<Record<string, TokenUser>>): UserInfo | null {
   const known = tokens[token];
   if (known === undefined || known.expired) return null;

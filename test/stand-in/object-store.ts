@@ -87,7 +87,7 @@ export class ObjectStore {
     return {stop: () => void this.#listeners.delete(listen)};
   }
 
-  /** As etcd is compacted: nobody can go on from before. */
+  /** Compacts the history, as etcd does: no watch can resume from an earlier version. */
   forget(): void {
     this.#forgotten = ++this.#revision;
     this.#base = new Map(structuredClone([...this.#objects]));

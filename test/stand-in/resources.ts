@@ -18,7 +18,7 @@ export const resources: readonly Resource[] = [
   {plural: 'servicecidrs', group: 'networking.k8s.io', kind: 'ServiceCIDR', namespaced: false},
 ];
 
-/** A request as the API server's RequestInfo tells it: what an authorizer decides on. */
+/** A request like the API server's RequestInfo: the input of an authorizer. */
 export interface ResourceRequest {
   readonly verb: 'get' | 'list' | 'watch' | 'create' | 'delete' | 'deletecollection';
   readonly group: string;

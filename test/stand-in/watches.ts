@@ -7,7 +7,7 @@ import {type Answer, failure} from './status.ts';
 /** An open watch, as a test may handle it. */
 export interface OpenWatch {
   readonly plural: string;
-  /** Says up to where all has been told. */
+  /** Sends a bookmark with the version up to which all events were sent. */
   bookmark(): void;
   /** Ends it as the API server does when its time is up. */
   end(): void;

@@ -81,7 +81,7 @@ describe('masquerading (TestInternalExternalMasquerade)', () => {
     ['loopback', 'node port', 'all masqueraded', 'all masqueraded', 'all masqueraded'],
     ['node', 'load balancer', 'all masqueraded', 'all masqueraded', 'all masqueraded'],
     ['client', 'cluster IP', 'all masqueraded', 'all masqueraded', 'local masqueraded'],
-    // From outside, Local policy keeps to the node and masquerades nobody.
+    // For external clients, a Local policy uses endpoints of the node and masquerades no packet.
     ['client', 'node port', 'all masqueraded', 'local', 'all masqueraded'],
     ['client', 'load balancer', 'all masqueraded', 'local', 'all masqueraded'],
   ];

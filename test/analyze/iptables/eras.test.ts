@@ -4,7 +4,7 @@ import type {Snapshot} from '../../../src/model/snapshot.ts';
 import {isLoud, Scenario, said, saying} from '../../scenario.ts';
 import {oldNodes} from '../../old-nodes.ts';
 
-/** Every version with rules of its own before 1.24, and the version that its rules are taken for when nothing tells it. */
+/** Every version with its own rules before 1.24, and the version that is inferred from its rules alone. */
 const eras = [
   ['1.5', '1.5'],
   ['1.11', '1.13'],

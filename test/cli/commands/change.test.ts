@@ -102,7 +102,7 @@ test('what ipvsadm-restore does not accept as a comment is printed on stderr', a
 describe('rules', () => {
   const rules = ['rules', '-A', '--for-node', 'node-a', '--cluster-cidr', '10.244.0.0/16'];
 
-  /** kube-proxy's pod with an image that tells its version. */
+  /** kube-proxy's pod with an image whose tag is its version. */
   const pods = [
     {...proxyPod('node-a'), spec: {nodeName: 'node-a', hostNetwork: true, containers: [{name: 'kube-proxy', image: 'kube-proxy:v1.30.4'}]}},
   ];

@@ -36,7 +36,7 @@ describe('a cluster and a bundle of it give the same report', () => {
   });
 });
 
-/** kube-proxy's settings are found in other places; a bundle does not tell how the node was reached, and this one has no pods. */
+/** kube-proxy's settings are found in other places; a bundle does not contain the transport of the node, and this one has no pods. */
 function withoutSources(json: string): object {
   const ofReading = new Set(['settings', 'via', 'notRead', 'origin', 'command']);
   return JSON.parse(json, (key, value) => (ofReading.has(key) ? undefined : value)) as object;

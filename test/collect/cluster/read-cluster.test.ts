@@ -111,7 +111,7 @@ describe('readCluster', () => {
     ]);
   });
 
-  test('the problem of a list that rules follow from names the list', async () => {
+  test("the problem of a list that kube-proxy's rules depend on names the list", async () => {
     const {api} = await served({allow: ({resource}) => resource !== 'services' && resource !== 'endpointslices'});
     const {problems} = await readCluster(api, {kind: 'cluster'});
     expect(problems.map(({list}) => list).toSorted()).toEqual(['endpointSlices', 'services']);

@@ -298,7 +298,7 @@ describe('the difference to the clock of the API server', () => {
     return api;
   }
 
-  test('is the difference to the Date of its answers', async () => {
+  test('is the difference to the Date header of its responses', async () => {
     const api = await skewed();
     await api.get('/version');
     expect(api.clockAheadMs).toBeGreaterThanOrEqual(hour);

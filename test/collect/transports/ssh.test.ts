@@ -120,7 +120,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
       expect(leftBehind()).not.toEqual([]);
     }
     expect((server.log().match(/Accepted publickey/g)?.length ?? 0) - before).toBe(1);
-    // The connection is told to end, and takes a moment.
+    // The connection takes a moment to close.
     await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 
@@ -153,7 +153,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     await expect(openShell({options: sshOptions(server.folder, 'unauthorized', 'known')})).rejects.toThrow(
       /Permission denied.*none of your keys.*--ssh-user/,
     );
-    // The connection is told to end, and takes a moment.
+    // The connection takes a moment to close.
     await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 
@@ -184,7 +184,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     await expect(openShell({port, connectTimeoutMs: 1000})).rejects.toThrow(/timed out.*not to be reached/);
     const opening = sshTransport({...server.options, port}).open(nodeAt(), AbortSignal.timeout(300));
     await expect(opening).rejects.toThrow('stopped before there was an answer');
-    // The connection is told to end, and takes a moment.
+    // The connection takes a moment to close.
     await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
     silent.close();
   });
@@ -194,7 +194,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
       await using shell = await openShell();
       await expect(shell.run(['sleep', '60'], AbortSignal.timeout(300))).rejects.toThrow('sleep did not end by itself');
     }
-    // The connection is told to end, and takes a moment.
+    // The connection takes a moment to close.
     await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 
@@ -226,7 +226,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     rmSync(join(folder, 'bin', 'ip6tables-save'));
     expect(node).toMatchObject({status: 'read', problems: [], files: ['ip6tables-save', 'iptables-version']});
     expect(readdirSync(folder)).toContain('once');
-    // The connection is told to end, and takes a moment.
+    // The connection takes a moment to close.
     await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 });

@@ -89,7 +89,7 @@ async function untilListening(port: number): Promise<void> {
   throw new Error(`sshd does not listen on port ${port}`);
 }
 
-/** Settings of an sshd that lets in by the keys of a folder, and by nothing else. */
+/** Settings of an sshd that accepts only the keys of a folder. */
 export function keySettings(folder: string): readonly string[] {
   return [
     `HostKey ${folder}/host`,

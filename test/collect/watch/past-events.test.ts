@@ -50,7 +50,7 @@ interface Given {
   readonly from: readonly string[];
 }
 
-/** What the watches tell of the time before the list, and what they tell of later. */
+/** The events of the watches before the list, and those after it. */
 function watch({api, scope = {kind: 'cluster'}, listed: before, from}: Given) {
   const end = new AbortController();
   onTestFinished(() => end.abort());
@@ -79,7 +79,7 @@ const nameOf = (object: {readonly metadata: {readonly name: string}} | null) => 
 const requested = ({requests}: ApiServer, what: 'watch' | 'Exact') =>
   requests.filter(({query}) => (what === 'watch' ? query.has('watch') : query.get('resourceVersionMatch') === 'Exact'));
 
-test('the watch that follows the objects tells every change of before they were listed, in order, and then those of later', async () => {
+test('a watch delivers every change before the list, in order, and then the later ones', async () => {
   const {server, api} = await start();
   const {store} = server;
   store.put('services', service('web'));
@@ -98,7 +98,7 @@ test('the watch that follows the objects tells every change of before they were 
   expect([requested(server, 'watch').length, requested(server, 'Exact').length]).toEqual([2, 2]);
 });
 
-test('nothing is read where nothing changed', async () => {
+test('nothing is read if nothing changed', async () => {
   const {server, api} = await start();
   server.store.put('services', service('web'));
   const from = [String(server.store.revision)];
@@ -107,7 +107,7 @@ test('nothing is read where nothing changed', async () => {
   expect([requested(server, 'watch').length, requested(server, 'Exact').length]).toEqual([2, 0]);
 });
 
-test('a bookmark of the list ends the wait for more', async () => {
+test('a bookmark with the version of the list ends the wait for earlier changes', async () => {
   const {server, api} = await start();
   server.store.put('services', service('web'));
   const from = [String(server.store.revision)];
@@ -123,7 +123,7 @@ test('a bookmark of the list ends the wait for more', async () => {
 
 const unheardOf = {metadata: {namespace: 'shop', name: 'unheard', resourceVersion: '1002'}} as ServiceObject;
 
-test('reads no more than the Services of the scope, and lists nothing to follow them', async () => {
+test('reads only the Services of the scope, without another list', async () => {
   const {server, api} = await start();
   const {store} = server;
   for (const name of ['web', 'other']) store.put('services', service(name));
@@ -143,7 +143,7 @@ test('reads no more than the Services of the scope, and lists nothing to follow 
   ]);
 });
 
-test('where the API server has forgotten a version the next one is tried, and the objects are followed in any case', async () => {
+test('the next version is tried if one has expired, and the objects are watched in any case', async () => {
   const {server, api} = await start();
   const {store} = server;
   store.put('services', service('web'));
@@ -160,7 +160,7 @@ test('where the API server has forgotten a version the next one is tried, and th
   await expect.poll(() => [known.later, lost.later]).toEqual([['+shop/later'], ['+shop/later']]);
 });
 
-test.each([400, 403, 410])('rejects where the API server refuses the earlier list with %i', async status => {
+test.each([400, 403, 410])('rejects if the API server refuses the earlier list with %i', async status => {
   const {server, api} = await start();
   server.store.put('services', service('web'));
   const from = [String(server.store.revision)];
@@ -169,7 +169,7 @@ test.each([400, 403, 410])('rejects where the API server refuses the earlier lis
   await expect(watch({server, api, listed: listed(server), from}).changes()).rejects.toMatchObject({status});
 });
 
-test('is unknown where a watch breaks off before it has reached the list', async () => {
+test('is unknown if a watch ends before it has reached the list', async () => {
   const {server, api} = await start();
   server.store.put('services', service('web'));
   const from = [String(server.store.revision)];

@@ -34,7 +34,7 @@ export function loadNft(node: Namespace, {read}: NodeDump): RulesUnderTest {
   };
 }
 
-/** All that nft tells in both forms, without the tables of iptables. The order of elements is the kernel's. */
+/** Everything that nft lists in both forms, without the tables of iptables. The order of elements is the kernel's. */
 function comparable({tables, strays}: NftRuleset): object {
   return {
     strays,

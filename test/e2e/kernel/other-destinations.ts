@@ -2,7 +2,7 @@ import type {Destination, Question} from './questions.ts';
 
 /** To what packets are sent to try the rules of other-rules.iptables-save. */
 export const otherDestinations: readonly Destination[] = [
-  // Marks, told apart by the port of the endpoint; goto and return.
+  // Marks, distinguished by the port of the endpoint; goto and return.
   ...to('203.0.113.32', 1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010),
   ...to('203.0.113.33', 80, 443, 444, 8000, 8005, 8010, 8011),
   ...[34, 35, 37, 41, 42, 43, 44, 46, 50, 51, 70].flatMap(host => to(`203.0.113.${host}`, 80)),

@@ -19,7 +19,7 @@ export function pathOutcomeOf(flow: Flow, {sight, connection, onNode}: Evidence)
   // A packet that a node drops on its own way out is an error to the sender.
   if (sight === 'EPERM') return 'drop';
   if (sight !== 'silent' && sight !== 'connected') return `failed ${sight}`;
-  // Only the node answers. What it was told not to track it cannot have rewritten.
+  // Only the node answers. It cannot have translated what a rule excludes from connection tracking.
   if (connection === null) return sight === 'connected' ? 'accept unchanged' : 'drop';
   const {address, port} = connection.answersFrom;
   // What a node sends to itself is taken down when it leaves, and may still be dropped when it comes in.

@@ -28,7 +28,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
       allow: (request, {name}) => name !== 'agent' || ownRights(request),
       allowUrl: ({path}, {name}) => name === 'admin' || name === reader || (name === 'prometheus' && path === '/metrics'),
     });
-    // An agent does not get into the pod of kube-proxy: its image tells the version.
+    // An agent does not exec into the pod of kube-proxy: the image shows the version.
     for (const pod of cluster.api.store.all('pods').filter(({metadata}) => metadata.name.startsWith('kube-proxy-')))
       Object.assign(pod['spec'] as object, {containers: [{name: 'kube-proxy', image: 'registry.k8s.io/kube-proxy:v1.30.5'}]});
     cluster.api.store.put('serviceaccounts', {metadata: {namespace: 'svc-trace', name: 'svc-trace-reader'}});

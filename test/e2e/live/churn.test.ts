@@ -19,7 +19,7 @@ describeWith(clusterNeeds, 'while endpoints change several times a second', () =
   const agents = new Map<string, LiveAgent>();
   const stop = new AbortController();
   let isBusy = false;
-  /** After one change in fifty the watches are told that they are too old. */
+  /** After one change in fifty the watches expire (410 Gone). */
   let isForgetful = false;
   let work: Promise<unknown>;
 
@@ -126,7 +126,7 @@ describeWith(clusterNeeds, 'while endpoints change several times a second', () =
     isForgetful = false;
   }, 180_000);
 
-  test('a bundle that was captured gives what a check of the cluster gives', async () => {
+  test('a captured bundle gives the same report as a check of the cluster', async () => {
     isBusy = true;
     const {api, folder} = cluster;
     const options = {kubeconfig: api.kubeconfig, temporary: join(folder, 'tmp')};
@@ -170,7 +170,7 @@ describeWith(clusterNeeds, 'while endpoints change several times a second', () =
     isBusy = true;
     isForgetful = false;
     proxies.edit('node-b', dump => dump);
-    // An agent does not get into the pod of kube-proxy: its image tells the version.
+    // An agent does not exec into the pod of kube-proxy: the image shows the version.
     for (const pod of cluster.api.store.all('pods').filter(({metadata}) => metadata.name.startsWith('kube-proxy-')))
       Object.assign(pod['spec'] as object, {containers: [{name: 'kube-proxy', image: 'registry.k8s.io/kube-proxy:v1.30.5'}]});
     for (const node of nodes) agents.set(node, new LiveAgent(cluster, node, {interval: '3s', settle: '15s'}));

@@ -15,7 +15,7 @@ import {LiveNode} from './live-node.ts';
 import {makeSshAccess, type SshAccess} from './ssh-access.ts';
 import {writeProgram} from './write-program.ts';
 
-/** What `describeWith` is to be told for tests with a cluster. */
+/** The requirements of tests with a cluster, for `describeWith`. */
 export const clusterNeeds = 'root netns nsenter ip sysctl curl conntrack ssh sshd ssh-keygen iptables-save ip6tables-save'.split(' ');
 
 /** A captured cluster come to life: an API server, and nodes that are network namespaces of this machine. */

@@ -17,7 +17,7 @@ export interface LiveAgentOptions {
   readonly port?: 'http' | 'https';
 }
 
-/** How it is asked: as the administrator unless told otherwise; without a token where that is null. */
+/** The token of the request: by default that of the administrator, and none for null. */
 export interface Asking {
   readonly token?: string | null;
 }
@@ -72,7 +72,7 @@ export class LiveAgent implements AsyncDisposable {
     };
   }
 
-  /** What it answers; status 0 where nobody does. */
+  /** The response; status 0 if there is none. */
   async ask(path: string, {token = 'admin-token'}: Asking = {}): Promise<{readonly status: number; readonly text: string}> {
     const request = this.#client.get({
       ...{socketPath: join(this.#cluster.folder, `agent-${this.#node}`), path, agent: false, timeout: 20_000, rejectUnauthorized: false},

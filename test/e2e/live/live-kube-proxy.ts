@@ -7,7 +7,7 @@ import {capturePath} from '../../fixtures.ts';
 import {withRules} from '../../rendered-dump.ts';
 import type {LiveCluster} from './cluster.ts';
 
-/** The kube-proxies of a live cluster, each of which writes its node's rules, by iptables-restore, when it is told to. */
+/** The kube-proxies of a live cluster, each of which writes its node's rules, by iptables-restore, when a test asks for it. */
 export class LiveKubeProxies {
   readonly #cluster: LiveCluster;
   readonly #captured: Snapshot;

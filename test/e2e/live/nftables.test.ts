@@ -25,7 +25,7 @@ describeWith([...clusterNeeds, 'nft'], 'check of a live cluster in nftables mode
   }
 
   test('by exec and ssh nothing is found on healthy nodes, as in their capture', async () => {
-    // Of the captured nodes nobody read what they hold of iptables, and that is said.
+    // The iptables rules of the captured nodes were not read, which is reported.
     const skip = ['--skip', 'ST902'];
     const [exec, ssh, captured] = await Promise.all([
       check('--transport', 'exec', ...skip),

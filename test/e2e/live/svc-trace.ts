@@ -28,7 +28,7 @@ export function svcTrace(args: readonly string[], {kubeconfig, bin, temporary, e
   });
 }
 
-/** The JSON of `check -o json`, as far as the tests look at it. */
+/** The JSON of `check -o json`, as far as the tests use it. */
 export interface CheckReport {
   readonly origin?: object;
   readonly summary: Readonly<Record<string, unknown>> & {
@@ -54,7 +54,7 @@ export interface CheckReport {
   }[];
 }
 
-/** A report without how its nodes were read and without pods of kube-proxy, which a bundle that was made by hand does not tell. */
+/** A report without how its nodes were read and without pods of kube-proxy, which a bundle that was made by hand does not contain. */
 export function withoutReading({nodes, findings, origin: _origin, ...report}: CheckReport): CheckReport {
   return {
     ...report,

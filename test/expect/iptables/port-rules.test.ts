@@ -28,7 +28,7 @@ function rulesOf(ruleset: ExpectedRuleset): readonly unknown[] {
   });
 }
 
-describe('the rules of Service ports that are kept from other nodes are those of the node', () => {
+describe('cached rules of Service ports from other nodes are those of the node', () => {
   test.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', async name => {
     const snapshot = await snapshotOf(name);
     for (const family of families) {

@@ -35,7 +35,7 @@ function expectSame(text: Buffer, json: Buffer): void {
   expect(content(parseNftText(formatNftRuleset(fromJson)))).toEqual(content(fromJson));
 }
 
-/** All that both forms tell. */
+/** Everything that both forms contain. */
 function content(ruleset: NftRuleset): object {
   return [...ruleset.tables.values()].map(table => ({
     id: table.id,

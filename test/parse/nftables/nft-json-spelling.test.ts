@@ -47,7 +47,7 @@ const invalid = [
   ...['goto a"', 'goto é', 'goto a\\', 'goto a\nb', 'update a { ip saddr }', 'update @a { ip daddr }', 'update @a { ip saddr timeout 5s }'],
 ];
 
-describe('what a rule is spelled as in JSON', () => {
+describe('the JSON spelling of a rule', () => {
   test.each(captureNames('nftables'))('renders back to the rule: %s', async capture => {
     for (const node of (await snapshotOf(capture)).nodes) {
       const rules = [...parseNftJson(node.read('nft.json') ?? '').tables.values()].flatMap(({chains}) =>
@@ -59,7 +59,7 @@ describe('what a rule is spelled as in JSON', () => {
     }
   });
 
-  test.each([29, 30, 31, 33, 34, 35, 36, 37])('renders back to what kube-proxy 1.%i writes', async minor => {
+  test.each([29, 30, 31, 33, 34, 35, 36, 37])('is printed as kube-proxy 1.%i writes it', async minor => {
     const {api, nodes} = await snapshotOf('nftables/1.36');
     const [node] = nodes;
     if (node === undefined) throw new Error('the capture has no nodes');
@@ -83,7 +83,7 @@ function renderedBack(text: string): string {
   return jsonRuleText(rule['expr'], rule['comment']);
 }
 
-describe('a chain of JSON holds', () => {
+describe('a chain in JSON has', () => {
   test('its own rules, and no others', async () => {
     const [node] = (await snapshotOf('nftables/1.33')).nodes;
     const chains = [...parseNftJson(node?.read('nft.json') ?? '').tables.values()].flatMap(table => [...table.chains.values()]);
@@ -94,7 +94,7 @@ describe('a chain of JSON holds', () => {
     }
   });
 
-  test('rules whose JSON nft spells with other blanks or another order of keys', () => {
+  test('rules whose JSON has other white space or another order of keys', () => {
     const chainOf = (rule: string): NftChain | undefined => parseNftJson(`{"nftables": [${rule}]}`).tables.get('ip t')?.chain('c');
     const goto = '"expr": [{"goto": {"target": "d"}}]';
     for (const rule of [

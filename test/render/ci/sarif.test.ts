@@ -63,7 +63,7 @@ const ajv = new Ajv2020({strict: false, allErrors: true});
 addFormats.default(ajv);
 const validate = ajv.compile(JSON.parse(readFileSync(fixture('schemas/sarif-2.1.0.json'), 'utf8')));
 
-/** GitHub tells results apart by this one and no other. */
+/** The only fingerprint by which GitHub distinguishes results. */
 function printOf({partialFingerprints}: Result): string {
   const print = partialFingerprints?.['primaryLocationLineHash'] ?? '';
   expect(print).toMatch(/^[0-9a-f]{32}:\d+$/);

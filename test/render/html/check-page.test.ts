@@ -35,7 +35,7 @@ test('a healthy report has neither findings nor filters', () => {
   expect(page).not.toContain('class="finding');
 });
 
-test('each code of a cell leads to its own finding', () => {
+test('each code of a cell links to its own finding', () => {
   const findings = [
     findingOf('node-a', 'shop/web'),
     findingOf('node-a', 'shop/web', {code: 'ST203', name: 'stale-endpoint', message: 'one too many'}),
@@ -51,7 +51,7 @@ test('each code of a cell leads to its own finding', () => {
   expect(cells.map(cell => new Set(cell.match(/href="[^"]*"/g)).size)).toEqual([2, 2, 2]);
 });
 
-test('the nodes of a page from rules alone are neither good nor unread', () => {
+test('the nodes of a page from rules alone are neither in sync nor unread', () => {
   const {nodes, ...report} = reportOf({nodes: [unreadNode('dump.txt', 'from rules alone: nothing to compare with')], services: []});
   const page = traceHtml({...report, nodes, basis: 'rules'}, plain);
   expect(page).toContain('<th scope="row">dump.txt</th><td>rules alone</td>');
@@ -158,7 +158,7 @@ describe('a big report', () => {
   const nodes = numbered('node', 300);
   const services = numbered('shop/svc', 5000);
   const rule = ruleOf('x'.repeat(3000), 1);
-  // Every Service is ill on some nodes, in a way of its own.
+  // Every Service has a different fault on some nodes.
   const findings = services.flatMap((service, index) =>
     [0, 1, 2, 3].map(
       step => findingOf(nodes[(index * 7 + step * 31) % 300] ?? '', service, {actual: [rule], expected: Array(50).fill(rule)}) as Finding,

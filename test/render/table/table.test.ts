@@ -338,7 +338,7 @@ describe('on a terminal of 80 columns', () => {
   const report = reportOf({nodes: [...nodes, unreadNode('node-d', 'no answer')], services: ['shop/web'], withoutRules, findings});
   const linesAt = (width: number): readonly string[] => table(report, {...plain, width, verbose: true}).split('\n');
 
-  test('no line is wider, and the words are those of a line without an end', () => {
+  test('no line is wider, and the words are those of unwrapped lines', () => {
     const lines = linesAt(80).filter(line => !line.startsWith('  run'));
     expect(lines.filter(line => line.length > 80)).toEqual([]);
     const words = (all: readonly string[]): string => all.join(' ').replaceAll(/\s+/g, ' ');

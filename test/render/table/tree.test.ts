@@ -28,13 +28,13 @@ test('a missing endpoint is marked on its node, and nodes with the same path are
 test.each([
   ['ipvs/1.36', 'virtual server 10.96.1.1:80'],
   ['nftables/1.36', 'service-KHN6ECMT-shop/web/tcp/http'],
-])('%s: what picks the endpoints stands at the entry, once', async (capture, place) => {
+])('%s: the balancing chain is shown once, at the entry', async (capture, place) => {
   const text = treeOf(`${tree(await traced(capture, 'shop/web', 'node-a'), plain)}\n\n`);
   expect(text.split(place)).toHaveLength(2);
   expect(text).toMatch(/10\.244\.12\.4:8080 {2}shop\/web-3 on node-b, ready$/m);
 });
 
-test('nftables: an endpoint with a chain of its own names it', async () => {
+test('nftables: an endpoint with its own chain names it', async () => {
   const text = treeOf(`${tree(await traced('nftables/1.36', 'shop/sticky', 'node-a'), plain)}\n\n`);
   expect(text.match(/ready\s[\s│]+endpoint-[A-Z0-9]{8}-shop\/sticky\/tcp\/http__/g)).toHaveLength(3);
 });
@@ -59,7 +59,7 @@ test('text that does not fit goes on the next lines, and the branches continue b
   );
 });
 
-test('a part that is wider than a line breaks at its blanks', async () => {
+test('a part that is wider than a line breaks at spaces', async () => {
   const report = await traced('healthy/1.36-iptables', 'shop/web', 'node-a');
   const renamed = JSON.parse(JSON.stringify(report).replaceAll('node-a', 'ip-10-0-3-17.eu-central-1.compute.internal')) as typeof report;
   const lines = tree(renamed, {...plain, width: 80}).split('\n');

@@ -27,7 +27,7 @@ const table = (report: TrafficReport, given: Partial<Parameters<typeof topTable>
   topTable(report, {color: false, width: 80, quiet: false, wide: false, ...given}).split('\n');
 
 describe('as a table', () => {
-  test('says that nothing was measured where no node was read, instead of that no node serves the Services', () => {
+  test('reports that nothing was measured if no node was read, and not that no node serves the Services', () => {
     const node = (name: string, status: 'measured' | 'unread') => ({...busy.nodes[0], name, status, reason: 'not allowed'});
     const linesOf = (...nodes: readonly ReturnType<typeof node>[]) => table({...busy, ports: [], nodes} as TrafficReport, {width: 120})[0];
     expect(linesOf(node('a', 'unread'), node('b', 'unread'))).toBe('Not measured: 2 of 2 nodes could not be read');

@@ -17,7 +17,7 @@ test('keeps the version of the API server', () => {
   ]);
 });
 
-test('leaves out whatever else a server gives as its version', () => {
+test('leaves out any other value that a server gives as its version', () => {
   expect(redactedVersion('internal build of corp.example')).toBeUndefined();
   expect(redactCapture(capture, new Redaction('key'))).not.toHaveProperty('serverVersion');
 });

@@ -406,7 +406,7 @@ describe('if results are older than the requested Services', () => {
     return {cluster, count: () => asked};
   }
 
-  test('--wait waits for a node that had an older state of a Service than that of when the run began', async () => {
+  test('--wait waits for a node with an older state of a Service than at the start of the run', async () => {
     // 5 s behind before the run began, 5 s behind 3 s later, and 2 s behind 10 s later: a state of after that.
     const {cluster, count} = await startLagging(lagging(5, started - 1000), lagging(5, started + 3000), lagging(2, started + 10_000));
     const report = await checkByAgents(cluster, {wait: {milliseconds: 60_000, failOn: 'error'}});
@@ -415,14 +415,14 @@ describe('if results are older than the requested Services', () => {
     expect(unreadIn(report)).toEqual({});
   });
 
-  test('--wait ends with a node that never gets there, and says how far it is behind', async () => {
+  test('--wait ends at its timeout with a node that does not follow, and reports how far it lags', async () => {
     const {cluster} = await startLagging(lagging(100, started + 1000));
     const report = await checkByAgents(cluster, {wait: {milliseconds: 8000, failOn: 'error'}});
     expect(report.wait).toMatchObject({clean: false});
     expect(unreadIn(report)).toEqual({'node-b': 'by its agent, its rules for shop/web are 100 s behind the API'});
   });
 
-  test('without --wait a node that is behind is checked', async () => {
+  test('without --wait a node that lags is checked', async () => {
     const {cluster} = await startLagging(lagging(5, started - 1000));
     expect(unreadIn(await checkByAgents(cluster))).toEqual({});
   });

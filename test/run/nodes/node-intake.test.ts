@@ -12,7 +12,7 @@ test('commands that fail in the same way are named together', () => {
   expect(asUnread(unread(`iptables-save ${why}`, `ip6tables-save ${why}`))?.reason).toBe(`iptables-save and ip6tables-save ${why}`);
 });
 
-test('other reasons stand one after another, each once', () => {
+test('other reasons are listed, each once', () => {
   expect(asUnread(unread('no answer', 'iptables-save ended with exit code 1', 'no answer'))?.reason).toBe(
     'iptables-save ended with exit code 1; no answer',
   );

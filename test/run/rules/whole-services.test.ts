@@ -12,7 +12,7 @@ function snapshot(api: Partial<ApiObjects>, problems: readonly Problem[] = []): 
   return {origin: 'here', api: {...nothing, ...api}, nodes: [], problems};
 }
 
-test('Services with slices, or with Endpoints, are all that rules need', () => {
+test('rules need only Services with slices or Endpoints', () => {
   expect(() => requireServices(snapshot({services: [], endpointSlices: []}))).not.toThrow();
   expect(() => requireServices(snapshot({services: [], endpoints: []}))).not.toThrow();
 });
@@ -27,7 +27,7 @@ test('gives the problem of the list that was not read, not another whose message
   expect(() => requireServices(snapshot({services: []}, problems))).toThrow('the EndpointSlices could not be read: slices: forbidden');
 });
 
-test('gives no reason where none is known', () => {
+test('gives no reason if none is known', () => {
   expect(() => requireServices(snapshot({}))).toThrow(/^the Services could not be read$/);
 });
 

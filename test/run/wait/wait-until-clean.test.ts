@@ -28,7 +28,7 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
 
-/** Stands still but for those who sleep; they can be told of. */
+/** A clock that advances only by sleeping; tests may observe it. */
 function handClock(onSleep: (now: number) => void = () => {}) {
   const sleeps: number[] = [];
   const clock = {

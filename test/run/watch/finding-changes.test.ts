@@ -38,7 +38,7 @@ test('findings of the first check are not new, and Services that are added or de
   expect(changesOf(ill, other, well)).toEqual(['0 stood ST202 node-a', '1 came shop/tmp', '1 went ST202 node-a', '2 went shop/tmp']);
 });
 
-test('a Service that was there only between two reports is told with its time, one that a report has is not', () => {
+test('a Service that existed only between two reports is reported with its time, and one in a report is not', () => {
   const other = reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web', 'shop/tmp']});
   const passed = ['shop/tmp', 'shop/brief'].map(service => ({service, createdAt: 2000, deletedAt: 12_000}));
   const told = (...reports: readonly (typeof well)[]): readonly string[] => {

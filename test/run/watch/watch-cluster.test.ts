@@ -95,7 +95,7 @@ describe('it checks', () => {
   /** Long enough for an event to arrive. */
   const arrival = () => new Promise<void>(resolve => setTimeout(resolve, 300));
 
-  test('when a Service came and went between two polls, and reports it', async () => {
+  test('when a Service existed only between two polls, and reports it', async () => {
     const shown = await watched({
       names: [],
       until: 24,
@@ -111,7 +111,7 @@ describe('it checks', () => {
     expect(shown).toEqual(['0 findings', '5 findings shop/short-lived']);
   });
 
-  test('and reports a Service that came and went while one check lasted', async () => {
+  test('and reports a Service that existed only during one check', async () => {
     let isDone = false;
     const shown = await watched({
       names: [],

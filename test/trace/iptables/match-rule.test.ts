@@ -60,7 +60,7 @@ describe('ports', () => {
     ['-m udp --dport 80', {}, no],
     ['-p udp -m udp --dport 53', {protocol: 'udp', port: 53}, yes],
     ['-p sctp -m sctp --dport 53', {protocol: 'sctp', port: 53}, yes],
-    // Where a client comes from, nobody knows.
+    // The input interface of a client is unknown.
     ['-p tcp -m tcp --sport 1024:65535', {}, unknown],
     ['-p tcp -m tcp --sport 0:65535', {}, yes],
     ['-p tcp -m tcp --sport 53 --dport 81', {}, no],

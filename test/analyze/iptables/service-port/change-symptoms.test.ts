@@ -75,7 +75,7 @@ describe('all probes show the same symptoms', () => {
       expect({name: item.port.servicePortName, ...found}).toEqual({name: item.port.servicePortName, ...walked(item)});
   });
 
-  test('also with session affinity and with an external Local policy', () => {
+  test('with session affinity and with an external Local policy', () => {
     const ports = [...compared('IPv4').changed.keys()].map(({port}) => port);
     expect(ports.some(({affinitySeconds}) => affinitySeconds !== null)).toBe(true);
     expect(ports.some(({externalPolicyLocal}) => externalPolicyLocal)).toBe(true);
@@ -113,7 +113,7 @@ function isKnownWithoutWalk(change: (dump: string) => string, overrides?: Config
   return [...compared('IPv4', change, overrides).changed.keys()].some(item => item.port.hash === port.hash);
 }
 
-describe('a Service port is walked', () => {
+describe('all probes of a Service port are walked', () => {
   test.each<readonly [what: string, table: string, rule: (given: ReturnType<typeof target>) => string]>([
     ['if a rule of its own matches a mark', 'nat', ({svc}) => `-A ${svc} -m mark --mark 0x1/0x1 -j RETURN`],
     ['if one matches an interface', 'nat', ({svc}) => `-A ${svc} -i eth7 -j RETURN`],
@@ -145,13 +145,13 @@ describe('a Service port is walked', () => {
     expect(isKnownWithoutWalk(withRule(table, rule(target())))).toBe(false);
   });
 
-  test('if its jump in KUBE-SERVICES is missing or another one', () => {
+  test('if its jump in KUBE-SERVICES is missing or different', () => {
     const {svc} = target();
     expect(isKnownWithoutWalk(dump => dump.replace(new RegExp(`^-A KUBE-SERVICES .* -j ${svc}\n`, 'm'), ''))).toBe(false);
     expect(isKnownWithoutWalk(dump => dump.replace(new RegExp(`^(-A KUBE-SERVICES .*) -j ${svc}$`, 'm'), '$1 -j ACCEPT'))).toBe(false);
   });
 
-  test('if a rule of its own is missing, twice, or in another place', () => {
+  test('if one of its own rules is missing, duplicate, or in another position', () => {
     const {svc, sep} = target();
     const rules = new RegExp(`^-A ${sep} .*\n`, 'gm');
     expect(isKnownWithoutWalk(dump => dump.replace(rules, line => (line.includes('DNAT') ? '' : line)))).toBe(false);
@@ -169,7 +169,7 @@ describe('a Service port is walked', () => {
   });
 });
 
-describe('rules in base chains, which are evaluated apart, change nothing', () => {
+describe('rules in base chains, which are evaluated separately, change nothing', () => {
   test.each([
     ['raw', 'PREROUTING', '-j CT --notrack'],
     ['mangle', 'FORWARD', '-j DROP'],
@@ -183,7 +183,7 @@ describe('rules in base chains, which are evaluated apart, change nothing', () =
   });
 });
 
-test('an endpoint whose address the node, its cluster IPs or a shared rule have is walked', () => {
+test('an endpoint whose address is in the node, its cluster IPs or a shared rule is walked', () => {
   const {item, address} = target();
   const services = (stopped.api.services ?? []).map(service =>
     service.metadata.name === 'kubernetes' ? {...service, spec: {...service.spec, externalIPs: [address]}} : service,

@@ -9,7 +9,7 @@ import {folderWith, kubeconfig} from '../files.ts';
 const v1 = 'client.authentication.k8s.io/v1';
 const node = process.execPath;
 
-/** A plugin that notes what it was told and prints what `answer.json` beside it holds. */
+/** A plugin that records its input and prints the content of `answer.json` beside it. */
 const plugin = `#!${node}
 const {readFileSync, appendFileSync} = require('node:fs');
 appendFileSync(__dirname + '/calls', JSON.stringify({args: process.argv.slice(2), info: JSON.parse(process.env.KUBERNETES_EXEC_INFO), color: process.env.COLOR}) + '\\n');

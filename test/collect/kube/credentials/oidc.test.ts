@@ -14,7 +14,7 @@ interface Asked {
   readonly form: Readonly<Record<string, string>>;
 }
 
-/** An issuer that answers a request for tokens as it is told; every request is kept. */
+/** An issuer that answers requests for tokens with the given response, and records every request. */
 async function issuer(answer: (asked: Asked) => readonly [status: number, body: object]) {
   const asked: Asked[] = [];
   const server: Server = createServer({cert: certificate('server.crt'), key: certificate('server.key')}, async (request, response) => {
