@@ -46,7 +46,7 @@ export class SelfCheck {
   #history: ServiceHistory | null = null;
   #objects: (NodeObjects & {readonly readAt: number}) | null = null;
   /** The previously reported findings. */
-  #standing: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
 
   constructor(options: SelfCheckOptions) {
     this.#options = options;
@@ -87,7 +87,7 @@ export class SelfCheck {
     // Unusable objects are the same for all nodes; the command that collects results reports them.
     const problems = [...nodes.evaluated.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
     const report = diagnosis.report([...problems, ...watch.problems]);
-    this.#standing = new Set(report.findings.map(identityOf));
+    this.#reported = new Set(report.findings.map(identityOf));
     const times = {
       judgedAt: nodes.evaluated.readAt.get(node) ?? begun,
       seconds: (clock.now() - begun) / 1000,
@@ -192,7 +192,7 @@ export class SelfCheck {
   }
 
   #newOn(diagnosis: Diagnosis): readonly Finding[] {
-    return diagnosis.findingsOn(this.#options.node).filter(finding => !this.#standing.has(identityOf(finding)));
+    return diagnosis.findingsOn(this.#options.node).filter(finding => !this.#reported.has(identityOf(finding)));
   }
 
   #resultOf(diagnosis: Diagnosis, problems: readonly Problem[]) {

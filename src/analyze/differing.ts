@@ -1,14 +1,14 @@
 import type {ServicePort} from '../model/service-port.ts';
 
-/** What of a Service differs. */
+/** The differences of one Service. */
 export interface ServiceDifferences {
-  /** How many objects: rules, elements, servers. */
+  /** The number of objects that differ: rules, elements, servers. */
   readonly count: number;
-  /** In which parts of the dumps. Each part is of one moment, and kube-proxy may have written between two of them. */
+  /** The parts of the dumps with a difference. Each part is of one moment, and kube-proxy may have written between two of them. */
   readonly parts: ReadonlySet<string>;
 }
 
-/** What of each Service differs: by `IPv4 shop/web`. */
+/** The differences of each Service, by `IPv4 shop/web`. */
 export class Differing {
   readonly services = new Map<string, ServiceDifferences>();
 

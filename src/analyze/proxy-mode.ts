@@ -48,7 +48,7 @@ export interface ModeAnalysis {
   readonly unread: readonly UnreadFamily[];
   readonly symptoms: readonly Symptom[];
   readonly traces: readonly PortTrace[];
-  /** What of each Service differs, by family and `namespace/name` (`IPv4 shop/web`). */
+  /** The differences of each Service, by family and `namespace/name` (`IPv4 shop/web`). */
   readonly differing?: ReadonlyMap<string, ServiceDifferences>;
   /** The parts of the dumps are not each of one moment. */
   readonly isReadPiecemeal?: boolean;

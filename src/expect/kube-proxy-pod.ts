@@ -7,7 +7,7 @@ interface KubeProxyPods {
   readonly namespace: string;
   /** The prefix of their names. */
   readonly name: string;
-  /** One of these labels is on them. */
+  /** They have one of these labels. */
   readonly labels: Readonly<Record<string, string>>;
 }
 
@@ -22,7 +22,7 @@ const kubeProxyPods: readonly KubeProxyPods[] = [
 /** The pod that runs kube-proxy on a node, running ones first. Undefined if kube-proxy runs as a process, in k3s, or not at all. */
 export function kubeProxyPod(api: ApiObjects, node: string): PodObject | undefined {
   const pods = podsOnNode(api, node).filter(({metadata}) => runsKubeProxy(metadata));
-  return pods.toSorted((a, b) => standing(a) - standing(b))[0];
+  return pods.toSorted((a, b) => rankOf(a) - rankOf(b))[0];
 }
 
 /** Whether a pod runs kube-proxy, by its namespace and its name or labels. */
@@ -35,7 +35,7 @@ export function runsKubeProxy({namespace, name, labels}: ObjectMeta): boolean {
 }
 
 /** During an update there are briefly two: the old one and the new one. */
-function standing({metadata, status}: PodObject): number {
+function rankOf({metadata, status}: PodObject): number {
   if (metadata.deletionTimestamp !== undefined) return 2;
   return status?.phase === undefined || status.phase === 'Running' ? 0 : 1;
 }

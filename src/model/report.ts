@@ -30,7 +30,7 @@ export interface WaitReport {
   readonly looks: number;
   /** In the end no finding failed the run, and every node was checked. */
   readonly clean: boolean;
-  /** The Services that kube-proxy serves, sorted by name. */
+  /** The nodes that can have kube-proxy rules. */
   readonly nodes: readonly NodeWait[];
 }
 

@@ -51,6 +51,12 @@ export interface ApiObjects {
   readonly podsOf?: ReadonlySet<string>;
 }
 
+/** Nothing was read. */
+export const noObjects: ApiObjects = {
+  ...{services: null, endpointSlices: null, endpoints: null},
+  ...{nodes: null, pods: null, configMaps: null},
+};
+
 /** The files of one node. File names are those of the bundle, such as `iptables-save`. */
 export interface NodeDump {
   readonly name: string;

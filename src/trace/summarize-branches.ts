@@ -5,8 +5,8 @@ import type {Outcome} from './outcome.ts';
 import {type Packet, pathRules} from './packet.ts';
 
 /**
- * Merges the ends of all branches. An end that depends on a rule whose match is unknown stands only if the outcomes would be the same had
- * the rule matched; otherwise it is undecided.
+ * Merges the ends of all branches. An end that depends on a rule whose match is unknown counts only if the outcomes are the same when the
+ * rule matches; otherwise it is undecided.
  */
 export function summarizeBranches<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly Outcome<R>[] {
   const real = ends.filter(({supposed}) => supposed === null);

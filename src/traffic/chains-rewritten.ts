@@ -8,8 +8,8 @@ import type {NatCounters, PortCounters} from '../parse/iptables/nat-counters.ts'
 export function whyNotComparable(before: NatCounters, after: NatCounters, key: string): string | null {
   const [old, now] = [before.ports.get(key), after.ports.get(key)];
   if (old === undefined || now === undefined) return old === now ? null : rewritten;
-  if (hasGoneBack(old.rules, now.rules) || !sameRules(old, now)) return rewritten;
-  if (!hasGoneBack(before.base, after.base)) return hasGoneBack(before.others, after.others) ? uncertain(before, after, old, now) : null;
+  if (hasDecreased(old.rules, now.rules) || !sameRules(old, now)) return rewritten;
+  if (!hasDecreased(before.base, after.base)) return hasDecreased(before.others, after.others) ? uncertain(before, after, old, now) : null;
   return uncertain(before, after, old, now);
 }
 
@@ -20,20 +20,20 @@ const undecided = 'kube-proxy wrote rules between the reads, and whether it rese
 function uncertain(before: NatCounters, after: NatCounters, old: PortCounters, now: PortCounters): string | null {
   const grown = sum(now.rules) - sum(old.rules);
   if (grown === 0 && sum(old.rules) > 0) return null;
-  if (!hasStood(before.others, after.others)) return undecided;
+  if (!isUnchanged(before.others, after.others)) return undecided;
   // After a reset, as many connections as before, or more, would have to have passed every rule since.
   return sum(old.rules) >= grown ? null : undecided;
 }
 
 /** A rule has a lower counter than before. */
-function hasGoneBack(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): boolean {
+function hasDecreased(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): boolean {
   return [...before].some(([rule, packets]) => (after.get(rule) ?? packets) < packets);
 }
 
 /** Counters that were high enough are unchanged: this does not happen by chance after a reset. */
-function hasStood(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): boolean {
-  const standing = [...before].reduce((total, [rule, packets]) => total + (after.get(rule) === packets ? packets : 0), 0);
-  return standing >= enough;
+function isUnchanged(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): boolean {
+  const unchanged = [...before].reduce((total, [rule, packets]) => total + (after.get(rule) === packets ? packets : 0), 0);
+  return unchanged >= enough;
 }
 
 const enough = 20;

@@ -1,10 +1,8 @@
 import {reportRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
 import type {Report} from '../../src/model/report.ts';
-import type {Snapshot} from '../../src/model/snapshot.ts';
+import {noObjects, type Snapshot} from '../../src/model/snapshot.ts';
 import {splitText} from '../../src/parse/pasted/split-text.ts';
 import {selectInRules} from '../../src/run/scope/select-in-rules.ts';
-
-const noObjects = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
 
 /** A pasted text as a file in place of a bundle is read. */
 export function snapshotOfText(text: string): Snapshot {

@@ -14,14 +14,14 @@ export async function readAgents(reader: ClusterReader, {namespace, selector}: A
   });
   if (pods === null) return null;
   const best = [...podsByNode(pods)].flatMap(([node, own]) => {
-    const [first] = own.toSorted((a, b) => standing(a) - standing(b));
+    const [first] = own.toSorted((a, b) => rankOf(a) - rankOf(b));
     return first === undefined ? [] : [[node, first] as const];
   });
   return new Map(best);
 }
 
 /** During an update there are briefly two: the old one and the new one. */
-function standing({metadata, status}: PodObject): number {
+function rankOf({metadata, status}: PodObject): number {
   if (metadata.deletionTimestamp !== undefined) return 3;
   if (status?.phase !== 'Running') return 2;
   return status.conditions?.some(({type, status: value}) => type === 'Ready' && value === 'True') ? 0 : 1;

@@ -9,7 +9,7 @@ import type {
   ServiceCIDRObject,
   ServiceObject,
 } from '../../model/api-objects.ts';
-import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
+import {type ApiObjects, isServiceList, noObjects, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
 import {
   configMapShape,
   endpointSliceShape,
@@ -146,6 +146,5 @@ function bareDump(origin: string, content: Buffer): Snapshot {
     files: [...files.keys()],
     read: (name: string) => files.get(name) ?? null,
   };
-  const api = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
-  return {origin, api, nodes: [node], problems: []};
+  return {origin, api: noObjects, nodes: [node], problems: []};
 }

@@ -17,7 +17,7 @@ export interface PortTraffic {
   readonly family: Family;
   readonly service: ServiceName;
   readonly port: {readonly name: string; readonly protocol: string; readonly port: number};
-  /** Conspicuous ones first. */
+  /** Unusual ones first. */
   readonly endpoints: readonly EndpointTraffic[];
   readonly totals: PortTotals;
 }

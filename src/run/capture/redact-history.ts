@@ -1,4 +1,5 @@
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
+import {noObjects} from '../../model/snapshot.ts';
 import type {RecordedHistory, StateChange} from '../../model/state-history.ts';
 import type {Redaction} from '../../redact/redaction.ts';
 
@@ -13,12 +14,10 @@ export function redactHistory(history: RecordedHistory | null, redaction: Redact
   return {...history, changes, nodes: Object.fromEntries(nodes)};
 
   function service(object: ServiceObject | null): ServiceObject | null {
-    return object === null ? null : (redaction.objects({...nothing, services: [object]}).services?.[0] ?? null);
+    return object === null ? null : (redaction.objects({...noObjects, services: [object]}).services?.[0] ?? null);
   }
 
   function slice(object: EndpointSliceObject | null): EndpointSliceObject | null {
-    return object === null ? null : (redaction.objects({...nothing, endpointSlices: [object]}).endpointSlices?.[0] ?? null);
+    return object === null ? null : (redaction.objects({...noObjects, endpointSlices: [object]}).endpointSlices?.[0] ?? null);
   }
 }
-
-const nothing = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};

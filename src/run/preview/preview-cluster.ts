@@ -51,7 +51,7 @@ export async function previewCluster({flags, cluster, signal, progress, input, c
   })) {
     const reason = node.problems.map(({message}) => message).join('; ');
     if (node.status !== 'unread') run.add(node);
-    // Somebody without the right to read nodes still learns what changes for kube-proxy's own rules.
+    // Without the right to read nodes, the change of kube-proxy's own rules is still previewed.
     else if (node.problems.some(({isPermanent}) => isPermanent === true)) run.addExpected(emptyNodeDump(node.name), reason);
     else run.addUnread(node.name, reason);
   }

@@ -5,7 +5,7 @@ import {describe, expect, test} from 'vitest';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {type BundleContent, type BundledNode, writeBundle} from '../../../src/collect/bundle/write-bundle.ts';
 import {diagnose} from '../../../src/diagnose.ts';
-import type {Snapshot} from '../../../src/model/snapshot.ts';
+import {noObjects, type Snapshot} from '../../../src/model/snapshot.ts';
 import {captureNames, capturePath, snapshotOf} from '../../fixtures.ts';
 import {filesOf, TestFolder} from '../bundle.ts';
 
@@ -22,8 +22,6 @@ const record = {
 function contentOf({api, nodes, problems}: Pick<Snapshot, 'api' | 'nodes' | 'problems'>): BundleContent {
   return {record, api, nodes, problems};
 }
-
-const noObjects: Snapshot['api'] = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
 
 function node(name: string, files: Readonly<Record<string, string>> = {}, rest: Partial<BundledNode> = {}): BundledNode {
   return {name, files: Object.keys(files), read: file => Buffer.from(files[file] ?? ''), ...rest};

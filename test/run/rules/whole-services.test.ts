@@ -3,13 +3,11 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {expect, test} from 'vitest';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
-import type {ApiObjects, Problem, Snapshot} from '../../../src/model/snapshot.ts';
+import {type ApiObjects, noObjects, type Problem, type Snapshot} from '../../../src/model/snapshot.ts';
 import {requireServices} from '../../../src/run/rules/whole-services.ts';
 
-const nothing = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
-
 function snapshot(api: Partial<ApiObjects>, problems: readonly Problem[] = []): Snapshot {
-  return {origin: 'here', api: {...nothing, ...api}, nodes: [], problems};
+  return {origin: 'here', api: {...noObjects, ...api}, nodes: [], problems};
 }
 
 test('rules need only Services with slices or Endpoints', () => {
