@@ -2,6 +2,7 @@ import type {NodeCheckContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
+import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {addressesProblem, nodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
 import {readDumps} from '../analyze/iptables/read-dumps.ts';
@@ -155,7 +156,7 @@ function changeToldOnce(findings: readonly Finding[]): readonly Finding[] {
   });
 }
 
-/** The text of a rule is a slice of a dump and would keep the whole dump in memory. */
+/** The text of a rule is a slice of its chain's or of the dump, and would keep all of it in memory. Chains of one Service port are short. */
 function detached(finding: Finding): Finding {
-  return (finding.actual?.length ?? 0) === 0 ? finding : structuredClone(finding);
+  return (finding.actual ?? []).every(({chain}) => parseChainName(chain) !== null) ? finding : structuredClone(finding);
 }

@@ -19,7 +19,8 @@ export function sortFindings(findings: readonly Finding[]): readonly Finding[] {
 }
 
 function compareKeys(a: readonly (string | number)[], b: readonly (string | number)[]): number {
-  for (const [index, value] of a.entries()) {
+  for (let index = 0; index < a.length; index++) {
+    const value = a[index] ?? '';
     const order = compare(value, b[index] ?? value);
     if (order !== 0) return order;
   }

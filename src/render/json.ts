@@ -8,7 +8,13 @@ import type {Renderer, RenderOptions} from './renderer.ts';
 export const schemaVersion = 1;
 
 /** The JSON of `check`, as docs/check.schema.json describes it. */
-export const json: Renderer = (report, options) => toJson(reportObject(report, options));
+export const json: Renderer = (report, options) =>
+  toJson({...reportObject({...report, findings: []}, options), findings: report.findings.map(asJson)});
+
+/** The object of a finding is made while it is written: for all findings of a large report at once they would need hundreds of megabytes. */
+function asJson(finding: Finding): object {
+  return {toJSON: () => findingObject(finding)};
+}
 
 /** JSON leaves characters unchanged that a terminal interprets or that change the text direction; here they are escaped. */
 export function toJson(value: object): string {

@@ -124,7 +124,8 @@ export abstract class BaseCommand extends Command {
   /** Throws a CLIError (exit 2) if the file cannot be written. */
   protected print(text: string, file: string | undefined): void {
     if (file === undefined) {
-      process.stdout.write(`${text}\n`);
+      for (const piece of piecesOf(text)) process.stdout.write(piece);
+      process.stdout.write('\n');
       return;
     }
     try {
@@ -152,6 +153,18 @@ export abstract class BaseCommand extends Command {
     }
   }
 }
+
+/** A report may be hundreds of megabytes: written at once, it would be in memory twice. A piece ends with a line. */
+function* piecesOf(text: string): Iterable<string> {
+  for (let start = 0; start < text.length; ) {
+    const newline = text.indexOf('\n', start + pieceLength);
+    const end = newline < 0 ? text.length : newline + 1;
+    yield text.slice(start, end);
+    start = end;
+  }
+}
+
+const pieceLength = 1 << 20;
 
 /** Formats that say where a report comes from. For the others, nothing more is asked of the API server. */
 const tellsVersion: ReadonlySet<string> = new Set(['html', 'json', 'yaml', 'markdown', 'junit']);
