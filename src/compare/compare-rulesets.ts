@@ -13,10 +13,10 @@ export interface RulesetExpectation<Owner> {
     readonly shared: readonly {readonly table: string; readonly chain: string; readonly text: string}[];
   };
   /**
-   * Whether something explains all differences in the owner's own chains, so that they are not listed. Asked only of an owner whose chains
-   * differ; without it they are always listed.
+   * Explains all differences in the owner's own chains, so that they are not listed: returns the unexpected chains that belong to them, or
+   * null if they are to be listed. Asked only of an owner whose chains differ.
    */
-  explains?(owner: Owner, own: ReadonlyMap<string, string>): boolean;
+  explain?(owner: Owner, own: ReadonlyMap<string, string>): readonly string[] | null;
   /** Rules without an owner, by `table/chain`. A chain listed here with no rules, and without rules of an owner, must be empty. */
   baseRules(): ReadonlyMap<string, readonly string[]>;
   /** The base chains, as `table/chain`: of these, only the presence of the expected rules is compared. */
@@ -52,7 +52,9 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
       if (place >= 0) nat[place] = isSame ? chainFound.same : chainFound.changed;
       if (!isSame) changed.push([name, text]);
     });
-    if (changed.length > 0 && expected.explains?.(owner, rules.own) !== true) append(differences, compareChains(owner, changed, chains));
+    const explained = changed.length === 0 ? [] : (expected.explain?.(owner, rules.own) ?? null);
+    if (explained === null) append(differences, compareChains(owner, changed, chains));
+    else for (const name of explained) nat[chains?.placeOf(name) ?? -1] = chainFound.changed;
     for (const rule of rules.shared) share(shared, `${rule.table}/${rule.chain}`, rule.text, owner);
   }
   for (const [key, texts] of expected.baseRules()) {

@@ -32,13 +32,13 @@ export function compareFamily(expected: ExpectedRuleset, actual: Ruleset): Famil
   const changed = new Map<PortOnNode, ChangedPort>();
   const isPlain = onceAsked(() => plainPaths(expected, actual));
   const expectation = asExpectation(expected);
-  const explains = (item: PortOnNode, own: ReadonlyMap<string, string>): boolean => {
+  const explain = (item: PortOnNode, own: ReadonlyMap<string, string>): readonly string[] | null => {
     const change = endpointChange(item, own, {expected, actual});
-    if (change === null || !isPlain()(change)) return false;
+    if (change === null || !isPlain()(change)) return null;
     changed.set(item, {symptoms: changeSymptoms(change, actual), rules: countChangedRules(change, actual)});
-    return true;
+    return change.written.endpoints.reachable.map(item.endpointChain).filter(name => !own.has(name));
   };
   const isWhole = ['nat', 'filter'].every(table => actual.tables.get(table)?.complete === true);
-  const compared = compareRulesets(isWhole ? {...expectation, explains} : expectation, actual);
+  const compared = compareRulesets(isWhole ? {...expectation, explain} : expectation, actual);
   return {...compared, changed, differencesOf: item => compareOwnChains(expectation, actual, item)};
 }
