@@ -55,7 +55,7 @@ class DumpReader {
       const end = newline < 0 ? bytes.length : newline;
       this.#line++;
       const isRule = bytes[start] === DASH && bytes[start + 1] === UPPER_A && bytes[start + 2] === SPACE;
-      if (!isRule && start > 0 && beginsPastedLine(bytes, start)) return null;
+      if (!isRule && bytes[start] !== COLON && start > 0 && beginsPastedLine(bytes, start)) return null;
       if (newline < 0 && this.#truncatedPart(start, end)) break;
       if (isRule) this.#rule(start, start + 3, end, true);
       else this.#other(start, end);

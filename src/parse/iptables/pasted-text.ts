@@ -46,12 +46,23 @@ export function mayBePlainDump(bytes: Buffer): boolean {
   const hasTable = tableLine.test(start) || tableNames.some(name => bytes.indexOf(`\n*${name}`) >= 0);
   if (!hasTable) return false;
   if (/^(?: |\t|>|```|<|[-*] |\d+[:.)]? )/m.test(start.split(tableLine)[0] ?? '')) return false;
-  return !pastedSigns.some(sign => bytes.indexOf(sign) >= 0) && !/\n\S*[$#%>] +(?:sudo |\S*kubectl |\S*\/)?ip6?tables/.test(start);
+  return !holdsPastedSign(bytes) && !/\n\S*[$#%>] +(?:sudo |\S*kubectl |\S*\/)?ip6?tables/.test(start);
+}
+
+/** Bytes are found many times faster than words, and those that the words begin with are rare in dumps. */
+function holdsPastedSign(bytes: Buffer): boolean {
+  for (const [byte, signs] of pastedSigns)
+    for (let at = bytes.indexOf(byte); at >= 0; at = bytes.indexOf(byte, at + 1)) if (beginsWithAny(bytes, at, signs)) return true;
+  return false;
 }
 
 /** Whether the line from `start` on, which is not the first one, occurs in pasted text and not in dumps. */
 export function beginsPastedLine(bytes: Buffer, start: number): boolean {
-  return beginningBytes.some(sign => sign.every((byte, at) => bytes[start + at] === byte));
+  return beginsWithAny(bytes, start, beginningBytes);
+}
+
+function beginsWithAny(bytes: Buffer, start: number, signs: readonly (readonly number[])[]): boolean {
+  return signs.some(sign => sign.every((byte, at) => bytes[start + at] === byte));
 }
 
 const tableNames = ['nat', 'filter', 'mangle', 'raw', 'security'];
@@ -59,8 +70,11 @@ const tableLine = /^\*(?:nat|filter|mangle|raw|security)\s*$/m;
 /** What lines of pasted text begin with, and no lines of dumps. */
 const beginnings = ['Chain ', '```', '...', '\u2026', '-P ', '> ', '    -A ', '$ '];
 const beginningBytes = beginnings.map(sign => [...Buffer.from(sign)]);
-/** Words that occur in pasted text and not in dumps. */
-const pastedSigns = ['</', '$ iptables', '# iptables', '$ ip6tables', '# ip6tables', '$ sudo', '# sudo', '$ kubectl'];
+/** Words that occur in pasted text and not in dumps, by their first byte. */
+const pastedSigns = Map.groupBy(
+  ['</', '$ iptables', '# iptables', '$ ip6tables', '# ip6tables', '$ sudo', '# sudo', '$ kubectl'].map(sign => [...Buffer.from(sign)]),
+  ([first = 0]) => first,
+);
 
 /** Joins the lines of a wrapped rule, and leaves empty lines in their place. */
 function joinBroken(lines: readonly string[]): readonly string[] {
