@@ -27,7 +27,7 @@ export const long = [
  */
 const shared = [
   'test/{agent,analyze,articles,checks,compare,diagnosis,diff,expect,incidents,model,parse,preview,redact,render,run,trace,traffic}/**/*.test.ts',
-  'test/collect/{access,agents,bundle,cluster,kube,objects,watch}/**/*.test.ts',
+  'test/collect/{access,agents,bundle,cluster,kube,manifests,node,objects,watch}/**/*.test.ts',
 ];
 
 /** What the usual tests and the long ones have in common. */
