@@ -6,9 +6,14 @@ import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ProbeOutcome} from './effect.ts';
 import type {PreviewProbe} from './preview-probes.ts';
 
+/** `same` if only kube-proxy changes. */
+export type PlannedChange = 'same' | 'new' | 'removed' | 'changed';
+
 /** A packet whose outcome changes, and the settings on both sides. */
 interface CauseCase {
   readonly item: ServedPort;
+  /** What planned objects do to the Service port. */
+  readonly planned: PlannedChange;
   readonly probe: PreviewProbe;
   readonly was: ProbeOutcome;
   readonly is: ProbeOutcome;
@@ -32,6 +37,9 @@ const lastRuleOf = ({path}: ProbeOutcome) => path.outcomes.find(({verdict}) => v
 /** In order: the first that fits is the cause. */
 const fits: Readonly<Record<string, CauseTest>> = {
   undetermined: ({effect}) => effect === 'undetermined',
+  'new-service': ({planned}) => planned === 'new',
+  'removed-service': ({planned}) => planned === 'removed',
+  'changed-service': ({planned, config, configAfter}) => planned === 'changed' && isSameProxy(config, configAfter),
   'session-affinity': ({effect}) => effect === 'affinity',
   'localhost-node-ports': ({probe}) => probe.kind === 'localhost',
   'unused-ports': ({probe}) => probe.kind === 'unused-port',
@@ -75,10 +83,14 @@ function answers(context: NodeContext, {packet}: PreviewProbe): boolean {
   return nodePortDestinations(context)?.includes(packet.destination.text) ?? true;
 }
 
+function isSameProxy(before: ProxyConfig, after: ProxyConfig): boolean {
+  return before.mode.value === after.mode.value && before.version.value.minor === after.version.value.minor;
+}
+
 function otherRules({config, configAfter}: CauseCase): Omit<Cause, 'id'> {
   const side = ({mode, version}: ProxyConfig): string => `kube-proxy ${version.value.text} in ${mode.value} mode`;
-  if (config.mode.value === configAfter.mode.value && config.version.value.minor === configAfter.version.value.minor)
-    return {reason: "today's rules, settings or objects lead this packet elsewhere", remedy: 'Compare with: kubectl svc-trace check.'};
+  if (isSameProxy(config, configAfter))
+    return {reason: "today's rules or settings lead this packet elsewhere", remedy: 'Compare with: kubectl svc-trace check.'};
   return {
     reason: `${side(config)} and ${side(configAfter)} treat this packet differently`,
     remedy: 'Trace the Service before the change, and test it on the first node that is changed.',
@@ -92,6 +104,9 @@ const causes: Readonly<Record<string, Cause>> = Object.fromEntries(
       'on one side the outcome is undetermined: a rule cannot be interpreted',
       'Run kubectl svc-trace packet for it, and look at the rule it names.',
     ],
+    'new-service': ['the manifests add the Service port', 'No action if clients are to see this.'],
+    'removed-service': ['the manifests remove the Service port', 'Keep it as long as clients use it.'],
+    'changed-service': ['the manifests change the Service or its endpoints', 'Compare the objects with: kubectl diff -f FILE.'],
     'session-affinity': ['session affinity or its timeout changes', 'Expect clients to be sent to another endpoint once.'],
     'localhost-node-ports': [
       'node ports on loopback addresses work in iptables mode (IPv4), not in IPVS mode, and in nftables mode only from 1.37 on for TCP, with a feature gate',

@@ -10,7 +10,7 @@ import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
-import {causeOf} from './causes.ts';
+import {causeOf, type PlannedChange} from './causes.ts';
 import {effectOf, probeOutcome} from './effect.ts';
 import {deviationsOf} from './deviating-ports.ts';
 import type {NodeSetup} from './node-setup.ts';
@@ -190,7 +190,23 @@ function compareProbe(
   const effect = affinityChanges(pair) && probe.kind === 'entry' ? (effectOf(was, is) ?? 'affinity') : effectOf(was, is);
   if (effect === null) return null;
   const change = {node: setup.node.name, item: pair.known, probe, was, is, effect};
-  return {...change, cause: causeOf({...change, config: setup.config, configAfter, before: before.context, after: after.context})};
+  return {
+    ...change,
+    cause: causeOf({
+      ...change,
+      planned: plannedChange(pair),
+      config: setup.config,
+      configAfter,
+      before: before.context,
+      after: after.context,
+    }),
+  };
+}
+
+function plannedChange(pair: PortPair): PlannedChange {
+  const {before, after} = pair;
+  if (before === null || after === null) return before === null ? 'new' : 'removed';
+  return before.port.object === after.port.object && hasSameEndpoints(pair) ? 'same' : 'changed';
 }
 
 function affinityChanges({before, after}: PortPair): boolean {

@@ -198,6 +198,28 @@ describe('planned objects', () => {
     given.service('shop/nodeport', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Local'}}));
     const found = previewOf(snapshot, {}, given.snapshot().api);
     expect(new Set(found.changes.map(({service}) => service.name))).toEqual(new Set(['nodeport']));
+    expect(idsOf(found)).toEqual(['changed-service']);
+  });
+
+  test('that add or remove a Service are the cause of all changes of it, also on loopback addresses', async () => {
+    const snapshot = await snapshotOf('healthy/1.36-iptables');
+    const services = (snapshot.api.services ?? []).filter(({metadata}) => metadata.name !== 'nodeport');
+    const without = {...snapshot.api, services};
+    expect(idsOf(previewOf(snapshot, {}, without))).toEqual(['removed-service']);
+    const added = previewOf({...snapshot, api: without}, {}, snapshot.api, {expectedOnly: true});
+    expect(idsOf(added)).toEqual(['new-service']);
+    expect(new Set(added.changes.map(({service}) => service.name))).toEqual(new Set(['nodeport']));
+  });
+
+  test('have no part in what another mode changes for other Services', async () => {
+    const snapshot = await snapshotOf('healthy/1.36-iptables');
+    const services = (snapshot.api.services ?? []).filter(({metadata}) => metadata.name !== 'nodeport');
+    const found = previewOf(snapshot, {mode: 'nftables'}, {...snapshot.api, services});
+    const ids = (isRemoved: boolean) =>
+      new Set(found.changes.filter(({service}) => (service.name === 'nodeport') === isRemoved).map(({cause}) => cause.id));
+    expect(ids(true)).toEqual(new Set(['removed-service']));
+    expect(ids(false)).toContain('localhost-node-ports');
+    expect(ids(false)).not.toContain('removed-service');
   });
 });
 
