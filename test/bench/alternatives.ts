@@ -68,7 +68,7 @@ async function restoreTests({before, target: {node}}: WrittenBundles, temp: stri
 }
 
 /** The output of kubectl about the same Services, which is only the desired state; and a check of the node with the same API server. */
-async function live({before, target: {node}}: WrittenBundles, temp: string): Promise<readonly Alternative[]> {
+async function live({before, target: {node, service}}: WrittenBundles, temp: string): Promise<readonly Alternative[]> {
   say('serving the cluster');
   using server = await startServer<LiveBundleReady>('live-bundle.ts', [before]);
   const connection = ['--kubeconfig', server.ready.kubeconfig];
@@ -78,12 +78,22 @@ async function live({before, target: {node}}: WrittenBundles, temp: string): Pro
     const cost = await measure([kubectl, 'get', 'services,endpointslices', '-A', '-o', 'json', ...connection], temp);
     if (cost.exitCode !== 0) throw new Error(`kubectl get ended with exit code ${cost.exitCode}`);
     rows.push({name: 'kubectl get svc,endpointslices -A', cost});
+    say('kubectl exec');
+    const pod = ['-n', 'kube-system', `kube-proxy-${node}`];
+    const dump = await measure([kubectl, 'exec', ...pod, ...connection, '--', 'iptables-save'], temp);
+    if (dump.exitCode !== 0) throw new Error(`kubectl exec ended with exit code ${dump.exitCode}`);
+    rows.push({name: 'kubectl exec iptables-save', cost: dump});
   }
   for (const {name, command} of programs()) {
     say(`a check by ${name}`);
     const cost = await measure([...command, 'check', '-A', '--node', node, '-o', 'json', ...connection], temp);
     assertClean(cost, 1);
     rows.push({name: `${name}: check -A, live`, cost});
+    for (const full of [[], ['--full']]) {
+      const one = await measure([...command, 'check', service, '--node', node, '-o', 'json', ...full, ...connection], temp);
+      assertClean(one, 1);
+      rows.push({name: `${name}: check SERVICE, live${full.length === 0 ? '' : ', --full'}`, cost: one});
+    }
   }
   return rows;
 }

@@ -18,10 +18,10 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
 
-/** A captured cluster that has 600 Services more; `iptables` on its nodes answers as the nft backend does. */
+/** A captured cluster that has 1,100 Services more; `iptables` on its nodes answers as the nft backend does. */
 async function start(
   capture: string,
-  {services = 600, ...options}: ApiServerOptions & {readonly services?: number} = {},
+  {services = 1100, ...options}: ApiServerOptions & {readonly services?: number} = {},
 ): Promise<ApiServer> {
   const folder = capturePath(capture);
   const objects = bundleObjects(folder);

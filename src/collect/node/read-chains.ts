@@ -43,7 +43,7 @@ export async function readChains(tool: 'iptables' | 'ip6tables', requested: Requ
 }
 
 /** Up to this many rules in KUBE-SERVICES all chains are read faster at once. */
-const fewRules = 400;
+const fewRules = 800;
 /** Above this number of chains, reading all rules at once does not take longer. */
 const maxChains = 200;
 /** How many commands run at a time. */

@@ -2,7 +2,7 @@ import {CommandFailed} from '../../../src/collect/node/transport.ts';
 
 /** Many rules about other Services, as a node of a big cluster has them. */
 const others = Array.from(
-  {length: 500},
+  {length: 1000},
   (_, index) =>
     `-A KUBE-SERVICES -d 100.64.${index >> 8}.${index & 255}/32 -p tcp -m comment --comment "other/svc-${index} cluster IP" -m tcp --dport 80 -j KUBE-SVC-${String(
       index,
@@ -13,7 +13,7 @@ const others = Array.from(
 
 interface NodeSpec {
   readonly version?: string;
-  /** The node has rules of 500 other Services too. */
+  /** The node has rules of 1,000 other Services too. */
   readonly many?: boolean;
 }
 
@@ -38,10 +38,17 @@ export function fakeIptables(dump: string, node: NodeSpec = {}): (argv: readonly
   };
 }
 
+type Tables = ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>;
+
+/** Of the dumps so far: a big one is not parsed for each of its chains. */
+const parsed = new Map<string, Tables>();
+
 /** What `iptables -S CHAIN` prints, by table and chain. */
-function tablesOf(dump: string): ReadonlyMap<string, Map<string, readonly string[]>> {
-  const tables = new Map<string, Map<string, readonly string[]>>();
-  let chains = new Map<string, readonly string[]>();
+function tablesOf(dump: string): Tables {
+  const known = parsed.get(dump);
+  if (known !== undefined) return known;
+  const tables = new Map<string, Map<string, string[]>>();
+  let chains = new Map<string, string[]>();
   for (const line of dump.split('\n')) {
     const [, name = '', policy = ''] = /^:(\S+) (\S+)/.exec(line) ?? [];
     const of = /^-A (\S+)/.exec(line)?.[1];
@@ -49,7 +56,8 @@ function tablesOf(dump: string): ReadonlyMap<string, Map<string, readonly string
       chains = new Map();
       tables.set(line.slice(1), chains);
     } else if (name !== '') chains.set(name, [policy === '-' ? `-N ${name}` : `-P ${name} ${policy}`]);
-    else if (of !== undefined) chains.set(of, [...(chains.get(of) ?? []), line]);
+    else if (of !== undefined) chains.get(of)?.push(line);
   }
+  parsed.set(dump, tables);
   return tables;
 }
