@@ -20,10 +20,12 @@ export async function main(argv: readonly string[], url: string): Promise<void> 
   try {
     // Node.js runs the sources directly; oclif must not look for a compiler.
     settings.enableAutoTranspile = false;
-    const args = withCommand(argv, commands, valueFlags);
+    // `help -h` is `help`, as in kubectl.
+    const asked = argv[0] === 'help' && /^(?:-h|--help)$/.test(argv[1] ?? '') ? ['help'] : argv;
+    const args = withCommand(asked, commands, valueFlags);
     const root = fileURLToPath(new URL('..', url));
     if (await showHelp(args, {root, bin})) return;
-    if (argv[0] === 'help' && argv.length > 1) throw unknownCommand(argv[1] ?? '', commands);
+    if (asked[0] === 'help' && asked.length > 1) throw unknownCommand(asked[1] ?? '', commands);
     // oclif reads the current command here.
     process.argv.splice(2, Infinity, ...args);
     await run(args, await oclifOptions(root));

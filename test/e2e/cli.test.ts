@@ -263,6 +263,12 @@ describe('the choice of nodes', () => {
   });
 });
 
+test.each([['help'], ['--help'], ['help', '--help'], ['help', '-h']])('%s lists the commands', async (...args) => {
+  const {stdout, exitCode} = await svcTrace(args);
+  expect(stdout).toMatch(/^ +check +Check that kube-proxy/m);
+  expect(exitCode).toBe(0);
+});
+
 describe('exit codes', () => {
   test.each([
     ['no finding', [capturePath('healthy/1.36-iptables'), '--skip', 'ST101', '--fail-on', 'info'], 0],

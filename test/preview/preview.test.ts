@@ -226,6 +226,15 @@ describe('planned objects', () => {
 describe('the output', () => {
   const options = {color: false, width: 120, quiet: false, verbose: false, failOn: 'error'} as const;
 
+  test('a version that is not known is said to be unknown', async () => {
+    const found = {...(await toNftables()), services: 34};
+    const side = (proxyMode: string) => ({proxyMode, kubeProxyVersion: 'unknown'});
+    const [first] = previewRenderers
+      .table({...found, before: side('iptables'), after: side('nftables')}, {...options, width: Infinity})
+      .split('\n');
+    expect(first).toMatch(/: kube-proxy iptables mode \(version unknown\) to nftables mode \(version unknown\)$/);
+  });
+
   test('has the result in its first line, and counts that add up', async () => {
     const found = {...(await toNftables()), services: 34};
     const text = previewRenderers.table(found, options);

@@ -84,7 +84,7 @@ function verdictText(preview: Preview, summary: PreviewSummary): string {
 
 function outcomeText({before, after, nodes}: Preview, summary: PreviewSummary): string {
   const {verdict, services, affectedServices, lost, gained, other, nodesChecked, nodesUnread} = summary;
-  const change = `${sideText(before)} to ${sideText(after)}`;
+  const change = `kube-proxy ${sideText(before)} to ${sideText(after)}`;
   const on = `${plural(nodesChecked, 'node')}`;
   const unread = nodesUnread === 0 ? '' : `; ${nodesUnread} of ${plural(nodes.length, 'node')} not checked`;
   if (nodes.length === 0) return 'INCOMPLETE: no node was checked';
@@ -104,8 +104,7 @@ function outcomeText({before, after, nodes}: Preview, summary: PreviewSummary): 
 }
 
 function sideText({kubeProxyVersion, proxyMode}: PreviewSide): string {
-  const version = kubeProxyVersion === 'unknown' ? 'of unknown version' : kubeProxyVersion;
-  return `kube-proxy ${version} in ${proxyMode} mode`;
+  return kubeProxyVersion === 'unknown' ? `${proxyMode} mode (version unknown)` : `${kubeProxyVersion} in ${proxyMode} mode`;
 }
 
 const order: readonly PreviewEffect[] = ['lost', 'gained', 'refused', 'unanswered', 'source-address', 'shares', 'affinity', 'undetermined'];
