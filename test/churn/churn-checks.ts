@@ -67,17 +67,14 @@ export const ipvsMode: ChurnedMode = {
     const {bound, ...texts} = renderedIpvs(api, family, {node: nodeIn('ipvs'), random});
     return JSON.stringify({...texts, bound});
   },
-  // A Service has its address in every state. Without a real server the node would have the state in which its endpoint is not ready.
+  // A Service has its address in every state; without a real server the node would have the state in which its endpoint is not ready. The
+  // address of a Service without endpoints serves nobody.
   entryOf: (written, random) => {
-    const {bound} = JSON.parse(written) as RenderedIpvs;
-    const address = bound[random.below(Math.max(1, bound.length))];
-    return address === undefined
-      ? null
-      : bound.length === 1
-        ? `"${address}"`
-        : bound.at(-1) === address
-          ? `,"${address}"`
-          : `"${address}",`;
+    const {bound, servers} = JSON.parse(written) as RenderedIpvs;
+    const serving = bound.filter(address => servers.includes(`\n-a -t ${address}:`));
+    const address = oneOf(serving, random);
+    if (address === null || bound.length === 1) return address === null ? null : `"${address}"`;
+    return bound.at(-1) === address ? `,"${address}"` : `"${address}",`;
   },
   files: written => {
     const [four, six] = [JSON.parse(written.IPv4) as RenderedIpvs, JSON.parse(written.IPv6) as RenderedIpvs];
