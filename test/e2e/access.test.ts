@@ -138,12 +138,16 @@ describe('the Role that access prints', () => {
     ['-A', 'capture', '--output', 'bundle.tgz'],
   ];
 
+  // Whether the cluster is big: asked for one Service of a namespace too, and a refusal changes nothing but the speed.
+  const countsServices = 'list services/ in ';
+
   test.each(scopes)('with %s is sufficient for its purpose', async (...scope) => {
     const refused: string[] = [];
     let allow: ReturnType<typeof allowedBy> = () => true;
     const decide = (request: ResourceRequest, {name}: {readonly name: string}): boolean => {
       const allowed = name === 'admin' || allow(request);
-      if (!allowed) refused.push(`${request.verb} ${request.resource}/${request.subresource} in ${request.namespace}`);
+      const what = `${request.verb} ${request.resource}/${request.subresource} in ${request.namespace}`;
+      if (!allowed && what !== countsServices) refused.push(what);
       return allowed;
     };
     const cluster = await startBundleCluster(bundle, {tokens: {weak: {user: 'ann'}}, allow: decide});
