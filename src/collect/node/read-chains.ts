@@ -5,8 +5,10 @@ import {chainByChain} from '../../parse/iptables/dump-header.ts';
 import {backendCommand} from './node-commands.ts';
 import {CommandFailed} from './transport.ts';
 
-/** What the packets of the requested Services have in common: rules about other addresses and node ports are not about them. */
+/** What the packets of the requested Services have in common: kube-proxy's rules about other addresses and node ports are not about them. */
 export interface RequestedEntries {
+  /** `namespace/name`: rules for addresses and node ports that these Services no longer have name them in their comments. */
+  readonly names: ReadonlySet<string>;
   /** Cluster IPs, external IPs and load-balancer IPs, as iptables prints them. */
   readonly addresses: ReadonlySet<string>;
   readonly nodePorts: ReadonlySet<number>;
@@ -95,13 +97,13 @@ function jumpsIn(text: string, requested: RequestedEntries): readonly string[] {
 const extensionTargets =
   /^(?:|ACCEPT|DROP|RETURN|QUEUE|REJECT|LOG|NFLOG|NFQUEUE|MARK|CONNMARK|CONNSECMARK|SECMARK|MASQUERADE|SNAT|DNAT|REDIRECT|NETMAP|TPROXY|NOTRACK|CT|TRACE|AUDIT|CLASSIFY|DSCP|TOS|TTL|HL|SET|TCPMSS|TEE|CHECKSUM)$/;
 
-/** Without kube-proxy's rules about exactly one address or node port that no requested Service has. */
-function withoutOthers(text: string, {addresses, nodePorts}: RequestedEntries): string {
+/** Without kube-proxy's rules of other Services about exactly one address or node port that no requested Service has. */
+function withoutOthers(text: string, {names, addresses, nodePorts}: RequestedEntries): string {
   return text
     .split('\n')
     .filter(line => {
       const [, chain, conditions = ''] = ofOneService.exec(line) ?? [];
-      if (chain === undefined) return true;
+      if (chain === undefined || names.has(/ --comment "?([^\s":]+)/.exec(conditions)?.[1] ?? '')) return true;
       const address = /(?<!!) -d (\S+)\/(?:32|128) /.exec(conditions)?.[1];
       if (chain === 'SERVICES') return address === undefined || addresses.has(canonicalAddress(address) ?? address);
       const port = /(?<!!) --dport (\d+) /.exec(conditions)?.[1];

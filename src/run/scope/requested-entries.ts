@@ -2,8 +2,9 @@ import type {RequestedEntries} from '../../collect/node/read-chains.ts';
 import {ApiError, type KubeApi} from '../../collect/kube/kube-api.ts';
 import {canonicalAddress} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-/** The addresses and node ports at which clients reach these Services. */
+/** The addresses and node ports at which clients reach these Services, and their names. */
 export function requestedEntries(services: readonly ServiceObject[]): RequestedEntries {
   const addresses = services.flatMap(({spec, status}) => [
     ...(spec?.clusterIPs ?? []),
@@ -12,7 +13,11 @@ export function requestedEntries(services: readonly ServiceObject[]): RequestedE
     ...(status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []),
   ]);
   const nodePorts = services.flatMap(({spec}) => (spec?.ports ?? []).flatMap(({nodePort}) => nodePort ?? []));
-  return {addresses: new Set(addresses.flatMap(address => canonicalAddress(address) ?? [])), nodePorts: new Set(nodePorts)};
+  return {
+    names: new Set(services.map(({metadata}) => namespacedName(metadata))),
+    addresses: new Set(addresses.flatMap(address => canonicalAddress(address) ?? [])),
+    nodePorts: new Set(nodePorts),
+  };
 }
 
 /** Whether the cluster has so many Services that reading all rules of a node can take seconds. False where that is not known. */

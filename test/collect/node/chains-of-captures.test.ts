@@ -42,6 +42,33 @@ describe('of a faulty node, the chains of one Service', () => {
   });
 });
 
+test.each([
+  ['an external IP', ({spec, ...rest}: ServiceObject) => ({...rest, spec: {...spec, externalIPs: []}})],
+  [
+    'node port',
+    ({spec, ...rest}: ServiceObject) => ({...rest, spec: {...spec, ports: (spec?.ports ?? []).map(({nodePort: _, ...port}) => port)}}),
+  ],
+])('the chains of a Service show the rules for %s that it no longer has', async (_, change) => {
+  const snapshot = await snapshotOf('healthy/1.36-iptables');
+  let compared = 0;
+  for (const service of snapshot.api.services ?? []) {
+    const changed = change(service) as ServiceObject;
+    if (JSON.stringify(requestedEntries([changed]), sets) === JSON.stringify(requestedEntries([service]), sets)) continue;
+    const part = ofService(snapshot, changed);
+    const faulty = suspects(diagnose(part, options(changed)), ({severity}) => severity !== 'info');
+    expect(
+      suspects(await byChain(part, changed), () => true),
+      nameOf(service),
+    ).toEqual(expect.arrayContaining([...faulty]));
+    compared += faulty.length;
+  }
+  expect(compared).toBeGreaterThan(0);
+});
+
+function sets(_: string, value: unknown): unknown {
+  return value instanceof Set ? [...value] : value;
+}
+
 function options(service: ServiceObject) {
   return {toolVersion: '0.0.0', byName: true, selects: (other: ServiceObject) => other === service, concerns: () => false};
 }

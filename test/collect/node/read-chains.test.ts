@@ -27,7 +27,7 @@ const base = `*nat
 -A PREROUTING -j KUBE-SERVICES
 -A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-AAAAAAAAAAAAAAAA
 `;
-const entries = {addresses: new Set(['10.96.0.10']), nodePorts: new Set<number>()};
+const entries = {names: new Set(['shop/web']), addresses: new Set(['10.96.0.10']), nodePorts: new Set<number>()};
 
 test.each([
   ['with the legacy backend', {version: 'v1.8.9 (legacy)'}, `${base}:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\nCOMMIT\n`],
@@ -45,4 +45,26 @@ test('a rule of another Service for the same address is read', async () => {
 COMMIT
 `;
   expect(String(await readChains('iptables', entries, fakeIptables(dump)))).toContain('--to-destination 10.0.0.1:80');
+});
+
+test.each([
+  ['an external IP', 'KUBE-SERVICES', '-d 192.0.2.7/32 -p tcp -m comment --comment "shop/web:http external IP" -m tcp --dport 80'],
+  ['a node port', 'KUBE-NODEPORTS', '-p tcp -m comment --comment shop/web -m tcp --dport 30080'],
+])('a rule for %s that the Service no longer has is read, one of another Service is not', async (_, chain, conditions) => {
+  const other = conditions.replace('shop/web', 'shop/web-2');
+  const dump = `*nat
+:PREROUTING ACCEPT [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-EXT-AAAAAAAAAAAAAAAA - [0:0]
+:KUBE-EXT-BBBBBBBBBBBBBBBB - [0:0]
+-A PREROUTING -j KUBE-SERVICES
+-A KUBE-SERVICES -j KUBE-NODEPORTS
+-A ${chain} ${conditions} -j KUBE-EXT-AAAAAAAAAAAAAAAA
+-A ${chain} ${other} -j KUBE-EXT-BBBBBBBBBBBBBBBB
+COMMIT
+`;
+  const read = String(await readChains('iptables', entries, fakeIptables(dump)));
+  expect(read).toContain('-j KUBE-EXT-AAAAAAAAAAAAAAAA');
+  expect(read).not.toContain('-j KUBE-EXT-BBBBBBBBBBBBBBBB');
 });
