@@ -1,4 +1,4 @@
-import {type Said, type Scenario, scenario} from './scenario.ts';
+import {type FindingSummary, type Scenario, scenario} from './scenario.ts';
 
 /** A capture of nftables mode in which the ruleset of node-a reads otherwise, as text. `1.36` unless said otherwise. */
 export async function nftScenario(change: (ruleset: string) => string = text => text, capture = '1.36'): Promise<Scenario> {
@@ -34,12 +34,12 @@ export function withRules(chain: string, ...rules: readonly string[]): (ruleset:
 /** What is new, in short: `ST202 error shop/web:http 10.244.11.4:8080`. */
 export function shortNews(whole: Scenario): readonly string[] {
   return whole
-    .news()
+    .newFindings()
     .filter(({code}) => !code.startsWith('ST1'))
     .map(short);
 }
 
-function short({code, severity, family, subject, endpoint, entry}: Said): string {
+function short({code, severity, family, subject, endpoint, entry}: FindingSummary): string {
   return [code, severity, family === 'IPv6' ? family : '', subject, endpoint ?? entry]
     .filter(text => text !== undefined && text !== '')
     .join(' ');

@@ -95,16 +95,16 @@ export class Scenario {
   }
 
   /** All that is found, in few words. */
-  said(options: Partial<DiagnoseOptions> = {}): readonly Said[] {
-    return this.findings(options).map(said);
+  summaries(options: Partial<DiagnoseOptions> = {}): readonly FindingSummary[] {
+    return this.findings(options).map(summaryOf);
   }
 
   /** What is found now and was not found in the capture as it is. */
-  news(options: Partial<DiagnoseOptions> = {}): readonly Said[] {
+  newFindings(options: Partial<DiagnoseOptions> = {}): readonly FindingSummary[] {
     const old = known(this.#origin);
     return this.findings({...this.#whereChanged(), ...options})
       .filter(finding => !old.has(identity(finding)))
-      .map(said);
+      .map(summaryOf);
   }
 
   /** As long as the API is as it was, nothing can be new on nodes that are as they were. */
@@ -157,7 +157,7 @@ function known(snapshot: Snapshot): ReadonlySet<string> {
 }
 
 /** A finding in the few words in which a test expects it. Rules that are there come with their line in the dump. */
-export interface Said {
+export interface FindingSummary {
   readonly code: string;
   readonly severity: string;
   readonly message: string;
@@ -171,7 +171,19 @@ export interface Said {
   readonly actual?: readonly string[];
 }
 
-export function said({code, severity, message, node, family, service, port, entry, endpoint, expected, actual}: Finding): Said {
+export function summaryOf({
+  code,
+  severity,
+  message,
+  node,
+  family,
+  service,
+  port,
+  entry,
+  endpoint,
+  expected,
+  actual,
+}: Finding): FindingSummary {
   const portName = port === undefined ? '' : `:${port.name}`;
   return {
     ...{code, severity, message},
@@ -186,7 +198,7 @@ export function said({code, severity, message, node, family, service, port, entr
 }
 
 /** A message that says these words, in this order. */
-export function saying(...words: readonly string[]): string {
+export function containing(...words: readonly string[]): string {
   return expect.stringMatching(new RegExp(words.map(word => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('[^]*')));
 }
 
@@ -195,7 +207,7 @@ export function findingsOf(snapshot: Snapshot, options: Partial<DiagnoseOptions>
 }
 
 /** Findings that a user is to act on. */
-export function isLoud({severity}: {readonly severity: string}): boolean {
+export function needsAction({severity}: {readonly severity: string}): boolean {
   return severity !== 'info';
 }
 

@@ -5,7 +5,7 @@ import type {Snapshot} from '../../src/model/snapshot.ts';
 import {renderers} from '../../src/render/index.ts';
 import {traceRenderers} from '../../src/render/trace-index.ts';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, isLoud, scenario} from '../scenario.ts';
+import {findingsOf, needsAction, scenario} from '../scenario.ts';
 
 const plain = {color: false, width: 120, quiet: false, verbose: true, failOn: 'error' as const};
 
@@ -13,14 +13,16 @@ describe('API objects', () => {
   test.each(['services', 'endpointSlices'] as const)('%s that were not read are not taken for deleted objects', async kind => {
     const given = await scenario();
     given.api(() => ({[kind]: null}));
-    expect(given.news().map(({code, node}) => ({code, node}))).toEqual(['node-a', 'node-b', 'node-c'].map(node => ({code: 'ST901', node})));
+    expect(given.newFindings().map(({code, node}) => ({code, node}))).toEqual(
+      ['node-a', 'node-b', 'node-c'].map(node => ({code: 'ST901', node})),
+    );
     expect(given.findings().filter(({severity}) => severity === 'error')).toEqual([]);
   });
 
   test('an empty list counts as read: what the nodes still serve is stale', async () => {
     const given = await scenario();
     given.api(() => ({services: []}));
-    expect(given.news().map(({code}) => code)).toContain('ST205');
+    expect(given.newFindings().map(({code}) => code)).toContain('ST205');
   });
 
   test('without status, spec or labels are read as far as they go', async () => {
@@ -31,8 +33,8 @@ describe('API objects', () => {
     given.api(({nodes}) => ({nodes: [...(nodes ?? []), {metadata: {name: 'node-d'}}], pods: [{metadata: {name: 'p'}}]}));
     expect(
       given
-        .news()
-        .filter(isLoud)
+        .newFindings()
+        .filter(needsAction)
         .map(({code}) => code),
     ).not.toContain('ST201');
   });
@@ -45,7 +47,7 @@ describe('API objects', () => {
     const given = await scenario();
     given.service('shop/external-ips', object => ({...object, spec: {...object.spec, ...wrong}}));
     given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.5:8080"');
-    expect(given.news().map(({code, subject, endpoint}) => ({code, subject, endpoint}))).toContainEqual({
+    expect(given.newFindings().map(({code, subject, endpoint}) => ({code, subject, endpoint}))).toContainEqual({
       code: 'ST202',
       subject: 'shop/web:http',
       endpoint: '10.244.11.5:8080',
@@ -55,7 +57,7 @@ describe('API objects', () => {
   test('an endpoint with an invalid address is left out', async () => {
     const given = await scenario();
     given.slices('shop/web', slice => ({...slice, endpoints: [...(slice.endpoints ?? []), {addresses: ['example.com']}, {addresses: []}]}));
-    expect(given.news()).toEqual([]);
+    expect(given.newFindings()).toEqual([]);
   });
 });
 
@@ -67,7 +69,7 @@ describe('a dump', () => {
     dump.insertAfter([':KUBE-SVC-67NZLRHBNDSAWJRO '], ...chains.map(name => `:${name} - [0:0]`));
     dump.insertBefore(['-A KUBE-MARK-MASQ'], ...chains.map(name => `-A ${name} -p tcp -m tcp --dport 9 -j DROP`));
     const start = performance.now();
-    expect(given.news()).toEqual([]);
+    expect(given.newFindings()).toEqual([]);
     expect(performance.now() - start).toBeLessThan(5000);
   });
 
@@ -78,7 +80,7 @@ describe('a dump', () => {
     dump.append('nat', '-A ROUND -j AND-ROUND');
     dump.append('nat', '-A AND-ROUND -j ROUND');
     dump.insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -j ROUND');
-    expect(given.news().filter(({severity}) => severity === 'error')).toEqual([]);
+    expect(given.newFindings().filter(({severity}) => severity === 'error')).toEqual([]);
   });
 
   test('with a line of a megabyte is evaluated, and the line is a rule like any other', async () => {
@@ -89,7 +91,7 @@ describe('a dump', () => {
         ['"shop/web:http -> 10.244.11.4:8080"'],
         `-A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "${'x'.repeat(1 << 20)}" -j LOG`,
       );
-    expect(given.news().map(({code, severity}) => [code, severity])).toEqual([['ST216', 'info']]);
+    expect(given.newFindings().map(({code, severity}) => [code, severity])).toEqual([['ST216', 'info']]);
   });
 
   test('with a comment that is not UTF-8 is evaluated by its rules', async () => {
@@ -101,7 +103,7 @@ describe('a dump', () => {
   test('with output of other programs among the rules keeps it and loses no rule', async () => {
     const given = await scenario();
     given.rules('node-b').insertBefore(['-A KUBE-MARK-MASQ'], 'Defaulted container "kube-proxy" out of: kube-proxy, init', '');
-    expect(given.news()).toEqual([]);
+    expect(given.newFindings()).toEqual([]);
   });
 
   test('that is truncated anywhere counts as unread, and no rule after its end is reported as missing', async () => {
@@ -155,7 +157,7 @@ describe('the other files of a node', () => {
     const wrong: string[] = [];
     for (const file of [...files, ...more]) {
       given.file('node-b', file, content);
-      const errors = given.news({nodes: name => name === 'node-b'}).filter(({severity}) => severity === 'error');
+      const errors = given.newFindings({nodes: name => name === 'node-b'}).filter(({severity}) => severity === 'error');
       wrong.push(...errors.map(({code, message}) => `${file}: ${code} ${message}`));
       given.restore('node-b', file);
     }

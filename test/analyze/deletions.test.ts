@@ -3,7 +3,7 @@ import {beforeAll, describe, expect, test} from 'vitest';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, isLoud} from '../scenario.ts';
+import {findingsOf, needsAction} from '../scenario.ts';
 import {areIndependent, chainOf} from './order.ts';
 
 /** Every so many rules; all of them with `SVC_TRACE_ALL=1`. The number has no factor in common with the groups that rules come in. */
@@ -28,7 +28,7 @@ describe.each(dumps)('%s, %s of node-a', (capture, file) => {
     // In IPv6 kube-proxy marks nothing for the kubelet to drop, so that no packet needs its rules.
     const wrong = node.sample({kubelets: file === 'iptables-save'}).flatMap(at => {
       const found = node.findings(node.lines.toSpliced(at, 1));
-      return found.length > 0 && found.filter(isLoud).length < 2 ? [] : [story(node.lines[at], found)];
+      return found.length > 0 && found.filter(needsAction).length < 2 ? [] : [story(node.lines[at], found)];
     });
     expect(wrong).toEqual([]);
   });
@@ -36,7 +36,7 @@ describe.each(dumps)('%s, %s of node-a', (capture, file) => {
   test('a duplicated rule of kube-proxy is reported, by at most one error or warning', () => {
     const wrong = node.sample().flatMap(at => {
       const found = node.findings(node.lines.toSpliced(at, 0, node.lines[at] ?? ''));
-      return found.length > 0 && found.filter(isLoud).length < 2 ? [] : [story(node.lines[at], found)];
+      return found.length > 0 && found.filter(needsAction).length < 2 ? [] : [story(node.lines[at], found)];
     });
     expect(wrong).toEqual([]);
   });
@@ -47,7 +47,7 @@ describe.each(dumps)('%s, %s of node-a', (capture, file) => {
       if (chainOf(first) !== chainOf(second) || first === second) return [];
       const found = node.findings(node.lines.toSpliced(at, 2, second, first));
       const silent = found.length === 0 && !areIndependent(first, second);
-      return silent || found.filter(isLoud).length > 1 ? [story(`${first}\n  ${second}`, found)] : [];
+      return silent || found.filter(needsAction).length > 1 ? [story(`${first}\n  ${second}`, found)] : [];
     });
     expect(wrong).toEqual([]);
   });

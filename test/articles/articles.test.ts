@@ -4,7 +4,7 @@ import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {fixture} from '../fixtures.ts';
-import {isLoud, said, saying} from '../scenario.ts';
+import {needsAction, summaryOf, containing} from '../scenario.ts';
 
 const article = (name: string): Promise<Snapshot> => readBundle(fixture(`articles/${name}`));
 
@@ -17,11 +17,11 @@ function explained(snapshot: Snapshot) {
         `${mark}: ${entry.kind} ${entry.port} by ${steps.map(({to, line}) => `${to}:${line}`).join(' ')} to ${endpoints.map(({hostPort, share, pick}) => `${hostPort} ${share} ${pick?.text.split(' -j ')[1]}`).join(', ')}`,
     ),
   ]);
-  return {paths, loud: findings.filter(isLoud).map(said), version: nodes[0]?.kubeProxyVersion, status: nodes[0]?.status};
+  return {paths, loud: findings.filter(needsAction).map(summaryOf), version: nodes[0]?.kubeProxyVersion, status: nodes[0]?.status};
 }
 
 const part = (node: string, ...words: readonly string[]) =>
-  expect.objectContaining({code: 'ST902', severity: 'warning', message: saying('was checked in part', node, 'excerpt', ...words)});
+  expect.objectContaining({code: 'ST902', severity: 'warning', message: containing('was checked in part', node, 'excerpt', ...words)});
 
 describe('the dumps of an article are traced to the endpoints', () => {
   test('of 2016: a node port and its two pods, and the one chain whose name is not that of its address', async () => {
@@ -37,8 +37,8 @@ describe('the dumps of an article are traced to the endpoints', () => {
     expect(loud).toEqual([
       expect.objectContaining({
         code: 'ST216',
-        message: saying('KUBE-SEP-IN2YML2VIFH5RO2T leads to 192.168.125.131:3306', 'KUBE-SEP-MDJPMLAM6OPI7T2O'),
-        actual: [saying('12: -A KUBE-SEP-IN2YML2VIFH5RO2T', '192.168.125.131:3306')],
+        message: containing('KUBE-SEP-IN2YML2VIFH5RO2T leads to 192.168.125.131:3306', 'KUBE-SEP-MDJPMLAM6OPI7T2O'),
+        actual: [containing('12: -A KUBE-SEP-IN2YML2VIFH5RO2T', '192.168.125.131:3306')],
       }),
       part('node1', '14 rules in 9 chains of table nat (of default/mysql-service:)'),
     ]);
@@ -102,11 +102,11 @@ describe('without API objects', () => {
   test('a dump alone shows what it contains and which files to add, and chains are identified by their names', async () => {
     const snapshot = await readBundle(fixture('articles/mysql-2016/nodes/node1/iptables-save'));
     const {findings} = diagnose(snapshot, {toolVersion: '0.0.0'});
-    expect(findings.map(said)).toEqual([
-      expect.objectContaining({code: 'ST216', message: saying('KUBE-SEP-IN2YML2VIFH5RO2T leads to 192.168.125.131:3306')}),
+    expect(findings.map(summaryOf)).toEqual([
+      expect.objectContaining({code: 'ST216', message: containing('KUBE-SEP-IN2YML2VIFH5RO2T leads to 192.168.125.131:3306')}),
       expect.objectContaining({
         code: 'ST901',
-        message: saying('the Services were not read', '14 rules in 9 chains of table nat (of default/mysql-service:)'),
+        message: containing('the Services were not read', '14 rules in 9 chains of table nat (of default/mysql-service:)'),
       }),
     ]);
     expect(findings.at(-1)?.remedy).toContain('svc-trace packet --from FILE');

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {endpoint, gone, leaving, service, slice} from '../cluster.ts';
-import {type Said, saying, scenario} from '../scenario.ts';
+import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
 test('a Service whose selector matches no pod is reported with its selector', async () => {
   const {findings} = await empty();
@@ -21,14 +21,16 @@ test('a Service that loses all its slices is reported once, not once for each of
   const given = await scenario();
   given.leaveOutNodes();
   given.deleteSlices('infra/dns');
-  expect(given.news()).toEqual([finding('infra/dns', 'its selector matches dns-1, dns-2, and no EndpointSlice holds an endpoint of it')]);
+  expect(given.newFindings()).toEqual([
+    finding('infra/dns', 'its selector matches dns-1, dns-2, and no EndpointSlice holds an endpoint of it'),
+  ]);
 });
 
 test('a Service without a selector is distinguished from one whose selector matches nothing', async () => {
   const given = await scenario();
   given.leaveOutNodes();
   given.deleteSlices('shop/manual');
-  expect(given.news()).toEqual([finding('shop/manual', 'it has no selector, and no EndpointSlice gives it endpoints')]);
+  expect(given.newFindings()).toEqual([finding('shop/manual', 'it has no selector, and no EndpointSlice gives it endpoints')]);
 });
 
 test('terminating endpoints that no longer serve are reported as terminating', async () => {
@@ -36,7 +38,7 @@ test('terminating endpoints that no longer serve are reported as terminating', a
   given.leaveOutNodes();
   given.deleteSlices('shop/web');
   given.addSlice(slice('shop/web', [endpoint('10.244.11.4', 'node-a', gone)], {ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}));
-  expect(given.news()).toEqual([finding('shop/web', 'all its endpoints are terminating (10.244.11.4:8080)')]);
+  expect(given.newFindings()).toEqual([finding('shop/web', 'all its endpoints are terminating (10.244.11.4:8080)')]);
 });
 
 test('if only one of two ports is without an endpoint, the finding names that port', async () => {
@@ -58,7 +60,7 @@ test('if only one of two ports is without an endpoint, the finding names that po
       ports: [{name: 'b', port: 8081, protocol: 'TCP'}],
     }),
   );
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     finding('shop/pair:b', 'shop/pair:b has no endpoint', 'none of its endpoints is ready (10.244.11.5:8081)'),
   ]);
 });
@@ -68,7 +70,7 @@ test('a Service whose only endpoints are terminating but still serve stays silen
   given.leaveOutNodes();
   given.deleteSlices('shop/web');
   given.addSlice(slice('shop/web', [endpoint('10.244.11.4', 'node-a', leaving)], {ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('kube-proxy 1.23 does not use them, and the finding is reported', async () => {
@@ -81,14 +83,14 @@ test('a headless Service and one of another proxy stay silent whatever they have
   given.leaveOutNodes();
   given.deleteSlices('shop/headless');
   given.deleteSlices('shop/other-proxy');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
-async function empty(): Promise<{readonly findings: readonly Said[]}> {
+async function empty(): Promise<{readonly findings: readonly FindingSummary[]}> {
   const given = await scenario();
-  return {findings: given.said().filter(({code}) => code === 'ST101')};
+  return {findings: given.summaries().filter(({code}) => code === 'ST101')};
 }
 
-function finding(subject: string, ...words: readonly string[]): Said {
-  return {code: 'ST101', severity: 'warning', family: 'IPv4', subject, message: saying(...words)};
+function finding(subject: string, ...words: readonly string[]): FindingSummary {
+  return {code: 'ST101', severity: 'warning', family: 'IPv4', subject, message: containing(...words)};
 }

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import type {SlicePort} from '../../src/model/api-objects.ts';
 import {endpoint, slice} from '../cluster.ts';
-import {type Said, saying, scenario} from '../scenario.ts';
+import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
 test('a port whose name no slice has is reported with the names that they have', async () => {
   expect(await withSlicePorts('shop/web', [{name: 'web', port: 8080, protocol: 'TCP'}])).toEqual([
@@ -38,23 +38,23 @@ test('two slices with the same port name and other port numbers are valid, and s
   given.addSlice(
     slice('shop/web', [endpoint('10.244.13.4', 'node-c')], {name: 'web-2', ports: [{name: 'http', port: 9090, protocol: 'TCP'}]}),
   );
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('a Service without any endpoint is ST101 and not this, whatever ports its slice names', async () => {
   const given = await scenario();
   given.leaveOutNodes();
   given.slices('shop/web', whole => ({...whole, endpoints: [], ports: [{name: 'web', port: 8080, protocol: 'TCP'}]}));
-  expect(given.news().map(({code}) => code)).toEqual(['ST101']);
+  expect(given.newFindings().map(({code}) => code)).toEqual(['ST101']);
 });
 
-async function withSlicePorts(service: string, ports: readonly SlicePort[]): Promise<readonly Said[]> {
+async function withSlicePorts(service: string, ports: readonly SlicePort[]): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   given.leaveOutNodes();
   given.slices(service, whole => ({...whole, ports}));
-  return given.news();
+  return given.newFindings();
 }
 
-function finding(subject: string, ...words: readonly string[]): Said {
-  return {code: 'ST102', severity: 'warning', family: 'IPv4', subject, message: saying(...words, 'refused')};
+function finding(subject: string, ...words: readonly string[]): FindingSummary {
+  return {code: 'ST102', severity: 'warning', family: 'IPv4', subject, message: containing(...words, 'refused')};
 }

@@ -1,12 +1,12 @@
 import {expect, test} from 'vitest';
 import {type EndpointSetup, endpoint, slice} from '../cluster.ts';
-import {type Said, saying, scenario} from '../scenario.ts';
+import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
 test('an address that is ready in one slice and not in another is reported with both states', async () => {
   expect(await withSecond('node-a', {ready: false, serving: false})).toEqual([
     {
       ...{code: 'ST103', severity: 'warning', family: 'IPv4', subject: 'shop/web:http', endpoint: '10.244.11.4:8080'},
-      message: saying(
+      message: containing(
         '10.244.11.4:8080 is given 2 times',
         'slice web-khxfr: 10.244.11.4:8080 ready on node-a',
         'slice web-2: 10.244.11.4:8080 not ready on node-a',
@@ -17,7 +17,7 @@ test('an address that is ready in one slice and not in another is reported with 
 
 test('an address on two nodes at once is reported', async () => {
   expect((await withSecond('node-b', {ready: true})).map(({code, message}) => [code, message])).toEqual([
-    ['ST103', saying('on node-a', 'on node-b')],
+    ['ST103', containing('on node-a', 'on node-b')],
   ]);
 });
 
@@ -34,13 +34,13 @@ test('the same address at another port is another endpoint, and stays silent', a
   given.leaveOutNodes();
   const ports = [{name: 'http', port: 9090, protocol: 'TCP'}];
   given.addSlice(slice('shop/web', [endpoint('10.244.11.4', 'node-a', {ready: false})], {name: 'web-2', ports}));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
-async function withSecond(node: string, setup: EndpointSetup): Promise<readonly Said[]> {
+async function withSecond(node: string, setup: EndpointSetup): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   given.leaveOutNodes();
   const ports = [{name: 'http', port: 8080, protocol: 'TCP'}];
   given.addSlice(slice('shop/web', [endpoint('10.244.11.4', node, setup)], {name: 'web-2', ports}));
-  return given.news();
+  return given.newFindings();
 }

@@ -1,11 +1,11 @@
 import {expect, test} from 'vitest';
-import {type Said, saying, scenario} from '../scenario.ts';
+import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
 test('an external IP that is the address of a node is reported with the node', async () => {
   expect(await withExternalIPs(['198.51.100.10', '172.18.0.12'])).toEqual([
     {
       ...{code: 'ST106', severity: 'warning', subject: 'shop/external-ips'},
-      message: saying('external IP 172.18.0.12 is the address of node node-b'),
+      message: containing('external IP 172.18.0.12 is the address of node node-b'),
     },
   ]);
 });
@@ -15,8 +15,8 @@ test('the external address of a node counts as well as the internal one', async 
   given.leaveOutNodes();
   const external = {type: 'ExternalIP', address: '198.51.100.10'};
   given.nodeObject('node-a', node => ({...node, status: {...node.status, addresses: [...(node.status?.addresses ?? []), external]}}));
-  expect(given.news().map(({code, message}) => [code, message])).toEqual([
-    ['ST106', saying('198.51.100.10 is the address of node node-a')],
+  expect(given.newFindings().map(({code, message}) => [code, message])).toEqual([
+    ['ST106', containing('198.51.100.10 is the address of node node-a')],
   ]);
 });
 
@@ -28,12 +28,12 @@ test('a node whose host name equals the external IP does not have that address',
   const given = await scenario();
   given.leaveOutNodes();
   given.nodeObject('node-a', node => ({...node, status: {addresses: [{type: 'Hostname', address: '198.51.100.10'}]}}));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
-async function withExternalIPs(externalIPs: readonly string[]): Promise<readonly Said[]> {
+async function withExternalIPs(externalIPs: readonly string[]): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   given.leaveOutNodes();
   given.service('shop/external-ips', object => ({...object, spec: {...object.spec, externalIPs}}));
-  return given.news();
+  return given.newFindings();
 }

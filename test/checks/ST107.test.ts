@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import type {ServiceObject} from '../../src/model/api-objects.ts';
-import {type Said, saying, scenario} from '../scenario.ts';
+import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
 test.each([
   ['headless', 'it is headless (clusterIP: None)'],
@@ -8,7 +8,7 @@ test.each([
   ['other-proxy', 'it is given to another proxy (label service.kubernetes.io/service-proxy-name=other)'],
 ])('shop/%s, requested by name, is reported as not served, with the reason', async (name, reason) => {
   expect(await asked(name)).toEqual([
-    {code: 'ST107', severity: 'info', subject: `shop/${name}`, message: saying(`shop/${name} is not served by kube-proxy: ${reason}`)},
+    {code: 'ST107', severity: 'info', subject: `shop/${name}`, message: containing(`shop/${name} is not served by kube-proxy: ${reason}`)},
   ]);
 });
 
@@ -18,10 +18,10 @@ test('a Service that is served stays silent when it is requested by name', async
 
 test('in a check of all Services they stay silent', async () => {
   const given = await scenario();
-  expect(given.said().map(({code}) => code)).not.toContain('ST107');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST107');
 });
 
-async function asked(name: string): Promise<readonly Said[]> {
+async function asked(name: string): Promise<readonly FindingSummary[]> {
   const given = await scenario();
-  return given.said({byName: true, selects: ({metadata}: ServiceObject) => metadata.namespace === 'shop' && metadata.name === name});
+  return given.summaries({byName: true, selects: ({metadata}: ServiceObject) => metadata.namespace === 'shop' && metadata.name === name});
 }

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import type {SliceEndpoint} from '../../src/model/api-objects.ts';
-import {type Said, saying, scenario} from '../scenario.ts';
+import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
 test('an internal Local policy whose endpoints name no node is reported', async () => {
   expect(await withEndpoints('shop/internal-local', endpoints => endpoints.map(({nodeName: _, ...rest}) => rest))).toEqual([
@@ -33,7 +33,7 @@ test('an external policy without any external entry has no effect and stays sile
   const given = await scenario();
   given.leaveOutNodes();
   given.service('shop/manual', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Local'}}));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('a Service without a usable endpoint is ST101 and not this', async () => {
@@ -46,13 +46,13 @@ test('a Service without a usable endpoint is ST101 and not this', async () => {
 async function withEndpoints(
   service: string,
   change: (endpoints: readonly SliceEndpoint[]) => readonly SliceEndpoint[],
-): Promise<readonly Said[]> {
+): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   given.leaveOutNodes();
   given.slices(service, slice => ({...slice, endpoints: change(slice.endpoints ?? [])}));
-  return given.news();
+  return given.newFindings();
 }
 
-function finding(subject: string, ...words: readonly string[]): Said {
-  return {code: 'ST108', severity: 'warning', family: 'IPv4', subject, message: saying(...words)};
+function finding(subject: string, ...words: readonly string[]): FindingSummary {
+  return {code: 'ST108', severity: 'warning', family: 'IPv4', subject, message: containing(...words)};
 }

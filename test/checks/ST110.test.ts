@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {service} from '../cluster.ts';
-import {saying, type Scenario, scenario} from '../scenario.ts';
+import {containing, type Scenario, scenario} from '../scenario.ts';
 
 test('two Services with the same node port and protocol are one finding that names both', async () => {
   const given = await cluster();
@@ -8,10 +8,10 @@ test('two Services with the same node port and protocol are one finding that nam
     ...object,
     spec: {...object.spec, ports: (object.spec?.ports ?? []).map(port => ({...port, nodePort: 30080}))},
   }));
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{code: 'ST110', severity: 'warning', family: 'IPv4', subject: 'shop/lb-pending:http'},
-      message: saying('shop/lb-pending:http, shop/nodeport:http all claim node port 30080/TCP'),
+      message: containing('shop/lb-pending:http, shop/nodeport:http all claim node port 30080/TCP'),
     },
   ]);
 });
@@ -22,9 +22,9 @@ test('two Services with the same external IP and port are reported', async () =>
     ...object,
     spec: {...object.spec, externalIPs: ['198.51.100.10'], ports: [{name: 'db', port: 80, protocol: 'TCP'}]},
   }));
-  expect(given.news()).toContainEqual({
+  expect(given.newFindings()).toContainEqual({
     ...{code: 'ST110', severity: 'warning', family: 'IPv4', subject: 'shop/external-ips:http'},
-    message: saying('shop/external-ips:http, shop/manual:db all claim 198.51.100.10 port 80/TCP'),
+    message: containing('shop/external-ips:http, shop/manual:db all claim 198.51.100.10 port 80/TCP'),
   });
 });
 
@@ -33,7 +33,7 @@ test('it is also reported if only one of the two was requested', async () => {
   given.addService(
     service('shop/late', {clusterIP: '10.96.1.99', externalIPs: ['198.51.100.10'], ports: [{name: 'http', port: 80, protocol: 'TCP'}]}),
   );
-  const found = given.said({selects: ({metadata}) => metadata.name === 'late'});
+  const found = given.summaries({selects: ({metadata}) => metadata.name === 'late'});
   expect(found.map(({code}) => code)).toContain('ST110');
 });
 
@@ -44,7 +44,7 @@ test('the same node port for TCP and UDP stays silent', async () => {
     [30094, 'UDP'],
     [30094, 'TCP'],
   ]);
-  expect(given.said().map(({code}) => code)).not.toContain('ST110');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST110');
 });
 
 test('one load-balancer address that two Services share by port stays silent', async () => {
@@ -54,13 +54,13 @@ test('one load-balancer address that two Services share by port stays silent', a
     spec: {...object.spec, ports: [{name: 'http', port: 81, protocol: 'TCP'}]},
     status: {loadBalancer: {ingress: [{ip: '203.0.113.10'}]}},
   }));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('a Service that kube-proxy does not serve claims nothing', async () => {
   const given = await cluster();
   given.service('shop/other-proxy', object => ({...object, spec: {...object.spec, externalIPs: ['198.51.100.10']}}));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 async function cluster(): Promise<Scenario> {

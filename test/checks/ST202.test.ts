@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, said, saying, scenario} from '../scenario.ts';
+import {findingsOf, summaryOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST202', severity: 'error', node: 'node-b', family: 'IPv4'};
 
@@ -8,10 +8,10 @@ test('an endpoint whose balancing rule is missing is reported with the rule, and
   const given = await scenario();
   const dump = given.rules('node-b');
   const gone = dump.delete('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.5:8080"');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, subject: 'shop/web:http', endpoint: '10.244.11.5:8080'},
-      message: saying('endpoint 10.244.11.5:8080 (pod shop/web-2 on node-a) gets no traffic'),
+      message: containing('endpoint 10.244.11.5:8080 (pod shop/web-2 on node-a) gets no traffic'),
       expected: [gone],
       actual: expect.arrayContaining([dump.evidence('"shop/web:http -> 10.244.11.4:8080"')]),
     },
@@ -21,10 +21,10 @@ test('an endpoint whose balancing rule is missing is reported with the rule, and
 test('an endpoint whose chain does not rewrite the destination gets no traffic either, and that rule is the evidence', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-SEP-', '"shop/web:http"', '-j DNAT --to-destination 10.244.12.4:8080');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, subject: 'shop/web:http', endpoint: '10.244.12.4:8080'},
-      message: saying('endpoint 10.244.12.4:8080', 'gets no traffic'),
+      message: containing('endpoint 10.244.12.4:8080', 'gets no traffic'),
       expected: [gone],
       actual: expect.anything(),
     },
@@ -33,14 +33,14 @@ test('an endpoint whose chain does not rewrite the destination gets no traffic e
 
 test('an endpoint that is in the API and not on the node is reported', async () => {
   const found = findingsOf(await snapshotOf('faults/frozen-node')).filter(({code, service}) => code === 'ST202' && service?.name === 'web');
-  expect(found.map(said)).toEqual([
+  expect(found.map(summaryOf)).toEqual([
     {
       ...{...place, subject: 'shop/web:http', endpoint: '10.244.11.99:8080'},
-      message: saying('pod shop/web-9 on node-a'),
+      message: containing('pod shop/web-9 on node-a'),
       expected: [
-        saying('-A KUBE-SVC-67NZLRHBNDSAWJRO', 'shop/web:http -> 10.244.11.99:8080'),
-        saying('-A KUBE-SEP-', '-s 10.244.11.99/32', 'KUBE-MARK-MASQ'),
-        saying('-A KUBE-SEP-', '-j DNAT --to-destination 10.244.11.99:8080'),
+        containing('-A KUBE-SVC-67NZLRHBNDSAWJRO', 'shop/web:http -> 10.244.11.99:8080'),
+        containing('-A KUBE-SEP-', '-s 10.244.11.99/32', 'KUBE-MARK-MASQ'),
+        containing('-A KUBE-SEP-', '-j DNAT --to-destination 10.244.11.99:8080'),
       ],
       actual: expect.anything(),
     },
@@ -58,10 +58,10 @@ test('an endpoint that is missing where only local ones count is reported with i
   const given = await scenario();
   given.rules('node-a').delete('-A KUBE-SVL-', '"shop/sticky-short:http -> 10.244.11.5:8080"', '-j KUBE-SEP-', 'recent');
   given.rules('node-a').delete('-A KUBE-SVL-', '"shop/sticky-short:http -> 10.244.11.5:8080"');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, node: 'node-a', subject: 'shop/sticky-short:http', endpoint: '10.244.11.5:8080'},
-      message: saying('gets no traffic through its node port 30087'),
+      message: containing('gets no traffic through its node port 30087'),
       expected: expect.anything(),
       actual: expect.anything(),
     },
@@ -71,7 +71,7 @@ test('an endpoint that is missing where only local ones count is reported with i
 test('an endpoint that is missing in one family is reported for that family only', async () => {
   const given = await scenario();
   given.rules('node-c', 'ip6tables-save').delete('-A KUBE-SVC-', '"infra/six:metrics -> [fd00:10:244:11::9]:9153"');
-  expect(given.news().map(({code, family, endpoint}) => ({code, family, endpoint}))).toEqual([
+  expect(given.newFindings().map(({code, family, endpoint}) => ({code, family, endpoint}))).toEqual([
     {code: 'ST202', family: 'IPv6', endpoint: '[fd00:10:244:11::9]:9153'},
   ]);
 });
@@ -79,7 +79,7 @@ test('an endpoint that is missing in one family is reported for that family only
 test('kube-proxy 1.23 writes no comment that names the endpoint, and it is found anyway', async () => {
   const given = await scenario('healthy/1.23-iptables');
   const gone = given.rules('node-b').delete('-A KUBE-SVC-67NZLRHBNDSAWJRO', '--probability 0.33333333349');
-  expect(given.news().map(({code, endpoint, expected}) => ({code, endpoint, expected}))).toEqual([
+  expect(given.newFindings().map(({code, endpoint, expected}) => ({code, endpoint, expected}))).toEqual([
     {code: 'ST202', endpoint: '10.244.11.4:8080', expected: [gone]},
   ]);
 });
@@ -87,11 +87,11 @@ test('kube-proxy 1.23 writes no comment that names the endpoint, and it is found
 test('an endpoint that is not ready has no rule by design, and stays silent', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('10.244.12.5:8080')).toEqual([]);
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('endpoints of another zone are left out by hints, and stay silent', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-A KUBE-SVC-', '"shop/zonal:http -> 10.244.11')).toEqual([]);
-  expect(given.said().map(({code}) => code)).not.toContain('ST202');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST202');
 });

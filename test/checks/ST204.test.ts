@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, saying, scenario} from '../scenario.ts';
+import {findingsOf, containing, scenario} from '../scenario.ts';
 
 const finding = {code: 'ST204', severity: 'error', node: 'node-b', family: 'IPv4', subject: 'shop/web:http', endpoint: '10.244.12.4:8080'};
 const rewrite = ['-A KUBE-SEP-', '"shop/web:http"', '-j DNAT --to-destination 10.244.12.4:8080'];
@@ -9,10 +9,10 @@ test('a chain that sends its endpoint’s traffic to another address is reported
   const given = await scenario();
   const dump = given.rules('node-b');
   const right = dump.replace(rewrite, '10.244.12.4:8080', '10.244.12.44:8080');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...finding,
-      message: saying('the rule of endpoint 10.244.12.4:8080 sends traffic to 10.244.12.44:8080'),
+      message: containing('the rule of endpoint 10.244.12.4:8080 sends traffic to 10.244.12.44:8080'),
       expected: [right],
       actual: [dump.evidence('--to-destination 10.244.12.44:8080')],
     },
@@ -22,19 +22,19 @@ test('a chain that sends its endpoint’s traffic to another address is reported
 test('a wrong port is reported like a wrong address', async () => {
   const given = await scenario();
   given.rules('node-b').replace(rewrite, '10.244.12.4:8080', '10.244.12.4:9090');
-  expect(given.news().map(({code, endpoint, message}) => ({code, endpoint, message}))).toEqual([
-    {code: 'ST204', endpoint: '10.244.12.4:8080', message: saying('sends traffic to 10.244.12.4:9090')},
+  expect(given.newFindings().map(({code, endpoint, message}) => ({code, endpoint, message}))).toEqual([
+    {code: 'ST204', endpoint: '10.244.12.4:8080', message: containing('sends traffic to 10.244.12.4:9090')},
   ]);
 });
 
 test('a chain that sends traffic to another endpoint of the same Service is found too', async () => {
   const given = await scenario();
   given.rules('node-b').replace(rewrite, '10.244.12.4:8080', '10.244.11.4:8080');
-  expect(given.news().map(({code, endpoint, message}) => ({code, endpoint, message}))).toEqual([
+  expect(given.newFindings().map(({code, endpoint, message}) => ({code, endpoint, message}))).toEqual([
     {
       code: 'ST204',
       endpoint: '10.244.12.4:8080',
-      message: saying('the rule of endpoint 10.244.12.4:8080 sends traffic to 10.244.11.4:8080'),
+      message: containing('the rule of endpoint 10.244.12.4:8080 sends traffic to 10.244.11.4:8080'),
     },
   ]);
 });
@@ -55,11 +55,11 @@ test('the same IPv6 address in another spelling stays silent', async () => {
   const given = await scenario();
   const words = ['-A KUBE-SEP-', '"infra/six:metrics"', '[fd00:10:244:11::9]:9153'];
   given.rules('node-b', 'ip6tables-save').replace(words, '[fd00:10:244:11::9]', '[fd00:0010:0244:0011:0:0:0:9]');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('options that other versions of iptables print beside the address stay silent', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['-A KUBE-POSTROUTING', 'MASQUERADE'], ' --random-fully', '');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, isLoud, said, saying, type Scenario, scenario} from '../scenario.ts';
+import {findingsOf, needsAction, summaryOf, containing, type Scenario, scenario} from '../scenario.ts';
 
 const place = {severity: 'error', node: 'node-b', family: 'IPv4'};
 
@@ -11,7 +11,7 @@ test('a Service that was deleted and that a node still answers for is reported b
   expect(onB(given)).toEqual([
     {
       ...{code: 'ST205', ...place, subject: 'shop/web'},
-      message: saying('still answers for shop/web:http', 'the API has no such Service (any more)'),
+      message: containing('still answers for shop/web:http', 'the API has no such Service (any more)'),
       actual: [given.rules('node-b').evidence('-A KUBE-SERVICES', '"shop/web:http cluster IP"')],
     },
   ]);
@@ -33,7 +33,7 @@ test('a removed port of a Service is distinguished from a deleted Service', asyn
   expect(onB(given)).toEqual([
     {
       ...{code: 'ST205', ...place, subject: 'infra/dns'},
-      message: saying('still answers for infra/dns:metrics: no such port of the Service is in the API'),
+      message: containing('still answers for infra/dns:metrics: no such port of the Service is in the API'),
       actual: expect.anything(),
     },
   ]);
@@ -49,11 +49,11 @@ test('the old number of a node port that was changed still answers', async () =>
   expect(found.filter(({code}) => code === 'ST205')).toEqual([
     {
       ...{code: 'ST205', ...place, subject: 'shop/nodeport:http'},
-      message: saying('still answers at node port 30080, which is none of its entries in the API'),
+      message: containing('still answers at node port 30080, which is none of its entries in the API'),
       actual: [expect.stringContaining('--dport 30080')],
     },
   ]);
-  expect(found.filter(isLoud).map(({code, entry}) => ({code, entry}))).toEqual([
+  expect(found.filter(needsAction).map(({code, entry}) => ({code, entry}))).toEqual([
     {code: 'ST205', entry: undefined},
     {code: 'ST206', entry: 'node port 30999'},
   ]);
@@ -65,7 +65,7 @@ test('an external IP that was removed still answers', async () => {
   expect(onB(given)).toEqual([
     {
       ...{code: 'ST205', ...place, subject: 'shop/external-ips:http'},
-      message: saying('still answers at 198.51.100.11:80'),
+      message: containing('still answers at 198.51.100.11:80'),
       actual: [given.rules('node-b').evidence('-A KUBE-SERVICES', '198.51.100.11/32')],
     },
   ]);
@@ -80,7 +80,7 @@ test('it is also found with the older rules, in which masquerade rules are besid
 
 test('a node that stopped following the API answers for a Service that was deleted', async () => {
   const found = findingsOf(await snapshotOf('faults/frozen-node')).filter(({code}) => code === 'ST205');
-  expect(found.map(said).map(({node, subject}) => ({node, subject}))).toEqual([{node: 'node-b', subject: 'shop/sticky'}]);
+  expect(found.map(summaryOf).map(({node, subject}) => ({node, subject}))).toEqual([{node: 'node-b', subject: 'shop/sticky'}]);
 });
 
 test('a refusal left behind by a deleted Service without endpoints is harmless: it is an info', async () => {
@@ -89,7 +89,7 @@ test('a refusal left behind by a deleted Service without endpoints is harmless: 
   expect(onB(given)).toEqual([
     {
       ...{code: 'ST205', ...place, severity: 'info', subject: 'shop/empty'},
-      message: saying('still refuses packets for shop/empty:http'),
+      message: containing('still refuses packets for shop/empty:http'),
       actual: [given.rules('node-b').evidence('-A KUBE-SERVICES', '"shop/empty:http has no endpoints"')],
     },
   ]);
@@ -108,9 +108,9 @@ test('if some Services were requested, a stale one of another name stays silent'
   given.deleteService('shop/web');
   given.deleteSlices('shop/web');
   const asked = {selects: () => false, concerns: ({name}: {readonly name: string}) => name === 'other'};
-  expect(given.said(asked).filter(({code}) => code === 'ST205')).toEqual([]);
+  expect(given.summaries(asked).filter(({code}) => code === 'ST205')).toEqual([]);
 });
 
 function onB(given: Scenario) {
-  return given.news({nodes: name => name === 'node-b'});
+  return given.newFindings({nodes: name => name === 'node-b'});
 }

@@ -1,15 +1,15 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, said, saying, type Scenario, scenario} from '../scenario.ts';
+import {findingsOf, summaryOf, containing, type Scenario, scenario} from '../scenario.ts';
 
 const place = {code: 'ST207', severity: 'error', family: 'IPv4'};
 
 test('a node that balances a Local Service like Cluster is reported with the entry', async () => {
   const found = findingsOf(await snapshotOf('faults/etp-cluster-not-local')).filter(({code}) => code === 'ST207');
-  expect(found.map(said)).toEqual([
+  expect(found.map(summaryOf)).toEqual([
     {
       ...{...place, node: 'node-b', subject: 'shop/nodeport-local:http', entry: 'node port 30081'},
-      message: saying('packets from outside the cluster to its node port 30081 must be dropped'),
+      message: containing('packets from outside the cluster to its node port 30081 must be dropped'),
       expected: expect.anything(),
       actual: expect.anything(),
     },
@@ -34,7 +34,7 @@ test('a Service that became Cluster, on a node that did not follow, loses extern
   expect(onNode(given, 'node-b')).toEqual([
     {
       ...{...place, node: 'node-b', subject: 'shop/nodeport-local:http', entry: 'node port 30081'},
-      message: saying('packets from outside the cluster to its node port 30081 are dropped because the node has no local endpoint'),
+      message: containing('packets from outside the cluster to its node port 30081 are dropped because the node has no local endpoint'),
       expected: expect.anything(),
       actual: expect.anything(),
     },
@@ -47,10 +47,10 @@ test.each([
 ])('the missing bypass for %s to all endpoints of a Local Service is reported', async (_, comment, source) => {
   const given = await scenario();
   const gone = given.rules('node-a').delete('-A KUBE-EXT-', `"${comment} shop/sticky-short:http`);
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, node: 'node-a', subject: 'shop/sticky-short:http', entry: 'node port 30087'},
-      message: saying(
+      message: containing(
         `packets from ${source} to its node port 30087 are balanced by the Local policy, and should be by the Cluster policy`,
       ),
       expected: expect.arrayContaining([gone]),
@@ -62,10 +62,10 @@ test.each([
 test('without the drop for nodes without local endpoints, external packets leak', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-EXTERNAL-SERVICES', '"shop/nodeport-local:http has no local endpoints"');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, node: 'node-b', subject: 'shop/nodeport-local:http', entry: 'node port 30081'},
-      message: saying('must be dropped, since the policy is Local and no endpoint is on this node; they end in no endpoint at all'),
+      message: containing('must be dropped, since the policy is Local and no endpoint is on this node; they end in no endpoint at all'),
       expected: [gone],
       actual: expect.anything(),
     },
@@ -81,7 +81,7 @@ test('an internal Local policy that is not applied shows at the cluster IP', asy
 test('pods reach remote endpoints of a Local Service by the bypass: a node without local endpoints stays silent', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('"shop/nodeport-local:http has no local endpoints"')).toHaveLength(1);
-  expect(given.said().map(({code}) => code)).not.toContain('ST207');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST207');
 });
 
 test('an explicit default policy, Cluster, stays silent', async () => {
@@ -90,9 +90,9 @@ test('an explicit default policy, Cluster, stays silent', async () => {
     ...object,
     spec: {...object.spec, externalTrafficPolicy: 'Cluster', internalTrafficPolicy: 'Cluster'},
   }));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 function onNode(given: Scenario, node: string) {
-  return given.news({nodes: name => name === node});
+  return given.newFindings({nodes: name => name === node});
 }

@@ -1,16 +1,16 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, said, saying, type Scenario, scenario} from '../scenario.ts';
+import {findingsOf, summaryOf, containing, type Scenario, scenario} from '../scenario.ts';
 
 const place = {code: 'ST210', severity: 'error', node: 'node-b', family: 'IPv4', subject: 'shop/lb-ranges:http'};
 const entry = 'load-balancer IP 203.0.113.13:80';
 
 test('the capture of ranges that are not enforced has this finding and no other of the node', async () => {
   const found = findingsOf(await snapshotOf('faults/ranges-open')).filter(({node}) => node !== undefined);
-  expect(found.map(said)).toEqual([
+  expect(found.map(summaryOf)).toEqual([
     {
       ...{...place, entry},
-      message: saying('to its load-balancer IP 203.0.113.13:80 must be dropped', 'loadBalancerSourceRanges are not enforced'),
+      message: containing('to its load-balancer IP 203.0.113.13:80 must be dropped', 'loadBalancerSourceRanges are not enforced'),
       expected: expect.anything(),
       actual: expect.anything(),
     },
@@ -21,10 +21,10 @@ test('a missing rule of a range blocks clients that should be allowed', async ()
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.delete('-A KUBE-FW-', '-s 198.51.100.0/24');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, entry},
-      message: saying('packets from an allowed source range', 'are dropped though loadBalancerSourceRanges allow them'),
+      message: containing('packets from an allowed source range', 'are dropped though loadBalancerSourceRanges allow them'),
       expected: expect.anything(),
       actual: [dump.evidence('-A KUBE-PROXY-FIREWALL', '203.0.113.13/32')],
     },
@@ -34,10 +34,10 @@ test('a missing rule of a range blocks clients that should be allowed', async ()
 test('without the drop after the ranges, packets of all other clients leak', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-PROXY-FIREWALL', '"shop/lb-ranges:http');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, entry},
-      message: saying('must be dropped, and end in no endpoint at all'),
+      message: containing('must be dropped, and end in no endpoint at all'),
       expected: [gone],
       actual: expect.anything(),
     },
@@ -59,30 +59,30 @@ test('ranges that are in the API and not on the node are not enforced', async ()
 test('the older rules, which mark packets outside the ranges for dropping, are evaluated the same way', async () => {
   const given = await scenario('healthy/1.23-iptables');
   given.rules('node-b').delete('-A KUBE-FW-', '-s 198.51.100.0/24');
-  expect(given.news().map(({code, entry: at, message}) => ({code, at, message}))).toEqual([
-    {code: 'ST210', at: entry, message: saying('are dropped though loadBalancerSourceRanges allow them')},
+  expect(given.newFindings().map(({code, entry: at, message}) => ({code, at, message}))).toEqual([
+    {code: 'ST210', at: entry, message: containing('are dropped though loadBalancerSourceRanges allow them')},
   ]);
 });
 
 test('ranges in another order allow the same clients, and no outcome differs', async () => {
   const given = await scenario();
   given.rules('node-b').swapWithNext('-A KUBE-FW-', '-s 198.51.100.0/24');
-  expect(given.news().filter(({severity}) => severity !== 'info')).toEqual([]);
+  expect(given.newFindings().filter(({severity}) => severity !== 'info')).toEqual([]);
 });
 
 test('node ports have no ranges: other clients are allowed there by design', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-A KUBE-NODEPORTS', '"shop/lb-ranges:http"', '-j KUBE-EXT-')).toHaveLength(2);
-  expect(given.said().map(({code}) => code)).not.toContain('ST210');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST210');
 });
 
 test('ranges with spaces around them, and of the other family, stay silent', async () => {
   const given = await scenario();
   const loadBalancerSourceRanges = [' 198.51.100.0/24', '203.0.113.0/28 ', '2001:db8::/32'];
   given.service('shop/lb-ranges', object => ({...object, spec: {...object.spec, loadBalancerSourceRanges}}));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 function onB(given: Scenario) {
-  return given.news({nodes: name => name === 'node-b'});
+  return given.newFindings({nodes: name => name === 'node-b'});
 }

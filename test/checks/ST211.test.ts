@@ -1,16 +1,16 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, said, saying, scenario} from '../scenario.ts';
+import {findingsOf, summaryOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST211', node: 'node-b', family: 'IPv4'};
 
 test('an endpoint whose own connections are not masqueraded never gets a reply: an error with the endpoint', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-SEP-', '-s 10.244.12.4/32', '"shop/web:http"', '-j KUBE-MARK-MASQ');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, severity: 'error', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80', endpoint: '10.244.12.4:8080'},
-      message: saying('packets from endpoint 10.244.12.4:8080 to itself', 'are not masqueraded'),
+      message: containing('packets from endpoint 10.244.12.4:8080 to itself', 'are not masqueraded'),
       expected: [gone],
     },
   ]);
@@ -18,7 +18,7 @@ test('an endpoint whose own connections are not masqueraded never gets a reply: 
 
 test('the capture of a missing hairpin rule has this finding and no other of the node', async () => {
   const found = findingsOf(await snapshotOf('faults/no-hairpin')).filter(({node}) => node !== undefined);
-  expect(found.map(said)).toEqual([
+  expect(found.map(summaryOf)).toEqual([
     expect.objectContaining({code: 'ST211', severity: 'error', node: 'node-a', endpoint: '10.244.11.4:8080'}),
   ]);
 });
@@ -26,10 +26,10 @@ test('the capture of a missing hairpin rule has this finding and no other of the
 test('external traffic under the Cluster policy that keeps its source gets no replies: one error for all entries', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-EXT-', '"masquerade traffic for shop/lb-cluster:http external');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, severity: 'error', subject: 'shop/lb-cluster:http', entry: expect.anything()},
-      message: saying('are not masqueraded, and should be'),
+      message: containing('are not masqueraded, and should be'),
       expected: [gone],
     },
   ]);
@@ -38,10 +38,10 @@ test('external traffic under the Cluster policy that keeps its source gets no re
 test('cluster-IP traffic from other clients than pods is served without it, and is a warning', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http cluster IP"', '-j KUBE-MARK-MASQ');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, severity: 'warning', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
-      message: saying('through its cluster IP 10.96.1.1:80 are not masqueraded, and should be'),
+      message: containing('through its cluster IP 10.96.1.1:80 are not masqueraded, and should be'),
       expected: [gone],
     },
   ]);
@@ -51,10 +51,10 @@ test('a rule that masquerades all packets hides the addresses of pods', async ()
   const given = await scenario();
   const dump = given.rules('node-b');
   const right = dump.replace(['-A KUBE-SVC-', '"shop/web:http cluster IP"', '-j KUBE-MARK-MASQ'], '! -s 10.244.0.0/16 ', '');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, severity: 'warning', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
-      message: saying('packets from a pod of this node', 'are masqueraded, and should keep their source address'),
+      message: containing('packets from a pod of this node', 'are masqueraded, and should keep their source address'),
       expected: [right],
       actual: [dump.evidence('-A KUBE-SVC-', '"shop/web:http cluster IP"', '-j KUBE-MARK-MASQ')],
     },
@@ -64,18 +64,18 @@ test('a rule that masquerades all packets hides the addresses of pods', async ()
 test('the node’s own traffic to a Local Service that keeps its source is a warning', async () => {
   const given = await scenario();
   given.rules('node-a').delete('-A KUBE-EXT-', '"masquerade LOCAL traffic for shop/lb-local:http');
-  expect(given.news().map(({code, severity, message}) => ({code, severity, message}))).toEqual([
-    {code: 'ST211', severity: 'warning', message: saying('packets from the node itself', 'are not masqueraded')},
+  expect(given.newFindings().map(({code, severity, message}) => ({code, severity, message}))).toEqual([
+    {code: 'ST211', severity: 'warning', message: containing('packets from the node itself', 'are not masqueraded')},
   ]);
 });
 
 test('the older rules, in which the SVC chain masquerades each entry separately, are evaluated the same way', async () => {
   const given = await scenario('healthy/1.23-iptables');
   const gone = given.rules('node-b').delete('-A KUBE-SVC-', '"shop/nodeport:http"', '--dport 30080', '-j KUBE-MARK-MASQ');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, severity: 'error', subject: 'shop/nodeport:http', entry: 'node port 30080'},
-      message: saying('through its node port 30080 are not masqueraded'),
+      message: containing('through its node port 30080 are not masqueraded'),
       expected: [gone],
     },
   ]);
@@ -84,7 +84,7 @@ test('the older rules, in which the SVC chain masquerades each entry separately,
 test('a wrong policy masquerades other packets, and is only ST207', async () => {
   const given = await scenario();
   given.service('shop/nodeport', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Local'}}));
-  expect(given.news({nodes: name => name === 'node-c'}).map(({code}) => code)).toEqual(['ST207']);
+  expect(given.newFindings({nodes: name => name === 'node-c'}).map(({code}) => code)).toEqual(['ST207']);
 });
 
 test('masqueradeAll masquerades pods by design: the capture with that setting stays silent', async () => {
@@ -95,5 +95,5 @@ test('masqueradeAll masquerades pods by design: the capture with that setting st
 test('a missing hairpin rule of an endpoint that the Service does not use is not reported', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-s 10.244.12.5/32')).toEqual([]);
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {saying, scenario} from '../scenario.ts';
+import {containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST214', severity: 'error', node: 'node-b', family: 'IPv4', subject: 'shop/web:http'};
 
@@ -7,10 +7,10 @@ test('an entry that jumps to an empty chain is reported with the jump and the mi
   const given = await scenario();
   const dump = given.rules('node-b');
   const gone = dump.deleteAll('-A KUBE-SVC-67NZLRHBNDSAWJRO ');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, entry: 'cluster IP 10.96.1.1:80'},
-      message: saying('a rule jumps to KUBE-SVC-67NZLRHBNDSAWJRO, which is empty'),
+      message: containing('a rule jumps to KUBE-SVC-67NZLRHBNDSAWJRO, which is empty'),
       expected: gone.slice(0, 3),
       actual: [dump.evidence('-A KUBE-SERVICES', '"shop/web:http cluster IP"')],
     },
@@ -21,10 +21,10 @@ test('an empty chain of an endpoint is reported with the endpoint, whose share i
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.deleteAll('-A KUBE-SEP-M5HVGPPKKJ75V6WO ');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, endpoint: '10.244.11.4:8080'},
-      message: saying('a rule jumps to KUBE-SEP-M5HVGPPKKJ75V6WO, which is empty'),
+      message: containing('a rule jumps to KUBE-SEP-M5HVGPPKKJ75V6WO, which is empty'),
       expected: expect.anything(),
       actual: [dump.evidence('-A KUBE-SVC-', '-j KUBE-SEP-M5HVGPPKKJ75V6WO')],
     },
@@ -35,29 +35,31 @@ test('a chain that is not declared at all is reported as missing', async () => {
   const given = await scenario();
   given.rules('node-b').deleteAll('-A KUBE-SEP-M5HVGPPKKJ75V6WO ');
   given.rules('node-b').delete(':KUBE-SEP-M5HVGPPKKJ75V6WO ');
-  expect(given.news().map(({code, message}) => ({code, message}))).toEqual([{code: 'ST214', message: saying('which does not exist')}]);
+  expect(given.newFindings().map(({code, message}) => ({code, message}))).toEqual([
+    {code: 'ST214', message: containing('which does not exist')},
+  ]);
 });
 
 test('several entries that jump to the same empty chain are one finding', async () => {
   const given = await scenario();
   given.rules('node-b').deleteAll('-A KUBE-EXT-M3QFV6FJK7ELJDP7 ');
-  expect(given.news().map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST214', subject: 'shop/lb-cluster:http'}]);
+  expect(given.newFindings().map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST214', subject: 'shop/lb-cluster:http'}]);
 });
 
 test('an empty XLB chain of kube-proxy 1.23 is found', async () => {
   const given = await scenario('healthy/1.23-iptables');
   given.rules('node-b').deleteAll('-A KUBE-XLB-THAONNFDF5XMLPVB ');
-  expect(given.news().map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST214', subject: 'shop/lb-local:http'}]);
+  expect(given.newFindings().map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST214', subject: 'shop/lb-local:http'}]);
 });
 
 test('an empty chain that nothing jumps to stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').declare('nat', 'KUBE-SVC-AAAAAAAAAAAAAAAA');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('KUBE-FIREWALL is empty in ip6tables by design', async () => {
   const given = await scenario();
   expect(given.rules('node-b', 'ip6tables-save').lines('-A KUBE-FIREWALL')).toEqual([]);
-  expect(given.said().map(({code}) => code)).not.toContain('ST214');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST214');
 });

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {saying, scenario} from '../scenario.ts';
+import {containing, scenario} from '../scenario.ts';
 
 const place = {node: 'node-b', family: 'IPv4'};
 
@@ -7,10 +7,10 @@ test('a third-party rule in a Service’s chain that changes nothing is an info'
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertBefore(['"shop/web:http -> 10.244.11.4:8080"'], '-A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "count me" -j LOG');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{code: 'ST216', severity: 'info', ...place, subject: 'shop/web:http'},
-      message: saying('a rule that kube-proxy would not have written in nat/KUBE-SVC-67NZLRHBNDSAWJRO: no traffic is affected'),
+      message: containing('a rule that kube-proxy would not have written in nat/KUBE-SVC-67NZLRHBNDSAWJRO: no traffic is affected'),
       actual: [dump.evidence('"count me"')],
     },
   ]);
@@ -20,10 +20,10 @@ test('a rule that intercepts all packets in a Service’s chain is one error, an
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertBefore(['-A KUBE-SVC-67NZLRHBNDSAWJRO', '-j KUBE-MARK-MASQ'], '-A KUBE-SVC-67NZLRHBNDSAWJRO -j ACCEPT');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{code: 'ST216', severity: 'error', ...place, subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
-      message: saying(
+      message: containing(
         'a rule in nat/KUBE-SVC-67NZLRHBNDSAWJRO that kube-proxy would not have written intercepts packets',
         'they end in no endpoint at all',
       ),
@@ -37,8 +37,8 @@ test('a rule that sends a Service’s packets elsewhere before kube-proxy’s ru
   const dump = given.rules('node-b');
   const rule = '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.12.99:80';
   dump.insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], rule);
-  expect(given.news().map(({code, severity, subject, message}) => ({code, severity, subject, message}))).toEqual([
-    {code: 'ST216', severity: 'error', subject: 'shop/web:http', message: saying('they end in 10.244.12.99:80')},
+  expect(given.newFindings().map(({code, severity, subject, message}) => ({code, severity, subject, message}))).toEqual([
+    {code: 'ST216', severity: 'error', subject: 'shop/web:http', message: containing('they end in 10.244.12.99:80')},
   ]);
 });
 
@@ -53,10 +53,10 @@ test.each([
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], rule);
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{code: 'ST216', severity: 'error', ...place},
-      message: saying('a rule in nat/KUBE-SERVICES is not one that kube-proxy would have written', effect),
+      message: containing('a rule in nat/KUBE-SERVICES is not one that kube-proxy would have written', effect),
       actual: [dump.evidence(rule)],
     },
   ]);
@@ -66,16 +66,20 @@ test('an unexpected rule that drops packets to an endpoint is an error with thei
   const given = await scenario();
   const rule = '-A KUBE-EXTERNAL-SERVICES -d 10.244.12.6/32 -j DROP';
   given.rules('node-b').insertBefore(['-A KUBE-EXTERNAL-SERVICES', '"shop/empty-lb:http', '30089'], rule);
-  expect(given.news().map(({code, severity, message}) => ({code, severity, message}))).toEqual([
-    {code: 'ST216', severity: 'error', message: saying('of shop/sleepy-published:http end in a DROP, and without it in 10.244.12.6:8080')},
+  expect(given.newFindings().map(({code, severity, message}) => ({code, severity, message}))).toEqual([
+    {
+      code: 'ST216',
+      severity: 'error',
+      message: containing('of shop/sleepy-published:http end in a DROP, and without it in 10.244.12.6:8080'),
+    },
   ]);
 });
 
 test.each(['-A KUBE-SERVICES -d 10.200.0.0/16 -j RETURN', '-A KUBE-SERVICES -j LOG'])('%s changes nothing and is an info', async rule => {
   const given = await scenario();
   given.rules('node-b').insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], rule);
-  expect(given.news()).toEqual([
-    {...{code: 'ST216', severity: 'info', ...place}, message: saying('no traffic is affected'), actual: [saying(rule)]},
+  expect(given.newFindings()).toEqual([
+    {...{code: 'ST216', severity: 'info', ...place}, message: containing('no traffic is affected'), actual: [containing(rule)]},
   ]);
 });
 
@@ -86,10 +90,10 @@ test('an unexpected base rule that affects no packet is an info', async () => {
     'filter',
     '-A KUBE-FORWARD -m comment --comment "mine" -m conntrack --ctstate RELATED,ESTABLISHED -m mark --mark 0x1 -j ACCEPT',
   );
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{code: 'ST216', severity: 'info', ...place},
-      message: saying('a rule of filter/KUBE-FORWARD is not one that kube-proxy would have written'),
+      message: containing('a rule of filter/KUBE-FORWARD is not one that kube-proxy would have written'),
       actual: [dump.evidence('"mine"')],
     },
   ]);
@@ -98,23 +102,23 @@ test('an unexpected base rule that affects no packet is an info', async () => {
 test('different words in a comment stay silent', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['"shop/web:http -> 10.244.11.4:8080"'], 'shop/web:http -> 10.244.11.4:8080', 'changed');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('another order of Services in the shared chains stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').swapWithNext('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('counters stay silent', async () => {
   const given = await scenario();
   given.rules('node-b').replaceAll('-A KUBE-S', '[12:720] -A KUBE-S');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('the rules of a kubelet up to 1.26 in KUBE-FIREWALL stay silent', async () => {
   const given = await scenario('healthy/1.23-iptables');
   expect(given.rules('node-b').lines('-A KUBE-FIREWALL', '--mark 0x8000/0x8000')).toHaveLength(1);
-  expect(given.said().map(({code}) => code)).not.toContain('ST216');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST216');
 });

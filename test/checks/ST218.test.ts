@@ -1,12 +1,12 @@
 import {expect, test} from 'vitest';
-import {type Said, saying, scenario} from '../scenario.ts';
+import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
 test('a harmless duplicate of a Service rule is an info with the Service', async () => {
   expect(await doubled('-A KUBE-SERVICES', '"shop/web:http cluster IP"')).toEqual([
     {
       ...{code: 'ST218', severity: 'info', node: 'node-b', family: 'IPv4', subject: 'shop/web:http'},
-      message: saying('a rule twice in nat/KUBE-SERVICES: no traffic is affected'),
-      actual: [saying('"shop/web:http cluster IP"')],
+      message: containing('a rule twice in nat/KUBE-SERVICES: no traffic is affected'),
+      actual: [containing('"shop/web:http cluster IP"')],
     },
   ]);
 });
@@ -15,8 +15,8 @@ test('a duplicate jump of the base rules is an info of the node', async () => {
   expect(await doubled('-A PREROUTING', '-j KUBE-SERVICES')).toEqual([
     {
       ...{code: 'ST218', severity: 'info', node: 'node-b', family: 'IPv4'},
-      message: saying('a rule of nat/PREROUTING is there twice'),
-      actual: [saying('-A PREROUTING')],
+      message: containing('a rule of nat/PREROUTING is there twice'),
+      actual: [containing('-A PREROUTING')],
     },
   ]);
 });
@@ -36,18 +36,18 @@ test('a duplicate balancing rule is harmful, and is ST208 instead', async () => 
 test('the two rules of a node port, one of which only counts, are no duplicates', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-A KUBE-NODEPORTS', '"shop/nodeport:http"')).toHaveLength(2);
-  expect(given.said().map(({code}) => code)).not.toContain('ST218');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST218');
 });
 
 test('up to 1.23 a chain holds the same rules once for each load-balancer address, by design', async () => {
   const given = await scenario('healthy/1.23-iptables');
   expect(given.rules('node-b').lines('-A KUBE-FW-M3QFV6FJK7ELJDP7', '-j KUBE-MARK-DROP')).toHaveLength(2);
-  expect(given.said().map(({code}) => code)).not.toContain('ST218');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST218');
 });
 
-async function doubled(...words: readonly string[]): Promise<readonly Said[]> {
+async function doubled(...words: readonly string[]): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertAfter(words, dump.line(...words));
-  return given.news();
+  return given.newFindings();
 }

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, isLoud, said, saying, scenario} from '../scenario.ts';
+import {findingsOf, needsAction, summaryOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST301', node: 'node-b', family: 'IPv4'};
 
@@ -12,23 +12,23 @@ test.each([
   const gone = given
     .rules('node-b')
     .delete(`-A ${chain}`, '-j KUBE-SERVICES', '"kubernetes service portals"', chain === 'OUTPUT' ? '-A OUTPUT -m comment' : '-A');
-  expect(given.news()).toEqual([
-    {...place, severity: 'error', message: saying(`KUBE-SERVICES is not reached from nat/${chain}`, loss), expected: [gone]},
+  expect(given.newFindings()).toEqual([
+    {...place, severity: 'error', message: containing(`KUBE-SERVICES is not reached from nat/${chain}`, loss), expected: [gone]},
   ]);
 });
 
 test('the capture of a missing jump has this finding and no other of the node', async () => {
   const found = findingsOf(await snapshotOf('faults/no-prerouting-hook')).filter(({node}) => node !== undefined);
-  expect(found.map(said)).toEqual([expect.objectContaining({...place, severity: 'error', message: saying('nat/PREROUTING')})]);
+  expect(found.map(summaryOf)).toEqual([expect.objectContaining({...place, severity: 'error', message: containing('nat/PREROUTING')})]);
 });
 
 test('a jump with too many conditions is shown beside the correct one', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const right = dump.replace(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING ', '-A PREROUTING -p udp ');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
-      ...{...place, severity: 'error', message: saying('the jump from nat/PREROUTING to KUBE-SERVICES has other conditions')},
+      ...{...place, severity: 'error', message: containing('the jump from nat/PREROUTING to KUBE-SERVICES has other conditions')},
       expected: [right],
       actual: [dump.evidence('-A PREROUTING -p udp')],
     },
@@ -42,17 +42,17 @@ test.each([
 ])('without its jump in table filter %s are never reached, which is an error', async (_, words, loss) => {
   const given = await scenario();
   const gone = given.rules('node-b').delete(...words);
-  expect(given.news()).toEqual([{...place, severity: 'error', message: saying(loss), expected: [gone]}]);
+  expect(given.newFindings()).toEqual([{...place, severity: 'error', message: containing(loss), expected: [gone]}]);
 });
 
 test('without the jump to the accept rules of health checks no packet of a Service is lost: a warning, like ST219', async () => {
   const given = await scenario();
   given.rules('node-b').delete('-A INPUT', '-j KUBE-NODEPORTS');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...place,
       severity: 'warning',
-      message: saying('the health-check ports of load balancers are not accepted'),
+      message: containing('the health-check ports of load balancers are not accepted'),
       expected: expect.anything(),
     },
   ]);
@@ -61,7 +61,7 @@ test('without the jump to the accept rules of health checks no packet of a Servi
 test('a missing jump to a chain without rules loses nothing', async () => {
   const given = await scenario();
   given.rules('node-b', 'ip6tables-save').delete('-A FORWARD', '-j KUBE-PROXY-FIREWALL');
-  const found = given.news();
+  const found = given.newFindings();
   expect(found.map(({code, family}) => ({code, family}))).toEqual([{code: 'ST301', family: 'IPv6'}]);
   expect(found[0]?.severity).not.toBe('error');
 });
@@ -69,11 +69,11 @@ test('a missing jump to a chain without rules loses nothing', async () => {
 test('third-party rules between the jumps stay silent', async () => {
   const given = await scenario();
   given.rules('node-b').insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -p tcp -m tcp --dport 9999 -j LOG');
-  expect(given.news().filter(isLoud)).toEqual([]);
+  expect(given.newFindings().filter(needsAction)).toEqual([]);
 });
 
 test('the order of the jumps of a base chain stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').swapWithNext('-A INPUT', '-j KUBE-PROXY-FIREWALL');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, saying, scenario} from '../scenario.ts';
+import {findingsOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST304', node: 'node-b', family: 'IPv4'};
 const tail = ['-A KUBE-SERVICES', '-j KUBE-NODEPORTS'];
@@ -8,11 +8,11 @@ const tail = ['-A KUBE-SERVICES', '-j KUBE-NODEPORTS'];
 test('without the jump to KUBE-NODEPORTS no node port answers: one error, not one for each Service', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete(...tail);
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...place,
       severity: 'error',
-      message: saying('nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'),
+      message: containing('nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'),
       expected: [gone],
     },
   ]);
@@ -22,9 +22,13 @@ test('a jump for another address than the node’s counts as missing', async () 
   const given = await scenario();
   const dump = given.rules('node-b');
   const right = dump.replace(tail, '-A KUBE-SERVICES ', '-A KUBE-SERVICES -d 172.18.0.99/32 ');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
-      ...{...place, severity: 'error', message: saying('the jump to KUBE-NODEPORTS is restricted to other addresses than it should be')},
+      ...{
+        ...place,
+        severity: 'error',
+        message: containing('the jump to KUBE-NODEPORTS is restricted to other addresses than it should be'),
+      },
       expected: [right],
       actual: [dump.evidence('172.18.0.99')],
     },
@@ -41,9 +45,9 @@ test.each([
   const dump = given.rules(node);
   const [first = ''] = dump.lines(...tail);
   dump.insertAfter([first], first.replace(/-d \S+/, '-d 172.18.0.250/32'));
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
-      ...{...place, node, severity, message: saying('node ports answer on addresses that nodePortAddresses does not name')},
+      ...{...place, node, severity, message: containing('node ports answer on addresses that nodePortAddresses does not name')},
       actual: [dump.evidence('172.18.0.250/32')],
     },
   ]);
@@ -61,5 +65,5 @@ test('without localhost node ports the jump excludes the loopback addresses by d
 test('one missing node port behind the jump is ST206 and not this', async () => {
   const given = await scenario();
   given.rules('node-b').deleteAll('-A KUBE-NODEPORTS', '"shop/nodeport:http"');
-  expect(given.news().map(({code}) => code)).toEqual(['ST206']);
+  expect(given.newFindings().map(({code}) => code)).toEqual(['ST206']);
 });

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, said, saying, scenario} from '../scenario.ts';
+import {findingsOf, summaryOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST305', severity: 'error', node: 'node-b', family: 'IPv4'};
 
@@ -9,12 +9,12 @@ test('a node without any Service rule is one error with the number of Service po
   const dump = given.rules('node-b');
   for (const kind of ['SVC', 'SVL', 'EXT', 'FW', 'SEP']) dump.deleteAll(`-A KUBE-${kind}-`);
   for (const chain of ['KUBE-SERVICES', 'KUBE-NODEPORTS']) dump.deleteAll(`-A ${chain} `, '-j KUBE-', ' -m ');
-  expect(given.news()).toEqual([{...place, message: saying('table nat holds none of the rules of 34 Service ports')}]);
+  expect(given.newFindings()).toEqual([{...place, message: containing('table nat holds none of the rules of 34 Service ports')}]);
 });
 
 test('the capture of a flushed table has this finding and no other of the node', async () => {
   const found = findingsOf(await snapshotOf('faults/nat-flushed')).filter(({node}) => node !== undefined);
-  expect(found.map(said)).toEqual([{...place, node: 'node-a', message: saying('no Service works on this node')}]);
+  expect(found.map(summaryOf)).toEqual([{...place, node: 'node-a', message: containing('no Service works on this node')}]);
 });
 
 test('if one family was flushed the other is still checked', async () => {
@@ -22,13 +22,13 @@ test('if one family was flushed the other is still checked', async () => {
   const dump = given.rules('node-b', 'ip6tables-save');
   dump.deleteAll('-A KUBE-', '"infra/');
   dump.deleteAll('-A KUBE-EXT-');
-  expect(given.news()).toEqual([{...place, family: 'IPv6', message: saying('of 2 Service ports')}]);
+  expect(given.newFindings()).toEqual([{...place, family: 'IPv6', message: containing('of 2 Service ports')}]);
 });
 
 test('with one Service left, each missing Service is reported by itself', async () => {
   const given = await scenario();
   given.rules('node-b', 'ip6tables-save').deleteAll('-A KUBE-', '"infra/dual');
-  expect(given.news().map(({code}) => code)).toEqual(['ST201']);
+  expect(given.newFindings().map(({code}) => code)).toEqual(['ST201']);
 });
 
 test('in a cluster in which no Service has an endpoint there are no such rules by design', async () => {
@@ -43,5 +43,5 @@ test('in a cluster in which no Service has an endpoint there are no such rules b
   dump.deleteAll('-A KUBE-EXT-');
   given.rules('node-b', 'ip6tables-save').deleteAll('-A KUBE-', '"infra/');
   given.rules('node-b', 'ip6tables-save').deleteAll('-A KUBE-EXT-');
-  expect(given.said({nodes: name => name === 'node-b'})).toEqual([]);
+  expect(given.summaries({nodes: name => name === 'node-b'})).toEqual([]);
 });

@@ -1,16 +1,16 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, isLoud, said, saying, scenario} from '../scenario.ts';
+import {findingsOf, needsAction, summaryOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST401', severity: 'error', node: 'node-b', family: 'IPv4'};
 
 test('the capture of a pod whose host port is a node port has this finding with the rule, and no other of the node', async () => {
   const found = findingsOf(await snapshotOf('faults/hostport-hijack')).filter(({node}) => node !== undefined);
-  expect(found.map(said)).toEqual([
+  expect(found.map(summaryOf)).toEqual([
     {
       ...{...place, node: 'node-c', subject: 'shop/nodeport:http', entry: 'node port 30080'},
-      message: saying('are sent to 10.244.13.200:80', 'by a third-party rule that comes before'),
-      actual: [saying('--dport 30080', '-j DNAT --to-destination 10.244.13.200:80')],
+      message: containing('are sent to 10.244.13.200:80', 'by a third-party rule that comes before'),
+      actual: [containing('--dport 30080', '-j DNAT --to-destination 10.244.13.200:80')],
     },
   ]);
 });
@@ -19,10 +19,10 @@ test('a rule before kube-proxy’s that accepts a Service’s packets is reporte
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -d 10.96.1.1/32 -j ACCEPT');
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{...place, subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
-      message: saying("never reach kube-proxy's rules"),
+      message: containing("never reach kube-proxy's rules"),
       actual: [dump.evidence('-A PREROUTING -d 10.96.1.1/32')],
     },
   ]);
@@ -31,12 +31,12 @@ test('a rule before kube-proxy’s that accepts a Service’s packets is reporte
 test('the same rule after kube-proxy’s has no effect, and stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').insertAfter(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -d 10.96.1.1/32 -j ACCEPT');
-  expect(given.news().filter(isLoud)).toEqual([]);
+  expect(given.newFindings().filter(needsAction)).toEqual([]);
 });
 
 test('a rule before kube-proxy’s for another port stays silent', async () => {
   const given = await scenario();
   const rule = '-A PREROUTING -p tcp -m tcp --dport 31999 -j DNAT --to-destination 10.244.12.200:80';
   given.rules('node-b').insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], rule);
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });

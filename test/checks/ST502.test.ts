@@ -1,39 +1,39 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {findingsOf, said, saying, scenario} from '../scenario.ts';
+import {findingsOf, summaryOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST502', severity: 'warning', node: 'node-b'};
 
 test('the capture of a node that ran in IPVS mode before has this finding with the leftovers', async () => {
   const found = findingsOf(await snapshotOf('faults/ipvs-leftovers')).filter(({node}) => node === 'node-a');
-  expect(found.map(said)).toEqual([
-    {...place, node: 'node-a', message: saying('ipvs mode left something behind: 61 virtual servers, 40 addresses on kube-ipvs0')},
+  expect(found.map(summaryOf)).toEqual([
+    {...place, node: 'node-a', message: containing('ipvs mode left something behind: 61 virtual servers, 40 addresses on kube-ipvs0')},
   ]);
 });
 
 test('one virtual server is enough', async () => {
   const given = await scenario();
   given.file('node-b', 'ipvsadm-save', '-A -t 10.96.1.1:80 -s rr\n-a -t 10.96.1.1:80 -r 10.244.12.4:8080 -m -w 1\n');
-  expect(given.news()).toEqual([{...place, message: saying('ipvs mode left something behind: 1 virtual servers')}]);
+  expect(given.newFindings()).toEqual([{...place, message: containing('ipvs mode left something behind: 1 virtual servers')}]);
 });
 
 test('an nftables table of kube-proxy’s beside its iptables rules is reported', async () => {
   const given = await scenario();
   given.file('node-b', 'nft.json', '{"nftables":[{"table":{"family":"ip","name":"kube-proxy","handle":1}}]}');
-  expect(given.news()).toEqual([{...place, message: saying('nftables mode left something behind')}]);
+  expect(given.newFindings()).toEqual([{...place, message: containing('nftables mode left something behind')}]);
 });
 
 test('third-party nftables tables, such as those of iptables-nft, stay silent', async () => {
   const given = await scenario();
   given.file('node-b', 'nft.json', '{"nftables":[{"table":{"family":"ip","name":"nat","handle":1}}]}');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('an IPVS without virtual servers stays silent', async () => {
   const given = await scenario();
   given.file('node-b', 'ipvsadm-save', '');
   given.file('node-b', 'kube-ipvs0.json', '[]');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 const portals = [
@@ -47,10 +47,10 @@ test('portals of the userspace mode behind KUBE-SERVICES are a warning with thei
   for (const chain of ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST']) rules.declare('nat', chain);
   rules.append('nat', '-A PREROUTING -j KUBE-PORTALS-CONTAINER');
   for (const rule of portals) rules.append('nat', rule);
-  expect(given.news({only: new Set(['ST502'])})).toEqual([
+  expect(given.newFindings({only: new Set(['ST502'])})).toEqual([
     expect.objectContaining({
       ...place,
-      message: saying(
+      message: containing(
         'userspace mode left 2 rules',
         'KUBE-PORTALS-CONTAINER, KUBE-PORTALS-HOST',
         'of shop/web:http',
@@ -66,8 +66,8 @@ test('portals before KUBE-SERVICES are an error: they intercept packets', async 
   for (const chain of ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST']) rules.declare('nat', chain);
   rules.insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -j KUBE-PORTALS-CONTAINER');
   for (const rule of portals) rules.append('nat', rule);
-  expect(given.news({only: new Set(['ST502'])})).toEqual([
-    expect.objectContaining({...place, severity: 'error', message: saying('KUBE-PORTALS-CONTAINER come before KUBE-SERVICES')}),
+  expect(given.newFindings({only: new Set(['ST502'])})).toEqual([
+    expect.objectContaining({...place, severity: 'error', message: containing('KUBE-PORTALS-CONTAINER come before KUBE-SERVICES')}),
   ]);
 });
 
@@ -80,11 +80,11 @@ test('old KUBE-XLB chains are reported if kube-proxy does not remove them', asyn
     const rules = given.rules('node-b');
     rules.declare('nat', 'KUBE-XLB-67NZLRHBNDSAWJRO');
     rules.append('nat', '-A KUBE-XLB-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http" -j KUBE-SVC-67NZLRHBNDSAWJRO');
-    const said = given.news().map(({code, severity, message}) => [code, severity, message]);
-    expect(said, capture).toEqual([
+    const summaryOf = given.newFindings().map(({code, severity, message}) => [code, severity, message]);
+    expect(summaryOf, capture).toEqual([
       reported
-        ? ['ST502', 'warning', saying('1 chain KUBE-XLB-', 'cannot be deleted')]
-        : ['ST215', 'info', saying('KUBE-XLB-67NZLRHBNDSAWJRO')],
+        ? ['ST502', 'warning', containing('1 chain KUBE-XLB-', 'cannot be deleted')]
+        : ['ST215', 'info', containing('KUBE-XLB-67NZLRHBNDSAWJRO')],
     ]);
   }
 });
@@ -98,18 +98,18 @@ test('leftovers of an older kubelet stay silent', async () => {
     'filter',
     '-A KUBE-FIREWALL -m comment --comment "kubernetes firewall for dropping marked packets" -m mark --mark 0x8000/0x8000 -j DROP',
   );
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('a virtual server of a deleted Service, whose address the node still has, accepts packets', async () => {
   const given = await scenario('faults/ipvs-leftovers');
   given.deleteService('shop/web');
   for (const text of given.rules('node-a').lines('shop/web:http')) given.rules('node-a').delete(text);
-  const found = given.said({nodes: name => name === 'node-a', only: new Set(['ST502'])});
+  const found = given.summaries({nodes: name => name === 'node-a', only: new Set(['ST502'])});
   expect(found).toEqual([
     {
       ...{code: 'ST502', severity: 'error', node: 'node-a'},
-      message: saying(
+      message: containing(
         'ipvs mode left something behind',
         'packets to 10.96.1.1:80, which no Service has, are still sent to 10.244.11.4:8080',
       ),
@@ -126,15 +126,15 @@ test('leftovers of iptables mode on a node in nftables mode are reported with th
       ?.read('iptables-save')
       ?.toString() ?? '';
   nft.file('node-b', 'iptables-save', rules);
-  expect(nft.news({only: new Set(['ST502'])})).toEqual([
+  expect(nft.newFindings({only: new Set(['ST502'])})).toEqual([
     {
       ...place,
-      message: saying('runs in nftables mode, and iptables mode left something behind', 'it still intercepts packets of', 'such as'),
+      message: containing('runs in nftables mode, and iptables mode left something behind', 'it still intercepts packets of', 'such as'),
     },
   ]);
   nft.file('node-b', 'iptables-save', rules.replaceAll('--to-destination 10.244.11.4:8080', '--to-destination 10.244.99.9:8080'));
-  expect(nft.news({only: new Set(['ST502'])})).toEqual([
-    {...place, severity: 'error', message: saying('it still intercepts packets of', 'to an address that is no endpoint of theirs')},
+  expect(nft.newFindings({only: new Set(['ST502'])})).toEqual([
+    {...place, severity: 'error', message: containing('it still intercepts packets of', 'to an address that is no endpoint of theirs')},
   ]);
 });
 
@@ -148,7 +148,7 @@ test('leftovers of nftables mode on a node in iptables mode are reported with th
       ?.read('nft.json')
       ?.toString() ?? '',
   );
-  expect(given.news({only: new Set(['ST502'])})).toEqual([
-    {...place, message: saying('runs in iptables mode, and nftables mode left something behind', 'it still intercepts packets of')},
+  expect(given.newFindings({only: new Set(['ST502'])})).toEqual([
+    {...place, message: containing('runs in iptables mode, and nftables mode left something behind', 'it still intercepts packets of')},
   ]);
 });

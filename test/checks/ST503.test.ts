@@ -1,38 +1,38 @@
 import {expect, test} from 'vitest';
-import {saying, scenario} from '../scenario.ts';
+import {containing, scenario} from '../scenario.ts';
 
 test('a kube-proxy that reports IPVS on a node with iptables rules is reported with both', async () => {
   const given = await scenario();
   given.file('node-b', 'proxy-mode', 'ipvs');
-  expect(given.news()).toContainEqual({
+  expect(given.newFindings()).toContainEqual({
     ...{code: 'ST503', severity: 'warning', node: 'node-b'},
-    message: saying('kube-proxy reports ipvs mode (proxy-mode), and the kernel holds the rules of iptables'),
+    message: containing('kube-proxy reports ipvs mode (proxy-mode), and the kernel holds the rules of iptables'),
   });
 });
 
 test('a node with the mode that kube-proxy reports, and some rules of another, is ST502 and not this', async () => {
   const given = await scenario();
   given.file('node-b', 'ipvsadm-save', '-A -t 10.96.1.1:80 -s rr\n');
-  expect(given.news().map(({code}) => code)).toEqual(['ST502']);
+  expect(given.newFindings().map(({code}) => code)).toEqual(['ST502']);
 });
 
 test('a node that shows no mode stays silent', async () => {
   const given = await scenario();
   given.file('node-b', 'proxy-mode', 'ipvs');
   for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
-  expect(given.news().map(({code}) => code)).not.toContain('ST503');
+  expect(given.newFindings().map(({code}) => code)).not.toContain('ST503');
 });
 
 test('an older kube-proxy that does not report its mode stays silent', async () => {
   const given = await scenario();
   given.file('node-b', 'proxy-mode', null);
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('a kube-proxy that reports iptables beside a table of nftables mode is reported', async () => {
   const given = await scenario('nftables/1.36');
   given.file('node-b', 'proxy-mode', 'iptables');
-  expect(given.news({only: new Set(['ST503'])})).toEqual([
-    expect.objectContaining({code: 'ST503', node: 'node-b', message: saying('reports iptables mode', 'nftables')}),
+  expect(given.newFindings({only: new Set(['ST503'])})).toEqual([
+    expect.objectContaining({code: 'ST503', node: 'node-b', message: containing('reports iptables mode', 'nftables')}),
   ]);
 });

@@ -3,7 +3,7 @@ import {diagnose} from '../../src/diagnose.ts';
 import type {PodObject} from '../../src/model/api-objects.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
 import {snapshotOf} from '../fixtures.ts';
-import {saying, scenario} from '../scenario.ts';
+import {containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST505', severity: 'warning', node: 'node-b'};
 
@@ -11,8 +11,8 @@ test('a kube-proxy that reports itself as unhealthy is reported with the age of 
   const given = await scenario();
   const health = {lastUpdated: '2026-11-21T09:20:00Z', currentTime: '2026-11-21T09:31:00Z', healthy: false};
   given.file('node-b', 'healthz.json', JSON.stringify(health));
-  expect(given.news()).toEqual([
-    {...place, message: saying('kube-proxy on node-b does not keep up: it says that it is not healthy, last updated 660 s')},
+  expect(given.newFindings()).toEqual([
+    {...place, message: containing('kube-proxy on node-b does not keep up: it says that it is not healthy, last updated 660 s')},
   ]);
 });
 
@@ -20,34 +20,34 @@ test('a single unhealthy family is reported', async () => {
   const given = await scenario();
   const status = {IPv4: {healthy: true}, IPv6: {healthy: false}};
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: '2026-11-21T09:31:00Z', status}));
-  expect(given.news().map(({code}) => code)).toEqual(['ST505']);
+  expect(given.newFindings().map(({code}) => code)).toEqual(['ST505']);
 });
 
 test('a change that has been pending for minutes is reported', async () => {
   const given = await scenario();
   given.file('node-b', 'metrics', metrics({queuedAgo: 300, syncedAgo: 900}));
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: now, healthy: true}));
-  expect(given.news()).toEqual([{...place, message: saying('a change of IPv4 has been waiting for 300 s')}]);
+  expect(given.newFindings()).toEqual([{...place, message: containing('a change of IPv4 has been waiting for 300 s')}]);
 });
 
 test('a change that is seconds old stays silent', async () => {
   const given = await scenario();
   given.file('node-b', 'metrics', metrics({queuedAgo: 5, syncedAgo: 900}));
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: now, healthy: true}));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('a sync that is old when nothing changed since stays silent', async () => {
   const given = await scenario();
   given.file('node-b', 'metrics', metrics({queuedAgo: 9000, syncedAgo: 8999}));
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: now, healthy: true}));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('a kube-proxy whose pages were not read stays silent', async () => {
   const given = await scenario();
   for (const file of ['healthz.json', 'metrics']) given.file('node-b', file, null);
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 const now = '2026-11-21T09:31:24Z';

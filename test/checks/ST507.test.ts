@@ -1,12 +1,12 @@
 import {expect, test} from 'vitest';
-import {saying, type Scenario, scenario} from '../scenario.ts';
+import {containing, type Scenario, scenario} from '../scenario.ts';
 
 test('a node whose rules use no endpoint as local is one error, not one for each Service', async () => {
   const given = await renamed();
-  expect(given.news()).toEqual([
+  expect(given.newFindings()).toEqual([
     {
       ...{code: 'ST507', severity: 'error', node: 'node-a', family: 'IPv4'},
-      message: saying('none of the endpoints that the API places on node-a is treated as local', 'runs under another node name'),
+      message: containing('none of the endpoints that the API places on node-a is treated as local', 'runs under another node name'),
     },
   ]);
 });
@@ -15,19 +15,19 @@ test('if kube-proxy reports the node name that it uses, that name counts and the
   const given = await renamed();
   given.file('node-a', 'configz.json', null);
   given.file('node-a', 'kube-proxy-config.yaml', 'mode: iptables\nhostnameOverride: elsewhere\nclusterCIDR: 10.244.0.0/16\n');
-  expect(given.news().map(({code}) => code)).not.toContain('ST202');
+  expect(given.newFindings().map(({code}) => code)).not.toContain('ST202');
 });
 
 test('a node without endpoints has none to use as local, and stays silent', async () => {
   const given = await scenario();
   expect(given.rules('node-c').lines('-A KUBE-SVL-')).toEqual([]);
-  expect(given.said().map(({code}) => code)).not.toContain('ST507');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST507');
 });
 
 test('one Service without its local endpoint is a fault of that Service', async () => {
   const given = await scenario();
   given.rules('node-a').deleteAll('-A KUBE-SVL-MXUIPMOZBK5EOUF7 ');
-  expect(given.news().map(({code}) => code)).not.toContain('ST507');
+  expect(given.newFindings().map(({code}) => code)).not.toContain('ST507');
 });
 
 /** The rules of node-c, where no endpoint is local, stand on node-a; hints are left out, since they go by the zone. */

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Family} from '../../src/model/family.ts';
-import {type Said, saying, scenario} from '../scenario.ts';
+import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
 const flow = (to: string) =>
   `udp      17 25 src=10.244.13.7 dst=10.96.0.10 sport=40000 dport=53 src=${to} dst=10.244.13.7 sport=53 dport=40000 mark=0 use=1\n`;
@@ -10,7 +10,7 @@ test('reports a tracked flow to a former endpoint, with the address and the line
   expect(await tracked(`${flow('10.244.11.9')}${flow('10.244.11.77')}`)).toEqual([
     {
       ...{code: 'ST508', severity: 'warning', node: 'node-b', family: 'IPv4', subject: 'infra/dns:dns'},
-      message: saying('1 tracked UDP flow leads to 10.244.11.77:53, no endpoint of the Service (conntrack line 2)'),
+      message: containing('1 tracked UDP flow leads to 10.244.11.77:53, no endpoint of the Service (conntrack line 2)'),
     },
   ]);
 });
@@ -25,7 +25,7 @@ test('shows the command that deletes the flow and no other, by family and protoc
 
 test('reports a flow that began before the rules existed and was never translated', async () => {
   expect((await tracked(flow('10.96.0.10'))).map(({code, message}) => [code, message])).toEqual([
-    ['ST508', saying('leads to 10.96.0.10:53')],
+    ['ST508', containing('leads to 10.96.0.10:53')],
   ]);
 });
 
@@ -68,7 +68,7 @@ test('stays silent for both families of a dual-stack node port', async () => {
 test('reports the family whose flows lead to a former endpoint, and each flow once', async () => {
   const endpoints = {...bothEndpoints, IPv6: 'fd00:244::6'};
   expect(await trackedFor({text: dualStackFlows, endpoints})).toEqual([
-    {family: 'IPv6', message: saying('1 tracked UDP flow leads to fd00:244::5:53, no endpoint of the Service (conntrack line 2)')},
+    {family: 'IPv6', message: containing('1 tracked UDP flow leads to fd00:244::5:53, no endpoint of the Service (conntrack line 2)')},
   ]);
 });
 
@@ -190,8 +190,8 @@ async function trackedFor({text, endpoints, nodePort = 30053, nodeName, settings
   return found.map(({family, message}) => ({family, message}));
 }
 
-async function tracked(conntrack: string): Promise<readonly Said[]> {
+async function tracked(conntrack: string): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   given.file('node-b', 'conntrack', conntrack);
-  return given.news();
+  return given.newFindings();
 }

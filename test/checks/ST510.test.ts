@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 import type {ServiceObject} from '../../src/model/api-objects.ts';
 import {service} from '../cluster.ts';
 import {nftScenario} from '../nft-scenario.ts';
-import {saying, type Said} from '../scenario.ts';
+import {containing, type FindingSummary} from '../scenario.ts';
 
 const long = `shop/${'w'.repeat(120)}`;
 
@@ -10,7 +10,7 @@ test('a Service without endpoints whose name nft rejects prevents its family fro
   expect(await saidOf(web(long))).toEqual([
     {
       ...{code: 'ST510', severity: 'error', node: 'node-a', family: 'IPv4', subject: `${long}:http-admin`},
-      message: saying('kube-proxy cannot write any change of IPv4', '136 bytes'),
+      message: containing('kube-proxy cannot write any change of IPv4', '136 bytes'),
     },
   ]);
 });
@@ -30,7 +30,7 @@ test('an overlong name with endpoints is a hazard for the day on which it has no
     ...slice,
     metadata: {...slice.metadata, labels: {...slice.metadata.labels, 'kubernetes.io/service-name': long.slice(5)}},
   }));
-  const found = given.said().filter(({code, node}) => code === 'ST510' && node === 'node-a');
+  const found = given.summaries().filter(({code, node}) => code === 'ST510' && node === 'node-a');
   expect(found.map(({severity}) => severity)).toEqual(['warning']);
 });
 
@@ -38,9 +38,9 @@ function web(name: string): ServiceObject {
   return service(name, {clusterIP: '10.96.1.77', ports: [{name: 'http-admin', port: 80, protocol: 'TCP'}]});
 }
 
-async function saidOf(added: ServiceObject, version?: string): Promise<readonly Said[]> {
+async function saidOf(added: ServiceObject, version?: string): Promise<readonly FindingSummary[]> {
   const given = await nftScenario();
   given.addService(added);
   const options = version === undefined ? {} : {overrides: {version}};
-  return given.said(options).filter(({code, node}) => code === 'ST510' && node === 'node-a');
+  return given.summaries(options).filter(({code, node}) => code === 'ST510' && node === 'node-a');
 }

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {nftScenario} from '../nft-scenario.ts';
-import {saying} from '../scenario.ts';
+import {containing} from '../scenario.ts';
 
 const overrides = {
   ...{version: 'v1.37.0', featureGates: {KubeProxyNFTablesLocalhostNodePorts: true}},
@@ -19,24 +19,24 @@ test('a table that still rejects TCP on loopback addresses, of a kube-proxy that
       },
     }),
   );
-  const found = given.said({overrides: {version: 'v1.37.0'}}).filter(({code}) => code === 'ST511');
+  const found = given.summaries({overrides: {version: 'v1.37.0'}}).filter(({code}) => code === 'ST511');
   expect(found).toEqual([
     {
       ...{code: 'ST511', severity: 'error', node: 'node-a', family: 'IPv4'},
-      message: saying('kube-proxy cannot write any change of IPv4', 'still refuses 1 TCP node ports'),
+      message: containing('kube-proxy cannot write any change of IPv4', 'still refuses 1 TCP node ports'),
     },
   ]);
 });
 
 test('settings that the running kube-proxy may not have read yet are a hazard of its next start', async () => {
   const given = await nftScenario(withRejects);
-  const found = given.said({overrides}).filter(({code, node}) => code === 'ST511' && node === 'node-a');
+  const found = given.summaries({overrides}).filter(({code, node}) => code === 'ST511' && node === 'node-a');
   expect(found.map(({severity}) => severity)).toEqual(['warning']);
 });
 
 test('a table that rejects TCP because kube-proxy does not listen stays silent', async () => {
   const given = await nftScenario(withRejects);
-  const found = given.said({overrides: {...overrides, nodePortAddresses: ['primary']}});
+  const found = given.summaries({overrides: {...overrides, nodePortAddresses: ['primary']}});
   expect(found.map(({code}) => code)).not.toContain('ST511');
 });
 

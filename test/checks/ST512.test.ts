@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {saying, type Said, scenario} from '../scenario.ts';
+import {containing, type FindingSummary, scenario} from '../scenario.ts';
 
 const config = (mode: string) => `kind: KubeProxyConfiguration\nmode: "${mode}"\nclusterCIDR: 10.244.0.0/16\n`;
 
@@ -7,7 +7,7 @@ test('a mode that is not set on a kernel without the next default is reported', 
   expect(await saidWith({kernelVersion: '5.4.0-150-generic', mode: ''})).toEqual([
     {
       ...{code: 'ST512', severity: 'info', node: 'node-a'},
-      message: saying('the proxy mode is not set (kube-proxy-config.yaml)', '5.4.0-150-generic'),
+      message: containing('the proxy mode is not set (kube-proxy-config.yaml)', '5.4.0-150-generic'),
     },
   ]);
 });
@@ -24,12 +24,18 @@ test('a default that only /configz shows stays silent, because it may have been 
   const given = await scenario();
   given.nodeObject('node-a', node => ({...node, status: {...node.status, nodeInfo: {kernelVersion: '5.4.0'}}}));
   given.file('node-a', 'kube-proxy-config.yaml', null);
-  expect(given.said().map(({code}) => code)).not.toContain('ST512');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST512');
 });
 
-async function saidWith({kernelVersion, mode}: {readonly kernelVersion: string; readonly mode: string}): Promise<readonly Said[]> {
+async function saidWith({
+  kernelVersion,
+  mode,
+}: {
+  readonly kernelVersion: string;
+  readonly mode: string;
+}): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   given.nodeObject('node-a', node => ({...node, status: {...node.status, nodeInfo: {...node.status?.nodeInfo, kernelVersion}}}));
   given.file('node-a', 'kube-proxy-config.yaml', config(mode));
-  return given.said().filter(({code}) => code === 'ST512');
+  return given.summaries().filter(({code}) => code === 'ST512');
 }

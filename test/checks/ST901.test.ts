@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {saying, scenario} from '../scenario.ts';
+import {containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST901', severity: 'warning', node: 'node-b'};
 
@@ -7,38 +7,38 @@ test('a node of the API without files in the bundle is reported, and the others 
   const given = await scenario();
   given.leaveOut('node-b');
   given.rules('node-c').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
-  expect(given.news().map(({code, node, message}) => ({code, node, message}))).toEqual([
+  expect(given.newFindings().map(({code, node, message}) => ({code, node, message}))).toEqual([
     {code: 'ST201', node: 'node-c', message: expect.anything()},
-    {code: 'ST901', node: 'node-b', message: saying('node-b was not checked: the bundle has no files of this node')},
+    {code: 'ST901', node: 'node-b', message: containing('node-b was not checked: the bundle has no files of this node')},
   ]);
 });
 
 test('a node without a dump is reported with what is missing', async () => {
   const given = await scenario();
   for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
-  expect(given.news()).toEqual([{...place, message: saying('node-b was not checked: it has no iptables-save')}]);
+  expect(given.newFindings()).toEqual([{...place, message: containing('node-b was not checked: it has no iptables-save')}]);
 });
 
 test('an empty dump is not a flushed node: the command failed', async () => {
   const given = await scenario();
   for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, '');
-  expect(given.news()).toEqual([{...place, message: saying('its iptables-save is empty')}]);
+  expect(given.newFindings()).toEqual([{...place, message: containing('its iptables-save is empty')}]);
 });
 
 test('an unreadable settings file is a warning, and the node is checked with other settings', async () => {
   const given = await scenario();
   given.file('node-b', 'configz.json', '{"kubeproxy.config.k8s.io":');
-  expect(given.news()).toEqual([{...place, message: saying('configz.json cannot be read')}]);
+  expect(given.newFindings()).toEqual([{...place, message: containing('configz.json cannot be read')}]);
 });
 
 test('a bundle without any node expects none, and stays silent', async () => {
   const given = await scenario();
   given.leaveOutNodes();
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('nodes that were not requested are not missing', async () => {
   const given = await scenario();
   given.leaveOut('node-b');
-  expect(given.news({nodes: name => name === 'node-a'})).toEqual([]);
+  expect(given.newFindings({nodes: name => name === 'node-a'})).toEqual([]);
 });

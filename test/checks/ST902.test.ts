@@ -1,34 +1,34 @@
 import {expect, test} from 'vitest';
-import {saying, scenario} from '../scenario.ts';
+import {containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST902', severity: 'warning', node: 'node-b'};
 
 test('a family with Services that was not dumped is reported, and nothing else is', async () => {
   const given = await scenario();
   given.file('node-b', 'ip6tables-save', null);
-  expect(given.news()).toEqual([
-    {...place, family: 'IPv6', message: saying('IPv6 was not checked on node-b: there is no ip6tables-save of it')},
+  expect(given.newFindings()).toEqual([
+    {...place, family: 'IPv6', message: containing('IPv6 was not checked on node-b: there is no ip6tables-save of it')},
   ]);
 });
 
 test('a dump without a table of Services is reported with the table, and nothing of it is reported as missing', async () => {
   const given = await scenario();
   given.rules('node-b').deleteTable('nat');
-  expect(given.news()).toEqual([{...place, family: 'IPv4', message: saying('the dump holds no table nat')}]);
+  expect(given.newFindings()).toEqual([{...place, family: 'IPv4', message: containing('the dump holds no table nat')}]);
 });
 
 test('a dump of one table, as many paste it, is reported for the others', async () => {
   const given = await scenario();
   given.rules('node-b').deleteTable('filter');
   given.rules('node-b').deleteTable('mangle');
-  expect(given.news()).toEqual([{...place, family: 'IPv4', message: saying('the dump holds no table filter')}]);
+  expect(given.newFindings()).toEqual([{...place, family: 'IPv4', message: containing('the dump holds no table filter')}]);
 });
 
 test('the family that was read is still checked', async () => {
   const given = await scenario();
   given.file('node-b', 'ip6tables-save', null);
   given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
-  expect(given.news().map(({code}) => code)).toContain('ST201');
+  expect(given.newFindings().map(({code}) => code)).toContain('ST201');
 });
 
 test('a family without any Service is not reported', async () => {
@@ -37,11 +37,11 @@ test('a family without any Service is not reported', async () => {
   for (const node of ['node-a', 'node-b', 'node-c']) given.file(node, 'ip6tables-save', null);
   given.leaveOut('node-a');
   given.leaveOut('node-c');
-  expect(given.said({nodes: name => name === 'node-b'}).map(({code}) => code)).not.toContain('ST902');
+  expect(given.summaries({nodes: name => name === 'node-b'}).map(({code}) => code)).not.toContain('ST902');
 });
 
 test('other tables that are missing, such as mangle, stay silent', async () => {
   const given = await scenario();
   given.rules('node-b').deleteTable('mangle');
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });

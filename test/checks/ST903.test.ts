@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {isLoud, saying, type Scenario, scenario} from '../scenario.ts';
+import {needsAction, containing, type Scenario, scenario} from '../scenario.ts';
 
 const place = {code: 'ST903', severity: 'info', node: 'node-b'};
 
@@ -8,7 +8,7 @@ test.each([
   ['OVN-Kubernetes', ':OVN-KUBE-NODEPORT - [0:0]'],
 ])('a node that %s serves is an info, and no Service is reported as missing there', async (name, chain) => {
   const given = await without(chain);
-  expect(given.news()).toEqual([{...place, message: saying('none of kube-proxy', name)}]);
+  expect(given.newFindings()).toEqual([{...place, message: containing('none of kube-proxy', name)}]);
 });
 
 test.each([
@@ -19,19 +19,19 @@ test.each([
   const given = await scenario();
   given.nodeObject('node-b', node => ({...node, metadata: {...node.metadata, labels: {...node.metadata.labels, ...labels}}}));
   for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
-  expect(given.news()).toEqual([{...place, message: saying(`a ${kind} node`)}]);
+  expect(given.newFindings()).toEqual([{...place, message: containing(`a ${kind} node`)}]);
 });
 
 test('a node with rules of kube-proxy and of Cilium beside them is checked', async () => {
   const given = await scenario();
   given.rules('node-b').declare('nat', 'CILIUM_PRE_nat');
   given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
-  expect(given.news().map(({code}) => code)).toEqual(['ST201']);
+  expect(given.newFindings().map(({code}) => code)).toEqual(['ST201']);
 });
 
 test('a node with only kube-proxy stays silent', async () => {
   const given = await scenario();
-  expect(given.said().map(({code}) => code)).not.toContain('ST903');
+  expect(given.summaries().map(({code}) => code)).not.toContain('ST903');
 });
 
 test('a node on which kube-proxy reports that it runs, without any of its rules, is broken', async () => {
@@ -39,16 +39,16 @@ test('a node on which kube-proxy reports that it runs, without any of its rules,
   given.file('node-b', 'kube-proxy-version', 'v1.36.2\n');
   expect(
     given
-      .news()
-      .filter(isLoud)
+      .newFindings()
+      .filter(needsAction)
       .map(({code}) => code),
   ).toContain('ST305');
 });
 
 const loud = (given: Scenario) =>
   given
-    .news()
-    .filter(isLoud)
+    .newFindings()
+    .filter(needsAction)
     .map(({code}) => code);
 
 test('a node with a pod of kube-proxy and none of its rules is broken, whatever else runs there', async () => {
@@ -69,7 +69,9 @@ describe('a node of k3s', () => {
 
   test('whose servers switched kube-proxy off is an info, whatever serves its Services', async () => {
     const given = await args(['--disable-kube-proxy'], ':NOBODYS - [0:0]');
-    expect(given.news().filter(({node}) => node === 'node-b')).toEqual([{...place, message: saying('disabled', '--disable-kube-proxy')}]);
+    expect(given.newFindings().filter(({node}) => node === 'node-b')).toEqual([
+      {...place, message: containing('disabled', '--disable-kube-proxy')},
+    ]);
   });
 
   test('whose servers did not is broken without the rules of its kube-proxy', async () => {

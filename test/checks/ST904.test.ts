@@ -1,13 +1,13 @@
 import {expect, test} from 'vitest';
 import {Diagnosis} from '../../src/diagnosis/diagnosis.ts';
 import {retract} from '../../src/run/recheck.ts';
-import {type Said, type Scenario, saying, scenario} from '../scenario.ts';
+import {type FindingSummary, type Scenario, containing, scenario} from '../scenario.ts';
 
 test('a finding of a Service that changed seconds before the node was read says so itself, without ST904 beside it', async () => {
   expect(await changedBefore(5)).toEqual([
     expect.objectContaining({
       ...{code: 'ST202', severity: 'error', node: 'node-b'},
-      message: saying('; shop/web changed 5 s before node-b was read: kube-proxy may not have followed yet'),
+      message: containing('; shop/web changed 5 s before node-b was read: kube-proxy may not have followed yet'),
     }),
   ]);
 });
@@ -15,7 +15,9 @@ test('a finding of a Service that changed seconds before the node was read says 
 test('a change that only managedFields tell of counts', async () => {
   const given = await scenario();
   given.slices('shop/web', slice => ({...slice, metadata: {...slice.metadata, managedFields: [{time: secondsBefore(5)}]}}));
-  expect((await changedBefore(120, given)).map(({message}) => message)).toEqual([saying('; shop/web changed 5 s before node-b was read')]);
+  expect((await changedBefore(120, given)).map(({message}) => message)).toEqual([
+    containing('; shop/web changed 5 s before node-b was read'),
+  ]);
 });
 
 test('an undetermined state replaces all findings of the Service on the node', async () => {
@@ -39,7 +41,7 @@ test('a Service that changed and is in sync stays silent', async () => {
   const given = await scenario();
   given.slices('shop/web', slice => ({...slice, metadata: {...slice.metadata, creationTimestamp: secondsBefore(5)}}));
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: readAt, healthy: true}));
-  expect(given.news()).toEqual([]);
+  expect(given.newFindings()).toEqual([]);
 });
 
 test('a node without the time of its reading stays silent', async () => {
@@ -47,7 +49,7 @@ test('a node without the time of its reading stays silent', async () => {
   given.slices('shop/web', slice => ({...slice, metadata: {...slice.metadata, creationTimestamp: secondsBefore(5)}}));
   given.file('node-b', 'healthz.json', 'ok');
   given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.5:8080"');
-  expect(given.news().map(({code}) => code)).not.toContain('ST904');
+  expect(given.newFindings().map(({code}) => code)).not.toContain('ST904');
 });
 
 const readAt = '2026-11-21T09:31:24Z';
@@ -56,10 +58,10 @@ function secondsBefore(seconds: number): string {
   return new Date(Date.parse(readAt) - seconds * 1000).toISOString();
 }
 
-async function changedBefore(seconds: number, given?: Scenario): Promise<readonly Said[]> {
+async function changedBefore(seconds: number, given?: Scenario): Promise<readonly FindingSummary[]> {
   given ??= await scenario();
   given.slices('shop/web', slice => ({...slice, metadata: {...slice.metadata, creationTimestamp: secondsBefore(seconds)}}));
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: readAt, healthy: true}));
   given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.5:8080"');
-  return given.news();
+  return given.newFindings();
 }

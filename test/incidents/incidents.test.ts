@@ -4,7 +4,7 @@ import {describe, expect, test} from 'vitest';
 import {checks} from '../../src/checks/index.ts';
 import type {DiagnoseOptions} from '../../src/diagnose.ts';
 import type {EndpointSliceObject, SliceEndpoint} from '../../src/model/api-objects.ts';
-import {isLoud, type Scenario, scenario} from '../scenario.ts';
+import {needsAction, type Scenario, scenario} from '../scenario.ts';
 
 interface Incident {
   /** As in `docs/incidents.md`. */
@@ -407,9 +407,9 @@ describe('incidents', () => {
   test.each(incidents)('$id: $title', async ({change, loud, quiet = [], options, capture}) => {
     const given = await scenario(capture);
     change(given);
-    const found = given.news(options);
+    const found = given.newFindings(options);
     const codes = (list: typeof found): readonly string[] => [...new Set(list.map(({code}) => code))].sort();
-    expect(codes(found.filter(isLoud))).toEqual(loud);
+    expect(codes(found.filter(needsAction))).toEqual(loud);
     expect(codes(found)).toEqual(expect.arrayContaining([...quiet]));
   });
 });

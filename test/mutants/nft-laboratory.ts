@@ -11,7 +11,7 @@ import {parseNftText} from '../../src/parse/nftables/nft-text.ts';
 import {walkNftPacket} from '../../src/trace/nftables/walk-nft-packet.ts';
 import type {Packet} from '../../src/trace/packet.ts';
 import {expectedTable} from '../nft-expectation.ts';
-import {isLoud} from '../scenario.ts';
+import {needsAction} from '../scenario.ts';
 import {type NftMutation, nftMutations} from './nft-mutations.ts';
 
 interface Sent {
@@ -43,7 +43,7 @@ export class NftLaboratory {
     const found = this.#findings(text);
     const pathOutcomes = this.#pathOutcomes(parseNftText(text));
     const changes = pathOutcomes.some((pathOutcome, at) => pathOutcome !== this.#before[at]);
-    const loud = found.some(isLoud);
+    const loud = found.some(needsAction);
     // Which service networks there are is not known, so nothing can be said of the rule about them.
     if (found.length === 0 && !changes && place.includes('unallocated ClusterIPs')) return null;
     if (found.length > 0 && (loud || !changes)) return null;

@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
-import {isLoud, Scenario, said, saying} from '../../scenario.ts';
+import {needsAction, Scenario, summaryOf, containing} from '../../scenario.ts';
 import {oldNodes} from '../../old-nodes.ts';
 
 /** Every version with its own rules before 1.24, and the version that is inferred from its rules alone. */
@@ -23,9 +23,9 @@ const versionFile = (version: string) => ({'kube-proxy-version': `Kubernetes v${
 const evaluated = (snapshot: Snapshot) => diagnose(snapshot, {toolVersion: '0.0.0'});
 const loud = (snapshot: Snapshot) =>
   evaluated(snapshot)
-    .findings.filter(isLoud)
+    .findings.filter(needsAction)
     .filter(({code}) => code > 'ST2')
-    .map(said);
+    .map(summaryOf);
 
 describe('a node of an old version', () => {
   test.each(eras)('is in sync, and the version is inferred from its dump alone: %s', async (version, found) => {
@@ -59,7 +59,7 @@ describe('a node of an old version', () => {
     const old = new Scenario(await oldNodes(version));
     const rules = old.rules('node-a');
     const entry = rules.delete('KUBE-SERVICES', '"shop/web:http cluster IP"', '-j KUBE-SVC');
-    expect(old.news({skip: new Set(['ST215'])}).filter(isLoud)).toEqual([
+    expect(old.newFindings({skip: new Set(['ST215'])}).filter(needsAction)).toEqual([
       expect.objectContaining({code: 'ST201', node: 'node-a', subject: 'shop/web:http', expected: [entry]}),
     ]);
   });
@@ -75,22 +75,22 @@ describe('a kube-proxy whose rules are unknown', () => {
   test('is not checked if none matches, and the message names the flag that helps', async () => {
     const old = new Scenario(await oldNodes('1.11', versionFile('1.8')));
     old.rules('node-a').delete('KUBE-SERVICES', '"shop/web:http cluster IP"', '-j KUBE-SVC');
-    const found = old.news();
+    const found = old.newFindings();
     expect(found).toEqual([
       expect.objectContaining({
         code: 'ST901',
         node: 'node-a',
-        message: saying('1.8.3', 'not known', '1.11 and 1.5', '--kube-proxy-version'),
+        message: containing('1.8.3', 'not known', '1.11 and 1.5', '--kube-proxy-version'),
       }),
     ]);
-    const inferred = old.news({overrides: {version: 'v1.11.0'}, only: new Set(['ST201'])});
+    const inferred = old.newFindings({overrides: {version: 'v1.11.0'}, only: new Set(['ST201'])});
     expect(inferred).toEqual([expect.objectContaining({code: 'ST201', subject: 'shop/web:http'})]);
   });
 
   test('is not checked if it is older than all known versions', async () => {
     const snapshot = await oldNodes('1.5', versionFile('1.4'));
     expect(loud(snapshot).map(({code, message}) => [code, message])).toEqual(
-      ['node-a', 'node-b', 'node-c'].map(node => ['ST901', saying(node, 'v1.4.3 is older than 1.5')]),
+      ['node-a', 'node-b', 'node-c'].map(node => ['ST901', containing(node, 'v1.4.3 is older than 1.5')]),
     );
   });
 });
@@ -99,9 +99,9 @@ describe('objects that kube-proxy reads and the bundle lacks', () => {
   test('are replaced by objects of the other kind, which is reported', async () => {
     const old = new Scenario(await oldNodes('1.18', versionFile('1.18')));
     old.api(() => ({endpoints: null}));
-    const said = old.news({only: new Set(['ST901'])});
-    expect(said.map(({node, message}) => [node, message])).toEqual(
-      ['node-a', 'node-b', 'node-c'].map(node => [node, saying('1.18.3 uses Endpoints', 'checked by EndpointSlices')]),
+    const summaryOf = old.newFindings({only: new Set(['ST901'])});
+    expect(summaryOf.map(({node, message}) => [node, message])).toEqual(
+      ['node-a', 'node-b', 'node-c'].map(node => [node, containing('1.18.3 uses Endpoints', 'checked by EndpointSlices')]),
     );
   });
 });

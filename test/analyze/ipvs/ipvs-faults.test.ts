@@ -1,20 +1,20 @@
 import {describe, expect, test} from 'vitest';
 import {captureNames, snapshotOf} from '../../fixtures.ts';
-import {findingsOf, isLoud, type Said, saying, type Scenario, scenario} from '../../scenario.ts';
+import {findingsOf, needsAction, type FindingSummary, containing, type Scenario, scenario} from '../../scenario.ts';
 
 const node = 'node-a';
 
 describe.each(captureNames('ipvs'))('the healthy node of %s', name => {
   test('has no finding', async () => {
     const found = findingsOf(await snapshotOf(name), {nodes: wanted => wanted === node});
-    expect(found.filter(finding => finding.node !== undefined || (isLoud(finding) && !finding.code.startsWith('ST1')))).toEqual([]);
+    expect(found.filter(finding => finding.node !== undefined || (needsAction(finding) && !finding.code.startsWith('ST1')))).toEqual([]);
   });
 });
 
-async function broken(change: (given: Scenario) => void): Promise<readonly Said[]> {
+async function broken(change: (given: Scenario) => void): Promise<readonly FindingSummary[]> {
   const given = await scenario('ipvs/1.36');
   change(given);
-  return given.news({nodes: name => name === node});
+  return given.newFindings({nodes: name => name === node});
 }
 
 const at = {node, family: 'IPv4'};
@@ -41,7 +41,7 @@ describe('a virtual server', () => {
           code: 'ST201',
           severity: 'error',
           subject: 'shop/web:http',
-          message: saying('shop/web:http', 'not programmed on this node'),
+          message: containing('shop/web:http', 'not programmed on this node'),
         },
         expected: [
           '-A -t 10.96.1.1:80 -s rr',
@@ -68,7 +68,7 @@ describe('a virtual server', () => {
   test('of a deleted Service still answers', async () => {
     const found = await broken(given => given.deleteService('shop/web'));
     expect(found.filter(({code}) => code.startsWith('ST2')).map(({code, severity, message}) => [code, severity, message])).toEqual([
-      ['ST205', 'error', saying('still answers at 10.96.1.1:80/TCP: the API has no such Service')],
+      ['ST205', 'error', containing('still answers at 10.96.1.1:80/TCP: the API has no such Service')],
     ]);
   });
 
@@ -91,7 +91,7 @@ describe('a virtual server', () => {
     expect(found).toEqual([
       {
         ...{...at, code: 'ST209', severity: 'warning', subject: 'shop/sticky-short:http'},
-        message: saying('session affinity of 60 s is programmed: ClientIP for 600 s is configured'),
+        message: containing('session affinity of 60 s is programmed: ClientIP for 600 s is configured'),
         expected: ['-A -t 172.18.0.11:30087 -s rr -p 600'],
         actual: [expect.stringContaining(': -A -t 172.18.0.11:30087 -s rr -p 60')],
       },
@@ -101,8 +101,8 @@ describe('a virtual server', () => {
   test('with another scheduler, like all others, is one finding', async () => {
     const found = await broken(given => servers(given).replaceAll(' -s rr', ' -s sh'));
     expect(found.map(({code, severity, family, message}) => [code, severity, family, message])).toEqual([
-      ['ST208', 'warning', 'IPv4', saying('connections are scheduled by sh, and kube-proxy is set to rr (', 'Service ports')],
-      ['ST208', 'warning', 'IPv6', saying('connections are scheduled by sh, and kube-proxy is set to rr')],
+      ['ST208', 'warning', 'IPv4', containing('connections are scheduled by sh, and kube-proxy is set to rr (', 'Service ports')],
+      ['ST208', 'warning', 'IPv6', containing('connections are scheduled by sh, and kube-proxy is set to rr')],
     ]);
   });
 
@@ -123,7 +123,7 @@ describe('a real server', () => {
     expect(found).toEqual([
       {
         ...{...at, code: 'ST202', severity: 'error', subject: 'shop/web:http', endpoint: '10.244.11.4:8080'},
-        message: saying('endpoint 10.244.11.4:8080 (pod shop/web-1 on node-a) gets no traffic'),
+        message: containing('endpoint 10.244.11.4:8080 (pod shop/web-1 on node-a) gets no traffic'),
         expected: ['-a -t 10.96.1.1:80 -r 10.244.11.4:8080 -m -w 1'],
         actual: expect.arrayContaining([expect.stringContaining('-A -t 10.96.1.1:80 -s rr')]),
       },
@@ -144,7 +144,7 @@ describe('a real server', () => {
     expect(found).toEqual([
       {
         ...{...at, code: 'ST203', severity: 'error', subject: 'shop/web:http', endpoint: '10.244.11.77:8080'},
-        message: saying('25% of the traffic goes to 10.244.11.77:8080, which is no endpoint of the Service'),
+        message: containing('25% of the traffic goes to 10.244.11.77:8080, which is no endpoint of the Service'),
         actual: [expect.stringContaining('-r 10.244.11.77:8080 -m -w 1')],
       },
     ]);
@@ -157,8 +157,13 @@ describe('a real server', () => {
     heavier(weighted);
     servers(weighted).replaceAll(' -s rr', ' -s wrr');
     weighted.file(node, 'configz.json', weighted.rules(node, 'configz.json').toString().replace('"scheduler":"rr"', '"scheduler":"wrr"'));
-    expect(weighted.news({nodes: name => name === node})).toEqual([
-      expect.objectContaining({code: 'ST208', severity: 'warning', subject: 'shop/web:http', message: saying('10.244.11.4:8080 71.4%')}),
+    expect(weighted.newFindings({nodes: name => name === node})).toEqual([
+      expect.objectContaining({
+        code: 'ST208',
+        severity: 'warning',
+        subject: 'shop/web:http',
+        message: containing('10.244.11.4:8080 71.4%'),
+      }),
     ]);
   });
 
@@ -175,7 +180,7 @@ describe('a real server', () => {
       [
         'ST207',
         'shop/sticky-short:http',
-        saying('to its node port 30087 are balanced by the Cluster policy, and should be by the Local policy'),
+        containing('to its node port 30087 are balanced by the Cluster policy, and should be by the Local policy'),
       ],
     ]);
   });
@@ -187,7 +192,7 @@ describe('kube-ipvs0', () => {
     expect(found).toEqual([
       {
         ...{...at, code: 'ST206', severity: 'error', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
-        message: saying('are not accepted by the node: kube-ipvs0 does not have the address'),
+        message: containing('are not accepted by the node: kube-ipvs0 does not have the address'),
         expected: ['10.96.1.1/32'],
       },
     ]);
@@ -196,15 +201,15 @@ describe('kube-ipvs0', () => {
   test('without any address is one finding for each family', async () => {
     const found = await broken(given => device(given, () => []));
     expect(found.map(({code, severity, family, message}) => [code, severity, family, message])).toEqual([
-      ['ST301', 'error', 'IPv4', saying('kube-ipvs0', 'none of the 38 addresses')],
-      ['ST301', 'error', 'IPv6', saying('kube-ipvs0', 'none of the 2 addresses')],
+      ['ST301', 'error', 'IPv4', containing('kube-ipvs0', 'none of the 38 addresses')],
+      ['ST301', 'error', 'IPv6', containing('kube-ipvs0', 'none of the 2 addresses')],
     ]);
   });
 
   test('with an address of no Service keeps its packets', async () => {
     const found = await broken(given => device(given, addresses => [...addresses, '10.96.77.77']));
     expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
-      ['ST205', 'warning', saying('still has the address 10.96.77.77')],
+      ['ST205', 'warning', containing('still has the address 10.96.77.77')],
     ]);
   });
 });
@@ -215,7 +220,7 @@ describe('an ipset', () => {
     expect(found).toEqual([
       {
         ...{...at, code: 'ST213', severity: 'error', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
-        message: saying('refused by KUBE-IPVS-FILTER, because KUBE-CLUSTER-IP lacks'),
+        message: containing('refused by KUBE-IPVS-FILTER, because KUBE-CLUSTER-IP lacks'),
         expected: ['add KUBE-CLUSTER-IP 10.96.1.1,tcp:80'],
       },
     ]);
@@ -243,14 +248,14 @@ describe('an ipset', () => {
   test('without any elements is one finding of each kind', async () => {
     const found = await broken(given => sets(given).deleteAll('add KUBE-LOOP-BACK '));
     expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
-      ['ST211', 'error', saying('ipset KUBE-LOOP-BACK holds nothing, so packets from endpoint', 'Service ports, such as')],
+      ['ST211', 'error', containing('ipset KUBE-LOOP-BACK holds nothing, so packets from endpoint', 'Service ports, such as')],
     ]);
   });
 
   test('of another type stops kube-proxy', async () => {
     const found = await broken(given => sets(given).replace(['create KUBE-EXTERNAL-IP-LOCAL '], 'hash:ip,port', 'hash:ip'));
     expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
-      ['ST216', 'error', saying('KUBE-EXTERNAL-IP-LOCAL is of type hash:ip')],
+      ['ST216', 'error', containing('KUBE-EXTERNAL-IP-LOCAL is of type hash:ip')],
     ]);
   });
 });
@@ -297,7 +302,7 @@ describe('the base rules of iptables', () => {
   test('that detect pods by another network are one finding', async () => {
     const found = await broken(given => given.rules(node).replace(['! -s 10.244.0.0/16'], '10.244.0.0/16', '10.200.0.0/16'));
     expect(found.map(({code, message}) => [code, message])).toEqual([
-      ['ST504', saying('clients in 10.200.0.0/16', 'clients in 10.244.0.0/16')],
+      ['ST504', containing('clients in 10.200.0.0/16', 'clients in 10.244.0.0/16')],
     ]);
   });
 
@@ -334,7 +339,7 @@ describe('third-party rules', () => {
   test('that drop all incoming packets are reported', async () => {
     const found = await broken(given => given.rules(node).policy('filter', 'INPUT', 'DROP'));
     expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
-      ['ST402', 'error', saying('are dropped because no rule accepts them and the policy of filter/INPUT is DROP (', 'Service ports')],
+      ['ST402', 'error', containing('are dropped because no rule accepts them and the policy of filter/INPUT is DROP (', 'Service ports')],
     ]);
   });
 
@@ -371,7 +376,7 @@ describe('third-party rules', () => {
         'ST213',
         'error',
         'shop/lb-no-nodeport:http',
-        saying('refused by a rule that iptables mode left behind in filter/KUBE-EXTERNAL-SERVICES'),
+        containing('refused by a rule that iptables mode left behind in filter/KUBE-EXTERNAL-SERVICES'),
       ],
     ]);
   });
@@ -381,6 +386,6 @@ describe('settings without a source', () => {
   test('are read from the base rules', async () => {
     const given = await scenario('ipvs/1.36');
     for (const file of ['configz.json', 'kube-proxy-config.yaml', 'proxy-mode', 'kube-proxy-version']) given.file(node, file, null);
-    expect(given.news({nodes: name => name === node})).toEqual([]);
+    expect(given.newFindings({nodes: name => name === node})).toEqual([]);
   });
 });

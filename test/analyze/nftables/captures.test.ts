@@ -16,7 +16,7 @@ import type {Snapshot} from '../../../src/model/snapshot.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
 import {parseNftText} from '../../../src/parse/nftables/nft-text.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';
-import {findingsOf, isLoud, scenario} from '../../scenario.ts';
+import {findingsOf, needsAction, scenario} from '../../scenario.ts';
 
 const captures = captureNames('nftables');
 
@@ -91,7 +91,7 @@ describe('no errors or warnings are found on healthy nodes', () => {
 });
 
 function loudOf(snapshot: Snapshot): readonly string[] {
-  const found = findingsOf(snapshot).filter(finding => isLoud(finding) && /^ST[2-9]/.test(finding.code));
+  const found = findingsOf(snapshot).filter(finding => needsAction(finding) && /^ST[2-9]/.test(finding.code));
   return found.map(({code, node, message}) => `${code} ${node} ${message}`);
 }
 

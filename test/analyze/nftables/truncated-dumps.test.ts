@@ -1,7 +1,7 @@
 /** Healthy nodes of which a part was read: where the dump ends says nothing of them. */
 import {expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
-import {isLoud, scenario} from '../../scenario.ts';
+import {needsAction, scenario} from '../../scenario.ts';
 
 const settingsFiles = ['configz.json', 'kube-proxy-config.yaml', 'kube-proxy-version', 'healthz.json'];
 
@@ -25,7 +25,7 @@ test.each([
       for (const withSettings of [true, false]) {
         if (!withSettings) for (const name of settingsFiles) cut.file('node-a', name, null);
         const {findings, nodes} = diagnose(cut.snapshot(), {toolVersion: '', nodes: name => name === 'node-a'});
-        const codes = findings.filter(finding => finding.node === 'node-a' && isLoud(finding)).map(({code}) => code);
+        const codes = findings.filter(finding => finding.node === 'node-a' && needsAction(finding)).map(({code}) => code);
         expect({place, withSettings, codes, status: nodes[0]?.status}).toEqual({place, withSettings, codes: ['ST506'], status: 'unread'});
       }
     }

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {nftScenario} from '../../nft-scenario.ts';
-import {isLoud, type Said, saying, type Scenario} from '../../scenario.ts';
+import {needsAction, type FindingSummary, containing, type Scenario} from '../../scenario.ts';
 import {scenarioBesideNft} from './beside-nftables.ts';
 
 interface Breach {
@@ -112,9 +112,9 @@ describe('beside kube-proxy in nftables mode', () => {
 
   test('iptables that were not read are reported, and iptables without rules are not', async () => {
     const given = await nftScenario();
-    const unseen = (files: string): Said =>
-      expect.objectContaining({code: 'ST902', severity: 'info', message: saying(`there is no ${files} of node-a`)});
-    const said = (): readonly Said[] => given.said({nodes: node => node === 'node-a'}).filter(({code}) => code === 'ST902');
+    const unseen = (files: string): FindingSummary =>
+      expect.objectContaining({code: 'ST902', severity: 'info', message: containing(`there is no ${files} of node-a`)});
+    const said = (): readonly FindingSummary[] => given.summaries({nodes: node => node === 'node-a'}).filter(({code}) => code === 'ST902');
     expect(said()).toEqual([unseen('iptables-save and no ip6tables-save')]);
     given.file('node-a', 'iptables-save', '');
     expect(said()).toEqual([unseen('ip6tables-save')]);
@@ -160,8 +160,8 @@ function dump(backend: string, [table = '', ...lines]: readonly string[], tool =
   ].join('\n');
 }
 
-function news(given: Scenario): readonly Said[] {
-  return given.news().filter(finding => isLoud(finding) && /^ST[2-9]/.test(finding.code));
+function news(given: Scenario): readonly FindingSummary[] {
+  return given.newFindings().filter(finding => needsAction(finding) && /^ST[2-9]/.test(finding.code));
 }
 
 function brief(given: Scenario): readonly (readonly [string, string, string | null])[] {

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {EditableDump} from '../../editable-dump.ts';
 import {snapshotOf} from '../../fixtures.ts';
-import {isLoud, Scenario} from '../../scenario.ts';
+import {needsAction, Scenario} from '../../scenario.ts';
 import {ruleInFront, thirdPartyRules, scenarioWith} from './merge.ts';
 
 interface Breach {
@@ -306,7 +306,7 @@ test.each(breaches)('$title', async ({program, change, found}) => {
   const rules = thirdPartyRules().find(({name}) => name === program);
   const given = rules === undefined ? new Scenario(await snapshotOf('healthy/1.36-iptables')) : await scenarioWith(rules);
   change(given.rules('node-a'));
-  const loud = given.findings({nodes: node => node === 'node-a'}).filter(finding => isLoud(finding) && /^ST[2-5]/.test(finding.code));
+  const loud = given.findings({nodes: node => node === 'node-a'}).filter(finding => needsAction(finding) && /^ST[2-5]/.test(finding.code));
   const seen = loud.map(({code, service, actual}): readonly [string, string | null, string | null] => [
     code,
     service === undefined ? null : `${service.namespace}/${service.name}`,

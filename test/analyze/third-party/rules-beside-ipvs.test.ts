@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {isLoud, type Scenario} from '../../scenario.ts';
+import {needsAction, type Scenario} from '../../scenario.ts';
 import {scenarioBesideIpvs} from './beside-ipvs.ts';
 import {programs} from './beside-nftables.ts';
 import {ruleInFront} from './merge.ts';
@@ -70,7 +70,7 @@ describe('beside kube-proxy in IPVS mode', () => {
 });
 
 function loud(given: Scenario) {
-  return given.findings({nodes: node => node === 'node-a'}).filter(finding => isLoud(finding) && /^ST[2-9]/.test(finding.code));
+  return given.findings({nodes: node => node === 'node-a'}).filter(finding => needsAction(finding) && /^ST[2-9]/.test(finding.code));
 }
 
 function one<T>(all: readonly T[]): T {

@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {isLoud, said, type Scenario} from '../../scenario.ts';
+import {needsAction, summaryOf, type Scenario} from '../../scenario.ts';
 import {programs, scenarioBesideNft} from './beside-nftables.ts';
 
 describe.each(programs)('beside kube-proxy in nftables mode, the usual rules of $name', ({name}) => {
@@ -16,6 +16,6 @@ describe.each(programs)('beside kube-proxy in nftables mode, the usual rules of 
 function loud(given: Scenario): readonly unknown[] {
   return given
     .findings({nodes: node => node === 'node-a'})
-    .filter(finding => isLoud(finding) && /^ST[2-9]/.test(finding.code))
-    .map(said);
+    .filter(finding => needsAction(finding) && /^ST[2-9]/.test(finding.code))
+    .map(summaryOf);
 }

@@ -1,7 +1,7 @@
 import process from 'node:process';
 import {describe, expect, test} from 'vitest';
 import type {Finding} from '../../../src/model/finding.ts';
-import {isLoud, type Scenario} from '../../scenario.ts';
+import {needsAction, type Scenario} from '../../scenario.ts';
 import {describeWith} from '../../require.ts';
 import {thirdPartyRules, ipsets, loadMerged, mergedDump, scenarioWith, timeless} from './merge.ts';
 
@@ -31,7 +31,7 @@ describe.each(programs)('the usual rules of $name', ({name, capture}) => {
 /** The errors and warnings of node-a that are about its rules. */
 function faultsOf(given: Scenario): readonly Finding[] {
   const findings = given.findings({nodes: node => node === 'node-a'});
-  return findings.filter(finding => isLoud(finding) && isAboutRules(finding));
+  return findings.filter(finding => needsAction(finding) && isAboutRules(finding));
 }
 
 function isAboutRules({code}: {readonly code: string}): boolean {
