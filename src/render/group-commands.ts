@@ -1,3 +1,4 @@
+import {plural} from '../model/text/plural.ts';
 import type {FindingGroup} from './group-findings.ts';
 
 /** The commands for one finding on many nodes. */
@@ -29,6 +30,14 @@ export function groupCommands({commands}: Pick<FindingGroup, 'commands'>): Group
     : first;
   const lines = text === '' ? [] : text.split('\n').map(line => ({isOnNode: !line.startsWith('kubectl '), text: line}));
   return {lines, otherNodes: distinct.length - (isOneDeletion ? deletions.length : Math.min(distinct.length, 1))};
+}
+
+/** The lines by where they are run, for formats with a block of text for each place. */
+export function commandsByPlace(group: Pick<FindingGroup, 'commands'>): readonly (readonly [label: string, texts: readonly string[]])[] {
+  const {lines, otherNodes} = groupCommands(group);
+  const more = otherNodes > 0 ? `, and likewise on ${plural(otherNodes, 'more node')}` : '';
+  const places = Map.groupBy(lines, ({isOnNode}) => isOnNode);
+  return [...places].map(([isOnNode, own]) => [`Run${isOnNode ? ' on the node' : ''}${more}`, own.map(({text}) => text)]);
 }
 
 /** In the last line. */

@@ -5,6 +5,7 @@ import {dumpLine} from '../dump-line.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
 import {blockPlaces, causeBlocks, effectsText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
+import {commandsByPlace} from '../group-commands.ts';
 import {docsOf} from '../json.ts';
 import {partialReading} from '../partial-reading.ts';
 import {provenanceRows} from '../provenance-rows.ts';
@@ -116,7 +117,10 @@ function details(block: FindingBlock): string {
     `<details><summary>${quiet(html(`${code}${where}: ${escapeText(message)}`))}</summary>`,
     ...(evidence.length === 0 ? [] : [`<pre>\n${evidence.join('\n')}\n</pre>`]),
     ...relatedTexts(block).map(text => prose(escapeText(text))),
-    `${prose(escapeText(remedy))}`,
+    prose(escapeText(remedy)),
+    ...commandsByPlace(block).map(
+      ([label, texts]) => `${label}:\n\n<pre>\n${texts.map(text => html(escapeText(text))).join('\n')}\n</pre>`,
+    ),
     '</details>',
   ].join('\n\n');
 }

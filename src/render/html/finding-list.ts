@@ -2,6 +2,7 @@ import type {Finding} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine} from '../dump-line.ts';
 import {blockPlaces, causeBlocks, effectsText, type FindingBlock, portText} from '../finding-blocks.ts';
+import {commandsByPlace} from '../group-commands.ts';
 import type {FindingGroup} from '../group-findings.ts';
 import {nodeList} from '../node-list.ts';
 import {docsOf} from '../json.ts';
@@ -79,7 +80,7 @@ const openAtFirst = 3;
 function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: FindingPlaces): Html {
   const [first] = own;
   if (first !== undefined && own.length === 1 && effects.length === 0)
-    return findingHtml(first, {isOpen, isPart: false, sharedNodes: []}, places);
+    return findingHtml(first, {isOpen, above: null, sharedNodes: []}, places);
   const {finding, nodes, others} = block;
   const {severity} = finding;
   const isOne = others.length === 0;
@@ -89,29 +90,29 @@ function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: 
   return html`<details class="block ${severity}"${isOpen ? html` open` : nothing}>
 <summary>${titleHtml(finding)}${what === '' ? '' : `: ${what}`}${onNodes(finding, nodes)}${after}</summary>
 <div>
-${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml(first, false, places)}</div>` : nothing}
-${isOne ? nothing : html`${nodesOf(nodes)}${remedyHtml(finding)}<p>${docsLink(finding)}</p>${own.map(each => findingHtml(each, {isOpen: false, isPart: true, sharedNodes: nodes}, places))}`}
+${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml(first, null, places)}</div>` : nothing}
+${isOne ? nothing : html`${nodesOf(nodes)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${own.map(each => findingHtml(each, {isOpen: false, above: block, sharedNodes: nodes}, places))}`}
 ${effects.length === 0 ? nothing : html`<h3>${head}: ${codes}</h3>`}
-${effects.map(each => findingHtml(each, {isOpen: false, isPart: false, sharedNodes: nodes}, places))}
+${effects.map(each => findingHtml(each, {isOpen: false, above: null, sharedNodes: nodes}, places))}
 </div>
 </details>`;
 }
 
 interface FindingLook {
   readonly isOpen: boolean;
-  /** The remedy and the nodes are above it. */
-  readonly isPart: boolean;
+  /** The group whose remedy and nodes are above it, and not repeated. */
+  readonly above: FindingGroup | null;
   /** The nodes of its block, which are not named again. */
   readonly sharedNodes: readonly string[];
 }
 
-function findingHtml(item: ListedFinding, {isOpen, isPart, sharedNodes}: FindingLook, places: FindingPlaces): Html {
+function findingHtml(item: ListedFinding, {isOpen, above, sharedNodes}: FindingLook, places: FindingPlaces): Html {
   const {finding, nodes, id} = item;
   const place = titlePlace(finding);
   const where = nodes.join() === sharedNodes.join() ? '' : onNodes(finding, nodes);
   return html`<details class="finding ${finding.severity}" ${dataOf(item, places)}${isOpen ? html` open` : nothing}>
 <summary>${titleHtml(finding)}${place === '' ? '' : `: ${place}`}${where}</summary>
-<div id="${id}">${bodyHtml(item, isPart, places)}</div>
+<div id="${id}">${bodyHtml(item, above, places)}</div>
 </details>`;
 }
 
@@ -143,22 +144,30 @@ function onNodes({family}: Finding, nodes: readonly string[]): string {
 
 const maxTitleNames = 60;
 
-function bodyHtml({finding, nodes}: ListedFinding, isPart: boolean, {pathOf}: FindingPlaces): Html {
+function bodyHtml(item: ListedFinding, above: FindingGroup | null, {pathOf}: FindingPlaces): Html {
+  const {finding, nodes} = item;
   const {service, message, expected = [], actual = []} = finding;
   const path = pathOf(service);
   const pathLink = path === null ? nothing : html`<a href="#${path}">Packet path to ${placeOf(finding)}</a>`;
   const [first = ''] = nodes.length > 1 ? nodes : [];
+  const ownCommands = above?.commands.join('\n') === item.commands.join('\n') ? nothing : commandsHtml(item);
   return html`
 <p>${message}</p>
 ${rulesHtml('Expected', expected, '')}
 ${rulesHtml('Found', actual, first)}
-${isPart ? html`<p>${pathLink}</p>` : html`${nodesOf(nodes)}${remedyHtml(finding)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>`}
+${above !== null ? html`${ownCommands}<p>${pathLink}</p>` : html`${nodesOf(nodes)}${remedyHtml(item)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>`}
 `;
 }
 
-function remedyHtml({remedy}: Finding): Html {
+function remedyHtml(group: FindingGroup): Html {
   return html`<p class="label">What to do</p>
-<p>${remedy}</p>`;
+<p>${group.finding.remedy}</p>${commandsHtml(group)}`;
+}
+
+function commandsHtml(group: FindingGroup): Html {
+  return html`${commandsByPlace(group).map(
+    ([label, texts]) => html`<p class="label">${label}</p><pre>${texts.map(text => html`${text}`)}</pre>`,
+  )}`;
 }
 
 function docsLink({code}: Finding): Html {

@@ -124,6 +124,26 @@ test('the verdict comes first, then a table, and the evidence is folded', () => 
   ]);
 });
 
+test('the commands of a remedy are below it, those for kubectl apart from those for the node', () => {
+  const command = (node: string) => `conntrack -L --dst '<none>'\nkubectl -n kube-system delete pod/kube-proxy-${node}`;
+  const findings = ['a', 'b'].map(node => findingOf(node, 'shop/web', {message: 'it is lost', command: command(node)}));
+  const parts = markdown(reportOf({nodes: ['a', 'b'], services: ['shop/web'], findings}), plain).split('\n\n');
+  expect(parts.slice(3)).toEqual([
+    'Restart kube-proxy.',
+    'Run on the node:',
+    "<pre>\nconntrack -L --dst '&lt;none&gt;'\n</pre>",
+    'Run:',
+    '<pre>\nkubectl -n kube-system delete pod/kube-proxy-a pod/kube-proxy-b\n</pre>',
+    '</details>',
+  ]);
+});
+
+test('where the nodes have commands of their own, that of the first is shown, with how many more there are', () => {
+  const findings = ['a', 'b', 'c'].map(node => findingOf(node, 'shop/web', {message: 'it is lost', command: `iptables -t nat -S ${node}`}));
+  const parts = markdown(reportOf({nodes: ['a', 'b', 'c'], services: ['shop/web'], findings}), plain).split('\n\n');
+  expect(parts.slice(4, 6)).toEqual(['Run on the node, and likewise on 2 more nodes:', '<pre>\niptables -t nat -S a\n</pre>']);
+});
+
 test('the folded end contains time, source, scope and command', () => {
   const report = {...reportOf({nodes: ['node-a'], services: ['shop/web']}), scope: 'namespace shop'};
   const provenance = {

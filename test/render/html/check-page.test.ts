@@ -102,6 +102,17 @@ test.each(Object.entries({...hostile, markup: `</script><b>"'&`}))('text from th
   }
 });
 
+test('a finding has its commands below the remedy; one of several in a block has its own if it differs', () => {
+  const finding = (endpoint: string, command: string): Finding =>
+    findingOf('node-a', 'shop/web', {endpoint, port: {name: 'http', protocol: 'TCP', port: 80}, message: `${endpoint} is lost`, command});
+  const commandsOf = (findings: readonly Finding[]) =>
+    texts(checkPage(reportOf({nodes: ['node-a'], services: ['shop/web'], findings}), plain), /<pre>(.*?)<\/pre>/gs);
+  expect(commandsOf([finding('10.0.0.1:80', 'kubectl -n shop get <pods>')])).toEqual(['kubectl -n shop get &lt;pods&gt;']);
+  const same = ['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80'].map(endpoint => finding(endpoint, 'kubectl get pods'));
+  expect(commandsOf(same)).toEqual(['kubectl get pods']);
+  expect(commandsOf([...same.slice(1), finding('10.0.0.4:80', 'kubectl get nodes')])).toEqual(['kubectl get pods', 'kubectl get nodes']);
+});
+
 test('the same finding on many nodes is shown once, with ranges of nodes for the filters', () => {
   const nodes = numbered('node', 300);
   const findings = nodes
