@@ -150,7 +150,7 @@ describe('readCluster', () => {
     });
     const {api: read, problems} = await readCluster(api, {kind: 'cluster'});
     expect(read.services).toHaveLength(3);
-    expect(problems.map(({message}) => message)).toEqual(['/api/v1/services: item 2 is left out: its spec.ports is no list']);
+    expect(problems.map(({message}) => message)).toEqual(['/api/v1/services: item 2 is left out: its spec.ports is not a list']);
   });
 
   test('rejects if the credentials are not accepted', async () => {
