@@ -36,7 +36,7 @@ function kubeconfigOf(document: unknown, path: string): Kubeconfig {
   if (document === undefined || document === null) return emptyKubeconfig;
   const file = mapping(document, 'the file');
   const currentContext = file['current-context'] ?? '';
-  if (typeof currentContext !== 'string') throw new Error('current-context is no string');
+  if (typeof currentContext !== 'string') throw new Error('current-context is not a string');
   return {
     currentContext,
     clusters: named(file, 'clusters', 'cluster', cluster => clusterOf(cluster, folder)),
@@ -52,7 +52,7 @@ function named<T>(file: Record<string, unknown>, list: string, key: string, read
     const where = `${list}[${index}]`;
     const entry = mapping(item, where);
     const name = entry['name'] ?? '';
-    if (typeof name !== 'string') throw new Error(`the name of ${where} is no string: put it in quotes`);
+    if (typeof name !== 'string') throw new Error(`the name of ${where} is not a string: put it in quotes`);
     if (entries.has(name)) throw new Error(`${list} has the name "${name}" twice`);
     const value = mapping(entry[key] ?? {}, `${key} "${name}"`);
     checkStrings(value, `${key} "${name}"`);
@@ -99,7 +99,7 @@ function checkStrings(value: Record<string, unknown>, where: string): void {
     else if (objects.has(field)) checkStrings(mapping(content, at), where);
     else if (booleans.has(field)) {
       if (typeof content !== 'boolean') throw new Error(`${at} is neither true nor false`);
-    } else if (typeof content === 'number' || typeof content === 'boolean') throw new Error(`${at} is no string: put it in quotes`);
+    } else if (typeof content === 'number' || typeof content === 'boolean') throw new Error(`${at} is not a string: put it in quotes`);
   }
 }
 
@@ -110,6 +110,6 @@ function mapping(value: unknown, where: string): Record<string, unknown> {
 
 function listOf(value: unknown, where: string): readonly unknown[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw new Error(`${where} is no list`);
+  if (!Array.isArray(value)) throw new Error(`${where} is not a list`);
   return value;
 }

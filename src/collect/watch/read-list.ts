@@ -64,7 +64,7 @@ class ListSplitter {
   end(): ListMetadata {
     const {items, metadata} = JSON.parse(this.#rest) as {readonly items?: unknown; readonly metadata?: ListMetadata};
     // An empty list can be null.
-    if (!Array.isArray(items) && items !== null) throw new SyntaxError('the answer is no list');
+    if (!Array.isArray(items) && items !== null) throw new SyntaxError('the answer is not a list');
     return metadata ?? {};
   }
 

@@ -58,7 +58,7 @@ describe('the files that are read', () => {
     ['a file that is not YAML', ': [', /cannot use the kubeconfig .*config/],
     ['a list in place of a mapping', '[]', /the file is no mapping/],
     ['a duplicate name in a list', {clusters: [{name: 'a'}, {name: 'a'}]}, /clusters has the name "a" twice/],
-    ['a token that YAML takes for a number', 'users: [{name: a, user: {token: 0123}}]', /token of user "a" is no string/],
+    ['a token that YAML takes for a number', 'users: [{name: a, user: {token: 0123}}]', /token of user "a" is not a string/],
   ])('%s is refused', (_, content, message) => {
     expect(() => loadFile(content)).toThrow(message);
   });
