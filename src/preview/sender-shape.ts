@@ -11,16 +11,17 @@ import {endpointHere} from './preview-probes.ts';
 export function senderShape(item: ServedPort, contexts: readonly [NodeContext, NodeContext]): string {
   const [before] = contexts;
   const here = endpointHere(item, before)?.address;
-  const pods = contexts.flatMap(context => [
-    podNetworkOf(context),
-    context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null,
-  ]);
-  const ofEndpoint = here === undefined ? 'none' : inside(here, pods);
+  const ofEndpoint = here === undefined ? 'none' : inside(here, podNetworksOf(contexts));
   if (item.port.sourceRanges.length === 0) return ofEndpoint;
   const ranges = item.port.sourceRanges.map(range => parseCidr(range));
   const taken = new Set(item.all.map(({address}) => address));
   const senders = contexts.flatMap(context => sourcesFor(item.port, context, taken).map(({address}) => address));
   return [ofEndpoint, ...[...senders, ...(here === undefined ? [] : [here])].map(address => inside(address, ranges))].join();
+}
+
+/** For each side, the network of the sending pods and that of the detector. */
+function podNetworksOf(contexts: readonly NodeContext[]): readonly (Cidr | null)[] {
+  return contexts.flatMap(context => [podNetworkOf(context), context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null]);
 }
 
 /** A digit for each network: whether the address is in it. */

@@ -29,8 +29,7 @@ export function sourcesFor(
   taken: ReadonlySet<string>,
 ): readonly Source[] {
   const {facts, family} = context;
-  const podNetworks = networks(facts.podCIDRs, context);
-  const local = localNetwork(context);
+  const {podNetworks, local} = networksOf(context);
   const podNetwork = podNetworkOf(context);
   const clusterNetworks = local === null ? podNetworks : [local, ...podNetworks];
   const ranges = networks(port.sourceRanges, context);
@@ -50,15 +49,34 @@ export function sourcesFor(
 
 /** The network of the pod that sends to Services; null if none is known. */
 export function podNetworkOf(context: NodeContext): Cidr | null {
-  return networks(context.facts.podCIDRs, context)[0] ?? localNetwork(context);
+  const {podNetworks, local} = networksOf(context);
+  return podNetworks[0] ?? local;
+}
+
+interface PodNetworks {
+  /** Those of the node's pods. */
+  readonly podNetworks: readonly Cidr[];
+  /** That of all pods, by the detector of local traffic; null if it detects them otherwise. */
+  readonly local: Cidr | null;
+}
+
+const knownNetworks = new WeakMap<NodeContext, PodNetworks>();
+
+/** Parsed once: the senders are asked for with each Service port. */
+function networksOf(context: NodeContext): PodNetworks {
+  const known = knownNetworks.get(context);
+  if (known !== undefined) return known;
+  const {facts, detector} = context;
+  const made = {
+    podNetworks: networks(facts.podCIDRs, context),
+    local: detector.kind === 'cidr' ? parseCidr(detector.cidr) : null,
+  };
+  knownNetworks.set(context, made);
+  return made;
 }
 
 function networks(texts: readonly string[], {family}: NodeContext): readonly Cidr[] {
   return texts.map(text => parseCidr(text)).filter(cidr => cidr !== null && cidr.family === family) as readonly Cidr[];
-}
-
-function localNetwork({detector}: NodeContext): Cidr | null {
-  return detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
 }
 
 /** With a detector by interface, the interface identifies pods. */
