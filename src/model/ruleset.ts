@@ -62,6 +62,8 @@ export interface Chain {
   /** All rules, one on each line, as iptables-save prints them without counters. No newline at the end. */
   text(): string;
   rules(): readonly Rule[];
+  /** One of `rules()`, without parsing the others; left out where they are parsed anyway. */
+  ruleAt?(index: number): Rule | undefined;
 }
 
 /** What a walk needs of a ruleset, whether actual or expected. */

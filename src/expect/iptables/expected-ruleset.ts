@@ -133,6 +133,8 @@ class ExpectedChain implements Chain {
   readonly policy: string | null;
   readonly complete = true;
   readonly #text: string;
+  readonly #lines: readonly string[];
+  readonly #parsed: Rule[] = [];
   #rules: readonly Rule[] | null = null;
 
   constructor(table: string, name: string, text: string) {
@@ -140,10 +142,11 @@ class ExpectedChain implements Chain {
     this.name = name;
     this.policy = isBaseChain(name) ? 'ACCEPT' : null;
     this.#text = text;
+    this.#lines = text === '' ? [] : text.split('\n');
   }
 
   get ruleCount(): number {
-    return this.rules().length;
+    return this.#lines.length;
   }
 
   text(): string {
@@ -151,8 +154,13 @@ class ExpectedChain implements Chain {
   }
 
   rules(): readonly Rule[] {
-    this.#rules ??=
-      this.#text === '' ? [] : this.#text.split('\n').map(text => parseRule(text, {table: this.table, chain: this.name, line: 0}));
+    this.#rules ??= this.#lines.flatMap((_, index) => this.ruleAt(index) ?? []);
     return this.#rules;
+  }
+
+  ruleAt(index: number): Rule | undefined {
+    const text = this.#lines[index];
+    if (text !== undefined) this.#parsed[index] ??= parseRule(text, {table: this.table, chain: this.name, line: 0});
+    return this.#parsed[index];
   }
 }

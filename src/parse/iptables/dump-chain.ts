@@ -22,6 +22,8 @@ interface ChainStore {
 export class DumpChain implements Chain {
   readonly #chains: ChainStore;
   readonly #index: number;
+  #lines: readonly {readonly text: string; readonly line: number}[] | null = null;
+  readonly #parsed: Rule[] = [];
   #rules: readonly Rule[] | null = null;
 
   constructor(chains: ChainStore, index: number) {
@@ -54,8 +56,19 @@ export class DumpChain implements Chain {
   }
 
   rules(): readonly Rule[] {
-    this.#rules ??= this.#chains.linesAt(this.#index).map(({text, line}, index) => parseRule(text, this.#placeOf(line, index)));
+    this.#rules ??= this.#readLines().flatMap((_, index) => this.ruleAt(index) ?? []);
     return this.#rules;
+  }
+
+  ruleAt(index: number): Rule | undefined {
+    const line = this.#readLines()[index];
+    if (line !== undefined) this.#parsed[index] ??= parseRule(line.text, this.#placeOf(line.line, index));
+    return this.#parsed[index];
+  }
+
+  #readLines(): readonly {readonly text: string; readonly line: number}[] {
+    this.#lines ??= this.#chains.linesAt(this.#index);
+    return this.#lines;
   }
 
   #placeOf(line: number, index: number): Omit<RuleText, 'text'> {

@@ -14,10 +14,13 @@ export function candidateRules(chain: Chain, packet: Packet): readonly Rule[] {
     index = buildIndex(chain);
     indexes.set(chain, index);
   }
-  const rules = chain.rules();
   const own = index.byHost.get(packet.destination.text) ?? [];
   const byPort = index.byPort.get(`${packet.protocol} ${packet.port}`) ?? [];
-  return [...own, ...byPort, ...index.others].sort((a, b) => a - b).flatMap(at => rules[at] ?? []);
+  return [...own, ...byPort, ...index.others].sort((a, b) => a - b).flatMap(at => ruleAt(chain, at) ?? []);
+}
+
+function ruleAt(chain: Chain, index: number): Rule | undefined {
+  return chain.ruleAt === undefined ? chain.rules()[index] : chain.ruleAt(index);
 }
 
 const smallChain = 32;
@@ -34,9 +37,13 @@ function buildIndex(chain: Chain): ChainIndex {
   const byHost = new Map<string, number[]>();
   const byPort = new Map<string, number[]>();
   const others: number[] = [];
-  for (const [at, rule] of chain.rules().entries()) {
-    const host = destinationHost(rule);
-    const port = host === null ? exactPort(rule) : null;
+  for (const [at, line] of chain.text().split('\n').entries()) {
+    // Nearly all rules have this form. A large chain has tens of thousands, and parsing each takes longer than all walks.
+    const plain = plainHost.exec(line)?.[1];
+    const rule = plain === undefined ? ruleAt(chain, at) : undefined;
+    const host = rule === undefined ? plain : destinationHost(rule);
+    if (host === undefined) continue;
+    const port = rule === undefined || host !== null ? null : exactPort(rule);
     if (host !== null) pushTo(byHost, host, at);
     else if (port !== null) pushTo(byPort, port, at);
     else others.push(at);
@@ -46,16 +53,13 @@ function buildIndex(chain: Chain): ChainIndex {
 
 function destinationHost(rule: Rule): string | null {
   const value = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0] ?? '';
-  // Nearly all rules have this form. A large chain has tens of thousands, and parsing each address takes as long as everything else.
-  const plain = plainHost.exec(value)?.[1];
-  if (plain !== undefined) return plain;
   const cidr = parseCidr(value);
   if (cidr === null || cidr.prefix !== (cidr.family === 'IPv4' ? 32 : 128)) return null;
   return parseAddress(cidr.text.split('/')[0] ?? '')?.text ?? null;
 }
 
 const octet = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
-const plainHost = new RegExp(`^(${octet}(?:\\.${octet}){3})/32$`);
+const plainHost = new RegExp(`^-A \\S+ (?:(?:! )?-s \\S+ )?-d (${octet}(?:\\.${octet}){3})/32 `);
 
 function exactPort(rule: Rule): string | null {
   const protocol = rule.options.find(({flag, negated}) => flag === '-p' && !negated)?.values[0];

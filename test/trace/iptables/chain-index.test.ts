@@ -48,8 +48,16 @@ describe('in a large chain only rules that may match a packet are evaluated', ()
     '-p tcp -m multiport --dports 80,443 -j LOG',
     '-s 10.244.0.0/16 -j LOG',
     '! -p udp -m tcp --dport 80 -j LOG',
+    '-m comment --comment "-A PREROUTING -d 10.96.0.1/32 " -j LOG',
+    '-s 10.244.1.5/32 ! -d 10.96.0.1/32 -j LOG',
   ])('with all rules that have neither: %s', rule => {
     expect(candidates(big(rule), sent)).toContain(rule);
+  });
+
+  test.each(['-s 10.244.0.0/16', '! -s 10.0.0.0/8'])('by its destination after a source: %s', source => {
+    const rules = big(`${source} -d 10.96.0.200/32 -j LOG`);
+    expect(candidates(rules, {...sent, to: '10.96.0.200'})).toEqual([`${source} -d 10.96.0.200/32 -j LOG`]);
+    expect(candidates(rules, {...sent, to: '10.96.0.201'})).toEqual([]);
   });
 
   test('in the order of the chain', () => {
