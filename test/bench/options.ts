@@ -42,7 +42,7 @@ One bundle in place of the usual ones; those that are not given are 5000, 50 and
 
   --repeat N        rounds, in which all commands take turns; the median of them is printed
   --seed N          another cluster of the same size
-  --quick           smaller clusters and one round: two minutes in place of ten
+  --quick           smaller clusters and one round: three minutes in place of fifteen
   --floor-only      without the product
   --json            all figures
 
