@@ -41,9 +41,8 @@ function buildIndex(chain: Chain): ChainIndex {
     // Nearly all rules have this form. A large chain has tens of thousands, and parsing each takes longer than all walks.
     const plain = plainHost.exec(line)?.[1];
     const rule = plain === undefined ? ruleAt(chain, at) : undefined;
-    const host = rule === undefined ? plain : destinationHost(rule);
-    if (host === undefined) continue;
-    const port = rule === undefined || host !== null ? null : exactPort(rule);
+    const host = plain ?? (rule === undefined ? null : destinationHost(rule));
+    const port = host === null && rule !== undefined ? exactPort(rule) : null;
     if (host !== null) pushTo(byHost, host, at);
     else if (port !== null) pushTo(byPort, port, at);
     else others.push(at);
