@@ -37,9 +37,8 @@ function comparableMatch(match: Match): string {
 
 const defaultsOfRecent = new Set(['--mask', '--rsource']);
 
-/** Tools differ in the last decimals, and versions before 1.17 wrote five. */
 function comparableStatistic(option: RuleOption): string {
-  return option.flag === '--probability' ? `--probability ${Number(option.values[0]).toFixed(5)}` : print(option);
+  return option.flag === '--probability' ? comparableProbability(option.values[0]) : print(option);
 }
 
 function comparableMark(option: RuleOption): string {
@@ -87,4 +86,9 @@ export function splitHostPort(text: string): {readonly address: string; readonly
 
 function print(option: RuleOption): string {
   return `${option.negated ? '! ' : ''}${option.flag} ${option.values.join(' ')}`;
+}
+
+/** Tools differ in the last decimals, and versions before 1.17 wrote five. */
+export function comparableProbability(value: string | undefined): string {
+  return `--probability ${Number(value).toFixed(5)}`;
 }

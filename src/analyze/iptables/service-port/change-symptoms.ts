@@ -3,6 +3,7 @@ import type {Endpoint} from '../../../model/endpoint.ts';
 import type {Entry} from '../../../model/entry.ts';
 import type {ChainsByName, RuleText, Ruleset} from '../../../model/ruleset.ts';
 import {missingEndpointText, staleEndpointText} from '../../outcomes/compare-endpoints.ts';
+import {comparableProbability} from '../../../parse/iptables/comparable-rule.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import type {EndpointChange} from './endpoint-change.ts';
 
@@ -56,7 +57,7 @@ export function countChangedRules({item, own, written}: EndpointChange, actual: 
 
 /** Lines are compared with rounded probabilities, as everywhere. */
 function comparableLine({text}: RuleText): string {
-  return text.replace(/ --probability (\S+)/, (_, value: string) => ` ${Number(value).toFixed(5)}`);
+  return text.replace(/ --probability (\S+)/, (_, value: string) => ` ${comparableProbability(value)}`);
 }
 
 function without(endpoints: readonly Endpoint[], others: readonly Endpoint[]): readonly Endpoint[] {
