@@ -2,9 +2,11 @@ import {readFileSync} from 'node:fs';
 import {Args, Errors, Flags} from '@oclif/core';
 import {kindOfConfig} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import {errorText} from '../../model/text/error-text.ts';
+import {newestKnownMinor} from '../../model/proxy-config.ts';
 import type {Preview as PreviewReport} from '../../model/preview.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {preview, type PreviewRunInput} from '../../preview/preview.ts';
+import {serviceNotes} from '../../preview/manifests/service-notes.ts';
 import {writableModes} from '../../preview/rules/expected-rules.ts';
 import {escapeText} from '../../render/escape.ts';
 import {previewRenderers} from '../../render/preview/index.ts';
@@ -69,7 +71,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
     const {flags, argv} = await this.parse(PreviewCommand);
     const plan = planOf(flags);
     const input = (snapshot: Snapshot): PreviewRunInput => {
-      const {snapshot: after, notes} = withPlannedObjects(snapshot, flags);
+      const {snapshot: after, services: planned, notes} = withPlannedObjects(snapshot, flags);
       const asked = {
         names: argv as string[],
         namespace: flags.namespace,
@@ -82,7 +84,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
         api: snapshot.api,
         apiAfter: after.api,
         plan,
-        notes,
+        notes: [...notes, ...serviceNotes({api: after.api, asked: planned.filter(selects), version: newestVersion})],
         services,
         selects: ({object}) => selects(object),
         expectedOnly: flags['expected-only'] ?? false,
@@ -136,6 +138,9 @@ function planOf(
     });
   return {overrides, configFile};
 }
+
+/** The nodes may differ; what a Service needs to have rules is the same for all but a label. */
+const newestVersion = {text: `v1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0};
 
 /** kube-proxy itself starts with nothing else. */
 const configKind = 'KubeProxyConfiguration';

@@ -6,6 +6,7 @@ import type {ExpectedRules} from '../../model/expected-rules.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {type NodeSetup, nodeSetup} from '../../preview/node-setup.ts';
+import {serviceNotes} from '../../preview/manifests/service-notes.ts';
 import {expectedRules, writableModes} from '../../preview/rules/expected-rules.ts';
 import {escapeText} from '../../render/escape.ts';
 import {formatOfMode, formatsOfMode, type RulesFormat, rulesRenderers} from '../../render/rules/index.ts';
@@ -57,14 +58,16 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     const {flags, argv} = await this.parse(RulesCommand);
     const read = await this.#snapshot(flags);
     requireServices(read);
-    const {snapshot, notes} = withPlannedObjects(read, flags);
+    const {snapshot, services, notes} = withPlannedObjects(read, flags);
+    requireAnyService(snapshot, flags);
     const input = {
       names: argv as string[],
       namespace: flags.namespace,
       allNamespaces: flags['all-namespaces'] ?? false,
       selector: flags.selector,
     };
-    const {selects} = selectServices(input, snapshot.api);
+    const {selects, byName} = selectServices(input, snapshot.api);
+    const asked = byName ? (snapshot.api.services ?? []).filter(selects) : services.filter(selects);
     const node = chooseRulesNode(snapshot, flags['for-node'], isOfManifestsAlone(flags));
     const {overrides = {}} = evaluationOptions(flags);
     const setup = nodeSetup({node, api: snapshot.api, view: new ClusterView(snapshot.api), overrides});
@@ -78,7 +81,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
       setup,
       families: wanted,
       isWanted: ({object}) => selects(object),
-      notes: [...notes, ...settingNotes(setup)],
+      notes: [...notes, ...serviceNotes({api: snapshot.api, asked, version: setup.config.version.value}), ...settingNotes(setup)],
     });
     const format = formatOf(rules, flags.output as RulesFormat | undefined);
     this.print(rulesRenderers[format](rules), flags['output-file']);
@@ -98,6 +101,19 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     const {readApi} = await import('../../run/rules/read-api.ts');
     return this.withCluster(flags, ({cluster}) => readApi(cluster, flags['for-node']));
   }
+}
+
+/** Base rules alone answer no question about a manifest. */
+function requireAnyService({api}: Snapshot, flags: Parameters<typeof isOfManifestsAlone>[0]): void {
+  if (!isOfManifestsAlone(flags) || (api.services ?? []).length > 0) return;
+  const [files, kinds] = [
+    (flags.filename ?? []).join(', '),
+    [...((api.endpointSlices ?? []).length > 0 ? ['EndpointSlice'] : []), ...((api.nodes ?? []).length > 0 ? ['Node'] : [])],
+  ];
+  throw new Errors.CLIError(
+    escapeText(`no Service in ${files}: only ${kinds.join(', ')}. Add it with -f, or read a bundle or cluster too (--from, --context)`),
+    {exit: 2},
+  );
 }
 
 /** Flags that name a cluster. */

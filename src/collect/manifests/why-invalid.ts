@@ -1,24 +1,34 @@
 import {parseAddress, parseCidr} from '../../model/address.ts';
-import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
+import type {EndpointSliceObject, ServiceObject, ServiceSpec} from '../../model/api-objects.ts';
 
-type ServicePort = NonNullable<NonNullable<ServiceObject['spec']>['ports']>[number];
+type ServicePort = NonNullable<ServiceSpec['ports']>[number];
 
-/** Why the API server would refuse the Service, as far as kube-proxy's rules depend on it; null if it would not. Follows ValidateService. */
-export function whyInvalidService({spec, status}: ServiceObject): string | null {
-  const {type = 'ClusterIP', clusterIP} = spec ?? {};
-  const [clusterIPs, ports] = [spec?.clusterIPs ?? [], spec?.ports ?? []];
-  if (!serviceTypes.includes(type)) return `spec.type is "${type}": it must be one of ${serviceTypes.join(', ')}`;
+/**
+ * Why the API server would refuse the Service, as far as kube-proxy's rules depend on it; null if it would not. Follows ValidateService.
+ * What depends on the Service that is there is not told here: `preview/manifests/why-refused.ts`.
+ */
+export function whyInvalidService({metadata, spec = {}, status}: ServiceObject): string | null {
+  const {type = 'ClusterIP', clusterIP} = spec;
+  const [clusterIPs, ports] = [spec.clusterIPs ?? [], spec.ports ?? []];
   const isHeadless = [clusterIP, ...clusterIPs].includes('None');
-  if (ports.length === 0 && type !== 'ExternalName' && !isHeadless) return 'spec.ports has no port';
   const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []);
   return (
+    notLabel('metadata.name', metadata.name) ??
+    notLabel('metadata.namespace', metadata.namespace ?? 'default') ??
+    notOneOf('spec.type', type, ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName']) ??
+    (ports.length === 0 && type !== 'ExternalName' && !isHeadless ? 'spec.ports has no port' : null) ??
+    (isHeadless && (type === 'NodePort' || type === 'LoadBalancer') ? `spec.clusterIP cannot be None if type is ${type}` : null) ??
     notAddress(
       'spec.clusterIP',
       [clusterIP ?? '', ...clusterIPs].filter(text => text !== '' && text !== 'None'),
     ) ??
-    notAddress('spec.externalIPs', spec?.externalIPs ?? []) ??
+    otherAddresses(spec) ??
+    notAddress('spec.externalIPs', spec.externalIPs ?? []) ??
     notAddress('status.loadBalancer.ingress', ingress) ??
-    notRange(spec?.loadBalancerSourceRanges ?? []) ??
+    invalidRanges(spec.loadBalancerSourceRanges ?? [], type) ??
+    notOneOf('spec.externalTrafficPolicy', spec.externalTrafficPolicy, ['Cluster', 'Local']) ??
+    notOneOf('spec.internalTrafficPolicy', spec.internalTrafficPolicy, ['Cluster', 'Local']) ??
+    invalidAffinity(spec) ??
     invalidPort(ports)
   );
 }
@@ -32,7 +42,46 @@ export function whyInvalidSlice({addressType, endpoints}: EndpointSliceObject): 
   return wrong === undefined ? null : `endpoints: "${wrong}" is not an ${addressType} address`;
 }
 
-const serviceTypes: readonly string[] = ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'];
+/** Names of Services and ports are DNS labels. */
+function notLabel(field: string, text: string): string | null {
+  const isLabel = text.length <= 63 && /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$/.test(text);
+  return isLabel ? null : `${field} "${text}" is not a DNS label: up to 63 lower case letters, digits and -`;
+}
+
+function notOneOf(field: string, text: string | undefined, allowed: readonly string[]): string | null {
+  return text === undefined || allowed.includes(text) ? null : `${field} is "${text}": it must be one of ${allowed.join(', ')}`;
+}
+
+/** `ValidateServiceClusterIPsRelatedFields`. */
+function otherAddresses({clusterIP = '', clusterIPs, ipFamilies, ipFamilyPolicy}: ServiceSpec): string | null {
+  const [all, families] = [clusterIPs ?? [], ipFamilies ?? []];
+  const [first] = all;
+  if (first !== undefined && clusterIP === '') return 'spec.clusterIPs needs spec.clusterIP';
+  if (first !== undefined && first !== clusterIP) return `spec.clusterIPs[0] is ${first} and spec.clusterIP is ${clusterIP}`;
+  const found = all.map(text => parseAddress(text)?.family ?? text);
+  if (new Set(found).size < found.length || found.length > 2) return 'spec.clusterIPs has more than one address of a family';
+  if (found.length > 1 && found.includes('None')) return 'spec.clusterIPs has None and an address';
+  for (const [index, family] of families.entries()) {
+    const wrong = notOneOf(`spec.ipFamilies[${index}]`, family, ['IPv4', 'IPv6']);
+    if (wrong !== null) return wrong;
+    if (families.indexOf(family) < index) return `spec.ipFamilies has ${family} twice`;
+    const address = parseAddress(all[index] ?? (index === 0 ? clusterIP : ''));
+    if (address !== null && address.family !== family)
+      return `spec.ipFamilies[${index}] is ${family} and the cluster IP is ${address.text}`;
+  }
+  return notOneOf('spec.ipFamilyPolicy', ipFamilyPolicy, ['SingleStack', 'PreferDualStack', 'RequireDualStack']);
+}
+
+function invalidAffinity({sessionAffinity, sessionAffinityConfig}: ServiceSpec): string | null {
+  const wrong = notOneOf('spec.sessionAffinity', sessionAffinity, ['None', 'ClientIP']);
+  if (wrong !== null) return wrong;
+  const seconds = sessionAffinityConfig?.clientIP?.timeoutSeconds;
+  if (seconds === undefined) return null;
+  if (sessionAffinity !== 'ClientIP') return 'spec.sessionAffinityConfig needs sessionAffinity ClientIP';
+  return Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400
+    ? null
+    : `spec.sessionAffinityConfig.clientIP.timeoutSeconds is ${seconds}: it must be a number from 1 to 86400`;
+}
 
 function notAddress(field: string, texts: readonly string[]): string | null {
   const wrong = texts.find(text => parseAddress(text) === null);
@@ -40,9 +89,10 @@ function notAddress(field: string, texts: readonly string[]): string | null {
 }
 
 /** kube-proxy trims them. */
-function notRange(texts: readonly string[]): string | null {
+function invalidRanges(texts: readonly string[], type: string): string | null {
   const wrong = texts.find(text => !text.includes('/') || parseCidr(text.trim()) === null);
-  return wrong === undefined ? null : `spec.loadBalancerSourceRanges: "${wrong}" is not a CIDR`;
+  if (wrong !== undefined) return `spec.loadBalancerSourceRanges: "${wrong}" is not a CIDR`;
+  return texts.length === 0 || type === 'LoadBalancer' ? null : `spec.loadBalancerSourceRanges cannot be set if type is ${type}`;
 }
 
 function invalidPort(ports: readonly ServicePort[]): string | null {
@@ -53,7 +103,9 @@ function invalidPort(ports: readonly ServicePort[]): string | null {
     if (nodePort !== 0 && !isPort(nodePort)) return `${place}.nodePort is ${nodePort}: it must be a number from 1 to 65535`;
     if (!['TCP', 'UDP', 'SCTP'].includes(protocol)) return `${place}.protocol is "${protocol}": it must be TCP, UDP or SCTP`;
     if (name === '' && ports.length > 1) return `${place}.name is missing: each of several ports has a name`;
-    for (const key of [`name ${name}`, `port ${port}/${protocol}`]) {
+    const wrong = name === '' ? null : notLabel(`${place}.name`, name);
+    if (wrong !== null) return wrong;
+    for (const key of [`name ${name}`, `port ${port}/${protocol}`, ...(nodePort === 0 ? [] : [`node port ${nodePort}/${protocol}`])]) {
       if (seen.has(key)) return `${place} has the ${key} of another port`;
       seen.add(key);
     }

@@ -1,6 +1,8 @@
 import type {EndpointSliceObject, NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {allocate} from './allocate.ts';
+import {whyRefused} from './why-refused.ts';
 
 /** Objects that are not applied yet. */
 interface PlannedObjects {
@@ -15,14 +17,20 @@ interface AppliedObjects {
   readonly notes: readonly string[];
 }
 
-/** The API objects after the planned ones are applied: objects of the same name are replaced, and keep what the API server allocated. */
-export function addManifests(api: ApiObjects, planned: PlannedObjects): AppliedObjects {
+/**
+ * The API objects after the planned ones are applied: objects of the same name are replaced, and keep what the API server allocated. A text
+ * that says why the API server would refuse one of them, if it would.
+ */
+export function addManifests(api: ApiObjects, planned: PlannedObjects): AppliedObjects | string {
   const notes: string[] = [];
   const known = api.services ?? [];
-  const kept = known.filter(one => !planned.services.some(other => isSame(one, other)));
-  const services = [...kept];
-  for (const service of planned.services) {
-    const allocated = allocate(service, {before: known.find(one => isSame(one, service)), others: services});
+  const wanted = lastOfEach(planned.services);
+  const services = known.filter(one => !wanted.some(other => isSame(one, other)));
+  for (const [index, service] of wanted.entries()) {
+    const existing = {before: known.find(one => isSame(one, service)), others: [...services, ...wanted.slice(index + 1)]};
+    const why = whyRefused(service, existing);
+    if (why !== null) return `the API server would refuse Service ${namespacedName(service.metadata)}: ${why}`;
+    const allocated = allocate(service, existing);
     services.push(allocated.service);
     notes.push(...allocated.notes);
   }
@@ -42,7 +50,12 @@ interface Named {
 }
 
 function replaced<T extends Named>(before: readonly T[] | null, planned: readonly T[]): readonly T[] {
-  return [...(before ?? []).filter(one => !planned.some(other => isSame(one, other))), ...planned];
+  return [...(before ?? []).filter(one => !planned.some(other => isSame(one, other))), ...lastOfEach(planned)];
+}
+
+/** Of an object that is there twice, the last is applied. */
+function lastOfEach<T extends Named>(planned: readonly T[]): readonly T[] {
+  return planned.filter((one, index) => !planned.slice(index + 1).some(other => isSame(one, other)));
 }
 
 function isSame(a: Named, b: Named): boolean {

@@ -12,10 +12,13 @@ interface PlannedFlags {
   readonly filename?: readonly string[] | undefined;
   readonly endpoint?: readonly string[] | undefined;
   readonly namespace?: string | undefined;
+  readonly 'all-namespaces'?: boolean | undefined;
 }
 
 interface PlannedSnapshot {
   readonly snapshot: Snapshot;
+  /** The Services of the manifests, as written. */
+  readonly services: readonly ServiceObject[];
   /** What was assumed or left out, as text for people. */
   readonly notes: readonly string[];
 }
@@ -23,20 +26,38 @@ interface PlannedSnapshot {
 /** The snapshot with the objects of `-f` and the endpoints of `--endpoint` applied. Throws a CLIError (exit 2). */
 export function withPlannedObjects(
   snapshot: Snapshot,
-  {filename = [], endpoint = [], namespace = 'default'}: PlannedFlags,
+  {filename = [], endpoint = [], namespace, 'all-namespaces': isOfAll = false}: PlannedFlags,
 ): PlannedSnapshot {
-  if (filename.length === 0 && endpoint.length === 0) return {snapshot, notes: []};
-  const {ignored, ...planned} = manifestsOf(filename, namespace);
+  if (filename.length === 0) {
+    if (endpoint.length > 0) throw new Errors.CLIError('--endpoint is for Services of -f', {exit: 2});
+    return {snapshot, services: [], notes: []};
+  }
+  const {ignored, ...planned} = manifestsOf(filename, namespace ?? 'default');
+  if (namespace !== undefined && !isOfAll) requireNamespace([...planned.services, ...planned.endpointSlices], namespace);
   const applied = addManifests(snapshot.api, planned);
+  if (typeof applied === 'string') throw new Errors.CLIError(escapeText(applied), {exit: 2});
   const given = endpoint.map(endpointOf);
   const slices = given.length === 0 ? [] : givenSlices(planned.services, applied.api.endpointSlices ?? [], given);
   return {
     snapshot: {...snapshot, api: {...applied.api, endpointSlices: [...(applied.api.endpointSlices ?? []), ...slices]}},
+    services: planned.services,
     notes: [
       ...applied.notes,
       ...(ignored.length === 0 ? [] : [`not used: ${ignored.join(', ')} (kube-proxy reads Services, EndpointSlices and Nodes)`]),
     ],
   };
+}
+
+/** As `kubectl apply -n` does. */
+function requireNamespace(objects: readonly (ServiceObject | EndpointSliceObject)[], namespace: string): void {
+  const other = objects.find(({metadata}) => metadata.namespace !== namespace);
+  if (other !== undefined)
+    throw new Errors.CLIError(
+      escapeText(`${namespacedName(other.metadata)} of -f is not in namespace ${namespace}: leave out -n, or use -A`),
+      {
+        exit: 2,
+      },
+    );
 }
 
 function manifestsOf(files: readonly string[], namespace: string): ReturnType<typeof readManifests> {

@@ -145,4 +145,33 @@ describe('rules', () => {
     expect(alone.stdout).toContain('shop/new');
     expect(alone.stdout).not.toContain('shop/web');
   });
+
+  test.each([
+    [
+      'a Deployment',
+      'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n',
+      [],
+      /no Service, EndpointSlice or Node in .*: only Deployment/,
+    ],
+    ['a Node', 'apiVersion: v1\nkind: Node\nmetadata: {name: node-a}\n', [], /no Service in .*: only Node/],
+    [
+      'a Service of another namespace',
+      'apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {ports: [{port: 80}]}\n',
+      ['-n', 'other'],
+      /shop\/web of -f is not in namespace other: leave out -n, or use -A/,
+    ],
+    [
+      'the cluster IP of another Service',
+      'apiVersion: v1\nkind: Service\nmetadata: {name: new, namespace: shop}\nspec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n',
+      ['--from', bundle, '--for-node', 'node-a'],
+      /would refuse Service shop\/new: the cluster IP 10\.96\.0\.10 belongs to infra\/dns/,
+    ],
+  ])('of a manifest of %s alone are refused', async (_, text, more, message) => {
+    const server = await start();
+    const file = join(dirname(server.kubeconfig), 'manifest.yaml');
+    writeFileSync(file, text);
+    const {stdout, stderr, exitCode} = await svcTrace(server, 'rules', '-f', file, ...more);
+    expect(stderr.replaceAll(/\s*›?\s+/g, ' ')).toMatch(message);
+    expect([stdout, exitCode]).toEqual(['', 2]);
+  });
 });
