@@ -1,17 +1,22 @@
 import {github} from './ci/github.ts';
 import {checkPage} from './html/check-page.ts';
-import {json} from './json.ts';
+import {json, jsonPieces} from './json.ts';
 import {junit} from './ci/junit.ts';
 import {markdown} from './ci/markdown.ts';
 import {openreports, policyreport} from './policy/policy-report.ts';
 import {prometheus} from './ci/prometheus.ts';
-import type {Renderer} from './renderer.ts';
+import type {PieceRenderer, Renderer} from './renderer.ts';
 import {sarif} from './ci/sarif.ts';
 import {table, wide} from './table/table.ts';
-import {yaml} from './yaml.ts';
+import {yaml, yamlPieces} from './yaml.ts';
 
 /** The output formats of `check`. A new format is one file and one line here. */
 export const renderers = {
   ...{table, wide, json, yaml, junit, sarif, github, markdown, html: checkPage, prometheus},
   ...{openreports, policyreport},
 } as const satisfies Readonly<Record<string, Renderer>>;
+
+/** Formats whose text for a large cluster is hundreds of megabytes: it is written while it is made. */
+export const pieceRenderers = {json: jsonPieces, yaml: yamlPieces} as const satisfies Partial<
+  Readonly<Record<keyof typeof renderers, PieceRenderer>>
+>;

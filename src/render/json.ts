@@ -8,13 +8,26 @@ import type {Renderer, RenderOptions} from './renderer.ts';
 export const schemaVersion = 1;
 
 /** The JSON of `check`, as docs/check.schema.json describes it. */
-export const json: Renderer = (report, options) =>
-  toJson({...reportObject({...report, findings: []}, options), findings: report.findings.map(asJson)});
+export const json: Renderer = (report, options) => [...jsonPieces(report, options)].join('');
 
-/** The object of a finding is made while it is written: for all findings of a large report at once they would need hundreds of megabytes. */
-function asJson(finding: Finding): object {
-  return {toJSON: () => findingObject(finding)};
+/** The same in pieces: the text of a large report is hundreds of megabytes, and would be in memory beside the report. */
+export function* jsonPieces(report: Report, options: RenderOptions): Iterable<string> {
+  const whole = toJson(reportObject({...report, findings: []}, options));
+  // Findings come last.
+  yield report.findings.length === 0 ? whole : whole.slice(0, -'[]\n}'.length);
+  for (const [start, findings] of inPieces(report.findings)) {
+    const text = toJson({findings: findings.map(findingObject)});
+    yield `${start === 0 ? '[' : ','}\n${text.slice('{\n  "findings": [\n'.length, -'\n  ]\n}'.length)}`;
+  }
+  if (report.findings.length > 0) yield '\n  ]\n}';
 }
+
+/** Findings that are rendered at once, some hundred kilobytes of text, with the index of the first. */
+export function* inPieces(findings: readonly Finding[]): Iterable<readonly [number, readonly Finding[]]> {
+  for (let start = 0; start < findings.length; start += pieceLength) yield [start, findings.slice(start, start + pieceLength)];
+}
+
+const pieceLength = 256;
 
 /** JSON leaves characters unchanged that a terminal interprets or that change the text direction; here they are escaped. */
 export function toJson(value: object): string {

@@ -32,3 +32,6 @@ export interface Provenance {
 
 /** Turns a Report into the text of one output format, without a newline at its end. */
 export type Renderer = (report: Report, options: RenderOptions) => string;
+
+/** The same text in pieces, so that it is never in memory as a whole. */
+export type PieceRenderer = (report: Report, options: RenderOptions) => Iterable<string>;

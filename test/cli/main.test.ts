@@ -1,8 +1,8 @@
-import {mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {execa} from 'execa';
-import {afterAll, beforeAll, expect, test} from 'vitest';
+import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -31,6 +31,22 @@ const files = {
           this.exit(1);
         }
         this.log('traced ' + args.service);
+      }
+    }`,
+  'src/cli/commands/check.ts': `
+    import {Args} from ${oclif};
+    import {BaseCommand} from ${JSON.stringify(join(root, 'src/cli/commands/base-command.ts'))};
+    function* pieces(broken) {
+      for (let count = 0; count < 50; count++) yield 'x'.repeat(200_000);
+      if (broken) throw new TypeError('not a function');
+    }
+    export default class Check extends BaseCommand {
+      static summary = 'Print a report in pieces.';
+      static args = {service: Args.string(), file: Args.string()};
+      async run() {
+        const {args} = await this.parse(Check);
+        await this.printPieces(pieces(args.service === 'broken'), args.file);
+        process.exitCode ??= 1;
       }
     }`,
 };
@@ -81,24 +97,58 @@ test.each([
   expect(await run(service)).toMatchObject({exitCode});
 });
 
-test('a slow reader gets all output before the process ends, whatever its exit code', async () => {
-  const {stdout, exitCode} = await sample(
-    'bash',
-    ['-c', 'set -o pipefail; "$@" | { sleep 0.3; wc -c; }', 'bash', process.execPath, join(project, 'bin/dev.js'), 'much'],
-    {
+describe.each([
+  ['at once', ['much']],
+  ['in pieces', ['check', 'whole']],
+])('of a report that is written %s', (_, args) => {
+  const through = (pipe: string) =>
+    sample('bash', ['-c', `set -o pipefail; "$@" | ${pipe}`, 'bash', process.execPath, join(project, 'bin/dev.js'), ...args], {
       node: false,
-    },
-  );
-  expect(stdout.trim()).toBe('10000001');
-  expect(exitCode).toBe(1);
+    });
+
+  test('a slow reader gets all before the process ends, whatever its exit code', async () => {
+    const {stdout, exitCode} = await through('{ sleep 0.3; wc -c; }');
+    expect(stdout.trim()).toBe('10000001');
+    expect(exitCode).toBe(1);
+  });
+
+  test('a reader that closes the pipe early causes no error', async () => {
+    const {stderr, exitCode} = await through('head -c 1');
+    expect(stderr).toBe('');
+    expect(exitCode).toBe(1);
+  });
 });
 
-test('a reader that closes the pipe early causes no error', async () => {
-  const {stderr, exitCode} = await sample(
-    'bash',
-    ['-c', 'set -o pipefail; "$@" | head -c 1', 'bash', process.execPath, join(project, 'bin/dev.js'), 'much'],
-    {node: false},
-  );
-  expect(stderr).toBe('');
-  expect(exitCode).toBe(1);
+test.each([['to stdout'], ['to a file', 'report']])(
+  'a bug in making a piece of a report %s does not look like a finding, nor like success',
+  async (_, ...file) => {
+    const {stderr, exitCode} = await sample(join(project, 'bin/dev.js'), ['check', 'broken', ...file.map(name => join(project, name))]);
+    expect(stderr).toContain('not a function');
+    expect(exitCode).toBe(3);
+  },
+);
+
+test('a report in pieces that cannot be written to a file is wrong use', async () => {
+  for (const [file, reason] of [
+    [join(project, 'nowhere/report'), 'no such file or directory'],
+    ['/dev/full', 'no space left on device'],
+  ] as const) {
+    const {stderr, exitCode} = await run('check', 'whole', file);
+    expect(stderr).toContain(`cannot write the report to ${file}: `);
+    expect(stderr).toContain(reason);
+    expect(exitCode).toBe(2);
+  }
+});
+
+test('a report in pieces that stdout does not take fails', async () => {
+  const {exitCode} = await sample('bash', ['-c', '"$@" > /dev/full', 'bash', process.execPath, join(project, 'bin/dev.js'), 'check'], {
+    node: false,
+  });
+  expect(exitCode).not.toBe(0);
+});
+
+test('a report in pieces is written to a file with a newline at its end', async () => {
+  const file = join(project, 'report');
+  expect(await run('check', 'whole', file)).toMatchObject({stdout: '', exitCode: 1});
+  expect(readFileSync(file, 'utf8')).toBe(`${'x'.repeat(10_000_000)}\n`);
 });

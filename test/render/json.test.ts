@@ -5,13 +5,14 @@ import {load} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {type DiagnoseOptions, diagnose} from '../../src/diagnose.ts';
-import {severities} from '../../src/model/finding.ts';
+import {type Finding, severities} from '../../src/model/finding.ts';
+import type {Report} from '../../src/model/report.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
-import {json} from '../../src/render/json.ts';
-import {yaml} from '../../src/render/yaml.ts';
+import {json, jsonPieces, reportObject, toJson} from '../../src/render/json.ts';
+import {toYaml, yaml, yamlPieces} from '../../src/render/yaml.ts';
 import {captureNames, capturePath, fixture, snapshotOf} from '../fixtures.ts';
 import {scenario} from '../scenario.ts';
-import {plain, reportOf} from './report.ts';
+import {findingOf, hostile, numbered, plain, reportOf, ruleOf} from './report.ts';
 
 const schema: object = JSON.parse(readFileSync(join(import.meta.dirname, '../../docs/check.schema.json'), 'utf8'));
 const ajv = new Ajv2020({allErrors: true, strictTypes: false, strictRequired: false});
@@ -32,7 +33,7 @@ function reportJson(snapshot: Snapshot, options: Partial<DiagnoseOptions> = {}):
   return json(diagnose(snapshot, {toolVersion: '0.0.0', ...options}), plain);
 }
 
-interface Finding {
+interface FindingJson {
   readonly code: string;
   readonly severity: (typeof severities)[number];
   readonly service?: {readonly namespace: string; readonly name: string};
@@ -43,7 +44,7 @@ interface Finding {
 interface CheckJson {
   readonly summary: Readonly<Record<string, unknown>>;
   readonly nodes: readonly {readonly name: string}[];
-  readonly findings: readonly Finding[];
+  readonly findings: readonly FindingJson[];
 }
 
 describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name => {
@@ -67,7 +68,34 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
   });
 });
 
-function sortKey({severity, code, service, port, node}: Finding): string {
+describe('a report that is written in pieces', () => {
+  const {nodes, services} = {nodes: ['node-a'], services: numbered('shop/web', 700)};
+  const of = (findings: readonly Finding[]): Report => reportOf({nodes, services, findings});
+  const many = services.map(service => findingOf('node-a', service, {expected: [ruleOf('-A KUBE-SERVICES -j "a\\nb"')]}));
+  const last = findingOf('node-a', services[699] ?? '', {message: `${hostile.bidi} ${hostile.c1}\n`});
+
+  test.each<[string, readonly Finding[]]>([
+    ['without findings', []],
+    ['with one finding', many.slice(0, 1)],
+    ['with one piece of findings', many.slice(0, 256)],
+    ['with several', many],
+    ['with characters that a terminal interprets in the last', [...many.slice(0, 699), last]],
+  ])('%s is the text of the whole', (_, findings) => {
+    const whole = reportObject(of(findings), plain);
+    const pieces = [...jsonPieces(of(findings), plain)];
+    expect(pieces.join('')).toBe(toJson(whole));
+    expect(yamlPieces(of(findings), plain).join('')).toBe(toYaml(whole));
+    expect(Math.max(...pieces.map(piece => piece.split('"code"').length - 1))).toBeLessThanOrEqual(256);
+  });
+
+  test('all of its YAML is quoted if a finding far behind needs it', () => {
+    const [first = ''] = yamlPieces(of([...many.slice(0, 699), last]), plain);
+    expect(first).toContain('verdict: "findings"');
+    expect(yamlPieces(of(many), plain)[0]).toContain('verdict: findings');
+  });
+});
+
+function sortKey({severity, code, service, port, node}: FindingJson): string {
   const number = String(port?.port ?? 0).padStart(5, '0');
   return [severities.indexOf(severity), code, service?.namespace ?? '', service?.name ?? '', number, node ?? ''].join('\0');
 }

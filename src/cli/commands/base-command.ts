@@ -1,4 +1,5 @@
-import {readFileSync, statSync, writeFileSync} from 'node:fs';
+import {closeSync, openSync, readFileSync, statSync, writeFileSync} from 'node:fs';
+import {pipeline} from 'node:stream/promises';
 import {Command, Errors} from '@oclif/core';
 import {ApiError} from '../../collect/kube/kube-api.ts';
 import {readServerVersion} from '../../collect/cluster/read-server-version.ts';
@@ -131,7 +132,28 @@ export abstract class BaseCommand extends Command {
     try {
       writeFileSync(file, `${text}\n`);
     } catch (error) {
-      throw new Errors.CLIError(`cannot write the report to ${file}: ${errorText(error)}`, {exit: 2});
+      throw cannotWrite(file, error);
+    }
+  }
+
+  /** Writes a report that is made piece by piece, each when the reader has taken the one before. Throws as `print` does. */
+  protected async printPieces(pieces: Iterable<string>, file: string | undefined): Promise<void> {
+    if (file === undefined) {
+      await pipeline(withNewline(pieces), process.stdout, {end: false}).catch(exceptClosedPipe);
+      return;
+    }
+    const written = <T>(write: () => T): T => {
+      try {
+        return write();
+      } catch (error) {
+        throw cannotWrite(file, error);
+      }
+    };
+    const opened = written(() => openSync(file, 'w'));
+    try {
+      for (const piece of withNewline(pieces)) written(() => writeFileSync(opened, piece));
+    } finally {
+      closeSync(opened);
     }
   }
 
@@ -165,6 +187,20 @@ function* piecesOf(text: string): Iterable<string> {
 }
 
 const pieceLength = 1 << 20;
+
+function* withNewline(pieces: Iterable<string>): Iterable<string> {
+  yield* pieces;
+  yield '\n';
+}
+
+/** A reader that closes the pipe (`| head`) is no error. */
+function exceptClosedPipe(error: unknown): void {
+  if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error;
+}
+
+function cannotWrite(file: string, error: unknown): Error {
+  return new Errors.CLIError(`cannot write the report to ${file}: ${errorText(error)}`, {exit: 2});
+}
 
 /** Formats that say where a report comes from. For the others, nothing more is asked of the API server. */
 const tellsVersion: ReadonlySet<string> = new Set(['html', 'json', 'yaml', 'markdown', 'junit']);

@@ -5,7 +5,9 @@ import {exitCode, type FailOn} from '../../run/exit-code.ts';
 import {evaluationFlags, fullFlag, outputFlags, refuseFull, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {waitLimit} from '../../run/options/wait-limit.ts';
-import {renderers} from '../../render/index.ts';
+import {pieceRenderers, renderers} from '../../render/index.ts';
+import type {PieceRenderer} from '../../render/renderer.ts';
+import type {Report} from '../../model/report.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class CheckCommand extends BaseCommand {
@@ -52,8 +54,15 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
       ...(flags.output === 'html' ? {trace: 'faulty' as const} : {}),
     };
     const report = await this.report(flags, argv as string[], options, waitLimit(flags));
-    const render = renderers[flags.output as keyof typeof renderers];
-    this.print(render(report, this.renderOptions(flags)), flags['output-file']);
+    await this.#show(report, flags);
     process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn);
+  }
+
+  async #show(report: Report, flags: Parameters<BaseCommand['renderOptions']>[0] & {readonly output: string}): Promise<void> {
+    const options = this.renderOptions(flags);
+    const format = flags.output as keyof typeof renderers;
+    const pieces = (pieceRenderers as Partial<Record<string, PieceRenderer>>)[format];
+    if (pieces === undefined) this.print(renderers[format](report, options), flags['output-file']);
+    else await this.printPieces(pieces(report, options), flags['output-file']);
   }
 }
