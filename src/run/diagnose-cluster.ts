@@ -4,7 +4,7 @@ import type {Report} from '../model/report.ts';
 import type {Problem} from '../model/snapshot.ts';
 import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
 import type {ClusterRun} from './cluster-run.ts';
-import {isBigCluster, requestedEntries} from './scope/requested-entries.ts';
+import {chainsOfPort, requestedEntries} from './scope/requested-entries.ts';
 import {askedInput, askedScope} from './scope/requested-scope.ts';
 import {Interrupted, unlessInterrupted} from './interruption.ts';
 import {evaluationOptions} from './options/evaluation-options.ts';
@@ -29,10 +29,10 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   progress.say('reading the API');
   const readAt = clock.now();
   const scope = askedScope(input);
-  const [asked, isBig] = await unlessInterrupted(
+  const [asked, chains] = await unlessInterrupted(
     Promise.all([
       readAsked(api, scope, {...input, configMaps: !flags.agents}),
-      mayReadInParts(run, scope) ? isBigCluster(api, signal) : false,
+      mayReadInParts(run, scope) ? chainsOfPort(api, signal) : null,
     ]),
     signal,
   );
@@ -45,7 +45,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const followed = flags.agents ? null : new FollowedServices({api, scope, objects, versions: asked.versions, clock});
   const nodes = access.evaluatorOf(diagnosis, {
     ...(followed === null ? {} : {states: () => followed.history.states}),
-    ...(isBig ? {requested: requestedEntries(services)} : {}),
+    ...(chains === null ? {} : {requested: requestedEntries(services, chains)}),
     // --wait: nodes must have every change that was made before the run.
     ...(run.wait === undefined ? {} : {notBefore: flags.agents ? readAt : clock.now()}),
   });

@@ -139,7 +139,7 @@ describe('the Role that access prints', () => {
   ];
 
   // Whether the cluster is big: asked for one Service of a namespace too, and a refusal changes nothing but the speed.
-  const countsServices = 'list services/ in ';
+  const countsSlices = 'list endpointslices/ in ';
 
   test.each(scopes)('with %s is sufficient for its purpose', async (...scope) => {
     const refused: string[] = [];
@@ -147,7 +147,7 @@ describe('the Role that access prints', () => {
     const decide = (request: ResourceRequest, {name}: {readonly name: string}): boolean => {
       const allowed = name === 'admin' || allow(request);
       const what = `${request.verb} ${request.resource}/${request.subresource} in ${request.namespace}`;
-      if (!allowed && what !== countsServices) refused.push(what);
+      if (!allowed && what !== countsSlices) refused.push(what);
       return allowed;
     };
     const cluster = await startBundleCluster(bundle, {tokens: {weak: {user: 'ann'}}, allow: decide});

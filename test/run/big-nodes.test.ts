@@ -18,19 +18,26 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
 
-/** A captured cluster that has 1,100 Services more; `iptables` on its nodes answers as the nft backend does. */
-async function start(
-  capture: string,
-  {services = 1100, ...options}: ApiServerOptions & {readonly services?: number} = {},
-): Promise<ApiServer> {
+interface MoreSlices {
+  readonly slices?: number;
+  readonly endpoints?: number;
+}
+
+/** A captured cluster that has 1,100 EndpointSlices more; `iptables` on its nodes answers as the nft backend does. */
+async function start(capture: string, {slices = 1100, endpoints = 1, ...options}: ApiServerOptions & MoreSlices = {}): Promise<ApiServer> {
   const folder = capturePath(capture);
   const objects = bundleObjects(folder);
-  const more = Array.from({length: services}, (_, index) => ({
-    metadata: {namespace: 'other', name: `svc-${index}`},
-    spec: {clusterIP: 'None', ports: [{port: 80}]},
+  const more = Array.from({length: slices}, (_, index) => ({
+    metadata: {namespace: 'other', name: `svc-${index}`, labels: {'kubernetes.io/service-name': `svc-${index}`}},
+    addressType: 'IPv4',
+    endpoints: Array.from({length: endpoints}, (_, number) => ({addresses: [`10.9.${index >> 8}.${number}`]})),
   }));
   const exec = (command: ExecCommand): ExecReply => listing(folder, command) ?? bundleReply(folder, command);
-  const server = await startBundleCluster(folder, {exec, ...options, objects: {services: [...(objects['services'] ?? []), ...more]}});
+  const server = await startBundleCluster(folder, {
+    exec,
+    ...options,
+    objects: {endpointslices: [...more, ...(objects['endpointslices'] ?? [])]},
+  });
   servers.push(server);
   return server;
 }
@@ -68,6 +75,11 @@ test('one Service of a big cluster is checked without dumps of its nodes', async
   expect(dumpsOn(server, 'node-a')).toBe(0);
 });
 
+test('a cluster of few Services with many endpoints is a big one', async () => {
+  const server = await start('healthy/1.36-iptables', {slices: 200, endpoints: 50});
+  expect(readOf(await check(server))).toEqual(['reachable', 'reachable', 'reachable']);
+});
+
 test('only a node with a fault is read completely', async () => {
   const server = await start('faults/missing-endpoint');
   const report = await check(server);
@@ -82,13 +94,13 @@ test('only a node with a fault is read completely', async () => {
 test.each([
   ['with --full', {full: true}, {}],
   ['for a namespace', {names: []}, {}],
-  ['of a small cluster', {}, {services: 100}],
+  ['of a small cluster', {}, {slices: 500, endpoints: 8}],
   [
     'of a cluster whose size may not be known',
     {},
     {
       allow: ({resource, namespace}: {readonly resource: string; readonly namespace: string}) =>
-        resource !== 'services' || namespace !== '',
+        resource !== 'endpointslices' || namespace !== '',
     },
   ],
 ])('all rules are read %s', async (_, flags, options) => {

@@ -53,7 +53,7 @@ test.each([
   let compared = 0;
   for (const service of snapshot.api.services ?? []) {
     const changed = change(service) as ServiceObject;
-    if (JSON.stringify(requestedEntries([changed]), sets) === JSON.stringify(requestedEntries([service]), sets)) continue;
+    if (JSON.stringify(requestedEntries([changed], 10), sets) === JSON.stringify(requestedEntries([service], 10), sets)) continue;
     const part = ofService(snapshot, changed);
     const faulty = suspects(diagnose(part, options(changed)), ({severity}) => severity !== 'info');
     expect(
@@ -74,7 +74,7 @@ function options(service: ServiceObject) {
 }
 
 async function byChain(part: Snapshot, service: ServiceObject): Promise<Report> {
-  const requested = requestedEntries([service]);
+  const requested = requestedEntries([service], 10);
   const nodes = await Promise.all(part.nodes.map(node => nodeByChain(node, requested)));
   return diagnose({...part, nodes}, options(service));
 }

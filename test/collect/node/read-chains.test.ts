@@ -27,7 +27,7 @@ const base = `*nat
 -A PREROUTING -j KUBE-SERVICES
 -A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-AAAAAAAAAAAAAAAA
 `;
-const entries = {names: new Set(['shop/web']), addresses: new Set(['10.96.0.10']), nodePorts: new Set<number>()};
+const entries = {names: new Set(['shop/web']), addresses: new Set(['10.96.0.10']), nodePorts: new Set<number>(), chainsOfPort: 10};
 
 test.each([
   ['with the legacy backend', {version: 'v1.8.9 (legacy)'}, `${base}:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\nCOMMIT\n`],
