@@ -92,6 +92,8 @@ export interface ChainsByName {
   textAt(place: number): string;
   /** The rules of the chain at that index, as text: they are not parsed. */
   linesAt(place: number): readonly {readonly text: string; readonly line: number}[];
+  /** The line of the first rule of the chain at that index; null if it has no rules, or if they are not known to be consecutive lines. */
+  lineAt(place: number): number | null;
 }
 
 export interface Table {

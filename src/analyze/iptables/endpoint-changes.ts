@@ -3,19 +3,11 @@ import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {onceAsked} from '../once-asked.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
 import {asExpectation} from './expectation.ts';
-import {changeSymptoms, countChangedRules} from './service-port/change-symptoms.ts';
 import {endpointChange} from './service-port/endpoint-change.ts';
+import {type ChangedPort, recallChange, rememberChange} from './service-port/known-change.ts';
 import {plainPaths} from './service-port/plain-paths.ts';
 import type {PortDifference} from './service-port/port-differences.ts';
-
-/** A Service port whose chains are those of other endpoints. */
-interface ChangedPort {
-  readonly symptoms: readonly Symptom[];
-  /** In how many rules its chains differ. */
-  readonly rules: number;
-}
 
 interface FamilyComparison extends RulesetComparison<PortOnNode> {
   /** Service ports whose chains differ as by other endpoints alone: these differences are not in the list. */
@@ -33,9 +25,10 @@ export function compareFamily(expected: ExpectedRuleset, actual: Ruleset): Famil
   const isPlain = onceAsked(() => plainPaths(expected, actual));
   const expectation = asExpectation(expected);
   const explain = (item: PortOnNode, own: ReadonlyMap<string, string>): readonly string[] | null => {
-    const change = endpointChange(item, own, {expected, actual});
+    const known = recallChange(item, own, actual);
+    const change = known?.change ?? endpointChange(item, own, {expected, actual});
     if (change === null || !isPlain()(change)) return null;
-    changed.set(item, {symptoms: changeSymptoms(change, actual), rules: countChangedRules(change, actual)});
+    changed.set(item, known?.found() ?? rememberChange(change, expected, actual));
     return change.written.endpoints.reachable.map(item.endpointChain).filter(name => !own.has(name));
   };
   const isWhole = ['nat', 'filter'].every(table => actual.tables.get(table)?.complete === true);

@@ -79,6 +79,7 @@ function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {
     at: place => list[place],
     textAt: place => list[place]?.text() ?? '',
     linesAt: place => list[place]?.rules() ?? [],
+    lineAt: () => null,
     size: chains.size,
     get: name => chains.get(name),
     has: name => chains.has(name),

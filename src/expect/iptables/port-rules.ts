@@ -21,21 +21,34 @@ export interface PortRules {
 
 /**
  * A function that renders the rules of Service ports on one node. Most are the same on every node: from the second node of a run on, they
- * are kept, and the next node with the same settings gets them without rendering.
+ * are kept, and the next node with the same settings gets them without rendering. The same object means the same rules: what was found
+ * with it on one node may be compared with the next.
  */
 export function portRules(view: ClusterView, context: NodeContext): (item: PortOnNode) => PortRules {
   const kept = keptOf(view, context);
+  const node = context.facts.name;
   return item => {
     if (kept === null || !isKept(item)) return render(item, context);
     const known = kept.get(item.port);
-    if (known !== undefined && isSame(known.item, item)) return known.rules;
+    if (known !== undefined && isSame(known.item, item)) {
+      known.node = node;
+      return known.rules;
+    }
     const rules = render(item, context);
-    kept.set(item.port, {item, rules});
+    // The first endpoints of a node are those that it should have. Others are an assumption about it, and do not replace them.
+    if (known?.node !== node) kept.set(item.port, {item, rules, node});
     return rules;
   };
 }
 
-type Kept = Map<ServicePort, {readonly item: PortOnNode; readonly rules: PortRules}>;
+interface KeptRules {
+  readonly item: PortOnNode;
+  readonly rules: PortRules;
+  /** The last node that they were for. */
+  node: string;
+}
+
+type Kept = Map<ServicePort, KeptRules>;
 
 /** Of the last settings of each family only: if pods are recognized by the node's own CIDR, no two nodes have the same. */
 interface KeptOfView {

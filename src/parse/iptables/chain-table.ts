@@ -172,6 +172,10 @@ export class ChainTable implements ChainsByName {
     );
   }
 
+  lineAt(index: number): number | null {
+    return this.#cell(index, COUNT) === 0 || this.#laterRuns.has(index) ? null : this.#cell(index, LINE);
+  }
+
   isComplete(index: number): boolean {
     return (this.#cell(index, FLAGS) & INCOMPLETE) === 0;
   }

@@ -191,6 +191,11 @@ class PastedChains implements ChainsByName {
   linesAt(place: number): readonly {readonly text: string; readonly line: number}[] {
     return this.#chains[place]?.rules() ?? [];
   }
+
+  /** Lines of one chain may come from several places. */
+  lineAt(): number | null {
+    return null;
+  }
 }
 
 function withoutCounters(text: string): string {
