@@ -2,7 +2,7 @@ import type {Family} from '../model/family.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {CountedRule, EntryTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump} from '../model/snapshot.ts';
-import {hasCounters, pickLines, ruleCounters} from '../parse/iptables/rule-counters.ts';
+import {pickLines, ruleCounters} from '../parse/iptables/rule-counters.ts';
 
 /**
  * Adds the counters of their rules to traces, if the dump has them. They are read from the lines of these rules, so that the parser need
@@ -21,13 +21,13 @@ export function countTraces(traces: readonly PortTrace[], node: NodeDump): reado
   });
 }
 
-/** The dumps with counters, by line. The text of a rule identifies its dump. */
+/** These lines of each dump. The text of a rule identifies its dump. Whether there are counters, its lines show: to search all for them takes longer. */
 function readLines(node: NodeDump, family: Family, wanted: ReadonlySet<number>): readonly ReadonlyMap<number, string>[] {
   const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
   const files = [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`, 'nft.txt'];
   return files.flatMap(file => {
     const content = wanted.size === 0 ? null : node.read(file);
-    return content === null || !hasCounters(content) ? [] : [pickLines(content, wanted)];
+    return content === null ? [] : [pickLines(content, wanted)];
   });
 }
 
