@@ -90,6 +90,8 @@ export interface ChainsByName {
   at(place: number): Chain | undefined;
   /** The `text()` of the chain at that index. */
   textAt(place: number): string;
+  /** Whether a rule may contain the text: false is certain. A search of the whole dump, without looking for chains; not all can. */
+  mayContain?(text: string): boolean;
   /** The rules of the chain at that index, as text: they are not parsed. */
   linesAt(place: number): readonly {readonly text: string; readonly line: number}[];
   /** The line of the first rule of the chain at that index; null if it has no rules, or if they are not known to be consecutive lines. */

@@ -1,11 +1,21 @@
 import {append} from '../../model/lists.ts';
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {ChainsByName, Rule, Ruleset} from '../../model/ruleset.ts';
 
 /** Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as an invalid rule (kubernetes#112477). */
 export function invalidRules(ruleset: Ruleset): readonly Rule[] {
+  const known = found.get(ruleset) ?? findInvalid(ruleset.tables.get('nat')?.chains);
+  found.set(ruleset, known);
+  return known;
+}
+
+/** Several checks of a node ask, and a large node has a quarter of a million such chains. */
+const found = new WeakMap<Ruleset, readonly Rule[]>();
+
+function findInvalid(chains: ChainsByName | undefined): readonly Rule[] {
+  if (chains === undefined || !texts.some(text => chains.mayContain?.(text) ?? true)) return [];
   const invalid: Rule[] = [];
-  for (const chain of ruleset.tables.get('nat')?.chains.startingWith('KUBE-SEP-') ?? []) {
-    if (!/--to-destination (?::0|0\.0\.0\.0:0|\S+ --random --persistent)|DNAT \[unsupported revision\]/.test(chain.text())) continue;
+  for (const chain of chains.startingWith('KUBE-SEP-')) {
+    if (!pattern.test(chain.text())) continue;
     append(
       invalid,
       chain.rules().filter(({target}) => target?.name === 'DNAT'),
@@ -13,3 +23,8 @@ export function invalidRules(ruleset: Ruleset): readonly Rule[] {
   }
   return invalid;
 }
+
+const pattern = /--to-destination (?::0|0\.0\.0\.0:0|\S+ --random --persistent)|DNAT \[unsupported revision\]/;
+
+/** A rule that the pattern matches contains one of these. */
+const texts = ['--to-destination :0', '--to-destination 0.0.0.0:0', ' --random --persistent', 'DNAT [unsupported revision]'];

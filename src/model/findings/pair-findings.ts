@@ -18,6 +18,7 @@ export function pairFindings(
   after: readonly Finding[],
   fits: (before: Finding, after: Finding) => boolean,
 ): PairedFindings {
+  if (before.length === 0) return {stayed: new Set(), came: after, went: []};
   const left = Map.groupBy(before, identityOf);
   const stayed = new Set<Finding>();
   const pair = (finding: Finding, isSame: (other: Finding) => boolean): void => {

@@ -155,6 +155,10 @@ export class ChainTable implements ChainsByName {
     return this.#policies.get(index) ?? null;
   }
 
+  mayContain(text: string): boolean {
+    return this.bytes.includes(text);
+  }
+
   textAt(index: number): string {
     if ((this.#cell(index, FLAGS) & NOT_PLAIN) === 0 && !this.#laterRuns.has(index))
       return this.bytes.toString('latin1', this.#cell(index, START), this.#cell(index, END));

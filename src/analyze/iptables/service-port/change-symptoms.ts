@@ -5,7 +5,7 @@ import type {ChainsByName, RuleText, Ruleset} from '../../../model/ruleset.ts';
 import {missingEndpointText, staleEndpointText} from '../../outcomes/compare-endpoints.ts';
 import {comparableProbability} from '../../../parse/iptables/comparable-rule.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import type {EndpointChange} from './endpoint-change.ts';
+import {type EndpointChange, textOf} from './endpoint-change.ts';
 
 /**
  * The missing and the stale endpoints of a Service port whose chains are those of other endpoints: what a walk from a pod to its cluster IP
@@ -18,12 +18,12 @@ export function changeSymptoms({item, own, written}: EndpointChange, actual: Rul
   const balancing = chainName('SVC', port.hash);
   const entry: Entry = {kind: 'clusterIP', address: port.clusterIP, port: port.port};
   const about = {family: port.family, port};
-  const should = expectedLines(own, balancing);
+  const should = Map.groupBy(expectedLines(own, balancing), ({text}) => text.slice(text.lastIndexOf(' ') + 1));
   const picks = linesOf(chains, balancing).slice(-written.endpoints.cluster.length);
   const present = picks.slice(0, 3);
   const missing = without(endpoints.cluster, written.endpoints.cluster).map((endpoint): Symptom => {
     const chain = endpointChain(endpoint);
-    const rules = [...should.filter(({text}) => text.endsWith(` -j ${chain}`)), ...expectedLines(own, chain)];
+    const rules = [...(should.get(chain) ?? []), ...expectedLines(own, chain)];
     const detail = missingEndpointText(item, endpoint.hostPort, {entry});
     return {...about, kind: 'missing-endpoint', endpoint: endpoint.hostPort, detail, expected: rules, actual: present};
   });
@@ -46,19 +46,29 @@ export function countChangedRules({item, own, written}: EndpointChange, actual: 
   let count = 0;
   for (const role of ['SVC', 'SVL'] as const) {
     const name = chainName(role, item.port.hash);
-    const should = new Set(expectedLines(own, name).map(comparableLine));
-    const does = linesOf(chains, name).map(comparableLine);
-    const common = does.filter(line => should.has(line)).length;
-    count += should.size + does.length - 2 * common;
+    const [should, does] = [linesIn(own.get(name) ?? ''), linesIn(textOf(chains, name) ?? '')];
+    const expected = new Set(should.map(comparableLine));
+    const common = does.filter(line => expected.has(comparableLine(line))).length;
+    count += should.length + does.length - 2 * common;
   }
   const missing = without(item.endpoints.cluster, written.endpoints.cluster);
   return missing.reduce((sum, endpoint) => sum + expectedLines(own, item.endpointChain(endpoint)).length, count);
 }
 
-/** Lines are compared with rounded probabilities, as everywhere. */
-function comparableLine({text}: RuleText): string {
-  return text.replace(/ --probability (\S+)/, (_, value: string) => ` ${comparableProbability(value)}`);
+function linesIn(text: string): readonly string[] {
+  return text === '' ? [] : text.split('\n');
 }
+
+/** Lines are compared with rounded probabilities, as everywhere. */
+function comparableLine(line: string): string {
+  const at = line.indexOf(probabilityFlag);
+  if (at < 0) return line;
+  const start = at + probabilityFlag.length;
+  const end = line.indexOf(' ', start);
+  return `${line.slice(0, at)} ${comparableProbability(line.slice(start, end))}${line.slice(end)}`;
+}
+
+const probabilityFlag = ' --probability ';
 
 function without(endpoints: readonly Endpoint[], others: readonly Endpoint[]): readonly Endpoint[] {
   const names = new Set(others.map(({hostPort}) => hostPort));

@@ -1,4 +1,4 @@
-import {chainName, parseChainName} from '../../../expect/iptables/chain-names.ts';
+import {chainName} from '../../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {hasExternalChains} from '../../../expect/cluster/proxy-versions.ts';
@@ -55,7 +55,8 @@ export function hasOtherEndpointsOnly({item, differences, expected, actual, isBe
   return endpointChange(item, expected.rulesOf(item).own, {expected, actual}) !== null;
 }
 
-function textOf(chains: ChainsByName, name: string): string | null {
+/** Null if there is no such chain. */
+export function textOf(chains: ChainsByName, name: string): string | null {
   const place = chains.placeOf(name);
   return place < 0 ? null : chains.textAt(place);
 }
@@ -63,15 +64,24 @@ function textOf(chains: ChainsByName, name: string): string | null {
 /** The endpoints that a chain picks from, by `ip:port`, in its order; null if a rule leads elsewhere. */
 function endpointsIn(chain: string, chains: ChainsByName): readonly string[] | null {
   const targets = new Set<string>();
-  for (const [, target = ''] of (textOf(chains, chain) ?? '').matchAll(/ -j (KUBE-\S+)$/gm))
-    if (parseChainName(target)?.role === 'SEP') targets.add(target);
+  for (const line of (textOf(chains, chain) ?? '').split('\n')) {
+    const target = lastWordAfter(' -j KUBE-SEP-', line);
+    if (target !== null) targets.add(`KUBE-SEP-${target}`);
+  }
   const found: string[] = [];
   for (const target of targets) {
-    const hostPort = / --to-destination (\S+)$/.exec(textOf(chains, target) ?? '')?.[1];
-    if (hostPort === undefined) return null;
+    const hostPort = lastWordAfter(' --to-destination ', textOf(chains, target) ?? '');
+    if (hostPort === null) return null;
     found.push(hostPort);
   }
   return found;
+}
+
+/** The last word of a text, if this is before it. */
+function lastWordAfter(before: string, text: string): string | null {
+  const at = text.lastIndexOf(before);
+  const word = text.slice(at + before.length);
+  return at < 0 || word === '' || /\s/.test(word) ? null : word;
 }
 
 function withAddress(like: Endpoint, hostPort: string): Endpoint {
