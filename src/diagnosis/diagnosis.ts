@@ -143,8 +143,9 @@ function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): Cl
   const all = api.services ?? [];
   const wanted = all.filter(selects);
   const services = wanted.filter(service => !api.unsure?.has(keyOf(service)));
-  const names = {asked: new Set(services.map(keyOf)), existing: new Set(all.map(keyOf))};
-  return {api, view: new ClusterView(api), services, ...names, unsure: wanted.length - services.length};
+  const asked = new Set(services.map(keyOf));
+  const existing = services.length === all.length ? asked : new Set(all.map(keyOf));
+  return {api, view: new ClusterView(api), services, asked, existing, unsure: wanted.length - services.length};
 }
 
 function nameOf({metadata}: ServiceObject): ServiceName {

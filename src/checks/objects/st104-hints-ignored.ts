@@ -30,8 +30,7 @@ export const hintsIgnored: Check<'ST104'> = {
 };
 
 function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): string | null {
-  const ready = set.endpoints.filter(endpoint => endpoint.ready);
-  if (!ready.some(hasHint)) return null;
+  if (!set.endpoints.some(endpoint => endpoint.ready && hasHint(endpoint))) return null;
   const nodes = api.nodes ?? [];
   const used = nodes.some(
     node =>
@@ -39,7 +38,7 @@ function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): strin
       null,
   );
   if (used || nodes.length === 0) return null;
-  const without = ready.filter(endpoint => !hasHint(endpoint));
+  const without = set.endpoints.filter(endpoint => endpoint.ready && !hasHint(endpoint));
   if (without.length > 0)
     return `${someOf(without.map(({pod, hostPort}) => pod ?? hostPort))} ${without.length === 1 ? 'has' : 'have'} none, and kube-proxy uses hints only if all endpoints have them`;
   const annotations = port.object.metadata.annotations ?? {};

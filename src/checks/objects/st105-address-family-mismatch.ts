@@ -13,11 +13,11 @@ export const addressFamilyMismatch: Check<'ST105'> = {
   remedy: 'Make the Service dual-stack (ipFamilyPolicy: PreferDualStack) or remove the address: kube-proxy writes no rule for it.',
   *cluster({services, proxy}) {
     for (const service of services) {
-      const external = (service.spec?.externalIPs ?? []).map(address => ({address, what: 'external IP'}));
-      const balancer = (service.status?.loadBalancer?.ingress ?? []).flatMap(({ip}) =>
-        ip === undefined ? [] : [{address: ip, what: 'load-balancer IP'}],
-      );
-      if ((external.length === 0 && balancer.length === 0) || whyNotServed(service, proxy.version) !== null) continue;
+      const externalIPs = service.spec?.externalIPs ?? [];
+      const ingress = service.status?.loadBalancer?.ingress ?? [];
+      if ((externalIPs.length === 0 && ingress.length === 0) || whyNotServed(service, proxy.version) !== null) continue;
+      const external = externalIPs.map(address => ({address, what: 'external IP'}));
+      const balancer = ingress.flatMap(({ip}) => (ip === undefined ? [] : [{address: ip, what: 'load-balancer IP'}]));
       const own = families.filter(family => clusterIPOf(service, family) !== null);
       for (const {address, what} of [...external, ...balancer]) {
         const family = familyOf(address);

@@ -2,7 +2,6 @@ import type {ServicePort} from '../../model/service-port.ts';
 import {families} from '../../model/family.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {nameOf, ofPort, someOf} from '../service-observation.ts';
-import {pushTo} from '../../model/lists.ts';
 import {editService} from '../commands/service-commands.ts';
 
 export const nodePortCollision: Check<'ST110'> = {
@@ -29,7 +28,7 @@ export const nodePortCollision: Check<'ST110'> = {
 function claims({view, proxy}: ClusterContext): ReadonlyMap<string, ReadonlySet<ServicePort>> {
   const byClaim = new Map<string, Set<ServicePort>>();
   for (const [address, ports] of claimedPlaces(families.flatMap(family => view.entries(family, proxy).map(({port}) => port)))) {
-    if (ports.length < 2) continue;
+    if (!Array.isArray(ports)) continue;
     for (const port of ports) {
       const claim = typeof address === 'string' ? `${address} port ${port.port}/${port.protocol}` : nodePortText(port);
       byClaim.set(claim, (byClaim.get(claim) ?? new Set()).add(port));
@@ -38,16 +37,25 @@ function claims({view, proxy}: ClusterContext): ReadonlyMap<string, ReadonlySet<
   return byClaim;
 }
 
-/** Service ports by the addresses, and by the node port numbers, that they claim. */
-function claimedPlaces(ports: readonly ServicePort[]): ReadonlyMap<string | number, readonly ServicePort[]> {
-  const places = new Map<string | number, ServicePort[]>();
+/** By address, and by node port number: the Service ports that claim it. Nearly all have one, which needs no list. */
+type ClaimedPlaces = Map<string | number, ServicePort | ServicePort[]>;
+
+function claimedPlaces(ports: readonly ServicePort[]): ClaimedPlaces {
+  const places: ClaimedPlaces = new Map();
   for (const port of ports) {
-    pushTo(places, port.clusterIP, port);
-    for (const address of port.externalIPs) pushTo(places, address, port);
-    for (const address of port.loadBalancerVIPs) pushTo(places, address, port);
-    if (port.nodePort !== 0) pushTo(places, port.nodePort, port);
+    claim(places, port.clusterIP, port);
+    for (const address of port.externalIPs) claim(places, address, port);
+    for (const address of port.loadBalancerVIPs) claim(places, address, port);
+    if (port.nodePort !== 0) claim(places, port.nodePort, port);
   }
   return places;
+}
+
+function claim(places: ClaimedPlaces, place: string | number, port: ServicePort): void {
+  const known = places.get(place);
+  if (known === undefined) places.set(place, port);
+  else if (Array.isArray(known)) known.push(port);
+  else places.set(place, [known, port]);
 }
 
 function nodePortText({nodePort, protocol, family}: ServicePort): string {

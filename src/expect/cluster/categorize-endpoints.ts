@@ -63,8 +63,9 @@ type TopologyMode = 'PreferSameNode' | 'PreferSameZone' | null;
 /** Follows `topologyModeFromHints`: hints count only if all ready endpoints have them and one names this node or its zone. */
 export function topologyMode(port: ServicePort, endpoints: readonly Endpoint[], node: NodeTopology): TopologyMode {
   const {version, gates} = node.proxy;
+  const first = endpoints.find(endpoint => endpoint.ready);
+  if (first === undefined || (first.nodeHints === null && first.zoneHints === null)) return null;
   const ready = endpoints.filter(endpoint => endpoint.ready);
-  if (ready.length === 0) return null;
   if (honorsNodeHints(version, gates)) {
     const all = ready.every(({nodeHints}) => nodeHints !== null);
     if (all && ready.some(({nodeHints}) => nodeHints?.includes(node.nodeName))) return 'PreferSameNode';

@@ -28,30 +28,30 @@ export function sliceOwner(slice: EndpointSliceObject, version: KubeProxyVersion
  * and `addEndpoints`.
  */
 export function endpointSet(port: ServicePort, slices: readonly EndpointSliceObject[], version: KubeProxyVersion): EndpointSet {
-  const merge = new Merge({byAddress: mergesByAddress(version), keepsOrder: false});
+  const endpoints: Endpoint[] = [];
   for (const slice of slices) {
     if (slice.addressType !== port.family && slice.addressType !== undefined) continue;
     for (const slicePort of slice.ports ?? []) {
-      if (matches(slicePort, port)) addSlice(merge, slice, {port: slicePort.port ?? 0, servicePort: port, version});
+      if (matches(slicePort, port)) addSlice(endpoints, slice, {port: slicePort.port ?? 0, servicePort: port, version});
     }
   }
-  return merge.result();
+  return merged(endpoints, {byAddress: mergesByAddress(version), keepsOrder: false});
 }
 
 /** The same from an Endpoints object: ready addresses of one family, in the object's order. Follows `endpointsToEndpointsMap` of 1.21. */
 export function endpointSetOfEndpoints(port: ServicePort, object: EndpointsObject | undefined): EndpointSet {
-  const merge = new Merge({byAddress: true, keepsOrder: true});
+  const endpoints: Endpoint[] = [];
   for (const subset of object?.subsets ?? []) {
     for (const subsetPort of subset.ports ?? []) {
       if (!matches({...subsetPort, name: subsetPort.name ?? ''}, port)) continue;
       for (const {ip, nodeName, targetRef} of subset.addresses ?? []) {
         if (ip === undefined || familyOf(ip) !== port.family) continue;
         const endpoint: SliceEndpoint = {addresses: [ip], nodeName: nodeName ?? null, ...(targetRef === undefined ? {} : {targetRef})};
-        merge.add(toEndpoint(endpoint, ip, {port: subsetPort.port ?? 0, slice: object?.metadata.name ?? ''}));
+        endpoints.push(toEndpoint(endpoint, ip, {port: subsetPort.port ?? 0, slice: object?.metadata.name ?? ''}));
       }
     }
   }
-  return merge.result();
+  return merged(endpoints, {byAddress: true, keepsOrder: true});
 }
 
 /** A port of a slice belongs to a Service port by name and protocol; `targetPort` does not matter. */
@@ -67,7 +67,7 @@ interface SliceContext {
   readonly version: KubeProxyVersion;
 }
 
-function addSlice(merge: Merge, slice: EndpointSliceObject, {port, servicePort, version}: SliceContext): void {
+function addSlice(to: Endpoint[], slice: EndpointSliceObject, {port, servicePort, version}: SliceContext): void {
   const given = slice.endpoints ?? [];
   const endpoints = sortsWithinSlice(version) ? given.toSorted((a, b) => compareText(firstAddress(a), firstAddress(b))) : given;
   for (const endpoint of endpoints) {
@@ -75,7 +75,7 @@ function addSlice(merge: Merge, slice: EndpointSliceObject, {port, servicePort, 
     const address = canonicalAddress(written);
     if (address === null || (address.includes(':') ? 'IPv6' : 'IPv4') !== servicePort.family) continue;
     if (knowsReadyEndpointsOnly(version) && endpoint.conditions?.ready === false) continue;
-    merge.add(toEndpoint(endpoint, keepsAddressSpelling(version) ? written : address, {port, slice: slice.metadata.name}));
+    to.push(toEndpoint(endpoint, keepsAddressSpelling(version) ? written : address, {port, slice: slice.metadata.name}));
   }
 }
 
@@ -124,39 +124,34 @@ function hintNames(hints: readonly {readonly name?: string}[] | null | undefined
   return !hints?.length ? null : hints.map(({name}) => name ?? '');
 }
 
-/** Collects endpoints under kube-proxy's key and records those that contradict each other. */
-class Merge {
-  readonly #byKey = new Map<string, Endpoint>();
-  #duplicates: Map<string, Endpoint[]> | null = null;
-  readonly #byAddress: boolean;
-  readonly #keepsOrder: boolean;
+interface MergeOptions {
+  /** kube-proxy's key of an endpoint is its address; otherwise its address and port. */
+  readonly byAddress: boolean;
+  /** The endpoints stay in the order in which they are given; otherwise they are sorted. */
+  readonly keepsOrder: boolean;
+}
 
-  constructor(options: {readonly byAddress: boolean; readonly keepsOrder: boolean}) {
-    this.#byAddress = options.byAddress;
-    this.#keepsOrder = options.keepsOrder;
-  }
+/** Keeps one endpoint under each of kube-proxy's keys, the first, and records those that contradict each other. */
+function merged(all: readonly Endpoint[], options: MergeOptions): EndpointSet {
+  if (options.keepsOrder) return mergedByKey(all, options);
+  const sorted = all.toSorted((a, b) => compareText(a.hostPort, b.hostPort));
+  // Sorted, endpoints with the same key are neighbors. Nearly no Service port has any, so a map of all would cost more than it shows.
+  const isRepeated = (endpoint: Endpoint, at: number): boolean => {
+    const before = sorted[at - 1];
+    return before !== undefined && keyOf(before, options) === keyOf(endpoint, options);
+  };
+  return sorted.some(isRepeated) ? mergedByKey(all, options) : {endpoints: sorted, ambiguous: noDuplicates};
+}
 
-  add(endpoint: Endpoint): void {
-    const key = this.#byAddress ? endpoint.address : endpoint.hostPort;
-    const first = this.#byKey.get(key);
-    if (first === undefined) {
-      this.#byKey.set(key, endpoint);
-      return;
-    }
-    this.#duplicates ??= new Map();
-    const all = this.#duplicates.get(key) ?? [first];
-    this.#duplicates.set(key, [...all, endpoint]);
-  }
+function mergedByKey(all: readonly Endpoint[], options: MergeOptions): EndpointSet {
+  const groups = Map.groupBy(all, endpoint => keyOf(endpoint, options));
+  const endpoints = [...groups.values()].flatMap(([first]) => first ?? []);
+  if (!options.keepsOrder) endpoints.sort((a, b) => compareText(a.hostPort, b.hostPort));
+  return {endpoints, ambiguous: new Map([...groups].filter(([, same]) => new Set(same.map(content)).size > 1))};
+}
 
-  result(): EndpointSet {
-    const endpoints = [...this.#byKey.values()];
-    if (!this.#keepsOrder) endpoints.sort((a, b) => compareText(a.hostPort, b.hostPort));
-    return {endpoints, ambiguous: this.#duplicates === null ? noDuplicates : this.#disagreeing(this.#duplicates)};
-  }
-
-  #disagreeing(duplicates: ReadonlyMap<string, readonly Endpoint[]>): ReadonlyMap<string, readonly Endpoint[]> {
-    return new Map([...duplicates].filter(([, all]) => new Set(all.map(content)).size > 1));
-  }
+function keyOf({address, hostPort}: Endpoint, {byAddress}: MergeOptions): string {
+  return byAddress ? address : hostPort;
 }
 
 const noDuplicates: ReadonlyMap<string, readonly Endpoint[]> = new Map();

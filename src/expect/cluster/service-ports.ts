@@ -93,7 +93,15 @@ function servicePort(service: ServiceObject, port: ServicePortSpec, {family, clu
   const servicePortName = `${namespace}/${metadata.name}${colon}${portName}`;
   const externalPolicyLocal = isExternalPolicyLocal(service, proxy.version);
   return {
-    ...{family, namespace, service: metadata.name, portName, protocol, servicePortName, clusterIP, externalPolicyLocal, object: service},
+    family,
+    namespace,
+    service: metadata.name,
+    portName,
+    protocol,
+    servicePortName,
+    clusterIP,
+    externalPolicyLocal,
+    object: service,
     hash: servicePortHash(servicePortName, protocol),
     port: port.port ?? 0,
     nodePort: port.nodePort ?? 0,
