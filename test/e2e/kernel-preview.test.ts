@@ -11,12 +11,14 @@ import {plannedConfig} from '../../src/preview/plan.ts';
 import {preview} from '../../src/preview/preview.ts';
 import {actualSide, expectedSide} from '../../src/preview/sides.ts';
 import {type WalkedSide, walkSide} from '../../src/preview/walk-side.ts';
+import {nodeDump} from '../cluster.ts';
 import {readFixture, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
 import {type Scenario, scenario} from '../scenario.ts';
+import {unusualServices} from '../unusual-services.ts';
 import type {KernelComparison} from './kernel/compare.ts';
 import {Experiment} from './kernel/experiment.ts';
-import type {Question} from './kernel/questions.ts';
+import type {Destination, Question} from './kernel/questions.ts';
 import {withPrintedRules} from './kernel/printed-rules.ts';
 import {type ClientView, clientView, viewEffect} from './kernel/client-view.ts';
 
@@ -69,6 +71,20 @@ const cases: readonly Case[] = [
     sees: ['gained', 'unanswered'],
   },
   {
+    title: 'Services of every shape, 1.36 from iptables to nftables mode',
+    mode: 'nftables',
+    before: async () => unusualNode('iptables'),
+    after: async () => unusualNode('nftables'),
+    sees: ['lost', 'refused'],
+  },
+  {
+    title: 'Services of every shape, 1.36 from nftables to iptables mode',
+    mode: 'iptables',
+    before: async () => unusualNode('nftables'),
+    after: async () => unusualNode('iptables'),
+    sees: ['gained', 'unanswered'],
+  },
+  {
     title: '1.36 to nftables mode behind a firewall that drops what KUBE-FORWARD does not accept',
     mode: 'nftables',
     before: () => changed('healthy/1.36-iptables', given => given.rules(name).policy('filter', 'FORWARD', 'DROP')),
@@ -80,6 +96,23 @@ const cases: readonly Case[] = [
     sees: ['lost'],
   },
 ];
+
+/** What `rules` prints for Services that no capture has, and the settings that it was printed for. */
+function unusualNode(mode: 'iptables' | 'nftables'): Snapshot {
+  const [version, clusterCIDRs] = ['v1.36.2', ['10.244.0.0/16', 'fd00:10:244::/48']];
+  const snapshot = {origin: 'unusual-services.ts', api: unusualServices(), nodes: [nodeDump(name)], problems: []};
+  const printed = withPrintedRules(snapshot, name, {mode, version, clusterCIDRs});
+  const settings: Readonly<Record<string, string>> = {
+    'kube-proxy-version': version,
+    'kube-proxy-config.yaml': `kind: KubeProxyConfiguration\nmode: ${mode}\nclusterCIDR: ${clusterCIDRs.join(',')}\n`,
+  };
+  const nodes = printed.nodes.map(node => ({
+    ...node,
+    files: [...node.files, ...Object.keys(settings)],
+    read: (file: string) => (settings[file] === undefined ? node.read(file) : Buffer.from(settings[file])),
+  }));
+  return {...printed, nodes};
+}
 
 async function changed(capture: string, change: (given: Scenario) => void): Promise<Snapshot> {
   const given = await scenario(capture);
@@ -176,8 +209,15 @@ async function sent(snapshot: Snapshot): Promise<readonly [readonly KernelCompar
     node => node.name === name && node.files.includes('nft.json') && !node.files.includes('ip6tables-save'),
   );
   await using experiment = await Experiment.open({snapshot, node: name, backend: isNft ? 'nftables' : 'nft', podInterface: 'cni0'});
-  return [await experiment.try(experiment.questions.filter(isComparable), {alone: true}), experiment.addresses];
+  const questions = [...experiment.questions, ...experiment.questionsAbout(inServiceRange)];
+  return [await experiment.try(questions.filter(isComparable), {alone: true}), experiment.addresses];
 }
+
+/** Ports that no Service has at a cluster IP, and addresses that no Service has. */
+const inServiceRange: readonly Destination[] = ['10.96.11.1', 'fd00:96::11', '10.96.200.200', 'fd00:96::99'].map(address => ({
+  address,
+  port: 8,
+}));
 
 /** `shop/web TCP [10.96.1.1]:80 pod`: the Service, the entry and the kind of client. */
 function keyOf({service, from, sources, query: {protocol, destination, port, source}}: Question): string {

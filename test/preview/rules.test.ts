@@ -10,6 +10,7 @@ import {memberText, parseIpsetSave} from '../../src/parse/ipvs/ipset-save.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {expectedRules} from '../../src/preview/rules/expected-rules.ts';
 import {rulesRenderers} from '../../src/render/rules/index.ts';
+import {nodeDump, service} from '../cluster.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
 
 describe('iptables mode', () => {
@@ -114,6 +115,24 @@ describe('the requirements of the rules', () => {
     ]);
     expect(counting === undefined ? '' : rulesRenderers['iptables-save'](counting)).toMatch(/^# the rules count with nfacct/);
     expect((await rules('healthy/1.30-iptables'))?.notes).toEqual([]);
+  });
+
+  test('say which name nft refuses, up to 1.36', async () => {
+    const {api} = await snapshotOf('nftables/1.36');
+    const [namespace, name] = ['n'.repeat(63), 's'.repeat(63)];
+    const long = service(`${namespace}/${name}`, {clusterIP: '10.96.9.9', ports: [{name: 'http', port: 80}]});
+    const changed = {...api, services: [...(api.services ?? []), long]};
+    const notes = (version: string): readonly string[] => {
+      const setup = nodeSetup({
+        ...{node: nodeDump('node-a'), api: changed, view: new ClusterView(changed)},
+        overrides: {mode: 'nftables', version},
+      });
+      return expectedRules({setup, families, isWanted: () => true}).notes;
+    };
+    expect(notes('v1.36.2')).toEqual([
+      expect.stringContaining(`${name}:http (132 bytes) as a comment: this kube-proxy cannot write the rules of IPv4`),
+    ]);
+    expect(notes('v1.37.0')).toEqual([]);
   });
 
   test('contain the ipsets of IPVS mode that kube-proxy wrote, with their members', async () => {

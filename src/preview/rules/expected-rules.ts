@@ -1,5 +1,6 @@
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {overlongNames} from '../../expect/nftables/overlong-names.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
 import {droppedRanges} from '../../expect/nftables/service-ranges.ts';
@@ -26,9 +27,20 @@ export function expectedRules({setup, families, isWanted, notes = []}: ExpectedR
     node: node.name,
     proxyMode: config.mode.value,
     kubeProxyVersion: config.version.value.text === 'unknown' ? `v1.${config.version.value.minor}` : config.version.value.text,
-    notes: [...notes, ...counterNotes(written), ...setNotes(written)],
+    notes: [...notes, ...blockedNotes(setup), ...counterNotes(written), ...setNotes(written)],
     families: written,
   };
+}
+
+/** ST510: neither kube-proxy nor `nft -f` can write these rules. */
+function blockedNotes({view, config, facts}: NodeSetup): readonly string[] {
+  if (config.mode.value !== 'nftables') return [];
+  return overlongNames({view, config, facts})
+    .filter(({blocksSync}) => blocksSync)
+    .map(
+      ({family, port: {servicePortName}}) =>
+        `nft refuses the name ${servicePortName} (${servicePortName.length} bytes) as a comment: this kube-proxy cannot write the rules of ${family} (ST510)`,
+    );
 }
 
 /** A rule that counts is refused unless its counter is there. */

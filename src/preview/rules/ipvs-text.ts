@@ -1,4 +1,5 @@
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {firewallsInNat} from '../../expect/ipvs/ipvs-versions.ts';
 import {setName, setTypes} from '../../expect/ipvs/set-names.ts';
 import type {IpvsText, RuleTable} from '../../model/expected-rules.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -19,9 +20,10 @@ export function ipvsText(expected: ExpectedIpvs, isWanted: (port: ServicePort) =
   };
 }
 
-/** The iptables rules of IPVS mode. */
+/** The iptables rules of IPVS mode. Up to 1.23 kube-proxy creates KUBE-MARK-DROP if it is missing; the kubelet writes its rules. */
 export function ipvsTables(expected: ExpectedIpvs, isWanted: (port: ServicePort) => boolean): readonly RuleTable[] {
   const tables = new RuleTables();
+  if (firewallsInNat(expected.context.version)) tables.declare('nat', 'KUBE-MARK-DROP');
   for (const [place, texts] of expected.baseRules) tables.addBaseRules(place, texts);
   for (const owner of expected.ports)
     if (isWanted(owner.port)) tables.addBaseRules('filter/KUBE-IPVS-OUT-FILTER', expected.outFilter(owner));
