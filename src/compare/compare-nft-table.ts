@@ -16,7 +16,9 @@ export interface NftExpectation<Owner> {
 
 interface NftObjects {
   readonly elements: readonly ExpectedElement[];
+  /** The rules of its own chains by name, as text and as JSON; see `NftChain`. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
+  readonly jsonChains: ReadonlyMap<string, readonly string[]> | null;
   readonly sets: readonly ExpectedSet[];
 }
 
@@ -71,8 +73,9 @@ class NftTableComparison<Owner> {
   readonly #expectation: NftExpectation<Owner>;
   readonly #actual: NftTable;
   readonly #differences: NftDifference<Owner>[] = [];
-  readonly #chains = new Set<string>();
-  readonly #sets = new Set<string>();
+  /** Of the actual ones, those that are expected. */
+  readonly #expectedChains = new Set<NftChain>();
+  readonly #expectedSets = new Set<NftSet>();
   /** Keys of shared sets that are correct or expected, by set. */
   readonly #keys = new Map<string, Map<string, 'right' | Claim<Owner>>>();
   readonly #places = new Map<string, ReadonlyMap<string, number>>();
@@ -94,16 +97,32 @@ class NftTableComparison<Owner> {
     for (const {name} of baseSets) this.#compareElements(name);
     return {
       differences: this.#differences,
-      unexpectedChains: [...this.#actual.chains.values()].filter(({name, ruleCount}) => ruleCount > 0 && !this.#chains.has(name)),
-      unexpectedSets: [...this.#actual.sets.values()].filter(({name}) => !this.#sets.has(name)),
+      unexpectedChains: [...this.#actual.chains.values()].filter(chain => chain.ruleCount > 0 && !this.#expectedChains.has(chain)),
+      unexpectedSets: [...this.#actual.sets.values()].filter(set => !this.#expectedSets.has(set)),
     };
   }
 
   #compareOwner(owner: Owner): void {
-    const {elements, chains, sets} = this.#expectation.objectsOf(owner);
-    for (const [name, rules] of chains) this.#compareChain(name, rules, owner);
-    for (const shape of sets) this.#compareSet(shape, owner);
-    for (const element of elements) this.#noteElement(element, owner);
+    const objects = this.#expectation.objectsOf(owner);
+    this.#compareChains(objects, owner);
+    for (const shape of objects.sets) this.#compareSet(shape, owner);
+    for (const element of objects.elements) this.#noteElement(element, owner);
+  }
+
+  /** The texts of the rules are only needed where the bytes of a JSON dump are not the expected ones. */
+  #compareChains(objects: NftObjects, owner: Owner): void {
+    const asJson = this.#actual.isJson ? objects.jsonChains : null;
+    if (asJson === null) for (const [name, rules] of objects.chains) this.#compareChain(name, rules, owner);
+    else
+      for (const [name, rules] of asJson)
+        if (!this.#holdsJson(name, rules)) this.#compareChain(name, objects.chains.get(name) ?? [], owner);
+  }
+
+  #holdsJson(name: string, rules: readonly string[]): boolean {
+    const chain = this.#actual.chains.get(name);
+    if (chain?.holdsJson(rules) !== true) return false;
+    this.#expectedChains.add(chain);
+    return true;
   }
 
   #compareHook(name: string, base: NftHook | null): void {
@@ -116,8 +135,8 @@ class NftTableComparison<Owner> {
   }
 
   #compareChain(name: string, rules: readonly string[], owner: Owner | null): void {
-    this.#chains.add(name);
     const chain = this.#actual.chains.get(name);
+    if (chain !== undefined) this.#expectedChains.add(chain);
     if (chain?.holds(rules) === true) return;
     const expected = rules.map(text => nftRule({table: this.#actual.id, chain: name, line: 0, text}));
     const complete = chain === undefined ? this.#actual.complete : chain.complete;
@@ -126,8 +145,8 @@ class NftTableComparison<Owner> {
   }
 
   #compareSet(shape: ExpectedSet, owner: Owner | null): void {
-    this.#sets.add(shape.name);
     const found = this.#actual.sets.get(shape.name);
+    if (found !== undefined) this.#expectedSets.add(found);
     if (!(found ?? this.#actual).complete) return;
     if (found !== undefined && shapeText(found) === shapeText(shape)) return;
     const {name} = shape;

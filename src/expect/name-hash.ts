@@ -7,6 +7,11 @@ export function hash16(text: string): string {
   return eightCharacters(digest, 0) + eightCharacters(digest, 5);
 }
 
+/** The first 8 of these characters, which names in nftables mode have. */
+export function hash8(text: string): string {
+  return eightCharacters(hash('sha256', text, 'binary'), 0);
+}
+
 /** Five bytes give eight characters; two numbers of 20 bits keep the arithmetic within 32 bits. */
 function eightCharacters(digest: string, at: number): string {
   const middle = digest.charCodeAt(at + 2);

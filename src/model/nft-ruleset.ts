@@ -49,6 +49,15 @@ export interface NftChain {
   rules(): readonly NftRule[];
 }
 
+/** A chain of a dump. */
+export interface NftDumpedChain extends NftChain {
+  /**
+   * Whether the rules of a JSON dump are certainly these, in this order: each as nft prints it, from the comma after the handle to the end.
+   * False does not mean that they are not: JSON can be spelled in other ways.
+   */
+  holdsJson(rules: readonly string[]): boolean;
+}
+
 /** An element of a set, or of a map if it has a value. */
 export interface NftElement {
   /** `10.96.0.1 . tcp . 443`, `10.0.0.0/8`, `10.0.0.1-10.0.0.9`. */
@@ -101,11 +110,13 @@ export interface NftSource {
 
 export interface NftTable extends NftTableSource {
   readonly name: string;
+  /** Whether it was read from JSON. */
+  readonly isJson: boolean;
   /** Only text dumps show it. */
   readonly comment: string | null;
   /** A table that is switched off (`flags dormant`) processes no packets. */
   readonly dormant: boolean;
-  readonly chains: ReadonlyMap<string, NftChain>;
+  readonly chains: ReadonlyMap<string, NftDumpedChain>;
   /** Sets and maps, which share one namespace. */
   readonly sets: ReadonlyMap<string, NftSet>;
   /** Declarations of other objects (counters, quotas, flowtables), as text on one line. */

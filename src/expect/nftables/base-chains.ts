@@ -1,9 +1,11 @@
 import type {Family} from '../../model/family.ts';
 import type {NftHook} from '../../model/nft-ruleset.ts';
 import type {NodeContext} from '../node-context.ts';
+import {detects} from './detects.ts';
 import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './localhost-node-ports.ts';
-import {addressList, detects, ipWord, nftComment, setMarkStatement} from './nft-text.ts';
+import {addressList, ipWord, nftComment, setMarkStatement} from './nft-text.ts';
 import {checksClusterIPs, hasFirewallChains, hasPreDNATChains, rewritesInServiceChain, splitsEndpointsCheck} from './nft-versions.ts';
+import {textSpelling} from './rule-spelling.ts';
 
 /** A chain that does not belong to one Service. */
 export interface BaseRuleChain {
@@ -138,7 +140,7 @@ function clusterIPMark(context: NodeContext): readonly string[] {
   if (!rewritesInServiceChain(context.version)) return [];
   const daddr = `${ipWord(context.family)} daddr @cluster-ips`;
   if (context.masqueradeAll) return [`${daddr} ${setMarkStatement(context)}${nftComment('masquerade all clusterIP traffic')}`];
-  const others = detects(context, false);
+  const others = detects(context, false, textSpelling(context.family));
   return others === null
     ? []
     : [`${daddr} ${others} ${setMarkStatement(context)}${nftComment('masquerade clusterIP traffic from outside cluster')}`];

@@ -3,20 +3,14 @@ import type {NftChain, NftElement, NftFamily, NftHook, NftRule, NftSet, NftTable
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import type {NodeContext} from '../node-context.ts';
 import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
-import {affinitySets, baseSets, nodePortIPs, type SetShape} from './base-sets.ts';
+import {baseSets, nodePortIPs, type SetShape} from './base-sets.ts';
 import {type NftPort, nftPlan} from './nft-port.ts';
 import {ipWord} from './nft-text.ts';
-import {serviceChains} from './service-chains.ts';
+import {PortObjects, type Spellings} from './port-objects.ts';
+import {textSpelling} from './rule-spelling.ts';
+import {jsonSpelling} from './json-spelling.ts';
 import {type SharedElement, serviceElements} from './service-elements.ts';
 import {pushTo} from '../../model/lists.ts';
-
-/** Everything that kube-proxy creates for one Service port. */
-interface PortObjects {
-  readonly elements: readonly SharedElement[];
-  /** The texts of the rules of its own chains, by name. */
-  readonly chains: ReadonlyMap<string, readonly string[]>;
-  readonly sets: readonly SetShape[];
-}
 
 /**
  * The expected table `kube-proxy` on one node in one family. The objects of a Service port are created on demand and not kept; a walk only
@@ -31,6 +25,7 @@ export class ExpectedTable implements NftTableSource {
   readonly baseChains: readonly NftChain[];
   readonly baseRules: readonly BaseRuleChain[];
   readonly baseSets: readonly SetShape[];
+  readonly #spellings: Spellings;
   readonly #chains = new Map<string, NftChain>();
   readonly #sets = new Map<string, NftSet>();
   /** By the names of chains and affinity sets. */
@@ -45,6 +40,7 @@ export class ExpectedTable implements NftTableSource {
     this.context = context;
     this.ports = ports;
     this.#actualValue = actualValue;
+    this.#spellings = {text: textSpelling(context.family), json: jsonSpelling(context.family)};
     this.baseRules = nftBaseRuleChains(context);
     this.baseSets = baseSets(context);
     for (const {name, base, rules} of this.baseRules) this.#chains.set(name, this.#chain(name, base, rules));
@@ -52,8 +48,7 @@ export class ExpectedTable implements NftTableSource {
   }
 
   objectsOf(item: NftPort): PortObjects {
-    const plan = nftPlan(item, this.context);
-    return {elements: serviceElements(plan), chains: serviceChains(plan), sets: affinitySets(plan)};
+    return new PortObjects(nftPlan(item, this.context), this.#spellings);
   }
 
   /** The Service port with this part in its names; see `PortNames.base`. */

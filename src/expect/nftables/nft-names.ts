@@ -1,6 +1,6 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {hash16} from '../name-hash.ts';
+import {hash8} from '../name-hash.ts';
 
 /** The names of everything that kube-proxy creates for one Service port. */
 export interface PortNames {
@@ -30,11 +30,12 @@ function makeNames({namespace, service, protocol, portName}: ServicePort): PortN
   const text = `${namespace}/${service}/${protocol.toLowerCase()}/${portName}`;
   const base = hashed(text);
   const endpoints = new Map<Endpoint, string>();
-  const endpointBase = (endpoint: Endpoint): string => {
+  const endpointChain = (endpoint: Endpoint): string => {
     let name = endpoints.get(endpoint);
     if (name === undefined) {
+      const {address, port} = endpoint;
       // nftables allows no colons in names.
-      name = hashed(`${text}__${endpoint.address.replaceAll(':', '.')}/${endpoint.port}`);
+      name = `${endpointRole}${hashed(`${text}__${address.includes(':') ? address.replaceAll(':', '.') : address}/${port}`)}`;
       endpoints.set(endpoint, name);
     }
     return name;
@@ -42,14 +43,16 @@ function makeNames({namespace, service, protocol, portName}: ServicePort): PortN
   return {
     base,
     ...{service: `service-${base}`, local: `local-${base}`, external: `external-${base}`, firewall: `firewall-${base}`},
-    endpoint: endpoint => `endpoint-${endpointBase(endpoint)}`,
-    affinity: endpoint => `affinity-${endpointBase(endpoint)}`,
+    endpoint: endpointChain,
+    affinity: endpoint => `affinity-${endpointChain(endpoint).slice(endpointRole.length)}`,
   };
 }
 
+const endpointRole = 'endpoint-';
+
 /** Follows `hashAndTruncate`. */
 function hashed(text: string): string {
-  const name = `${hash16(text).slice(0, 8)}-${text}`;
+  const name = `${hash8(text)}-${text}`;
   return name.length > 240 ? `${name.slice(0, 237)}...` : name;
 }
 

@@ -1,7 +1,6 @@
 import type {Family} from '../../model/family.ts';
 import {mergeAddresses} from '../../parse/nftables/address-list.ts';
-import type {LocalDetector, NodeContext} from '../node-context.ts';
-import {matchesInterfaceName} from './nft-versions.ts';
+import type {NodeContext} from '../node-context.ts';
 
 /** Parts of rules in the spelling of `nft list ruleset`. */
 
@@ -16,29 +15,6 @@ export function nftComment(text: string): string {
 
 export function setMarkStatement({mark}: NodeContext): string {
   return `meta mark set meta mark | ${mark}`;
-}
-
-/** The match for traffic of this node's pods, or for all other traffic; null if kube-proxy cannot detect pods. */
-export function detects({family, detector, version}: NodeContext, local: boolean): string | null {
-  const not = local ? '' : '!= ';
-  const link = matchesInterfaceName(version) ? 'iifname' : 'iif';
-  return matchOf(detector, {not, link, word: ipWord(family)});
-}
-
-function matchOf(
-  detector: LocalDetector,
-  {not, link, word}: {readonly not: string; readonly link: string; readonly word: string},
-): string | null {
-  switch (detector.kind) {
-    case 'cidr':
-      return `${word} saddr ${not}${prefixText(detector.cidr)}`;
-    case 'bridge':
-      return `${link} ${not}"${detector.name}"`;
-    case 'prefix':
-      return `${link} ${not}"${detector.name}*"`;
-    case 'none':
-      return null;
-  }
 }
 
 /** A network, without the prefix if it is a single host. */

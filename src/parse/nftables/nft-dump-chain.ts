@@ -1,8 +1,8 @@
-import type {NftChain, NftHook, NftRule} from '../../model/nft-ruleset.ts';
+import type {NftDumpedChain, NftHook, NftRule} from '../../model/nft-ruleset.ts';
 import {nftRule} from './nft-rule.ts';
 
 /** A chain of a dump, as offsets into its bytes. Its rules are parsed on demand. */
-export class NftDumpChain implements NftChain {
+export class NftDumpChain implements NftDumpedChain {
   readonly table: string;
   readonly name: string;
   readonly #source: RuleSource;
@@ -34,19 +34,18 @@ export class NftDumpChain implements NftChain {
   }
 
   holds(texts: readonly string[]): boolean {
-    return this.#isSpelled(texts) || this.text() === texts.join('\n');
+    return this.text() === texts.join('\n');
+  }
+
+  holdsJson(rules: readonly string[]): boolean {
+    const {ends} = this.#source;
+    if (ends === undefined || rules.length !== this.ruleCount) return false;
+    return rules.every((rule, index) => ends(this, {start: this.#places[index * 3] ?? 0, end: this.#places[index * 3 + 1] ?? 0}, rule));
   }
 
   rules(): readonly NftRule[] {
     this.#rules ??= this.#readRules();
     return this.#rules;
-  }
-
-  /** Whether the bytes of the rules are what nft prints for these texts, as far as the source can tell. */
-  #isSpelled(texts: readonly string[]): boolean {
-    const isSpelled = this.#source.isSpelled?.bind(this.#source, this);
-    if (isSpelled === undefined || texts.length !== this.ruleCount) return false;
-    return texts.every((text, index) => isSpelled({start: this.#places[index * 3] ?? 0, end: this.#places[index * 3 + 1] ?? 0, text}));
   }
 
   #readRules(): readonly NftRule[] {
@@ -66,8 +65,13 @@ export class NftDumpChain implements NftChain {
 export interface RuleSource {
   /** The canonical text of the rule in the bytes from `start` to `end`. */
   textAt(start: number, end: number): string;
-  /** Whether the bytes from `start` to `end` are certainly a rule of the chain with this text. False does not mean that they are not. */
-  isSpelled?(chain: {readonly table: string; readonly name: string}, rule: {start: number; end: number; text: string}): boolean;
+  /** In JSON, whether the rule of the chain in the bytes from `start` to `end` has nothing but these after its handle. */
+  readonly ends?: (chain: {readonly table: string; readonly name: string}, place: RulePlace, text: string) => boolean;
   /** It is JSON, which has no lines: rules are counted in their chain. */
   readonly isOrdinal?: true;
+}
+
+interface RulePlace {
+  readonly start: number;
+  readonly end: number;
 }

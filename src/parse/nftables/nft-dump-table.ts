@@ -6,6 +6,7 @@ export class NftDumpTable implements NftTable {
   readonly id: string;
   readonly family: NftFamily;
   readonly name: string;
+  readonly isJson: boolean;
   readonly chains = new Map<string, NftDumpChain>();
   readonly sets = new Map<string, NftDumpSet>();
   readonly others: string[] = [];
@@ -15,10 +16,11 @@ export class NftDumpTable implements NftTable {
   complete = true;
   #baseChains: readonly NftChain[] | null = null;
 
-  constructor(family: NftFamily, name: string) {
+  constructor(family: NftFamily, name: string, {isJson}: {readonly isJson: boolean}) {
     this.id = `${family} ${name}`;
     this.family = family;
     this.name = name;
+    this.isJson = isJson;
   }
 
   get baseChains(): readonly NftChain[] {

@@ -5,7 +5,6 @@ import {asNftRuleset, isNftFamily, newDumpSet, NftDumpTable} from './nft-dump-ta
 import {nftSeconds} from './nft-elements.ts';
 import {expressionText, type ValueStyle} from './nft-json-expression.ts';
 import {jsonRuleText} from './nft-json-rule.ts';
-import {jsonSpelling} from './nft-json-spelling.ts';
 import {forEachItem} from './nft-json-items.ts';
 import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
@@ -24,8 +23,10 @@ class JsonReader {
   #toolVersion: string | null = null;
   /** The last table that an object belonged to, and whether the object was a rule. */
   #last: {readonly table: NftDumpTable; readonly isRule: boolean} | null = null;
-  /** The last rule whose chain was read: where it begins, and how long it is up to the end of the chain's name. */
-  #rule: {readonly table: NftDumpTable; readonly chain: NftDumpChain; readonly start: number; readonly length: number} | null = null;
+  /** The chain of the last rule. Its bytes up to the end of the chain's name begin at `start`; the name begins after `head`. */
+  #rule: {readonly chain: NftDumpChain; readonly start: number; readonly length: number; readonly head: ObjectHead} | null = null;
+  /** Of the last chain that is no base chain. */
+  #chainHead: ObjectHead | null = null;
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
@@ -33,7 +34,7 @@ class JsonReader {
 
   read(): NftRuleset {
     const cutAt = forEachItem(this.#bytes, (start, end) => {
-      if (!this.#isRule(start, end)) this.#object(this.#bytes.toString('utf8', start, end));
+      if (!this.#isNamedLikeLast(start, end) && !this.#isRule(start, end)) this.#object(this.#bytes.toString('utf8', start, end), start);
     });
     return asNftRuleset({
       tables: this.#tables,
@@ -43,35 +44,63 @@ class JsonReader {
     });
   }
 
-  /** Most of a dump are rules, and of these only the chain is needed here. */
-  #isRule(start: number, end: number): boolean {
-    if (this.#isInSameChain(start, end)) this.#append(start, end);
+  /** Nearly all objects of a large dump are rules and chains, and differ from the last one only in the name of the chain up to the handle. */
+  #isNamedLikeLast(start: number, end: number): boolean {
+    if (this.#rule !== null && this.#isInSameChain(this.#rule, start, end)) this.#append(this.#rule, start, end);
     else {
-      const found = ruleHead.exec(this.#bytes.toString('utf8', start, Math.min(end, start + maxHeadLength)));
-      if (found === null) return false;
-      const [head, family = '', name = '', chain = ''] = found;
-      const table = this.#table(family, name);
-      if (table === null) return true;
-      this.#rule = {table, chain: table.openChain(chain, this.#source), start, length: Buffer.byteLength(head)};
-      this.#append(start, end);
+      const chain = this.#rule === null ? null : this.#nameAfter(this.#rule.head, start, end);
+      if (this.#rule !== null && chain !== null) this.#openRule(this.#rule.head, chain, {start, end});
+      else {
+        const name = this.#chainHead === null ? null : this.#nameAfter(this.#chainHead, start, end);
+        // Two braces are left to close, so the last two bytes are these.
+        if (this.#chainHead === null || name === null || !this.#isHandle(start + this.#chainHead.length + name.length, end - 2))
+          return false;
+        this.#openChain(this.#chainHead.table, name);
+      }
     }
     return true;
   }
 
-  /** Whether a rule begins as the previous one, up to the name of its chain. */
-  #isInSameChain(start: number, end: number): boolean {
-    if (this.#rule === null) return false;
-    const {start: before, length} = this.#rule;
+  #isRule(start: number, end: number): boolean {
+    const found = ruleHead.exec(this.#bytes.toString('utf8', start, Math.min(end, start + maxHeadLength)));
+    if (found === null) return false;
+    const [, head = '', family = '', name = '', chain = ''] = found;
+    const table = this.#table(family, name);
+    if (table !== null) this.#openRule({table, start, length: Buffer.byteLength(head)}, chain, {start, end});
+    return true;
+  }
+
+  #openRule({table, length}: ObjectHead, name: string, {start, end}: {readonly start: number; readonly end: number}): void {
+    const chain = table.openChain(name, this.#source);
+    this.#rule = {chain, start, length: length + Buffer.byteLength(name) + 1, head: {table, start, length}};
+    this.#append(this.#rule, start, end);
+  }
+
+  #isInSameChain({start: before, length}: {readonly start: number; readonly length: number}, start: number, end: number): boolean {
     // From the end, as names differ there.
     for (let at = length - 1; at >= 0; at--) if (this.#bytes[start + at] !== this.#bytes[before + at]) return false;
     return start + length <= end;
   }
 
-  #append(start: number, end: number): void {
-    if (this.#rule === null) return;
-    const {table, chain} = this.#rule;
+  /** The name in an object that begins like another one; null if it begins otherwise, or the name is not plain ASCII. */
+  #nameAfter({start: before, length}: ObjectHead, start: number, end: number): string | null {
+    for (let at = 0; at < length; at++) if (this.#bytes[start + at] !== this.#bytes[before + at]) return null;
+    for (let at = start + length; at < end; at++) {
+      const byte = this.#bytes[at] ?? 0;
+      if (byte === QUOTE) return this.#bytes.toString('latin1', start + length, at);
+      if (byte === BACKSLASH || byte >= 0x80) return null;
+    }
+    return null;
+  }
+
+  #append({chain, head: {table}}: {readonly chain: NftDumpChain; readonly head: ObjectHead}, start: number, end: number): void {
     chain.append(start, end, chain.ruleCount + 1);
     this.#last = {table, isRule: true};
+  }
+
+  #openChain(table: NftDumpTable, name: string): void {
+    table.openChain(name, this.#source).base = null;
+    this.#last = {table, isRule: false};
   }
 
   readonly #source: RuleSource = {
@@ -81,24 +110,29 @@ class JsonReader {
       const [, rule] = onlyEntry(readJson(text) as JsonValue | undefined);
       return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : text;
     },
-    isSpelled: ({table, name}, {start, end, text}) => {
+    ends: ({table, name}, {start, end}, text) => {
       // The names of family and table have a blank between them in `table`.
-      const handle = start + headLength + table.length - 1 + name.length;
-      if (this.#bytes.toString('latin1', handle - handleKey.length, handle) !== handleKey) return false;
-      let at = handle;
-      while (isDigit(this.#bytes[at])) at++;
-      const spelling = jsonSpelling(text);
-      return at > handle && spelling !== null && this.#bytes.toString('latin1', at, end) === spelling;
+      const key = start + headLength + table.length - 1 + name.length;
+      const rest = end - text.length;
+      return this.#isHandle(key, rest) && this.#bytes.toString('latin1', rest, end) === text;
     },
   };
 
-  #object(text: string): void {
-    const plain = plainChain.exec(text);
-    const owner = plain === null ? null : this.#table(plain[1] ?? '', plain[2] ?? '');
+  /** Whether the name of the chain ends here, and its handle is all that follows it. */
+  #isHandle(start: number, end: number): boolean {
+    const digits = start + handleKey.length;
+    if (digits >= end) return false;
+    for (let at = start; at < digits; at++) if (this.#bytes[at] !== handleKey.charCodeAt(at - start)) return false;
+    for (let at = digits; at < end; at++) if (!isDigit(this.#bytes[at])) return false;
+    return true;
+  }
+
+  #object(text: string, start: number): void {
+    const [, head = '', family = '', tableName = '', chain = ''] = plainChain.exec(text) ?? [];
+    const owner = this.#table(family, tableName);
     if (owner !== null) {
-      owner.openChain(plain?.[3] ?? '', this.#source).base = null;
-      this.#last = {table: owner, isRule: false};
-      return;
+      this.#chainHead = {table: owner, start, length: Buffer.byteLength(head)};
+      return this.#openChain(owner, chain);
     }
     const [kind, content] = onlyEntry(readJson(text) as JsonValue | undefined);
     if (!isJsonObject(content)) return this.#stray(text);
@@ -123,7 +157,7 @@ class JsonReader {
 
   #table(family: string, name: string): NftDumpTable | null {
     if (!isNftFamily(family) || name === '') return null;
-    const table = this.#tables.get(`${family} ${name}`) ?? new NftDumpTable(family, name);
+    const table = this.#tables.get(`${family} ${name}`) ?? new NftDumpTable(family, name, {isJson: true});
     this.#tables.set(table.id, table);
     return table;
   }
@@ -152,14 +186,22 @@ class JsonReader {
   }
 }
 
+/** How the objects of one kind in a table begin: the bytes before the name of the chain. */
+interface ObjectHead {
+  readonly table: NftDumpTable;
+  readonly start: number;
+  readonly length: number;
+}
+
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const maxHeadLength = 1024;
-const ruleHead = /^\{\s*"rule":\s*\{\s*"family":\s*"(\w+)",\s*"table":\s*"([^"\\]*)",\s*"chain":\s*"([^"\\]*)"/;
+const ruleHead = /^(\{\s*"rule":\s*\{\s*"family":\s*"(\w+)",\s*"table":\s*"([^"\\]*)",\s*"chain":\s*")([^"\\]*)"/;
 
 /** Nearly all chains of a large node. */
-const plainChain = /^\{"chain": \{"family": "(\w+)", "table": "([^"\\]*)", "name": "([^"\\]*)", "handle": \d+\}\}$/;
+const plainChain = /^(\{"chain": \{"family": "(\w+)", "table": "([^"\\]*)", "name": ")([^"\\]*)", "handle": \d+\}\}$/;
 
-/** What stands before the handle of a rule, without the names of its family, table and chain. */
-const headLength = '{"rule": {"family": "", "table": "", "chain": "", "handle": '.length;
+/** What stands before the quote after the chain of a rule, without the names of its family, table and chain. */
+const headLength = '{"rule": {"family": "", "table": "", "chain": "'.length;
 const handleKey = '", "handle": ';
 
 function isDigit(byte: number | undefined): boolean {

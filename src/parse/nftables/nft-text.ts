@@ -80,7 +80,7 @@ class TextReader {
   #outside(text: string): void {
     const [, family = 'ip', name = ''] = /^table (?:(\S+) )?(\S+) \{$/.exec(text) ?? [];
     if (name === '' || !isNftFamily(family)) return this.#stray(text);
-    const table = this.#tables.get(`${family} ${name}`) ?? new NftDumpTable(family, name);
+    const table = this.#tables.get(`${family} ${name}`) ?? new NftDumpTable(family, name, {isJson: false});
     this.#tables.set(table.id, table);
     this.#state = {kind: 'table', table};
   }
