@@ -16,6 +16,7 @@ import {recheck, retract} from './recheck.ts';
 import {podsWithoutEndpoints} from './service-pods.ts';
 import {WaitUntilClean} from './wait/wait-until-clean.ts';
 import {type NodeAccess, chooseEvaluator} from './nodes/choose-evaluator.ts';
+import {readProxyPodsFor} from './nodes/node-source.ts';
 
 /**
  * The pipeline for a cluster: reads the API, then the nodes while it follows the Services, and diagnoses each node as it arrives. If the
@@ -29,14 +30,15 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   progress.say('reading the API');
   const readAt = clock.now();
   const scope = askedScope(input);
-  const [asked, chains] = await unlessInterrupted(
+  const [asked, chains, proxyPods] = await unlessInterrupted(
     Promise.all([
       readAsked(api, scope, {...input, configMaps: !flags.agents}),
       mayReadInParts(run, scope) ? chainsOfPort(api, signal) : null,
+      flags.agents ? undefined : readProxyPodsFor(flags, api),
     ]),
     signal,
   );
-  const access = await unlessInterrupted(chooseEvaluator(run, asked.api.nodes), signal);
+  const access = await unlessInterrupted(chooseEvaluator(run, asked.api.nodes, proxyPods), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
   const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
   const objects = {...asked.api, pods: [...(access.pods ?? []), ...pods], podsOf};

@@ -13,23 +13,52 @@ export interface PodsReading {
   readonly problems: readonly Problem[];
 }
 
+interface AgentPodsOptions {
+  /** That of ClusterReader. */
+  readonly anyFailure?: boolean | undefined;
+  /** kube-proxy's pods of all chosen nodes, where they were read before. */
+  readonly proxyPods?: ProxyPodsReading | undefined;
+}
+
+export interface ProxyPodsReading extends PodsReading {
+  /** The only node whose pods were read; null for all nodes. */
+  readonly node: string | null;
+}
+
 /**
  * The pods through which nodes are reached and that show kube-proxy's settings: kube-proxy's, by their labels; for nodes without one also
  * other pods in kube-system and in the namespaces of CNI agents. `nodes` are the names of the chosen nodes; null if unknown, and then the
- * pods show them. `anyFailure` is that of ClusterReader.
+ * pods show them.
  */
-export async function readAgentPods(
-  api: KubeApi,
-  nodes: readonly string[] | null,
-  options: {readonly anyFailure?: boolean | undefined} = {},
-): Promise<PodsReading> {
+export async function readAgentPods(api: KubeApi, nodes: readonly string[] | null, options: AgentPodsOptions = {}): Promise<PodsReading> {
   const reader = new ClusterReader(api, options);
-  const labeled = joined(await Promise.all(proxySelectors.map(labelSelector => listPods(reader, 'kube-system', {labelSelector}))));
+  const {pods: labeled, problems, node} = options.proxyPods ?? (await readProxyPods(api, null, options));
+  const result = (...lists: readonly (readonly PodObject[] | null)[]): PodsReading => ({
+    pods: joined([labeled, ...lists]),
+    problems: distinct([...problems, ...reader.problems]),
+  });
   const lacking = nodes === null ? null : withoutAgent(nodes, labeled ?? []);
-  if (labeled === null || lacking?.length === 0) return {pods: labeled, problems: distinct(reader.problems)};
+  if (labeled === null || lacking?.length === 0) return result();
+  // If others have one, that is part of the finding.
+  const elsewhere = node === null ? [] : await listProxyPods(reader, {});
   const system = await readSystemPods(reader, lacking ?? []);
   const others = withoutAgent(lacking ?? [], system ?? []).length === 0 && lacking !== null ? [] : await readOtherNamespaces(reader);
-  return {pods: joined([labeled, system, others]), problems: distinct(reader.problems)};
+  return result(elsewhere, system, others);
+}
+
+/** kube-proxy's pods, by their labels: on one node, or on all if `node` is null. */
+export async function readProxyPods(
+  api: KubeApi,
+  node: string | null,
+  options: Pick<AgentPodsOptions, 'anyFailure'> = {},
+): Promise<ProxyPodsReading> {
+  const reader = new ClusterReader(api, options);
+  const pods = await listProxyPods(reader, node === null ? {} : {fieldSelector: `spec.nodeName=${node}`});
+  return {pods, problems: distinct(reader.problems), node};
+}
+
+async function listProxyPods(reader: ClusterReader, query: Readonly<Record<string, string>>): Promise<readonly PodObject[] | null> {
+  return joined(await Promise.all(proxySelectors.map(labelSelector => listPods(reader, 'kube-system', {labelSelector, ...query}))));
 }
 
 /** kube-proxy's DaemonSet as in kubeadm and EKS, and static pods as in GKE and RKE2. */
@@ -46,13 +75,6 @@ const agentNamespaces = [
   'openshift-ovn-kubernetes',
   'ovn-kubernetes',
 ];
-
-/** kube-proxy's pods on one node, by their labels; null when they may not be listed. */
-export async function readProxyPods(api: KubeApi, node: string): Promise<readonly PodObject[] | null> {
-  const reader = new ClusterReader(api);
-  const fieldSelector = `spec.nodeName=${node}`;
-  return joined(await Promise.all(proxySelectors.map(labelSelector => listPods(reader, 'kube-system', {labelSelector, fieldSelector}))));
-}
 
 /** Up to this many nodes are queried one by one, so that the pods of all nodes are not read for a few. */
 const fewNodes = 10;

@@ -1,5 +1,5 @@
 import type {CollectedNode} from './collected-node.ts';
-import {firstCommands, furtherCommands} from './node-commands.ts';
+import {firstCommands, furtherCommands, otherBackends, versionCommand} from './node-commands.ts';
 import {type CounterScope, withCounters} from './counter-commands.ts';
 import type {NodeCommand} from './node-command.ts';
 import {isBroken, NodeReader} from './node-reader.ts';
@@ -54,14 +54,16 @@ async function attempt(
   {reading, signal, wants, counters, requested, isLast}: ReadAttempt,
 ): Promise<boolean> {
   let shell: NodeShell | null = null;
+  const wanted = (commands: readonly NodeCommand[]) => withCounters(commands, counters).filter(({file}) => wants(file));
+  const first = wanted(requested === undefined ? firstCommands : firstCommands.map(command => inParts(command, requested)));
   try {
-    shell = await openUntil(transport, node, signal);
+    shell = await openUntil(transport, node, {signal, early: first.flatMap(certainCommands)});
     reading.via = shell.description;
     const reader = {shell, signal, isLast};
-    const isWanted = ({file}: NodeCommand) => wants(file);
-    const first = requested === undefined ? firstCommands : firstCommands.map(command => inParts(command, requested));
-    await reading.readAll(withCounters(first, counters).filter(isWanted), reader);
-    await reading.readAll(withCounters(furtherCommands(reading.files), counters).filter(isWanted), reader);
+    const read = (commands: readonly NodeCommand[]) => reading.readAll(commands, reader);
+    // A dump can take seconds. The version shows which other ones are needed before it has arrived.
+    await allSettled([read(wanted([versionCommand])).then(() => read(wanted(otherBackends(reading.files)))), read(first)]);
+    await read(wanted(furtherCommands(reading.files)));
     return false;
   } catch (error) {
     if (signal.aborted) reading.stopped(whyStopped(signal, error));
@@ -71,6 +73,17 @@ async function attempt(
   } finally {
     if (shell !== null) await dispose(shell, reading);
   }
+}
+
+/** Without what another command decides. */
+function certainCommands({isRequired, inParts, variants}: NodeCommand): readonly (readonly string[])[] {
+  return isRequired === true && inParts === undefined ? (variants[0]?.commands ?? []) : [];
+}
+
+/** Rejects when all have ended: nothing runs on. */
+async function allSettled(running: readonly Promise<void>[]): Promise<void> {
+  await Promise.allSettled(running);
+  await Promise.all(running);
 }
 
 function inParts(command: NodeCommand, requested: RequestedEntries): NodeCommand {
@@ -84,7 +97,11 @@ function whyStopped(signal: AbortSignal, error: unknown): string {
 }
 
 /** Does not wait for a transport that ignores the signal; a shell that it opens later is disposed of. */
-async function openUntil(transport: Transport, node: NodeInfo, signal: AbortSignal): Promise<NodeShell> {
+async function openUntil(
+  transport: Transport,
+  node: NodeInfo,
+  {signal, early}: {readonly signal: AbortSignal; readonly early: readonly (readonly string[])[]},
+): Promise<NodeShell> {
   signal.throwIfAborted();
   const {promise: tooLate, reject} = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;
@@ -93,7 +110,7 @@ async function openUntil(transport: Transport, node: NodeInfo, signal: AbortSign
     timer = setTimeout(() => reject(signal.reason), cleanUpMs);
   };
   signal.addEventListener('abort', onAbort, {once: true});
-  const opening = transport.open(node, signal);
+  const opening = transport.open(node, signal, early);
   try {
     return await Promise.race([opening, tooLate]);
   } catch (error) {

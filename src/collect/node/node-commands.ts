@@ -1,15 +1,17 @@
 import {Buffer} from 'node:buffer';
+import type {Backend} from '../../model/ruleset.ts';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
 import type {NodeCommand, CommandVariant} from './node-command.ts';
 
 /** Its version shows which backend the tools in use read. */
 export const backendCommand: readonly string[] = ['iptables-save', '--version'];
 
-/** The first reads of each node. Only argvs: there may be no shell. */
+export const versionCommand: NodeCommand = {file: 'iptables-version', variants: [{commands: [backendCommand], join: onlyVersionLine}]};
+
+/** The first reads of each node besides `versionCommand`. Only argvs: there may be no shell. */
 export const firstCommands: readonly NodeCommand[] = [
   {file: 'iptables-save', variants: [{commands: [['iptables-save']]}], isDump: true, isRequired: true},
   {file: 'ip6tables-save', variants: [{commands: [['ip6tables-save']]}], isDump: true, isRequired: true},
-  {file: 'iptables-version', variants: [{commands: [backendCommand], join: onlyVersionLine}]},
   {file: 'addresses.json', variants: [{commands: [['ip', '-j', 'addr']]}]},
   {
     file: 'sysctls',
@@ -49,9 +51,14 @@ export const firstCommands: readonly NodeCommand[] = [
   ...kubeProxyPages,
 ];
 
+/** The dumps of the backend that the default tools do not read, by their version; none if that is not known. */
+export function otherBackends(read: ReadonlyMap<string, Buffer>): readonly NodeCommand[] {
+  return read.has('iptables-version') ? tools.flatMap(tool => backendsBut(tool, backendOf(textOf(read, 'iptables-version')))) : [];
+}
+
 /** Further reads, depending on the first results. */
 export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly NodeCommand[] {
-  const commands = [...otherBackend('iptables', read), ...otherBackend('ip6tables', read)];
+  const commands = tools.flatMap(tool => backendsBut(tool, defaultBackend(tool, read)));
   // Tables of other programs matter if kube-proxy uses nftables. Otherwise this would list all of iptables-nft once more, which takes long.
   if (holds(read, 'proxy-mode', 'nftables') || holds(read, 'nft.json', '"kube-proxy"'))
     commands.push({file: 'nft-ruleset.json', variants: [{commands: [['nft', '-j', 'list', 'ruleset']]}]});
@@ -65,11 +72,26 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
   return commands;
 }
 
-/** The dumps of the backend that the default tools do not read; of both if the default is unknown. */
-function otherBackend(tool: 'iptables' | 'ip6tables', read: ReadonlyMap<string, Buffer>): NodeCommand[] {
-  const header = read.get(`${tool}-save`)?.toString('latin1', 0, 200) ?? '';
-  const said = header === '' ? (read.get('iptables-version')?.toString('latin1') ?? '') : header;
-  const current = read.has(`${tool}-save`) && said !== '' ? (said.includes('nf_tables') ? 'nft' : 'legacy') : null;
+const tools = ['iptables', 'ip6tables'] as const;
+type Tool = (typeof tools)[number];
+
+/** The backend that the default tool reads; null if that is not known, or nothing was read with it. */
+function defaultBackend(tool: Tool, read: ReadonlyMap<string, Buffer>): Backend | null {
+  const header = textOf(read, `${tool}-save`);
+  const said = header === '' ? textOf(read, 'iptables-version') : header;
+  return read.has(`${tool}-save`) && said !== '' ? backendOf(said) : null;
+}
+
+function backendOf(said: string): Backend {
+  return said.includes('nf_tables') ? 'nft' : 'legacy';
+}
+
+/** The beginning of a file; empty if it was not read. */
+function textOf(read: ReadonlyMap<string, Buffer>, file: string): string {
+  return read.get(file)?.toString('latin1', 0, 200) ?? '';
+}
+
+function backendsBut(tool: Tool, current: Backend | null): readonly NodeCommand[] {
   return (['legacy', 'nft'] as const)
     .filter(backend => backend !== current)
     .map(backend => ({

@@ -5,6 +5,7 @@ import {ApiError} from '../kube/kube-api.ts';
 import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts';
 import type {NodeCommand, CommandVariant} from './node-command.ts';
 import {CommandFailed, type NodeShell, Unreachable} from './transport.ts';
+import {partition} from '../../model/lists.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
@@ -33,6 +34,7 @@ export class NodeReader {
   /** Problems with required files that have no substitute. */
   readonly #unsupported: string[] = [];
   readonly #missing: MissingFile[] = [];
+  readonly #limit = pLimit(parallel);
 
   constructor(node: string) {
     this.#node = node;
@@ -41,7 +43,6 @@ export class NodeReader {
   /** Reads what has not been read yet. Rejects if the connection broke and another one can be tried, and when the signal was aborted. */
   async readAll(commands: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
     for (const command of commands) this.#asked.set(command.file, command);
-    const limit = pLimit(parallel);
     let brokenBy: unknown;
     const one = async (read: () => Promise<void>): Promise<void> => {
       if (brokenBy !== undefined) return;
@@ -57,7 +58,7 @@ export class NodeReader {
     const single = isJoint ? open.filter(command => !pages.includes(command)) : open;
     const together = isJoint ? [() => this.#readTogether(allPages, pages, reader)] : [];
     const reads = [...single.map(command => () => this.#readOne(command, reader)), ...together];
-    await Promise.all(reads.map(read => limit(one, read)));
+    await Promise.all(reads.map(read => this.#limit(one, read)));
     if (brokenBy !== undefined) throw brokenBy;
   }
 
@@ -104,7 +105,8 @@ export class NodeReader {
     const parts = await command.inParts?.(argv => this.#run(argv, reader));
     if (parts !== undefined && parts !== null) return parts;
     let failure: unknown;
-    for (const variant of command.variants) {
+    const [unlikely, likely] = partition(command.variants, ({commands}) => reader.shell.lacks?.includes(commands[0]?.[0] ?? '') ?? false);
+    for (const variant of [...likely, ...unlikely]) {
       try {
         const outputs = await this.#runVariant(variant, command.isDump === true, reader);
         return variant.join === undefined ? joined(outputs) : variant.join(outputs);

@@ -17,8 +17,11 @@ export interface NodeInfo {
 /** A way to reach nodes. A new one is one file and one line in the registry. */
 export interface Transport {
   readonly name: string;
-  /** Rejects with an Unreachable if the node cannot be reached; everything created on the way has been removed then. */
-  open(node: NodeInfo, signal: AbortSignal): Promise<NodeShell>;
+  /**
+   * Rejects with an Unreachable if the node cannot be reached; everything created on the way has been removed then. `early`: the commands
+   * that will be run first, which may be started at once.
+   */
+  open(node: NodeInfo, signal: AbortSignal, early?: readonly (readonly string[])[]): Promise<NodeShell>;
 }
 
 /** Receives output while it arrives, for output that is too large to keep. */
@@ -33,6 +36,8 @@ export interface NodeShell extends AsyncDisposable {
    * passed on in parts while it arrives: the promise resolves to the rest.
    */
   run(argv: readonly string[], signal: AbortSignal, take?: TakeOutput): Promise<Buffer>;
+  /** Programs that are probably missing there: variants without them are tried first. */
+  readonly lacks?: readonly string[];
   /** Reads a page of kube-proxy without a program on the node. Rejects with an Error with the reason if there is none. */
   readonly readPage?: (page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
 }

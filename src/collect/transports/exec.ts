@@ -12,20 +12,30 @@ export function execTransport(api: KubeApi): Transport {
   const readPage = nodeProxyPages(api);
   return {
     name: 'exec',
-    async open(node, signal) {
+    async open(node, signal, early = []) {
       const agents = agentsOn(node);
       if (agents.length === 0) throw new Unreachable(noAgent(node), {isPermanent: node.isUnlisted === true});
       const down: ExecTarget[] = [];
       for (const target of agents) {
+        const shell = podShell(api, target);
+        // Nearly always the first pod has the tools.
+        const begun = early.map(argv => ({argv, outcome: handled(shell.run(argv, signal)), isOnce: true}));
         const probe = await probeTools(api, target, signal);
         if (probe === 'down') down.push(target);
         else if (probe !== 'lacking')
-          return {...remembering(podShell(api, target), probe), readPage: (page, end) => readPage(node.name, page, end)};
+          return {
+            ...remembering(shell, [probe, ...begun]),
+            lacks: target.container === 'kube-proxy' ? lacking : [],
+            readPage: (page, end) => readPage(node.name, page, end),
+          };
       }
       throw new Unreachable(noTools(node, {agents, down}));
     },
   };
 }
+
+/** Images of kube-proxy have `cat` and `grep`, and no `sysctl`. */
+const lacking: readonly string[] = ['sysctl'];
 
 function noTools(node: NodeInfo, {agents, down}: {readonly agents: readonly ExecTarget[]; readonly down: readonly ExecTarget[]}): string {
   const others = agents.filter(target => !down.includes(target));
@@ -41,6 +51,8 @@ function namesOf(targets: readonly ExecTarget[]): string {
 interface Ran {
   readonly argv: readonly string[];
   readonly outcome: Promise<Buffer>;
+  /** The result is used once: the command is run again if it is requested again. */
+  readonly isOnce?: boolean;
 }
 
 /** `lacking` if the pod does not exist or has no iptables-save, `down` if its container does not run: the next one may be tried then. */
@@ -63,17 +75,26 @@ function isDown({message}: ApiError): boolean {
 }
 
 function failedAlready(error: CommandFailed): Ran {
-  const outcome = Promise.reject<Buffer>(error);
-  // The result may never be awaited.
+  return {argv: backendCommand, outcome: handled(Promise.reject<Buffer>(error))};
+}
+
+/** The result may never be awaited. */
+function handled(outcome: Promise<Buffer>): Promise<Buffer> {
   outcome.catch(() => {});
-  return {argv: backendCommand, outcome};
+  return outcome;
 }
 
 /** Each command is a connection of its own: known results are not requested again. */
-function remembering(shell: NodeShell, {argv: known, outcome}: Ran): NodeShell {
+function remembering(shell: NodeShell, ran: readonly Ran[]): NodeShell {
+  const known = new Map(ran.map(one => [one.argv.join('\0'), one]));
   return {
     description: shell.description,
-    run: (argv, signal, take) => (argv.join('\0') === known.join('\0') ? outcome : shell.run(argv, signal, take)),
+    run: (argv, signal, take) => {
+      const key = argv.join('\0');
+      const one = known.get(key);
+      if (one?.isOnce) known.delete(key);
+      return one?.outcome ?? shell.run(argv, signal, take);
+    },
     [Symbol.asyncDispose]: () => shell[Symbol.asyncDispose](),
   };
 }

@@ -11,7 +11,8 @@ import {clearLeftovers} from './clear-leftovers.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {DumpEvaluator} from './dump-evaluator.ts';
 import type {NodeEvaluator} from './node-evaluator.ts';
-import {nodeSource} from './node-source.ts';
+import {type NodesOfCluster, nodeSource} from './node-source.ts';
+import type {ProxyPodsReading} from '../../collect/cluster/read-agent-pods.ts';
 
 interface FollowedStates {
   /** Those of the Services as far as they are known, where somebody follows them. */
@@ -35,15 +36,19 @@ export interface NodeAccess {
   clear(): Promise<readonly Problem[]>;
 }
 
-/** `objects` are the Nodes; null if they may not be listed. Throws a CLIError (exit 2) for a node that does not exist. */
-export function chooseEvaluator(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<NodeAccess> {
-  return run.flags.agents ? byAgents(run, objects) : byReading(run, objects);
+/** `objects` are the Nodes; null if they may not be listed. `proxyPods` are read if left out, unless agents answer. Throws a CLIError (exit 2) for a node that does not exist. */
+export function chooseEvaluator(
+  run: ClusterRun,
+  objects: readonly NodeObject[] | null,
+  proxyPods: ProxyPodsReading | undefined,
+): Promise<NodeAccess> {
+  return run.flags.agents ? byAgents(run, objects) : byReading(run, {objects, proxyPods});
 }
 
-async function byReading(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<NodeAccess> {
+async function byReading(run: ClusterRun, {objects, proxyPods}: Omit<NodesOfCluster, 'api'>): Promise<NodeAccess> {
   const {flags, cluster, signal, progress, clock} = run;
   const {api} = cluster;
-  const source = await nodeSource(flags, {api, objects});
+  const source = await nodeSource(flags, {api, objects, proxyPods});
   const find = (now: readonly NodeObject[] | null) => nodeSource(flags, {api, objects: now ?? objects, anyFailure: true});
   return {
     ...source,

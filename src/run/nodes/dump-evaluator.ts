@@ -3,7 +3,7 @@ import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import type {CollectedNode} from '../../collect/node/collected-node.ts';
 import {collectNodes} from '../../collect/node/collect-nodes.ts';
 import type {RequestedEntries} from '../../collect/node/read-chains.ts';
-import type {NodeInfo, Transport} from '../../collect/node/transport.ts';
+import type {Transport} from '../../collect/node/transport.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
@@ -144,9 +144,9 @@ export class DumpEvaluator implements NodeEvaluator {
 
   #timed(): Transport {
     const {transport} = this.#source;
-    const open = (node: NodeInfo, signal: AbortSignal) => {
+    const open: Transport['open'] = (node, ...how) => {
       this.evaluated.readAt.set(node.name, this.#run.clock.now());
-      return transport.open(node, signal);
+      return transport.open(node, ...how);
     };
     return {name: transport.name, open};
   }

@@ -1,6 +1,6 @@
 import {Errors} from '@oclif/core';
 import {nodeInfos} from '../../collect/cluster/node-infos.ts';
-import {readAgentPods} from '../../collect/cluster/read-agent-pods.ts';
+import {type ProxyPodsReading, readAgentPods, readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
 import type {NodeInfo, Transport} from '../../collect/node/transport.ts';
@@ -26,20 +26,31 @@ export interface NodeSource {
   readonly problems: readonly Problem[];
 }
 
+export interface NodesOfCluster {
+  readonly api: KubeApi;
+  readonly objects: readonly NodeObject[] | null;
+  readonly anyFailure?: boolean;
+  /** The result of `readProxyPodsFor`, which does not need the Nodes; read if left out. */
+  readonly proxyPods?: ProxyPodsReading | undefined;
+}
+
+/** kube-proxy's pods on the nodes that these flags can choose. */
+export function readProxyPodsFor({node = []}: NodeChoice, api: KubeApi): Promise<ProxyPodsReading> {
+  const [name = null, ...more] = node;
+  return readProxyPods(api, more.length === 0 ? name : null);
+}
+
 /**
  * The chosen nodes of the cluster, and the transport to reach them. `objects` are the Nodes; null if they may not be listed: then `--node`
  * is trusted, and without it the nodes are those that kube-proxy's pods run on. Throws a CLIError (exit 2) for a node that does not exist.
  */
-export async function nodeSource(
-  flags: NodeSourceFlags,
-  cluster: {readonly api: KubeApi; readonly objects: readonly NodeObject[] | null; readonly anyFailure?: boolean},
-): Promise<NodeSource> {
-  const {api, objects, anyFailure} = cluster;
+export async function nodeSource(flags: NodeSourceFlags, cluster: NodesOfCluster): Promise<NodeSource> {
+  const {api, objects, anyFailure, proxyPods} = cluster;
   const timeoutMs = nodeTimeout(flags['node-timeout']);
   const transport = transportOf(flags, api, timeoutMs);
   const without = new Set((objects ?? []).filter(object => whyNoRules(object) !== null).map(({metadata}) => metadata.name));
   const wanted = objects === null ? (flags.node ?? null) : chooseNodes(flags, objects).names;
-  const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !without.has(name)) ?? null, {anyFailure});
+  const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !without.has(name)) ?? null, {anyFailure, proxyPods});
   const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));
   const nodes = nodeInfos(names, objects ?? [], {pods, problems});
   return {transport, nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};

@@ -12,6 +12,6 @@ export async function readApi({api, description}: OpenCluster, node: string | un
   const reading = await readCluster(api, {kind: 'cluster'});
   const names = (reading.api.nodes ?? []).map(({metadata}) => metadata.name);
   const wanted = node ?? (names.length === 1 ? names[0] : undefined);
-  const pods = wanted === undefined ? null : await readProxyPods(api, wanted);
+  const pods = wanted === undefined ? null : (await readProxyPods(api, wanted)).pods;
   return {origin: description, api: {...reading.api, pods}, nodes: names.map(emptyNodeDump), problems: reading.problems};
 }

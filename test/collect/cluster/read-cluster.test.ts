@@ -1,5 +1,5 @@
 import {afterEach, describe, expect, test} from 'vitest';
-import {readAgentPods} from '../../../src/collect/cluster/read-agent-pods.ts';
+import {readAgentPods, readProxyPods} from '../../../src/collect/cluster/read-agent-pods.ts';
 import {readCluster} from '../../../src/collect/cluster/read-cluster.ts';
 import {readServicePods} from '../../../src/collect/cluster/read-service-pods.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
@@ -173,6 +173,22 @@ describe('readAgentPods', () => {
     const {api} = await served();
     const {pods} = await readAgentPods(api, ['node-a', 'node-b']);
     expect(namesOf(pods)).toEqual(['kube-system/calico-node-1', 'kube-system/kube-proxy-1']);
+  });
+
+  test("if a node has none, kube-proxy's pods on other nodes are read too", async () => {
+    const {api, server} = await served();
+    const proxyPods = await readProxyPods(api, 'node-b');
+    expect(server.requests.map(({query}) => query.get('fieldSelector'))).toEqual(['spec.nodeName=node-b', 'spec.nodeName=node-b']);
+    const {pods} = await readAgentPods(api, ['node-b'], {proxyPods});
+    expect(namesOf(pods)).toEqual(['kube-system/calico-node-1', 'kube-system/kube-proxy-1']);
+  });
+
+  test("if a node has one, kube-proxy's pods on other nodes are not read", async () => {
+    const {api, server} = await served();
+    const proxyPods = await readProxyPods(api, 'node-a');
+    const {pods} = await readAgentPods(api, ['node-a'], {proxyPods});
+    expect(namesOf(pods)).toEqual(['kube-system/kube-proxy-1']);
+    expect(server.requests).toHaveLength(2);
   });
 
   test('reports once that pods may not be listed', async () => {

@@ -1,6 +1,7 @@
 import {setTimeout as sleep} from 'node:timers/promises';
 import {describe, expect, test} from 'vitest';
 import {collectNode} from '../../../src/collect/node/collect-node.ts';
+import {firstCommands} from '../../../src/collect/node/node-commands.ts';
 import {type CollectProgress, collectNodes} from '../../../src/collect/node/collect-nodes.ts';
 import {ApiError} from '../../../src/collect/kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type Transport, Unreachable} from '../../../src/collect/node/transport.ts';
@@ -22,8 +23,10 @@ class FakeNode implements Transport {
   opened = 0;
   disposed = 0;
   readonly #answers: Readonly<Record<string, Answer>>;
+  readonly #lacks: readonly string[];
 
-  constructor(answers: Readonly<Record<string, Answer>>) {
+  constructor(answers: Readonly<Record<string, Answer>>, {lacks = []}: {readonly lacks?: readonly string[]} = {}) {
+    this.#lacks = lacks;
     this.#answers = {'iptables-save': dump, 'iptables-save --version': '', 'ip6tables-save': dump, ...answers};
   }
 
@@ -31,6 +34,7 @@ class FakeNode implements Transport {
     this.opened++;
     return {
       description: 'fake',
+      lacks: this.#lacks,
       run: async (argv: readonly string[]) => {
         const command = argv.join(' ');
         this.commands.push(command);
@@ -115,9 +119,48 @@ describe('one node', () => {
     expect(textOf(node, 'conntrack')).toBe('ipv4 2 udp 17\n');
   });
 
+  test.each([
+    ['is not there', ['grep', 'sysctl'], {}],
+    ['is', ['grep'], {grep: '/proc/sys/net/ipv4/ip_forward:1\n'}],
+  ])('a program that is probably missing is tried last: the other one %s', async (_, programs, {grep}: {readonly grep?: string}) => {
+    const grepped = firstCommands.find(({file}) => file === 'sysctls')?.variants[1]?.commands[0]?.join(' ') ?? '';
+    const transport = new FakeNode(grep === undefined ? {} : {[grepped]: grep}, {lacks: ['sysctl']});
+    const node = await collect(transport);
+    const tried = transport.commands.map(command => command.split(' ')[0]);
+    expect(tried.filter(program => program === 'grep' || program === 'sysctl').slice(0, programs.length)).toEqual(programs);
+    expect(tried.includes('sysctl')).toBe(grep === undefined);
+    expect(textOf(node, 'sysctls')).toBe(grep === undefined ? undefined : 'net.ipv4.ip_forward = 1\n');
+  });
+
   test('the other backend is read, and kept if it contains a table', async () => {
     const node = await collect(new FakeNode({'iptables-legacy-save': dump, 'ip6tables-legacy-save': '', 'iptables-nft-save': dump}));
     expect(node.files).toEqual(['ip6tables-save', 'iptables-legacy-save', 'iptables-save']);
+  });
+
+  test('the other backend is read while the default one still prints its rules', async () => {
+    const {promise, resolve} = Promise.withResolvers<string>();
+    const transport = new FakeNode({
+      'iptables-save': () => promise,
+      'iptables-save --version': 'iptables-save v1.8.9 (nf_tables)\n',
+      'ip6tables-legacy-save': () => {
+        resolve(dump);
+        return dump;
+      },
+    });
+    const node = await collect(transport);
+    expect(node.files).toEqual(['ip6tables-legacy-save', 'ip6tables-save', 'iptables-save', 'iptables-version']);
+    expect(transport.commands.filter(command => /-(?:nft|legacy)-save/.test(command))).toHaveLength(2);
+  });
+
+  test('a family that uses another backend than the version says is read with both', async () => {
+    const node = await collect(
+      new FakeNode({
+        'iptables-save --version': 'iptables-save v1.8.9 (nf_tables)\n',
+        'ip6tables-save': dump.replace('nf_tables', 'legacy'),
+        'ip6tables-nft-save': dump,
+      }),
+    );
+    expect(node.files).toContain('ip6tables-nft-save');
   });
 
   test('dumps of named backends are used if iptables-save does not exist', async () => {

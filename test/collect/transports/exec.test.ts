@@ -163,4 +163,32 @@ describe('exec', () => {
     await shell.run(['iptables-save'], signal);
     expect(asked).toEqual(['iptables-save --version', 'iptables-save']);
   });
+
+  test.each([
+    ['kube-proxy', ['sysctl']],
+    ['calico-node', []],
+  ])('in the container %s these programs are probably missing: %j', async (container, lacks) => {
+    const node = nodeWith(hostPod(`${container}-x`, {containers: [container]}));
+    await using shell = await execTransport(new FakeKubeApi()).open(node, signal);
+    expect(shell.lacks).toEqual(lacks);
+  });
+
+  test('first commands run while the tools are searched for, and a second time if they are requested twice', async () => {
+    const api = new FakeKubeApi();
+    const asked: string[] = [];
+    api.onExec = (argv, {pod}) => {
+      asked.push(`${pod}: ${argv.join(' ')}`);
+      if (pod === 'kube-proxy-x') throw absent(argv);
+      return `dump ${asked.length}`;
+    };
+    const node = nodeWith(hostPod('kube-proxy-x'), hostPod('calico-node-1', {containers: ['calico-node']}));
+    await using shell = await execTransport(api).open(node, signal, [['iptables-save']]);
+    expect(asked).toEqual([
+      ...['kube-proxy-x: iptables-save', 'kube-proxy-x: iptables-save --version'],
+      ...['calico-node-1: iptables-save', 'calico-node-1: iptables-save --version'],
+    ]);
+    expect(String(await shell.run(['iptables-save'], signal))).toBe('dump 3');
+    expect(asked).toHaveLength(4);
+    expect(String(await shell.run(['iptables-save'], signal))).toBe('dump 5');
+  });
 });
