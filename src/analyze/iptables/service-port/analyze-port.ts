@@ -2,11 +2,11 @@ import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Rule} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
-import type {OutcomeCase} from '../../outcomes/outcome-case.ts';
-import {hasSameEnds, type ProbeComparison} from '../../outcomes/path-outcome.ts';
+import type {ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {hasOtherEndpointsOnly} from './endpoint-change.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {type Probe, probesFor} from '../../outcomes/probes.ts';
+import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {SymptomList} from '../../symptoms/symptom-list.ts';
 import {affinityRules} from './affinity-rules.ts';
@@ -24,9 +24,10 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   const {item} = given;
   const own = new PortDifferences(given);
   const symptoms = new SymptomList<Rule>(item.port);
+  const probes = probesFor({item, context: given.expected.context, hairpins: hairpins(given)});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
-    ...probesToWalk(given),
+    ...probesToWalk({probes, walk: probe => tryProbe(given, probe)}, () => hasOtherEndpointsOnly(given)),
     semantics: new IptablesSemantics(given, own),
     affinity: differ => affinityRules({item, own, symptoms, changesOutcome: differ}),
   });
@@ -34,19 +35,6 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   analyzeHealthCheck(item, own, symptoms);
   explainResidualDifferences({...given, symptoms, changesOutcome});
   return symptoms.all;
-}
-
-/** All probes; or the first, where it shows what all others would. */
-function probesToWalk(given: PortCase): Pick<OutcomeCase<Rule>, 'probes' | 'walk'> {
-  const {item, expected} = given;
-  const probes = probesFor({item, context: expected.context, hairpins: hairpins(given)});
-  const walk = (probe: Probe): ProbeComparison => tryProbe(given, probe);
-  const [first] = probes;
-  if (first === undefined || first.knownTo.size > 0 || !hasOtherEndpointsOnly(given)) return {probes, walk};
-  const comparison = walk(first);
-  const reaches = comparison.expected.destinations.size > 0 && comparison.actual.destinations.size > 0;
-  const isEnough = reaches && !hasSameEnds(comparison.expected, comparison.actual);
-  return {probes: isEnough ? [first] : probes, walk: probe => (probe === first ? comparison : walk(probe))};
 }
 
 /** Walks a probe on both sides. */

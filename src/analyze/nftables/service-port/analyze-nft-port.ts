@@ -2,12 +2,14 @@ import type {Endpoint} from '../../../model/endpoint.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {probesFor} from '../../outcomes/probes.ts';
+import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {SymptomList} from '../../symptoms/symptom-list.ts';
 import {nftAffinityRules} from './nft-affinity-rules.ts';
 import {explainNftResidualDifferences} from './nft-residual-differences.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import {tryNftProbe} from '../nft-outcome.ts';
+import {hasOtherNftEndpointsOnly} from './nft-endpoint-change.ts';
 import {NftSemantics} from './nft-semantics.ts';
 import {findStaleNftEntries} from './stale-nft-entries.ts';
 
@@ -20,8 +22,8 @@ export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[]
   const symptoms = new SymptomList<RuleText>(item.port);
   const probes = probesFor({item, context: expected.context, hairpins: changedEndpoints(given)});
   const changesOutcome = comparePathOutcomes({
-    ...{item, probes, symptoms},
-    walk: probe => tryNftProbe(expected, view, probe),
+    ...{item, symptoms},
+    ...probesToWalk({probes, walk: probe => tryNftProbe(expected, view, probe)}, () => hasOtherNftEndpointsOnly(given)),
     semantics: new NftSemantics(given),
     affinity: () => nftAffinityRules(given, symptoms),
   });
