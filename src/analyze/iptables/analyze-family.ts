@@ -44,8 +44,8 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const listed = compared.differences.filter(({kind, table, chain}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
   const index = new PortIndex(expected);
   const isBesideBroadRules = listed.some(({kind, owner, rule}) => kind === 'extra' && owner === null && index.isBroad(rule));
-  const concerned = attribute(listed, index).byPort;
-  const [inDoubt, changed] = partition([...compared.changed], ([item]) => isBesideBroadRules || concerned.has(item));
+  const concerned = compared.changed.size === 0 ? null : attribute(listed, index).byPort;
+  const [inDoubt, changed] = partition([...compared.changed], ([item]) => isBesideBroadRules || concerned?.has(item) === true);
   const known = [...inDoubt.flatMap(([item]) => compared.differencesOf(item)), ...listed];
   const owned = attribute(known, index);
   const view = new IptablesServiceView(expected, actual);
@@ -54,9 +54,9 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
     actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
   );
   const unknownChains = new Set(known.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
-  const misnamed = [...unknownChains].flatMap(name =>
-    actual.forgetting(isOfOnePort, () => misnamedChains([actual.chain('nat', name) ?? []].flat(), expected.family)),
-  );
+  const misnamed = [...unknownChains]
+    .filter(isOfEndpoint)
+    .flatMap(name => actual.forgetting(isOfOnePort, () => misnamedChains([actual.chain('nat', name) ?? []].flat(), expected.family)));
   return {
     expected,
     differing: [
@@ -76,6 +76,10 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
       ...(given.isPartial ? [] : leftoverChains(expected, actual, compared)),
     ]),
   };
+}
+
+function isOfEndpoint(chain: string): boolean {
+  return parseChainName(chain)?.role === 'SEP';
 }
 
 /** Many Service ports share the others. */

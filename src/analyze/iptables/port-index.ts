@@ -12,6 +12,8 @@ export class PortIndex {
   readonly #expected: ExpectedRuleset;
   #byEntry: ReadonlyMap<string, readonly PortOnNode[]> | null = null;
   #byName: ReadonlyMap<string, PortOnNode> | null = null;
+  /** Those of the rules so far: a big node has thousands of rules about Services that are not checked. */
+  readonly #keys = new Map<Rule, string | null>();
 
   constructor(expected: ExpectedRuleset) {
     this.#expected = expected;
@@ -55,13 +57,11 @@ export class PortIndex {
   }
 
   #entryKey(rule: Rule): string | null {
-    const protocol = rule.options.find(({flag}) => flag === '-p')?.values[0];
-    const port = rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--dport')?.values[0];
-    if (protocol === undefined || port === undefined) return null;
-    const destination = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0];
-    const cidr = destination === undefined ? null : parseCidr(destination);
-    const host = cidr !== null && cidr.prefix === (cidr.family === 'IPv4' ? 32 : 128) ? cidr.text.split('/')[0] : undefined;
-    return `${host ?? ''} ${protocol} ${port}`;
+    const known = this.#keys.get(rule);
+    if (known !== undefined) return known;
+    const key = entryKeyOf(rule);
+    this.#keys.set(rule, key);
+    return key;
   }
 
   #entries(): ReadonlyMap<string, readonly PortOnNode[]> {
@@ -79,3 +79,14 @@ export class PortIndex {
 }
 
 const sharedServiceChains = new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL']);
+
+/** `ADDRESS PROTOCOL PORT`, without the address if the rule matches several; null for a rule without protocol and port. */
+function entryKeyOf(rule: Rule): string | null {
+  const protocol = rule.options.find(({flag}) => flag === '-p')?.values[0];
+  const port = rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--dport')?.values[0];
+  if (protocol === undefined || port === undefined) return null;
+  const destination = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0];
+  const cidr = destination === undefined ? null : parseCidr(destination);
+  const host = cidr !== null && cidr.prefix === (cidr.family === 'IPv4' ? 32 : 128) ? cidr.text.split('/')[0] : undefined;
+  return `${host ?? ''} ${protocol} ${port}`;
+}
