@@ -150,6 +150,20 @@ describe('a shared chain', () => {
     expect(at(w1, '-d 10.96.0.1 -j W1', w2, a1, '-j LAST')).toHaveLength(1);
   });
 
+  test('may be expected to contain the same rule more than once, as with an external IP that is listed twice', () => {
+    const repeated: Wanted = {owners: [{name: 'web', shared: [w1, w2, w1, w2].map(rule => [place, rule] as const)}, api]};
+    const found = (...rules: readonly string[]) => differences(repeated, dump(...rules.map(rule => `${place} ${rule}`)));
+    expect(found(w1, w2, a1, w1, w2)).toEqual([]);
+    expect(found(w1, w1, w2, w2, a1)).toEqual([`reordered | ${place} | ${w2} | web`]);
+    expect(found(w1, w2, a1)).toEqual([`missing | ${place} | ${w1} | web`, `missing | ${place} | ${w2} | web`]);
+    expect(found(w1, w2, w1, w2, w1, a1)).toEqual([`duplicate | ${place} | ${w1} | -`]);
+    expect(found(w2, w2)).toEqual([
+      `missing | ${place} | ${w1} | web`,
+      `missing | ${place} | ${w1} | web`,
+      `missing | ${place} | ${a1} | api`,
+    ]);
+  });
+
   test('with a rule in another spelling has no difference', () => {
     expect(at('-d 10.96.0.1 -m comment --comment "a b" -j W1', w2, a1, '-j LAST')).toEqual([]);
   });
