@@ -1,14 +1,23 @@
 import {inferConfig, type InferredConfig} from '../expect/iptables/infer-config.ts';
 import {inferIpvsConfig} from '../expect/ipvs/infer-ipvs-config.ts';
 import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
-import type {NftRuleset} from '../model/nft-ruleset.ts';
+import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Dumps} from './iptables/read-dumps.ts';
 import {kubeProxyTables} from './nftables/read-nft.ts';
 
-/** What the node's rules show of its kube-proxy: first those of iptables, which a node in nftables mode may have for other purposes. */
+/**
+ * What the node's rules show of its kube-proxy. In iptables and IPVS mode kube-proxy deletes its tables of nftables mode when it starts;
+ * rules of iptables may stay behind in nftables mode: in the other backend, or because a third-party chain jumps to one of its chains.
+ */
 export function seenConfig(rulesets: Dumps['current'], nft: () => NftRuleset | null): InferredConfig {
+  const tables = kubeProxyTables(nft());
+  if (tables.some(isHooked)) return inferNftConfig(tables);
   const ipvs = inferIpvsConfig(rulesets);
   if (ipvs !== null) return ipvs;
   const seen = inferConfig(rulesets);
-  return Object.keys(seen).length === 0 ? inferNftConfig(kubeProxyTables(nft())) : seen;
+  return Object.keys(seen).length === 0 ? inferNftConfig(tables) : seen;
+}
+
+function isHooked({chains}: NftTable): boolean {
+  return [...chains.values()].some(({base, ruleCount}) => base !== null && ruleCount > 0);
 }

@@ -6,6 +6,7 @@ import {type LeftoverCase, type LeftoverEffect, leftoverEffect} from '../analyze
 import {serverEvidence} from '../analyze/ipvs/evidence.ts';
 import {catchingServers} from '../analyze/ipvs/leftover-servers.ts';
 import {families} from '../model/family.ts';
+import type {Ruleset} from '../model/ruleset.ts';
 import type {Observation} from '../model/finding.ts';
 import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
@@ -34,20 +35,40 @@ export const otherModeLeftovers: Check<'ST502'> = {
     if (!held.some(({mode}) => mode === said)) return;
     for (const {mode, sign} of held) {
       if (mode === said || mode === 'userspace') continue;
-      const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign()}`;
+      const blocked = mode === 'iptables' ? jumpsTo(rulesets.values()) : '';
+      const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign()}${blocked}`;
       if (mode === 'ipvs') {
         yield {node: node.name, message, ...run('ipvsadm -Ln'), ...effectOfServers(message, catchingServers(context))};
         continue;
       }
       // In IPVS mode walks show the packets that such rules reject.
       const effect = said === 'ipvs' ? null : effectOf(context, mode);
-      const show = onNode(context, mode === 'nftables' ? `nft list table ${tableOf(context)}` : 'iptables -t nat -S KUBE-SERVICES');
+      const show = onNode(
+        context,
+        mode === 'nftables' ? `nft list table ${tableOf(context)}` : `${toolOf(rulesets)} -t nat -S KUBE-SERVICES`,
+      );
       yield effect === null
         ? {node: node.name, message, ...show}
         : {node: node.name, message: `${message}; ${effect.text}`, severity: effect.severity, ...show};
     }
   },
 };
+
+/** Where both backends are installed, iptables may be the other one. */
+function toolOf(rulesets: NodeCheckContext['rulesets']): string {
+  return rulesets.get('IPv4')?.backend === 'legacy' ? 'iptables-legacy' : 'iptables';
+}
+
+/** A chain that a third-party rule jumps to cannot be deleted, and then the whole table stays. */
+function jumpsTo(rulesets: Iterable<Ruleset>): string {
+  for (const ruleset of rulesets)
+    for (const chain of ruleset.tables.get('nat')?.chains.values() ?? []) {
+      if (chain.name.startsWith('KUBE-') || chain.policy !== null) continue;
+      const target = chain.rules().find(rule => rule.target?.name.startsWith('KUBE-') ?? false)?.target?.name;
+      if (target !== undefined) return `, which cannot be deleted while ${chain.name} jumps to ${target}`;
+    }
+  return '';
+}
 
 /** The table of kube-proxy that is there, in the first family that has one. */
 function tableOf({nft}: NodeCheckContext): string {

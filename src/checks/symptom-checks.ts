@@ -223,7 +223,7 @@ const table = [
     severity: 'error',
     summary: "A node holds none of kube-proxy's Service rules",
     remedy:
-      'Check whether kube-proxy runs on this node, and its log for errors of iptables-restore: one invalid rule makes the whole restore fail. Restart it after the cause is removed.',
+      'Check whether kube-proxy runs on this node, and its log for errors of iptables-restore or nft: one invalid rule makes the whole transaction fail. Restart it after the cause is removed.',
     command: showLog,
   },
   {
