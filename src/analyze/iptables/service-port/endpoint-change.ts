@@ -1,10 +1,10 @@
-import {chainName} from '../../../expect/iptables/chain-names.ts';
+import {chainName, parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {hasExternalChains} from '../../../expect/cluster/proxy-versions.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {ChainsByName, Ruleset} from '../../../model/ruleset.ts';
-import type {PortCase} from './port-differences.ts';
+import type {PortCase, PortDifference} from './port-differences.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
 
 /** A Service port whose own chains on a node are exactly those that kube-proxy writes for other endpoints: the usual state of a kube-proxy that stopped. */
@@ -47,11 +47,12 @@ export function endpointChange(
 
 /**
  * Whether a Service port differs in its endpoints alone. Then every client that reaches an endpoint at all shows the same missing and stale
- * endpoints, and one of them is enough. With a Local policy, not all clients get the same endpoints.
+ * endpoints, and one of them is enough. With a Local policy, not all clients get the same endpoints; and if a rule is missing from a shared
+ * chain, such as KUBE-NODEPORTS, one of the entries may not be programmed.
  */
 export function hasOtherEndpointsOnly({item, differences, expected, actual, isBesideBroadRules}: PortCase): boolean {
-  if (isBesideBroadRules || item.port.externalPolicyLocal || !differences.every(({owner, table}) => owner === item && table === 'nat'))
-    return false;
+  const isOwn = ({owner, table, chain}: PortDifference): boolean => owner === item && table === 'nat' && parseChainName(chain) !== null;
+  if (isBesideBroadRules || item.port.externalPolicyLocal || !differences.every(isOwn)) return false;
   return endpointChange(item, expected.rulesOf(item).own, {expected, actual}) !== null;
 }
 

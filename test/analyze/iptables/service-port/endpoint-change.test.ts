@@ -63,3 +63,11 @@ test('all probes are walked where anything but the endpoints differs', async () 
   expect(ports.length).toBeGreaterThan(0);
   expect(ports.filter(hasOtherEndpointsOnly)).toEqual([]);
 });
+
+test('an entry that is not programmed is found beside the missing and stale endpoints', async () => {
+  const ports = await portsOfStoppedProxy(dump => dump.replace(/^-A KUBE-NODEPORTS .*\/nodeport:.*\n/gm, ''));
+  const given = ports.find(({item}) => item.port.service === 'nodeport');
+  if (given === undefined) throw new Error('the Service does not differ');
+  expect(given.differences.map(({chain}) => chain)).toContain('KUBE-NODEPORTS');
+  expect(new Set(analyzePort(given).map(({kind}) => kind))).toEqual(new Set(['missing-endpoint', 'stale-endpoint', 'missing-entry']));
+});
