@@ -19,6 +19,6 @@ export function textOf(value: JsonValue | undefined): string {
 
 /** Name and content of `{"name": content}`; an empty name for any other value. */
 export function onlyEntry(value: JsonValue | undefined): readonly [name: string, content: JsonValue] {
-  const [entry] = isJsonObject(value) ? Object.entries(value) : [];
-  return entry === undefined ? ['', null] : [entry[0], entry[1] ?? null];
+  const name = isJsonObject(value) ? Object.keys(value)[0] : undefined;
+  return name === undefined || !isJsonObject(value) ? ['', null] : [name, value[name] ?? null];
 }

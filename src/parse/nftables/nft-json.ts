@@ -21,8 +21,9 @@ class JsonReader {
   readonly #tables = new Map<string, NftDumpTable>();
   readonly #strays: NftStray[] = [];
   #toolVersion: string | null = null;
-  /** The last table that an object belonged to, and whether the object was a rule. */
-  #last: {readonly table: NftDumpTable; readonly isRule: boolean} | null = null;
+  /** The table that the last object belonged to, and whether it was a rule. */
+  #lastTable: NftDumpTable | null = null;
+  #lastIsRule = false;
   /** The chain of the last rule. Its bytes up to the end of the chain's name begin at `start`; the name begins after `head`. */
   #rule: {readonly chain: NftDumpChain; readonly start: number; readonly length: number; readonly head: ObjectHead} | null = null;
   /** Of the last chain that is no base chain. */
@@ -70,9 +71,9 @@ class JsonReader {
     return true;
   }
 
-  #openRule({table, length}: ObjectHead, name: string, {start, end}: {readonly start: number; readonly end: number}): void {
-    const chain = table.openChain(name, this.#source);
-    this.#rule = {chain, start, length: length + Buffer.byteLength(name) + 1, head: {table, start, length}};
+  #openRule(head: ObjectHead, name: string, {start, end}: {readonly start: number; readonly end: number}): void {
+    const chain = head.table.openChain(name, this.#source);
+    this.#rule = {chain, start, length: head.length + Buffer.byteLength(name) + 1, head};
     this.#append(this.#rule, start, end);
   }
 
@@ -95,12 +96,14 @@ class JsonReader {
 
   #append({chain, head: {table}}: {readonly chain: NftDumpChain; readonly head: ObjectHead}, start: number, end: number): void {
     chain.append(start, end, chain.ruleCount + 1);
-    this.#last = {table, isRule: true};
+    this.#lastTable = table;
+    this.#lastIsRule = true;
   }
 
   #openChain(table: NftDumpTable, name: string): void {
     table.openChain(name, this.#source).base = null;
-    this.#last = {table, isRule: false};
+    this.#lastTable = table;
+    this.#lastIsRule = false;
   }
 
   readonly #source: RuleSource = {
@@ -142,7 +145,8 @@ class JsonReader {
     }
     const table = this.#table(textOf(content['family']), textOf(content[kind === 'table' ? 'name' : 'table']));
     if (table === null) return this.#stray(text);
-    this.#last = {table, isRule: false};
+    this.#lastTable = table;
+    this.#lastIsRule = false;
     this.#declare(table, {kind, content, text});
   }
 
@@ -172,13 +176,13 @@ class JsonReader {
    */
   #cut(truncated: string): NftRuleset['cut'] {
     if (truncated.trim() !== '') this.#stray(truncated);
-    if (this.#last === null) return {table: '', line: 1};
-    const {table, isRule} = this.#last;
+    const table = this.#lastTable;
+    if (table === null) return {table: '', line: 1};
     const chains = [...table.chains.values()];
     const lastWithRules = chains.findLastIndex(({ruleCount}) => ruleCount > 0);
     for (const chain of chains.slice(Math.max(0, lastWithRules))) chain.complete = false;
     table.complete = false;
-    if (!isRule) {
+    if (!this.#lastIsRule) {
       table.declared = false;
       for (const set of [...table.sets.values()].slice(-1)) set.complete = set.complete && chains.length > 0;
     }
@@ -225,8 +229,9 @@ function addSet(table: NftDumpTable, {name, type, map, flags, timeout, size, com
   set.size = typeof size === 'number' ? size : null;
   set.comment = typeof comment === 'string' ? comment : null;
   const styles = set.keyTypes.map((keyType): ValueStyle => (keyType === 'mark' ? 'mark' : 'plain'));
+  const keyText = styles.includes('mark') ? (key: JsonValue | undefined) => expressionText(key, styles) : plainKeyText;
   for (const entry of listOf(elem)) {
-    const element = elementOf(entry, styles, set.valueTypes !== null);
+    const element = elementOf(entry, keyText, set.valueTypes !== null);
     set.elements.set(element.key, element);
   }
   table.sets.set(set.name, set);
@@ -243,15 +248,23 @@ function typesOf(type: JsonValue | undefined): readonly string[] {
   return listOf(type).flatMap(typesOf);
 }
 
-function elementOf(entry: JsonValue, styles: readonly ValueStyle[], isMap: boolean): NftElement {
+function elementOf(entry: JsonValue, keyText: (key: JsonValue | undefined) => string, isMap: boolean): NftElement {
   const [keyed, value] = isMap ? listOf(entry) : [entry];
   const [kind, content] = onlyEntry(keyed);
   const fields = kind === 'elem' && isJsonObject(content) ? content : {val: keyed};
   const {val, comment, expires} = fields as JsonObject;
   return {
-    key: expressionText(val, styles),
+    key: keyText(val),
     value: isMap ? expressionText(value) : null,
     comment: typeof comment === 'string' ? comment : null,
     expires: typeof expires === 'number' ? expires : typeof expires === 'string' ? nftSeconds(expires) : null,
   };
+}
+
+/** Nearly all keys are an address, or join an address, a protocol and a port. */
+function plainKeyText(key: JsonValue | undefined): string {
+  if (typeof key === 'string') return key;
+  const [kind, parts] = onlyEntry(key);
+  const isPlain = kind === 'concat' && Array.isArray(parts) && parts.every(part => typeof part === 'string' || typeof part === 'number');
+  return isPlain ? parts.join(' . ') : expressionText(key);
 }
