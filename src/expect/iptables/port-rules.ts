@@ -72,13 +72,13 @@ function keptOf(view: ClusterView, context: NodeContext): Kept | null {
 }
 
 /** All that the rules of Service ports depend on, but for the node's own address: see `isKept`. */
-function settingsOf(context: NodeContext): string {
+export function settingsOf(context: NodeContext): string {
   const {facts: _, nodeIP: __, nodePortCIDRs: ___, ...settings} = context;
   return JSON.stringify({...settings, hasNodePorts: nodePortDestinations(context)?.length !== 0});
 }
 
 /** The node's address may be among the sources that a Service allows. The texts of many endpoints would take much memory. */
-function isKept({port, endpoints}: PortOnNode): boolean {
+export function isKept({port, endpoints}: Pick<PortOnNode, 'port' | 'endpoints'>): boolean {
   return port.sourceRanges.length === 0 && endpoints.reachable.length <= maxKeptEndpoints;
 }
 
@@ -94,7 +94,7 @@ function isSame(a: PortOnNode, b: PortOnNode): boolean {
   );
 }
 
-function isSameList(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+export function isSameList(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
   return a === b || (a.length === b.length && a.every((endpoint, index) => endpoint === b[index]));
 }
 

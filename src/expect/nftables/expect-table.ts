@@ -2,6 +2,7 @@ import type {NftTable} from '../../model/nft-ruleset.ts';
 import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/ports-on-node.ts';
 import type {Hypothesis} from '../hypothesis.ts';
 import {ExpectedTable} from './expected-table.ts';
+import {keptJsonChains} from './kept-json-chains.ts';
 import {portNames} from './nft-names.ts';
 import {nftContext} from './nft-context.ts';
 
@@ -28,5 +29,8 @@ export function expectTable(given: ExpectTableInput, hypothesis: Hypothesis = {}
     return {...item, names, clientList: names.affinity, isLocal};
   });
   const context = {...plain, detector, masqueradeAll, ...(serviceRanges === undefined ? {} : {serviceRanges})};
-  return new ExpectedTable(context, ports, (set, key) => table?.sets.get(set)?.elements.get(key)?.value);
+  return new ExpectedTable({
+    ...{context, ports, keep: keptJsonChains(given.view, context)},
+    actualValue: (set, key) => table?.sets.get(set)?.elements.get(key)?.value,
+  });
 }

@@ -6,11 +6,18 @@ import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
 import {baseSets, nodePortIPs, type SetShape} from './base-sets.ts';
 import {type NftPort, nftPlan} from './nft-port.ts';
 import {ipWord} from './nft-text.ts';
-import {PortObjects, type Spellings} from './port-objects.ts';
+import {type ChainWriting, PortObjects} from './port-objects.ts';
 import {textSpelling} from './rule-spelling.ts';
 import {jsonSpelling} from './json-spelling.ts';
 import {type SharedElement, serviceElements} from './service-elements.ts';
 import {pushTo} from '../../model/lists.ts';
+
+interface ExpectedTableInput extends Pick<ChainWriting, 'keep'> {
+  readonly context: NodeContext;
+  readonly ports: readonly NftPort[];
+  /** The actual value on the node, for an element that several Service ports claim. */
+  readonly actualValue: (set: string, key: string) => string | null | undefined;
+}
 
 /**
  * The expected table `kube-proxy` on one node in one family. The objects of a Service port are created on demand and not kept; a walk only
@@ -25,22 +32,21 @@ export class ExpectedTable implements NftTableSource {
   readonly baseChains: readonly NftChain[];
   readonly baseRules: readonly BaseRuleChain[];
   readonly baseSets: readonly SetShape[];
-  readonly #spellings: Spellings;
+  readonly #writing: ChainWriting;
   readonly #chains = new Map<string, NftChain>();
   readonly #sets = new Map<string, NftSet>();
   /** By the names of chains and affinity sets. */
   #owners: ReadonlyMap<string, NftPort> | null = null;
   #elements: ReadonlyMap<string, readonly SharedElement[]> | null = null;
-  /** The actual value on the node, for an element that several Service ports claim. */
-  readonly #actualValue: (set: string, key: string) => string | null | undefined;
+  readonly #actualValue: ExpectedTableInput['actualValue'];
 
-  constructor(context: NodeContext, ports: readonly NftPort[], actualValue: (set: string, key: string) => string | null | undefined) {
+  constructor({context, ports, actualValue, keep}: ExpectedTableInput) {
     this.family = ipWord(context.family);
     this.id = tableId(context.family);
     this.context = context;
     this.ports = ports;
     this.#actualValue = actualValue;
-    this.#spellings = {text: textSpelling(context.family), json: jsonSpelling(context.family)};
+    this.#writing = {text: textSpelling(context.family), json: jsonSpelling(context.family), keep};
     this.baseRules = nftBaseRuleChains(context);
     this.baseSets = baseSets(context);
     for (const {name, base, rules} of this.baseRules) this.#chains.set(name, this.#chain(name, base, rules));
@@ -48,7 +54,7 @@ export class ExpectedTable implements NftTableSource {
   }
 
   objectsOf(item: NftPort): PortObjects {
-    return new PortObjects(nftPlan(item, this.context), this.#spellings);
+    return new PortObjects(nftPlan(item, this.context), this.#writing);
   }
 
   /** The Service port with this part in its names; see `PortNames.base`. */
