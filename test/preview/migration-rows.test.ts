@@ -157,22 +157,63 @@ test('idle connections live longer after IPVS mode, and unchanged after iptables
 });
 
 describe('a hostPort', () => {
-  const hostPort = (port: number, protocol: string) => (given: Scenario) => {
-    const rules = given.rules(node);
-    rules.declare('nat', 'CNI-HOSTPORT-DNAT');
-    rules.append('nat', `-A CNI-HOSTPORT-DNAT -p ${protocol} -m multiport --dports ${port} -j DNAT --to-destination 10.244.11.9:80`);
+  const hostPort =
+    (port: number, protocol: string, hostIP = '') =>
+    (given: Scenario) => {
+      const rules = given.rules(node);
+      rules.declare('nat', 'CNI-HOSTPORT-DNAT');
+      const address = hostIP === '' ? '' : `-d ${hostIP}/32 `;
+      rules.append(
+        'nat',
+        `-A CNI-HOSTPORT-DNAT ${address}-p ${protocol} -m multiport --dports ${port} -j DNAT --to-destination 10.244.11.9:80`,
+      );
+    };
+  const said = async (change: (given: Scenario) => void): Promise<readonly string[]> =>
+    (await toNftables(change)).advice.filter(({id}) => id === 'host-ports').map(({reason}) => reason.split(':', 1)[0] ?? '');
+
+  /** A Service whose external IP is that of the node, as where there is no load balancer. */
+  const atNodeAddress = (given: Scenario): void => {
+    const web = service('shop/at-node', {clusterIP: '10.96.9.9', externalIPs: ['172.18.0.11', '203.0.113.99'], ports: [{port: 443}]});
+    given.api(({services}) => ({services: [...(services ?? []), web]}));
   };
 
-  test('that is also a node port is named', async () => {
-    const said = (await toNftables(hostPort(30_080, 'tcp'))).advice.filter(({id}) => id === 'host-ports');
-    expect(said.map(({reason, nodes: of}) => [reason.split(' ', 1)[0], of])).toEqual([['30080/TCP', [node]]]);
+  test('that is also a node port is named, with the node', async () => {
+    const {advice} = await toNftables(hostPort(30_080, 'tcp'));
+    const found = advice.filter(({id}) => id === 'host-ports');
+    expect(found.map(({reason, nodes: of}) => [reason.split(':', 1)[0], of])).toEqual([
+      ['30080/TCP is a hostPort and a node port', [node]],
+    ]);
+    expect(await said(hostPort(30_080, 'tcp', '172.18.0.11'))).toHaveLength(1);
+  });
+
+  test('that is also the port of a Service at an address of the node is named', async () => {
+    const both = (change: (given: Scenario) => void) => (given: Scenario) => {
+      atNodeAddress(given);
+      change(given);
+    };
+    expect(await said(both(hostPort(443, 'tcp')))).toEqual(['443/TCP at 172.18.0.11 is a hostPort and an address of shop/at-node']);
+    expect(await said(both(hostPort(443, 'tcp', '203.0.113.99')))).toEqual([
+      '443/TCP at 203.0.113.99 is a hostPort and an address of shop/at-node',
+    ]);
+    expect(await said(both(hostPort(443, 'tcp', '203.0.113.98')))).toEqual([]);
+    expect(await said(both(hostPort(444, 'tcp')))).toEqual([]);
+  });
+
+  test('of the nftables backend of portmap is named by its rule', async () => {
+    const table = (rules: string) => (given: Scenario) => {
+      given.file(node, 'nft.txt', `table ip cni_hostport {\n\tchain hostports {\n${rules}\t}\n}\n`);
+    };
+    const rule = (protocol: string, port: number) => `\t\t${protocol} dport ${port} dnat ip to 10.244.11.9:80\n`;
+    expect(await said(table(`${rule('udp', 53)}${rule('tcp', 30_080)}`))).toEqual(['30080/TCP is a hostPort and a node port']);
+    expect(await said(table(`${rule('tcp', 53)}${rule('udp', 30_080)}`))).toEqual([]);
   });
 
   test.each([
-    ['of another number', 30_999, 'tcp'],
-    ['of another protocol', 30_080, 'udp'],
-  ])('%s is not', async (_, port, protocol) => {
-    expect(adviceOf(await toNftables(hostPort(port, protocol)))).not.toContain('host-ports');
+    ['of another number', 30_999, 'tcp', ''],
+    ['of another protocol', 30_080, 'udp', ''],
+    ['of an address that the node does not have', 30_080, 'tcp', '10.1.2.3'],
+  ])('%s is not', async (_, port, protocol, hostIP) => {
+    expect(adviceOf(await toNftables(hostPort(port, protocol, hostIP)))).not.toContain('host-ports');
   });
 });
 
