@@ -25,13 +25,17 @@ function observationOf(node: string, symptom: Symptom): Observation {
 
 /** A Service that is missing with all its ports is one finding, not one for each port. */
 function mergeWholeServices(symptoms: readonly Symptom[]): readonly Symptom[] {
+  if (!symptoms.some(isOfWholePort)) return symptoms;
   const groups = new Map<string, Symptom[]>();
   for (const symptom of symptoms) {
-    const whole = symptom.kind === 'service-not-programmed' && symptom.port !== null;
-    const key = whole && symptom.port !== null ? `${symptom.family} ${serviceKey(symptom.port)}` : `${groups.size}`;
+    const key = isOfWholePort(symptom) && symptom.port !== null ? `${symptom.family} ${serviceKey(symptom.port)}` : `${groups.size}`;
     pushTo(groups, key, symptom);
   }
   return [...groups.values()].flatMap(merge);
+}
+
+function isOfWholePort({kind, port}: Symptom): boolean {
+  return kind === 'service-not-programmed' && port !== null;
 }
 
 function merge(group: readonly Symptom[]): readonly Symptom[] {

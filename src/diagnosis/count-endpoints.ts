@@ -1,5 +1,6 @@
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
+import {once} from '../expect/api-index.ts';
 import type {Finding} from '../model/finding.ts';
 
 /** Tells findings of an endpoint how many ready endpoints its Service port has. The ports are looked up if there is such a finding. */
@@ -7,13 +8,18 @@ export function countEndpoints(view: ClusterView, proxy: ProxyVersion): (finding
   return finding => {
     const {endpoint, service, port, family = 'IPv4'} = finding;
     if (endpoint === undefined || service === undefined || port === undefined) return finding;
-    const ready =
-      portsOf(view.entries(family, proxy))
-        .get(keyOf(service, port))
-        ?.set.endpoints.filter(each => each.ready) ?? [];
-    return ready.some(({hostPort}) => hostPort === endpoint) ? {...finding, endpoints: ready.length} : finding;
+    const entry = portsOf(view.entries(family, proxy)).get(keyOf(service, port));
+    const ready = entry === undefined ? none : readyOf(entry);
+    return ready.has(endpoint) ? {...finding, endpoints: ready.size} : finding;
   };
 }
+
+const none: ReadonlySet<string> = new Set();
+
+/** The ready endpoints of a Service port, each once. A stopped kube-proxy has many findings of one port. */
+const readyOf = once(
+  ({set}: PortEntry): ReadonlySet<string> => new Set(set.endpoints.flatMap(({ready, hostPort}) => (ready ? [hostPort] : []))),
+);
 
 /** Nodes with the same version of kube-proxy share the list, and this. */
 const known = new WeakMap<readonly PortEntry[], ReadonlyMap<string, PortEntry>>();

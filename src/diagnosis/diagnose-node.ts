@@ -146,6 +146,7 @@ function changeToldOnce(findings: readonly Finding[]): readonly Finding[] {
   const changed = new Map(
     findings.flatMap(({code, service, message}) => (code === 'ST904' && service !== undefined ? [[namespacedName(service), message]] : [])),
   );
+  if (changed.size === 0) return findings;
   const changeOf = ({code, severity, service}: Finding): string | undefined =>
     severity === 'info' || service === undefined || !/^ST2|^ST508$/.test(code) ? undefined : changed.get(namespacedName(service));
   const told = new Set(findings.flatMap(finding => changeOf(finding) ?? []));

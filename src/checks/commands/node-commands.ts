@@ -1,4 +1,4 @@
-import {nodeObject} from '../../expect/api-index.ts';
+import {nodeObject, once} from '../../expect/api-index.ts';
 import {kubeProxyContainer, kubeProxyPod} from '../../expect/kube-proxy-pod.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {Family} from '../../model/family.ts';
@@ -16,10 +16,8 @@ export function restart(place: Place): Command {
   return run(...restartLines(place));
 }
 
-/** Shows the log of kube-proxy, which a new pod does not have, and restarts it. */
-export function logAndRestart(place: Place): Command {
-  return run(...logLines(place), ...restartLines(place));
-}
+/** Shows the log of kube-proxy, which a new pod does not have, and restarts it: the same for all findings of a node. */
+export const logAndRestart: (place: Place) => Command = once((place: Place) => run(...logLines(place), ...restartLines(place)));
 
 export function showLog(place: Place): Command {
   const lines = logLines(place);
