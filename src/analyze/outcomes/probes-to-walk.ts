@@ -3,15 +3,15 @@ import type {OutcomeCase} from './outcome-case.ts';
 import type {ProbeComparison} from './path-outcome.ts';
 
 /**
- * All probes; or the first alone, where it shows what all others would: nothing but the endpoints differs (`hasOtherEndpointsOnly`, asked
+ * All probes; or the first alone, where it shows what all others would: nothing but the endpoints differs (`differsInEndpointsOnly`, asked
  * at most once), and the packets of this probe reach endpoints on both sides, not the same ones, and end nowhere else.
  */
 export function probesToWalk<R extends RuleText>(
   {probes, walk}: Pick<OutcomeCase<R>, 'probes' | 'walk'>,
-  hasOtherEndpointsOnly: () => boolean,
+  differsInEndpointsOnly: () => boolean,
 ): Pick<OutcomeCase<R>, 'probes' | 'walk'> {
   const [first] = probes;
-  if (first === undefined || first.knownTo.size > 0 || !hasOtherEndpointsOnly()) return {probes, walk};
+  if (first === undefined || first.knownTo.size > 0 || !differsInEndpointsOnly()) return {probes, walk};
   const comparison = walk(first);
   return {probes: reachesOthers(comparison) ? [first] : probes, walk: probe => (probe === first ? comparison : walk(probe))};
 }

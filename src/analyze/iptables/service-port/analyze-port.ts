@@ -3,7 +3,7 @@ import type {Rule} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import type {ProbeComparison} from '../../outcomes/path-outcome.ts';
-import {hasOtherEndpointsOnly} from './endpoint-change.ts';
+import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {type Probe, probesFor} from '../../outcomes/probes.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
@@ -27,7 +27,7 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   const probes = probesFor({item, context: given.expected.context, hairpins: hairpins(given)});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
-    ...probesToWalk({probes, walk: probe => tryProbe(given, probe)}, () => hasOtherEndpointsOnly(given)),
+    ...probesToWalk({probes, walk: probe => tryProbe(given, probe)}, () => hasOtherEndpointsOnly(given) || lacksEndpointRulesOnly(given)),
     semantics: new IptablesSemantics(given, own),
     affinity: differ => affinityRules({item, own, symptoms, changesOutcome: differ}),
   });

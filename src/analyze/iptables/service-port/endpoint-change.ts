@@ -56,6 +56,24 @@ export function hasOtherEndpointsOnly({item, differences, expected, actual, isBe
   return endpointChange(item, expected.rulesOf(item).own, {expected, actual}) !== null;
 }
 
+/**
+ * Whether nothing differs but that rules are missing that pick one of its endpoints, or send packets to it. All clients pass the same rules
+ * that are left, so the endpoints that one of them reaches are those of all.
+ */
+export function lacksEndpointRulesOnly({item, differences, expected, isBesideBroadRules}: PortCase): boolean {
+  const {port, endpoints, endpointChain} = item;
+  if (isBesideBroadRules || port.internalPolicyLocal || port.externalPolicyLocal) return false;
+  if (port.affinitySeconds !== null || !hasExternalChains(expected.context.version)) return false;
+  const picking = chainName('SVC', port.hash);
+  const own = new Set(endpoints.cluster.map(endpointChain));
+  return differences.every(({kind, owner, table, chain, rule}) => {
+    const target = rule.target?.name ?? '';
+    return (
+      kind === 'missing' && owner === item && table === 'nat' && (chain === picking ? own.has(target) : own.has(chain) && target === 'DNAT')
+    );
+  });
+}
+
 /** Null if there is no such chain. */
 export function textOf(chains: ChainsByName, name: string): string | null {
   const place = chains.placeOf(name);
