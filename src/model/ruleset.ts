@@ -85,6 +85,8 @@ export interface ChainsByName {
   values(): Iterable<Chain>;
   /** Those whose names begin with one of these prefixes. */
   startingWith(...prefixes: readonly string[]): Iterable<Chain>;
+  /** Those whose names begin with none of these prefixes. */
+  notStartingWith(...prefixes: readonly string[]): Iterable<Chain>;
   /** Its index in the dump, from 0 to `size`; -1 if there is no chain of that name. */
   placeOf(name: string): number;
   at(place: number): Chain | undefined;

@@ -32,8 +32,6 @@ export function causeOf(given: CauseCase): Cause {
 
 type CauseTest = (given: CauseCase) => boolean;
 
-const lastRuleOf = ({path}: ProbeOutcome) => path.outcomes.find(({verdict}) => verdict === 'drop' || verdict === 'reject');
-
 /** In order: the first that fits is the cause. */
 const fits: Readonly<Record<string, CauseTest>> = {
   undetermined: ({effect}) => effect === 'undetermined',
@@ -47,7 +45,7 @@ const fits: Readonly<Record<string, CauseTest>> = {
   'third-party-firewalls': ({is, was}) => isByOthers(is) || isByOthers(was),
   'own-address': ({probe}) => probe.source.kind === 'own-address',
   'source-ranges': ({is, was, item}) => item.port.sourceRanges.length > 0 && (isByRanges(is) || isByRanges(was)),
-  'unallocated-addresses': ({is}) => lastRuleOf(is)?.path.at(-1)?.chain === 'cluster-ips-check',
+  'unallocated-addresses': ({is}) => is.path.refusal?.last?.chain === 'cluster-ips-check',
   'missing-detector': ({probe, after, item}) =>
     after.detector.kind === 'none' && item.port.externalPolicyLocal && probe.source.kind === 'pod' && probe.entry.kind !== 'clusterIP',
   'local-policies': ({item, config, configAfter}) =>
@@ -66,16 +64,15 @@ const fits: Readonly<Record<string, CauseTest>> = {
 };
 
 /** A rule or a policy outside of kube-proxy's chains ends the packet. */
-function isByOthers(outcome: ProbeOutcome): boolean {
-  const ended = lastRuleOf(outcome);
-  if (ended === undefined) return false;
-  if (ended.policy !== undefined) return true;
-  const rule = ended.path.at(-1);
-  return rule !== undefined && !rule.table.endsWith(' kube-proxy') && !rule.chain.startsWith('KUBE-') && rule.table !== 'ipvs';
+function isByOthers({path: {refusal}}: ProbeOutcome): boolean {
+  if (refusal === null) return false;
+  if (refusal.byPolicy) return true;
+  const rule = refusal.last;
+  return rule !== null && !rule.table.endsWith(' kube-proxy') && !rule.chain.startsWith('KUBE-') && rule.table !== 'ipvs';
 }
 
-function isByRanges(outcome: ProbeOutcome): boolean {
-  const chain = lastRuleOf(outcome)?.path.at(-1)?.chain ?? '';
+function isByRanges({path: {refusal}}: ProbeOutcome): boolean {
+  const chain = refusal?.last?.chain ?? '';
   return /^(?:firewall-|KUBE-FW-|KUBE-PROXY-FIREWALL|KUBE-SOURCE-RANGES-FIREWALL)/.test(chain);
 }
 

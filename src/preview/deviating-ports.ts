@@ -1,4 +1,5 @@
 import {asExpectation} from '../analyze/iptables/expectation.ts';
+import {compareIpvs} from '../analyze/ipvs/ipvs-differences.ts';
 import {asNftExpectation} from '../analyze/nftables/nft-expectation.ts';
 import {compareNftTable} from '../compare/compare-nft-table.ts';
 import {compareRulesets} from '../compare/compare-rulesets.ts';
@@ -6,34 +7,79 @@ import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {ExpectedTable, tableId} from '../expect/nftables/expected-table.ts';
+import type {RuleText} from '../model/ruleset.ts';
 import {serverKey, type VirtualServer} from '../model/virtual-server.ts';
 import type {NodeSetup} from './node-setup.ts';
+import {restOfRules} from './rest-of-rules.ts';
 import type {WalkedSide} from './walk-side.ts';
 
-/** Service ports whose rules on the node are not the expected ones, and the texts of what differs. */
-interface Deviations {
+/** Service ports whose rules on the node are not the expected ones, and what else is on it. */
+export interface Deviations {
   readonly ports: ReadonlySet<ServedPort>;
+  /** The texts of what differs and does not belong to a Service port. */
   readonly texts: readonly string[];
+  /** The texts of what belongs to one of `ports`. */
+  readonly ofPorts: readonly string[];
+  /** See `restOfRules`. */
+  readonly rest: string | null;
 }
 
 /** What distinguishes Service ports on a node beside their own fields; null if there are no actual rules to compare with. */
 export function deviationsOf({expected, context: {family}}: WalkedSide, setup: NodeSetup): Deviations | null {
-  if (expected instanceof ExpectedTable) {
-    const table = setup.nft()?.tables.get(tableId(family));
-    if (table === undefined) return null;
-    const {differences, unexpectedChains} = compareNftTable(asNftExpectation(expected), table);
-    const texts = [...differences.map(({rule}) => rule.text), ...unexpectedChains.map(chain => chain.text())];
-    return {texts, ports: new Set(differences.flatMap(({owner}) => owner ?? []))};
-  }
-  const ruleset = setup.dumps.current.get(family);
-  if (!(expected instanceof ExpectedRuleset)) return ofServers(expected, setup.ipvs().servers);
-  if (ruleset === undefined) return null;
-  const {differences} = compareRulesets(asExpectation(expected), ruleset);
-  return {texts: differences.map(({rule}) => rule.text), ports: new Set(differences.flatMap(({owner}) => owner ?? []))};
+  if (expected instanceof ExpectedTable) return ofTable(expected, setup);
+  if (expected instanceof ExpectedRuleset) return ofChains(expected, setup);
+  const servers = setup.ipvs().servers;
+  if (servers === null) return null;
+  const found = ofServers(expected, servers);
+  const others = otherIpvsDeviations(expected, setup);
+  const ports = new Set([...found.ports, ...others.ports]);
+  const isAsExpected = others.isComplete && ports.size + found.texts.length === 0;
+  return {texts: found.texts, ofPorts: [], ports, rest: isAsExpected ? restOfRules(setup, family) : null};
 }
 
-function ofServers({servers, context: {family}}: ExpectedIpvs, actual: readonly VirtualServer[] | null): Deviations | null {
-  if (actual === null) return null;
+function ofTable(expected: ExpectedTable, setup: NodeSetup): Deviations | null {
+  const {family} = expected.context;
+  const table = setup.nft()?.tables.get(tableId(family));
+  if (table === undefined) return null;
+  const {differences, unexpectedChains} = compareNftTable(asNftExpectation(expected), table);
+  const found = byOwner(differences);
+  // Only rules that differ call unexpected chains.
+  const unexpected = unexpectedChains.map(chain => chain.text());
+  const isAsExpected = found.texts.length === 0 && table.complete;
+  return {
+    ports: found.ports,
+    texts: isAsExpected ? [] : [...found.texts, ...unexpected],
+    ofPorts: isAsExpected ? [...found.ofPorts, ...unexpected] : found.ofPorts,
+    rest: isAsExpected ? restOfRules(setup, family) : null,
+  };
+}
+
+function ofChains(expected: ExpectedRuleset, setup: NodeSetup): Deviations | null {
+  const {family} = expected.context;
+  const ruleset = setup.dumps.current.get(family);
+  if (ruleset === undefined) return null;
+  const expectation = asExpectation(expected);
+  const {differences} = compareRulesets(expectation, ruleset);
+  const compared = new Set([...expected.baseRules().keys()].filter(key => !expectation.open.has(key)));
+  // Of a rule in a chain of kube-proxy's, the comparison does not tell the place.
+  const isShown = differences.every(({owner, table, chain}) => owner !== null || !compared.has(`${table}/${chain}`));
+  return {...byOwner(differences), rest: isShown ? restOfRules(setup, family, compared) : null};
+}
+
+interface OwnedDifference {
+  readonly rule: RuleText;
+  readonly owner: ServedPort | null;
+}
+
+function byOwner(differences: readonly OwnedDifference[]): Omit<Deviations, 'rest'> {
+  return {
+    ports: new Set(differences.flatMap(({owner}) => owner ?? [])),
+    texts: differences.flatMap(({owner, rule}) => (owner === null ? rule.text : [])),
+    ofPorts: differences.flatMap(({owner, rule}) => (owner === null ? [] : rule.text)),
+  };
+}
+
+function ofServers({servers, context: {family}}: ExpectedIpvs, actual: readonly VirtualServer[]): Pick<Deviations, 'ports' | 'texts'> {
   const found = new Map(actual.map(server => [serverKey(server), server]));
   const ports = new Set<ServedPort>();
   for (const [key, claims] of servers) {
@@ -46,4 +92,16 @@ function ofServers({servers, context: {family}}: ExpectedIpvs, actual: readonly 
 
 function textOf({text, realServers}: VirtualServer): string {
   return [text, ...realServers.map(real => real.text).toSorted()].join('\n');
+}
+
+/** The Service ports whose ipsets or bound addresses differ. Complete if nothing else of IPVS mode differs, and all of it was read. */
+function otherIpvsDeviations(
+  expected: ExpectedIpvs,
+  setup: NodeSetup,
+): {readonly ports: readonly ServedPort[]; readonly isComplete: boolean} {
+  const state = setup.ipvs();
+  const {byPort, extraServers, extraAddresses, extraMembers, missingAddresses, wrongSets} = compareIpvs(expected, state);
+  const ports = [...byPort].flatMap(([port, {members, missingAddresses: missing}]) => (members.length + missing.length > 0 ? [port] : []));
+  const others = [extraServers, extraAddresses, extraMembers, missingAddresses, wrongSets];
+  return {ports, isComplete: state.problems.length === 0 && others.every(({length}) => length === 0)};
 }

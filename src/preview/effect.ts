@@ -1,16 +1,15 @@
-import {near, type PathOutcome} from '../analyze/outcomes/path-outcome.ts';
+import {near} from '../analyze/outcomes/path-outcome.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {PreviewEffect} from '../model/preview.ts';
-import type {RuleText} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
 import type {PreviewProbe} from './preview-probes.ts';
-import type {WalkedSide} from './walk-side.ts';
+import type {SideOutcome, SideShare, WalkedSide} from './walk-side.ts';
 
 /** The outcome of a probe on one side, as its sender sees it. */
 export interface ProbeOutcome {
-  readonly path: PathOutcome<RuleText>;
+  readonly path: SideOutcome;
   /** Probability by endpoint. */
-  readonly served: ReadonlyMap<string, {readonly probability: number; readonly masquerade: boolean}>;
+  readonly served: ReadonlyMap<string, SideShare>;
   /** The sender gets an error at once; also for a packet to the node itself, unless a process listens. */
   readonly refused: number;
   readonly unanswered: number;
@@ -21,10 +20,10 @@ export interface ProbeOutcome {
 export function probeOutcome(
   side: WalkedSide,
   {packet, kind}: PreviewProbe,
-  {path, item}: {readonly path: PathOutcome<RuleText>; readonly item: ServedPort | null},
+  {path, item}: {readonly path: SideOutcome; readonly item: ServedPort | null},
 ): ProbeOutcome {
   const listened = kind === 'localhost' && path.passed > 0 && item !== null ? listenedEndpoints(side, item) : [];
-  const served = new Map([...path.destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}]));
+  const served = new Map(path.destinations);
   for (const name of listened) served.set(name, {probability: path.passed / listened.length, masquerade: true});
   if (kind === 'health-check' && path.passed > 0)
     served.set(joinHostPort(packet.destination.text, packet.port), {probability: path.passed, masquerade: false});

@@ -1,14 +1,13 @@
-import type {PathOutcome, Share} from '../analyze/outcomes/path-outcome.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {Endpoint} from '../model/endpoint.ts';
-import type {RuleText} from '../model/ruleset.ts';
+import type {SideOutcome, SideShare} from './walk-side.ts';
 
 /**
  * The outcome of a packet to a Service port, by that of the same packet to another one that no rule distinguishes from it: with its own
- * endpoints, in the place of the other's. The rules on its paths are those of the other. Null if the endpoints are not treated alike, so that their places
- * matter: the packet must be walked.
+ * endpoints, in the place of the other's. Null if the endpoints are not treated alike, so that their places matter: the packet must be
+ * walked.
  */
-export function outcomeLike(walked: PathOutcome<RuleText>, lead: ServedPort | null, item: ServedPort | null): PathOutcome<RuleText> | null {
+export function outcomeLike(walked: SideOutcome, lead: ServedPort | null, item: ServedPort | null): SideOutcome | null {
   const {destinations, passed, rejected, dropped, undecided} = walked;
   if (destinations.size === 0) return undecided === 0 ? walked : null;
   if (lead === null || item === null || passed + rejected + dropped + undecided > 0) return null;
@@ -16,7 +15,7 @@ export function outcomeLike(walked: PathOutcome<RuleText>, lead: ServedPort | nu
   if (new Set(shares.map(([, {masquerade}]) => masquerade)).size > 1) return null;
   const served = listOf(shares, lead, item);
   if (served === null) return null;
-  const own = shares.map(([, share], index): [string, Share<RuleText>] => [served[index]?.hostPort ?? '', share]);
+  const own = shares.map(([, share], index): [string, SideShare] => [served[index]?.hostPort ?? '', share]);
   return new Map(own).size === shares.length ? {...walked, destinations: new Map(own)} : null;
 }
 

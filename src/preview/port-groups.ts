@@ -1,10 +1,10 @@
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {NftTableSource} from '../model/nft-ruleset.ts';
-import type {Chain, Ruleset, RuleText} from '../model/ruleset.ts';
+import type {Chain, Ruleset} from '../model/ruleset.ts';
 
 /** The constants by which third-party rules distinguish Service ports. */
-interface RuleConstants {
+export interface RuleConstants {
   readonly networks: readonly Cidr[];
   readonly ports: readonly (readonly [low: number, high: number])[];
   /** They match sets, whose members are not among the constants. */
@@ -50,14 +50,23 @@ function isInside(network: Cidr, text: string): boolean {
 
 /** The texts of all rules outside of kube-proxy's own chains and tables. */
 export function thirdPartyTexts(iptables: readonly Ruleset[], tables: readonly NftTableSource[]): readonly string[] {
-  const rules: readonly RuleText[] = iptables
-    .flatMap(thirdPartyChains)
-    .flatMap(chain => chain.rules().filter(({text}) => !/ -j KUBE-/.test(text)));
+  const rules = iptables.flatMap(thirdPartyChains).flatMap(linesOf);
   const nft = tables.flatMap(table =>
     [...('chains' in table ? (table.chains as ReadonlyMap<string, {text(): string}>).values() : [])].map(chain => chain.text()),
   );
-  return [...rules.map(({text}) => text), ...nft];
+  return [...rules.filter(text => !jumpsToProxy.test(text)), ...nft];
 }
+
+/** The texts of its rules, none of which is parsed. */
+function linesOf(chain: Chain): readonly string[] {
+  const text = chain.text();
+  return text === '' ? [] : text.split('\n');
+}
+
+const jumpsToProxy = / -j KUBE-(?!ROUTER-|NWPLCY-|POD-FW-)/;
+
+/** Its network policies; k3s has them beside kube-proxy. */
+export const kubeRouterChains = ['KUBE-ROUTER-', 'KUBE-NWPLCY-', 'KUBE-POD-FW-'];
 
 const chainsOf = new WeakMap<Ruleset, readonly Chain[]>();
 
@@ -65,9 +74,10 @@ const chainsOf = new WeakMap<Ruleset, readonly Chain[]>();
 export function thirdPartyChains(ruleset: Ruleset): readonly Chain[] {
   const known = chainsOf.get(ruleset);
   if (known !== undefined) return known;
-  const found = [...ruleset.tables.values()].flatMap(({chains}) =>
-    [...chains.keys()].flatMap(name => (name.startsWith('KUBE-') ? [] : (chains.get(name) ?? []))),
-  );
+  const found = [...ruleset.tables.values()].flatMap(({chains}) => [
+    ...chains.notStartingWith('KUBE-'),
+    ...chains.startingWith(...kubeRouterChains),
+  ]);
   chainsOf.set(ruleset, found);
   return found;
 }

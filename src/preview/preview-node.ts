@@ -1,26 +1,17 @@
-import {pushTo} from '../model/lists.ts';
-import type {PathOutcome} from '../analyze/outcomes/path-outcome.ts';
-import {shapeOf} from '../analyze/outcomes/port-shape.ts';
-import {allOf} from '../analyze/iptables/read-dumps.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {families, type Family} from '../model/family.ts';
 import type {PreviewChange} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
-import type {RuleText} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
+import {alikePorts, hasSameEndpoints, keyOf, type PortPair} from './alike-ports.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {causeOf, type PlannedChange} from './causes.ts';
 import {effectOf, probeOutcome} from './effect.ts';
-import {deviationsOf} from './deviating-ports.ts';
 import type {NodeSetup} from './node-setup.ts';
-import {constantsIn, signatureOf, thirdPartyTexts} from './port-groups.ts';
-import {endpointHere, type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
-import {senderShape} from './sender-shape.ts';
+import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
 import {actualSide, expectedSide} from './sides.ts';
-import {otherTables} from './third-party-rules.ts';
 import {outcomeLike} from './outcome-like.ts';
-import {type WalkedSide, walkSide} from './walk-side.ts';
+import {type SideOutcome, type WalkedSide, walkSide} from './walk-side.ts';
 
 interface PreviewNodeInput {
   readonly setup: NodeSetup;
@@ -30,6 +21,8 @@ interface PreviewNodeInput {
   /** Both sides are computed, whatever was read of the node. */
   readonly expectedOnly: boolean;
   readonly selects: (port: ServicePort) => boolean;
+  /** Of the nodes before: walks of this node are added. */
+  readonly walked: KnownWalks;
 }
 
 /** One packet whose outcome changes, with both outcomes. */
@@ -50,28 +43,23 @@ function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundC
     : actualSide(setup, setup.view, family);
   const after = expectedSide({setup, view: viewAfter, config: configAfter, family, besideOthers: !expectedOnly});
   const sides: Sides = {setup, before, after, configAfter};
+  const {node, groups} = alikePorts({...sides, viewAfter, expectedOnly});
+  // What cannot be compared with other nodes is known to this one alone.
+  const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? new Map();
+  if (node !== null) input.walked.set(node, walked);
   const changes: FoundChange[] = [];
-  for (const [lead, ...others] of groupsOf(input, sides)) {
-    if (lead === undefined) continue;
-    const wanted = [lead, ...others].filter(pair => selects(pair.known.port));
-    if (wanted.length === 0) continue;
-    const probes = previewProbes(lead.known, [before.context, after.context]);
-    const walks = probes.map(probe => walkProbe(sides, probe));
-    const changed = probes.map((probe, index) => compareProbe(sides, lead, {probe, walk: walks[index]}));
-    if (changed.every(found => found === null)) continue;
-    for (const pair of wanted) {
-      const own = pair === lead ? probes : previewProbes(pair.known, [before.context, after.context]);
-      const isAlike = own.length === probes.length;
-      for (const [index, probe] of own.entries()) {
-        if (isAlike && changed[index] === null) continue;
-        const like = isAlike && probe.kind !== 'hairpin' ? walks[index] : undefined;
-        const walk = pair === lead ? walks[index] : like === undefined ? undefined : walkLike(sides, probe, {walk: like, lead, pair});
-        const found = compareProbe(sides, pair, {probe, walk});
-        if (found !== null) changes.push({change: previewChange(found), isUnusedPort: false});
-      }
-    }
+  for (const {shape, pairs} of groups) {
+    const [lead] = pairs;
+    const wanted = pairs.filter(pair => selects(pair.known.port));
+    if (lead === undefined || wanted.length === 0) continue;
+    const probesOf = (pair: PortPair): readonly PreviewProbe[] => previewProbes(pair.known, [before.context, after.context]);
+    const walks = walkOnce(walked, shape, () => walkPort(sides, lead, probesOf(lead)));
+    if (walks === null) continue;
+    for (const pair of wanted)
+      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair)}))
+        changes.push({change: previewChange(found), isUnusedPort: false});
   }
-  return [...changes, ...unusedPorts(sides, selects)];
+  return [...changes, ...unusedPorts(sides, walked, selects)];
 }
 
 interface Sides {
@@ -81,92 +69,66 @@ interface Sides {
   readonly configAfter: ProxyConfig;
 }
 
-/** A Service port on both sides; null where one does not have it. */
-interface PortPair {
-  /** On one of the sides. */
-  readonly known: ServedPort;
-  readonly before: ServedPort | null;
-  readonly after: ServedPort | null;
-}
-
-/** Service ports that no rule distinguishes: only one of them is walked. */
-function groupsOf({expectedOnly}: PreviewNodeInput, {setup, before, after}: Sides): readonly (readonly PortPair[])[] {
-  const family = before.context.family;
-  const iptables = expectedOnly ? [] : allOf(setup.dumps, family);
-  const tables = expectedOnly ? [] : otherTables(setup.nft(), iptables);
-  const deviations = expectedOnly ? {ports: new Set<ServedPort>(), texts: []} : deviationsOf(before, setup);
-  const ranges = [before, after].flatMap(({context}) => context.serviceRanges ?? []);
-  const constants = constantsIn([...thirdPartyTexts(iptables, tables), ...(deviations?.texts ?? []), ...ranges]);
-  const clusterIPs = new Set([...before.ports, ...after.ports].map(({port}) => port.clusterIP));
-  const hosts = before.local.addresses;
-  const groups = new Map<string, PortPair[]>();
-  for (const [index, pair] of pairsOf(before.ports, after.ports).entries()) {
-    const isAlone =
-      deviations === null || constants.usesSets || pair.before === null || pair.after === null || deviations.ports.has(pair.before);
-    const here = endpointHere(pair.known, before.context)?.address;
-    const sideShape = (item: ServedPort | null): string => (item === null ? '' : portShape(item, {hosts, clusterIPs}));
-    const signature = (item: ServedPort | null): string => (item === null ? '' : signatureOf(item, here, constants));
-    const later = hasSameEndpoints(pair) ? '' : signature(pair.after);
-    const senders = senderShape(pair.known, [before.context, after.context]);
-    const shape = [sideShape(pair.before), sideShape(pair.after), senders, signature(pair.before), later];
-    pushTo(groups, isAlone ? `alone ${index}` : shape.join(' '), pair);
-  }
-  return [...groups.values()];
-}
-
-/** With other objects, or in another zone, a side may have other endpoints. */
-function hasSameEndpoints({before, after}: PortPair): boolean {
-  return (['cluster', 'local'] as const).every(name => {
-    const [was, is] = [before?.endpoints[name] ?? [], after?.endpoints[name] ?? []];
-    return was.length === is.length && was.every((endpoint, index) => endpoint === is[index]);
-  });
-}
-
-/** Addresses that kube-proxy's rules treat specially if an endpoint has them. */
-interface SpecialAddresses {
-  /** Those of the node. */
-  readonly hosts: readonly string[];
-  readonly clusterIPs: ReadonlySet<string>;
-}
-
-/** All fields by which kube-proxy's own rules distinguish Service ports. */
-function portShape(item: ServedPort, {hosts, clusterIPs}: SpecialAddresses): string {
-  const {port, endpoints, all} = item;
-  return [
-    shapeOf(item, hosts),
-    ...[port.externalIPs.length, port.loadBalancerVIPs.length, port.sourceRanges.length, port.affinitySeconds, port.nodePort !== 0],
-    ...[endpoints.cluster.length, endpoints.local.length, endpoints.reachable.length, all.length],
-    [...port.externalIPs, ...port.loadBalancerVIPs].some(address => hosts.includes(address)),
-    port.externalIPs.some(address => port.loadBalancerVIPs.includes(address)),
-    port.sourceRanges.some(range => range.endsWith('/0')),
-    all.some(({address}) => clusterIPs.has(address)),
-  ].join();
-}
-
-function pairsOf(before: readonly ServedPort[], after: readonly ServedPort[]): readonly PortPair[] {
-  const later = new Map(after.map(item => [keyOf(item), item]));
-  const known = new Set(before.map(keyOf));
-  return [
-    ...before.map(item => ({known: item, before: item, after: later.get(keyOf(item)) ?? null})),
-    ...after.filter(item => !known.has(keyOf(item))).map(item => ({known: item, before: null, after: item})),
-  ];
-}
-
-function keyOf({port: {namespace, service, portName, protocol, port}}: ServedPort): string {
-  return `${namespace}/${service}:${portName}:${protocol}:${port}`;
-}
-
 /** Where a packet ends on both sides. */
 interface ProbeWalk {
-  readonly was: PathOutcome<RuleText>;
-  readonly is: PathOutcome<RuleText>;
+  readonly was: SideOutcome;
+  readonly is: SideOutcome;
+}
+
+/** The walks of all probes of one Service port. */
+interface PortWalks {
+  readonly pair: PortPair;
+  /** In the order of its probes; null where nothing changes. */
+  readonly walks: readonly (ProbeWalk | null)[];
+}
+
+/** Walks on nodes of one shape, by the shape of Service ports (`PortGroup`); null where nothing changes. */
+type WalksByShape = Map<string, PortWalks | null>;
+
+/** Walks on earlier nodes, by the shape of the node (`nodeShape`). */
+export type KnownWalks = Map<string, WalksByShape>;
+
+function walkOnce(known: WalksByShape, shape: string | null, walk: () => PortWalks | null): PortWalks | null {
+  const found = shape === null ? undefined : known.get(shape);
+  if (found !== undefined) return found;
+  const walks = walk();
+  if (shape !== null) known.set(shape, walks);
+  return walks;
+}
+
+function walkPort(sides: Sides, pair: PortPair, probes: readonly PreviewProbe[]): PortWalks | null {
+  const walks = probes.map(probe => {
+    const walk = walkProbe(sides, probe);
+    return compareProbe(sides, pair, {probe, walk}) === null ? null : walk;
+  });
+  return walks.every(walk => walk === null) ? null : {pair, walks};
 }
 
 function walkProbe({before, after}: Sides, {packet}: PreviewProbe): ProbeWalk {
   return {was: walkSide(before, packet), is: walkSide(after, packet)};
 }
 
-/** Where a packet to a member of a group ends, by the walk of the lead; a side on which that does not tell is walked. */
+/** The packets to a Service port whose outcome changes, by the walks of one that no rule distinguishes from it. */
+function changesLike(
+  sides: Sides,
+  pair: PortPair,
+  {walks: {pair: lead, walks}, probes}: {readonly walks: PortWalks; readonly probes: readonly PreviewProbe[]},
+): readonly ChangeCase[] {
+  const isAlike = probes.length === walks.length;
+  return probes.flatMap((probe, index) => {
+    const known = walks[index];
+    if (isAlike && known === null) return [];
+    const walk =
+      pair === lead && known
+        ? known
+        : isAlike && known && probe.kind !== 'hairpin'
+          ? walkLike(sides, probe, {walk: known, lead, pair})
+          : walkProbe(sides, probe);
+    return compareProbe(sides, pair, {probe, walk}) ?? [];
+  });
+}
+
+/** Where a packet ends, by the walk of the lead; a side on which that does not tell is walked. */
 function walkLike(
   {before, after}: Sides,
   {packet}: PreviewProbe,
@@ -182,7 +144,7 @@ function walkLike(
 function compareProbe(
   sides: Sides,
   pair: PortPair,
-  {probe, walk = walkProbe(sides, probe)}: {readonly probe: PreviewProbe; readonly walk?: ProbeWalk | undefined},
+  {probe, walk}: {readonly probe: PreviewProbe; readonly walk: ProbeWalk},
 ): ChangeCase | null {
   const {setup, before, after, configAfter} = sides;
   const was = probeOutcome(before, probe, {path: walk.was, item: pair.before});
@@ -214,16 +176,16 @@ function affinityChanges({before, after}: PortPair): boolean {
 }
 
 /** The outcome at ports that a cluster IP does not have is the same for all Services: only one is reported. */
-function unusedPorts(sides: Sides, selects: (port: ServicePort) => boolean): readonly FoundChange[] {
-  const later = new Set(sides.after.ports.map(keyOf));
-  const item = sides.before.ports.find(one => selects(one.port) && later.has(keyOf(one)));
+function unusedPorts(sides: Sides, walked: WalksByShape, selects: (port: ServicePort) => boolean): readonly FoundChange[] {
+  const {before, after} = sides;
+  const item = before.ports.find(one => selects(one.port) && after.ports.some(other => keyOf(other) === keyOf(one)));
   if (item === undefined) return [];
-  const used = new Set(sides.before.ports.filter(({port}) => port.clusterIP === item.port.clusterIP).map(({port}) => port.port));
+  const used = new Set(before.ports.filter(({port}) => port.clusterIP === item.port.clusterIP).map(({port}) => port.port));
   let unused = 9;
   while (used.has(unused)) unused++;
   const pair = {known: item, before: item, after: item};
-  return unusedPortProbes(item, sides.before.context, unused).flatMap(probe => {
-    const found = compareProbe(sides, pair, {probe});
-    return found === null ? [] : [{change: previewChange(found), isUnusedPort: true}];
-  });
+  const probes = unusedPortProbes(item, before.context, unused);
+  const walks = walkOnce(walked, `unused port of ${keyOf(item)}`, () => walkPort(sides, pair, probes));
+  if (walks === null) return [];
+  return changesLike(sides, pair, {walks, probes}).map(found => ({change: previewChange(found), isUnusedPort: true}));
 }

@@ -1,6 +1,7 @@
 import {entriesOf} from '../analyze/outcomes/entries.ts';
 import {isProbedFrom, packetOf} from '../analyze/outcomes/probes.ts';
 import {podInterface, type Source, sourcesFor} from '../analyze/outcomes/sources.ts';
+import {once} from '../expect/api-index.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {isLoopback, type NodeContext} from '../expect/node-context.ts';
 import {familyOf} from '../model/address.ts';
@@ -56,12 +57,15 @@ function addressesOf({all}: ServedPort): ReadonlySet<string> {
   return new Set(all.map(({address}) => address));
 }
 
-/** A node port on every address of the node that others can reach. */
-function destinationsOf(entry: Entry, {facts, family}: NodeContext): readonly string[] {
-  if (entry.address !== null) return [entry.address];
+function destinationsOf(entry: Entry, context: NodeContext): readonly string[] {
+  return entry.address === null ? nodeAddresses(context) : [entry.address];
+}
+
+/** The addresses of the node that others can reach: a node port is probed on each. */
+export const nodeAddresses = once(({facts, family}: NodeContext): readonly string[] => {
   const own = facts.addresses.filter(address => familyOf(address) === family && !isLoopback(address) && !address.startsWith('fe80:'));
   return own.length > 0 ? own : facts.hostIPs.filter(address => familyOf(address) === family);
-}
+});
 
 function localhostProbe(item: ServedPort, entry: Entry): readonly PreviewProbe[] {
   const address = item.port.family === 'IPv4' ? '127.0.0.1' : '::1';

@@ -9,7 +9,7 @@ import {adviceOf} from './advice/index.ts';
 import type {NodeAdvice} from './advice/advice-case.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
 import {isSameConfig, type PlannedChange, plannedConfig} from './plan.ts';
-import {previewNode} from './preview-node.ts';
+import {type KnownWalks, previewNode} from './preview-node.ts';
 import {requirementsOf} from './requirements.ts';
 import {writableModes} from './rules/expected-rules.ts';
 
@@ -41,6 +41,8 @@ export class PreviewRun {
   readonly #input: PreviewRunInput;
   readonly #view: ClusterView;
   readonly #viewAfter: ClusterView;
+  /** Of the nodes so far, for those after them. */
+  readonly #walked: KnownWalks = new Map();
   readonly #nodes: PreviewNode[] = [];
   readonly #requirements: Requirement[] = [];
   readonly #changes: PreviewChange[] = [];
@@ -90,7 +92,7 @@ export class PreviewRun {
     if (basis.basis === 'expected' && setup.config.mode.source === byDefault) this.#guessed.push(node.name);
     for (const said of adviceOf({setup, configAfter})) this.#advise(said, node.name);
     if (isSameConfig(setup.config, configAfter) && viewAfter === setup.view) return;
-    for (const {change, isUnusedPort} of previewNode({setup, viewAfter, configAfter, expectedOnly, selects})) {
+    for (const {change, isUnusedPort} of previewNode({setup, viewAfter, configAfter, expectedOnly, selects, walked: this.#walked})) {
       const {cause, effect} = change;
       if (isUnusedPort)
         this.#advise({topic: 'change', ...cause, effect, reason: `${cause.reason}: ${answerText(change)}`, ofCluster: true}, node.name);

@@ -16,7 +16,8 @@ export function senderShape(item: ServedPort, contexts: readonly [NodeContext, N
   const ranges = item.port.sourceRanges.map(range => parseCidr(range));
   const taken = new Set(item.all.map(({address}) => address));
   const senders = contexts.flatMap(context => sourcesFor(item.port, context, taken).map(({address}) => address));
-  return [ofEndpoint, ...[...senders, ...(here === undefined ? [] : [here])].map(address => inside(address, ranges))].join();
+  const nodes = contexts.map(({nodeIP}) => nodeIP);
+  return [ofEndpoint, ...[...senders, ...nodes, ...(here === undefined ? [] : [here])].map(address => inside(address, ranges))].join();
 }
 
 /** For each side, the network of the sending pods and that of the detector. */

@@ -1,5 +1,5 @@
 import {environmentOf, type EnvironmentOptions} from '../analyze/outcomes/environment.ts';
-import {collectPathOutcome, type PathOutcome} from '../analyze/outcomes/path-outcome.ts';
+import {collectPathOutcome} from '../analyze/outcomes/path-outcome.ts';
 import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import type {ExpectedTable} from '../expect/nftables/expected-table.ts';
@@ -12,6 +12,7 @@ import {balanceByIpvs} from '../trace/iptables/walk-packet.ts';
 import {iptablesChains} from '../trace/iptables/walk-packet.ts';
 import {nftChains} from '../trace/nftables/walk-nft-packet.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
+import type {Outcome} from '../trace/outcome.ts';
 import {inOrder, routePacket} from '../trace/route-packet.ts';
 import {startBranch} from '../trace/branch.ts';
 import {summarizeBranches} from '../trace/summarize-branches.ts';
@@ -31,8 +32,34 @@ export interface WalkedSide {
   readonly options: Pick<EnvironmentOptions, 'sets' | 'servers'>;
 }
 
-/** Where the first packet of a connection ends on one side. */
-export function walkSide(side: WalkedSide, packet: Packet): PathOutcome<RuleText> {
+/**
+ * Where the first packet of a connection ends on one side. It holds no rules: outcomes are kept for other nodes, and rules would keep the
+ * dumps of the node in memory.
+ */
+export interface SideOutcome {
+  /** Endpoints by `ip:port`. */
+  readonly destinations: ReadonlyMap<string, SideShare>;
+  /** Probabilities of the outcomes that reach no endpoint. */
+  readonly passed: number;
+  readonly rejected: number;
+  readonly dropped: number;
+  readonly undecided: number;
+  /** What drops or rejects the packet first; null if nothing does. */
+  readonly refusal: Refusal | null;
+}
+
+export interface SideShare {
+  readonly probability: number;
+  readonly masquerade: boolean;
+}
+
+/** The chain of the last rule that the packet matched; null if it matched none. */
+export interface Refusal {
+  readonly byPolicy: boolean;
+  readonly last: {readonly table: string; readonly chain: string} | null;
+}
+
+export function walkSide(side: WalkedSide, packet: Packet): SideOutcome {
   const environment = environmentOnce(side);
   const limits = limitsFor(side.nft);
   const chains = inOrder([
@@ -40,7 +67,17 @@ export function walkSide(side: WalkedSide, packet: Packet): PathOutcome<RuleText
     ...side.iptables.flatMap(rules => iptablesChains<NftRule>({rules, environment, ...limitsFor(rules)})),
   ]);
   const route = {chains, environment, balance: balanceByIpvs<Rule | NftRule>(environment)};
-  return collectPathOutcome<RuleText>(summarizeBranches(routePacket(route, startBranch<Rule | NftRule>(packet))), () => null);
+  const outcomes = summarizeBranches(routePacket(route, startBranch<Rule | NftRule>(packet)));
+  const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome<RuleText>(outcomes, () => null);
+  const shares = [...destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}] as const);
+  return {...{passed, rejected, dropped, undecided}, destinations: new Map(shares), refusal: refusalIn(outcomes)};
+}
+
+function refusalIn(outcomes: readonly Outcome<RuleText>[]): Refusal | null {
+  const found = outcomes.find(({verdict}) => verdict === 'drop' || verdict === 'reject');
+  if (found === undefined) return null;
+  const last = found.path.at(-1);
+  return {byPolicy: found.policy !== undefined, last: last === undefined ? null : {table: last.table, chain: last.chain}};
 }
 
 const environments = new WeakMap<WalkedSide, Environment>();

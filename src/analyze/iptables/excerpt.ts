@@ -86,6 +86,7 @@ function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {
     keys: () => chains.keys(),
     values: () => chains.values(),
     startingWith: (...prefixes) => list.filter(({name}) => prefixes.some(prefix => name.startsWith(prefix))),
+    notStartingWith: (...prefixes) => list.filter(({name}) => !prefixes.some(prefix => name.startsWith(prefix))),
   };
 }
 

@@ -99,6 +99,11 @@ export class ChainTable implements ChainsByName {
     for (let index = 0; index < this.size; index++) if (this.#startsWithAny(index, wanted)) yield this.#object(index);
   }
 
+  *notStartingWith(...prefixes: readonly string[]): IterableIterator<DumpChain> {
+    const unwanted = prefixes.map(prefix => Buffer.from(prefix, 'latin1'));
+    for (let index = 0; index < this.size; index++) if (!this.#startsWithAny(index, unwanted)) yield this.#object(index);
+  }
+
   /** How many chains are objects now. */
   get asked(): number {
     return this.#asked.length;

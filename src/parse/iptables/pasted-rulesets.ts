@@ -176,6 +176,10 @@ class PastedChains implements ChainsByName {
     return this.#chains.filter(({name}) => prefixes.some(prefix => name.startsWith(prefix)));
   }
 
+  notStartingWith(...prefixes: readonly string[]): Iterable<Chain> {
+    return this.#chains.filter(({name}) => !prefixes.some(prefix => name.startsWith(prefix)));
+  }
+
   placeOf(name: string): number {
     return this.#places.get(name) ?? -1;
   }

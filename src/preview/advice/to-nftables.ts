@@ -45,5 +45,5 @@ const manyServices = 5000;
 function jumpsToMarkChain({dumps}: NodeSetup): boolean {
   return families
     .flatMap(family => allOf(dumps, family).flatMap(thirdPartyChains))
-    .some(chain => chain.table === 'nat' && chain.rules().some(({text}) => text.includes('-j KUBE-MARK-MASQ')));
+    .some(chain => chain.table === 'nat' && chain.text().includes('-j KUBE-MARK-MASQ'));
 }

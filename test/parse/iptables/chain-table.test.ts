@@ -50,6 +50,7 @@ describe('the chains of a table', () => {
     expect([...chains.startingWith('KUBE-SVC-')].map(({name}) => name)).toEqual(['KUBE-SVC-A', 'KUBE-SVC-B']);
     expect([...chains.startingWith('NONE')]).toEqual([]);
     expect([...chains.startingWith('KUBE-SVC-B', 'PRE')].map(({name}) => name)).toEqual(['PREROUTING', 'KUBE-SVC-B']);
+    expect([...chains.notStartingWith('KUBE-SVC-', 'PRE')].map(({name}) => name)).toEqual(['KUBE-SVC', 'XKUBE-SVC-C']);
   });
 
   test('have their rules in order, even with those of other chains in between', () => {

@@ -1,0 +1,165 @@
+import {shapeOf} from '../analyze/outcomes/port-shape.ts';
+import {allOf} from '../analyze/iptables/read-dumps.ts';
+import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
+import {once} from '../expect/api-index.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import {type Deviations, deviationsOf} from './deviating-ports.ts';
+import type {NodeSetup} from './node-setup.ts';
+import {hasKnownClients, nodeShape} from './node-shape.ts';
+import {constantsIn, type RuleConstants, signatureOf, thirdPartyTexts} from './port-groups.ts';
+import {endpointHere} from './preview-probes.ts';
+import {senderShape} from './sender-shape.ts';
+import {otherTables} from './third-party-rules.ts';
+import type {WalkedSide} from './walk-side.ts';
+
+/** A Service port on both sides; null where one does not have it. */
+export interface PortPair {
+  /** On one of the sides. */
+  readonly known: ServedPort;
+  readonly before: ServedPort | null;
+  readonly after: ServedPort | null;
+}
+
+/** Service ports of one node that no rule distinguishes: only one of them is walked. */
+export interface PortGroup {
+  /** On nodes of one shape, Service ports of one shape have like outcomes. Null if these have outcomes of their own. */
+  readonly shape: string | null;
+  readonly pairs: readonly PortPair[];
+}
+
+interface AlikePortsInput {
+  readonly setup: NodeSetup;
+  readonly configAfter: ProxyConfig;
+  readonly before: WalkedSide;
+  readonly after: WalkedSide;
+  /** The API objects after the change. */
+  readonly viewAfter: ClusterView;
+  /** No rules of the node are on either side. */
+  readonly expectedOnly: boolean;
+}
+
+/** All Service ports of a node, in groups, and the shape of the node (`nodeShape`). */
+export function alikePorts(input: AlikePortsInput): {readonly node: string | null; readonly groups: readonly PortGroup[]} {
+  const {setup, before, after, expectedOnly} = input;
+  const {family} = before.context;
+  const iptables = expectedOnly ? [] : allOf(setup.dumps, family);
+  const tables = expectedOnly ? [] : otherTables(setup.nft(), iptables);
+  const deviations = expectedOnly ? noDeviations : deviationsOf(before, setup);
+  const ranges = [before, after].flatMap(({context}) => context.serviceRanges ?? []);
+  const others = [...thirdPartyTexts(iptables, tables), ...(deviations?.texts ?? []), ...ranges];
+  const constants = constantsIn(others);
+  const all = deviations === null || deviations.ofPorts.length === 0 ? constants : constantsIn([...others, ...deviations.ofPorts]);
+  const rest = deviations?.rest ?? null;
+  const node = rest === null || constants.usesSets ? null : nodeShape({...input, rest, networks: constants.networks});
+  const shapes = portShapes(input);
+  const contested = contestedPorts(input);
+  const groups = new Map<string, {readonly shape: string | null; readonly pairs: PortPair[]}>();
+  for (const [index, pair] of pairsOf(before.ports, after.ports).entries()) {
+    const deviates = deviations === null || (pair.before !== null && deviations.ports.has(pair.before));
+    const isAlone = deviates || all.usesSets || contested.some(ports => ports.has(pair.known.port));
+    const own = isAlone ? '' : shapes(pair);
+    const shape = isAlone ? null : `${own} ${signatures(pair, before, constants)}`;
+    const key = shape === null ? `alone ${index}` : all === constants ? shape : `${own} ${signatures(pair, before, all)}`;
+    const group = groups.get(key) ?? {shape, pairs: []};
+    groups.set(key, group);
+    group.pairs.push(pair);
+  }
+  return {node, groups: [...groups.values()]};
+}
+
+const noDeviations: Deviations = {ports: new Set(), texts: [], ofPorts: [], rest: ''};
+
+/** What distinguishes Service ports by the constants of other rules, on both sides. */
+function signatures(pair: PortPair, {context}: WalkedSide, constants: RuleConstants): string {
+  const here = endpointHere(pair.known, context)?.address;
+  const signature = (item: ServedPort | null): string => (item === null ? '' : signatureOf(item, here, constants));
+  return `${signature(pair.before)} ${hasSameEndpoints(pair) ? '' : signature(pair.after)}`;
+}
+
+/** A function that tells what distinguishes Service ports in kube-proxy's own rules. */
+function portShapes({setup, before, after, expectedOnly}: AlikePortsInput): (pair: PortPair) => string {
+  const clusterIPs = new Set([...before.ports, ...after.ports].map(({port}) => port.clusterIP));
+  const special = {hosts: before.local.addresses, clusterIPs};
+  const knowsClients = !expectedOnly && hasKnownClients(setup, before.context.family);
+  const sideShape = (item: ServedPort | null): string => (item === null ? '' : portShape(item, special));
+  return pair => {
+    const {port} = pair.known;
+    const senders = senderShape(pair.known, [before.context, after.context]);
+    // A Service port that only one side has is like no other.
+    const own = pair.before === null || pair.after === null ? keyOf(pair.known) : '';
+    const clients = knowsClients && port.affinitySeconds !== null ? setup.node.name : '';
+    return [sideShape(pair.before), sideShape(pair.after), senders, own, clients].join(' ');
+  };
+}
+
+/** With other objects, or in another zone, a side may have other endpoints. */
+export function hasSameEndpoints({before, after}: PortPair): boolean {
+  return (['cluster', 'local'] as const).every(name => {
+    const [was, is] = [before?.endpoints[name] ?? [], after?.endpoints[name] ?? []];
+    return was.length === is.length && was.every((endpoint, index) => endpoint === is[index]);
+  });
+}
+
+/** Addresses that kube-proxy's rules treat specially if an endpoint has them. */
+interface SpecialAddresses {
+  /** Those of the node. */
+  readonly hosts: readonly string[];
+  readonly clusterIPs: ReadonlySet<string>;
+}
+
+/** All fields by which kube-proxy's own rules distinguish Service ports. */
+function portShape(item: ServedPort, {hosts, clusterIPs}: SpecialAddresses): string {
+  const {port, endpoints, all} = item;
+  return [
+    shapeOf(item, hosts),
+    ...[port.externalIPs.length, port.loadBalancerVIPs.length, port.sourceRanges.length, port.affinitySeconds, port.nodePort !== 0],
+    ...[endpoints.cluster.length, endpoints.local.length, endpoints.reachable.length, all.length],
+    port.healthCheckNodePort !== 0,
+    endpoints.reachable.every(({address}) => hosts.includes(address)),
+    [...port.externalIPs, ...port.loadBalancerVIPs].some(address => hosts.includes(address)),
+    port.externalIPs.some(address => port.loadBalancerVIPs.includes(address)),
+    port.sourceRanges.some(range => range.endsWith('/0')),
+    all.some(({address}) => clusterIPs.has(address)),
+  ].join();
+}
+
+function pairsOf(before: readonly ServedPort[], after: readonly ServedPort[]): readonly PortPair[] {
+  const isSameList = before.length === after.length && before.every(({port}, index) => port === after[index]?.port);
+  if (isSameList) return before.map((item, index) => ({known: item, before: item, after: after[index] ?? null}));
+  const later = new Map(after.map(item => [keyOf(item), item]));
+  const known = new Set(before.map(keyOf));
+  return [
+    ...before.map(item => ({known: item, before: item, after: later.get(keyOf(item)) ?? null})),
+    ...after.filter(item => !known.has(keyOf(item))).map(item => ({known: item, before: null, after: item})),
+  ];
+}
+
+export function keyOf({port: {namespace, service, portName, protocol, port}}: ServedPort): string {
+  return `${namespace}/${service}:${portName}:${protocol}:${port}`;
+}
+
+/** On each side, Service ports that have an address and port, or a node port, in common with another one: the node decides which is served. */
+function contestedPorts({setup, configAfter, viewAfter, before: {context}}: AlikePortsInput): readonly ReadonlySet<ServicePort>[] {
+  const before = setup.view.entries(context.family, proxyVersion(setup.config));
+  return [before, viewAfter.entries(context.family, proxyVersion(configAfter))].map(contestedIn);
+}
+
+const contestedIn = once((entries: readonly PortEntry[]): ReadonlySet<ServicePort> => {
+  const claims = new Map<string, ServicePort>();
+  const contested = new Set<ServicePort>();
+  for (const {port} of entries)
+    for (const claim of claimsOf(port)) {
+      const other = claims.get(claim) ?? port;
+      claims.set(claim, port);
+      if (other !== port) contested.add(port).add(other);
+    }
+  return contested;
+});
+
+function claimsOf({clusterIP, externalIPs, loadBalancerVIPs, port, nodePort, protocol}: ServicePort): readonly string[] {
+  const claims = [clusterIP, ...externalIPs, ...loadBalancerVIPs].map(address => `${address} ${port} ${protocol}`);
+  return nodePort === 0 ? claims : [...claims, `${nodePort} ${protocol}`];
+}

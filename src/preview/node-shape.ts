@@ -1,0 +1,79 @@
+import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
+import {tableId} from '../expect/nftables/expected-table.ts';
+import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
+import {type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import type {Family} from '../model/family.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {NodeSetup} from './node-setup.ts';
+import {nodeAddresses} from './preview-probes.ts';
+import type {WalkedSide} from './walk-side.ts';
+
+interface NodeShapeInput {
+  readonly setup: NodeSetup;
+  readonly configAfter: ProxyConfig;
+  readonly before: WalkedSide;
+  readonly after: WalkedSide;
+  readonly expectedOnly: boolean;
+  /** See `restOfRules`. */
+  readonly rest: string;
+  /** The networks in rules that do not belong to Service ports. */
+  readonly networks: readonly Cidr[];
+}
+
+/**
+ * All that decides about packets to a Service port on a node, beside the Service port and its endpoints: kube-proxy's settings and version,
+ * the other rules of the node, and what rules match of its addresses. Packets to Service ports of one shape have like outcomes on all nodes
+ * of one shape.
+ */
+export function nodeShape({setup, configAfter, before, after, expectedOnly, rest, networks}: NodeShapeInput): string {
+  const contexts = [before.context, after.context];
+  return JSON.stringify([
+    expectedOnly,
+    [setup.config, configAfter].map(settingsOf),
+    contexts.map(context => JSON.parse(JSON.stringify(context, withoutAddresses))),
+    addressShape([before, after], [...networks, ...contexts.flatMap(podNetworksOf)]),
+    rest,
+  ]);
+}
+
+/** All settings but those that only choose endpoints, which each Service port shows. */
+function settingsOf(config: ProxyConfig): unknown {
+  return Object.entries(config).map(([name, {value}]) => (name === 'nodeName' || name === 'zone' ? null : value));
+}
+
+const ownAddresses = new Set(['facts', 'nodeIP', 'nodePortCIDRs', 'nodeAddresses', 'cidr', 'base']);
+
+/** Leaves out a node's addresses and networks: what rules match of them is in `addressShape`. */
+function withoutAddresses(name: string, value: unknown): unknown {
+  return ownAddresses.has(name) ? undefined : value;
+}
+
+/** Of each address that sends or receives probes, its place in the networks of rules, and whether it is the node's. */
+function addressShape(sides: readonly WalkedSide[], networks: readonly Cidr[]): unknown {
+  const contexts = sides.map(({context}) => context);
+  const places = (text: string): string => {
+    const address = parseAddress(text);
+    const own = sides.map(({local, context}) => [local.addresses.includes(text), nodePortDestinations(context)?.includes(text) ?? null]);
+    return [...own.flat(), ...networks.map(network => address !== null && contains(network, address))].map(Number).join('');
+  };
+  return [
+    contexts.map(({nodePortCIDRs}) => nodePortCIDRs === null),
+    contexts.map(context => sourcesFor(anyPort, context, new Set()).map(({address, ...source}) => [source, places(address)])),
+    contexts.map(context => nodeAddresses(context).map(places)),
+    ['127.0.0.1', '::1'].map(places),
+  ];
+}
+
+const anyPort = {sourceRanges: [], loadBalancerVIPs: []};
+
+/** The networks by which a side tells pods. */
+function podNetworksOf(context: NodeContext): readonly Cidr[] {
+  const detector = context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null;
+  return [podNetworkOf(context), detector].flatMap(network => network ?? []);
+}
+
+/** A set of nftables mode remembers clients, so that their packets go where earlier ones went. */
+export function hasKnownClients(setup: NodeSetup, family: Family): boolean {
+  const sets = setup.nft()?.tables.get(tableId(family))?.sets.values() ?? [];
+  return [...sets].some(({timeout, elements}) => timeout !== null && elements.size > 0);
+}
