@@ -66,7 +66,7 @@ function linesOf(chain: Chain): readonly string[] {
 const jumpsToProxy = / -j KUBE-(?!ROUTER-|NWPLCY-|POD-FW-)/;
 
 /** Its network policies; k3s has them beside kube-proxy. */
-export const kubeRouterChains = ['KUBE-ROUTER-', 'KUBE-NWPLCY-', 'KUBE-POD-FW-'];
+const kubeRouterChains = ['KUBE-ROUTER-', 'KUBE-NWPLCY-', 'KUBE-POD-FW-'];
 
 const chainsOf = new WeakMap<Ruleset, readonly Chain[]>();
 

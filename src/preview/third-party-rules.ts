@@ -44,9 +44,9 @@ export class RulesAfter implements ChainSource {
 
 const builtIn: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
-/** kube-proxy deletes its jumps, except those to KUBE-FIREWALL, which the kubelet used as well. */
+/** kube-proxy deletes its jumps, except those to KUBE-FIREWALL, which the kubelet used as well. Others with `KUBE-` are kube-router's. */
 function isProxyJump({target}: Rule): boolean {
-  return target !== null && /^KUBE-(?!FIREWALL$|KUBELET|IPTABLES-HINT)/.test(target.name);
+  return target !== null && /^KUBE-(?!FIREWALL$|KUBELET|IPTABLES-HINT|ROUTER-|NWPLCY-|POD-FW-)/.test(target.name);
 }
 
 function chainOf(

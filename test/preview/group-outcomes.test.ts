@@ -108,6 +108,17 @@ describe('grouped outcomes equal those of walks of each Service port', () => {
   });
 });
 
+test('network policies of kube-router stay after the change', () => {
+  const policy = [
+    'filter -A FORWARD -j KUBE-ROUTER-FORWARD',
+    `filter -A KUBE-ROUTER-FORWARD -d ${endpoint().address}/32 -j KUBE-POD-FW-Z7K3WNVRPZXHL2PO`,
+    'filter -A KUBE-POD-FW-Z7K3WNVRPZXHL2PO -j REJECT',
+  ];
+  const changes = changesOf({rules: policy});
+  expect(changes.filter(({effect}) => effect === 'gained')).toEqual([]);
+  expect(inOrder(changes)).toEqual(inOrder(changesOf({rules: policy, each: true})));
+});
+
 test('a rule for one endpoint affects its Service alone', () => {
   const changes = changesOf({
     rules: [`nat -A POSTROUTING -d ${endpoint().address}/32 -j MASQUERADE`],
