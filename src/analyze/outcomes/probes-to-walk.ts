@@ -1,19 +1,28 @@
 import type {RuleText} from '../../model/ruleset.ts';
 import type {OutcomeCase} from './outcome-case.ts';
 import type {ProbeComparison} from './path-outcome.ts';
+import type {Probe} from './probes.ts';
 
 /**
- * All probes; or the first alone, where it shows what all others would: nothing but the endpoints differs (`differsInEndpointsOnly`, asked
- * at most once), and the packets of this probe reach endpoints on both sides, not the same ones, and end nowhere else.
+ * All probes; or the first of each group alone, where it shows what the others of its group would: nothing but the endpoints differs
+ * (`differsInEndpointsOnly`, asked at most once), and the packets of this probe reach endpoints on both sides, not the same ones, and end
+ * nowhere else. A group is of packets that get the same endpoints; all do if `groupOf` is left out.
  */
 export function probesToWalk<R extends RuleText>(
   {probes, walk}: Pick<OutcomeCase<R>, 'probes' | 'walk'>,
   differsInEndpointsOnly: () => boolean,
+  groupOf: (probe: Probe) => string = () => 'all',
 ): Pick<OutcomeCase<R>, 'probes' | 'walk'> {
-  const [first] = probes;
-  if (first === undefined || first.knownTo.size > 0 || !differsInEndpointsOnly()) return {probes, walk};
-  const comparison = walk(first);
-  return {probes: reachesOthers(comparison) ? [first] : probes, walk: probe => (probe === first ? comparison : walk(probe))};
+  if ((probes[0]?.knownTo.size ?? 1) > 0 || !differsInEndpointsOnly()) return {probes, walk};
+  const walked = new Map<Probe, ProbeComparison<R>>();
+  const left = new Set(probes);
+  for (const [first, ...others] of Map.groupBy(probes, groupOf).values()) {
+    if (first === undefined || first.knownTo.size > 0) continue;
+    const comparison = walk(first);
+    walked.set(first, comparison);
+    if (reachesOthers(comparison)) for (const other of others) left.delete(other);
+  }
+  return {probes: [...left], walk: probe => walked.get(probe) ?? walk(probe)};
 }
 
 function reachesOthers({expected, actual}: ProbeComparison<RuleText>): boolean {

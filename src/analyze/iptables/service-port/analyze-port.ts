@@ -27,7 +27,11 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   const probes = probesFor({item, context: given.expected.context, hairpins: hairpins(given)});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
-    ...probesToWalk({probes, walk: probe => tryProbe(given, probe)}, () => hasOtherEndpointsOnly(given) || lacksEndpointRulesOnly(given)),
+    ...probesToWalk(
+      {probes, walk: probe => tryProbe(given, probe)},
+      () => hasOtherEndpointsOnly(given) || lacksEndpointRulesOnly(given),
+      clientsOf(item),
+    ),
     semantics: new IptablesSemantics(given, own),
     affinity: differ => affinityRules({item, own, symptoms, changesOutcome: differ}),
   });
@@ -35,6 +39,11 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   analyzeHealthCheck(item, own, symptoms);
   explainResidualDifferences({...given, symptoms, changesOutcome});
   return symptoms.all;
+}
+
+/** Clients that get the same endpoints: with an internal Local policy, those of the cluster IP get others than those of other entries. */
+function clientsOf({port}: PortOnNode): (probe: Probe) => string {
+  return ({entry}) => (port.internalPolicyLocal && entry.kind === 'clusterIP' ? 'internal' : 'external');
 }
 
 /** Walks a probe on both sides. */

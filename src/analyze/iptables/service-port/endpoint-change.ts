@@ -24,8 +24,7 @@ export function endpointChange(
 ): EndpointChange | null {
   const {port, endpoints} = item;
   const chains = actual.tables.get('nat')?.chains;
-  // With an internal Local policy not all clients get the same endpoints.
-  if (chains === undefined || !hasExternalChains(expected.context.version) || port.internalPolicyLocal) return null;
+  if (chains === undefined || !hasExternalChains(expected.context.version)) return null;
   const known = new Map(endpoints.reachable.map(endpoint => [endpoint.hostPort, endpoint]));
   const writtenIn = (chain: string): readonly Endpoint[] | null => {
     const found = endpointsIn(chain, chains);
@@ -47,8 +46,9 @@ export function endpointChange(
 
 /**
  * Whether a Service port differs in its endpoints alone. Then every client that reaches an endpoint at all shows the same missing and stale
- * endpoints, and one of them is enough. With a Local policy, not all clients get the same endpoints; and if a rule is missing from a shared
- * chain, such as KUBE-NODEPORTS, one of the entries may not be programmed.
+ * endpoints, and one of them is enough (with an internal Local policy, one of the cluster IP and one of the other entries). With an
+ * external Local policy, not all clients of an entry get the same endpoints; and if a rule is missing from a shared chain, such as
+ * KUBE-NODEPORTS, one of the entries may not be programmed.
  */
 export function hasOtherEndpointsOnly({item, differences, expected, actual, isBesideBroadRules}: PortCase): boolean {
   const isOwn = ({owner, table, chain}: PortDifference): boolean => owner === item && table === 'nat' && parseChainName(chain) !== null;

@@ -1,4 +1,7 @@
-import {describe, expect, test} from 'vitest';
+import {mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {afterAll, describe, expect, test} from 'vitest';
 import {IptablesServiceView} from '../../../../src/analyze/iptables/iptables-service-view.ts';
 import {analyzePort} from '../../../../src/analyze/iptables/service-port/analyze-port.ts';
 import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from '../../../../src/analyze/iptables/service-port/endpoint-change.ts';
@@ -9,7 +12,12 @@ import {expectRuleset} from '../../../../src/expect/iptables/expect-ruleset.ts';
 import {nodeFacts} from '../../../../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../../../../src/expect/proxy-config.ts';
 import type {EndpointSliceObject} from '../../../../src/model/api-objects.ts';
+import type {ApiObjects, NodeDump} from '../../../../src/model/snapshot.ts';
 import {parseDumps} from '../../../../src/parse/iptables/iptables-save.ts';
+import {readBundle} from '../../../../src/collect/bundle/read-bundle.ts';
+import {buildCluster} from '../../../bench/build-cluster.ts';
+import {withReplacedEndpoints} from '../../../bench/replace-endpoints.ts';
+import {writeApiObjects, writeBundle} from '../../../bench/synthetic-cluster.ts';
 import {expectationOf} from '../../../expectation.ts';
 import {snapshotOf} from '../../../fixtures.ts';
 
@@ -23,11 +31,14 @@ async function differingPorts(
   change: (dump: string) => string,
   renewed: (slice: EndpointSliceObject, index: number) => EndpointSliceObject = slice => slice,
 ): Promise<readonly PortCase[]> {
-  const {api: before, nodes} = await snapshotOf('healthy/1.36-iptables');
+  const {api, nodes} = await snapshotOf('healthy/1.36-iptables');
   const node = nodes.find(({name}) => name === 'node-a');
+  return portsThatDiffer(node, {...api, endpointSlices: (api.endpointSlices ?? []).map(renewed)}, change);
+}
+
+function portsThatDiffer(node: NodeDump | undefined, api: ApiObjects, change: (dump: string) => string): readonly PortCase[] {
   const [actual] = parseDumps(change(node?.read('iptables-save')?.toString() ?? ''), 'IPv4');
-  if (node === undefined || actual === undefined) throw new Error('the capture has no rules of node-a');
-  const api = {...before, endpointSlices: (before.endpointSlices ?? []).map(renewed)};
+  if (node === undefined || actual === undefined) throw new Error('the node has no rules');
   const {config} = resolveProxyConfig(node, api, {});
   const expected = expectRuleset({view: new ClusterView(api), config, facts: nodeFacts(node, api), family: 'IPv4', ruleset: actual});
   const {differences} = compareRulesets(expectationOf(expected), actual);
@@ -59,9 +70,42 @@ test('one probe shows the same missing and stale endpoints as all probes', async
   }
 });
 
-test('all probes are walked for a Service port with a Local policy', async () => {
+describe('with an internal Local policy', () => {
+  const temp = mkdtempSync(join(tmpdir(), 'svc-trace-local-'));
+  const cluster = buildCluster({services: 150, endpoints: 4, nodes: 1, seed: 5});
+  writeBundle(temp, cluster);
+  writeApiObjects(temp, withReplacedEndpoints(cluster, 0.5, 3));
+  afterAll(() => rmSync(temp, {recursive: true}));
+
+  const internalOnly = async (change: (dump: string) => string = dump => dump): Promise<readonly PortCase[]> => {
+    const {api, nodes} = await readBundle(temp);
+    return portsThatDiffer(nodes[0], api, change).filter(({item: {port}}) => port.internalPolicyLocal && !port.externalPolicyLocal);
+  };
+
+  test('a probe of the cluster IP and one of the other entries show what all probes do', async () => {
+    const plain = (await internalOnly()).filter(hasOtherEndpointsOnly);
+    expect(plain.some(({item: {port}}) => port.nodePort !== 0)).toBe(true);
+    for (const given of plain) {
+      const symptoms = analyzePort(given);
+      expect(symptoms.length).toBeGreaterThan(0);
+      expect(symptoms).toEqual(analyzePort({...given, isBesideBroadRules: true}));
+    }
+  });
+
+  test('all probes are walked if clients of the cluster IP get other endpoints than it says', async () => {
+    const [given] = (await internalOnly()).filter(hasOtherEndpointsOnly);
+    const hash = given?.item.port.hash;
+    const strange = `-A KUBE-SVL-${hash} -s 192.0.2.1/32 -j RETURN\n`;
+    const ports = await internalOnly(dump => dump.replace(/(\*nat\n[^*]*)COMMIT/, `$1${strange}COMMIT`));
+    const changed = ports.filter(({item: {port}}) => port.hash === hash);
+    expect(changed).toHaveLength(1);
+    expect(changed.filter(hasOtherEndpointsOnly)).toEqual([]);
+  });
+});
+
+test('all probes are walked for a Service port with an external Local policy', async () => {
   const ports = await portsOfStoppedProxy();
-  const local = ports.filter(({item: {port}}) => port.internalPolicyLocal || port.externalPolicyLocal);
+  const local = ports.filter(({item: {port}}) => port.externalPolicyLocal);
   expect(local.length).toBeGreaterThan(0);
   expect(local.filter(hasOtherEndpointsOnly)).toEqual([]);
 });
