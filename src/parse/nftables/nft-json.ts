@@ -1,11 +1,10 @@
-import type {NftElement, NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
+import type {NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
 import {readJson} from '../json-text.ts';
 import type {NftDumpChain, RuleSource} from './nft-dump-chain.ts';
-import {asNftRuleset, isNftFamily, newDumpSet, NftDumpTable} from './nft-dump-table.ts';
-import {nftSeconds} from './nft-elements.ts';
-import {expressionText, type ValueStyle} from './nft-json-expression.ts';
+import {asNftRuleset, isNftFamily, NftDumpTable} from './nft-dump-table.ts';
 import {jsonRuleText} from './nft-json-rule.ts';
 import {forEachItem} from './nft-json-items.ts';
+import {jsonSet} from './nft-json-set.ts';
 import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
 /**
@@ -35,7 +34,7 @@ class JsonReader {
 
   read(): NftRuleset {
     const cutAt = forEachItem(this.#bytes, (start, end) => {
-      if (!this.#isNamedLikeLast(start, end) && !this.#isRule(start, end)) this.#object(this.#bytes.toString('utf8', start, end), start);
+      if (!this.#isLikeLast(start, end) && !this.#isRule(start, end)) this.#object(this.#bytes.toString('utf8', start, end), start);
     });
     return asNftRuleset({
       tables: this.#tables,
@@ -45,20 +44,34 @@ class JsonReader {
     });
   }
 
-  /** Nearly all objects of a large dump are rules and chains, and differ from the last one only in the name of the chain up to the handle. */
-  #isNamedLikeLast(start: number, end: number): boolean {
-    if (this.#rule !== null && this.#isInSameChain(this.#rule, start, end)) this.#append(this.#rule, start, end);
-    else {
-      const chain = this.#rule === null ? null : this.#nameAfter(this.#rule.head, start, end);
-      if (this.#rule !== null && chain !== null) this.#openRule(this.#rule.head, chain, {start, end});
-      else {
-        const name = this.#chainHead === null ? null : this.#nameAfter(this.#chainHead, start, end);
-        // Two braces are left to close, so the last two bytes are these.
-        if (this.#chainHead === null || name === null || !this.#isHandle(start + this.#chainHead.length + name.length, end - 2))
-          return false;
-        this.#openChain(this.#chainHead.table, name);
-      }
-    }
+  /** Nearly all objects of a large dump begin like the last rule or the last chain: up to the name of the chain, or including it. */
+  #isLikeLast(start: number, end: number): boolean {
+    return this.#isInLastChain(start, end) || this.#isRuleLikeLast(start, end) || this.#isChainLikeLast(start, end);
+  }
+
+  #isInLastChain(start: number, end: number): boolean {
+    if (this.#rule === null) return false;
+    const {start: before, length} = this.#rule;
+    // From the end, as names differ there.
+    for (let at = length - 1; at >= 0; at--) if (this.#bytes[start + at] !== this.#bytes[before + at]) return false;
+    if (start + length > end) return false;
+    this.#append(this.#rule, start, end);
+    return true;
+  }
+
+  #isRuleLikeLast(start: number, end: number): boolean {
+    if (this.#rule === null) return false;
+    const chain = this.#nameAfter(this.#rule.head, start, end);
+    if (chain !== null) this.#openRule(this.#rule.head, chain, {start, end});
+    return chain !== null;
+  }
+
+  #isChainLikeLast(start: number, end: number): boolean {
+    if (this.#chainHead === null) return false;
+    const name = this.#nameAfter(this.#chainHead, start, end);
+    // Two braces are left to close, so the last two bytes are these.
+    if (name === null || !this.#isHandle(start + this.#chainHead.length + name.length, end - 2)) return false;
+    this.#openChain(this.#chainHead.table, name);
     return true;
   }
 
@@ -75,12 +88,6 @@ class JsonReader {
     const chain = head.table.openChain(name, this.#source);
     this.#rule = {chain, start, length: head.length + Buffer.byteLength(name) + 1, head};
     this.#append(this.#rule, start, end);
-  }
-
-  #isInSameChain({start: before, length}: {readonly start: number; readonly length: number}, start: number, end: number): boolean {
-    // From the end, as names differ there.
-    for (let at = length - 1; at >= 0; at--) if (this.#bytes[start + at] !== this.#bytes[before + at]) return false;
-    return start + length <= end;
   }
 
   /** The name in an object that begins like another one; null if it begins otherwise, or the name is not plain ASCII. */
@@ -153,7 +160,7 @@ class JsonReader {
   #declare(table: NftDumpTable, {kind, content, text}: {readonly kind: string; readonly content: JsonObject; readonly text: string}): void {
     if (kind === 'table') table.dormant = listOf(content['flags']).includes('dormant');
     else if (kind === 'chain') table.openChain(textOf(content['name']), this.#source).base = hookOf(content);
-    else if (kind === 'set' || kind === 'map') addSet(table, content);
+    else if (kind === 'set' || kind === 'map') table.sets.set(textOf(content['name']), jsonSet(table.id, content));
     // A rule whose fields are in another order.
     else if (kind === 'rule') this.#stray(text);
     else table.others.push(text);
@@ -215,56 +222,4 @@ function isDigit(byte: number | undefined): boolean {
 function hookOf({type, hook, prio, policy}: JsonObject): NftHook | null {
   if (typeof hook !== 'string') return null;
   return {type: textOf(type), hook, priority: Number(prio ?? 0), policy: policy === 'drop' ? 'drop' : 'accept'};
-}
-
-function addSet(table: NftDumpTable, {name, type, map, flags, timeout, size, comment, elem}: JsonObject): void {
-  const set = newDumpSet(table.id, textOf(name));
-  set.keyTypes = typesOf(type);
-  set.valueTypes = map === undefined ? null : typesOf(map);
-  set.flags = listOf(flags)
-    .map(textOf)
-    .filter(flag => flag !== 'dynamic')
-    .sort();
-  set.timeout = typeof timeout === 'number' ? timeout : null;
-  set.size = typeof size === 'number' ? size : null;
-  set.comment = typeof comment === 'string' ? comment : null;
-  const styles = set.keyTypes.map((keyType): ValueStyle => (keyType === 'mark' ? 'mark' : 'plain'));
-  const keyText = styles.includes('mark') ? (key: JsonValue | undefined) => expressionText(key, styles) : plainKeyText;
-  for (const entry of listOf(elem)) {
-    const element = elementOf(entry, keyText, set.valueTypes !== null);
-    set.elements.set(element.key, element);
-  }
-  table.sets.set(set.name, set);
-}
-
-/** `"ipv4_addr"`, `["ipv4_addr", "inet_proto"]`, the `"ipv4_addr . inet_service"` of a map's data, or `{"typeof": …}`. */
-function typesOf(type: JsonValue | undefined): readonly string[] {
-  if (typeof type === 'string') return type.split(' . ');
-  const [kind, content] = onlyEntry(type);
-  if (kind === 'typeof')
-    return expressionText(content)
-      .split(' . ')
-      .map(part => `typeof ${part}`);
-  return listOf(type).flatMap(typesOf);
-}
-
-function elementOf(entry: JsonValue, keyText: (key: JsonValue | undefined) => string, isMap: boolean): NftElement {
-  const [keyed, value] = isMap ? listOf(entry) : [entry];
-  const [kind, content] = onlyEntry(keyed);
-  const fields = kind === 'elem' && isJsonObject(content) ? content : {val: keyed};
-  const {val, comment, expires} = fields as JsonObject;
-  return {
-    key: keyText(val),
-    value: isMap ? expressionText(value) : null,
-    comment: typeof comment === 'string' ? comment : null,
-    expires: typeof expires === 'number' ? expires : typeof expires === 'string' ? nftSeconds(expires) : null,
-  };
-}
-
-/** Nearly all keys are an address, or join an address, a protocol and a port. */
-function plainKeyText(key: JsonValue | undefined): string {
-  if (typeof key === 'string') return key;
-  const [kind, parts] = onlyEntry(key);
-  const isPlain = kind === 'concat' && Array.isArray(parts) && parts.every(part => typeof part === 'string' || typeof part === 'number');
-  return isPlain ? parts.join(' . ') : expressionText(key);
 }

@@ -22,6 +22,14 @@ describe('the outputs of nft list and nft -j list are parsed to the same ruleset
     }
   });
 
+  test.each(captureNames('nftables'))('%s in JSON without blanks', async name => {
+    for (const node of (await snapshotOf(name)).nodes) {
+      const json = node.read('nft.json') ?? Buffer.alloc(0);
+      const compact = JSON.stringify(JSON.parse(json.toString('utf8')));
+      expect(content(parseNftJson(compact))).toEqual(content(parseNftJson(json)));
+    }
+  });
+
   test('with rules of all kinds', () => expectSame(readFixture(`${many}.txt`), readFixture(`${many}.json`)));
 
   test('with and without handles', () => expectSame(readFixture(`${many}-with-handles.txt`), readFixture(`${many}.json`)));
