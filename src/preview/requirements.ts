@@ -7,6 +7,7 @@ import {isKernelTooOldForNftables} from '../model/node/kernel-version.ts';
 import type {Requirement} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeSetup} from './node-setup.ts';
+import {refusedSettings} from './refused-settings.ts';
 
 interface RequirementsInput {
   readonly setup: NodeSetup;
@@ -20,8 +21,8 @@ export function requirementsOf(input: RequirementsInput): readonly Requirement[]
   const mode = configAfter.mode.value;
   const node = setup.node.name;
   if (mode === setup.config.mode.value && configAfter.version.value.minor === setup.config.version.value.minor)
-    return keywords(configAfter).map(requirement => ({node, ...requirement}));
-  const found: Omit<Requirement, 'node'>[] = [modeSupported(configAfter), ...keywords(configAfter), ...counters(setup.config, configAfter)];
+    return settings(input).map(requirement => ({node, ...requirement}));
+  const found: Omit<Requirement, 'node'>[] = [modeSupported(configAfter), ...settings(input), ...counters(setup.config, configAfter)];
   const isSwitch = mode !== setup.config.mode.value;
   if (mode === 'nftables') found.push(...(isSwitch ? [kernel(input), nft(input)] : []), ...serviceNames(input));
   if (mode === 'ipvs' && isSwitch)
@@ -45,6 +46,14 @@ function modeSupported({mode, version, featureGates}: ProxyConfig): Omit<Require
     return {name, status: 'unmet', detail: `${by} refuses ipvs mode without the feature gate KubeProxyIPVS`};
   const remark = mode.value === 'ipvs' && minor >= 35 ? '; the mode is deprecated since 1.35' : '';
   return {name, status: 'met', detail: `${by} has ${mode.value} mode${remark}`};
+}
+
+/** Settings with which kube-proxy does not start, or writes nothing. */
+function settings({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
+  const rulesets = [...setup.dumps.current.values()];
+  const today = refusedSettings(setup.config, rulesets);
+  const refused = refusedSettings(configAfter, rulesets).filter(detail => !today.includes(detail));
+  return [...keywords(configAfter), ...refused.map(detail => ({name: 'settings', status: 'unmet', detail}) as const)];
 }
 
 /** Up to 1.36 kube-proxy refuses a configuration with the keywords of 1.37. */

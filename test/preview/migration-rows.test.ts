@@ -381,3 +381,25 @@ describe('another version in one mode', () => {
     expect(await kernel('healthy/1.33-iptables', 'v1.36.0')).toBe(0);
   });
 });
+
+describe('settings with which kube-proxy writes nothing', () => {
+  const settings = ({requirements}: Preview): readonly string[] =>
+    requirements.flatMap(({name, status, detail}) => (name === 'settings' && status === 'unmet' ? [detail.split(':', 1)[0] ?? ''] : []));
+  const prefix: ConfigOverrides = {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: 'veth'};
+
+  test('are a prefix of interface names in nftables mode up to 1.32', async () => {
+    expect(settings(await toNftables(asIs, {...prefix, version: 'v1.32.0'}))).toEqual([
+      'kube-proxy v1.32.0 writes iif "veth*" in nftables mode, which nft refuses',
+    ]);
+    expect(settings(await toNftables(asIs, {...prefix, version: 'v1.33.0'}))).toEqual([]);
+    expect(settings(await toNftables(asIs, {detectLocalMode: 'BridgeInterface', bridgeInterface: 'cni0', version: 'v1.32.0'}))).toEqual([]);
+  });
+
+  test('are a clusterCIDR of all addresses, except with the legacy backend of iptables', async () => {
+    const overrides: ConfigOverrides = {clusterCIDRs: ['0.0.0.0/0']};
+    const message = 'clusterCIDR 0.0.0.0/0 makes rules with ! -s 0.0.0.0/0, which iptables with the nft backend refuses';
+    expect(settings(await previewFrom('healthy/1.36-iptables', overrides, asIs))).toEqual([message]);
+    expect(settings(await previewFrom('healthy/1.36-iptables-legacy', overrides, asIs))).toEqual([]);
+    expect(settings(await toNftables(asIs, overrides))).toEqual([]);
+  });
+});

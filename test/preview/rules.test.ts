@@ -135,6 +135,15 @@ describe('the requirements of the rules', () => {
     expect(notes('v1.37.0')).toEqual([]);
   });
 
+  test('say which settings make every sync fail', async () => {
+    const {api} = await snapshotOf('nftables/1.36');
+    const overrides = {mode: 'nftables', detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: 'veth', version: 'v1.31.0'};
+    const setup = nodeSetup({node: nodeDump('node-a'), api, view: new ClusterView(api), overrides});
+    expect(expectedRules({setup, families, isWanted: () => true}).notes).toEqual([
+      expect.stringContaining('writes iif "veth*" in nftables mode, which nft refuses: no rules are written'),
+    ]);
+  });
+
   test('contain the ipsets of IPVS mode that kube-proxy wrote, with their members', async () => {
     for (const name of captureNames('ipvs'))
       for (const {node, rules} of await rulesOf(name)) {

@@ -1,7 +1,4 @@
-import {readFileSync} from 'node:fs';
 import {Args, Errors, Flags} from '@oclif/core';
-import {kindOfConfig} from '../../parse/kube-proxy/kube-proxy-config.ts';
-import {errorText} from '../../model/text/error-text.ts';
 import {newestKnownMinor} from '../../model/proxy-config.ts';
 import type {Preview as PreviewReport} from '../../model/preview.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
@@ -15,6 +12,7 @@ import {previewExitCode} from '../../run/preview/exit-code.ts';
 import {emptyNodeDump} from '../../run/rules/choose-rules-node.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
+import {configFlag, readConfigFile} from '../options/config-file.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
 import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
@@ -38,11 +36,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
   };
   static override flags = {
     ...settingFlags,
-    config: Flags.string({
-      description: 'a KubeProxyConfiguration in place of the settings of today',
-      helpValue: 'FILE',
-      helpGroup: 'KUBE-PROXY',
-    }),
+    config: configFlag('a KubeProxyConfiguration in place of the settings of today'),
     ...manifestFlags,
     ...scopeFlags,
     ...sourceFlags,
@@ -131,7 +125,7 @@ function planOf(
   const {mode} = overrides;
   if (mode !== undefined && !writableModes.includes(mode))
     throw new Errors.CLIError(escapeText(`--proxy-mode ${mode}: must be one of ${writableModes.join(', ')}`), {exit: 2});
-  const configFile = flags.config === undefined ? null : configText(flags.config);
+  const configFile = flags.config === undefined ? null : readConfigFile(flags.config);
   if (Object.keys(overrides).length === 0 && configFile === null && flags.filename === undefined)
     throw new Errors.CLIError('say what changes: --proxy-mode, --kube-proxy-version, --config FILE, another setting, or -f FILE', {
       exit: 2,
@@ -141,22 +135,3 @@ function planOf(
 
 /** The nodes may differ; what a Service needs to have rules is the same for all but a label. */
 const newestVersion = {text: `v1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0};
-
-/** kube-proxy itself starts with nothing else. */
-const configKind = 'KubeProxyConfiguration';
-
-function configText(file: string): string {
-  const {text, kind} = readConfig(file);
-  if (kind === configKind) return text;
-  const found = kind === null ? 'it names no kind' : `its kind is ${kind}`;
-  throw new Errors.CLIError(escapeText(`--config ${file} is not a ${configKind}: ${found}`), {exit: 2});
-}
-
-function readConfig(file: string): {readonly text: string; readonly kind: string | null} {
-  try {
-    const text = readFileSync(file, 'utf8');
-    return {text, kind: kindOfConfig(text)};
-  } catch (error) {
-    throw new Errors.CLIError(escapeText(`cannot read ${file}: ${errorText(error).split('\n', 1)[0]}`), {exit: 2});
-  }
-}

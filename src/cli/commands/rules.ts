@@ -6,6 +6,7 @@ import type {ExpectedRules} from '../../model/expected-rules.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {type NodeSetup, nodeSetup} from '../../preview/node-setup.ts';
+import {plannedConfig} from '../../preview/plan.ts';
 import {serviceNotes} from '../../preview/manifests/service-notes.ts';
 import {expectedRules, writableModes} from '../../preview/rules/expected-rules.ts';
 import {escapeText} from '../../render/escape.ts';
@@ -15,6 +16,7 @@ import {chooseRulesNode} from '../../run/rules/choose-rules-node.ts';
 import {requireServices} from '../../run/rules/whole-services.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
+import {configFlag, readConfigFile} from '../options/config-file.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {manifestFlags} from '../options/manifest-flags.ts';
@@ -43,6 +45,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     family: Flags.string({description: 'print one family only', options: ['IPv4', 'IPv6'], helpGroup: 'OUTPUT'}),
     ...connectionFlags,
     ...settingFlags,
+    config: configFlag('a KubeProxyConfiguration in place of the settings that are found'),
     'output-file': outputFlags['output-file'],
     quiet: quietFlag('no progress on standard error'),
     'no-progress': outputFlags['no-progress'],
@@ -70,7 +73,9 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     const asked = byName ? (snapshot.api.services ?? []).filter(selects) : services.filter(selects);
     const node = chooseRulesNode(snapshot, flags['for-node'], isOfManifestsAlone(flags));
     const {overrides = {}} = evaluationOptions(flags);
-    const setup = nodeSetup({node, api: snapshot.api, view: new ClusterView(snapshot.api), overrides});
+    const found = nodeSetup({node, api: snapshot.api, view: new ClusterView(snapshot.api), overrides});
+    const setup =
+      flags.config === undefined ? found : {...found, config: plannedConfig(found, {overrides, configFile: readConfigFile(flags.config)})};
     const mode = setup.config.mode.value;
     if (!writableModes.includes(mode))
       throw new Errors.CLIError(escapeText(`there are no rules for proxy mode "${mode}": it must be one of ${writableModes.join(', ')}`), {

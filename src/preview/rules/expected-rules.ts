@@ -8,6 +8,7 @@ import type {ExpectedRules, FamilyRules} from '../../model/expected-rules.ts';
 import type {Family} from '../../model/family.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {NodeSetup} from '../node-setup.ts';
+import {refusedSettings} from '../refused-settings.ts';
 import {iptablesTables} from './iptables-tables.ts';
 import {ipvsTables, ipvsText} from './ipvs-text.ts';
 import {nftTableText} from './nft-table-text.ts';
@@ -32,15 +33,17 @@ export function expectedRules({setup, families, isWanted, notes = []}: ExpectedR
   };
 }
 
-/** ST510: neither kube-proxy nor `nft -f` can write these rules. */
-function blockedNotes({view, config, facts}: NodeSetup): readonly string[] {
-  if (config.mode.value !== 'nftables') return [];
-  return overlongNames({view, config, facts})
+/** Neither kube-proxy nor a tool can load these rules. */
+function blockedNotes({view, config, facts, dumps}: NodeSetup): readonly string[] {
+  const refused = refusedSettings(config, dumps.current.values());
+  if (config.mode.value !== 'nftables') return refused;
+  const names = overlongNames({view, config, facts})
     .filter(({blocksSync}) => blocksSync)
     .map(
       ({family, port: {servicePortName}}) =>
         `nft refuses the name ${servicePortName} (${servicePortName.length} bytes) as a comment: this kube-proxy cannot write the rules of ${family} (ST510)`,
     );
+  return [...refused, ...names];
 }
 
 /** A rule that counts is refused unless its counter is there. */
