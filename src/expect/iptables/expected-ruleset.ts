@@ -16,7 +16,8 @@ export class ExpectedRuleset implements ChainSource {
   readonly family: Family;
   readonly context: NodeContext;
   readonly ports: readonly PortOnNode[];
-  readonly #byHash: ReadonlyMap<string, PortOnNode>;
+  /** Made when a Service port is looked up: a healthy node needs none. */
+  #byHash: ReadonlyMap<string, PortOnNode> | null = null;
   readonly #baseRules: ReadonlyMap<string, readonly string[]>;
   /** Rules of shared chains, by `table/chain`, collected while Service ports are rendered. */
   #shared: Map<string, string[]> | null = null;
@@ -31,12 +32,12 @@ export class ExpectedRuleset implements ChainSource {
     this.family = context.family;
     this.context = context;
     this.ports = ports;
-    this.#byHash = new Map(ports.map(item => [item.port.hash, item]));
     this.#baseRules = baseRuleTexts(context);
   }
 
   /** The Service port with these 16 characters in its chain names. */
   portOfHash(hash: string): PortOnNode | undefined {
+    this.#byHash ??= new Map(this.ports.map(item => [item.port.hash, item]));
     return this.#byHash.get(hash);
   }
 
@@ -59,7 +60,7 @@ export class ExpectedRuleset implements ChainSource {
     const key = `${table}/${name}`;
     const parsed = table === 'nat' ? parseChainName(name) : null;
     if (parsed !== null) {
-      const item = this.#byHash.get(parsed.hash);
+      const item = this.portOfHash(parsed.hash);
       if (item === undefined) return undefined;
       this.materialize(item);
       return this.#chains.get(table)?.get(name);
