@@ -1,4 +1,4 @@
-import type {Finding, ServiceName, Severity} from '../../model/finding.ts';
+import type {Finding, Severity} from '../../model/finding.ts';
 import {severities} from '../../model/finding.ts';
 import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
 import {causeBlocks} from '../finding-blocks.ts';
@@ -8,7 +8,6 @@ import {originOf, provenanceRows} from '../provenance-rows.ts';
 import type {Renderer, RenderOptions} from '../renderer.ts';
 import {styleOf} from '../style.ts';
 import {waitText} from '../table/wait-section.ts';
-import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /**
@@ -75,35 +74,29 @@ interface Suite {
 }
 
 function suitesOf(report: Report): readonly Suite[] {
-  const byPlace = new Map<string, Finding[]>();
-  for (const finding of report.findings) {
-    const key = placeKey(finding.node, finding.service);
-    pushTo(byPlace, key, finding);
-  }
-  const take = (node: string | undefined, service: ServiceName | undefined): readonly Finding[] =>
-    byPlace.get(placeKey(node, service)) ?? [];
-  const named = new Map(
-    [...report.services, ...report.findings.flatMap(({service}) => service ?? [])].map(service => [namespacedName(service), service]),
-  );
-  const services = [...named].map(([name, service]) => ({name, service}));
+  const places = new Map([...Map.groupBy(report.findings, ({node}) => node)].map(([node, findings]) => [node, byService(findings)]));
+  const on = (node: string | undefined): FindingsByService => places.get(node) ?? new Map();
+  const services = [...new Set([...report.services, ...report.findings.flatMap(({service}) => service ?? [])].map(namespacedName))];
+  const order = new Map(services.map((name, index) => [name, index]));
   const isFew = services.length * report.nodes.length <= maxCases;
+  // Without a look at each Service on each node, of which there may be millions.
+  const shownOn = (found: FindingsByService): readonly string[] =>
+    isFew ? services : [...found.keys()].flatMap(name => name ?? []).sort((a, b) => (order.get(a) ?? 0) - (order.get(b) ?? 0));
   const causes = causesOf(report.findings);
   const waits = new Map(report.wait?.nodes.map(wait => [wait.name, wait]));
   return [
     {
       name: 'API',
       cases: [
-        {name: apiName, findings: take(undefined, undefined), ...unreadApi(take(undefined, undefined))},
-        ...services.map(({name, service}) => ({name, findings: take(undefined, service)})),
+        {name: apiName, findings: on(undefined).get(null) ?? [], ...unreadApi(on(undefined).get(null) ?? [])},
+        ...services.map(name => ({name, findings: on(undefined).get(name) ?? []})),
       ].filter(({findings}) => findings.length > 0 || report.nodes.length === 0),
     },
     ...report.nodes.map(node => ({
       name: node.name,
       cases: [
-        {name: nodeName, findings: take(node.name, undefined), ...unreadNode(node), ...waitOf(waits.get(node.name))},
-        ...services
-          .map(({name, service}) => ({name, findings: take(node.name, service), ...skippedOf(node), causes}))
-          .filter(({findings}) => findings.length > 0 || isFew),
+        {name: nodeName, findings: on(node.name).get(null) ?? [], ...unreadNode(node), ...waitOf(waits.get(node.name))},
+        ...shownOn(on(node.name)).map(name => ({name, findings: on(node.name).get(name) ?? [], ...skippedOf(node), causes})),
       ],
     })),
   ].filter(({cases}) => cases.length > 0);
@@ -127,8 +120,11 @@ const maxCases = 100_000;
 const apiName = '(the API itself)';
 const nodeName = '(the node itself)';
 
-function placeKey(node: string | undefined, service: ServiceName | undefined): string {
-  return JSON.stringify([node ?? null, service === undefined ? null : namespacedName(service)]);
+/** By `namespace/name`; null for those of no Service. */
+type FindingsByService = ReadonlyMap<string | null, readonly Finding[]>;
+
+function byService(findings: readonly Finding[]): FindingsByService {
+  return Map.groupBy(findings, ({service}) => (service === undefined ? null : namespacedName(service)));
 }
 
 function unreadApi(findings: readonly Finding[]): Pick<Case, 'error'> {
