@@ -35,7 +35,19 @@ export function canonicalAddress(text: string): string | null {
 /** Reads one address; null if it is not one. Follows netutils.ParseIPSloppy. */
 export function parseAddress(text: string): Address | null {
   if (plainIPv4.test(text)) return {family: 'IPv4', value: BigInt(numberOf(text)), text};
-  const parsed = parse(text);
+  const known = parsedBefore.get(text);
+  if (known !== undefined) return known;
+  const address = addressOf(parse(text));
+  if (parsedBefore.size >= maxParsed) parsedBefore.clear();
+  parsedBefore.set(text, address);
+  return address;
+}
+
+/** Reading an IPv6 address takes long, and most are read again and again: those of the node, and the networks of pods. */
+const parsedBefore = new Map<string, Address | null>();
+const maxParsed = 1000;
+
+function addressOf(parsed: ipaddr.IPv4 | ipaddr.IPv6 | null): Address | null {
   if (parsed === null) return null;
   const family: Family = parsed.kind() === 'ipv4' ? 'IPv4' : 'IPv6';
   return {family, value: toNumber(parsed.toByteArray()), text: textOf(parsed)};

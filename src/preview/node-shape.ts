@@ -27,13 +27,9 @@ interface NodeShapeInput {
  */
 export function nodeShape({setup, configAfter, before, after, expectedOnly, rest, networks}: NodeShapeInput): string {
   const contexts = [before.context, after.context];
-  return JSON.stringify([
-    expectedOnly,
-    [setup.config, configAfter].map(settingsOf),
-    contexts.map(context => JSON.parse(JSON.stringify(context, withoutAddresses))),
-    addressShape([before, after], [...networks, ...contexts.flatMap(podNetworksOf)]),
-    rest,
-  ]);
+  const places = addressShape([before, after], [...networks, ...contexts.flatMap(podNetworksOf)]);
+  const settings = [setup.config, configAfter].map(settingsOf);
+  return JSON.stringify([expectedOnly, settings, contexts, places, rest], withoutAddresses);
 }
 
 /** All settings but those that only choose endpoints, which each Service port shows. */
@@ -51,7 +47,13 @@ function withoutAddresses(name: string, value: unknown): unknown {
 /** Of each address that sends or receives probes, its place in the networks of rules, and whether it is the node's. */
 function addressShape(sides: readonly WalkedSide[], networks: readonly Cidr[]): unknown {
   const contexts = sides.map(({context}) => context);
+  const known = new Map<string, string>();
   const places = (text: string): string => {
+    const found = known.get(text) ?? placesOf(text);
+    known.set(text, found);
+    return found;
+  };
+  const placesOf = (text: string): string => {
     const address = parseAddress(text);
     const own = sides.map(({local, context}) => [local.addresses.includes(text), nodePortDestinations(context)?.includes(text) ?? null]);
     return [...own.flat(), ...networks.map(network => address !== null && contains(network, address))].map(Number).join('');
