@@ -30,7 +30,12 @@ export async function measureAlternatives(size: ClusterSize, temp: string): Prom
   const dir = join(temp, 'alternatives');
   const {bundles} = await writeCluster(size, dir);
   const floor = await measureFloor([bundles.before], size.nodes, temp);
-  const rows = [await followByGrep(bundles, temp), ...(await restoreTests(bundles, temp)), ...(await live(bundles, temp))];
+  const rows = [
+    await followByGrep(bundles, temp),
+    ...(await restoreTests(bundles, temp)),
+    ...(await live(bundles, temp)),
+    ...(await liveLegacy(bundles, temp)),
+  ];
   rmSync(dir, {recursive: true});
   return {size, floor: costOf(floor), rows: rows.map(({name, cost}) => ({name, cost: costOf(cost)}))};
 }
@@ -94,6 +99,20 @@ async function live({before, target: {node, service}}: WrittenBundles, temp: str
       assertClean(one, 1);
       rows.push({name: `${name}: check SERVICE, live${full.length === 0 ? '' : ', --full'}`, cost: one});
     }
+  }
+  return rows;
+}
+
+/** One Service of the same node, where iptables has the legacy backend: all rules are read. */
+async function liveLegacy({before, target: {node, service}}: WrittenBundles, temp: string): Promise<readonly Alternative[]> {
+  say('serving the cluster, with the legacy backend');
+  using server = await startServer<LiveBundleReady>('live-bundle.ts', [before, 'legacy']);
+  const rows: Alternative[] = [];
+  for (const {name, command} of programs()) {
+    const args = ['check', service, '--node', node, '-o', 'json', '--kubeconfig', server.ready.kubeconfig];
+    const cost = await measure([...command, ...args], temp);
+    assertClean(cost, 1);
+    rows.push({name: `${name}: check SERVICE, live, legacy`, cost});
   }
   return rows;
 }
