@@ -73,15 +73,15 @@ const cases: readonly Case[] = [
   {
     title: 'Services of every shape, 1.36 from iptables to nftables mode',
     mode: 'nftables',
-    before: async () => unusualNode('iptables'),
-    after: async () => unusualNode('nftables'),
+    before: async () => unusualNode('iptables', 'v1.36.2'),
+    after: async () => unusualNode('nftables', 'v1.36.2'),
     sees: ['lost', 'refused'],
   },
   {
-    title: 'Services of every shape, 1.36 from nftables to iptables mode',
+    title: 'Services of every shape, 1.31 from nftables to iptables mode',
     mode: 'iptables',
-    before: async () => unusualNode('nftables'),
-    after: async () => unusualNode('iptables'),
+    before: async () => unusualNode('nftables', 'v1.31.0'),
+    after: async () => unusualNode('iptables', 'v1.31.0'),
     sees: ['gained', 'unanswered'],
   },
   {
@@ -98,8 +98,8 @@ const cases: readonly Case[] = [
 ];
 
 /** What `rules` prints for Services that no capture has, and the settings that it was printed for. */
-function unusualNode(mode: 'iptables' | 'nftables'): Snapshot {
-  const [version, clusterCIDRs] = ['v1.36.2', ['10.244.0.0/16', 'fd00:10:244::/48']];
+function unusualNode(mode: 'iptables' | 'nftables', version: string): Snapshot {
+  const clusterCIDRs = ['10.244.0.0/16', 'fd00:10:244::/48'];
   const snapshot = {origin: 'unusual-services.ts', api: unusualServices(), nodes: [nodeDump(name)], problems: []};
   const printed = withPrintedRules(snapshot, name, {mode, version, clusterCIDRs});
   const settings: Readonly<Record<string, string>> = {

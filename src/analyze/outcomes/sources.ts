@@ -33,7 +33,8 @@ export function sourcesFor(
   const podNetwork = podNetworkOf(context);
   const clusterNetworks = local === null ? podNetworks : [local, ...podNetworks];
   const ranges = networks(port.sourceRanges, context);
-  const outside = outsideAddress(context, [...clusterNetworks, ...ranges]);
+  // Where the ranges hold every address, as that of all addresses does up to 1.33, a client outside is an allowed one.
+  const outside = outsideAddress(context, [...clusterNetworks, ...ranges]) ?? outsideAddress(context, clusterNetworks);
   const sources: Source[] = [];
   const add = (kind: SourceKind, address: string | null | undefined, name: string | null): void => {
     if (address !== null && address !== undefined) sources.push({kind, address, interface: name});
