@@ -3,6 +3,7 @@ import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 import type {Advice, Preview, PreviewChange, PreviewEffect, PreviewOutcome, PreviewSide, Requirement} from '../../model/preview.ts';
 import {pushTo} from '../../model/lists.ts';
+import {nodeList} from '../node-list.ts';
 import {type PreviewSummary, summarizePreview} from './summary.ts';
 
 /** A preview as titles with paragraphs, for every text format. */
@@ -33,12 +34,12 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
       title: 'NOTES',
       items: [
         ...unread.map(({name, reason = ''}) => ({head: `node ${name} was not checked: ${reason}`, lines: []})),
-        ...reasonsOf(computed).map(([reason, names]) => ({head: `${listed(names, verbose)} not read: ${reason}`, lines: []})),
+        ...reasonsOf(computed).map(([reason, names]) => ({head: `${nodesText(names, verbose)} not read: ${reason}`, lines: []})),
         ...(computed.length === 0
           ? []
           : [
               {
-                head: `on ${listed(
+                head: `on ${nodesText(
                   computed.map(({name}) => name),
                   verbose,
                 )} both sides are computed: third-party rules and current faults are not included`,
@@ -142,7 +143,7 @@ function changeItem(group: readonly PreviewChange[], verbose: boolean): readonly
           plural(services.length, 'Service').replace(/^\d+ /, services.length === 1 ? '' : `${services.length} `),
           listed(services, verbose),
         ],
-        [nodes.length === 1 ? 'node' : `${nodes.length} nodes`, listed(nodes, verbose)],
+        [nodes.length === 1 ? 'node' : `${nodes.length} nodes`, nodesText(nodes, verbose)],
         [
           'example',
           `${first.node}: ${sourceNames[source.kind]} ${packet.source} to ${destination}:${packet.port}/${packet.protocol}, the ${entryText(entry)} of ${namespacedName(service)}`,
@@ -184,7 +185,7 @@ function adviceItems(advice: readonly Advice[], topic: Advice['topic']): readonl
     .filter(one => one.topic === topic)
     .map(({reason, remedy, nodes}) => ({
       head: reason,
-      lines: [...(nodes.length === 0 ? [] : [['nodes', listed(nodes, false)] as const]), ['do', remedy]],
+      lines: [...(nodes.length === 0 ? [] : [['nodes', nodeList(nodes)] as const]), ['do', remedy]],
     }));
 }
 
@@ -200,12 +201,17 @@ function requirementItems(requirements: readonly Requirement[]): readonly Previe
         head: `${status}: ${name}`,
         lines: [
           ['what', detail],
-          ['nodes', listed(nodes, false)],
+          ['nodes', nodeList(nodes)],
         ] as const,
       };
     })
     .toSorted((a, b) => ranks.indexOf(a.status) - ranks.indexOf(b.status))
     .map(({head, lines}) => ({head, lines}));
+}
+
+/** Many nodes as ranges of names, unless all are wanted. */
+function nodesText(names: readonly string[], all: boolean): string {
+  return all ? names.join(', ') : nodeList(names);
 }
 
 function listed(names: readonly string[], all: boolean): string {
