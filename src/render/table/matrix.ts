@@ -6,7 +6,7 @@ import {emptyCell, type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeG
 import {nodeTitles} from './node-titles.ts';
 import {withoutRulesText} from '../service-counts.ts';
 import {bySeverity, type Style} from '../style.ts';
-import {wrap} from '../wrap.ts';
+import {visibleLength, wrap} from '../wrap.ts';
 
 interface MatrixOptions {
   readonly style: Style;
@@ -28,13 +28,11 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
   // Without rows the matrix adds nothing to the verdict.
   if (lines.length === 0) return '';
   const fit = fitColumns(columns, width - longest(rows));
-  const table = new Table({
-    head: ['SERVICE', ...fit.titles],
-    style: {head: [], border: [], 'padding-left': 0, 'padding-right': 0},
-    chars: plain,
-  });
-  for (const [index, service] of lines.entries())
-    table.push([service === null ? wholeNode : escapeText(service), ...fit.shown.map(column => cell(column.cells[index], style))]);
+  const head = ['SERVICE', ...fit.titles];
+  const body = lines.map((service, index) => [
+    service === null ? wholeNode : escapeText(service),
+    ...fit.shown.map(column => cell(column.cells[index], style)),
+  ]);
   const notes = [
     ...fit.shown.flatMap(({legend}) => legend),
     ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; -o wide shows them`] : []),
@@ -44,9 +42,25 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
       ? [`${plural(columns.length - fit.shown.length, 'more column')} of nodes: widen the terminal, or use -o wide`]
       : []),
   ];
-  const text = table.toString().split('\n');
+  const text = tableLines([head, ...body]);
   return [...text.map(line => line.trimEnd()), ...notes.flatMap(note => wrap(note, width, '').map(style.dim))].join('\n');
 }
+
+/** The layout of cli-table3 takes time with the square of its rows: a table of many rows is made of several with the same widths. */
+function tableLines(rows: readonly (readonly string[])[]): readonly string[] {
+  const colWidths = (rows[0] ?? []).map((_, column) =>
+    rows.reduce((width, cells) => Math.max(width, visibleLength(cells[column] ?? '')), 0),
+  );
+  const lines: string[] = [];
+  for (let start = 0; start < rows.length; start += rowsOfTable) {
+    const table = new Table({style: {head: [], border: [], 'padding-left': 0, 'padding-right': 0}, chars: plain, colWidths});
+    table.push(...rows.slice(start, start + rowsOfTable).map(cells => [...cells]));
+    lines.push(...table.toString().split('\n'));
+  }
+  return lines;
+}
+
+const rowsOfTable = 256;
 
 const wholeNode = '(the node itself)';
 

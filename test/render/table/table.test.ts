@@ -37,6 +37,16 @@ ST202 error  missing-endpoint  node-b
     expect(lines(wide(many, plain)).filter(line => line.startsWith('shop/'))).toHaveLength(30);
   });
 
+  test('the columns of a thousand Services have the widths of the longest names among them', () => {
+    const thousand = [...numbered('shop/web', 999), 'shop/a-name-that-is-longer-than-all-others'];
+    const text = wide(reportOf({nodes, services: thousand, findings: [findingOf('node-b', 'shop/web-007')]}), plain);
+    const rows = lines(text).filter(line => line.startsWith('shop/') || line.startsWith('SERVICE'));
+    expect(rows).toHaveLength(1001);
+    expect(rows.filter(row => row.search(/ (?:ok|node-a) /) !== 'shop/a-name-that-is-longer-than-all-others '.length)).toEqual([]);
+    expect(rows.filter(row => row.includes('ST202'))).toHaveLength(1);
+    expect(rows.filter(row => /^shop\/web-999 +ok +ok +ok$/.test(row))).toHaveLength(1);
+  });
+
   test('without findings there is only one line', () => {
     expect(table(reportOf({nodes, services}), plain)).toBe('OK: 30 Services are in sync on all 3 nodes');
   });
