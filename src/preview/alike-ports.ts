@@ -88,11 +88,16 @@ function portShapes({setup, before, after, expectedOnly}: AlikePortsInput): (pai
   return pair => {
     const {port} = pair.known;
     const senders = senderShape(pair.known, [before.context, after.context]);
-    // A Service port that only one side has is like no other.
-    const own = pair.before === null || pair.after === null ? keyOf(pair.known) : '';
+    // A Service port that only one side has, or whose Service the manifests replace, is like no other.
+    const own = pair.before === null || pair.after === null || isReplaced(pair) ? keyOf(pair.known) : '';
     const clients = knowsClients && port.affinitySeconds !== null ? setup.node.name : '';
     return [sideShape(pair.before), sideShape(pair.after), senders, own, clients].join(' ');
   };
+}
+
+/** The manifests have another Service of this name. */
+export function isReplaced({before, after}: PortPair): boolean {
+  return before !== null && after !== null && before.port.object !== after.port.object;
 }
 
 /** With other objects, or in another zone, a side may have other endpoints. */
@@ -137,8 +142,9 @@ function pairsOf(before: readonly ServedPort[], after: readonly ServedPort[]): r
   ];
 }
 
-export function keyOf({port: {namespace, service, portName, protocol, port}}: ServedPort): string {
-  return `${namespace}/${service}:${portName}:${protocol}:${port}`;
+/** A Service has one port of each number and protocol, which may get another name. */
+export function keyOf({port: {namespace, service, protocol, port}}: ServedPort): string {
+  return `${namespace}/${service}:${protocol}:${port}`;
 }
 
 /** On each side, Service ports that have an address and port, or a node port, in common with another one: the node decides which is served. */

@@ -1,9 +1,10 @@
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import type {NodeContext} from '../expect/node-context.ts';
 import {families, type Family} from '../model/family.ts';
 import type {PreviewChange} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {alikePorts, hasSameEndpoints, keyOf, type PortPair} from './alike-ports.ts';
+import {alikePorts, hasSameEndpoints, isReplaced, keyOf, type PortPair} from './alike-ports.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {causeOf, type PlannedChange} from './causes.ts';
 import {effectOf, probeOutcome} from './effect.ts';
@@ -52,7 +53,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundC
     const [lead] = pairs;
     const wanted = pairs.filter(pair => selects(pair.known.port));
     if (lead === undefined || wanted.length === 0) continue;
-    const probesOf = (pair: PortPair): readonly PreviewProbe[] => previewProbes(pair.known, [before.context, after.context]);
+    const probesOf = (pair: PortPair): readonly PreviewProbe[] => probesOfPair(pair, [before.context, after.context]);
     const walks = walkOnce(walked, shape, () => walkPort(sides, lead, probesOf(lead)));
     if (walks === null) continue;
     for (const pair of wanted)
@@ -60,6 +61,18 @@ function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundC
         changes.push({change: previewChange(found), isUnusedPort: false});
   }
   return [...changes, ...unusedPorts(sides, walked, selects)];
+}
+
+/** A Service that the manifests replace may have other entries and source ranges: the packets of both sides are tried. */
+function probesOfPair(pair: PortPair, contexts: readonly [NodeContext, NodeContext]): readonly PreviewProbe[] {
+  const {known, before, after} = pair;
+  if (before === null || after === null || !isReplaced(pair)) return previewProbes(known, contexts);
+  const probes = [before, after].flatMap(item => previewProbes(item, contexts));
+  return [...new Map(probes.map(probe => [probeKey(probe), probe])).values()];
+}
+
+function probeKey({kind, entry, source, packet}: PreviewProbe): string {
+  return [kind, entry.kind, source.kind, source.address, packet.destination.text, packet.port].join(' ');
 }
 
 interface Sides {
@@ -168,7 +181,7 @@ function compareProbe(
 function plannedChange(pair: PortPair): PlannedChange {
   const {before, after} = pair;
   if (before === null || after === null) return before === null ? 'new' : 'removed';
-  return before.port.object === after.port.object && hasSameEndpoints(pair) ? 'same' : 'changed';
+  return !isReplaced(pair) && hasSameEndpoints(pair) ? 'same' : 'changed';
 }
 
 function affinityChanges({before, after}: PortPair): boolean {

@@ -173,6 +173,69 @@ function apply(spec: ServiceSpec, ...before: readonly ServiceObject[]) {
   return addManifests(apiObjects({services: before}), planned);
 }
 
+describe('the EndpointSlices of a Service whose ports change', () => {
+  const selector = {app: 'web'};
+  const http = {name: 'http', port: 80, targetPort: 'web-port'};
+  const before = service('shop/web', {clusterIP: '10.96.1.1', selector, ports: [http]});
+  const endpoints = [{addresses: ['10.0.0.1']}];
+  const slices = [
+    slice('shop/web', endpoints, {ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}),
+    slice('shop/other', endpoints, {ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}),
+  ];
+
+  function rewritten(spec: ServiceSpec, known = slices, was = before) {
+    const planned = {services: [service('shop/web', spec)], endpointSlices: [], nodes: []};
+    const found = addManifests(apiObjects({services: [was], endpointSlices: known}), planned);
+    if (typeof found === 'string') throw new Error(found);
+    return {notes: found.notes, ports: (found.api.endpointSlices ?? []).map(({ports}) => ports), slices: found.api.endpointSlices};
+  }
+
+  test('have another name of a port, its new number, and ports that are added, as the controller will write them', () => {
+    expect(rewritten({selector, ports: [{...http, name: 'web'}]})).toMatchObject({
+      notes: [],
+      ports: [[{name: 'web', port: 8080, protocol: 'TCP'}], [{name: 'http', port: 8080}]],
+    });
+    const more = rewritten({
+      selector,
+      ports: [
+        {...http, targetPort: 9090},
+        {name: 'dns', port: 53, protocol: 'UDP'},
+      ],
+    });
+    expect(more.ports[0]).toEqual([
+      {name: 'http', port: 9090, protocol: 'TCP'},
+      {name: 'dns', port: 53, protocol: 'UDP'},
+    ]);
+  });
+
+  test('lack a port whose target has a name that no port had, and a note says so', () => {
+    const {notes, ports} = rewritten({selector, ports: [http, {name: 'admin', port: 81, targetPort: 'admin-port'}]});
+    expect(ports[0]).toEqual([{name: 'http', port: 8080, protocol: 'TCP'}]);
+    expect(notes).toEqual([
+      'the number of target port admin-port of shop/web is not known: it has no endpoints here (add its EndpointSlice with -f)',
+    ]);
+  });
+
+  test('stay as they are if the ports do, whatever they hold', () => {
+    const strange = [slice('shop/web', endpoints, {ports: [{name: 'http', port: 1234, protocol: 'TCP'}]})];
+    const numbered = service('shop/web', {clusterIP: '10.96.1.1', selector, ports: [{port: 80, targetPort: 8080}]});
+    expect(rewritten({selector, ports: [{port: 80, targetPort: 8080, protocol: 'TCP'}]}, strange, numbered).slices).toEqual(strange);
+    expect(rewritten({selector, ports: [{...http, port: 81}]}).slices).toEqual(slices);
+  });
+
+  test('stay as they are if somebody else writes them', () => {
+    expect(rewritten({ports: [{...http, name: 'web'}]}).slices).toEqual(slices);
+    const mesh = [slice('shop/web', endpoints, {labels: {'endpointslice.kubernetes.io/managed-by': 'mesh'}})];
+    expect(rewritten({selector, ports: [{...http, name: 'web'}]}, mesh).slices).toEqual(mesh);
+  });
+
+  test('are those of other pods if the selector changes: a note says so', () => {
+    expect(rewritten({selector: {app: 'shop'}, ports: [http]}).notes).toEqual([
+      "shop/web selects other pods then: today's endpoints stand in for them",
+    ]);
+  });
+});
+
 describe('an endpoint on the command line', () => {
   test.each([
     ['10.0.0.1', {address: '10.0.0.1', family: 'IPv4', port: null, node: null}],

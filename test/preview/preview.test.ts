@@ -1,5 +1,6 @@
 /** What a change of kube-proxy changes for packets: found where it applies, and silent where it does not. */
 import {describe, expect, test} from 'vitest';
+import type {ServiceSpec} from '../../src/model/api-objects.ts';
 import type {Preview} from '../../src/model/preview.ts';
 import {previewRenderers} from '../../src/render/preview/index.ts';
 import {previewExitCode} from '../../src/run/preview/exit-code.ts';
@@ -209,6 +210,28 @@ describe('planned objects', () => {
     const added = previewOf({...snapshot, api: without}, {}, snapshot.api, {expectedOnly: true});
     expect(idsOf(added)).toEqual(['new-service']);
     expect(new Set(added.changes.map(({service}) => service.name))).toEqual(new Set(['nodeport']));
+  });
+
+  test('that give a Service a node port, external IP or other source ranges show who gains and who loses', async () => {
+    const snapshot = await snapshotOf('healthy/1.36-iptables');
+    const changesOf = async (name: string, spec: ServiceSpec) => {
+      const changed = (snapshot.api.services ?? []).map(object =>
+        object.metadata.name === name ? {...object, spec: {...object.spec, ...spec}} : object,
+      );
+      const found = previewOf(snapshot, {}, {...snapshot.api, services: changed});
+      return [
+        ...new Set(found.changes.map(({effect, entry, source, service}) => `${effect} ${service.name} ${entry.kind} ${source.kind}`)),
+      ].sort();
+    };
+    const ports = [{name: 'http', port: 80, protocol: 'TCP', targetPort: 8080, nodePort: 30_999}];
+    const everyone = ['endpoint', 'external', 'node', 'pod', 'remotePod'];
+    expect(await changesOf('web', {type: 'NodePort', ports, externalIPs: ['192.0.2.9']})).toEqual([
+      ...everyone.map(source => `gained web externalIP ${source}`),
+      ...everyone.map(source => `gained web nodePort ${source}`),
+    ]);
+    const byLoadBalancer = (effect: string, name: string) => everyone.map(source => `${effect} ${name} loadBalancerIP ${source}`);
+    expect(await changesOf('lb-ranges', {loadBalancerSourceRanges: []})).toEqual(byLoadBalancer('gained', 'lb-ranges'));
+    expect(await changesOf('lb-cluster', {loadBalancerSourceRanges: ['198.51.100.0/24']})).toEqual(byLoadBalancer('lost', 'lb-cluster'));
   });
 
   test('have no part in what another mode changes for other Services', async () => {

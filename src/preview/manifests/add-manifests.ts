@@ -2,6 +2,7 @@ import type {EndpointSliceObject, NodeObject, ServiceObject} from '../../model/a
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {allocate} from './allocate.ts';
+import {rewriteSlices} from './rewrite-slices.ts';
 import {whyRefused} from './why-refused.ts';
 
 /** Objects that are not applied yet. */
@@ -13,7 +14,7 @@ interface PlannedObjects {
 
 interface AppliedObjects {
   readonly api: ApiObjects;
-  /** Assumed values that the API server would allocate, as text. */
+  /** Assumed values that the API server and its controllers would write, as text. */
   readonly notes: readonly string[];
 }
 
@@ -26,6 +27,7 @@ export function addManifests(api: ApiObjects, planned: PlannedObjects): AppliedO
   const known = api.services ?? [];
   const wanted = lastOfEach(planned.services);
   const services = known.filter(one => !wanted.some(other => isSame(one, other)));
+  let slices = api.endpointSlices;
   for (const [index, service] of wanted.entries()) {
     const existing = {before: known.find(one => isSame(one, service)), others: [...services, ...wanted.slice(index + 1)]};
     const why = whyRefused(service, existing);
@@ -33,13 +35,17 @@ export function addManifests(api: ApiObjects, planned: PlannedObjects): AppliedO
     const allocated = allocate(service, existing);
     services.push(allocated.service);
     notes.push(...allocated.notes);
+    if (existing.before === undefined || slices === null) continue;
+    const rewritten = rewriteSlices(existing.before, allocated.service, slices);
+    slices = rewritten.slices;
+    notes.push(...rewritten.notes);
   }
   return {
     notes,
     api: {
       ...api,
       services,
-      endpointSlices: replaced(api.endpointSlices, planned.endpointSlices),
+      endpointSlices: replaced(slices, planned.endpointSlices),
       nodes: planned.nodes.length === 0 ? api.nodes : replaced(api.nodes, planned.nodes),
     },
   };
