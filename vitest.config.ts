@@ -2,7 +2,7 @@ import {availableParallelism} from 'node:os';
 import process from 'node:process';
 import {configDefaults, defineConfig} from 'vitest/config';
 
-/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, agents on live nodes, and pages measured in many windows (vitest.long.config.ts). */
+/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, agents on live nodes, many previews, and pages measured in many windows (vitest.long.config.ts). */
 export const long = [
   'test/agent/slow-clients.test.ts',
   'test/analyze/deletions.test.ts',
@@ -18,6 +18,7 @@ export const long = [
   'test/pasted/all-forms.test.ts',
   'test/churn/**/*.test.ts',
   'test/collect/node/chains-of-captures.test.ts',
+  'test/preview/alike-nodes.test.ts',
   'test/render/html/page-geometry.test.ts',
 ];
 
