@@ -1,5 +1,6 @@
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {oldestNftMinor} from '../expect/nftables/nft-versions.ts';
+import {plural} from '../model/text/plural.ts';
 import {pushTo} from '../model/lists.ts';
 import type {Advice, Preview, PreviewChange, PreviewNode, PreviewSide, Requirement} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
@@ -106,7 +107,7 @@ export class PreviewRun {
       ...given,
       ...(this.#guessed.length === 0
         ? []
-        : [`the proxy mode of today is not known on ${this.#guessed.toSorted().join(', ')}: iptables, kube-proxy's default, is taken`]),
+        : [`the proxy mode of today is not known on ${firstNames(this.#guessed)}: iptables, kube-proxy's default, is taken`]),
     ];
     return {
       ...{services, notes},
@@ -123,6 +124,13 @@ export class PreviewRun {
     pushTo(this.#advice, node, said);
   }
 }
+
+function firstNames(names: readonly string[]): string {
+  const rest = names.length - maxNames;
+  return `${names.toSorted().slice(0, maxNames).join(', ')}${rest > 0 ? ` and ${plural(rest, 'more node')}` : ''}`;
+}
+
+const maxNames = 5;
 
 function byNode(a: {readonly node: string}, b: {readonly node: string}): number {
   return a.node < b.node ? -1 : a.node > b.node ? 1 : 0;
@@ -168,7 +176,7 @@ function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after: ProxyC
     mode === 'nftables' ? nft() !== null : mode === 'ipvs' ? ipvs().servers !== null && dumps.current.size > 0 : dumps.current.size > 0;
   return isRead
     ? {name, basis: 'actual'}
-    : {name, basis: 'unread', reason: `its rules of ${mode} mode were not read; --expected-only computes both sides`};
+    : {name, basis: 'unread', reason: `the rules of ${mode} mode were not read; --expected-only computes both sides`};
 }
 
 function sideOf({mode, version}: ProxyConfig): PreviewSide {

@@ -273,6 +273,27 @@ describe('the output', () => {
     expect(previewExitCode(found, 'lost')).toBe(1);
   });
 
+  test('says once why nodes were not checked', async () => {
+    const found = await toNftables();
+    const unread = Array.from({length: 30}, (_, index) => ({
+      ...{name: `worker-${String(index).padStart(2, '0')}`, basis: 'unread' as const},
+      reason: index < 29 ? 'no access' : 'the Services were not read',
+    }));
+    const lines = previewRenderers.table({...found, nodes: [...found.nodes, ...unread]}, options).split('\n');
+    expect(lines).toContain('- worker-[00-28] not checked: no access');
+    expect(lines).toContain('- worker-29 not checked: the Services were not read');
+  });
+
+  test('names the first nodes whose mode of today is assumed, and counts the others', async () => {
+    const snapshot = await snapshotOf('healthy/1.36-iptables');
+    const nodes = Array.from({length: 7}, (_, index) => ({name: `worker-${index}`, files: [], read: () => null}));
+    const api = {...snapshot.api, configMaps: []};
+    const found = previewOf({...snapshot, api, nodes}, {mode: 'nftables'}, api, {expectedOnly: true});
+    expect(found.notes).toEqual([
+      "the proxy mode of today is not known on worker-0, worker-1, worker-2, worker-3, worker-4 and 2 more nodes: iptables, kube-proxy's default, is taken",
+    ]);
+  });
+
   test('does not mention Services or nodes if there are none', async () => {
     const found = await toNftables();
     expect(previewRenderers.table({...found, services: 0, changes: []}, options)).toMatch(/^CHANGES: there are no Services in scope/);

@@ -33,7 +33,7 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
     {
       title: 'NOTES',
       items: [
-        ...unread.map(({name, reason = ''}) => ({head: `node ${name} was not checked: ${reason}`, lines: []})),
+        ...reasonsOf(unread).map(([reason, names]) => ({head: `${nodesText(names, verbose)} not checked: ${reason}`, lines: []})),
         ...reasonsOf(computed).map(([reason, names]) => ({head: `${nodesText(names, verbose)} not read: ${reason}`, lines: []})),
         ...(computed.length === 0
           ? []
