@@ -53,7 +53,9 @@ function settings({setup, configAfter}: RequirementsInput): readonly Omit<Requir
   const rulesets = [...setup.dumps.current.values()];
   const today = refusedSettings(setup.config, rulesets);
   const refused = refusedSettings(configAfter, rulesets).filter(detail => !today.includes(detail));
-  return [...keywords(configAfter), ...refused.map(detail => ({name: 'settings', status: 'unmet', detail}) as const)];
+  // In iptables and IPVS mode the backend decides, which only rules tell.
+  const status = configAfter.mode.value === 'nftables' || rulesets.length > 0 ? 'unmet' : 'unknown';
+  return [...keywords(configAfter), ...refused.map(detail => ({name: 'settings', status, detail}) as const)];
 }
 
 /** Up to 1.36 kube-proxy refuses a configuration with the keywords of 1.37. */

@@ -2,10 +2,11 @@
 import {describe, expect, test} from 'vitest';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
 import {service} from '../cluster.ts';
+import {snapshotOf} from '../fixtures.ts';
 import type {Scenario} from '../scenario.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import type {Preview} from '../../src/model/preview.ts';
-import {adviceOf, idsOf, type PreviewSettings, previewFrom as previewOfCapture, withKernel} from './previews.ts';
+import {adviceOf, idsOf, type PreviewSettings, previewFrom as previewOfCapture, previewOf, withKernel} from './previews.ts';
 
 const node = 'node-a';
 
@@ -401,5 +402,9 @@ describe('settings with which kube-proxy writes nothing', () => {
     expect(settings(await previewFrom('healthy/1.36-iptables', overrides, asIs))).toEqual([message]);
     expect(settings(await previewFrom('healthy/1.36-iptables-legacy', overrides, asIs))).toEqual([]);
     expect(settings(await toNftables(asIs, overrides))).toEqual([]);
+    const snapshot = await snapshotOf('healthy/1.36-iptables');
+    const unreadRules = {...snapshot, nodes: snapshot.nodes.map(node => ({...node, files: [], read: () => null}))};
+    const {requirements} = previewOf(unreadRules, {mode: 'ipvs', ...overrides}, snapshot.api, {expectedOnly: true});
+    expect(new Set(requirements.flatMap(({name, status}) => (name === 'settings' ? status : [])))).toEqual(new Set(['unknown']));
   });
 });
