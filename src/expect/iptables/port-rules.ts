@@ -1,8 +1,7 @@
-import type {Endpoint} from '../../model/endpoint.ts';
-import type {ServicePort} from '../../model/service-port.ts';
 import type {ClusterView} from '../cluster/cluster-view.ts';
 import {hasExternalChains} from '../cluster/proxy-versions.ts';
-import {type NodeContext, nodePortDestinations} from '../node-context.ts';
+import {isKept, isSameEndpoints, keptBySettings} from '../kept-rules.ts';
+import type {NodeContext} from '../node-context.ts';
 import {type PortOnNode, writeServiceRules} from './service-rules.ts';
 import {writeServiceRulesBefore124} from './service-rules-before-124.ts';
 
@@ -30,7 +29,7 @@ export function portRules(view: ClusterView, context: NodeContext): (item: PortO
   return item => {
     if (kept === null || !isKept(item)) return render(item, context);
     const known = kept.get(item.port);
-    if (known !== undefined && isSame(known.item, item)) {
+    if (known !== undefined && known.item.large === item.large && isSameEndpoints(known.item.endpoints, item.endpoints)) {
       known.node = node;
       return known.rules;
     }
@@ -48,55 +47,7 @@ interface KeptRules {
   node: string;
 }
 
-type Kept = Map<ServicePort, KeptRules>;
-
-/** Of the last settings of each family only: if pods are recognized by the node's own CIDR, no two nodes have the same. */
-interface KeptOfView {
-  readonly firstNode: string;
-  readonly byFamily: Map<string, {readonly settings: string; readonly rules: Kept}>;
-}
-
-const keptByView = new WeakMap<ClusterView, KeptOfView>();
-
-/** Null for the first node, which may be the only one. */
-function keptOf(view: ClusterView, context: NodeContext): Kept | null {
-  const ofView = keptByView.get(view) ?? {firstNode: context.facts.name, byFamily: new Map()};
-  keptByView.set(view, ofView);
-  if (ofView.firstNode === context.facts.name) return null;
-  const settings = settingsOf(context);
-  const known = ofView.byFamily.get(context.family);
-  if (known?.settings === settings) return known.rules;
-  const rules: Kept = new Map();
-  ofView.byFamily.set(context.family, {settings, rules});
-  return rules;
-}
-
-/** All that the rules of Service ports depend on, but for the node's own address: see `isKept`. */
-export function settingsOf(context: NodeContext): string {
-  const {facts: _, nodeIP: __, nodePortCIDRs: ___, ...settings} = context;
-  return JSON.stringify({...settings, hasNodePorts: nodePortDestinations(context)?.length !== 0});
-}
-
-/** The node's address may be among the sources that a Service allows. The texts of many endpoints would take much memory. */
-export function isKept({port, endpoints}: Pick<PortOnNode, 'port' | 'endpoints'>): boolean {
-  return port.sourceRanges.length === 0 && endpoints.reachable.length <= maxKeptEndpoints;
-}
-
-const maxKeptEndpoints = 64;
-
-function isSame(a: PortOnNode, b: PortOnNode): boolean {
-  return (
-    a.large === b.large &&
-    a.endpoints.hasAny === b.endpoints.hasAny &&
-    isSameList(a.endpoints.cluster, b.endpoints.cluster) &&
-    isSameList(a.endpoints.local, b.endpoints.local) &&
-    isSameList(a.endpoints.reachable, b.endpoints.reachable)
-  );
-}
-
-export function isSameList(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
-  return a === b || (a.length === b.length && a.every((endpoint, index) => endpoint === b[index]));
-}
+const keptOf = keptBySettings<KeptRules>();
 
 function render(item: PortOnNode, context: NodeContext): PortRules {
   const shared: SharedRule[] = [];
