@@ -15,12 +15,15 @@ const nodesByName = once((nodes: readonly NodeObject[]) => new Map(nodes.toRever
 
 const podsByNode = once((pods: readonly PodObject[]) => Map.groupBy(pods, ({spec}) => spec?.nodeName));
 
-/** Computed once for each list: with thousands of nodes, a search through thousands of objects for each would be slow. */
-export function once<List extends object, Result>(work: (list: List) => Result): (list: List) => Result {
-  const results = new WeakMap<List, {readonly value: Result}>();
-  return list => {
-    const known = results.get(list) ?? {value: work(list)};
-    results.set(list, known);
+/**
+ * Computed once for each object, such as the list of all nodes: with thousands of nodes, a search through thousands of objects for each
+ * would be slow.
+ */
+export function once<Given extends object, Result>(work: (given: Given) => Result): (given: Given) => Result {
+  const results = new WeakMap<Given, {readonly value: Result}>();
+  return given => {
+    const known = results.get(given) ?? {value: work(given)};
+    results.set(given, known);
     return known.value;
   };
 }

@@ -1,5 +1,6 @@
 import {environmentOf, type EnvironmentOptions} from '../analyze/outcomes/environment.ts';
 import {collectPathOutcome} from '../analyze/outcomes/path-outcome.ts';
+import {once} from '../expect/api-index.ts';
 import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import type {ExpectedTable} from '../expect/nftables/expected-table.ts';
@@ -80,11 +81,5 @@ function refusalIn(outcomes: readonly Outcome<RuleText>[]): Refusal | null {
   return {byPolicy: found.policy !== undefined, last: last === undefined ? null : {table: last.table, chain: last.chain}};
 }
 
-const environments = new WeakMap<WalkedSide, Environment>();
-
 /** The same for all packets. */
-function environmentOnce(side: WalkedSide): Environment {
-  const known = environments.get(side) ?? environmentOf(side.local, side.options);
-  environments.set(side, known);
-  return known;
-}
+const environmentOnce = once((side: WalkedSide): Environment => environmentOf(side.local, side.options));

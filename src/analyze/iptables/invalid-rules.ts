@@ -1,17 +1,13 @@
+import {once} from '../../expect/api-index.ts';
 import {append} from '../../model/lists.ts';
-import type {ChainsByName, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
 
-/** Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as an invalid rule (kubernetes#112477). */
-export function invalidRules(ruleset: Ruleset): readonly Rule[] {
-  const known = found.get(ruleset) ?? findInvalid(ruleset.tables.get('nat')?.chains);
-  found.set(ruleset, known);
-  return known;
-}
-
-/** Several checks of a node ask, and a large node has a quarter of a million such chains. */
-const found = new WeakMap<Ruleset, readonly Rule[]>();
-
-function findInvalid(chains: ChainsByName | undefined): readonly Rule[] {
+/**
+ * Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as an invalid rule
+ * (kubernetes#112477). Several checks of a node ask, and a large node has a quarter of a million such chains.
+ */
+export const invalidRules = once(({tables}: Ruleset): readonly Rule[] => {
+  const chains = tables.get('nat')?.chains;
   if (chains === undefined || !texts.some(text => chains.mayContain?.(text) ?? true)) return [];
   const invalid: Rule[] = [];
   for (const chain of chains.startingWith('KUBE-SEP-')) {
@@ -22,7 +18,7 @@ function findInvalid(chains: ChainsByName | undefined): readonly Rule[] {
     );
   }
   return invalid;
-}
+});
 
 const pattern = /--to-destination (?::0|0\.0\.0\.0:0|\S+ --random --persistent)|DNAT \[unsupported revision\]/;
 

@@ -1,3 +1,4 @@
+import {once} from '../../expect/api-index.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {addressInside, type Cidr, contains, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
 import {hostIP} from '../../model/node-facts.ts';
@@ -61,20 +62,13 @@ interface PodNetworks {
   readonly local: Cidr | null;
 }
 
-const knownNetworks = new WeakMap<NodeContext, PodNetworks>();
-
 /** Parsed once: the senders are asked for with each Service port. */
-function networksOf(context: NodeContext): PodNetworks {
-  const known = knownNetworks.get(context);
-  if (known !== undefined) return known;
-  const {facts, detector} = context;
-  const made = {
-    podNetworks: networks(facts.podCIDRs, context),
-    local: detector.kind === 'cidr' ? parseCidr(detector.cidr) : null,
-  };
-  knownNetworks.set(context, made);
-  return made;
-}
+const networksOf = once(
+  (context: NodeContext): PodNetworks => ({
+    podNetworks: networks(context.facts.podCIDRs, context),
+    local: context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null,
+  }),
+);
 
 function networks(texts: readonly string[], {family}: NodeContext): readonly Cidr[] {
   return texts.map(text => parseCidr(text)).filter(cidr => cidr !== null && cidr.family === family) as readonly Cidr[];
