@@ -68,7 +68,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
   const problems: Problem[] = [];
   const list = <T extends {readonly metadata: {readonly name: string}}>(name: keyof ApiObjects, shape: Shape): ApiList<T> => {
     const file = `api/${name.toLowerCase()}.json`;
-    const read = readApiList<T>(file, () => files.read(file), shape);
+    const read = readApiList<T>(file, () => files.readText(file), shape);
     append(problems, read.items === null && isServiceList(name) ? read.problems.map(problem => ({...problem, list: name})) : read.problems);
     return read;
   };

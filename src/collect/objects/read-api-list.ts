@@ -17,7 +17,7 @@ export interface ApiList<T> {
  */
 export function readApiList<T extends {readonly metadata: {readonly name: string}}>(
   file: string,
-  read: () => Buffer | null,
+  read: () => string | null,
   shape: Shape,
 ): ApiList<T> {
   const parsed = parsedContent(read());
@@ -49,10 +49,10 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
 }
 
 /** Null if there is no file. */
-function parsedContent(content: Buffer | null): NonNullable<unknown> | null {
-  if (content === null) return null;
+function parsedContent(text: string | null): NonNullable<unknown> | null {
+  if (text === null) return null;
   // The word null is valid JSON, but not a list.
-  return parseJson(content.toString('utf8')) ?? {};
+  return parseJson(text) ?? {};
 }
 
 function parseJson(text: string): unknown {
