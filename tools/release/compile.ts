@@ -23,12 +23,23 @@ export async function compile(folder: string, platforms: readonly Platform[]): P
       const outfile = executablePath(folder, platform);
       mkdirSync(join(folder, platformName(platform)), {recursive: true});
       const runtime = ['--compile-executable-path', await bunFor(platform), `--target=bun-${platform.bun.replace('aarch64', 'arm64')}`];
-      run(compiler, ['build', '--compile', '--bytecode', ...closed, ...runtime, 'svc-trace.cjs', '--outfile', outfile], work);
+      run(
+        compiler,
+        ['build', '--compile', '--bytecode', ...lateCompilation, ...closed, ...runtime, 'svc-trace.cjs', '--outfile', outfile],
+        work,
+      );
     }
   } finally {
     rmSync(work, {recursive: true});
   }
 }
+
+/**
+ * How many times later than usual Bun compiles code to machine code. Most runs end before this is worth the compiler's CPU time: a check of
+ * a small bundle takes half of it, and one of a big node a few percent less. The longest runs take as long as before; at a scale of 64, the
+ * runs that walk many packets take longer.
+ */
+const lateCompilation = ['--compile-jit-policy', '16'];
 
 /** What lies in the folder where somebody happens to work is none of the program's business. */
 const closed = ['--no-compile-autoload-dotenv', '--no-compile-autoload-bunfig'];

@@ -20,8 +20,8 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
   read: () => string | null,
   shape: Shape,
 ): ApiList<T> {
-  const parsed = parsedContent(read());
-  dropGarbage();
+  const {parsed, size} = parsedContent(read());
+  if (size >= largeSize) dropGarbage();
   if (parsed === null) return {items: null, problems: [], gaps: noGaps};
   if (parsed instanceof Error)
     return {
@@ -48,11 +48,14 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
   return {items: usable.items, problems, gaps: {leftOut: usable.leftOut, isTruncated: more}};
 }
 
-/** Null if there is no file. */
-function parsedContent(text: string | null): NonNullable<unknown> | null {
-  if (text === null) return null;
+/** In characters. Collecting garbage visits all objects that were read before: this takes 0.1 s after 250,000 endpoints. */
+const largeSize = 16 << 20;
+
+/** Null if there is no file; `size` is in characters. */
+function parsedContent(text: string | null): {readonly parsed: NonNullable<unknown> | null; readonly size: number} {
+  if (text === null) return {parsed: null, size: 0};
   // The word null is valid JSON, but not a list.
-  return parseJson(text) ?? {};
+  return {parsed: parseJson(text) ?? {}, size: text.length};
 }
 
 function parseJson(text: string): unknown {

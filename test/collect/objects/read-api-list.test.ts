@@ -1,4 +1,4 @@
-import {describe, expect, test} from 'vitest';
+import {describe, expect, onTestFinished, test, vi} from 'vitest';
 import {endpointSliceShape, nodeShape, podShape, serviceShape} from '../../../src/collect/objects/api-shapes.ts';
 import type {Shape} from '../../../src/collect/objects/object-shape.ts';
 import {readApiList} from '../../../src/collect/objects/read-api-list.ts';
@@ -27,6 +27,18 @@ describe('a file', () => {
 
   test('whose items are null, as Go prints an empty list, is empty', () => {
     expect(readApiList('api/services.json', () => '{"items":null}', serviceShape)).toMatchObject({items: [], problems: []});
+  });
+
+  test('that is large is garbage once it is parsed, and an executable collects it; a small file is not worth it', () => {
+    const gc = vi.fn();
+    vi.stubGlobal('Bun', {gc});
+    onTestFinished(() => {
+      vi.unstubAllGlobals();
+    });
+    readApiList('api/services.json', () => '{"items":[]}', serviceShape);
+    expect(gc).not.toHaveBeenCalled();
+    readApiList('api/services.json', () => '{"items":[]}'.padEnd(16 << 20), serviceShape);
+    expect(gc).toHaveBeenCalledExactlyOnceWith(true);
   });
 
   test('that is one page of several is read, and reported as incomplete', () => {
