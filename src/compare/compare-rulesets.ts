@@ -12,6 +12,8 @@ export interface RulesetExpectation<Owner> {
   rulesOf(owner: Owner): {
     readonly own: ReadonlyMap<string, string>;
     readonly shared: readonly {readonly table: string; readonly chain: string; readonly text: string}[];
+    /** The same object is the answer for other nodes too. */
+    readonly isKept?: true;
   };
   /**
    * Explains all differences in the owner's own chains, so that they are not listed: returns the unexpected chains that belong to them, or
@@ -44,18 +46,26 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
   const chains = actual.tables.get('nat')?.chains;
   const nat = new Uint8Array(chains?.size ?? 0);
   const shared = new SharedChains<Owner>(expected, actual);
-  for (const owner of expected.owners) {
-    const rules = expected.rulesOf(owner);
+  const compareOwn = (owner: Owner, {own, isKept}: {readonly own: ReadonlyMap<string, string>; readonly isKept?: true}): void => {
     const changed: (readonly [name: string, text: string])[] = [];
-    rules.own.forEach((text, name) => {
+    const places: number[] = [];
+    own.forEach((text, name) => {
       const place = chains?.placeOf(name) ?? -1;
       const isSame = place >= 0 && chains?.textAt(place) === text;
       if (place >= 0) nat[place] = isSame ? chainFound.same : chainFound.changed;
-      if (!isSame) changed.push([name, text]);
+      if (isSame) places.push(place);
+      else changed.push([name, text]);
     });
-    const explained = changed.length === 0 ? [] : (expected.explain?.(owner, rules.own) ?? null);
+    if (isKept === true && changed.length === 0) chains?.remember?.(own, places);
+    const explained = changed.length === 0 ? [] : (expected.explain?.(owner, own) ?? null);
     if (explained === null) append(differences, compareChains(owner, changed, chains));
     else for (const name of explained) nat[chains?.placeOf(name) ?? -1] = chainFound.changed;
+  };
+  for (const owner of expected.owners) {
+    const rules = expected.rulesOf(owner);
+    const known = rules.isKept === true ? (chains?.recall?.(rules.own) ?? null) : null;
+    if (known === null) compareOwn(owner, rules);
+    else for (const place of known) nat[place] = chainFound.same;
     for (const {table, chain, text} of rules.shared) shared.chain(table, chain).expect(text, owner);
   }
   for (const [key, texts] of expected.baseRules()) {

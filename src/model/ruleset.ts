@@ -92,6 +92,13 @@ export interface ChainsByName {
   at(place: number): Chain | undefined;
   /** The `text()` of the chain at that index. */
   textAt(place: number): string;
+  /**
+   * Where chains with these texts, the very same object, were found in the dump of the node before (`remember`), if all have the same bytes
+   * here: their places in this dump. Null if that is not known.
+   */
+  recall?(texts: object): readonly number[] | null;
+  /** Keeps where the chains with these texts are, for the dump of the next node. */
+  remember?(texts: object, places: readonly number[]): void;
   /** Whether a rule may contain the text: false is certain. A search of the whole dump, without looking for chains; not all can. */
   mayContain?(text: string): boolean;
   /** The rules of the chain at that index, as text: they are not parsed. */

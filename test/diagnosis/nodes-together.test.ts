@@ -66,6 +66,9 @@ const cases: readonly Case[] = [
   ['a share of an endpoint', inDump(/(-A KUBE-SVC-.*--probability 0\.)\d/, '$19')],
   ['a letter of a comment', inDump(/(-A KUBE-SEP-\S+ .*--comment "team)-/, '$1_'), 'nowhere'],
   ['the mark of an endpoint', inDump(/(-A KUBE-SEP-\S+) -s .*-j KUBE-MARK-MASQ\n/, '')],
+  ['two rules in another order', inDump(/(-A KUBE-SVC-.* -j KUBE-SEP-\S+\n)(-A KUBE-SVC-.* -j KUBE-SEP-\S+\n)/, '$2$1')],
+  ['a rule at the end of a chain', inDump(/((-A KUBE-SEP-\S+) .*\n)(?!\2)/, '$1$2 -j RETURN\n')],
+  ['one more chain', inDump(/(:KUBE-SEP-)(\S+ .*\n)/, '$1AAAAAAAAAAAAAAAA - [0:0]\n$1$2'), 'in evidence'],
   ['a rule that is there twice', inDump(/(-A KUBE-SVC-.* -j KUBE-SEP-\S+\n)/, '$1$1')],
   ['a chain without its rules', inDump(/-A (KUBE-SVC-\S+) .*\n(-A \1 .*\n)*/, '')],
   ['a rule of a third party in the chain of a Service port', inDump(/(-A (KUBE-SVC-\S+) )/, '-A $2 -s 10.9.8.7/32 -j RETURN\n$1')],
@@ -118,6 +121,13 @@ describe('if only the fourth node has another', () => {
       expect(JSON.stringify(found.get(fourth)) !== JSON.stringify(together(snapshot).get(fourth)), 'it shows').toBe(changes);
     }
   });
+});
+
+test.each(cases.map(each => [...each] as const))('the fourth node is right if only the third has another: %s', (_, change) => {
+  const [first, second, third, fourth] = healthy.nodes as readonly [NodeDump, NodeDump, NodeDump, NodeDump];
+  const [, , , changed = third] = change({...healthy, nodes: [first, second, fourth, third]}).nodes;
+  const given = {...healthy, nodes: [first, second, changed, fourth]};
+  expect(together(given)).toEqual(apart(given));
 });
 
 test('a stopped kube-proxy is found on each of the nodes, with the lines of its own dump', () => {

@@ -9,8 +9,11 @@ export interface Dumps {
   readonly both: readonly {readonly family: Family; readonly nft: Ruleset; readonly legacy: Ruleset}[];
 }
 
-/** The output of the node's default tools has precedence over that of a backend asked for by name. */
-export function readDumps(node: NodeDump): Dumps {
+/**
+ * The output of the node's default tools has precedence over that of a backend asked for by name. `before` are the rulesets of the node
+ * before, by file, and becomes those of this node.
+ */
+export function readDumps(node: NodeDump, before?: Map<string, readonly Ruleset[]>): Dumps {
   const current = new Map<Family, Ruleset>();
   const named = new Map<string, Ruleset>();
   for (const family of families) {
@@ -18,7 +21,9 @@ export function readDumps(node: NodeDump): Dumps {
     for (const file of [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`]) {
       const content = node.read(file);
       if (content === null) continue;
-      for (const ruleset of parseDumps(content, family)) {
+      const rulesets = parseDumps(content, family, before?.get(file));
+      before?.set(file, rulesets);
+      for (const ruleset of rulesets) {
         const backend = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : ruleset.backend;
         if (backend !== null) named.set(`${ruleset.family} ${backend}`, ruleset);
         const isFirst =

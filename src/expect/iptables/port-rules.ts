@@ -16,6 +16,8 @@ interface SharedRule {
 export interface PortRules {
   readonly shared: readonly SharedRule[];
   readonly own: ReadonlyMap<string, string>;
+  /** The next node may get the very same object. */
+  readonly isKept?: true;
 }
 
 /**
@@ -33,9 +35,10 @@ export function portRules(view: ClusterView, context: NodeContext): (item: PortO
       known.node = node;
       return known.rules;
     }
-    const rules = render(item, context);
     // The first endpoints of a node are those that it should have. Others are an assumption about it, and do not replace them.
-    if (known?.node !== node) kept.set(item.port, {item, rules, node});
+    if (known?.node === node) return render(item, context);
+    const rules = {...render(item, context), isKept: true as const};
+    kept.set(item.port, {item, rules, node});
     return rules;
   };
 }

@@ -33,6 +33,8 @@ const ROW = 8;
 /** A rule is not plain: its text differs from its bytes. */
 const NOT_PLAIN = 1;
 const INCOMPLETE = 2;
+/** Its rules are, byte for byte, those of a chain of the dump before. */
+const TAKEN_OVER = 4;
 
 const SPACE = 0x20;
 
@@ -46,9 +48,9 @@ export class ChainTable implements ChainsByName {
   size = 0;
   /** Of all chains. */
   ruleCount = 0;
-  #rows = new Int32Array(64 * ROW);
+  #rows: Int32Array<ArrayBuffer>;
   /** Open addressing, at most half full: the index of a chain plus one, 0 for an empty slot. */
-  #slots = new Int32Array(128);
+  #slots: Int32Array<ArrayBuffer>;
   readonly #policies = new Map<number, string>();
   /** Further runs of a chain. They are rare: rules of one chain are nearly always consecutive. */
   readonly #laterRuns = new Map<number, Run[]>();
@@ -57,11 +59,21 @@ export class ChainTable implements ChainsByName {
   readonly #asked: number[] = [];
   #sought: Uint8Array = new Uint8Array(64);
   #last = -1;
+  /** By chain, the line that declares it: where its name starts, and the end of the line; zeros for a chain that no line declares. */
+  #declarations: Int32Array<ArrayBuffer>;
+  /** See `recall`. */
+  readonly #places = new Map<object, readonly number[]>();
+  /** The same of the dump before, and the place here of each chain of it whose rules were taken over. */
+  readonly #before: {readonly found: ReadonlyMap<object, readonly number[]>; readonly places: Int32Array} | null;
 
-  /** The name of `table` may become known only when the whole dump has been read. */
-  constructor(bytes: Buffer, table: TableOfChains) {
+  /** The name of `table` may become known only when the whole dump has been read. It will have about as many chains as `like`. */
+  constructor(bytes: Buffer, table: TableOfChains, like: ChainTable | null) {
     this.bytes = bytes;
     this.table = table;
+    this.#rows = new Int32Array(like === null ? 64 * ROW : like.#rows.length);
+    this.#slots = new Int32Array(like === null ? 128 : like.#slots.length);
+    this.#declarations = new Int32Array(like === null ? 128 : like.#declarations.length);
+    this.#before = like === null ? null : {found: like.#places, places: new Int32Array(like.size).fill(-1)};
   }
 
   get(name: string): DumpChain | undefined {
@@ -125,6 +137,83 @@ export class ChainTable implements ChainsByName {
     return this.#last;
   }
 
+  /** The same for the name in a declaration, whose line ends at `lineEnd`. */
+  declare(start: number, end: number, lineEnd: number): number {
+    const index = this.enter(start, end);
+    if (this.declarationOf(index) === 0) this.#setDeclaration(index, start, lineEnd);
+    return index;
+  }
+
+  /** The index of the chain whose name is in these bytes, which may be those of another dump; -1 if there is none. */
+  indexOf(bytes: Uint8Array, start: number, end: number): number {
+    return (this.#slots[this.#slotOf(bytes, start, end)] ?? 0) - 1;
+  }
+
+  /** Where the name starts in the line that declares the chain; 0 if no line does. */
+  declarationOf(index: number): number {
+    return this.#declarations[2 * index] ?? 0;
+  }
+
+  /** The end of that line. */
+  declarationEndOf(index: number): number {
+    return this.#declarations[2 * index + 1] ?? 0;
+  }
+
+  /** Where its name starts and ends. */
+  nameBytesOf(index: number): readonly [start: number, end: number] {
+    return [this.#cell(index, NAME_START), this.#cell(index, NAME_END)];
+  }
+
+  startOf(index: number): number {
+    return this.#cell(index, START);
+  }
+
+  endOf(index: number): number {
+    return this.#cell(index, END);
+  }
+
+  /** Whether its rules are consecutive lines with nothing else in them. */
+  isPlainRun(index: number): boolean {
+    const flags = this.#cell(index, FLAGS) & (NOT_PLAIN | INCOMPLETE);
+    return this.#cell(index, COUNT) > 0 && flags === 0 && !this.#laterRuns.has(index);
+  }
+
+  /**
+   * Adds a chain that `other` declares in a line that this dump has `shift` bytes further on. Returns its index; -1 if there is one of the
+   * name already, or `other` has a policy for it.
+   */
+  declareAs(other: ChainTable, index: number, shift: number): number {
+    if (other.#policies.has(index)) return -1;
+    const start = other.declarationOf(index) + shift;
+    const length = other.#cell(index, NAME_END) - other.#cell(index, NAME_START);
+    const slot = this.#slotOf(this.bytes, start, start + length, other.#cell(index, HASH));
+    if (this.#slots[slot] !== 0) return -1;
+    this.#last = this.#add(slot, start, start + length, other.#cell(index, HASH));
+    this.#setDeclaration(this.#last, start, other.declarationEndOf(index) + shift);
+    return this.#last;
+  }
+
+  /** Gives a chain without rules those of a chain of `other`, which are in this dump `shift` bytes and `lineShift` lines further on. */
+  appendAs(
+    index: number,
+    other: ChainTable,
+    otherIndex: number,
+    {shift, lineShift}: {readonly shift: number; readonly lineShift: number},
+  ): void {
+    const rows = this.#rows;
+    const row = index * ROW;
+    rows[row + NAME_START] = other.#cell(otherIndex, NAME_START) + shift;
+    rows[row + NAME_END] = other.#cell(otherIndex, NAME_END) + shift;
+    rows[row + START] = other.#cell(otherIndex, START) + shift;
+    rows[row + END] = other.#cell(otherIndex, END) + shift;
+    rows[row + LINE] = other.#cell(otherIndex, LINE) + lineShift;
+    rows[row + COUNT] = other.#cell(otherIndex, COUNT);
+    rows[row + FLAGS] = TAKEN_OVER;
+    if (this.#before !== null) this.#before.places[otherIndex] = index;
+    this.ruleCount += other.#cell(otherIndex, COUNT);
+    this.#last = index;
+  }
+
   /** Whether the word at this position is the name of the chain. */
   isAt(index: number, start: number): boolean {
     const length = this.#cell(index, NAME_END) - this.#cell(index, NAME_START);
@@ -137,6 +226,8 @@ export class ChainTable implements ChainsByName {
     const count = rows[row + COUNT] ?? 0;
     this.ruleCount++;
     if (!rule.plain) this.#flag(index, NOT_PLAIN);
+    // One more rule: the chain is no longer that of the dump before.
+    if (count > 0) rows[row + FLAGS] = (rows[row + FLAGS] ?? 0) & ~TAKEN_OVER;
     if (count === 0) this.#begin(row, rule);
     else if ((rows[row + LINE] ?? 0) + count !== rule.line || this.#laterRuns.has(index)) return this.#appendLater(index, rule);
     rows[row + END] = rule.end;
@@ -158,6 +249,17 @@ export class ChainTable implements ChainsByName {
 
   policyOf(index: number): string | null {
     return this.#policies.get(index) ?? null;
+  }
+
+  recall(texts: object): readonly number[] | null {
+    const places = this.#before?.found.get(texts)?.map(place => this.#before?.places[place] ?? -1);
+    if (places?.every(place => place >= 0 && (this.#cell(place, FLAGS) & TAKEN_OVER) !== 0) !== true) return null;
+    this.#places.set(texts, places);
+    return places;
+  }
+
+  remember(texts: object, places: readonly number[]): void {
+    this.#places.set(texts, places);
   }
 
   mayContain(text: string): boolean {
@@ -202,9 +304,10 @@ export class ChainTable implements ChainsByName {
   }
 
   #found(start: number, end: number): number {
-    const slot = this.#slotOf(this.bytes, start, end);
+    const hash = hashOf(this.bytes, start, end);
+    const slot = this.#slotOf(this.bytes, start, end, hash);
     const known = this.#slots[slot] ?? 0;
-    return known > 0 ? known - 1 : this.#add(slot, start, end);
+    return known > 0 ? known - 1 : this.#add(slot, start, end, hash);
   }
 
   #object(index: number): DumpChain {
@@ -239,10 +342,19 @@ export class ChainTable implements ChainsByName {
     else runs.push(run);
   }
 
-  #add(slot: number, start: number, end: number): number {
+  #setDeclaration(index: number, start: number, end: number): void {
+    while (this.#declarations.length < 2 * index + 2) this.#declarations = doubled(this.#declarations);
+    this.#declarations[2 * index] = start;
+    this.#declarations[2 * index + 1] = end;
+  }
+
+  #add(slot: number, start: number, end: number, hash: number): number {
     const index = this.size++;
     if (this.#rows.length < this.size * ROW) this.#rows = doubled(this.#rows);
-    this.#rows.set([start, end, 0, 0, 0, 0, 0, hashOf(this.bytes, start, end)], index * ROW);
+    const row = index * ROW;
+    this.#rows[row + NAME_START] = start;
+    this.#rows[row + NAME_END] = end;
+    this.#rows[row + HASH] = hash;
     this.#slots[slot] = index + 1;
     if (this.#slots.length < 2 * this.size) this.#rehash();
     return index;
@@ -259,8 +371,7 @@ export class ChainTable implements ChainsByName {
   }
 
   /** The slot of the chain with this name, or the slot that it would have. */
-  #slotOf(bytes: Uint8Array, start: number, end: number): number {
-    const hash = hashOf(bytes, start, end);
+  #slotOf(bytes: Uint8Array, start: number, end: number, hash = hashOf(bytes, start, end)): number {
     const mask = this.#slots.length - 1;
     let slot = hash & mask;
     for (let known = this.#slots[slot] ?? 0; known !== 0; known = this.#slots[slot] ?? 0) {
