@@ -10,6 +10,8 @@ export const nodeAddressAsExternalIP: Check<'ST106'> = {
   summary: "externalIPs holds a node's own address",
   remedy: 'Use an address that no node has. The Service intercepts this port of the node, and in IPVS mode every node binds the address.',
   *cluster({services, api}) {
+    // Seldom used, and the addresses of thousands of nodes take longer to read than one Service to check.
+    if (services.every(({spec}) => (spec?.externalIPs ?? []).length === 0)) return;
     const owners = new Map<string, string>();
     for (const node of api.nodes ?? []) {
       for (const {address, type} of node.status?.addresses ?? [])
