@@ -1,6 +1,6 @@
 // `live-bundle.ts DIR [legacy]`: the cluster of a bundle behind an API server, in a process of its own, so that what it takes to serve is not
 // counted. Its nodes have the nft backend of iptables unless told otherwise. It reports its address and, on request, the requests that it got.
-import {readdirSync, readFileSync} from 'node:fs';
+import {existsSync, readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {iptablesOutput} from '../collect/node/fake-iptables.ts';
@@ -29,7 +29,8 @@ const anyPod = {namespace: 'kube-system', pod: 'kube-proxy', container: 'kube-pr
 
 if (process.send !== undefined) {
   const [folder = ''] = process.argv.slice(2);
-  const exec = (command: ExecCommand) => (isLegacy ? null : listing(folder, command)) ?? wholeDump(folder, command);
+  const exec = (command: ExecCommand) =>
+    (isLegacy ? null : listing(folder, command)) ?? wholeDump(folder, command) ?? grepOfImage(folder, command);
   const server = await startBundleCluster(folder, {exec});
   // To read a big dump and to find its chains takes seconds, for which the first command to be measured would wait.
   for (const node of readdirSync(join(folder, 'nodes')))
@@ -46,6 +47,15 @@ function wholeDump(folder: string, {node, argv}: ExecCommand): ExecReply | null 
   const command = argv.join(' ');
   if (command === 'iptables-save --version') return {stdout: `iptables-save v1.8.9 (${isLegacy ? 'legacy' : 'nf_tables'})\n`};
   return command === 'iptables-save' || command === 'ip6tables-save' ? {stdout: dumpOf(folder, node, command)} : null;
+}
+
+/** Images of kube-proxy have `grep` and no `sysctl`: it prints the values with the names of their files. Null for other commands. */
+function grepOfImage(folder: string, {node, argv}: ExecCommand): ExecReply | null {
+  if (argv[0] === 'sysctl') return {exitCode: 127, stderr: 'sysctl: not found'};
+  const file = join(folder, 'nodes', node, 'sysctls');
+  if (argv[0] !== 'grep' || !existsSync(file)) return null;
+  const inFiles = (name: string) => `/proc/sys/${name.replaceAll('.', '/')}:`;
+  return {stdout: readFileSync(file, 'latin1').replaceAll(/^(\S+) = /gm, (_, name: string) => inFiles(name))};
 }
 
 /** Of one chain, as the nft backend lists it; null for other commands. What iptables-nft-save itself takes on such a node is not in any figure. */

@@ -54,21 +54,17 @@ export abstract class BaseCommand extends Command {
     }
     // Loaded only for a cluster, because it takes time.
     const {diagnoseCluster} = await import('../../run/diagnose-cluster.ts');
-    return this.withCluster(flags, async live => {
-      const readAt = timeNow();
-      const report = await diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live});
-      await this.tellSource(live, {readAt, output: flags.output});
-      return report;
-    });
+    return this.withCluster(flags, live =>
+      this.withSource(live, flags.output, () => diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live})),
+    );
   }
 
-  /** What the report of a cluster says about where it comes from. */
-  protected async tellSource(
-    {cluster, signal}: Live,
-    {readAt, output = ''}: {readonly readAt: string; readonly output?: string | undefined},
-  ): Promise<void> {
-    const version = tellsVersion.has(output) ? await readServerVersion(cluster.api, signal) : null;
+  /** Runs the work, and finds out meanwhile what its report says about where it comes from. */
+  protected async withSource<T>({cluster, signal}: Live, output: string | undefined, work: () => Promise<T>): Promise<T> {
+    const readAt = timeNow();
+    const [result, version] = await Promise.all([work(), tellsVersion.has(output ?? '') ? readServerVersion(cluster.api, signal) : null]);
     this.#source = {source: cluster.description, readAt, ...(version === null ? {} : {serverVersion: version})};
+    return result;
   }
 
   /** Runs the work with a connection to the chosen cluster, until it is done or interrupted. */
@@ -214,7 +210,7 @@ function bundleSource({origin, takenAt, serverVersion}: Snapshot): Omit<Provenan
 }
 
 /** RFC 3339, to the second. */
-export function timeNow(): string {
+function timeNow(): string {
   return new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 

@@ -18,7 +18,7 @@ import {selectNodes} from '../options/diagnose-options.ts';
 import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {manifestFlags} from '../options/manifest-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
-import {BaseCommand, timeNow} from './base-command.ts';
+import {BaseCommand} from './base-command.ts';
 
 export default class PreviewCommand extends BaseCommand {
   static override summary = 'Show which packets are treated differently after a change of kube-proxy, before it is made';
@@ -93,12 +93,11 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
   async #preview(flags: PreviewFlags, input: (snapshot: Snapshot) => PreviewRunInput): Promise<PreviewReport> {
     if (flags.from === undefined) {
       const {previewCluster} = await import('../../run/preview/preview-cluster.ts');
-      return this.withCluster(flags, async live => {
-        const readAt = timeNow();
-        const report = await previewCluster({flags, input, chooses: snapshot => selectNodes(flags, snapshot), ...live});
-        await this.tellSource(live, {readAt, output: flags.output});
-        return report;
-      });
+      return this.withCluster(flags, live =>
+        this.withSource(live, flags.output, () =>
+          previewCluster({flags, input, chooses: snapshot => selectNodes(flags, snapshot), ...live}),
+        ),
+      );
     }
     const snapshot = await this.snapshot(flags.from);
     const isChosen = selectNodes(flags, snapshot);

@@ -2,7 +2,7 @@ import type {CollectedNode} from './collected-node.ts';
 import {firstCommands, furtherCommands, otherBackends, versionCommand} from './node-commands.ts';
 import {type CounterScope, withCounters} from './counter-commands.ts';
 import type {NodeCommand} from './node-command.ts';
-import {isBroken, NodeReader} from './node-reader.ts';
+import {isBroken, NodeReader, parallel} from './node-reader.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
 import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
 import {errorText} from '../../model/text/error-text.ts';
@@ -57,7 +57,7 @@ async function attempt(
   const wanted = (commands: readonly NodeCommand[]) => withCounters(commands, counters).filter(({file}) => wants(file));
   const first = wanted(requested === undefined ? firstCommands : firstCommands.map(command => inParts(command, requested)));
   try {
-    shell = await openUntil(transport, node, {signal, early: first.flatMap(certainCommands)});
+    shell = await openUntil(transport, node, {signal, early: certainCommands(first.filter(({file}) => !reading.isDone(file)))});
     reading.via = shell.description;
     const reader = {shell, signal, isLast};
     const read = (commands: readonly NodeCommand[]) => reading.readAll(commands, reader);
@@ -75,9 +75,10 @@ async function attempt(
   }
 }
 
-/** Without what another command decides. */
-function certainCommands({isRequired, inParts, variants}: NodeCommand): readonly (readonly string[])[] {
-  return isRequired === true && inParts === undefined ? (variants[0]?.commands ?? []) : [];
+/** The commands that run whatever others find, as far as they may run while the transport searches for the tools, which is a command itself. */
+function certainCommands(commands: readonly NodeCommand[]): readonly (readonly string[])[] {
+  const certain = commands.filter(({inParts, variants}) => inParts === undefined && variants.length === 1);
+  return certain.flatMap(({variants}) => variants[0]?.commands.slice(0, 1) ?? []).slice(0, parallel - 1);
 }
 
 /** Rejects when all have ended: nothing runs on. */

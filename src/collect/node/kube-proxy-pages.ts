@@ -13,11 +13,12 @@ export interface KubeProxyPage {
   readonly keep?: (body: Buffer) => Buffer | null;
 }
 
+/** The shortest of a port first: it shows whether kube-proxy listens there. */
 const pages: readonly KubeProxyPage[] = [
   {file: 'healthz.json', port: 10256, path: '/healthz'},
-  {file: 'metrics', port: 10249, path: '/metrics', keep: onlyKubeProxyMetrics},
-  {file: 'configz.json', port: 10249, path: '/configz'},
   {file: 'proxy-mode', port: 10249, path: '/proxyMode'},
+  {file: 'configz.json', port: 10249, path: '/configz'},
+  {file: 'metrics', port: 10249, path: '/metrics', keep: onlyKubeProxyMetrics},
 ];
 
 export const kubeProxyPorts: readonly number[] = [...new Set(pages.map(({port}) => port))];

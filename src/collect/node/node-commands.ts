@@ -62,13 +62,17 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
   // Tables of other programs matter if kube-proxy uses nftables. Otherwise this would list all of iptables-nft once more, which takes long.
   if (holds(read, 'proxy-mode', 'nftables') || holds(read, 'nft.json', '"kube-proxy"'))
     commands.push({file: 'nft-ruleset.json', variants: [{commands: [['nft', '-j', 'list', 'ruleset']]}]});
+  const hasSets = dumpHolds(read, '--match-set');
+  // The rules of IPVS mode match sets. To search a large dump twice takes as long as to read it.
   const hasIpvs =
-    holds(read, 'addresses.json', '"kube-ipvs0"') || holds(read, 'proxy-mode', 'ipvs') || dumpHolds(read, 'KUBE-LOAD-BALANCER');
+    holds(read, 'addresses.json', '"kube-ipvs0"') ||
+    holds(read, 'proxy-mode', 'ipvs') ||
+    (hasSets && dumpHolds(read, 'KUBE-LOAD-BALANCER'));
   if (hasIpvs) {
     commands.push({file: 'ipvsadm-save', variants: [{commands: [['ipvsadm-save', '-n']]}, {commands: [['ipvsadm', '-S', '-n']]}]});
     commands.push({file: 'kube-ipvs0.json', variants: [{commands: [['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']]}]});
   }
-  if (hasIpvs || dumpHolds(read, '--match-set')) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});
+  if (hasIpvs || hasSets) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});
   return commands;
 }
 

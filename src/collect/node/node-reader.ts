@@ -10,7 +10,7 @@ import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 /** How many commands run on a node at a time. */
-const parallel = 6;
+export const parallel = 6;
 
 interface NodeConnection {
   readonly shell: NodeShell;
@@ -40,6 +40,11 @@ export class NodeReader {
     this.#node = node;
   }
 
+  /** Whether a file was read, or will not be read by another attempt. */
+  isDone(file: string): boolean {
+    return this.#done.has(file);
+  }
+
   /** Reads what has not been read yet. Rejects if the connection broke and another one can be tried, and when the signal was aborted. */
   async readAll(commands: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
     for (const command of commands) this.#asked.set(command.file, command);
@@ -57,8 +62,10 @@ export class NodeReader {
     const isJoint = reader.shell.readPage === undefined && pages.length === allPages.files.length;
     const single = isJoint ? open.filter(command => !pages.includes(command)) : open;
     const together = isJoint ? [() => this.#readTogether(allPages, pages, reader)] : [];
-    const reads = [...single.map(command => () => this.#readOne(command, reader)), ...together];
-    await Promise.all(reads.map(read => this.#limit(one, read)));
+    // A page that the API server reads is no command on the node.
+    const [asked, run] = partition(single, ({file}) => reader.shell.readPage !== undefined && pageOf(file) !== undefined);
+    const readOne = (command: NodeCommand) => () => this.#readOne(command, reader);
+    await Promise.all([...[...run.map(readOne), ...together].map(read => this.#limit(one, read)), ...asked.map(readOne).map(one)]);
     if (brokenBy !== undefined) throw brokenBy;
   }
 

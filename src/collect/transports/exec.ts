@@ -9,7 +9,7 @@ import {errorText} from '../../model/text/error-text.ts';
 
 /** Execs into a pod that already runs on the node in its network namespace and has the tools. Creates nothing. */
 export function execTransport(api: KubeApi): Transport {
-  const readPage = nodeProxyPages(api);
+  const pagesOf = nodeProxyPages(api);
   return {
     name: 'exec',
     async open(node, signal, early = []) {
@@ -26,7 +26,7 @@ export function execTransport(api: KubeApi): Transport {
           return {
             ...remembering(shell, [probe, ...begun]),
             lacks: target.container === 'kube-proxy' ? lacking : [],
-            readPage: (page, end) => readPage(node.name, page, end),
+            readPage: pagesOf(node.name),
           };
       }
       throw new Unreachable(noTools(node, {agents, down}));

@@ -217,18 +217,18 @@ describe('one node', () => {
   });
 
   const curl = 'curl -sS --noproxy * --max-time 5';
-  const [healthz, ...others] = ['10256/healthz', '10249/metrics', '10249/configz', '10249/proxyMode'].map(
+  const [healthz, ...others] = ['10256/healthz', '10249/proxyMode', '10249/configz', '10249/metrics'].map(
     page => `http://127.0.0.1:${page}`,
   );
   const allPages = `${curl} --fail-early -w \\nsvc-trace %{url_effective}\\n ${healthz} ${others.join(' ')}`;
 
   test('one curl reads all pages of kube-proxy', async () => {
-    const bodies = ['{"currentTime":"x"}', 'kubeproxy_a 1\ngo_b 2\n', '{"kubeproxy.config.k8s.io":{}}', 'iptables'];
+    const bodies = ['{"currentTime":"x"}', 'iptables', '{"kubeproxy.config.k8s.io":{}}', 'kubeproxy_a 1\ngo_b 2\n'];
     const printed = bodies.map((body, index) => `${body}\nsvc-trace ${[healthz, ...others][index]}\n`).join('');
     const transport = new FakeNode({[allPages]: printed});
     const node = await collect(transport);
-    const files = ['healthz.json', 'metrics', 'configz.json', 'proxy-mode'];
-    expect(files.map(file => textOf(node, file))).toEqual([bodies[0], 'kubeproxy_a 1\n', bodies[2], bodies[3]]);
+    const files = ['healthz.json', 'proxy-mode', 'configz.json', 'metrics'];
+    expect(files.map(file => textOf(node, file))).toEqual([...bodies.slice(0, 3), 'kubeproxy_a 1\n']);
     expect(transport.commands.filter(command => command.startsWith('curl'))).toEqual([allPages]);
   });
 
@@ -236,7 +236,7 @@ describe('one node', () => {
     const failed = new CommandFailed(['curl'], {exitCode: 7, stderr: 'Failed to connect'});
     const transport = new FakeNode({
       ...{[allPages]: failing('', failed), [`${curl} ${healthz}`]: failing('', failed)},
-      ...{[`${curl} ${others[0]}`]: 'kubeproxy_a 1\n', [`${curl} ${others[1]}`]: '{}', [`${curl} ${others[2]}`]: 'ipvs'},
+      ...{[`${curl} ${others[0]}`]: 'ipvs', [`${curl} ${others[1]}`]: '{}', [`${curl} ${others[2]}`]: 'kubeproxy_a 1\n'},
     });
     const node = await collect(transport);
     expect(textOf(node, 'proxy-mode')).toBe('ipvs');

@@ -27,9 +27,14 @@ async function clusterWith(options: Partial<ApiServerOptions>): Promise<{readonl
   return {api, server};
 }
 
-function collect(api: KubeApi): Promise<CollectedNode> {
+function collect(api: KubeApi, transport = execTransport(api)): Promise<CollectedNode> {
   const wants = (file: string) => file === 'iptables-save' || files.includes(file);
-  return collectNode(node, execTransport(api), {signal: AbortSignal.timeout(20_000), timeoutMs: 20_000, wants});
+  return collectNode(node, transport, {signal: AbortSignal.timeout(20_000), timeoutMs: 20_000, wants});
+}
+
+/** `PORT/PATH` of each request for a page. */
+function pagesAsked({requests}: ApiServer): readonly string[] {
+  return requests.flatMap(({path}) => /\/nodes\/node-a:(\d+)\/proxy(\/.*)/.exec(path)?.slice(1).join('') ?? []).sort();
 }
 
 const unhealthy = '{"lastUpdated": "2026-11-21 10:00:00 +0000 UTC", "currentTime": "2026-11-21 10:10:00 +0000 UTC"}';
@@ -43,34 +48,59 @@ describe("kube-proxy's pages through the API server's proxy to the node", () => 
     const read = await collect(api);
     expect(files.map(file => read.read(file)?.toString())).toEqual([unhealthy, 'kubeproxy_a 1\n', 'page /configz', 'page /proxyMode']);
     expect(server.requests.some(({argv}) => argv[0] === 'curl' || argv[0] === 'wget')).toBe(false);
-    expect(server.requests.flatMap(({path}) => (path.includes('/nodes/') ? [path] : [])).sort()).toEqual(
-      ['10249/proxy/configz', '10249/proxy/metrics', '10249/proxy/proxyMode', '10256/proxy/healthz'].map(
-        page => `/api/v1/nodes/node-a:${page}`,
-      ),
-    );
+    expect(pagesAsked(server)).toEqual(['10249/configz', '10249/metrics', '10249/proxyMode', '10256/healthz']);
   });
 
-  test('of ports that kube-proxy serves on loopback only are reported with the reason', async () => {
-    const {api} = await clusterWith({nodePage: (_, port) => (port === '10256' ? {body: '{}'} : null)});
+  test('of ports that kube-proxy serves on loopback only are reported with the reason, and asked for once', async () => {
+    const {api, server} = await clusterWith({nodePage: (_, port) => (port === '10256' ? {body: '{}'} : null)});
     const read = await collect(api);
     expect(read).toMatchObject({status: 'read', problems: [], files: ['healthz.json', 'iptables-save']});
     const why =
       'connection refused at port 10249 of the node (asked through the API server): by default kube-proxy listens there on the loopback address only; --transport debug, ssh and local read it on the node';
-    expect(read.missing).toEqual(['metrics', 'configz.json', 'proxy-mode'].map(file => ({file, reason: why})));
+    const byName = read.missing.toSorted((a, b) => (a.file < b.file ? -1 : 1));
+    expect(byName).toEqual(['configz.json', 'metrics', 'proxy-mode'].map(file => ({file, reason: why})));
+    expect(pagesAsked(server)).toEqual(['10249/proxyMode', '10256/healthz']);
   });
 
   test('without permission for nodes/proxy the node is still read, and the message names the Role', async () => {
-    const {api} = await clusterWith({allow: ({subresource}) => subresource !== 'proxy', nodePage: () => ({body: '{}'})});
+    const {api, server} = await clusterWith({allow: ({subresource}) => subresource !== 'proxy', nodePage: () => ({body: '{}'})});
     const read = await collect(api);
     expect(read).toMatchObject({status: 'read', problems: [], files: ['iptables-save']});
     expect(new Set(read.missing.map(({reason}) => reason))).toEqual(
       new Set(['you may not get nodes/proxy ("kubectl svc-trace access" has the Role)']),
     );
+    expect(read.missing).toHaveLength(4);
+    expect(pagesAsked(server)).toEqual(['10249/proxyMode', '10256/healthz']);
   });
 
-  test('that a kube-proxy does not serve are missing', async () => {
-    const {api} = await clusterWith({nodePage: () => ({status: 404, body: '404 page not found\n'})});
-    expect((await collect(api)).missing).toContainEqual({file: 'configz.json', reason: 'kube-proxy has no page /configz at port 10249'});
+  test('that a kube-proxy does not serve are missing, and its others are read', async () => {
+    const {api} = await clusterWith({
+      nodePage: (_, _port, path) => (path === '/proxyMode' ? {status: 404, body: '404 page not found\n'} : {body: '{}'}),
+    });
+    const read = await collect(api);
+    expect(read.missing).toEqual([{file: 'proxy-mode', reason: 'kube-proxy has no page /proxyMode at port 10249'}]);
+    expect(read.files).toEqual(['configz.json', 'healthz.json', 'iptables-save', 'metrics']);
+  });
+
+  test('are read if one of them fails for a reason of its own', async () => {
+    const {api} = await clusterWith({nodePage: () => ({body: '{}'})});
+    const whenever = api.proxied.bind(api);
+    api.proxied = async (path, options) => {
+      if (path.endsWith('/proxyMode')) throw new ApiError('the answer is longer than 5 bytes', {status: null});
+      return whenever(path, options);
+    };
+    const read = await collect(api);
+    expect(read.missing.map(({file}) => file)).toEqual(['proxy-mode']);
+    expect(read.files).toEqual(['configz.json', 'healthz.json', 'iptables-save', 'metrics']);
+  });
+
+  test('are requested again when the node is read again', async () => {
+    let isListening = false;
+    const {api} = await clusterWith({nodePage: () => (isListening ? {body: '{}'} : null)});
+    const transport = execTransport(api);
+    expect((await collect(api, transport)).files).toEqual(['iptables-save']);
+    isListening = true;
+    expect((await collect(api, transport)).files).toEqual(['configz.json', 'healthz.json', 'iptables-save', 'metrics', 'proxy-mode']);
   });
 });
 
@@ -79,11 +109,26 @@ test('behind a firewall between the API server and the nodes are only tried on t
   api.onProxied = () => {
     throw new ApiError('error trying to reach service: dial tcp 172.18.0.11:10256: i/o timeout', {status: 503});
   };
-  const readPage = nodeProxyPages(api);
+  const pagesOf = nodeProxyPages(api);
   const page = {file: 'healthz.json', port: 10256, path: '/healthz'};
-  const asked = (name: string) => readPage(name, page, new AbortController().signal).catch((error: Error) => error.message);
+  const asked = (name: string) => pagesOf(name)(page, new AbortController().signal).catch((error: Error) => error.message);
   const silent = 'no answer at port 10256 of the node within 5 s (asked through the API server)';
   expect([await asked('node-a'), await asked('node-b')]).toEqual([silent, silent]);
   expect(await asked('node-c')).toBe('not asked: the API server got no answer at port 10256 of other nodes');
   expect(api.calls).toHaveLength(2);
+});
+
+test('behind a firewall all pages of a node take one timeout', async () => {
+  const api = new FakeKubeApi();
+  api.onProxied = () => {
+    throw new ApiError('error trying to reach service: dial tcp 172.18.0.11:10249: i/o timeout', {status: 503});
+  };
+  const read = nodeProxyPages(api)('node-a');
+  const asked = ['/proxyMode', '/configz', '/metrics'].map(path =>
+    read({file: path, port: 10249, path}, new AbortController().signal).catch((error: Error) => error.message),
+  );
+  expect(new Set(await Promise.all(asked))).toEqual(
+    new Set(['no answer at port 10249 of the node within 5 s (asked through the API server)']),
+  );
+  expect(api.calls).toHaveLength(1);
 });
