@@ -14,6 +14,7 @@ export const long = [
   'test/e2e/live/wait.test.ts',
   'test/mutants/**/*.test.ts',
   'test/fuzz/**/*.test.ts',
+  'test/differential/**/*.test.ts',
   'test/parse/conntrack-memory.test.ts',
   'test/pasted/all-forms.test.ts',
   'test/churn/**/*.test.ts',

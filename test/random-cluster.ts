@@ -7,7 +7,7 @@ import type {
   SliceEndpoint,
 } from '../src/model/api-objects.ts';
 import type {Family} from '../src/model/family.ts';
-import type {Snapshot} from '../src/model/snapshot.ts';
+import type {ApiObjects, Snapshot} from '../src/model/snapshot.ts';
 import type {Random} from './bench/random.ts';
 import {apiObjects, type EndpointSetup, endpoint, nodeDump, service, slice} from './cluster.ts';
 import {withRules} from './rendered-dump.ts';
@@ -24,14 +24,29 @@ export const minors = [21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 33, 34, 35, 3
  */
 export function randomCluster(random: Random, minor: number): Snapshot {
   const draw = new Draw(random);
-  const shapes = Array.from({length: 1 + random.below(5)}, (_, index) => draw.service(index));
-  const api = apiObjects({
-    services: shapes.map(shape => shape.service),
-    endpointSlices: shapes.flatMap(shape => shape.slices),
-    nodes: nodes.map(nodeObject),
-  });
+  const api = draw.objects();
   const bare = {origin: 'random', api, problems: [], nodes: [nodeDump('node-a', draw.nodeFiles(minor))]};
   return withRules(bare, random);
+}
+
+/** Such a cluster of three nodes, without rules. Most nodes have the same settings. */
+export function bareCluster(random: Random, minor: number): Snapshot {
+  const draw = new Draw(random);
+  const api = draw.objects();
+  const common = draw.nodeFiles(minor);
+  const dumps = nodes.map((name, index) => {
+    const files = random.chance(0.8) ? common : draw.nodeFiles(minor);
+    return nodeDump(name, {...files, 'addresses.json': addressesOf(index)});
+  });
+  return {origin: 'random', api, problems: [], nodes: dumps};
+}
+
+/** What `ip -j address` prints on a node. */
+function addressesOf(index: number): string {
+  return JSON.stringify([
+    {ifname: 'lo', addr_info: [{local: '127.0.0.1'}, {local: '::1'}]},
+    {ifname: 'eth0', addr_info: [{local: `192.168.1.${10 + index}`}, {local: `fd00:192::${10 + index}`}]},
+  ]);
 }
 
 class Draw {
@@ -41,6 +56,15 @@ class Draw {
 
   constructor(random: Random) {
     this.#random = random;
+  }
+
+  objects(): ApiObjects {
+    const shapes = Array.from({length: 1 + this.#random.below(5)}, (_, index) => this.service(index));
+    return apiObjects({
+      services: shapes.map(shape => shape.service),
+      endpointSlices: shapes.flatMap(shape => shape.slices),
+      nodes: nodes.map(nodeObject),
+    });
   }
 
   service(index: number): {readonly service: ServiceObject; readonly slices: readonly EndpointSliceObject[]} {
@@ -96,10 +120,7 @@ class Draw {
     return {
       'kube-proxy-version': `v1.${minor}.0\n`,
       'kube-proxy-config.yaml': JSON.stringify(config),
-      'addresses.json': JSON.stringify([
-        {ifname: 'lo', addr_info: [{local: '127.0.0.1'}, {local: '::1'}]},
-        {ifname: 'eth0', addr_info: [{local: '192.168.1.10'}, {local: 'fd00:192::10'}]},
-      ]),
+      'addresses.json': addressesOf(0),
       ...(random.chance(0.2) ? {sysctls: 'net.netfilter.nf_conntrack_tcp_be_liberal = 1\n'} : {}),
     };
   }

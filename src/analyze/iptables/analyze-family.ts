@@ -49,6 +49,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const known = [...inDoubt.flatMap(([item]) => compared.differencesOf(item)), ...listed];
   const owned = attribute(known, index);
   const view = new IptablesServiceView(expected, actual);
+  const differing = new Set([...owned.byPort.keys(), ...compared.changed.keys()]);
   const sides = {expected, actual, view, isBesideBroadRules};
   const ports = [...owned.byPort].flatMap(([item, own]) =>
     actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
@@ -70,7 +71,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
       ...ports,
       ...changed.flatMap(([, change]) => change.symptoms),
       // Without one of the tables the outcome of a packet is unknown.
-      ...(actual.hasTable('nat') && actual.hasTable('filter') ? analyzeThirdPartyRules({expected, actual, view, sets}) : []),
+      ...(actual.hasTable('nat') && actual.hasTable('filter') ? analyzeThirdPartyRules({expected, actual, view, differing, sets}) : []),
       ...staleServices({expected, actual, view, rules: owned.unexpected}),
       ...broadRules({expected, view, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
       ...(given.isPartial ? [] : leftoverChains(expected, actual, compared)),

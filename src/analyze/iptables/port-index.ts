@@ -80,11 +80,11 @@ export class PortIndex {
 
 const sharedServiceChains = new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL']);
 
-/** `ADDRESS PROTOCOL PORT`, without the address if the rule matches several; null for a rule without protocol and port. */
+/** `ADDRESS PROTOCOL PORT`, without the address if the rule matches several; null for a rule that matches several protocols or ports. */
 function entryKeyOf(rule: Rule): string | null {
-  const protocol = rule.options.find(({flag}) => flag === '-p')?.values[0];
-  const port = rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--dport')?.values[0];
-  if (protocol === undefined || port === undefined) return null;
+  const protocol = rule.options.find(({flag, negated}) => flag === '-p' && !negated)?.values[0];
+  const port = rule.matches.flatMap(match => match.options).find(({flag, negated}) => flag === '--dport' && !negated)?.values[0];
+  if (protocol === undefined || port === undefined || port.includes(':')) return null;
   const destination = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0];
   const cidr = destination === undefined ? null : parseCidr(destination);
   const host = cidr !== null && cidr.prefix === (cidr.family === 'IPv4' ? 32 : 128) ? cidr.text.split('/')[0] : undefined;

@@ -79,7 +79,7 @@ export function analyzeNftFamily({
         expected,
         [...owned.byPort].flatMap(([item, differences]) => analyzeNftPort({...given, item, differences})),
       ),
-      ...analyzeNftThirdPartyRules({...given, ...beside, ruleset}),
+      ...analyzeNftThirdPartyRules({...given, ...beside, ruleset, differs: item => owned.byPort.has(item)}),
       ...staleNftServices(given, owned.unexpected),
       ...(isPartial ? [] : leftoverNftChains(given, compared.unexpectedChains)),
     ],

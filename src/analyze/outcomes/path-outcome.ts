@@ -73,6 +73,16 @@ export function hasSameEnds<R extends RuleText>(a: PathOutcome<R>, b: PathOutcom
   return near(a.passed, b.passed) && near(a.rejected, b.rejected) && near(a.dropped, b.dropped) && near(a.undecided, b.undecided);
 }
 
+/** Whether two walks end in outcomes of the same kinds: an endpoint, a refusal or none, and whether packets are masqueraded. */
+export function hasSameKinds<R extends RuleText>(a: PathOutcome<R>, b: PathOutcome<R>): boolean {
+  return kindsOf(a) === kindsOf(b);
+}
+
+function kindsOf({destinations, passed, rejected, dropped, undecided}: PathOutcome<RuleText>): string {
+  const isMasqueraded = [...destinations.values()].some(({masquerade}) => masquerade);
+  return [destinations.size > 0, isMasqueraded, passed > 0, rejected > 0, dropped > 0, undecided > 0].join();
+}
+
 export function near(a: number, b: number): boolean {
   return Math.abs(a - b) <= tolerance;
 }

@@ -1,14 +1,15 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Environment} from '../../trace/packet.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {groupPorts, smallest} from './port-groups.ts';
+import {groupPorts, representatives} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules, isHookedChain, isKubeProxyChain, isPolicyChain} from './iptables-rules.ts';
-import {probesFor, whose} from '../outcomes/probes.ts';
+import {hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
+import {type Probe, probesFor, whose} from '../outcomes/probes.ts';
 import type {IptablesServiceView} from '../iptables/iptables-service-view.ts';
 import {acceptedEffect, type WalkedProbe} from './accepted-effect.ts';
 import {rewrites, takesPackets, unmasqueraderOf, untracks} from './node-rule.ts';
@@ -29,6 +30,8 @@ interface ThirdPartyCase {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
   readonly view: IptablesServiceView;
+  /** The Service ports whose own rules differ. */
+  readonly differing: ReadonlySet<PortOnNode>;
   /** The node's ipsets, where they were read. */
   readonly sets: ReadonlyMap<string, IpSet>;
 }
@@ -37,26 +40,35 @@ interface ThirdPartyCase {
  * What third-party rules do to Services' packets. Service ports that the same third-party rules may match have the same outcomes, so
  * one of each group is walked through all the rules of the node and through kube-proxy's rules alone.
  */
-export function analyzeThirdPartyRules({expected, actual, view, sets}: ThirdPartyCase): readonly Symptom[] {
+export function analyzeThirdPartyRules(given: ThirdPartyCase): readonly Symptom[] {
+  const {expected, actual, differing, sets} = given;
   const rules = thirdPartyRules(actual);
   if (rules.length === 0 && !dropsByDefault(actual)) return [];
   const environment = environmentOf(expected.context.facts, {sets});
   const symptoms: Symptom[] = [];
-  const given = {expected, actual, view, sets};
   const {groups, specific} = groupPorts(expected, rules, environment);
   const ofAll = new Map<string, NotedEffect<Rule, PortOnNode>>();
   for (const {ports, rules: concerned} of groups) {
     const alone = concerned.some(rule => specific.has(rule));
-    for (const item of alone ? ports : smallest(ports)) {
+    const isAsExpected = (item: PortOnNode): boolean => !differing.has(item) || reachesSameKinds(item, given, environment);
+    for (const item of alone ? ports : representatives(ports, isAsExpected)) {
       const found = new Map<string, NotedEffect<Rule, PortOnNode>>();
       for (const effect of analyzeItem(item, given, environment)) noteEffect(found, effect, [item]);
       for (const {effect} of found.values()) {
         if (effect.rule !== null && specific.has(effect.rule)) symptoms.push(symptomOfPort(effect, item));
-        else noteEffect(ofAll, effect, alone ? [item] : ports);
+        // The symptom names the first one, whose packet it describes.
+        else noteEffect(ofAll, effect, alone ? [item] : [item, ...ports]);
       }
     }
   }
   return [...[...ofAll.values()].map(({effect, items}) => symptomOfNode(effect, items, expected.family)), ...symptoms];
+}
+
+/** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's rules alone. */
+function reachesSameKinds(item: PortOnNode, {expected, view}: ThirdPartyCase, environment: Environment): boolean {
+  const outcome = (rules: ChainSource, {packet}: Probe): PathOutcome => pathOutcomeOf(walkPacket(rules, packet, environment));
+  const probes = probesFor({item, context: expected.context, hairpins: []}).filter(({knownTo}) => knownTo.size === 0);
+  return probes.every(probe => hasSameKinds(outcome(expected, probe), outcome(view, probe)));
 }
 
 function analyzeItem(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly RuleEffect<Rule>[] {

@@ -7,20 +7,22 @@ import type {Outcome} from '../../trace/outcome.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 import {walkNode} from '../../trace/walk-node.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {collectPathOutcome} from '../outcomes/path-outcome.ts';
-import {groupPorts, maxNamed, smallest} from './port-groups.ts';
+import {collectPathOutcome, hasSameKinds} from '../outcomes/path-outcome.ts';
+import {groupPorts, maxNamed, representatives} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {compareThirdPartyOutcome} from './nft-outcome.ts';
 import {namesDestination, type NodeRule} from './node-rule.ts';
-import {addressesProbed, thirdPartyText, namesPort} from './nft-rule-text.ts';
+import {addressesProbed, type ThirdPartyText, thirdPartyText, namesPort} from './nft-rule-text.ts';
 import {effectKey, isKnownLocal, type NotedEffect, noteEffect, type RuleEffect, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
 import type {NftCase} from '../nftables/nft-case.ts';
 import {nftPathOutcome} from '../nftables/nft-outcome.ts';
 
 export interface NftThirdPartyCase extends NftCase {
+  /** Whether the objects of a Service port differ. */
+  readonly differs: (item: NftPort) => boolean;
   readonly ruleset: NftRuleset;
   /** The node's iptables rules in this family; of both backends if both are in use. */
   readonly iptables: readonly Ruleset[];
@@ -40,9 +42,12 @@ export function analyzeNftThirdPartyRules(given: NftThirdPartyCase): readonly Sy
   const environment = environmentOf(expected.context.facts, {sets: given.sets});
   const rules = iptables.flatMap(thirdPartyRules);
   const {groups, specific} = groupPorts<NftPort>(expected, rules, environment);
-  const toTry = new Set(groups.flatMap(group => (group.rules.some(rule => specific.has(rule)) ? group.ports : smallest(group.ports))));
-  if (inTables !== null)
-    for (const item of namedPorts(given, item => namesPort(inTables, addressesProbed(item, expected.context)))) toTry.add(item);
+  const isAsExpected = (item: NftPort): boolean => !given.differs(item) || reachesSameKinds(item, given, environment);
+  const named = inTables === null ? new Set<NftPort>() : namedPorts(given, inTables);
+  // A rule may spare the Service ports that it names.
+  const alikeIn = (ports: readonly NftPort[]): readonly NftPort[] => representatives(others(ports, named), isAsExpected);
+  const toTry = new Set(groups.flatMap(({ports, rules}) => (rules.some(rule => specific.has(rule)) ? ports : alikeIn(ports))));
+  for (const item of [...named].slice(0, maxTried)) toTry.add(item);
   const found = new Map<string, NotedEffect<NodeRule, NftPort>>();
   for (const item of toTry) for (const effect of analyzeItem(item, {...given, iptables}, environment)) noteEffect(found, effect, [item]);
   return [...found.values()].flatMap(({effect, items}) =>
@@ -60,8 +65,14 @@ function holdsRules(ruleset: Ruleset): boolean {
   );
 }
 
-function namedPorts({expected}: NftThirdPartyCase, isNamed: (item: NftPort) => boolean): readonly NftPort[] {
-  return expected.ports.filter(isNamed).slice(0, maxTried);
+function namedPorts({expected}: NftThirdPartyCase, text: ThirdPartyText): ReadonlySet<NftPort> {
+  return new Set(expected.ports.filter(item => namesPort(text, addressesProbed(item, expected.context))));
+}
+
+/** Those that no rule names; all if it names all of them. */
+function others(ports: readonly NftPort[], named: ReadonlySet<NftPort>): readonly NftPort[] {
+  const left = ports.filter(item => !named.has(item));
+  return left.length === 0 ? ports : left;
 }
 
 /** Above this number, Service ports that third-party tables name are not probed one by one. */
@@ -71,7 +82,16 @@ const maxTried = 200;
 function alike(items: ReadonlySet<NftPort>, {expected}: NftThirdPartyCase): readonly NftPort[] {
   const {hostIPs} = expected.context.facts;
   const shapes = new Set([...items].map(item => shapeOf(item, hostIPs)));
-  return expected.ports.filter(item => shapes.has(shapeOf(item, hostIPs)));
+  // The symptom names the first one, whose packet it describes.
+  return [...new Set([...items, ...expected.ports.filter(item => shapes.has(shapeOf(item, hostIPs)))])];
+}
+
+/** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's table alone. */
+function reachesSameKinds(item: NftPort, {expected, actual}: NftThirdPartyCase, environment: Environment): boolean {
+  const probes = probesFor({item, context: expected.context, hairpins: []}).filter(({knownTo}) => knownTo.size === 0);
+  return probes.every(({packet}) =>
+    hasSameKinds(nftPathOutcome(expected, packet, environment), nftPathOutcome(actual, packet, environment)),
+  );
 }
 
 function analyzeItem(item: NftPort, given: NftThirdPartyCase, environment: Environment): readonly RuleEffect[] {

@@ -1,5 +1,5 @@
 import {type Address, type Cidr, contains, parseCidr} from '../../model/address.ts';
-import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Chain, Match, Rule, Ruleset} from '../../model/ruleset.ts';
 
 /** A third-party rule that ends or changes the path of packets, with the conditions of all rules that lead to it. */
 export interface ThirdPartyRule {
@@ -15,6 +15,8 @@ interface Conditions {
   readonly local: boolean | null;
   readonly protocol: string | null;
   readonly ports: readonly (readonly [number, number])[];
+  /** Conditions on the destination of other kinds, as rules: see `otherConditions`. */
+  readonly others: readonly Rule[];
 }
 
 /** Third-party rules on the path of Services' packets. Empty on a node where only kube-proxy and the kubelet write rules. */
@@ -35,7 +37,7 @@ export function dropsByDefault(ruleset: Ruleset): boolean {
   return ['INPUT', 'FORWARD', 'OUTPUT'].some(name => ruleset.chain('filter', name)?.policy === 'DROP');
 }
 
-const anything: Conditions = {destinations: [], local: null, protocol: null, ports: []};
+const anything: Conditions = {destinations: [], local: null, protocol: null, ports: [], others: []};
 
 const stages = [
   [
@@ -120,6 +122,7 @@ export function isKubeProxyChain(name: string): boolean {
 
 function narrow(before: Conditions, rule: Rule): Conditions {
   let {destinations, local, protocol, ports} = before;
+  const other = otherConditions(rule);
   for (const {flag, negated, values} of rule.options) {
     const cidr = flag === '-d' && !negated ? parseCidr(values[0] ?? '') : null;
     if (cidr !== null) destinations = [...destinations, cidr];
@@ -130,7 +133,19 @@ function narrow(before: Conditions, rule: Rule): Conditions {
     if (flag === '--dst-type') local = values[0] === 'LOCAL' ? true : local;
     if (flag === '--dport' || flag === '--dports') ports = [...ports, ...(values[0] ?? '').split(',').map(portRange)];
   }
-  return {destinations, local, protocol, ports};
+  return {destinations, local, protocol, ports, others: other === null ? before.others : [...before.others, other]};
+}
+
+/** The conditions of a rule on destinations that are not indexed, as a rule; null if it has none. */
+function otherConditions(rule: Rule): Rule | null {
+  const options = rule.options.filter(({flag, negated}) => flag === '-d' && negated);
+  const matches = rule.matches.filter(isOnDestination);
+  return options.length + matches.length === 0 ? null : {...rule, options, matches};
+}
+
+function isOnDestination({name, options}: Match): boolean {
+  if (name === 'set') return options.some(({values}) => values[1]?.includes('dst'));
+  return options.some(({flag, negated}) => flag === '--dst-range' || flag === '--ports' || (negated && flag.startsWith('--dport')));
 }
 
 function portRange(text: string): readonly [number, number] {

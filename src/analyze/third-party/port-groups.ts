@@ -5,6 +5,9 @@ import type {Rule} from '../../model/ruleset.ts';
 import type {Environment} from '../../trace/packet.ts';
 import {ThirdPartyRuleIndex} from './iptables-rule-index.ts';
 import type {ThirdPartyRule} from './iptables-rules.ts';
+import {toldApart} from './told-apart.ts';
+import {entriesOf} from '../outcomes/entries.ts';
+import {addressesOf} from '../outcomes/probes.ts';
 
 /** The Service ports of a node in any proxy mode. */
 interface PortsOnNode<Port extends ServedPort> {
@@ -32,12 +35,14 @@ export function groupPorts<Port extends ServedPort>(
   environment: Environment,
 ): PortGroups<Port> {
   const index = new ThirdPartyRuleIndex(rules);
+  const distinction = toldApart(rules, environment);
   const groups = new Map<string, PortGroup<Port>>();
   const counts = new Map<Rule, number>();
   for (const item of ports) {
     const concerned = index.concerning(item, context, environment);
     for (const rule of concerned) counts.set(rule, (counts.get(rule) ?? 0) + 1);
-    const key = `${concerned.map(({table, chain, line}) => `${table}/${chain}/${line}`).join()} ${shapeOf(item, context)}`;
+    const named = concerned.map(({table, chain, line}) => `${table}/${chain}/${line}`).join();
+    const key = [named, shapeOf(item, context), distinction(item, () => entryDestinations(item, context))].join(' ');
     const group = groups.get(key);
     if (group === undefined) groups.set(key, {ports: [item], rules: concerned});
     else group.ports.push(item);
@@ -46,14 +51,28 @@ export function groupPorts<Port extends ServedPort>(
   return {groups: [...groups.values()], specific: new Set([...counts].filter(([, count]) => count <= most).map(([rule]) => rule))};
 }
 
+function entryDestinations({port}: ServedPort, context: NodeContext): readonly {readonly address: string; readonly port: number}[] {
+  return entriesOf(port, context).flatMap(entry => addressesOf(entry, context).map(address => ({address, port: entry.port})));
+}
+
 /** A rule that concerns more than 50 Service ports, or more than half of them, is about the node. */
 export function maxNamed(ports: number): number {
   return Math.max(1, Math.min(50, ports / 2));
 }
 
+/**
+ * Service ports of a group that show what third-party rules do to all of them: the first that is as expected, and those before it. The
+ * ones that cost the least to walk come first. Packets that the node's own rules of a Service port lose reach no third-party rule.
+ */
+export function representatives<Port extends ServedPort>(ports: readonly Port[], isAsExpected: (item: Port) => boolean): readonly Port[] {
+  const ordered = ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length);
+  const first = ordered.findIndex(isAsExpected);
+  return first < 0 ? ordered : ordered.slice(0, first + 1);
+}
+
 /** The one that costs the least to walk. */
 export function smallest<Port extends ServedPort>(ports: readonly Port[]): readonly Port[] {
-  return ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length).slice(0, 1);
+  return representatives(ports, () => true);
 }
 
 function shapeOf({port, endpoints}: ServedPort, {facts}: NodeContext): string {

@@ -1,0 +1,61 @@
+import {readFileSync} from 'node:fs';
+import {registerHooks} from 'node:module';
+import {fileURLToPath} from 'node:url';
+import type {diagnose} from '../../src/diagnose.ts';
+
+/** Functions that spare walks, with what they return when they spare none. The rest of their files stays as it is. */
+const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  // Endpoint changes are known without a walk, or by one probe.
+  'analyze/iptables/service-port/endpoint-change.ts': {
+    endpointChange: '() => null',
+    hasOtherEndpointsOnly: '() => false',
+    lacksEndpointRulesOnly: '() => false',
+  },
+  'analyze/nftables/service-port/nft-endpoint-change.ts': {hasOtherNftEndpointsOnly: '() => false'},
+  // Rules of Service ports are kept for the next node.
+  'expect/kept-rules.ts': {keptBySettings: '() => () => null'},
+  // One Service port of a group is walked through third-party rules.
+  'analyze/third-party/port-groups.ts': {
+    representatives: '(ports, isAsExpected) => ports.some(isAsExpected) ? ports.filter(isAsExpected) : ports',
+    smallest: 'ports => ports',
+  },
+  // Base rules are tried with one Service port of each shape.
+  'analyze/outcomes/port-shape.ts': {onePerShape: 'ports => ports'},
+};
+
+const mark = 'full-walks';
+const original = 'original';
+
+/** Loads a second copy of the program, in which all Service ports are walked on every node. */
+export async function loadFullWalks(): Promise<typeof diagnose> {
+  const replaced = new Set<string>();
+  const hooks = registerHooks({
+    resolve(specifier, context, next) {
+      const resolved = next(specifier, context);
+      const isOfCopy = context.parentURL !== undefined && new URL(context.parentURL).searchParams.has(mark);
+      if (!isOfCopy || !resolved.url.startsWith(source)) return resolved;
+      const url = new URL(resolved.url);
+      url.searchParams.set(mark, '');
+      return {...resolved, url: url.href};
+    },
+    load(url, context, next) {
+      const {searchParams, pathname, href} = new URL(url);
+      const functions =
+        searchParams.has(mark) && !searchParams.has(original) ? shortCuts[pathname.slice(new URL(source).pathname.length)] : undefined;
+      if (functions === undefined) return next(url, context);
+      const names = Object.keys(functions);
+      const text = readFileSync(fileURLToPath(href), 'utf8');
+      for (const name of names) if (!text.includes(`export function ${name}`)) throw new Error(`${pathname} exports no function ${name}`);
+      replaced.add(pathname);
+      const lines = Object.entries(functions).map(([name, body]) => `export const ${name} = ${body};`);
+      return {format: 'module', shortCircuit: true, source: [`export * from '${href}&${original}';`, ...lines].join('\n')};
+    },
+  });
+  const program = await import(`${source}diagnose.ts?${mark}`);
+  hooks.deregister();
+  if (replaced.size < Object.keys(shortCuts).length) throw new Error(`only these files were loaded: ${[...replaced].join(', ')}`);
+  return program.diagnose;
+}
+
+/** The URL of the sources. */
+const source = new URL('../../src/', import.meta.url).href;
