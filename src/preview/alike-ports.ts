@@ -2,6 +2,8 @@ import {shapeOf} from '../analyze/outcomes/port-shape.ts';
 import {allOf} from '../analyze/iptables/read-dumps.ts';
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {NodeContext} from '../expect/node-context.ts';
+import type {Endpoint} from '../model/endpoint.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {once} from '../expect/api-index.ts';
@@ -10,7 +12,8 @@ import {type Deviations, deviationsOf} from './deviating-ports.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {hasKnownClients, nodeShape} from './node-shape.ts';
 import {constantsIn, type RuleConstants, signatureOf, thirdPartyTexts} from './port-groups.ts';
-import {endpointHere} from './preview-probes.ts';
+import {ledPorts} from './led-ports.ts';
+import {endpointHere, previewProbes} from './preview-probes.ts';
 import {senderShape} from './sender-shape.ts';
 import {otherTables} from './third-party-rules.ts';
 import type {WalkedSide} from './walk-side.ts';
@@ -21,12 +24,16 @@ export interface PortPair {
   readonly known: ServedPort;
   readonly before: ServedPort | null;
   readonly after: ServedPort | null;
+  /** As the current rules of the node are: with the endpoints that they have. */
+  readonly written: ServedPort | null;
 }
 
 /** Service ports of one node that no rule distinguishes: only one of them is walked. */
 export interface PortGroup {
   /** On nodes of one shape, Service ports of one shape have like outcomes. Null if these have outcomes of their own. */
   readonly shape: string | null;
+  /** The same for the rules after the change alone, where current rules of single Service ports do not matter. */
+  readonly shapeAfter: string | null;
   readonly pairs: readonly PortPair[];
 }
 
@@ -49,34 +56,43 @@ export function alikePorts(input: AlikePortsInput): {readonly node: string | nul
   const tables = expectedOnly ? [] : otherTables(setup.nft(), iptables);
   const deviations = expectedOnly ? noDeviations : deviationsOf(before, setup);
   const ranges = [before, after].flatMap(({context}) => context.serviceRanges ?? []);
-  const others = [...thirdPartyTexts(iptables, tables), ...(deviations?.texts ?? []), ...ranges];
-  const constants = constantsIn(others);
-  const all = deviations === null || deviations.ofPorts.length === 0 ? constants : constantsIn([...others, ...deviations.ofPorts]);
+  const rules = [...thirdPartyTexts(iptables, tables), ...(deviations?.texts ?? [])];
+  const constants = constantsIn([...rules, ...ranges]);
+  const ofPorts = deviations?.ofPorts ?? [];
+  const all = ofPorts.length === 0 ? constants : constantsIn([...rules, ...ranges, ...ofPorts]);
   const rest = deviations?.rest ?? null;
   const node = rest === null || constants.usesSets ? null : nodeShape({...input, rest, networks: constants.networks});
   const shapes = portShapes(input);
   const contested = contestedPorts(input);
-  const groups = new Map<string, {readonly shape: string | null; readonly pairs: PortPair[]}>();
-  for (const [index, pair] of pairsOf(before.ports, after.ports).entries()) {
-    const deviates = deviations === null || (pair.before !== null && deviations.ports.has(pair.before));
-    const isAlone = deviates || all.usesSets || contested.some(ports => ports.has(pair.known.port));
+  const isLed = ledPorts(rules);
+  const groups = new Map<string, PortGroup & {readonly pairs: PortPair[]}>();
+  for (const [index, pair] of pairsOf(before.ports, after.ports, deviations?.written).entries()) {
+    const isUnlike = deviations === null || all.usesSets || isLed(pair) || contested.some(ports => ports.has(pair.known.port));
+    const deviates = pair.before !== null && deviations?.ports.has(pair.before) === true;
+    const isAlone = isUnlike || deviates || isSentByWritten(pair, [before.context, after.context]);
     const own = isAlone ? '' : shapes(pair);
     const shape = isAlone ? null : `${own} ${signatures(pair, before, constants)}`;
+    const asExpected = {...pair, written: pair.before};
+    const shapeAfter = isUnlike
+      ? null
+      : pair.written === pair.before && shape !== null
+        ? shape
+        : `${shapes(asExpected)} ${signatures(asExpected, before, constants)}`;
     const key = shape === null ? `alone ${index}` : all === constants ? shape : `${own} ${signatures(pair, before, all)}`;
-    const group = groups.get(key) ?? {shape, pairs: []};
+    const group = groups.get(key) ?? {shape, shapeAfter, pairs: []};
     groups.set(key, group);
     group.pairs.push(pair);
   }
   return {node, groups: [...groups.values()]};
 }
 
-const noDeviations: Deviations = {ports: new Set(), texts: [], ofPorts: [], rest: ''};
+const noDeviations: Deviations = {ports: new Set(), written: new Map(), texts: [], ofPorts: [], rest: ''};
 
 /** What distinguishes Service ports by the constants of other rules, on both sides. */
 function signatures(pair: PortPair, {context}: WalkedSide, constants: RuleConstants): string {
   const here = endpointHere(pair.known, context)?.address;
   const signature = (item: ServedPort | null): string => (item === null ? '' : signatureOf(item, here, constants));
-  return `${signature(pair.before)} ${hasSameEndpoints(pair) ? '' : signature(pair.after)}`;
+  return `${signature(pair.written)} ${hasSameEndpoints(pair.written, pair.after) ? '' : signature(pair.after)}`;
 }
 
 /** A function that tells what distinguishes Service ports in kube-proxy's own rules. */
@@ -91,8 +107,32 @@ function portShapes({setup, before, after, expectedOnly}: AlikePortsInput): (pai
     // A Service port that only one side has, or whose Service the manifests replace, is like no other.
     const own = pair.before === null || pair.after === null || isReplaced(pair) ? keyOf(pair.known) : '';
     const clients = knowsClients && port.affinitySeconds !== null ? setup.node.name : '';
-    return [sideShape(pair.before), sideShape(pair.after), senders, own, clients].join(' ');
+    const endpoints = writtenShape(pair, before.context);
+    return [sideShape(pair.written), sideShape(pair.after), senders, own, clients, endpoints].join(' ');
   };
+}
+
+/**
+ * If the node has rules for other endpoints: which of its lists differ from those after the change, and the places of the endpoint that
+ * connects to its own Service.
+ */
+function writtenShape({known, before, written, after}: PortPair, context: NodeContext): string {
+  if (written === before || written === null) return '';
+  const here = endpointHere(known, context)?.address;
+  const places = (list: readonly Endpoint[]): string => list.flatMap(({address}, index) => (address === here ? index : [])).join(',');
+  const ofList = (name: 'cluster' | 'local'): readonly unknown[] => [
+    hasSameList(written.endpoints[name], after?.endpoints[name] ?? []),
+    places(written.endpoints[name]),
+    places(after?.endpoints[name] ?? []),
+  ];
+  return ['written', ...ofList('cluster'), ...ofList('local')].join(' ');
+}
+
+/** A probe comes from an address for which the node has rules as for an endpoint: its packets are masqueraded if they return to it. */
+function isSentByWritten({known, before, written}: PortPair, contexts: readonly [NodeContext, NodeContext]): boolean {
+  if (written === before || written === null) return false;
+  const addresses = new Set(written.endpoints.cluster.map(({address}) => address));
+  return previewProbes(known, contexts).some(({kind, source}) => kind !== 'hairpin' && addresses.has(source.address));
 }
 
 /** The manifests have another Service of this name. */
@@ -101,11 +141,12 @@ export function isReplaced({before, after}: PortPair): boolean {
 }
 
 /** With other objects, or in another zone, a side may have other endpoints. */
-export function hasSameEndpoints({before, after}: PortPair): boolean {
-  return (['cluster', 'local'] as const).every(name => {
-    const [was, is] = [before?.endpoints[name] ?? [], after?.endpoints[name] ?? []];
-    return was.length === is.length && was.every((endpoint, index) => endpoint === is[index]);
-  });
+export function hasSameEndpoints(before: ServedPort | null, after: ServedPort | null): boolean {
+  return (['cluster', 'local'] as const).every(name => hasSameList(before?.endpoints[name] ?? [], after?.endpoints[name] ?? []));
+}
+
+function hasSameList(was: readonly Endpoint[], is: readonly Endpoint[]): boolean {
+  return was.length === is.length && was.every((endpoint, index) => endpoint === is[index]);
 }
 
 /** Addresses that kube-proxy's rules treat specially if an endpoint has them. */
@@ -127,18 +168,26 @@ function portShape(item: ServedPort, {hosts, clusterIPs}: SpecialAddresses): str
     [...port.externalIPs, ...port.loadBalancerVIPs].some(address => hosts.includes(address)),
     port.externalIPs.some(address => port.loadBalancerVIPs.includes(address)),
     port.sourceRanges.some(range => range.endsWith('/0')),
-    all.some(({address}) => clusterIPs.has(address)),
+    [...all, ...endpoints.reachable].some(({address}) => clusterIPs.has(address)),
   ].join();
 }
 
-function pairsOf(before: readonly ServedPort[], after: readonly ServedPort[]): readonly PortPair[] {
+function pairsOf(
+  before: readonly ServedPort[],
+  after: readonly ServedPort[],
+  written: ReadonlyMap<ServedPort, ServedPort> = new Map(),
+): readonly PortPair[] {
+  const pairOf = (item: ServedPort, is: ServedPort | null): PortPair => ({
+    ...{known: item, before: item, after: is},
+    written: written.get(item) ?? item,
+  });
   const isSameList = before.length === after.length && before.every(({port}, index) => port === after[index]?.port);
-  if (isSameList) return before.map((item, index) => ({known: item, before: item, after: after[index] ?? null}));
+  if (isSameList) return before.map((item, index) => pairOf(item, after[index] ?? null));
   const later = new Map(after.map(item => [keyOf(item), item]));
   const known = new Set(before.map(keyOf));
   return [
-    ...before.map(item => ({known: item, before: item, after: later.get(keyOf(item)) ?? null})),
-    ...after.filter(item => !known.has(keyOf(item))).map(item => ({known: item, before: null, after: item})),
+    ...before.map(item => pairOf(item, later.get(keyOf(item)) ?? null)),
+    ...after.filter(item => !known.has(keyOf(item))).map(item => ({known: item, before: null, after: item, written: null})),
   ];
 }
 

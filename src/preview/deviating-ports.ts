@@ -1,10 +1,13 @@
 import {asExpectation} from '../analyze/iptables/expectation.ts';
+import {endpointChange} from '../analyze/iptables/service-port/endpoint-change.ts';
 import {compareIpvs} from '../analyze/ipvs/ipvs-differences.ts';
 import {asNftExpectation} from '../analyze/nftables/nft-expectation.ts';
 import {compareNftTable} from '../compare/compare-nft-table.ts';
 import {compareRulesets} from '../compare/compare-rulesets.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
+import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../expect/iptables/service-rules.ts';
 import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {ExpectedTable, tableId} from '../expect/nftables/expected-table.ts';
 import type {RuleText} from '../model/ruleset.ts';
@@ -16,9 +19,11 @@ import type {WalkedSide} from './walk-side.ts';
 /** Service ports whose rules on the node are not the expected ones, and what else is on it. */
 export interface Deviations {
   readonly ports: ReadonlySet<ServedPort>;
+  /** Service ports, not among `ports`, whose rules are those of other endpoints and no others: each as its rules are. */
+  readonly written: ReadonlyMap<ServedPort, ServedPort>;
   /** The texts of what differs and does not belong to a Service port. */
   readonly texts: readonly string[];
-  /** The texts of what belongs to one of `ports`. */
+  /** The texts of what belongs to one of `ports`, and packets to others can reach. */
   readonly ofPorts: readonly string[];
   /** See `restOfRules`. */
   readonly rest: string | null;
@@ -34,7 +39,7 @@ export function deviationsOf({expected, context: {family}}: WalkedSide, setup: N
   const others = otherIpvsDeviations(expected, setup);
   const ports = new Set([...found.ports, ...others.ports]);
   const isAsExpected = others.isComplete && ports.size + found.texts.length === 0;
-  return {texts: found.texts, ofPorts: [], ports, rest: isAsExpected ? restOfRules(setup, family) : null};
+  return {texts: found.texts, ofPorts: [], ports, written: new Map(), rest: isAsExpected ? restOfRules(setup, family) : null};
 }
 
 function ofTable(expected: ExpectedTable, setup: NodeSetup): Deviations | null {
@@ -48,6 +53,7 @@ function ofTable(expected: ExpectedTable, setup: NodeSetup): Deviations | null {
   const isAsExpected = found.texts.length === 0 && table.complete;
   return {
     ports: found.ports,
+    written: new Map(),
     texts: isAsExpected ? [] : [...found.texts, ...unexpected],
     ofPorts: isAsExpected ? [...found.ofPorts, ...unexpected] : found.ofPorts,
     rest: isAsExpected ? restOfRules(setup, family) : null,
@@ -58,12 +64,26 @@ function ofChains(expected: ExpectedRuleset, setup: NodeSetup): Deviations | nul
   const {family} = expected.context;
   const ruleset = setup.dumps.current.get(family);
   if (ruleset === undefined) return null;
+  const changed = new Map<ServedPort, ServedPort>();
+  const explain = (item: PortOnNode, own: ReadonlyMap<string, string>): readonly string[] | null => {
+    const change = endpointChange(item, own, {expected, actual: ruleset});
+    if (change === null) return null;
+    changed.set(item, change.written);
+    return [];
+  };
   const expectation = asExpectation(expected);
-  const {differences} = compareRulesets(expectation, ruleset);
+  const isWhole = ruleset.tables.get('nat')?.complete === true;
+  const {differences} = compareRulesets(isWhole ? {...expectation, explain} : expectation, ruleset);
   const compared = new Set([...expected.baseRules().keys()].filter(key => !expectation.open.has(key)));
   // Of a rule in a chain of kube-proxy's, the comparison does not tell the place.
   const isShown = differences.every(({owner, table, chain}) => owner !== null || !compared.has(`${table}/${chain}`));
-  return {...byOwner(differences), rest: isShown ? restOfRules(setup, family, compared) : null};
+  const found = byOwner(differences);
+  return {
+    ...found,
+    written: new Map([...changed].filter(([item]) => !found.ports.has(item))),
+    ofPorts: byOwner(differences.filter(({chain}) => parseChainName(chain) === null)).ofPorts,
+    rest: isShown ? restOfRules(setup, family, compared) : null,
+  };
 }
 
 interface OwnedDifference {
@@ -71,7 +91,7 @@ interface OwnedDifference {
   readonly owner: ServedPort | null;
 }
 
-function byOwner(differences: readonly OwnedDifference[]): Omit<Deviations, 'rest'> {
+function byOwner(differences: readonly OwnedDifference[]): Pick<Deviations, 'ports' | 'texts' | 'ofPorts'> {
   return {
     ports: new Set(differences.flatMap(({owner}) => owner ?? [])),
     texts: differences.flatMap(({owner, rule}) => (owner === null ? rule.text : [])),

@@ -1,5 +1,7 @@
 import type {ServedPort} from '../expect/cluster/served-port.ts';
-import {type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import {once} from '../expect/api-index.ts';
+import {canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import {partition} from '../model/lists.ts';
 import type {NftTableSource} from '../model/nft-ruleset.ts';
 import type {Chain, Ruleset} from '../model/ruleset.ts';
 
@@ -11,13 +13,13 @@ export interface RuleConstants {
   readonly usesSets: boolean;
 }
 
-/** All addresses and port numbers in rules. */
+/** All addresses and port numbers in rules. A list of `-m recent` counts as empty, so that it distinguishes no packets. */
 export function constantsIn(texts: readonly string[]): RuleConstants {
   const networks = new Map<string, Cidr>();
   const ports = new Map<string, readonly [number, number]>();
   let usesSets = false;
   for (const text of texts) {
-    if (/--match-set|@[\w-]|-m recent/.test(text)) usesSets = true;
+    if (/--match-set|@[\w-]/.test(text)) usesSets = true;
     for (const [found] of text.matchAll(/[0-9a-fA-F]*[.:][0-9a-fA-F.:]*(?:\/\d+)?/g)) {
       const cidr = parseCidr(found) ?? parseCidr(`${found.replace(/:\d+$/, '')}/32`) ?? parseCidr(`${found}/128`);
       if (cidr !== null) networks.set(cidr.text, cidr);
@@ -38,10 +40,22 @@ export function signatureOf(
   const served = [...cluster, ...local];
   const addresses = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...served.map(({address}) => address)];
   const numbers = [port.port, port.nodePort, ...new Set(served.map(one => one.port))];
-  const inside = networks.map(network => addresses.map(text => (isInside(network, text) ? '1' : '0')).join(''));
+  const {hosts, wide} = byHost(networks);
+  const inside = addresses.flatMap((text, place) => {
+    const found = wide.flatMap((network, index) => (isInside(network, text) ? index : []));
+    const canonical = canonicalAddress(text);
+    const host = canonical !== null && hosts.has(canonical) ? [canonical] : [];
+    return found.length + host.length === 0 ? [] : [`${place}:${[...host, ...found].join('+')}`];
+  });
   const within = ports.map(([low, high]) => numbers.map(number => (low <= number && number <= high ? '1' : '0')).join(''));
-  return [served.findIndex(({address}) => address === here), ...inside, ...within].join();
+  return [served.findIndex(({address}) => address === here), addresses.length, ...inside, ...within].join();
 }
+
+/** Single addresses are looked up: rules can name thousands. */
+const byHost = once((networks: RuleConstants['networks']) => {
+  const [hosts, wide] = partition(networks, ({family, prefix}) => prefix === (family === 'IPv4' ? 32 : 128));
+  return {hosts: new Set(hosts.map(({text}) => canonicalAddress(text.replace(/\/\d+$/, '')))), wide};
+});
 
 function isInside(network: Cidr, text: string): boolean {
   const address = parseAddress(text);
@@ -54,7 +68,7 @@ export function thirdPartyTexts(iptables: readonly Ruleset[], tables: readonly N
   const nft = tables.flatMap(table =>
     [...('chains' in table ? (table.chains as ReadonlyMap<string, {text(): string}>).values() : [])].map(chain => chain.text()),
   );
-  return [...rules.filter(text => !jumpsToProxy.test(text)), ...nft];
+  return [...rules, ...nft];
 }
 
 /** The texts of its rules, none of which is parsed. */
@@ -62,8 +76,6 @@ function linesOf(chain: Chain): readonly string[] {
   const text = chain.text();
   return text === '' ? [] : text.split('\n');
 }
-
-const jumpsToProxy = / -j KUBE-(?!ROUTER-|NWPLCY-|POD-FW-)/;
 
 /** Its network policies; k3s has them beside kube-proxy. */
 const kubeRouterChains = ['KUBE-ROUTER-', 'KUBE-NWPLCY-', 'KUBE-POD-FW-'];

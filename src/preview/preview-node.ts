@@ -46,15 +46,19 @@ function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundC
   const sides: Sides = {setup, before, after, configAfter};
   const {node, groups} = alikePorts({...sides, viewAfter, expectedOnly});
   // What cannot be compared with other nodes is known to this one alone.
-  const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? new Map();
+  const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {both: new Map(), after: new Map()};
   if (node !== null) input.walked.set(node, walked);
   const changes: FoundChange[] = [];
-  for (const {shape, pairs} of groups) {
+  for (const {shape, shapeAfter, pairs} of groups) {
     const [lead] = pairs;
     const wanted = pairs.filter(pair => selects(pair.known.port));
     if (lead === undefined || wanted.length === 0) continue;
     const probesOf = (pair: PortPair): readonly PreviewProbe[] => probesOfPair(pair, [before.context, after.context]);
-    const walks = walkOnce(walked, shape, () => walkPort(sides, lead, probesOf(lead)));
+    const walks = walkOnce(walked, shape, () => {
+      const found = walkPort(sides, lead, {probes: probesOf(lead), after: shapeAfter === null ? undefined : walked.after.get(shapeAfter)});
+      if (shapeAfter !== null && !walked.after.has(shapeAfter)) walked.after.set(shapeAfter, found.after);
+      return found.changed;
+    });
     if (walks === null) continue;
     for (const pair of wanted)
       for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair)}))
@@ -95,26 +99,56 @@ interface PortWalks {
   readonly walks: readonly (ProbeWalk | null)[];
 }
 
-/** Walks on nodes of one shape, by the shape of Service ports (`PortGroup`); null where nothing changes. */
-type WalksByShape = Map<string, PortWalks | null>;
+/** The walks of all probes of one Service port, in their order, through the rules after the change. */
+interface WalksAfter {
+  readonly pair: PortPair;
+  readonly walks: readonly SideOutcome[];
+}
+
+/** Walks on nodes of one shape, by the shape of Service ports (`PortGroup`). */
+interface WalksByShape {
+  /** Null where nothing changes. */
+  readonly both: Map<string, PortWalks | null>;
+  readonly after: Map<string, WalksAfter>;
+}
 
 /** Walks on earlier nodes, by the shape of the node (`nodeShape`). */
 export type KnownWalks = Map<string, WalksByShape>;
 
-function walkOnce(known: WalksByShape, shape: string | null, walk: () => PortWalks | null): PortWalks | null {
-  const found = shape === null ? undefined : known.get(shape);
+function walkOnce({both}: WalksByShape, shape: string | null, walk: () => PortWalks | null): PortWalks | null {
+  const found = shape === null ? undefined : both.get(shape);
   if (found !== undefined) return found;
   const walks = walk();
-  if (shape !== null) known.set(shape, walks);
+  if (shape !== null) both.set(shape, walks);
   return walks;
 }
 
-function walkPort(sides: Sides, pair: PortPair, probes: readonly PreviewProbe[]): PortWalks | null {
-  const walks = probes.map(probe => {
-    const walk = walkProbe(sides, probe);
-    return compareProbe(sides, pair, {probe, walk}) === null ? null : walk;
+interface PortProbes {
+  readonly probes: readonly PreviewProbe[];
+  /** Of a Service port that no rule after the change distinguishes from this one. */
+  readonly after?: WalksAfter | undefined;
+}
+
+/** Null where nothing changes. */
+function walkPort(
+  sides: Sides,
+  pair: PortPair,
+  {probes, after: known}: PortProbes,
+): {readonly changed: PortWalks | null; readonly after: WalksAfter} {
+  const isAlike = known !== undefined && known.walks.length === probes.length;
+  const walkAfter = (probe: PreviewProbe, index: number): SideOutcome => {
+    const like = isAlike && probe.kind !== 'hairpin' ? known.walks[index] : undefined;
+    return (like && known && outcomeLike(like, known.pair.after, pair.after)) ?? walkSide(sides.after, probe.packet);
+  };
+  const all = probes.map((probe, index): ProbeWalk => ({was: walkSide(sides.before, probe.packet), is: walkAfter(probe, index)}));
+  const walks = probes.map((probe, index) => {
+    const walk = all[index];
+    return walk === undefined || compareProbe(sides, pair, {probe, walk}) === null ? null : walk;
   });
-  return walks.every(walk => walk === null) ? null : {pair, walks};
+  return {
+    changed: walks.every(walk => walk === null) ? null : {pair, walks},
+    after: {pair, walks: all.map(({is}) => is)},
+  };
 }
 
 function walkProbe({before, after}: Sides, {packet}: PreviewProbe): ProbeWalk {
@@ -148,7 +182,7 @@ function walkLike(
   {walk, lead, pair}: {readonly walk: ProbeWalk; readonly lead: PortPair; readonly pair: PortPair},
 ): ProbeWalk {
   return {
-    was: outcomeLike(walk.was, lead.before, pair.before) ?? walkSide(before, packet),
+    was: outcomeLike(walk.was, lead.written, pair.written) ?? walkSide(before, packet),
     is: outcomeLike(walk.is, lead.after, pair.after) ?? walkSide(after, packet),
   };
 }
@@ -181,7 +215,7 @@ function compareProbe(
 function plannedChange(pair: PortPair): PlannedChange {
   const {before, after} = pair;
   if (before === null || after === null) return before === null ? 'new' : 'removed';
-  return !isReplaced(pair) && hasSameEndpoints(pair) ? 'same' : 'changed';
+  return !isReplaced(pair) && hasSameEndpoints(before, after) ? 'same' : 'changed';
 }
 
 function affinityChanges({before, after}: PortPair): boolean {
@@ -196,9 +230,9 @@ function unusedPorts(sides: Sides, walked: WalksByShape, selects: (port: Service
   const used = new Set(before.ports.filter(({port}) => port.clusterIP === item.port.clusterIP).map(({port}) => port.port));
   let unused = 9;
   while (used.has(unused)) unused++;
-  const pair = {known: item, before: item, after: item};
+  const pair = {known: item, before: item, after: item, written: item};
   const probes = unusedPortProbes(item, before.context, unused);
-  const walks = walkOnce(walked, `unused port of ${keyOf(item)}`, () => walkPort(sides, pair, probes));
+  const walks = walkOnce(walked, `unused port of ${keyOf(item)}`, () => walkPort(sides, pair, {probes}).changed);
   if (walks === null) return [];
   return changesLike(sides, pair, {walks, probes}).map(found => ({change: previewChange(found), isUnusedPort: true}));
 }

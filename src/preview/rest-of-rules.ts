@@ -4,6 +4,7 @@ import type {Family} from '../model/family.ts';
 import type {NftTable} from '../model/nft-ruleset.ts';
 import type {Chain, Table} from '../model/ruleset.ts';
 import type {NodeSetup} from './node-setup.ts';
+import {jumpsToServiceChain, serviceChains} from './service-chains.ts';
 import {otherTables} from './third-party-rules.ts';
 
 /**
@@ -30,9 +31,6 @@ function chainsBeside({name: table, chains}: Table, compared: ReadonlySet<string
   const others = table === 'nat' ? chains.notStartingWith(...serviceChains) : chains.values();
   return [...others].filter(({name}) => !compared.has(`${table}/${name}`));
 }
-
-const serviceChains = ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-SEP-', 'KUBE-EXT-', 'KUBE-FW-', 'KUBE-XLB-'];
-const jumpsToServiceChain = new RegExp(`(?:-j|-g|jump|goto) (?:${serviceChains.join('|')})`);
 
 function chainText(chain: Chain): string {
   return `${chain.table}/${chain.name} ${chain.policy} ${chain.complete}\n${chain.text()}`;

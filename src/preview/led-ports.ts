@@ -1,0 +1,33 @@
+import type {PortPair} from './alike-ports.ts';
+import {jumpsToServiceChain} from './service-chains.ts';
+
+/**
+ * Tells the Service ports whose packets these rules may send to the chains of another one, whose rules are not theirs. The rules are those
+ * of a node that are not expected: of Services that were deleted, and of others than kube-proxy.
+ */
+export function ledPorts(rules: readonly string[]): (pair: PortPair) => boolean {
+  const hosts = new Set<string>();
+  const nodePorts = new Set<number>();
+  for (const rule of rules) {
+    // Then kube-proxy's current chains are reached after the change too.
+    if (jumpsToEntries.test(rule) && !isBuiltIn.test(rule)) return () => true;
+    if (!jumpsToServiceChain.test(rule)) continue;
+    const plain = rule.replace(/"(?:[^"\\]|\\.)*"/g, '""');
+    const host = /^-A KUBE-SERVICES -d ([^/ ]+)\/(?:32|128) /.exec(plain)?.[1];
+    const nodePort = /^-A KUBE-NODEPORTS .*(?<!!) --dport (\d+) /.exec(plain)?.[1];
+    if (host !== undefined) hosts.add(host);
+    else if (nodePort !== undefined) nodePorts.add(Number(nodePort));
+    else return () => true;
+  }
+  if (hosts.size + nodePorts.size === 0) return () => false;
+  return ({before, after}) =>
+    [before, after].some(item => {
+      if (item === null) return false;
+      const {clusterIP, externalIPs, loadBalancerVIPs, nodePort} = item.port;
+      return nodePorts.has(nodePort) || [clusterIP, ...externalIPs, ...loadBalancerVIPs].some(address => hosts.has(address));
+    });
+}
+
+/** The chains with the entries of all Services. The built-in chains jump there, and do not after a change of the mode. */
+const jumpsToEntries = /(?:-j|-g|jump|goto) KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL)(?:\s|$)/;
+const isBuiltIn = /^-A (?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING|KUBE-SERVICES) /;
