@@ -65,9 +65,10 @@ export function alikePorts(input: AlikePortsInput): {readonly node: string | nul
   const shapes = portShapes(input);
   const contested = contestedPorts(input);
   const isLed = ledPorts(rules);
+  const isPairLed = (pair: PortPair): boolean => [pair.before, pair.after].some(item => item !== null && isLed(item));
   const groups = new Map<string, PortGroup & {readonly pairs: PortPair[]}>();
   for (const [index, pair] of pairsOf(before.ports, after.ports, deviations?.written).entries()) {
-    const isUnlike = deviations === null || all.usesSets || isLed(pair) || contested.some(ports => ports.has(pair.known.port));
+    const isUnlike = deviations === null || all.usesSets || isPairLed(pair) || contested.some(ports => ports.has(pair.known.port));
     const deviates = pair.before !== null && deviations?.ports.has(pair.before) === true;
     const isAlone = isUnlike || deviates || isSentByWritten(pair, [before.context, after.context]);
     const own = isAlone ? '' : shapes(pair);

@@ -1,11 +1,11 @@
-import type {PortPair} from './alike-ports.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {jumpsToServiceChain} from './service-chains.ts';
 
 /**
  * Tells the Service ports whose packets these rules may send to the chains of another one, whose rules are not theirs. The rules are those
  * of a node that are not expected: of Services that were deleted, and of others than kube-proxy.
  */
-export function ledPorts(rules: readonly string[]): (pair: PortPair) => boolean {
+export function ledPorts(rules: readonly string[]): (item: ServedPort) => boolean {
   const hosts = new Set<string>();
   const nodePorts = new Set<number>();
   for (const rule of rules) {
@@ -20,12 +20,8 @@ export function ledPorts(rules: readonly string[]): (pair: PortPair) => boolean 
     else return () => true;
   }
   if (hosts.size + nodePorts.size === 0) return () => false;
-  return ({before, after}) =>
-    [before, after].some(item => {
-      if (item === null) return false;
-      const {clusterIP, externalIPs, loadBalancerVIPs, nodePort} = item.port;
-      return nodePorts.has(nodePort) || [clusterIP, ...externalIPs, ...loadBalancerVIPs].some(address => hosts.has(address));
-    });
+  return ({port: {clusterIP, externalIPs, loadBalancerVIPs, nodePort}}) =>
+    nodePorts.has(nodePort) || [clusterIP, ...externalIPs, ...loadBalancerVIPs].some(address => hosts.has(address));
 }
 
 /** The chains with the entries of all Services. The built-in chains jump there, and do not after a change of the mode. */
