@@ -1,3 +1,4 @@
+import {podOf} from '../model/endpoint.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import type {RuleText} from '../model/ruleset.ts';
@@ -96,7 +97,7 @@ function traceEndpoint<R extends RuleText>(
     share: does?.probability ?? 0,
     expectedShare: should?.probability ?? null,
     masquerade: does?.masquerade ?? false,
-    pod: known?.pod ?? null,
+    pod: known === undefined ? null : podOf(known),
     nodeName: known?.nodeName ?? null,
     state: known === undefined ? null : known.ready ? 'ready' : known.terminating ? 'terminating' : 'not ready',
     pick: does === undefined ? null : pickOf(does.path),

@@ -2,7 +2,7 @@ import {ClusterView, serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {EndpointChange} from '../model/findings/bundle-diff.ts';
-import type {Endpoint} from '../model/endpoint.ts';
+import {type Endpoint, podOf} from '../model/endpoint.ts';
 import {families} from '../model/family.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
@@ -22,7 +22,7 @@ export function diffEndpoints(before: ApiObjects, after: ApiObjects, proxy: Prox
         kind: was === null ? 'came' : is === null ? 'went' : 'changed',
         service: {namespace: port.namespace, name: port.service},
         port: `${port.portName}/${port.protocol}`,
-        ...{endpoint: endpoint.hostPort, pod: endpoint.pod, nodeName: endpoint.nodeName, before: was, after: is},
+        ...{endpoint: endpoint.hostPort, pod: podOf(endpoint), nodeName: endpoint.nodeName, before: was, after: is},
       } as const,
     ];
   });

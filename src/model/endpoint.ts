@@ -16,12 +16,15 @@ export interface Endpoint {
   readonly nodeHints: readonly string[] | null;
   /** The endpoint as written in the slice. */
   readonly given: SliceEndpoint;
-  /** `namespace/name` of the pod behind it. */
-  readonly pod: string | null;
   /** Name of the EndpointSlice that contains it. */
   readonly slice: string;
   /** The name of its chain in iptables mode, computed on the first request (`ClusterView`), because hashing takes much of the time. */
   chainName?: string | undefined;
+}
+
+/** `namespace/name` of the pod behind an endpoint; null if none is known. */
+export function podOf({given: {targetRef}}: Pick<Endpoint, 'given'>): string | null {
+  return targetRef?.kind === 'Pod' && targetRef.name !== undefined ? `${targetRef.namespace ?? ''}/${targetRef.name}` : null;
 }
 
 /** All endpoints of one Service port, merged and sorted like in kube-proxy. */

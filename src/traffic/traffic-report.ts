@@ -1,3 +1,4 @@
+import {podOf} from '../model/endpoint.ts';
 import type {CellTraffic, EndpointTraffic, PortTraffic, TrafficReport, TrafficSource} from '../model/traffic/traffic-report.ts';
 import {pushTo} from '../model/lists.ts';
 import {sortFindings} from '../diagnosis/sort-findings.ts';
@@ -118,7 +119,7 @@ function whatItIs(hostPort: string, {set}: SurveyedPort): Pick<EndpointTraffic, 
   const known = set.endpoints.find(endpoint => endpoint.hostPort === hostPort);
   if (known === undefined) return {pod: null, podNode: null, state: 'stale'};
   const state = known.ready ? 'ready' : known.terminating && known.serving ? 'terminating' : 'stale';
-  return {pod: known.pod, podNode: known.nodeName, state};
+  return {pod: podOf(known), podNode: known.nodeName, state};
 }
 
 /** An address that is not a usable endpoint is shown if it gets connections, or should get some. */

@@ -10,6 +10,15 @@ describe('an address', () => {
     ['FD00:0:0:0:0:0:0:1', 'IPv6', 'fd00::1'],
     ['2001:db8:0:1:1:1:1:1', 'IPv6', '2001:db8:0:1:1:1:1:1'],
     ['2001:db8:0:0:1:0:0:1', 'IPv6', '2001:db8::1:0:0:1'],
+    ['2001:db8:1:2::a', 'IPv6', '2001:db8:1:2::a'],
+    ['2001:db8:1:2:3::', 'IPv6', '2001:db8:1:2:3::'],
+    ['2001:db8:1:2:3:4:5:6', 'IPv6', '2001:db8:1:2:3:4:5:6'],
+    // One group of zeros is printed as 0, and of two gaps of zeros the longer one is left out, or the first.
+    ['2001:db8:1:2:3:4::6', 'IPv6', '2001:db8:1:2:3:4:0:6'],
+    ['2001:db8:1:2:3:4:5::', 'IPv6', '2001:db8:1:2:3:4:5:0'],
+    ['2001:0:0:0:1::1', 'IPv6', '2001::1:0:0:1'],
+    ['2001:db8:01::1', 'IPv6', '2001:db8:1::1'],
+    ['2001:db8:A::1', 'IPv6', '2001:db8:a::1'],
     ['::', 'IPv6', '::'],
     ['::ffff:10.0.0.1', 'IPv4', '10.0.0.1'],
   ])('%s is of family %s and prints as %s', (text, family, printed) => {
@@ -18,14 +27,26 @@ describe('an address', () => {
     expect(parseAddress(text)).toMatchObject({family, text: printed});
   });
 
-  test.each(['', '10.0.0', '10.0.0.256', '10.0.0.1.2', '0x0a000001', '1', 'fe80::1%eth0', 'fd00::1::2', 'db.example.org', '10.0.0.1/32'])(
-    '%j is invalid',
-    text => {
-      expect(familyOf(text)).toBeNull();
-      expect(canonicalAddress(text)).toBeNull();
-      expect(parseAddress(text)).toBeNull();
-    },
-  );
+  test.each([
+    '',
+    '10.0.0',
+    '10.0.0.256',
+    '10.0.0.1.2',
+    '0x0a000001',
+    '1',
+    'fe80::1%eth0',
+    'fd00::1::2',
+    'fd00:1:2:3:4:5:6::7:8',
+    'fd00:12345::1',
+    'fd00:1:2:3:4:5:6:7:8',
+    'fd00::g',
+    'db.example.org',
+    '10.0.0.1/32',
+  ])('%j is invalid', text => {
+    expect(familyOf(text)).toBeNull();
+    expect(canonicalAddress(text)).toBeNull();
+    expect(parseAddress(text)).toBeNull();
+  });
 });
 
 describe('a network', () => {

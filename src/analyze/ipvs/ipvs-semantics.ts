@@ -1,3 +1,4 @@
+import {podOf} from '../../model/endpoint.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import {type Entry, entryText} from '../../model/entry.ts';
 import type {Rule} from '../../model/ruleset.ts';
@@ -102,8 +103,9 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     if (!comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.table === 'ipvs')) return [];
     return [...comparison.expected.destinations.keys()].map(endpoint => {
       const known = this.#given.item.all.find(({hostPort}) => hostPort === endpoint);
-      const pod =
-        known?.pod === null || known === undefined ? '' : ` (pod ${known.pod}${known.nodeName === null ? '' : ` on ${known.nodeName}`})`;
+      const name = known === undefined ? null : podOf(known);
+      const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
+      const pod = name === null ? '' : ` (pod ${name}${place})`;
       const part = comparison.probe.entry.kind === 'clusterIP' ? '' : ` through its ${entryText(comparison.probe.entry)}`;
       const detail = `endpoint ${endpoint}${pod} gets no traffic${part}`;
       const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});

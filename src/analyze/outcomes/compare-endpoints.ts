@@ -1,3 +1,4 @@
+import {podOf} from '../../model/endpoint.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import {entryText} from '../../model/entry.ts';
 import type {RuleText} from '../../model/ruleset.ts';
@@ -75,8 +76,9 @@ function compareShares<R extends RuleText>(given: OutcomeCase<R>, comparison: Pr
 /** In words: an endpoint that the packets of a probe should reach and do not. */
 export function missingEndpointText({all}: ServedPort, endpoint: string, probe: Pick<Probe, 'entry'>): string {
   const known = all.find(({hostPort}) => hostPort === endpoint);
+  const name = known === undefined ? null : podOf(known);
   const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
-  const pod = known === undefined || known.pod === null ? '' : ` (pod ${known.pod}${place})`;
+  const pod = name === null ? '' : ` (pod ${name}${place})`;
   return `endpoint ${endpoint}${pod} gets no traffic${through(probe)}`;
 }
 

@@ -1,7 +1,7 @@
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
+import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import type {Observation} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {families} from '../../model/family.ts';
@@ -65,7 +65,7 @@ function whyEmpty({port, set}: PortEntry, {api}: ClusterContext): string {
   const {object} = port;
   if (set.endpoints.length > 0) {
     const leaving = set.endpoints.every(({terminating}) => terminating);
-    const names = someOf(set.endpoints.map(({pod, hostPort}) => pod ?? hostPort));
+    const names = someOf(set.endpoints.map(endpoint => podOf(endpoint) ?? endpoint.hostPort));
     return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})`;
   }
   if (object.spec?.selector === undefined || Object.keys(object.spec.selector).length === 0)

@@ -2,7 +2,7 @@ import {topologyMode} from '../../expect/cluster/categorize-endpoints.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {honorsNodeHints, honorsZoneHints} from '../../expect/cluster/proxy-versions.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
+import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
 import {ofPort, someOf} from '../service-observation.ts';
@@ -40,7 +40,7 @@ function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): strin
   if (used || nodes.length === 0) return null;
   const without = set.endpoints.filter(endpoint => endpoint.ready && !hasHint(endpoint));
   if (without.length > 0)
-    return `${someOf(without.map(({pod, hostPort}) => pod ?? hostPort))} ${without.length === 1 ? 'has' : 'have'} none, and kube-proxy uses hints only if all endpoints have them`;
+    return `${someOf(without.map(endpoint => podOf(endpoint) ?? endpoint.hostPort))} ${without.length === 1 ? 'has' : 'have'} none, and kube-proxy uses hints only if all endpoints have them`;
   const annotations = port.object.metadata.annotations ?? {};
   if (!honorsZoneHints(proxy.version, proxy.gates, annotations) && !honorsNodeHints(proxy.version, proxy.gates))
     return `kube-proxy ${proxy.version.text} requires an annotation (service.kubernetes.io/topology-mode) or a feature gate`;

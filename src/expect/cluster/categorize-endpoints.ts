@@ -42,7 +42,7 @@ function categorize(port: ServicePort, endpoints: readonly Endpoint[], node: Nod
   let cluster: readonly Endpoint[] = [];
   const mode = usesCluster ? topologyMode(port, endpoints, node) : null;
   if (usesCluster) {
-    cluster = endpoints.filter(endpoint => endpoint.ready && satisfies(endpoint, mode, node));
+    cluster = those(endpoints, endpoint => endpoint.ready && satisfies(endpoint, mode, node));
     if (cluster.length === 0) cluster = lastResort(endpoints);
   }
   if (!usesLocalEndpoints(port)) return {cluster, local: [], reachable: cluster, hasAny: cluster.length > 0};
@@ -51,6 +51,11 @@ function categorize(port: ServicePort, endpoints: readonly Endpoint[], node: Nod
   const readyHere = here.filter(({ready}) => ready);
   const local = readyHere.length > 0 ? readyHere : lastResort(here);
   return {cluster, local, reachable: union(cluster, local), hasAny};
+}
+
+/** Those for which it holds: the list itself if that is all, as of nearly every Service port. */
+function those(endpoints: readonly Endpoint[], holds: (endpoint: Endpoint) => boolean): readonly Endpoint[] {
+  return endpoints.every(holds) ? endpoints : endpoints.filter(holds);
 }
 
 /** Not ready, but still serving while terminating: used if there is no other endpoint. */

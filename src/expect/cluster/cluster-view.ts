@@ -76,9 +76,11 @@ export class ClusterView {
 
   #build(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
     const endpointsOf = this.#source(proxy);
-    return (this.#api.services ?? []).flatMap(service =>
-      servicePorts(service, family, proxy).map(port => ({port, set: endpointsOf(port), endpointChain: chainNames(port)})),
-    );
+    const entries: PortEntry[] = [];
+    for (const service of this.#api.services ?? [])
+      for (const port of servicePorts(service, family, proxy))
+        entries.push({port, set: endpointsOf(port), endpointChain: chainNames(port)});
+    return entries;
   }
 
   #source(proxy: ProxyVersion): (port: ServicePort) => EndpointSet {

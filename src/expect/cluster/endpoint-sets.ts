@@ -70,12 +70,15 @@ interface SliceContext {
 function addSlice(to: Endpoint[], slice: EndpointSliceObject, {port, servicePort, version}: SliceContext): void {
   const given = slice.endpoints ?? [];
   const endpoints = sortsWithinSlice(version) ? given.toSorted((a, b) => compareText(firstAddress(a), firstAddress(b))) : given;
+  const onlyReady = knowsReadyEndpointsOnly(version);
+  const asWritten = keepsAddressSpelling(version);
+  const place = {port, slice: slice.metadata.name};
   for (const endpoint of endpoints) {
     const written = firstAddress(endpoint);
     const address = canonicalAddress(written);
     if (address === null || (address.includes(':') ? 'IPv6' : 'IPv4') !== servicePort.family) continue;
-    if (knowsReadyEndpointsOnly(version) && endpoint.conditions?.ready === false) continue;
-    to.push(toEndpoint(endpoint, keepsAddressSpelling(version) ? written : address, {port, slice: slice.metadata.name}));
+    if (onlyReady && endpoint.conditions?.ready === false) continue;
+    to.push(toEndpoint(endpoint, asWritten ? written : address, place));
   }
 }
 
@@ -85,7 +88,7 @@ function firstAddress(endpoint: SliceEndpoint | null): string {
 
 /** Conditions have kube-proxy's defaults: ready and serving if unset, terminating only if set. */
 function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {port: number; slice: string}): Endpoint {
-  const {conditions, targetRef, hints} = endpoint;
+  const {conditions, hints} = endpoint;
   return {
     address,
     port,
@@ -98,7 +101,6 @@ function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {po
     given: endpoint,
     zoneHints: hintNames(hints?.forZones),
     nodeHints: hintNames(hints?.forNodes),
-    pod: targetRef?.kind === 'Pod' && targetRef.name !== undefined ? `${targetRef.namespace ?? ''}/${targetRef.name}` : null,
     chainName: undefined,
   };
 }
@@ -135,12 +137,19 @@ interface MergeOptions {
 function merged(all: readonly Endpoint[], options: MergeOptions): EndpointSet {
   if (options.keepsOrder) return mergedByKey(all, options);
   const sorted = all.toSorted((a, b) => compareText(a.hostPort, b.hostPort));
-  // Sorted, endpoints with the same key are neighbors. Nearly no Service port has any, so a map of all would cost more than it shows.
-  const isRepeated = (endpoint: Endpoint, at: number): boolean => {
-    const before = sorted[at - 1];
-    return before !== undefined && keyOf(before, options) === keyOf(endpoint, options);
-  };
-  return sorted.some(isRepeated) ? mergedByKey(all, options) : {endpoints: sorted, ambiguous: noDuplicates};
+  // Nearly no Service port has endpoints with the same key, so a map of all would cost more than it shows.
+  return hasRepeatedKey(sorted, options) ? mergedByKey(all, options) : {endpoints: sorted, ambiguous: noDuplicates};
+}
+
+/** Sorted, endpoints with the same key are neighbors. */
+function hasRepeatedKey(sorted: readonly Endpoint[], options: MergeOptions): boolean {
+  let before = '';
+  for (const endpoint of sorted) {
+    const key = keyOf(endpoint, options);
+    if (key === before) return true;
+    before = key;
+  }
+  return false;
 }
 
 function mergedByKey(all: readonly Endpoint[], options: MergeOptions): EndpointSet {

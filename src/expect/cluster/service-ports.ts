@@ -55,17 +55,20 @@ export function servicePorts(service: ServiceObject, family: Family, proxy: Prox
   if (whyNotServed(service, proxy.version) !== null) return [];
   const clusterIP = clusterIPOf(service, family);
   if (clusterIP === null) return [];
-  return (service.spec?.ports ?? []).filter(isUsable).map(port => servicePort(service, port, {family, clusterIP, proxy}));
+  const context = {family, clusterIP, proxy};
+  const ports: ServicePort[] = [];
+  for (const port of service.spec?.ports ?? []) if (isUsable(port)) ports.push(servicePort(service, port, context));
+  return ports;
 }
 
 /** Follows `GetClusterIPByFamily`. */
 export function clusterIPOf(service: ServiceObject, family: Family): string | null {
   const spec = service.spec ?? {};
   const clusterIP = spec.clusterIP ?? '';
-  const [ipFamilies, clusterIPs] = [spec.ipFamilies ?? [], spec.clusterIPs ?? []];
+  const ipFamilies = spec.ipFamilies ?? [];
   if (ipFamilies.length === 0) return familyOf(clusterIP) === family ? canonicalAddress(clusterIP) : null;
   const at = ipFamilies.indexOf(family);
-  const address = at < 0 ? undefined : (clusterIPs[at] ?? (at === 0 ? clusterIP : undefined));
+  const address = at < 0 ? undefined : (spec.clusterIPs?.[at] ?? (at === 0 ? clusterIP : undefined));
   return address === undefined ? null : canonicalAddress(address);
 }
 
@@ -105,19 +108,21 @@ function servicePort(service: ServiceObject, port: ServicePortSpec, {family, clu
     hash: servicePortHash(servicePortName, protocol),
     port: port.port ?? 0,
     nodePort: port.nodePort ?? 0,
-    externalIPs: ofFamily(spec.externalIPs ?? [], family),
+    externalIPs: ofFamily(spec.externalIPs ?? none, family),
     loadBalancerVIPs: loadBalancerVIPs(service, family, proxy),
-    sourceRanges: sourceRanges(spec.loadBalancerSourceRanges ?? [], family, proxy.version),
+    sourceRanges: sourceRanges(spec.loadBalancerSourceRanges ?? none, family, proxy.version),
     internalPolicyLocal: spec.internalTrafficPolicy === 'Local' && honorsInternalPolicy(proxy.version, proxy.gates),
     affinitySeconds: spec.sessionAffinity === 'ClientIP' ? (spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? 10800) : null,
     healthCheckNodePort: spec.type === 'LoadBalancer' && externalPolicyLocal ? (spec.healthCheckNodePort ?? 0) : 0,
   };
 }
 
+/** Nearly all Services have no such addresses: one list serves them all. */
+const none: readonly string[] = [];
+
 /** Follows `ExternalPolicyLocal` of `pkg/api/v1/service`, which includes external IPs of ClusterIP Services since 1.29. */
 function isExternalPolicyLocal({metadata, spec = {}}: ServiceObject, version: KubeProxyVersion): boolean {
-  const annotations = readsPolicyAnnotation(version) ? (metadata.annotations ?? {}) : {};
-  const asked = policyAnnotations.some(name => annotations[name] === 'OnlyLocal');
+  const asked = readsPolicyAnnotation(version) && policyAnnotations.some(name => metadata.annotations?.[name] === 'OnlyLocal');
   if (spec.externalTrafficPolicy !== 'Local' && !asked) return false;
   if (spec.type === 'LoadBalancer' || spec.type === 'NodePort') return true;
   return honorsPolicyOfExternalIPs(version) && (spec.externalIPs ?? []).length > 0;
@@ -126,11 +131,13 @@ function isExternalPolicyLocal({metadata, spec = {}}: ServiceObject, version: Ku
 const policyAnnotations = ['service.beta.kubernetes.io/external-traffic', 'service.alpha.kubernetes.io/external-traffic'];
 
 function ofFamily(addresses: readonly string[], family: Family): readonly string[] {
+  if (addresses.length === 0) return none;
   return addresses.filter(address => familyOf(address) === family).map(address => canonicalAddress(address) ?? address);
 }
 
 function loadBalancerVIPs(service: ServiceObject, family: Family, {version, gates}: ProxyVersion): readonly string[] {
   const ingress = service.status?.loadBalancer?.ingress ?? [];
+  if (ingress.length === 0) return none;
   const taken = ingress.filter(({ip, ipMode}) => ip !== undefined && !(ipMode === 'Proxy' && honorsIPMode(version, gates)));
   return ofFamily(
     taken.map(({ip}) => ip ?? ''),
@@ -139,6 +146,7 @@ function loadBalancerVIPs(service: ServiceObject, family: Family, {version, gate
 }
 
 function sourceRanges(ranges: readonly string[], family: Family, version: KubeProxyVersion): readonly string[] {
+  if (ranges.length === 0) return none;
   const parsed = ranges.map(range => (range.includes('/') ? parseCidr(range.trim()) : null)).filter(cidr => cidr?.family === family);
   if (zeroRangeMeansAll(version) && parsed.some(cidr => cidr?.prefix === 0)) return [];
   return parsed.map(cidr => cidr?.text ?? '');

@@ -2,6 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {endpointSet, endpointSetOfEndpoints, possibleEndpoints, sliceOwner} from '../../../src/expect/cluster/endpoint-sets.ts';
 import {servicePorts} from '../../../src/expect/cluster/service-ports.ts';
 import type {EndpointSliceObject, EndpointsObject, ServicePortSpec} from '../../../src/model/api-objects.ts';
+import {podOf} from '../../../src/model/endpoint.ts';
 import type {Family} from '../../../src/model/family.ts';
 import type {ServicePort} from '../../../src/model/service-port.ts';
 import {endpoint, leaving, service, slice} from '../../cluster.ts';
@@ -146,9 +147,11 @@ describe('the endpoints of a slice (section 4.4)', () => {
       },
       {...endpoint('10.0.0.2', undefined, {zones: [], nodes: []}), targetRef: {kind: 'Node', name: 'n'}},
     ];
-    expect(endpointSet(portOf(), [slice('shop/web', list)], version('1.36')).endpoints).toMatchObject([
-      {nodeName: 'node-a', pod: 'shop/web-1', slice: 'web-1', zoneHints: ['zone-1', 'zone-2'], nodeHints: ['node-a']},
-      {nodeName: null, pod: null, zoneHints: null, nodeHints: null},
+    const {endpoints} = endpointSet(portOf(), [slice('shop/web', list)], version('1.36'));
+    expect(endpoints.map(podOf)).toEqual(['shop/web-1', null]);
+    expect(endpoints).toMatchObject([
+      {nodeName: 'node-a', slice: 'web-1', zoneHints: ['zone-1', 'zone-2'], nodeHints: ['node-a']},
+      {nodeName: null, zoneHints: null, nodeHints: null},
     ]);
   });
 
