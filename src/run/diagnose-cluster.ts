@@ -47,7 +47,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const followed = flags.agents ? null : new FollowedServices({api, scope, objects, versions: asked.versions, clock});
   const nodes = access.evaluatorOf(diagnosis, {
     ...(followed === null ? {} : {states: () => followed.history.states}),
-    ...(chains === null ? {} : {requested: requestedEntries(services, chains)}),
+    ...(chains === null ? {} : {requested: requestedEntries(services, asked.api.endpointSlices ?? [], chains)}),
     // --wait: nodes must have every change that was made before the run.
     ...(run.wait === undefined ? {} : {notBefore: flags.agents ? readAt : clock.now()}),
   });

@@ -1,6 +1,7 @@
 import {Buffer} from 'node:buffer';
 import pLimit from 'p-limit';
 import {canonicalAddress} from '../../model/address.ts';
+import type {Family} from '../../model/family.ts';
 import {chainByChain} from '../../parse/iptables/dump-header.ts';
 import {backendCommand} from './node-commands.ts';
 import {CommandFailed} from './transport.ts';
@@ -14,6 +15,8 @@ export interface RequestedEntries {
   readonly nodePorts: ReadonlySet<number>;
   /** How many chains a Service port of the cluster has on average: its own, and one for each endpoint. */
   readonly chainsOfPort: number;
+  /** Chains of table nat that are probably needed: they are read before a jump to them is found. */
+  readonly likelyChains: Readonly<Record<Family, readonly string[]>>;
 }
 
 /** Runs a command on the node and resolves to its stdout; rejects with a CommandFailed. */
@@ -22,7 +25,8 @@ type Run = (argv: readonly string[]) => Promise<Buffer>;
 /**
  * Reads the chains that packets to the requested Services can reach, one command a chain, in the form of a dump: `iptables-nft-save` takes
  * time by the square of the number of chains, and `iptables -S CHAIN` none. Tables other than nat are read completely. Every jump is
- * followed, those of third-party chains too, except the jumps of kube-proxy's chains to another Service.
+ * followed, those of third-party chains too, except the jumps of kube-proxy's chains to another Service. A chain without a jump to it is not
+ * part of the dump.
  * Resolves to null where all rules should be read at once: with the legacy backend, whose every command reads the whole table, for an
  * address family with few chains, and where the chains are too many or could not all be read.
  */
@@ -37,8 +41,15 @@ export async function readChains(tool: 'iptables' | 'ip6tables', requested: Requ
   // A family that the Services do not use may have few chains: then the other commands would be for nothing.
   const [services, early] = await Promise.all([readChain('KUBE-SERVICES'), isEntered ? readNat(baseChains) : null]);
   if (services === null || services.split('\n').length * requested.chainsOfPort < manyChains) return null;
-  const [nat, own, tables] = await Promise.all([
-    natChains([['KUBE-SERVICES', services], ...(early ?? (await readNat(baseChains)))], requested, readNat),
+  const base = early ?? (await readNat(baseChains));
+  const likely = requested.likelyChains[tool === 'iptables' ? 'IPv4' : 'IPv6'];
+  const ahead = new Map(likely.length > maxChains ? [] : likely.map(name => [name, readChain(name)]));
+  // One that did not exist may have been written since.
+  const readNew = (names: readonly string[]) =>
+    Promise.all(names.map(async name => [name, (await ahead.get(name)) ?? (await readChain(name))] as const));
+  const [nat, , own, tables] = await Promise.all([
+    natChains([['KUBE-SERVICES', services], ...base], requested, readNew),
+    Promise.all(ahead.values()),
     read([tool, '--version']),
     Promise.all(otherTables.map(async table => [table, await read([tool, '-t', table, '-S'])] as const)),
   ]);

@@ -1,11 +1,16 @@
 import {manyChains, type RequestedEntries} from '../../collect/node/read-chains.ts';
 import {ApiError, type KubeApi} from '../../collect/kube/kube-api.ts';
 import {canonicalAddress} from '../../model/address.ts';
-import type {ServiceObject} from '../../model/api-objects.ts';
+import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {likelyChains} from './likely-chains.ts';
 
 /** The addresses and node ports at which clients reach these Services, and their names. `chainsOfPort` is of the whole cluster. */
-export function requestedEntries(services: readonly ServiceObject[], chainsOfPort: number): RequestedEntries {
+export function requestedEntries(
+  services: readonly ServiceObject[],
+  slices: readonly EndpointSliceObject[],
+  chainsOfPort: number,
+): RequestedEntries {
   const addresses = services.flatMap(({spec, status}) => [
     ...(spec?.clusterIPs ?? []),
     ...(spec?.clusterIP === undefined ? [] : [spec.clusterIP]),
@@ -18,6 +23,7 @@ export function requestedEntries(services: readonly ServiceObject[], chainsOfPor
     addresses: new Set(addresses.flatMap(address => canonicalAddress(address) ?? [])),
     nodePorts: new Set(nodePorts),
     chainsOfPort,
+    likelyChains: likelyChains(services, slices),
   };
 }
 

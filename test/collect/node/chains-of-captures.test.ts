@@ -53,7 +53,7 @@ test.each([
   let compared = 0;
   for (const service of snapshot.api.services ?? []) {
     const changed = change(service) as ServiceObject;
-    if (JSON.stringify(requestedEntries([changed], 10), sets) === JSON.stringify(requestedEntries([service], 10), sets)) continue;
+    if (JSON.stringify(requestedEntries([changed], [], 10), sets) === JSON.stringify(requestedEntries([service], [], 10), sets)) continue;
     const part = ofService(snapshot, changed);
     const faulty = suspects(diagnose(part, options(changed)), ({severity}) => severity !== 'info');
     expect(
@@ -65,6 +65,25 @@ test.each([
   expect(compared).toBeGreaterThan(0);
 });
 
+test('the likely chains of a Service are those that a healthy node has, and reading them ahead changes nothing', async () => {
+  const {api, nodes} = await snapshotOf('healthy/1.36-iptables');
+  const dump = nodes[0]?.read('iptables-save')?.toString('latin1') ?? '';
+  let ahead = 0;
+  for (const service of api.services ?? []) {
+    const requested = requestedEntries([service], api.endpointSlices ?? [], 10);
+    const missing = requested.likelyChains.IPv4.filter(chain => !dump.includes(`\n:${chain} `));
+    expect(missing, nameOf(service)).toEqual([]);
+    const without = {...requested, likelyChains: {IPv4: [], IPv6: []}};
+    const [read, same] = [
+      await readChains('iptables', requested, fakeIptables(dump)),
+      await readChains('iptables', without, fakeIptables(dump)),
+    ];
+    expect(String(read), nameOf(service)).toBe(String(same));
+    ahead += requested.likelyChains.IPv4.filter(chain => String(read).includes(`\n:${chain} `)).length;
+  }
+  expect(ahead).toBeGreaterThan(10);
+});
+
 function sets(_: string, value: unknown): unknown {
   return value instanceof Set ? [...value] : value;
 }
@@ -74,7 +93,7 @@ function options(service: ServiceObject) {
 }
 
 async function byChain(part: Snapshot, service: ServiceObject): Promise<Report> {
-  const requested = requestedEntries([service], 10);
+  const requested = requestedEntries([service], part.api.endpointSlices ?? [], 10);
   const nodes = await Promise.all(part.nodes.map(node => nodeByChain(node, requested)));
   return diagnose({...part, nodes}, options(service));
 }
