@@ -3,7 +3,7 @@ import type {Difference} from '../model/difference.ts';
 import type {Chain, ChainsByName, Ruleset} from '../model/ruleset.ts';
 import {parseRule} from '../parse/iptables/rule.ts';
 import {compareLists} from './pair-rules.ts';
-import {SharedChains} from './shared-chains.ts';
+import {SharedChains, type SharedRule} from './shared-chains.ts';
 
 /** The expected rules, grouped by owner. A group is rendered only while it is compared. */
 export interface RulesetExpectation<Owner> {
@@ -11,7 +11,7 @@ export interface RulesetExpectation<Owner> {
   /** Chains that belong to the owner alone, as text by name, and its rules in shared chains. */
   rulesOf(owner: Owner): {
     readonly own: ReadonlyMap<string, string>;
-    readonly shared: readonly {readonly table: string; readonly chain: string; readonly text: string}[];
+    readonly shared: readonly SharedRule[];
     /** The same object is the answer for other nodes too. */
     readonly isKept?: true;
   };
@@ -65,8 +65,8 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
     const rules = expected.rulesOf(owner);
     const known = rules.isKept === true ? (chains?.recall?.(rules.own) ?? null) : null;
     if (known === null) compareOwn(owner, rules);
-    else for (const place of known) nat[place] = chainFound.same;
-    for (const {table, chain, text} of rules.shared) shared.chain(table, chain).expect(text, owner);
+    else markSame(nat, known);
+    shared.expect(rules.shared, owner);
   }
   for (const [key, texts] of expected.baseRules()) {
     const [table = '', name = ''] = key.split('/');
@@ -75,6 +75,10 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
   }
   append(differences, shared.differences());
   return {differences, nat};
+}
+
+function markSame(nat: Uint8Array, places: readonly number[]): void {
+  for (const place of places) nat[place] = chainFound.same;
 }
 
 /** The differences in an owner's own chains alone. */

@@ -9,9 +9,17 @@ interface KindsOfChains {
   readonly unordered: ReadonlySet<string>;
 }
 
+/** A rule of a chain with rules of many owners. `line` is the text with its `-A CHAIN `, if somebody has it. */
+export interface SharedRule {
+  readonly table: string;
+  readonly chain: string;
+  readonly text: string;
+  readonly line?: string;
+}
+
 /** A chain with rules of many owners. `expect` takes the expected rules in their order; an owner of null means a base rule. */
 interface SharedChain<Owner> {
-  expect(text: string, owner: Owner | null): void;
+  expect(text: string, owner: Owner | null, line?: string): void;
   differences(): readonly Difference<Owner>[];
 }
 
@@ -26,6 +34,11 @@ export class SharedChains<Owner> {
   constructor(kinds: KindsOfChains, actual: Ruleset) {
     this.#kinds = kinds;
     this.#actual = actual;
+  }
+
+  /** The next expected rules, all of one owner. */
+  expect(rules: readonly SharedRule[], owner: Owner): void {
+    for (const {table, chain, text, line} of rules) this.chain(table, chain).expect(text, owner, line);
   }
 
   chain(table: string, name: string): SharedChain<Owner> {
@@ -107,7 +120,7 @@ class UnorderedChain<Owner> implements SharedChain<Owner> {
     this.#place = place;
     this.#prefix = `-A ${place.name} `;
     this.#lines = text === '' ? [] : text.split('\n');
-    this.#owners = Array.from(this.#lines, () => undefined);
+    this.#owners = new Array<undefined>(this.#lines.length).fill(undefined);
     this.#orders = new Int32Array(this.#lines.length);
     for (let at = this.#lines.length - 1; at >= 0; at--) {
       const line = this.#lines[at] ?? '';
@@ -117,9 +130,9 @@ class UnorderedChain<Owner> implements SharedChain<Owner> {
     }
   }
 
-  expect(text: string, owner: Owner | null): void {
+  expect(text: string, owner: Owner | null, line = this.#prefix + text): void {
     const order = this.#expected++;
-    let at = this.#firstAt.get(this.#prefix + text);
+    let at = this.#firstAt.get(line);
     while (at !== undefined && this.#owners[at] !== undefined) at = this.#nextAt.get(at);
     if (at === undefined) {
       this.#missing.push({text, owner, order});

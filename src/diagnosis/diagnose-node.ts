@@ -3,7 +3,7 @@ import {checks} from '../checks/index.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
-import {addressesProblem, nodeFacts} from '../expect/node-facts.ts';
+import {readNodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
 import {readDumps} from '../analyze/iptables/read-dumps.ts';
 import {readNft} from '../analyze/nftables/read-nft.ts';
@@ -85,9 +85,8 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
   const nft = onceAsked(() => readNft(node));
   const seen = onceAsked(() => seenConfig(dumps.current, nft));
   const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seen);
-  const facts = nodeFacts(node, api);
+  const {facts, problem: unreadable} = readNodeFacts(node, api);
   const traces = tracedPorts(services, options.trace ?? false);
-  const unreadable = addressesProblem(node);
   const told = [...problems, ...(unreadable === null ? [] : [unreadable])].map(({message}) =>
     problemFinding({node: node.name, message, remedy: 'Correct or remove the file; the settings were taken from elsewhere.'}),
   );

@@ -3,25 +3,21 @@ import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {nodeObject} from './api-index.ts';
 import {parseNodeAddresses} from '../parse/node-addresses.ts';
 
-/** Why the list of a node's interfaces is invalid; null if it is valid or missing. */
-export function addressesProblem(node: NodeDump): Problem | null {
-  const text = node.read('addresses.json')?.toString('utf8');
-  if (text === undefined || parseNodeAddresses(text) !== null) return null;
-  return {
-    node: node.name,
-    message: `nodes/${node.name}/addresses.json is not what "ip -j addr" prints: only the addresses in the Node object are known`,
-  };
-}
-
 /** The facts about a node: from the Node object, and from its interfaces if they were read. */
 export function nodeFacts(node: NodeDump, api: ApiObjects): NodeFacts {
+  return readNodeFacts(node, api).facts;
+}
+
+/** The same, and why the list of the node's interfaces is invalid; null if it is valid or missing. */
+export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts: NodeFacts; readonly problem: Problem | null} {
   const object = nodeObject(api, node.name);
   const hostIPs = ['InternalIP', 'ExternalIP'].flatMap(type =>
     (object?.status?.addresses ?? []).flatMap(entry => (entry.type === type && entry.address !== undefined ? [entry.address] : [])),
   );
-  const interfaces = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '[]') ?? [];
+  const parsed = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '[]');
+  const interfaces = parsed ?? [];
   const own = interfaces.flatMap(({addresses}) => addresses);
-  return {
+  const facts = {
     name: node.name,
     hostIPs,
     addresses: own.length > 0 ? own : [...hostIPs, '127.0.0.1', '::1'],
@@ -31,4 +27,6 @@ export function nodeFacts(node: NodeDump, api: ApiObjects): NodeFacts {
     labels: object?.metadata.labels ?? {},
     primaryInterface: interfaces.find(({addresses}) => addresses.some(address => hostIPs.includes(address)))?.name ?? null,
   };
+  const message = `nodes/${node.name}/addresses.json is not what "ip -j addr" prints: only the addresses in the Node object are known`;
+  return {facts, problem: parsed === null ? {node: node.name, message} : null};
 }

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {addressesProblem, nodeFacts} from '../../src/expect/node-facts.ts';
+import {nodeFacts, readNodeFacts} from '../../src/expect/node-facts.ts';
 import {hostIP} from '../../src/model/node-facts.ts';
 import type {NodeObject} from '../../src/model/api-objects.ts';
 import {apiObjects, nodeDump} from '../cluster.ts';
@@ -59,13 +59,16 @@ test('without its object a node has only its interfaces', () => {
 
 test('an unreadable list of interfaces is a problem, and the node is known without it', () => {
   const broken = nodeDump('node-a', {'addresses.json': 'Object "-j" is unknown'});
-  expect(addressesProblem(broken)).toMatchObject({node: 'node-a', message: expect.stringContaining('nodes/node-a/addresses.json')});
+  expect(readNodeFacts(broken, apiObjects({})).problem).toMatchObject({
+    node: 'node-a',
+    message: expect.stringContaining('nodes/node-a/addresses.json'),
+  });
   expect(nodeFacts(broken, apiObjects({nodes: [node]}))).toMatchObject({
     allAddresses: false,
     hostIPs: ['192.168.1.10', 'fd00:192::10', '203.0.113.10'],
   });
-  expect(addressesProblem(nodeDump('node-a'))).toBeNull();
-  expect(addressesProblem(nodeDump('node-a', {'addresses.json': addresses}))).toBeNull();
+  expect(readNodeFacts(nodeDump('node-a'), apiObjects({})).problem).toBeNull();
+  expect(readNodeFacts(nodeDump('node-a', {'addresses.json': addresses}), apiObjects({})).problem).toBeNull();
 });
 
 test('an old Node has one podCIDR', () => {

@@ -15,8 +15,8 @@ export function leftoverChains(
   const nat = actual.tables.get('nat');
   if (nat === undefined) return [];
   const leftovers: Chain[] = [];
-  for (const [place, how] of found.entries()) {
-    const chain = how === chainFound.unexpected ? nat.chains.at(place) : undefined;
+  for (let place = 0; place < found.length; place++) {
+    const chain = found[place] === chainFound.unexpected ? nat.chains.at(place) : undefined;
     if (chain !== undefined && isOfServices(chain, expected) && chain.ruleCount > 0) leftovers.push(chain);
   }
   if (leftovers.length === 0) return [];
@@ -46,7 +46,8 @@ function reachable(actual: Ruleset, found: RulesetComparison<unknown>['nat'], le
       if (next !== undefined) queue.push(next);
     }
   };
-  for (const [place, how] of found.entries()) {
+  for (let place = 0; place < found.length; place++) {
+    const how = found[place];
     const chain = how === chainFound.same ? undefined : actual.tables.get('nat')?.chains.at(place);
     if (chain !== undefined && (how === chainFound.changed || parseChainName(chain.name) === null)) visit(chain);
   }

@@ -1,5 +1,5 @@
 import {existsSync, readdirSync, readFileSync, statSync} from 'node:fs';
-import {join, relative} from 'node:path';
+import {join} from 'node:path';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 
 /** The files of a bundle in any storage. Paths are relative to the bundle, with forward slashes. */
@@ -11,12 +11,14 @@ export interface BundleFiles {
 }
 
 export function directoryFiles(root: string): BundleFiles {
+  const top = join(root, '/');
   const paths = readdirSync(root, {recursive: true, withFileTypes: true})
     .filter(entry => entry.isFile())
-    .map(entry => relative(root, join(entry.parentPath, entry.name)).replaceAll('\\', '/'))
+    .map(entry => join(entry.parentPath, entry.name).slice(top.length).replaceAll('\\', '/'))
     .sort();
+  const found = new Set(paths);
   const read = (path: string): Buffer | null =>
-    existsSync(join(root, path)) ? withoutByteOrderMark(readFileSync(join(root, path))) : null;
+    found.has(path) || existsSync(top + path) ? withoutByteOrderMark(readFileSync(top + path)) : null;
   const readText = (path: string): string | null => {
     if (!existsSync(join(root, path))) return null;
     const text = readFileSync(join(root, path), 'utf8');

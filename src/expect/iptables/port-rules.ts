@@ -10,6 +10,8 @@ interface SharedRule {
   readonly table: string;
   readonly chain: string;
   readonly text: string;
+  /** All of it, where the rules are kept: looking up the very same string on each node takes less than making it. */
+  readonly line?: string;
 }
 
 /** The rules of one Service port: those in shared chains, and the text of each chain of its own in table nat. */
@@ -37,7 +39,8 @@ export function portRules(view: ClusterView, context: NodeContext): (item: PortO
     }
     // The first endpoints of a node are those that it should have. Others are an assumption about it, and do not replace them.
     if (known?.node === node) return render(item, context);
-    const rules = {...render(item, context), isKept: true as const};
+    const {shared, own} = render(item, context);
+    const rules = {shared: shared.map(withLine), own, isKept: true as const};
     kept.set(item.port, {item, rules, node});
     return rules;
   };
@@ -51,6 +54,10 @@ interface KeptRules {
 }
 
 const keptOf = keptBySettings<KeptRules>();
+
+function withLine(rule: SharedRule): SharedRule {
+  return {...rule, line: `-A ${rule.chain} ${rule.text}`};
+}
 
 function render(item: PortOnNode, context: NodeContext): PortRules {
   const shared: SharedRule[] = [];

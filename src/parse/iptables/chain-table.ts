@@ -252,8 +252,14 @@ export class ChainTable implements ChainsByName {
   }
 
   recall(texts: object): readonly number[] | null {
-    const places = this.#before?.found.get(texts)?.map(place => this.#before?.places[place] ?? -1);
-    if (places?.every(place => place >= 0 && (this.#cell(place, FLAGS) & TAKEN_OVER) !== 0) !== true) return null;
+    const found = this.#before?.found.get(texts);
+    if (found === undefined) return null;
+    const places: number[] = [];
+    for (const placeBefore of found) {
+      const place = this.#before?.places[placeBefore] ?? -1;
+      if (place < 0 || (this.#cell(place, FLAGS) & TAKEN_OVER) === 0) return null;
+      places.push(place);
+    }
     this.#places.set(texts, places);
     return places;
   }
@@ -292,8 +298,9 @@ export class ChainTable implements ChainsByName {
   }
 
   ruleCountOf(index: number): number {
-    const later = this.#laterRuns.get(index) ?? [];
-    return later.reduce((sum, {count}) => sum + count, this.#cell(index, COUNT));
+    const first = this.#cell(index, COUNT);
+    const later = this.#laterRuns.get(index);
+    return later === undefined ? first : later.reduce((sum, {count}) => sum + count, first);
   }
 
   #runsOf(index: number): readonly Run[] {

@@ -1,14 +1,33 @@
-import type {Match, Rule, RuleOption, RuleText, Target} from '../../model/ruleset.ts';
+import type {Rule, RuleOption, RuleText} from '../../model/ruleset.ts';
 
 /**
  * Reads one `-A CHAIN …` line as spelled by iptables-save 1.4 to 1.8, `iptables -S` or an input of iptables-restore. Nothing is dropped:
  * unknown matches, targets and options are in the result like all others.
  */
 export function parseRule(text: string, place: Omit<RuleText, 'text'>): Rule {
+  return {...place, text, ...(knownParts.get(text) ?? newPartsOf(text))};
+}
+
+type RuleParts = Pick<Rule, 'options' | 'matches' | 'target'>;
+
+/** Of the first rules: those of base chains are the same on every node, and are parsed on each. */
+const knownParts = new Map<string, RuleParts>();
+const maxKnown = 1000;
+
+function newPartsOf(text: string): RuleParts {
+  if (knownParts.size >= maxKnown) return partsOf(text);
+  // A text is a slice of its dump, and would keep all of it in memory.
+  const own = Buffer.from(text).toString();
+  const parts = partsOf(own);
+  knownParts.set(own, parts);
+  return parts;
+}
+
+function partsOf(text: string): RuleParts {
   const tokens = tokenize(text);
   const sections = new Sections();
   for (let at = 2; at < tokens.length; at++) at = sections.take(tokens, at);
-  return {...place, text, ...sections.result()};
+  return sections.result();
 }
 
 interface Token {
@@ -73,7 +92,7 @@ class Sections {
     return at + 1;
   }
 
-  result(): {options: readonly RuleOption[]; matches: readonly Match[]; target: Target | null} {
+  result(): RuleParts {
     const target = this.#target;
     return {
       options: this.#options.map(close),

@@ -69,11 +69,11 @@ export class TableBefore {
     const shift = start - startBefore;
     const count = this.#countEqual(limit - first, shift, index => (index === 0 ? startBefore : before.endOf(first + index - 1) + 1));
     if (count === 0) return false;
-    const lineShift = line - (before.lineAt(first) ?? 0);
+    const moved = {shift, lineShift: line - (before.lineAt(first) ?? 0)};
     this.lines = 0;
     for (let taken = first; taken < first + count; taken++) {
       this.lastChain = this.#indexes[taken] ?? -1;
-      this.#now.appendAs(this.lastChain, before, taken, {shift, lineShift});
+      this.#now.appendAs(this.lastChain, before, taken, moved);
       this.lines += before.ruleCountOf(taken);
     }
     this.end = before.endOf(first + count - 1) + shift;

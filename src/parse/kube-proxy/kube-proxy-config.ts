@@ -31,8 +31,12 @@ export function parseConfigz(text: string): KubeProxyFields {
 
 /** Reads a KubeProxyConfiguration in YAML or JSON. Throws a YAMLException if it is neither. */
 export function parseConfigFile(text: string): KubeProxyFields {
-  return fieldsOf(asObject(load(text)));
+  if (lastFile?.text !== text) lastFile = {text, fields: fieldsOf(asObject(load(text)))};
+  return lastFile.fields;
 }
+
+/** Most nodes have the same file, from a ConfigMap. */
+let lastFile: {readonly text: string; readonly fields: KubeProxyFields} | null = null;
 
 /** The `kind` that a text in YAML or JSON names; null where it names none. Throws a YAMLException on what is neither. */
 export function kindOfConfig(text: string): string | null {
