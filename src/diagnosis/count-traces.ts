@@ -6,12 +6,22 @@ import {pickLines, ruleCounters} from '../parse/iptables/rule-counters.ts';
 
 /**
  * Adds the counters of their rules to traces, if the dump has them. They are read from the lines of these rules, so that the parser need
- * not keep the counters of a million others.
+ * not keep the counters of a million others. The files in `uncounted` are known to have none.
  */
-export function countTraces(traces: readonly PortTrace[], node: NodeDump): readonly PortTrace[] {
+export function countTraces(
+  traces: readonly PortTrace[],
+  node: NodeDump,
+  uncounted: ReadonlySet<string> = new Set(),
+): readonly PortTrace[] {
   const sources = new Map<Family, readonly ReadonlyMap<number, string>[]>();
   const sourcesOf = (family: Family): readonly ReadonlyMap<number, string>[] => {
-    const known = sources.get(family) ?? readLines(node, family, linesOf(traces, family));
+    const known =
+      sources.get(family) ??
+      readLines(
+        node,
+        filesOf(family).filter(file => !uncounted.has(file)),
+        linesOf(traces, family),
+      );
     sources.set(family, known);
     return known;
   };
@@ -22,13 +32,16 @@ export function countTraces(traces: readonly PortTrace[], node: NodeDump): reado
 }
 
 /** These lines of each dump. The text of a rule identifies its dump. Whether there are counters, its lines show: to search all for them takes longer. */
-function readLines(node: NodeDump, family: Family, wanted: ReadonlySet<number>): readonly ReadonlyMap<number, string>[] {
-  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  const files = [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`, 'nft.txt'];
+function readLines(node: NodeDump, files: readonly string[], wanted: ReadonlySet<number>): readonly ReadonlyMap<number, string>[] {
   return files.flatMap(file => {
     const content = wanted.size === 0 ? null : node.read(file);
     return content === null ? [] : [pickLines(content, wanted)];
   });
+}
+
+function filesOf(family: Family): readonly string[] {
+  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
+  return [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`, 'nft.txt'];
 }
 
 function linesOf(traces: readonly PortTrace[], family: Family): ReadonlySet<number> {

@@ -108,7 +108,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
         report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
         findings: [...changeToldOnce(findings), ...told].map(counted).map(detached),
         proxy,
-        traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node)),
+        traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node, parsed.dumps.uncounted)),
       };
       const unreached = analysis.symptoms.flatMap(({family, chains = []}) => chains.map(chain => ({family, chain})));
       const {differing = new Map<string, ServiceDifferences>(), isReadPiecemeal = false} = analysis;

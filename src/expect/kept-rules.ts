@@ -38,9 +38,14 @@ function settingsOf(context: NodeContext): string {
   return JSON.stringify({...settings, hasNodePorts: nodePortDestinations(context)?.length !== 0});
 }
 
-/** The node's address may be among the sources that a Service allows. The texts of many endpoints would take much memory. */
+/** The node's address may be among the sources that a Service allows. */
 export function isKept({port, endpoints}: {readonly port: ServicePort; readonly endpoints: CategorizedEndpoints}): boolean {
-  return port.sourceRanges.length === 0 && endpoints.reachable.length <= maxKeptEndpoints;
+  return port.sourceRanges.length === 0 && hasFewEndpoints({endpoints});
+}
+
+/** The texts of many endpoints would take much memory. */
+export function hasFewEndpoints({endpoints}: {readonly endpoints: CategorizedEndpoints}): boolean {
+  return endpoints.reachable.length <= maxKeptEndpoints;
 }
 
 const maxKeptEndpoints = 64;

@@ -134,6 +134,8 @@ export interface Ruleset extends ChainSource {
   readonly chainCount: number;
   /** Where the dump is truncated: the table and the last line that was read. */
   readonly cut: {readonly table: string; readonly line: number} | null;
+  /** `iptables-save` wrote it without counters before the rules. Left out where that is not certain. */
+  readonly isUncounted?: true;
   /** Of table nat it has only the chains that packets to the requested Services can reach. The lines of its rules are indexes. */
   readonly isByChain?: true;
   /**

@@ -7,6 +7,8 @@ import {parseDumps} from '../../parse/iptables/iptables-save.ts';
 export interface Dumps {
   readonly current: ReadonlyMap<Family, Ruleset>;
   readonly both: readonly {readonly family: Family; readonly nft: Ruleset; readonly legacy: Ruleset}[];
+  /** The files whose rules have no counters. */
+  readonly uncounted: ReadonlySet<string>;
 }
 
 /**
@@ -16,6 +18,7 @@ export interface Dumps {
 export function readDumps(node: NodeDump, before?: Map<string, readonly Ruleset[]>): Dumps {
   const current = new Map<Family, Ruleset>();
   const named = new Map<string, Ruleset>();
+  const uncounted = new Set<string>();
   for (const family of families) {
     const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
     for (const file of [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`]) {
@@ -23,6 +26,7 @@ export function readDumps(node: NodeDump, before?: Map<string, readonly Ruleset[
       if (content === null) continue;
       const rulesets = parseDumps(content, family, before?.get(file));
       before?.set(file, rulesets);
+      if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
       for (const ruleset of rulesets) {
         const backend = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : ruleset.backend;
         if (backend !== null) named.set(`${ruleset.family} ${backend}`, ruleset);
@@ -37,7 +41,7 @@ export function readDumps(node: NodeDump, before?: Map<string, readonly Ruleset[
     const legacy = named.get(`${family} legacy`);
     return nft === undefined || legacy === undefined ? [] : [{family, nft, legacy}];
   });
-  return {current, both};
+  return {current, both, uncounted};
 }
 
 /** All that the kernel holds of a family, as far as it was read: both backends where both are in use. */

@@ -1,8 +1,8 @@
 import type {ClusterView} from '../cluster/cluster-view.ts';
 import {hasExternalChains} from '../cluster/proxy-versions.ts';
-import {isKept, isSameEndpoints, keptBySettings} from '../kept-rules.ts';
+import {hasFewEndpoints, isSameEndpoints, keptBySettings} from '../kept-rules.ts';
 import type {NodeContext} from '../node-context.ts';
-import {type PortOnNode, writeServiceRules} from './service-rules.ts';
+import {ownAddressesInRanges, type PortOnNode, writeServiceRules} from './service-rules.ts';
 import {writeServiceRulesBefore124} from './service-rules-before-124.ts';
 
 /** A rule of a chain that many Services share, without its `-A CHAIN`. */
@@ -31,9 +31,15 @@ export function portRules(view: ClusterView, context: NodeContext): (item: PortO
   const kept = keptOf(view, context);
   const node = context.facts.name;
   return item => {
-    if (kept === null || !isKept(item)) return render(item, context);
+    if (kept === null || !hasFewEndpoints(item)) return render(item, context);
     const known = kept.get(item.port);
-    if (known !== undefined && known.item.large === item.large && isSameEndpoints(known.item.endpoints, item.endpoints)) {
+    const allowed = ownAddressesInRanges(item.port, context);
+    if (
+      known !== undefined &&
+      known.item.large === item.large &&
+      known.allowed.length === allowed.length &&
+      isSameEndpoints(known.item.endpoints, item.endpoints)
+    ) {
       known.node = node;
       return known.rules;
     }
@@ -41,7 +47,7 @@ export function portRules(view: ClusterView, context: NodeContext): (item: PortO
     if (known?.node === node) return render(item, context);
     const {shared, own} = render(item, context);
     const rules = {shared: shared.map(withLine), own, isKept: true as const};
-    kept.set(item.port, {item, rules, node});
+    kept.set(item.port, {item, rules, node, allowed});
     return rules;
   };
 }
@@ -49,6 +55,8 @@ export function portRules(view: ClusterView, context: NodeContext): (item: PortO
 interface KeptRules {
   readonly item: PortOnNode;
   readonly rules: PortRules;
+  /** All of the node's own addresses that source ranges of the Service allow, or none: they are those of the load balancer. */
+  readonly allowed: readonly string[];
   /** The last node that they were for. */
   node: string;
 }

@@ -3,6 +3,7 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
 import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
 import type {PortWithChains} from '../cluster/ports-on-node.ts';
+import {once} from '../api-index.ts';
 import {chainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {comment, type ProtocolText, probability, protocolText, type RuleWriter, recentMask, reject} from './rule-text.ts';
@@ -200,13 +201,12 @@ export function sourceText(range: string): string {
  * If the source ranges contain the node itself, each load-balancer address may reach itself: the node's packets to it have it as source.
  */
 export function ownAddressesInRanges(port: ServicePort, context: NodeContext): readonly string[] {
+  if (port.sourceRanges.length === 0) return [];
   const node = parseAddress(context.nodeIP);
-  const inside = port.sourceRanges.some(range => {
-    const cidr = parseCidr(range);
-    return cidr !== null && node !== null && contains(cidr, node);
-  });
-  return inside ? port.loadBalancerVIPs : [];
+  return node !== null && rangesOf(port).some(range => contains(range, node)) ? port.loadBalancerVIPs : [];
 }
+
+const rangesOf = once(({sourceRanges}: ServicePort) => sourceRanges.flatMap(range => parseCidr(range) ?? []));
 
 /** KUBE-SVC and KUBE-SVL: masquerade of cluster-IP traffic, affinity, balancing. */
 function writePolicyChain(plan: ServiceRulesPlan, write: RuleWriter, role: 'SVC' | 'SVL'): void {

@@ -48,6 +48,8 @@ export class ChainTable implements ChainsByName {
   size = 0;
   /** Of all chains. */
   ruleCount = 0;
+  /** Each rule is all of its line: none has counters or is indented. */
+  isPlain = true;
   #rows: Int32Array<ArrayBuffer>;
   /** Open addressing, at most half full: the index of a chain plus one, 0 for an empty slot. */
   #slots: Int32Array<ArrayBuffer>;
@@ -108,7 +110,8 @@ export class ChainTable implements ChainsByName {
 
   *startingWith(...prefixes: readonly string[]): IterableIterator<DumpChain> {
     const wanted = prefixes.map(prefix => Buffer.from(prefix, 'latin1'));
-    for (let index = 0; index < this.size; index++) if (this.#startsWithAny(index, wanted)) yield this.#object(index);
+    for (let index = this.#nextStartingWith(0, wanted); index < this.size; index = this.#nextStartingWith(index + 1, wanted))
+      yield this.#object(index);
   }
 
   *notStartingWith(...prefixes: readonly string[]): IterableIterator<DumpChain> {
@@ -225,7 +228,7 @@ export class ChainTable implements ChainsByName {
     const row = index * ROW;
     const count = rows[row + COUNT] ?? 0;
     this.ruleCount++;
-    if (!rule.plain) this.#flag(index, NOT_PLAIN);
+    if (!rule.plain) this.#noteNotPlain(index);
     // One more rule: the chain is no longer that of the dump before.
     if (count > 0) rows[row + FLAGS] = (rows[row + FLAGS] ?? 0) & ~TAKEN_OVER;
     if (count === 0) this.#begin(row, rule);
@@ -326,6 +329,11 @@ export class ChainTable implements ChainsByName {
     return chain;
   }
 
+  #noteNotPlain(index: number): void {
+    this.isPlain = false;
+    this.#flag(index, NOT_PLAIN);
+  }
+
   #begin(row: number, {start, nameAt, line}: RuleAt): void {
     const rows = this.#rows;
     const length = (rows[row + NAME_END] ?? 0) - (rows[row + NAME_START] ?? 0);
@@ -396,6 +404,13 @@ export class ChainTable implements ChainsByName {
     return true;
   }
 
+  /** The index from `start` on of a chain whose name begins with one of these; `size` if there is none. */
+  #nextStartingWith(start: number, prefixes: readonly Uint8Array[]): number {
+    let index = start;
+    while (index < this.size && !this.#startsWithAny(index, prefixes)) index++;
+    return index;
+  }
+
   #startsWithAny(index: number, prefixes: readonly Uint8Array[]): boolean {
     for (const prefix of prefixes) if (this.#startsWith(index, prefix)) return true;
     return false;
@@ -419,7 +434,8 @@ export class ChainTable implements ChainsByName {
 }
 
 function withoutCounters(line: string): string {
-  return line.trim().replace(/^\[\d+:\d+\]\s*/, '');
+  const text = line.trim();
+  return text.startsWith('[') ? text.replace(/^\[\d+:\d+\]\s*/, '') : text;
 }
 
 function doubled(rows: Int32Array): Int32Array<ArrayBuffer> {

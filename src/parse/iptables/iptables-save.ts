@@ -237,6 +237,7 @@ function asRuleset(dump: OpenDump): Ruleset {
   return {
     ...{family, backend, toolVersion, strays, cut, tables, ruleCount, chainCount},
     ...(dump.isByChain ? {isByChain: true} : {}),
+    ...(toolVersion !== null && !dump.isByChain && [...tables.values()].every(({chains}) => chains.isPlain) ? {isUncounted: true} : {}),
     hasTable: name => tables.has(name),
     forgetting: (mayForget, work) => {
       const before = [...tables.values()].map(({chains}) => ({chains, asked: chains.asked}));

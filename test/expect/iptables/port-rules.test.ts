@@ -24,7 +24,8 @@ function expected({snapshot: {api}, view, node, family, overrides = {}}: Case): 
 function rulesOf(ruleset: ExpectedRuleset): readonly unknown[] {
   return ruleset.ports.map(item => {
     const {own, shared} = ruleset.rulesOf(item);
-    return [item.port.servicePortName, [...own], shared];
+    for (const {chain, text, line = `-A ${chain} ${text}`} of shared) expect(line).toBe(`-A ${chain} ${text}`);
+    return [item.port.servicePortName, [...own], shared.map(({table, chain, text}) => ({table, chain, text}))];
   });
 }
 
@@ -60,6 +61,28 @@ describe('cached rules of Service ports from other nodes are those of the node',
         expect(rulesOf(expected({...fresh, view}))).toEqual(rulesOf(expected(fresh)));
       }
   });
+});
+
+test('a node that source ranges of a Service hold has other rules than one that they do not', async () => {
+  const snapshot = await snapshotOf('healthy/1.36-iptables');
+  const [first, second] = snapshot.nodes;
+  if (first === undefined || second === undefined) throw new Error('no two nodes');
+  const own = nodeFacts(second, snapshot.api).hostIPs.find(address => !address.includes(':'));
+  const services = (snapshot.api.services ?? []).map(service =>
+    service.metadata.name === 'lb-ranges'
+      ? {...service, spec: {...service.spec, loadBalancerSourceRanges: ['203.0.113.0/24', `${own}/32`]}}
+      : service,
+  );
+  const given = {...snapshot, api: {...snapshot.api, services}};
+  const view = new ClusterView(given.api);
+  const firewalls = [first, second, first, second, second, first].map(node => {
+    const kept = rulesOf(expected({snapshot: given, view, node, family: 'IPv4'}));
+    expect(kept).toEqual(rulesOf(expected({snapshot: given, view: new ClusterView(given.api), node, family: 'IPv4'})));
+    return kept.find(each => JSON.stringify(each).startsWith('["shop/lb-ranges:'));
+  });
+  expect(firewalls[2]).not.toEqual(firewalls[1]);
+  expect(firewalls[3]).toEqual(firewalls[1]);
+  expect(firewalls[5]).toEqual(firewalls[0]);
 });
 
 test('the rules of a Service port that are the same on the third node are not rendered again', async () => {
