@@ -35,6 +35,8 @@ export function endpointChange(
   const cluster = writtenIn(chainName('SVC', port.hash));
   const local = writtenIn(chainName('SVL', port.hash));
   if (cluster === null || local === null || cluster.length === 0) return null;
+  // In 1.24 a chain of the Service port drops packets of external clients if no endpoint is local.
+  if (port.externalPolicyLocal && local.length > 0 !== endpoints.local.length > 0) return null;
   const before = new Set(cluster.map(({hostPort}) => hostPort));
   const written = {...item, endpoints: {cluster, local, reachable: cluster, hasAny: true}};
   if (!local.every(({hostPort}) => before.has(hostPort)) || !hasSameOrder(item, written)) return null;
