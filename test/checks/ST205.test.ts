@@ -39,6 +39,17 @@ test('a removed port of a Service is distinguished from a deleted Service', asyn
   ]);
 });
 
+test('a rule that leads to the chain of a deleted Service is not about a deleted port of the Service that it names', async () => {
+  const given = await scenario();
+  const target = / -j (KUBE-SVC-\S+)/.exec(given.rules('node-b').line('-A KUBE-SERVICES', '"infra/dns:dns cluster IP"'))?.[1] ?? '';
+  given.rules('node-b').replace(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], / -j KUBE-SVC-\S+/, ` -j ${target}`);
+  given.deleteService('infra/dns');
+  given.deleteSlices('infra/dns');
+  const found = onB(given).filter(({subject}) => subject?.startsWith('shop/web') === true);
+  expect(found.map(({code}) => code).sort()).toEqual(['ST201', 'ST205']);
+  expect(found.map(({message}) => message)).toContain('a rule for shop/web:http leads to a chain that is none of its own');
+});
+
 test('the old number of a node port that was changed still answers', async () => {
   const given = await scenario();
   given.service('shop/nodeport', object => ({

@@ -21,7 +21,9 @@ export function staleService<R extends RuleText>(
   const service = serviceOf(name);
   const live = service !== null && ports.some(({port}) => port.namespace === service.namespace && port.service === service.name);
   const state = live ? 'no such port of the Service is in the API (any more)' : 'the API has no such Service (any more)';
-  const detail = served ? `the node still answers for ${name}: ${state}` : `the node still refuses packets for ${name}: ${state}`;
+  const does = served ? `the node still answers for ${name}` : `the node still refuses packets for ${name}`;
+  const isInApi = ports.some(({port}) => port.servicePortName === name);
+  const detail = isInApi ? `a rule for ${name} leads to a chain that is none of its own` : `${does}: ${state}`;
   const base = {kind: 'stale-service', family, port: null, detail, expected: [], actual: rules.slice(0, 6)} as const;
   return {...base, severity: served ? 'error' : 'info', ...(service === null ? {} : {service})};
 }

@@ -1,6 +1,6 @@
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
+import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
 import {type NodeRule, setsMark} from './node-rule.ts';
 import {interceptedEffect, type RuleEffect} from './rule-effect.ts';
@@ -27,18 +27,28 @@ export interface Causes<R extends NodeRule> {
   readonly masquerading: string;
 }
 
+/** Whether fewer packets reach the endpoints than by kube-proxy's rules alone: others are lost to a fault of these rules. */
+export function losesPackets({alone, pathOutcome}: Pick<WalkedProbe, 'alone' | 'pathOutcome'>): boolean {
+  for (const [destination, {probability}] of alone.destinations) {
+    const left = pathOutcome.destinations.get(destination)?.probability ?? 0;
+    if (left < probability && !near(left, probability)) return true;
+  }
+  return false;
+}
+
 /**
  * What third-party rules do to a packet that is accepted: it goes elsewhere, stays without an endpoint, or keeps its source address. The
  * same in all modes, but for the rule that causes it. Null if the outcome is that of kube-proxy's rules alone, or has no such cause.
  */
 export function acceptedEffect<R extends NodeRule>(
   {destination}: Outcome<R>,
-  {probe, alone, pathOutcome, isLocal}: WalkedProbe,
+  walked: WalkedProbe,
   {redirecting, intercepting, unmasquerading, masquerading}: Causes<R>,
 ): RuleEffect<R> | null {
+  const {probe, alone, pathOutcome, isLocal} = walked;
   const who = whose(probe);
   if (destination === null) {
-    const rule = alone.destinations.size === 0 ? null : intercepting();
+    const rule = losesPackets(walked) ? intercepting() : null;
     return rule === null ? null : interceptedEffect(rule, probe, {isLocal, reached: describePathOutcome(alone)});
   }
   const share = alone.destinations.get(destination);

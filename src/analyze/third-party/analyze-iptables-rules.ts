@@ -11,7 +11,7 @@ import {dropsByDefault, thirdPartyRules, isHookedChain, isKubeProxyChain, isPoli
 import {hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, probesFor, whose} from '../outcomes/probes.ts';
 import type {IptablesServiceView} from '../iptables/iptables-service-view.ts';
-import {acceptedEffect, type WalkedProbe} from './accepted-effect.ts';
+import {acceptedEffect, losesPackets, type WalkedProbe} from './accepted-effect.ts';
 import {rewrites, takesPackets, unmasqueraderOf, untracks} from './node-rule.ts';
 import {
   isKnownLocal,
@@ -100,8 +100,9 @@ function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe, mark: s
   });
 }
 
-function refusal({verdict, path, policy}: Outcome, {probe, alone}: WalkedProbe): RuleEffect<Rule> | null {
-  if (alone.destinations.size === 0 || (policy === undefined && isKubeProxyChain(path.at(-1)?.chain ?? ''))) return null;
+function refusal({verdict, path, policy}: Outcome, walked: WalkedProbe): RuleEffect<Rule> | null {
+  const {probe} = walked;
+  if (!losesPackets(walked) || (policy === undefined && isKubeProxyChain(path.at(-1)?.chain ?? ''))) return null;
   const who = whose(probe);
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
   const rewritten = path.some(({target}) => target?.name === 'DNAT');

@@ -4,7 +4,7 @@ import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import {isSameOutcome} from '../outcomes/path-outcome.ts';
 import {probesFor, whose} from '../outcomes/probes.ts';
-import {acceptedEffect, type WalkedProbe} from './accepted-effect.ts';
+import {acceptedEffect, losesPackets, type WalkedProbe} from './accepted-effect.ts';
 import {isKubeProxyChain, isPolicyChain, thirdPartyRules} from './iptables-rules.ts';
 import {groupPorts, type PortGroups, smallest} from './port-groups.ts';
 import {rewrites, takesPackets, unmasqueraderOf, untracks} from './node-rule.ts';
@@ -124,8 +124,9 @@ function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe, mark: s
 }
 
 /** Packets pass INPUT to the virtual server, and OUTPUT from it to the endpoint: they are never forwarded. */
-function refusal({verdict, path, policy}: Outcome, {probe, alone}: WalkedProbe): RuleEffect<Rule> | null {
-  if (alone.destinations.size === 0) return null;
+function refusal({verdict, path, policy}: Outcome, walked: WalkedProbe): RuleEffect<Rule> | null {
+  if (!losesPackets(walked)) return null;
+  const {probe} = walked;
   const who = whose(probe);
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
   const rule = policy === undefined ? (path.at(-1) ?? null) : null;

@@ -1,7 +1,7 @@
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import {whose} from '../outcomes/probes.ts';
-import {acceptedEffect, type WalkedProbe} from './accepted-effect.ts';
+import {acceptedEffect, losesPackets, type WalkedProbe} from './accepted-effect.ts';
 import {decidedAt, isKubeProxys, isOfPolicy, type NodeRule, rewrites, setsMark, takesPackets, untracks} from './node-rule.ts';
 import {ifUnusual, refusedByPolicy, type RuleEffect, undeterminedEffect} from './rule-effect.ts';
 
@@ -28,10 +28,11 @@ export function compareThirdPartyOutcome(outcome: Outcome<NodeRule>, walked: Wal
   });
 }
 
-function refusal(outcome: Outcome<NodeRule>, {alone, probe, own, ruleset}: WalkedNftProbe): RuleEffect | null {
+function refusal(outcome: Outcome<NodeRule>, walked: WalkedNftProbe): RuleEffect | null {
+  const {probe, own, ruleset} = walked;
   const {verdict, path, policy, destination} = outcome;
   const rule = policy === undefined ? (path.at(-1) ?? null) : null;
-  if (alone.destinations.size === 0 || rule?.table === own || (rule === null && policy?.startsWith(`${own}/`))) return null;
+  if (!losesPackets(walked) || rule?.table === own || (rule === null && policy?.startsWith(`${own}/`))) return null;
   const who = whose(probe);
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
   if (rule !== null && isOfPolicy(rule)) return refusedByPolicy(rule, probe, refused);

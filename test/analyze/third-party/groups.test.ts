@@ -161,3 +161,18 @@ test.each([
   const all = found('iptables', withRule('nat', `-A KUBE-NODEPORTS -p tcp -m tcp ${condition} -j RETURN`));
   expect(all).toMatchObject([{code: 'ST216', severity: 'error'}]);
 });
+
+describe('packets that the rules of a Service port lose themselves are not lost to a third-party rule', () => {
+  /** Half of the packets to each Service reach no endpoint. */
+  const losing: Change = dump =>
+    dump.replaceAll(/^(-A KUBE-SVC-\S+) .* -j KUBE-SEP-\S+$/gm, '$1 -m statistic --mode random --probability 0.50000000000 -j RETURN\n$&');
+
+  test.each([
+    ['accepts them', (dump: string) => dump.replace(/(-A PREROUTING .* -j KUBE-SERVICES\n)/, '$1-A PREROUTING -p tcp -j ACCEPT\n')],
+    ['drops them', withRule('filter', '-A FORWARD -d 10.96.0.0/16 -j DROP')],
+  ])('that %s', (_, change) => {
+    const codes = new Set(found('iptables', dump => losing(change(dump))).map(({code}) => code));
+    expect([...codes].sort()).toEqual([...new Set(found('iptables', losing).map(({code}) => code))].sort());
+    expect(codes.size).toBeGreaterThan(0);
+  });
+});
