@@ -1,3 +1,4 @@
+import {compareText} from '../model/text/compare-text.ts';
 import type {Check} from './check.ts';
 import {noReadyEndpoint} from './objects/st101-no-ready-endpoint.ts';
 import {portWithoutEndpoint} from './objects/st102-port-without-endpoint.ts';
@@ -60,4 +61,4 @@ const all = [
 type FindingCode = (typeof all)[number]['code'];
 
 /** All checks, sorted by code. A new check is a row of symptom-checks.ts, or one file and one line here. */
-export const checks: readonly Check<FindingCode>[] = all.toSorted((a, b) => a.code.localeCompare(b.code));
+export const checks: readonly Check<FindingCode>[] = all.toSorted((a, b) => compareText(a.code, b.code));

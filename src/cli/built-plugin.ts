@@ -1,11 +1,11 @@
 import type {Command, Interfaces} from '@oclif/core';
 import {builtManifest} from './built-manifest.ts';
 import {commandModules} from './command-modules.ts';
-import {packageFile} from './package-file.ts';
+import {packageJson} from './package-json.ts';
 
 /** This program as a plugin of oclif whose commands are in the bundle. oclif's own loader would look for separate files. */
 export function builtPlugin(root: string): Interfaces.Plugin {
-  const pjson: Interfaces.PJSON = JSON.parse(packageFile('package.json'));
+  const pjson = packageJson(root);
   const manifest = builtManifest();
   const plugin: Interfaces.Plugin = {
     _base: '',

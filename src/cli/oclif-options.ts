@@ -1,6 +1,6 @@
-import {readFileSync} from 'node:fs';
 import type {Interfaces} from '@oclif/core';
 import {isBuilt} from './built-manifest.ts';
+import {packageJson} from './package-json.ts';
 
 /** How oclif finds the commands of the package in this folder: the built ones, or those of the sources. */
 export async function oclifOptions(root: string): Promise<Interfaces.Options> {
@@ -12,7 +12,11 @@ export async function oclifOptions(root: string): Promise<Interfaces.Options> {
 
 /** From sources every command is loaded, so that help and completion know its flags. */
 function sourceOptions(root: string): Interfaces.Options {
-  const pjson = JSON.parse(readFileSync(`${root}/package.json`, 'utf8'));
-  const commands = {strategy: 'pattern', target: './src/cli/commands', globPatterns: ['*.ts', '!base-command.ts']};
+  const pjson = packageJson(root);
+  const commands: Interfaces.PJSON['oclif']['commands'] = {
+    strategy: 'pattern',
+    target: './src/cli/commands',
+    globPatterns: ['*.ts', '!base-command.ts'],
+  };
   return {root, ignoreManifest: true, pjson: {...pjson, oclif: {...pjson.oclif, commands}}};
 }

@@ -72,19 +72,21 @@ test.each([[], ['--help'], ['-h'], ['help']].map(args => [args.join(' ') || 'no 
   '%s shows the help of the program',
   async (_, args) => {
     const {stdout, exitCode} = await run(...args);
-    expect(stdout).toContain('COMMANDS');
+    expect(stdout).toContain('Commands:');
     expect(exitCode).toBe(0);
   },
 );
 
-test('--version is the version of the package', async () => {
-  expect((await run('--version')).stdout).toMatch(/^sample\/1\.2\.3 /);
+test('--version is the version of the package, the platform, and the version of Node.js', async () => {
+  const {stdout, exitCode} = await run('--version');
+  expect(stdout).toBe(`sample/1.2.3 ${process.platform}-${process.arch} node-${process.version}`);
+  expect(exitCode).toBe(0);
 });
 
 test('an unknown flag is an error of a few lines', async () => {
   const {stderr, exitCode} = await run('web', '--nope');
   expect(stderr).toContain('unknown flag --nope');
-  expect(stderr).not.toContain('USAGE');
+  expect(stderr).not.toContain('Usage');
   expect(stderr.trim().split('\n').length).toBeLessThan(8);
   expect(exitCode).toBe(2);
 });
@@ -140,11 +142,27 @@ test('a report in pieces that cannot be written to a file is wrong use', async (
   }
 });
 
-test('a report in pieces that stdout does not take fails', async () => {
-  const {exitCode} = await sample('bash', ['-c', '"$@" > /dev/full', 'bash', process.execPath, join(project, 'bin/dev.js'), 'check'], {
-    node: false,
+describe.each([
+  ['a report that is written at once', ['much'], 1],
+  ['a report in pieces', ['check', 'whole'], 1],
+  ['the help of the program', ['--help'], 0],
+  ['the help of a command', ['check', '--help'], 0],
+  ['the version', ['--version'], 0],
+])('%s', (_, args, usualExitCode) => {
+  const redirected = (redirection: string) =>
+    sample('bash', ['-c', `"$@" ${redirection}`, 'bash', process.execPath, join(project, 'bin/dev.js'), ...args], {node: false});
+
+  test('that stdout does not take is an error of one line, like a file that cannot be written', async () => {
+    const {stderr, exitCode} = await redirected('> /dev/full');
+    expect(stderr).toBe('Error: cannot write to stdout: no space left on device');
+    expect(exitCode).toBe(2);
   });
-  expect(exitCode).not.toBe(0);
+
+  test('for a reader that has closed the pipe is no error', async () => {
+    const {stderr, stdout} = await redirected('> >(true); echo "exit code $?"');
+    expect(stderr).toBe('');
+    expect(stdout).toBe(`exit code ${usualExitCode}`);
+  });
 });
 
 test('a report in pieces is written to a file with a newline at its end', async () => {

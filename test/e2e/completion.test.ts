@@ -147,7 +147,7 @@ describe('a plugin of kubectl', () => {
 
   testWithKubectl('runs with the flags after its name, and kubectl passes its exit code on', async () => {
     const help = await run('svc-trace', '--help');
-    expect(help.stdout).toContain('$ kubectl svc-trace [COMMAND]');
+    expect(help.stdout).toContain('Usage: kubectl svc-trace COMMAND');
     const check = await run(
       'svc-trace',
       'check',

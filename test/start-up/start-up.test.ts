@@ -18,7 +18,7 @@ import {loadedBy} from './loaded-packages.ts';
 const root = join(import.meta.dirname, '../..');
 const bundle = capturePath('faults/missing-endpoint');
 
-/** What oclif is made of; every command is one of its. */
+/** What oclif is made of; every command is one of its. Help and the version are shown without it. */
 const oclif = `@oclif/core ansi-escapes ansi-regex ansi-styles ansis clean-stack cli-spinners color-convert color-name debug ejs emoji-regex
   escape-string-regexp get-package-type has-flag indent-string is-fullwidth-code-point ms string-width strip-ansi supports-color
   widest-line wordwrap wrap-ansi`;
@@ -38,10 +38,10 @@ describe('a command loads only the packages that it uses', () => {
   afterAll(() => server.close());
 
   test.each([
-    ['run.js', '--version', oclif],
-    ['run.js', '--help', oclif],
-    ['run.js', 'check --help', `${evaluation} ${table}`],
-    ['run.js', 'agent --help', `${evaluation} ${table}`],
+    ['run.js', '--version', ''],
+    ['run.js', '--help', ''],
+    ['run.js', 'check --help', ''],
+    ['run.js', 'agent --help', ''],
     ['run.js', 'completion bash', oclif],
     ['run.js', 'explain ST202', `${oclif} ipaddr.js js-yaml`],
     ['run.js', `check -A --from ${bundle}`, `${evaluation} ${table}`],

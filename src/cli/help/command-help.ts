@@ -1,5 +1,6 @@
 import type {ArgumentParts, CommandParts, FlagParts} from '../command-parts.ts';
 import {wrap} from '../../render/wrap.ts';
+import {type HelpLayout, helpWidth, rowLines} from './help-rows.ts';
 
 /** What help shows of a command. */
 export interface HelpSpec extends CommandParts<HelpFlag, HelpArgument> {
@@ -18,16 +19,10 @@ interface HelpArgument extends ArgumentParts {
   readonly required?: boolean | undefined;
 }
 
-interface HelpLayout {
-  readonly bin: string;
-  /** Columns of the terminal. */
-  readonly width: number;
-}
-
 /** The help of one command: usage in one line, examples, description, its own flags, and last the connection flags. */
 export function commandHelp(spec: HelpSpec, layout: HelpLayout): string {
   const {summary = '', description = '', flags} = spec;
-  const width = Math.min(layout.width, maxWidth);
+  const width = helpWidth(layout);
   const shown = Object.values(flags).filter(({hidden}) => hidden !== true);
   const groups = Map.groupBy(shown, ({helpGroup = 'OTHER'}) => helpGroup);
   const order = [...groups.keys()].toSorted((a, b) => Number(a === connection) - Number(b === connection));
@@ -46,8 +41,6 @@ export function commandHelp(spec: HelpSpec, layout: HelpLayout): string {
     .join('\n\n');
 }
 
-/** Longer lines are hard to read. */
-const maxWidth = 100;
 const connection = 'CLUSTER';
 
 function argumentsText({args = {}, strict}: HelpSpec): string {
@@ -109,14 +102,3 @@ function textOf({description = '', options, default: given, required, type}: Hel
 function oneOf(options: readonly string[] | undefined): readonly string[] {
   return options === undefined ? [] : [options.join(', ')];
 }
-
-/** Two columns. If a head is too long for the first, its text starts on the next line. */
-function rowLines(rows: readonly {readonly head: string; readonly text: string}[], width: number): readonly string[] {
-  const column = Math.min(Math.max(...rows.map(({head}) => head.length)) + 2, maxHead);
-  return rows.flatMap(({head, text}) => {
-    if (head.length + 2 <= column) return wrap(text, width, head.padEnd(column));
-    return [head, ...wrap(text, width, ' '.repeat(column))];
-  });
-}
-
-const maxHead = 34;

@@ -12,4 +12,5 @@ const fileErrors: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of the path is not a directory',
   EISDIR: 'it is a directory',
   EACCES: 'permission denied',
+  ENOSPC: 'no space left on device',
 };
