@@ -1,4 +1,5 @@
 import type {Cluster, ClusterNode, Family} from './model.ts';
+import {seededRandom} from './random.ts';
 import {type Chain, emptyRuleSet, type RuleSet} from './rule-set.ts';
 import {addServicePort} from './service-rules.ts';
 import {servicesWithRules} from './services-with-rules.ts';
@@ -21,7 +22,8 @@ function serviceRules(cluster: Cluster, node: ClusterNode, family: Family): Rule
   const endpoints = services.reduce((sum, {endpoints, ports}) => sum + ports.length * endpoints[family].length, 0);
   const order = {cluster, node, family, large: endpoints > LARGE_CLUSTER_ENDPOINTS};
   const rules = emptyRuleSet();
-  for (const service of services) {
+  // kube-proxy goes through a map of Go, whose order is another one on each node: shared chains have it, the others are sorted.
+  for (const service of seededRandom(cluster.nodes.indexOf(node)).shuffle(services)) {
     for (const port of service.ports) {
       addServicePort(rules, service, port, order);
     }
