@@ -17,6 +17,7 @@ import {podsWithoutEndpoints} from './service-pods.ts';
 import {WaitUntilClean} from './wait/wait-until-clean.ts';
 import {type NodeAccess, chooseEvaluator} from './nodes/choose-evaluator.ts';
 import {readProxyPodsFor} from './nodes/node-source.ts';
+import {openAhead} from './nodes/open-ahead.ts';
 
 /**
  * The pipeline for a cluster: reads the API, then the nodes while it follows the Services, and diagnoses each node as it arrives. If the
@@ -30,14 +31,11 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   progress.say('reading the API');
   const readAt = clock.now();
   const scope = askedScope(input);
-  const [asked, chains, proxyPods] = await unlessInterrupted(
-    Promise.all([
-      readAsked(api, scope, {...input, configMaps: !flags.agents}),
-      mayReadInParts(run, scope) ? chainsOfPort(api, signal) : null,
-      flags.agents ? undefined : readProxyPodsFor(flags, api),
-    ]),
-    signal,
-  );
+  const objectsRead = readAsked(api, scope, {...input, configMaps: !flags.agents});
+  const chainsRead = mayReadInParts(run, scope) ? chainsOfPort(api, signal) : Promise.resolve(null);
+  const podsRead = flags.agents ? undefined : readProxyPodsFor(flags, api);
+  const ahead = podsRead === undefined ? undefined : openAhead(run, {proxyPods: podsRead, chains: chainsRead});
+  const [asked, chains, proxyPods] = await unlessInterrupted(Promise.all([objectsRead, chainsRead, podsRead]), signal);
   const access = await unlessInterrupted(chooseEvaluator(run, asked.api.nodes, proxyPods), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
   const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
@@ -47,6 +45,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const followed = flags.agents ? null : new FollowedServices({api, scope, objects, versions: asked.versions, clock});
   const nodes = access.evaluatorOf(diagnosis, {
     ...(followed === null ? {} : {states: () => followed.history.states}),
+    ...(ahead === undefined ? {} : {ahead}),
     ...(chains === null ? {} : {requested: requestedEntries(services, asked.api.endpointSlices ?? [], chains)}),
     // --wait: nodes must have every change that was made before the run.
     ...(run.wait === undefined ? {} : {notBefore: flags.agents ? readAt : clock.now()}),

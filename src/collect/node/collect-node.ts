@@ -75,6 +75,17 @@ async function attempt(
   }
 }
 
+/** The commands with which every read of a node begins. `byChain`: not all rules are read. */
+export function earlyCommands({
+  counters,
+  byChain,
+}: {
+  readonly counters: CounterScope | undefined;
+  readonly byChain: boolean;
+}): readonly (readonly string[])[] {
+  return certainCommands(withCounters(firstCommands, counters).filter(({isRequired}) => !(byChain && isRequired === true)));
+}
+
 /** The commands that run whatever others find, as far as they may run while the transport searches for the tools, which is a command itself. */
 function certainCommands(commands: readonly NodeCommand[]): readonly (readonly string[])[] {
   const certain = commands.filter(({inParts, variants}) => inParts === undefined && variants.length === 1);

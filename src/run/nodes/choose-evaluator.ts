@@ -12,6 +12,7 @@ import type {ClusterRun} from '../cluster-run.ts';
 import {DumpEvaluator} from './dump-evaluator.ts';
 import type {NodeEvaluator} from './node-evaluator.ts';
 import {type NodesOfCluster, nodeSource} from './node-source.ts';
+import type {NodeAhead} from './open-ahead.ts';
 import type {ProxyPodsReading} from '../../collect/cluster/read-agent-pods.ts';
 
 interface FollowedStates {
@@ -21,6 +22,8 @@ interface FollowedStates {
   readonly notBefore?: number | undefined;
   /** See `DumpEvaluator`. */
   readonly requested?: RequestedEntries | undefined;
+  /** See `DumpEvaluator`. */
+  readonly ahead?: NodeAhead | undefined;
 }
 
 /** The chosen nodes, and how to evaluate them. */

@@ -14,6 +14,7 @@ import {EvaluatedNodes} from './evaluated-nodes.ts';
 import {asUnread, takeNode} from './node-intake.ts';
 import type {NodeEvaluator} from './node-evaluator.ts';
 import {progressText} from './node-progress.ts';
+import type {NodeAhead} from './open-ahead.ts';
 import type {NodeSource} from './node-source.ts';
 
 interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
@@ -29,6 +30,8 @@ interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'
   readonly gracePeriodMs?: number;
   /** Read only the chains that packets to these entries can reach, where that is faster. */
   readonly requested?: RequestedEntries | undefined;
+  /** A node that may be open already. */
+  readonly ahead?: NodeAhead | undefined;
 }
 
 /** Reads nodes and diagnoses each as it arrives. Records when each was read and what could not be read. */
@@ -144,9 +147,10 @@ export class DumpEvaluator implements NodeEvaluator {
 
   #timed(): Transport {
     const {transport} = this.#source;
-    const open: Transport['open'] = (node, ...how) => {
-      this.evaluated.readAt.set(node.name, this.#run.clock.now());
-      return transport.open(node, ...how);
+    const open: Transport['open'] = (node, signal, early) => {
+      const opened = this.#run.ahead?.take(node.name, signal) ?? null;
+      this.evaluated.readAt.set(node.name, opened?.at ?? this.#run.clock.now());
+      return opened?.shell ?? transport.open(node, signal, early);
     };
     return {name: transport.name, open};
   }
