@@ -66,6 +66,11 @@ export interface Chain {
   ruleAt?(index: number): Rule | undefined;
 }
 
+/** One rule of a chain, by its index; the others are not parsed for it if that can be. */
+export function ruleAt(chain: Chain, index: number): Rule | undefined {
+  return chain.ruleAt === undefined ? chain.rules()[index] : chain.ruleAt(index);
+}
+
 /** What a walk needs of a ruleset, whether actual or expected. */
 export interface ChainSource {
   readonly family: Family;

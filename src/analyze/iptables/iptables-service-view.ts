@@ -1,7 +1,7 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Family} from '../../model/family.ts';
-import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
-import {listChain} from './listed-chains.ts';
+import {type Chain, type ChainSource, type Ruleset, ruleAt} from '../../model/ruleset.ts';
+import {joinChains} from './listed-chains.ts';
 
 /**
  * The actual per-Service rules inside the expected base rules. The base rules are evaluated separately, so that one broken hook is one
@@ -38,13 +38,18 @@ export class IptablesServiceView implements ChainSource {
     const actual = this.#actual.chain('nat', 'KUBE-SERVICES');
     const expected = this.#expected.chain('nat', 'KUBE-SERVICES');
     if (actual === undefined || expected === undefined) return actual;
-    const services = actual.rules().filter(rule => !isTail(rule));
-    return listChain(actual, [...services, ...expected.rules().filter(isTail)]);
+    const tail = new Set(tailOf(actual));
+    const services = Array.from({length: actual.ruleCount}, (_, index) => index).filter(index => !tail.has(index));
+    return joinChains(actual, services, expected, tailOf(expected));
   }
 }
 
-function isTail(rule: Rule): boolean {
-  return rule.target?.name === 'KUBE-NODEPORTS';
+/** The indexes of the rules that jump to the node ports. */
+function tailOf(chain: Chain): readonly number[] {
+  const lines = chain.text().split('\n');
+  return lines.flatMap((line, index) =>
+    line.includes('KUBE-NODEPORTS') && ruleAt(chain, index)?.target?.name === 'KUBE-NODEPORTS' ? index : [],
+  );
 }
 
 function isServiceChain(name: string): boolean {

@@ -1,4 +1,5 @@
-import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
+import {type Chain, type ChainSource, type Rule, ruleAt} from '../../model/ruleset.ts';
+import {onceAsked} from '../once-asked.ts';
 
 /** A chain with these rules, and all else as in another. */
 export function listChain(like: Pick<Chain, 'table' | 'name' | 'policy' | 'complete'>, rules: readonly Rule[]): Chain {
@@ -10,6 +11,22 @@ export function listChain(like: Pick<Chain, 'table' | 'name' | 'policy' | 'compl
     ruleCount: rules.length,
     rules: () => rules,
     text: () => rules.map(rule => rule.text).join('\n'),
+  };
+}
+
+/** The rules of one chain with these indexes, then those of another. They are parsed on demand: a walk needs few of them. */
+export function joinChains(first: Chain, firstRules: readonly number[], second: Chain, secondRules: readonly number[]): Chain {
+  const ruleCount = firstRules.length + secondRules.length;
+  const at = (index: number): Rule | undefined =>
+    index < firstRules.length ? ruleAt(first, firstRules[index] ?? -1) : ruleAt(second, secondRules[index - firstRules.length] ?? -1);
+  const linesOf = (chain: Chain, rules: readonly number[]): readonly string[] => {
+    const lines = chain.text().split('\n');
+    return rules.map(index => lines[index] ?? '');
+  };
+  const rules = onceAsked(() => Array.from({length: ruleCount}, (_, index) => at(index)).filter(rule => rule !== undefined));
+  return {
+    ...{table: first.table, name: first.name, policy: first.policy, complete: first.complete, ruleCount, rules, ruleAt: at},
+    text: () => [...linesOf(first, firstRules), ...linesOf(second, secondRules)].join('\n'),
   };
 }
 

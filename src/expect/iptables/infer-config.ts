@@ -43,18 +43,25 @@ export function usualDetector(ruleset: Ruleset): SeenIptablesDetector | null {
   for (const chain of masqueradingChains(ruleset)) {
     for (const line of chain.text().split('\n')) {
       if (!line.endsWith('-j KUBE-MARK-MASQ') || !line.includes(' cluster IP"')) continue;
-      const detector = detectorOf(parseRule(line, {table: 'nat', chain: chain.name, line: 0}));
+      const detector = detectorIn(line) ?? detectorOf(parseRule(line, {table: 'nat', chain: chain.name, line: 0}));
       const key = `${detector.kind} ${detector.value}`;
       votes.set(key, {detector, count: (votes.get(key)?.count ?? 0) + 1});
       if (chain.name !== 'KUBE-SERVICES') break;
     }
   }
-  return [...votes.values()].sort((a, b) => b.count - a.count)[0]?.detector ?? null;
+  const usual = [...votes.values()].sort((a, b) => b.count - a.count)[0]?.detector ?? null;
+  return usual?.kind === 'cidr' ? {kind: 'cidr', value: parseCidr(usual.value)?.text ?? usual.value} : usual;
+}
+
+/** By far most rules begin with the network: to parse each would take longer than all else here. */
+function detectorIn(line: string): SeenIptablesDetector | null {
+  const source = /^-A \S+ ! -s (\S+) -d /.exec(line)?.[1];
+  return source === undefined ? null : {kind: 'cidr', value: source};
 }
 
 function detectorOf({options}: Rule): SeenIptablesDetector {
   const source = options.find(({flag, negated}) => flag === '-s' && negated)?.values[0];
-  if (source !== undefined) return {kind: 'cidr', value: parseCidr(source)?.text ?? source};
+  if (source !== undefined) return {kind: 'cidr', value: source};
   const link = options.find(({flag, negated}) => flag === '-i' && negated)?.values[0];
   return link === undefined ? {kind: 'all', value: ''} : {kind: 'interface', value: link};
 }

@@ -1,5 +1,5 @@
 import {parseAddress, parseCidr} from '../../model/address.ts';
-import type {Chain, Rule} from '../../model/ruleset.ts';
+import {type Chain, type Rule, ruleAt} from '../../model/ruleset.ts';
 import type {Packet} from '../packet.ts';
 import {pushTo} from '../../model/lists.ts';
 
@@ -17,10 +17,6 @@ export function candidateRules(chain: Chain, packet: Packet): readonly Rule[] {
   const own = index.byHost.get(packet.destination.text) ?? [];
   const byPort = index.byPort.get(`${packet.protocol} ${packet.port}`) ?? [];
   return [...own, ...byPort, ...index.others].sort((a, b) => a - b).flatMap(at => ruleAt(chain, at) ?? []);
-}
-
-function ruleAt(chain: Chain, index: number): Rule | undefined {
-  return chain.ruleAt === undefined ? chain.rules()[index] : chain.ruleAt(index);
 }
 
 const smallChain = 32;
