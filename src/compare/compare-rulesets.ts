@@ -8,24 +8,27 @@ import {SharedChains, type SharedRule} from './shared-chains.ts';
 /** The expected rules, grouped by owner. A group is rendered only while it is compared. */
 export interface RulesetExpectation<Owner> {
   readonly owners: Iterable<Owner>;
-  /** Chains that belong to the owner alone, as text by name, and its rules in shared chains. */
-  rulesOf(owner: Owner): {
-    readonly own: ReadonlyMap<string, string>;
-    readonly shared: readonly SharedRule[];
-    /** The same object is the answer for other nodes too. */
-    readonly isKept?: true;
-  };
+  rulesOf(owner: Owner): OwnerRules;
   /**
    * Explains all differences in the owner's own chains, so that they are not listed: returns the unexpected chains that belong to them, or
    * null if they are to be listed. Asked only of an owner whose chains differ.
    */
-  explain?(owner: Owner, own: ReadonlyMap<string, string>): readonly string[] | null;
+  explain?(owner: Owner, rules: OwnerRules): readonly string[] | null;
   /** Rules without an owner, by `table/chain`. A chain listed here with no rules, and without rules of an owner, must be empty. */
   baseRules(): ReadonlyMap<string, readonly string[]>;
   /** The base chains, as `table/chain`: of these, only the presence of the expected rules is compared. */
   readonly open: ReadonlySet<string>;
   /** Chains in which the order of rules does not matter. */
   readonly unordered: ReadonlySet<string>;
+}
+
+export interface OwnerRules {
+  /** Chains that belong to the owner alone, as text by name. */
+  readonly own: ReadonlyMap<string, string>;
+  /** Its rules in chains that others share. */
+  readonly shared: readonly SharedRule[];
+  /** The same object is the answer for other nodes too. */
+  readonly isKept?: true;
 }
 
 export interface RulesetComparison<Owner> {
@@ -46,7 +49,8 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
   const chains = actual.tables.get('nat')?.chains;
   const nat = new Uint8Array(chains?.size ?? 0);
   const shared = new SharedChains<Owner>(expected, actual);
-  const compareOwn = (owner: Owner, {own, isKept}: {readonly own: ReadonlyMap<string, string>; readonly isKept?: true}): void => {
+  const compareOwn = (owner: Owner, rules: OwnerRules): void => {
+    const {own, isKept} = rules;
     const changed: (readonly [name: string, text: string])[] = [];
     const places: number[] = [];
     own.forEach((text, name) => {
@@ -57,7 +61,7 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
       else changed.push([name, text]);
     });
     if (isKept === true && changed.length === 0) chains?.remember?.(own, places);
-    const explained = changed.length === 0 ? [] : (expected.explain?.(owner, own) ?? null);
+    const explained = changed.length === 0 ? [] : (expected.explain?.(owner, rules) ?? null);
     if (explained === null) append(differences, compareChains(owner, changed, chains));
     else for (const name of explained) nat[chains?.placeOf(name) ?? -1] = chainFound.changed;
   };

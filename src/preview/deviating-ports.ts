@@ -3,7 +3,7 @@ import {endpointChange} from '../analyze/iptables/service-port/endpoint-change.t
 import {compareIpvs} from '../analyze/ipvs/ipvs-differences.ts';
 import {asNftExpectation} from '../analyze/nftables/nft-expectation.ts';
 import {compareNftTable} from '../compare/compare-nft-table.ts';
-import {compareRulesets} from '../compare/compare-rulesets.ts';
+import {compareRulesets, type OwnerRules} from '../compare/compare-rulesets.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
@@ -65,7 +65,7 @@ function ofChains(expected: ExpectedRuleset, setup: NodeSetup): Deviations | nul
   const ruleset = setup.dumps.current.get(family);
   if (ruleset === undefined) return null;
   const changed = new Map<ServedPort, ServedPort>();
-  const explain = (item: PortOnNode, own: ReadonlyMap<string, string>): readonly string[] | null => {
+  const explain = (item: PortOnNode, {own}: OwnerRules): readonly string[] | null => {
     const change = endpointChange(item, own, {expected, actual: ruleset});
     if (change === null) return null;
     changed.set(item, change.written);

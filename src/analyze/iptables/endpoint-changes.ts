@@ -1,11 +1,11 @@
-import {compareOwnChains, compareRulesets, type RulesetComparison} from '../../compare/compare-rulesets.ts';
+import {compareOwnChains, compareRulesets, type OwnerRules, type RulesetComparison} from '../../compare/compare-rulesets.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {onceAsked} from '../once-asked.ts';
 import {asExpectation} from './expectation.ts';
 import {endpointChange} from './service-port/endpoint-change.ts';
-import {type ChangedPort, recallChange, rememberChange} from './service-port/known-change.ts';
+import {type ChangedPort, changedPort, recallChange, rememberChange} from './service-port/known-change.ts';
 import {plainPaths} from './service-port/plain-paths.ts';
 import type {PortDifference} from './service-port/port-differences.ts';
 
@@ -24,13 +24,13 @@ export function compareFamily(expected: ExpectedRuleset, actual: Ruleset): Famil
   const changed = new Map<PortOnNode, ChangedPort>();
   const isPlain = onceAsked(() => plainPaths(expected, actual));
   const expectation = asExpectation(expected);
-  const explain = (item: PortOnNode, own: ReadonlyMap<string, string>): readonly string[] | null => {
+  const explain = (item: PortOnNode, {own, isKept}: OwnerRules): readonly string[] | null => {
     // With an internal Local policy not all clients get the same endpoints.
     if (item.port.internalPolicyLocal) return null;
     const known = recallChange(item, own, actual);
     const change = known?.change ?? endpointChange(item, own, {expected, actual});
     if (change === null || !isPlain()(change)) return null;
-    changed.set(item, known?.found() ?? rememberChange(change, expected, actual));
+    changed.set(item, known?.found() ?? (isKept ? rememberChange(change, expected, actual) : changedPort(change, actual)));
     return change.written.endpoints.reachable.map(item.endpointChain).filter(name => !own.has(name));
   };
   const isWhole = ['nat', 'filter'].every(table => actual.tables.get(table)?.complete === true);

@@ -49,9 +49,14 @@ export function recallChange(
   };
 }
 
-/** Keeps a change for the next nodes. */
+/** What a change shows that is found on one node. */
+export function changedPort(change: EndpointChange, actual: Ruleset): ChangedPort {
+  return {symptoms: changeSymptoms(change, actual), rules: countChangedRules(change, actual)};
+}
+
+/** The same, kept for the next nodes, which get the same expected chains (`isKept`). */
 export function rememberChange(change: EndpointChange, expected: ExpectedRuleset, actual: Ruleset): ChangedPort {
-  const found = {symptoms: changeSymptoms(change, actual), rules: countChangedRules(change, actual)};
+  const found = changedPort(change, actual);
   const chains = new Map<string, KnownChain | null>();
   const all = actual.tables.get('nat')?.chains;
   for (const name of chainsOf(change, expected)) {

@@ -1,5 +1,6 @@
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import {chainName} from '../../../expect/iptables/chain-names.ts';
+import type {Endpoint} from '../../../model/endpoint.ts';
 import {isLoopback, type NodeContext} from '../../../expect/node-context.ts';
 import {addressInside, canonicalAddress, type Cidr, contains, parseCidr} from '../../../model/address.ts';
 import type {Ruleset} from '../../../model/ruleset.ts';
@@ -27,9 +28,10 @@ export function plainPaths(expected: ExpectedRuleset, actual: Ruleset): (change:
     if (claims.byEntry.get(key) !== 1 || entry.length !== 1 || !entry[0]?.endsWith(` -j ${chainName('SVC', port.hash)}`)) return false;
     // The rule for an endpoint's own packets must not match.
     const source = addressInside(pods, new Set(all.map(({address}) => address)));
-    return [...endpoints.cluster, ...written.endpoints.cluster].every(
-      ({address}) => address !== source && canonicalAddress(address) === address && !isLoopback(address) && !special.has(address),
-    );
+    const isPlain = ({address}: Endpoint): boolean =>
+      address !== source && canonicalAddress(address) === address && !isLoopback(address) && !special.has(address);
+    const own = new Set(endpoints.cluster);
+    return endpoints.cluster.every(isPlain) && written.endpoints.cluster.every(endpoint => own.has(endpoint) || isPlain(endpoint));
   };
 }
 

@@ -1,0 +1,56 @@
+import {expect, test} from 'vitest';
+import {joinChains} from '../../../src/analyze/iptables/listed-chains.ts';
+import {IptablesServiceView} from '../../../src/analyze/iptables/iptables-service-view.ts';
+import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
+import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
+import {nodeFacts} from '../../../src/expect/node-facts.ts';
+import {resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
+import type {Chain, Ruleset} from '../../../src/model/ruleset.ts';
+import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
+import {scenario} from '../../scenario.ts';
+
+const tail = '-A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS';
+const lines = [
+  '-A KUBE-SERVICES -d 10.96.0.10/32 -p udp -m comment --comment "-j KUBE-NODEPORTS is no jump here" -m udp --dport 53 -j RETURN',
+  tail,
+  '-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m tcp --dport 443 -j RETURN',
+  '-A KUBE-SERVICES -d 10.96.0.2/32 -p tcp -m tcp --dport 80 -j DROP',
+];
+
+function rulesetOf(rules: readonly string[]): Ruleset {
+  const chains = [':PREROUTING ACCEPT [0:0]', ':KUBE-SERVICES - [0:0]', ':KUBE-NODEPORTS - [0:0]'];
+  const [found] = parseDumps(['*nat', ...chains, ...rules, 'COMMIT', ''].join('\n'), 'IPv4');
+  if (found === undefined) throw new Error('no rules');
+  return found;
+}
+
+function servicesOf(ruleset: Ruleset): Chain {
+  const chain = ruleset.chain('nat', 'KUBE-SERVICES');
+  if (chain === undefined) throw new Error('no chain');
+  return chain;
+}
+
+test('a joined chain has the chosen rules of both chains, in its text, as a list and one by one', () => {
+  const [first, second] = [servicesOf(rulesetOf(lines)), servicesOf(rulesetOf([tail]))];
+  const joined = joinChains(first, [0, 2, 3], second, [0]);
+  const expected = [lines[0], lines[2], lines[3], tail];
+  expect(joined.text().split('\n')).toEqual(expected);
+  expect(joined.rules().map(({text}) => text)).toEqual(expected);
+  expect(expected.map((_, index) => joined.ruleAt?.(index)?.text)).toEqual(expected);
+  expect(joined.ruleAt?.(4)).toBeUndefined();
+  expect(joined.ruleCount).toBe(4);
+  // Evidence names the lines of the dump.
+  expect(joined.rules().map(({line}) => line)).toEqual([...[0, 2, 3].map(index => first.rules()[index]?.line), 5]);
+});
+
+test('the view of per-Service rules has the expected jump to the node ports in place of the actual ones', async () => {
+  const {api, nodes} = (await scenario('healthy/1.36-iptables')).snapshot();
+  const [node] = nodes;
+  if (node === undefined) throw new Error('no node');
+  const actual = rulesetOf(lines);
+  const {config} = resolveProxyConfig(node, api, {});
+  const expected = expectRuleset({view: new ClusterView(api), config, facts: nodeFacts(node, api), family: 'IPv4', ruleset: actual});
+  const shown = new IptablesServiceView(expected, actual).chain('nat', 'KUBE-SERVICES')?.text().split('\n') ?? [];
+  expect(shown.slice(0, -1)).toEqual([lines[0], lines[2], lines[3]]);
+  expect(shown.at(-1)).toMatch(/^-A KUBE-SERVICES .*--dst-type LOCAL -j KUBE-NODEPORTS$/);
+});
