@@ -25,7 +25,7 @@ export function tryCase(seed: number): readonly string[] {
 function withoutExample(finding: Finding): Finding {
   if (finding.service !== undefined) return finding;
   const [before = ''] = finding.message.split('packets from ');
-  const counts = finding.message.match(/\d+(?: more)? Service ports?/g) ?? [];
+  const counts = finding.message.match(/\d+ Service ports?/g) ?? [];
   return {...finding, message: [before, ...counts].join(' ')};
 }
 

@@ -112,13 +112,12 @@ const ofTarget: Readonly<Record<string, Meaning>> = {
 interface CheckedTables {
   readonly expected: ExpectedTable;
   readonly table: NftTableSource;
-  readonly view: NftTableSource;
 }
 
 /** Whether packets to ports that a cluster IP does not have end elsewhere. */
-export function baseChainChecks({expected, table, view}: CheckedTables): boolean {
+export function baseChainChecks({expected, table}: CheckedTables): boolean {
   const environment = environmentOf(expected.context.facts);
   return unservedPackets(expected).some(
-    packet => !isSameOutcome(nftPathOutcome(table, packet, environment), nftPathOutcome(view, packet, environment)),
+    packet => !isSameOutcome(nftPathOutcome(table, packet, environment), nftPathOutcome(expected, packet, environment)),
   );
 }

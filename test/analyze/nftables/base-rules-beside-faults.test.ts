@@ -1,0 +1,60 @@
+/** The effect of a missing base rule is tried with one Service port of each shape. It is as severe if this one has a fault of its own. */
+import {expect, test} from 'vitest';
+import {apiObjects, endpoint, nodeDump, service, slice} from '../../cluster.ts';
+import {expectedTable} from '../../nft-expectation.ts';
+import {nftText} from '../../rendered-nft.ts';
+import {findingsOf} from '../../scenario.ts';
+
+const names = ['shop/a', 'shop/b'] as const;
+
+function ruleset(): {readonly text: string; readonly codes: (text: string) => readonly string[]} {
+  const api = apiObjects({
+    services: names.map((name, index) => {
+      const clusterIP = `10.96.0.${10 + index}`;
+      return service(name, {clusterIP, clusterIPs: [clusterIP], ipFamilies: ['IPv4'], ports: [{name: 'http', protocol: 'TCP', port: 80}]});
+    }),
+    endpointSlices: names.map((name, index) =>
+      slice(name, [endpoint(`10.244.2.${10 + index}`)], {ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}),
+    ),
+    nodes: [
+      {
+        metadata: {name: 'node-a'},
+        spec: {podCIDRs: ['10.244.1.0/24']},
+        status: {addresses: [{type: 'InternalIP', address: '192.168.1.10'}]},
+      },
+    ],
+  });
+  const config = {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode: 'nftables',
+    clusterCIDR: '10.244.0.0/16',
+  };
+  const files = {'kube-proxy-version': 'v1.36.0\n', 'kube-proxy-config.yaml': JSON.stringify(config)};
+  const node = nodeDump('node-a', files);
+  const nodeWith = (text: string) => nodeDump('node-a', {...files, 'nft.txt': text, 'iptables-save': ''});
+  return {
+    text: nftText(expectedTable({api, node})),
+    codes: text =>
+      findingsOf({origin: 'two Services', api, problems: [], nodes: [nodeWith(text)]}).flatMap(({code, severity, node: name}) =>
+        name === undefined ? [] : [`${severity} ${code}`],
+      ),
+  };
+}
+
+test.each([
+  ['nat-output', /(chain nat-output \{\n.*\n)\t\tjump services\n/, 'error ST301'],
+  ['nat-prerouting', /(chain nat-prerouting \{\n.*\n)\t\tjump services\n/, 'error ST301'],
+  ['masquerading', /(chain masquerading \{\n)\t\tmeta mark .*\n/, 'error ST302'],
+])('a rule of %s', (_, rule, found) => {
+  const {text, codes} = ruleset();
+  expect(codes(text).filter(code => !code.startsWith('info'))).toEqual([]);
+  const without = text.replace(rule, '$1');
+  expect(without).not.toBe(text);
+  expect(codes(without)).toContain(found);
+  for (const index of names.keys()) {
+    const broken = without.replace(new RegExp(`10\\.96\\.0\\.${10 + index} \\. tcp \\. 80 [^,}]*: goto [^,}]*(?:, | )`), '');
+    expect(broken).not.toBe(without);
+    expect(codes(broken), names[index] ?? '').toContain(found);
+  }
+});
