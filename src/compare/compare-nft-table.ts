@@ -1,4 +1,4 @@
-import type {NftChain, NftElement, NftHook, NftSet, NftTable} from '../model/nft-ruleset.ts';
+import type {NftChain, NftElement, NftHook, NftJsonCheck, NftJsonSink, NftSet, NftTable} from '../model/nft-ruleset.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {nftRule} from '../parse/nftables/nft-rule.ts';
 import {compareTexts} from './compare-texts.ts';
@@ -16,9 +16,10 @@ export interface NftExpectation<Owner> {
 
 interface NftObjects {
   readonly elements: readonly ExpectedElement[];
-  /** The rules of its own chains by name, as text and as JSON; see `NftChain`. */
+  /** The rules of its own chains by name, as text; see `NftChain`. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  readonly jsonChains: ReadonlyMap<string, readonly string[]> | null;
+  /** Writes the same rules as JSON, where JSON does not escape their names: otherwise it returns false. */
+  writeJson(sink: NftJsonSink): boolean;
   readonly sets: readonly ExpectedSet[];
 }
 
@@ -69,20 +70,31 @@ interface Claim<Owner> {
   readonly owners: (Owner | null)[];
 }
 
+/** A shared set while expected elements are sought in it. */
+interface SoughtSet<Owner> {
+  readonly found: NftSet | undefined;
+  /** The elements of the node that are correct. */
+  readonly right: Set<NftElement>;
+  /** By key, the expected elements that the node does not have with this value. */
+  readonly claims: Map<string, Claim<Owner>>;
+}
+
 class NftTableComparison<Owner> {
   readonly #expectation: NftExpectation<Owner>;
   readonly #actual: NftTable;
   readonly #differences: NftDifference<Owner>[] = [];
-  /** Of the actual ones, those that are expected. */
-  readonly #expectedChains = new Set<NftChain>();
+  readonly #check: NftJsonCheck | null;
+  /** Of the actual ones, those that are expected; not those that the check holds. */
+  readonly #expectedChains = new Set<number>();
   readonly #expectedSets = new Set<NftSet>();
-  /** Keys of shared sets that are correct or expected, by set. */
-  readonly #keys = new Map<string, Map<string, 'right' | Claim<Owner>>>();
+  /** By name. */
+  readonly #sought = new Map<string, SoughtSet<Owner>>();
   readonly #places = new Map<string, ReadonlyMap<string, number>>();
 
   constructor(expectation: NftExpectation<Owner>, actual: NftTable) {
     this.#expectation = expectation;
     this.#actual = actual;
+    this.#check = actual.chains.checkJson();
   }
 
   compare(): NftComparison<Owner> {
@@ -97,7 +109,7 @@ class NftTableComparison<Owner> {
     for (const {name} of baseSets) this.#compareElements(name);
     return {
       differences: this.#differences,
-      unexpectedChains: [...this.#actual.chains.values()].filter(chain => chain.ruleCount > 0 && !this.#expectedChains.has(chain)),
+      unexpectedChains: this.#unexpectedChains(),
       unexpectedSets: [...this.#actual.sets.values()].filter(set => !this.#expectedSets.has(set)),
     };
   }
@@ -111,18 +123,20 @@ class NftTableComparison<Owner> {
 
   /** The texts of the rules are only needed where the bytes of a JSON dump are not the expected ones. */
   #compareChains(objects: NftObjects, owner: Owner): void {
-    const asJson = this.#actual.isJson ? objects.jsonChains : null;
-    if (asJson === null) for (const [name, rules] of objects.chains) this.#compareChain(name, rules, owner);
-    else
-      for (const [name, rules] of asJson)
-        if (!this.#holdsJson(name, rules)) this.#compareChain(name, objects.chains.get(name) ?? [], owner);
+    const check = this.#check;
+    const names = check !== null && objects.writeJson(check) ? check.takeOthers() : objects.chains.keys();
+    for (const name of names) this.#compareChain(name, objects.chains.get(name) ?? [], owner);
   }
 
-  #holdsJson(name: string, rules: readonly string[]): boolean {
-    const chain = this.#actual.chains.get(name);
-    if (chain?.holdsJson(rules) !== true) return false;
-    this.#expectedChains.add(chain);
-    return true;
+  #unexpectedChains(): readonly NftChain[] {
+    const {chains} = this.#actual;
+    const found: NftChain[] = [];
+    for (let place = 0; place < chains.size; place++) {
+      if (this.#check?.isHeld(place) === true || this.#expectedChains.has(place) || chains.ruleCountAt(place) === 0) continue;
+      const chain = chains.at(place);
+      if (chain !== undefined) found.push(chain);
+    }
+    return found;
   }
 
   #compareHook(name: string, base: NftHook | null): void {
@@ -135,8 +149,9 @@ class NftTableComparison<Owner> {
   }
 
   #compareChain(name: string, rules: readonly string[], owner: Owner | null): void {
-    const chain = this.#actual.chains.get(name);
-    if (chain !== undefined) this.#expectedChains.add(chain);
+    const place = this.#actual.chains.placeOf(name);
+    const chain = this.#actual.chains.at(place);
+    this.#expectedChains.add(place);
     if (chain?.holds(rules) === true) return;
     const expected = rules.map(text => nftRule({table: this.#actual.id, chain: name, line: 0, text}));
     const complete = chain === undefined ? this.#actual.complete : chain.complete;
@@ -156,33 +171,37 @@ class NftTableComparison<Owner> {
 
   /** An element that several owners claim is correct if the node has the value of one of them. */
   #noteElement(element: ExpectedElement, owner: Owner | null): void {
-    let keys = this.#keys.get(element.set);
-    if (keys === undefined) {
-      keys = new Map();
-      this.#keys.set(element.set, keys);
-    }
-    if (keys.get(element.key) === 'right') return;
-    const found = this.#actual.sets.get(element.set)?.elements.get(element.key);
-    if (found !== undefined && found.value === element.value) keys.set(element.key, 'right');
-    else {
-      const claim = keys.get(element.key);
-      if (claim === undefined) keys.set(element.key, {element, owners: [owner]});
-      else if (claim !== 'right') claim.owners.push(owner);
+    const {found, right, claims} = this.#soughtSet(element.set);
+    const actual = found?.elements.get(element.key);
+    if (actual !== undefined && actual.value === element.value) right.add(actual);
+    else if (actual === undefined || !right.has(actual)) {
+      const claim = claims.get(element.key);
+      if (claim === undefined) claims.set(element.key, {element, owners: [owner]});
+      else claim.owners.push(owner);
     }
   }
 
-  #compareElements(set: string): void {
-    const keys = this.#keys.get(set) ?? new Map<string, 'right' | Claim<Owner>>();
-    const found = this.#actual.sets.get(set);
-    const complete = found === undefined ? this.#actual.complete : found.complete;
-    for (const state of keys.values()) {
-      if (state === 'right' || (!complete && found?.elements.get(state.element.key) === undefined)) continue;
-      for (const owner of state.owners) this.#noteElementDifference('missing', set, state.element, owner);
+  #soughtSet(name: string): SoughtSet<Owner> {
+    let sought = this.#sought.get(name);
+    if (sought === undefined) {
+      sought = {found: this.#actual.sets.get(name), right: new Set(), claims: new Map()};
+      this.#sought.set(name, sought);
     }
-    for (const element of found?.elements.values() ?? []) {
-      const state = keys.get(element.key);
-      if (state === 'right') continue;
-      for (const owner of state?.owners ?? [null]) this.#noteElementDifference('extra', set, element, owner);
+    return sought;
+  }
+
+  #compareElements(set: string): void {
+    const {found, right, claims} = this.#soughtSet(set);
+    const complete = found === undefined ? this.#actual.complete : found.complete;
+    for (const {element, owners} of claims.values()) {
+      const actual = found?.elements.get(element.key);
+      if (actual === undefined ? !complete : right.has(actual)) continue;
+      for (const owner of owners) this.#noteElementDifference('missing', set, element, owner);
+    }
+    if (found === undefined || right.size === found.elements.size) return;
+    for (const element of found.elements.values()) {
+      if (right.has(element)) continue;
+      for (const owner of claims.get(element.key)?.owners ?? [null]) this.#noteElementDifference('extra', set, element, owner);
     }
   }
 

@@ -49,13 +49,43 @@ export interface NftChain {
   rules(): readonly NftRule[];
 }
 
-/** A chain of a dump. */
-export interface NftDumpedChain extends NftChain {
+/**
+ * The chains of a table in a dump, in its order. A large node has some ten thousand, most of which are compared and never used again, so a
+ * chain becomes an object on demand.
+ */
+export interface NftChains {
+  readonly size: number;
+  /** Of all chains. */
+  readonly ruleCount: number;
+  get(name: string): NftChain | undefined;
+  has(name: string): boolean;
+  keys(): Iterable<string>;
+  values(): Iterable<NftChain>;
+  /** Its index in the dump, from 0 to `size`; -1 if there is no chain of that name. */
+  placeOf(name: string): number;
+  at(place: number): NftChain | undefined;
+  ruleCountAt(place: number): number;
+  /** A new comparison of their bytes with expected rules; null unless they were read from JSON. */
+  checkJson(): NftJsonCheck | null;
+}
+
+/** Takes the rules of chains as `nft -j` prints them. */
+export interface NftJsonSink {
+  /** The rules that follow are all those of this chain, in order. */
+  chain(name: string): void;
+  /** The first `count` pieces are the rule, from the comma after the handle to its end. The list is reused for the next rule. */
+  rule(pieces: readonly string[], count: number): void;
+}
+
+/** Compares the chains of a JSON dump with rules while these are written. */
+export interface NftJsonCheck extends NftJsonSink {
   /**
-   * Whether the rules of a JSON dump are certainly these, in this order: each as nft prints it, from the comma after the handle to the end.
-   * False does not mean that they are not: JSON can be spelled in other ways.
+   * The names of the chains since the last call that may hold other rules than those written: they differ, or are spelled in another way.
+   * All others certainly hold these rules, in this order.
    */
-  holdsJson(rules: readonly string[]): boolean;
+  takeOthers(): readonly string[];
+  /** Whether the chain at this index certainly held the rules that were written for it. */
+  isHeld(place: number): boolean;
 }
 
 /** An element of a set, or of a map if it has a value. */
@@ -110,13 +140,11 @@ export interface NftSource {
 
 export interface NftTable extends NftTableSource {
   readonly name: string;
-  /** Whether it was read from JSON. */
-  readonly isJson: boolean;
   /** Only text dumps show it. */
   readonly comment: string | null;
   /** A table that is switched off (`flags dormant`) processes no packets. */
   readonly dormant: boolean;
-  readonly chains: ReadonlyMap<string, NftDumpedChain>;
+  readonly chains: NftChains;
   /** Sets and maps, which share one namespace. */
   readonly sets: ReadonlyMap<string, NftSet>;
   /** Declarations of other objects (counters, quotas, flowtables), as text on one line. */

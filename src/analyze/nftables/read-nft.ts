@@ -1,6 +1,7 @@
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {parseNftDump} from '../../parse/nftables/nft-dump.ts';
+import {countsOf} from '../../parse/nftables/nft-dump-table.ts';
 
 /**
  * A node's nftables; null if they were not read. The dump of the whole ruleset has precedence over that of kube-proxy's tables; if it is
@@ -22,9 +23,7 @@ export function readNft(node: NodeDump): NftRuleset | null {
 function withTables(ruleset: NftRuleset, whole: readonly NftTable[]): NftRuleset {
   const tables = new Map([...ruleset.tables, ...whole.map(table => [table.id, table] as const)]);
   const all = [...tables.values()];
-  const chains = all.flatMap(table => [...table.chains.values()]);
-  const ruleCount = chains.reduce((sum, chain) => sum + chain.ruleCount, 0);
-  return {...ruleset, tables, tableSources: all, ruleCount, chainCount: chains.length};
+  return {...ruleset, tables, tableSources: all, ...countsOf(all)};
 }
 
 function isBlank(content: Buffer): boolean {

@@ -3,9 +3,8 @@ import type {NftHook} from '../../model/nft-ruleset.ts';
 import type {NodeContext} from '../node-context.ts';
 import {detects} from './detects.ts';
 import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './localhost-node-ports.ts';
-import {addressList, ipWord, nftComment, setMarkStatement} from './nft-text.ts';
+import {addressList, ipWord, linkText, nftComment, setMarkStatement, sourceText} from './nft-text.ts';
 import {checksClusterIPs, hasFirewallChains, hasPreDNATChains, rewritesInServiceChain, splitsEndpointsCheck} from './nft-versions.ts';
-import {textSpelling} from './rule-spelling.ts';
 
 /** A chain that does not belong to one Service. */
 export interface BaseRuleChain {
@@ -138,9 +137,10 @@ function services(context: NodeContext): BaseRuleChain {
 
 function clusterIPMark(context: NodeContext): readonly string[] {
   if (!rewritesInServiceChain(context.version)) return [];
-  const daddr = `${ipWord(context.family)} daddr @cluster-ips`;
+  const ip = ipWord(context.family);
+  const daddr = `${ip} daddr @cluster-ips`;
   if (context.masqueradeAll) return [`${daddr} ${setMarkStatement(context)}${nftComment('masquerade all clusterIP traffic')}`];
-  const others = detects(context, false, textSpelling(context.family));
+  const others = detects(context, false, {source: (network, isNegated) => sourceText(ip, network, isNegated), link: linkText});
   return others === null
     ? []
     : [`${daddr} ${others} ${setMarkStatement(context)}${nftComment('masquerade clusterIP traffic from outside cluster')}`];

@@ -6,15 +6,15 @@ import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
 import {baseSets, nodePortIPs, type SetShape} from './base-sets.ts';
 import {type NftPort, nftPlan} from './nft-port.ts';
 import {ipWord} from './nft-text.ts';
-import {type ChainWriting, PortObjects} from './port-objects.ts';
-import {textSpelling} from './rule-spelling.ts';
-import {jsonSpelling} from './json-spelling.ts';
+import type {KeepChains} from './kept-json-chains.ts';
+import {PortObjects} from './port-objects.ts';
 import {type SharedElement, serviceElements} from './service-elements.ts';
 import {pushTo} from '../../model/lists.ts';
 
-interface ExpectedTableInput extends Pick<ChainWriting, 'keep'> {
+interface ExpectedTableInput {
   readonly context: NodeContext;
   readonly ports: readonly NftPort[];
+  readonly keep: KeepChains;
   /** The actual value on the node, for an element that several Service ports claim. */
   readonly actualValue: (set: string, key: string) => string | null | undefined;
 }
@@ -32,7 +32,7 @@ export class ExpectedTable implements NftTableSource {
   readonly baseChains: readonly NftChain[];
   readonly baseRules: readonly BaseRuleChain[];
   readonly baseSets: readonly SetShape[];
-  readonly #writing: ChainWriting;
+  readonly #keep: KeepChains;
   readonly #chains = new Map<string, NftChain>();
   readonly #sets = new Map<string, NftSet>();
   /** By the names of chains and affinity sets. */
@@ -46,7 +46,7 @@ export class ExpectedTable implements NftTableSource {
     this.context = context;
     this.ports = ports;
     this.#actualValue = actualValue;
-    this.#writing = {text: textSpelling(context.family), json: jsonSpelling(context.family), keep};
+    this.#keep = keep;
     this.baseRules = nftBaseRuleChains(context);
     this.baseSets = baseSets(context);
     for (const {name, base, rules} of this.baseRules) this.#chains.set(name, this.#chain(name, base, rules));
@@ -54,7 +54,7 @@ export class ExpectedTable implements NftTableSource {
   }
 
   objectsOf(item: NftPort): PortObjects {
-    return new PortObjects(nftPlan(item, this.context), this.#writing);
+    return new PortObjects(nftPlan(item, this.context), this.#keep);
   }
 
   /** The Service port with this part in its names; see `PortNames.base`. */

@@ -22,6 +22,16 @@ export function prefixText(cidr: string): string {
   return cidr.replace(/^([^:]*)\/32$/, '$1').replace(/\/128$/, '');
 }
 
+/** `ip saddr 10.244.0.0/16`, or with `!=`. */
+export function sourceText(ip: string, network: string, isNegated: boolean): string {
+  return `${ip} saddr ${isNegated ? '!= ' : ''}${prefixText(network)}`;
+}
+
+/** `iifname "NAME"`, or with `!=`. */
+export function linkText(key: 'iif' | 'iifname', name: string, isNegated: boolean): string {
+  return `${key} ${isNegated ? '!= ' : ''}"${name}"`;
+}
+
 /** A list of networks as nft lists it: sorted, overlapping and adjacent ones merged; braces unless one was written. */
 export function addressList(networks: readonly string[]): string {
   const texts = mergeAddresses(networks) ?? networks;

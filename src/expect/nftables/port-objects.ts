@@ -1,28 +1,21 @@
+import type {NftJsonSink} from '../../model/nft-ruleset.ts';
 import {affinitySets, type SetShape} from './base-sets.ts';
-import {isPlain} from './json-spelling.ts';
-import type {JsonChains} from './kept-json-chains.ts';
-import type {NftPlan, NftPort} from './nft-port.ts';
-import type {RuleSpelling} from './rule-spelling.ts';
-import {serviceChains} from './service-chains.ts';
+import {isPlain, JsonWriter} from './json-writer.ts';
+import type {KeepChains} from './kept-json-chains.ts';
+import type {NftPlan} from './nft-port.ts';
+import {writeServiceChains} from './service-chains.ts';
 import {type SharedElement, serviceElements} from './service-elements.ts';
-
-/** How chains are written: in the two forms of nft's output. */
-export interface ChainWriting {
-  readonly text: RuleSpelling;
-  readonly json: RuleSpelling;
-  /** See `keptJsonChains`. */
-  readonly keep: (item: NftPort, render: () => JsonChains) => JsonChains;
-}
+import {TextWriter} from './text-writer.ts';
 
 /** Everything that kube-proxy creates for one Service port, each part computed when something asks for it. */
 export class PortObjects {
   readonly #plan: NftPlan;
-  readonly #writing: ChainWriting;
+  readonly #keep: KeepChains;
   #chains: ReadonlyMap<string, readonly string[]> | null = null;
 
-  constructor(plan: NftPlan, writing: ChainWriting) {
+  constructor(plan: NftPlan, keep: KeepChains) {
     this.#plan = plan;
-    this.#writing = writing;
+    this.#keep = keep;
   }
 
   get elements(): readonly SharedElement[] {
@@ -35,14 +28,25 @@ export class PortObjects {
 
   /** The texts of the rules of its own chains, by name. */
   get chains(): ReadonlyMap<string, readonly string[]> {
-    this.#chains ??= serviceChains(this.#plan, this.#writing.text);
+    this.#chains ??= this.#written();
     return this.#chains;
   }
 
-  /** The same rules as JSON has them after their handles. Null for names that JSON escapes, which Kubernetes does not allow. */
-  get jsonChains(): JsonChains {
-    const {item} = this.#plan;
-    if (!isPlain(item.names.base)) return null;
-    return this.#writing.keep(item, () => serviceChains(this.#plan, this.#writing.json));
+  #written(): ReadonlyMap<string, readonly string[]> {
+    const writer = new TextWriter(this.#plan.context.family);
+    writeServiceChains(this.#plan, writer);
+    return writer.chains;
+  }
+
+  /**
+   * Writes the same rules as JSON has them after their handles. Returns false, and writes nothing, for names that JSON escapes, which
+   * Kubernetes does not allow.
+   */
+  writeJson(sink: NftJsonSink): boolean {
+    const {item, context} = this.#plan;
+    if (!isPlain(item.names.base)) return false;
+    const write = this.#keep(item, to => writeServiceChains(this.#plan, new JsonWriter(context.family, to)));
+    write(sink);
+    return true;
   }
 }

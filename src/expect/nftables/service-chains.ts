@@ -1,89 +1,135 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
-import {detects} from './detects.ts';
+import {detects, detectsPods} from './detects.ts';
 import type {NftPlan} from './nft-port.ts';
 import {hasFirewallChains, marksByPort, rewritesInServiceChain, translatesSingleEndpointDirectly} from './nft-versions.ts';
-import type {RuleSpelling} from './rule-spelling.ts';
+import type {RuleWriter} from './rule-writer.ts';
 
-/** The chains of one Service port, by name: their rules in order. */
-export function serviceChains(plan: NftPlan, spelling: RuleSpelling): ReadonlyMap<string, readonly string[]> {
+/** Writes the chains of one Service port with their rules in order. */
+export function writeServiceChains(plan: NftPlan, to: RuleWriter): void {
   const {item, context} = plan;
   const {names, endpoints} = item;
-  const chains = new Map<string, readonly string[]>();
-  if (plan.usesExternalChain) chains.set(names.external, externalChain(plan, spelling));
-  if (plan.usesCluster) chains.set(names.service, policyChain(plan, names.service, endpoints.cluster, spelling));
-  if (plan.usesLocal) chains.set(names.local, policyChain(plan, names.local, endpoints.local, spelling));
-  for (const endpoint of plan.chained) chains.set(names.endpoint(endpoint), endpointChain(plan, endpoint, spelling));
-  if (plan.usesFirewall && hasFirewallChains(context.version)) chains.set(names.firewall, [firewallRule(plan, spelling)]);
-  return chains;
+  if (plan.usesExternalChain) writeExternalChain(plan, to);
+  if (plan.usesCluster) writePolicyChain(plan, {chain: names.service, endpoints: endpoints.cluster}, to);
+  if (plan.usesLocal) writePolicyChain(plan, {chain: names.local, endpoints: endpoints.local}, to);
+  for (const endpoint of plan.chained) writeEndpointChain(plan, endpoint, to);
+  if (plan.usesFirewall && hasFirewallChains(context.version)) writeFirewallChain(plan, to);
 }
 
 /** Masquerading, the bypasses of a Local policy, then the jump to the endpoints. */
-function externalChain({item, context, hasExternal, externalPolicyChain}: NftPlan, spelling: RuleSpelling): readonly string[] {
+function writeExternalChain({item, context, hasExternal, externalPolicyChain}: NftPlan, to: RuleWriter): void {
   const {names, port} = item;
-  const {rule, and, call, localSource} = spelling;
-  const onward = hasExternal ? [rule(call('goto', externalPolicyChain))] : [];
   const inPlace = rewritesInServiceChain(context.version);
-  const marks = inPlace ? spelling.setMark(context.mark) : call('jump', markChain);
-  if (!port.externalPolicyLocal) return [inPlace ? rule(marks, 'masquerade') : rule(marks), ...onward];
-  const pods = detects(context, true, spelling);
-  const served = call('goto', names.service);
-  return [
-    ...(pods === null ? [] : [rule(and(pods, served), 'short-circuit pod traffic')]),
-    rule(and(localSource, marks), 'masquerade local traffic'),
-    rule(and(localSource, served), 'short-circuit local traffic'),
-    ...onward,
-  ];
+  to.chain(names.external);
+  if (port.externalPolicyLocal) writeLocalBypasses({item, context}, to);
+  else {
+    to.rule(inPlace ? 'masquerade' : undefined);
+    writeMark(context, to);
+    to.end();
+  }
+  if (!hasExternal) return;
+  to.rule();
+  to.call('goto', externalPolicyChain);
+  to.end();
+}
+
+function writeLocalBypasses({item: {names}, context}: Pick<NftPlan, 'item' | 'context'>, to: RuleWriter): void {
+  if (detectsPods(context)) {
+    to.rule('short-circuit pod traffic');
+    detects(context, true, to);
+    to.call('goto', names.service);
+    to.end();
+  }
+  to.rule('masquerade local traffic');
+  to.localSource();
+  writeMark(context, to);
+  to.end();
+  to.rule('short-circuit local traffic');
+  to.localSource();
+  to.call('goto', names.service);
+  to.end();
+}
+
+function writeMark({version, mark}: NftPlan['context'], to: RuleWriter): void {
+  if (rewritesInServiceChain(version)) to.setMark(mark);
+  else to.call('jump', markChain);
+}
+
+interface PolicyChain {
+  readonly chain: string;
+  readonly endpoints: readonly Endpoint[];
 }
 
 /** `service-…` and `local-…`: masquerade of cluster-IP traffic up to 1.35, affinity, balancing. */
-function policyChain(plan: NftPlan, chain: string, endpoints: readonly Endpoint[], spelling: RuleSpelling): readonly string[] {
-  return [...clusterIPMark(plan, chain, spelling), ...affinityRules(plan, endpoints, spelling), balancingRule(plan, endpoints, spelling)];
+function writePolicyChain(plan: NftPlan, {chain, endpoints}: PolicyChain, to: RuleWriter): void {
+  const {affinitySeconds} = plan.item.port;
+  to.chain(chain);
+  if (plan.hasInternal && chain === plan.internalChain) writeClusterIPMark(plan, to);
+  if (affinitySeconds !== null) writeAffinityRules(plan, endpoints, to);
+  to.rule();
+  if (!rewritesInServiceChain(plan.context.version) || affinitySeconds !== null) to.balancedGoto(endpoints.map(plan.item.names.endpoint));
+  else writeTranslation(plan, endpoints, to);
+  to.end();
 }
 
-function balancingRule({item, context}: NftPlan, endpoints: readonly Endpoint[], spelling: RuleSpelling): string {
-  const {protocol, affinitySeconds} = item.port;
-  if (!rewritesInServiceChain(context.version) || affinitySeconds !== null)
-    return spelling.rule(spelling.balancedGoto(endpoints.map(item.names.endpoint)));
+function writeTranslation({item, context}: NftPlan, endpoints: readonly Endpoint[], to: RuleWriter): void {
   const [only] = endpoints;
   const isDirect = endpoints.length === 1 && translatesSingleEndpointDirectly(context.version);
-  const rewrites = isDirect && only !== undefined ? spelling.dnat(only) : spelling.balancedDNAT(endpoints);
-  return spelling.rule(spelling.and(spelling.protocol(protocol.toLowerCase()), rewrites));
+  to.protocol(item.port.protocol.toLowerCase());
+  if (isDirect && only !== undefined) to.dnat(only);
+  else to.balancedDNAT(endpoints);
 }
 
 /** In the chain of the cluster IP. From 1.36 on, one rule does this for all Services. */
-function clusterIPMark({item, context, hasInternal, internalChain}: NftPlan, chain: string, spelling: RuleSpelling): readonly string[] {
-  if (rewritesInServiceChain(context.version) || chain !== internalChain || !hasInternal) return [];
+function writeClusterIPMark({item, context}: NftPlan, to: RuleWriter): void {
+  if (rewritesInServiceChain(context.version) || (!context.masqueradeAll && !detectsPods(context))) return;
   const {clusterIP, protocol, port} = item.port;
-  const others = context.masqueradeAll ? '' : detects(context, false, spelling);
-  if (others === null) return [];
-  const {rule, and, call} = spelling;
-  let marked = spelling.address('daddr', clusterIP);
-  if (marksByPort(context.version)) marked = and(marked, spelling.port(protocol.toLowerCase(), port));
-  if (others !== '') marked = and(marked, others);
-  return [rule(and(marked, call('jump', markChain)))];
+  to.rule();
+  to.address('daddr', clusterIP);
+  if (marksByPort(context.version)) to.port(protocol.toLowerCase(), port);
+  if (!context.masqueradeAll) detects(context, false, to);
+  to.call('jump', markChain);
+  to.end();
 }
 
-function affinityRules({item}: NftPlan, endpoints: readonly Endpoint[], {rule, and, call, address}: RuleSpelling): readonly string[] {
-  if (item.port.affinitySeconds === null) return [];
+function writeAffinityRules({item}: NftPlan, endpoints: readonly Endpoint[], to: RuleWriter): void {
   const {affinity, endpoint: chainOf} = item.names;
-  return endpoints.map(endpoint => rule(and(address('saddr', `@${affinity(endpoint)}`), call('goto', chainOf(endpoint)))));
+  for (const endpoint of endpoints) {
+    to.rule();
+    to.address('saddr', `@${affinity(endpoint)}`);
+    to.call('goto', chainOf(endpoint));
+    to.end();
+  }
 }
 
-function endpointChain({item, context}: NftPlan, endpoint: Endpoint, spelling: RuleSpelling): readonly string[] {
+function writeEndpointChain({item, context}: NftPlan, endpoint: Endpoint, to: RuleWriter): void {
   const {port, names} = item;
-  const {rule, and} = spelling;
-  const rewrite = rule(and(spelling.protocol(port.protocol.toLowerCase()), spelling.dnat(endpoint)));
-  const kept = port.affinitySeconds === null ? [rewrite] : [rule(spelling.rememberSource(names.affinity(endpoint))), rewrite];
-  if (rewritesInServiceChain(context.version)) return kept;
-  return [rule(and(spelling.address('saddr', endpoint.address), spelling.call('jump', markChain))), ...kept];
+  to.chain(names.endpoint(endpoint));
+  if (!rewritesInServiceChain(context.version)) {
+    to.rule();
+    to.address('saddr', endpoint.address);
+    to.call('jump', markChain);
+    to.end();
+  }
+  if (port.affinitySeconds !== null) {
+    to.rule();
+    to.rememberSource(names.affinity(endpoint));
+    to.end();
+  }
+  to.rule();
+  to.protocol(port.protocol.toLowerCase());
+  to.dnat(endpoint);
+  to.end();
 }
 
 /** If the source ranges contain the node itself, each load-balancer address may reach itself. */
-function firewallRule({item, context}: NftPlan, {rule, and, sourceOutside, drop}: RuleSpelling): string {
-  const {port} = item;
-  const allowed = [...new Set([...port.sourceRanges, ...ownAddressesInRanges(port, context)])];
-  return rule(and(sourceOutside(allowed), drop));
+function writeFirewallChain({item, context}: NftPlan, to: RuleWriter): void {
+  const {port, names} = item;
+  to.chain(names.firewall);
+  to.rule();
+  to.sourceOutside([...new Set([...port.sourceRanges, ...ownAddressesInRanges(port, context)])]);
+  to.drop();
+  to.end();
 }
 
 const markChain = 'mark-for-masquerade';

@@ -1,13 +1,16 @@
-import type {NftChain, NftElement, NftFamily, NftRuleset, NftSet, NftStray, NftTable} from '../../model/nft-ruleset.ts';
-import {NftDumpChain, type RuleSource} from './nft-dump-chain.ts';
+import type {NftChain, NftChains, NftElement, NftFamily, NftRuleset, NftSet, NftStray, NftTable} from '../../model/nft-ruleset.ts';
+
+/** The chains of a table while they are read, and after. */
+export interface TableChains extends NftChains {
+  baseChains(): readonly NftChain[];
+}
 
 /** A table while it is read from a dump, and after. */
-export class NftDumpTable implements NftTable {
+export class NftDumpTable<Chains extends TableChains = TableChains> implements NftTable {
   readonly id: string;
   readonly family: NftFamily;
   readonly name: string;
-  readonly isJson: boolean;
-  readonly chains = new Map<string, NftDumpChain>();
+  readonly chains: Chains;
   readonly sets = new Map<string, NftDumpSet>();
   readonly others: string[] = [];
   comment: string | null = null;
@@ -16,34 +19,30 @@ export class NftDumpTable implements NftTable {
   complete = true;
   #baseChains: readonly NftChain[] | null = null;
 
-  constructor(family: NftFamily, name: string, {isJson}: {readonly isJson: boolean}) {
-    this.id = `${family} ${name}`;
+  constructor(family: NftFamily, name: string, chains: Chains) {
+    this.id = tableId(family, name);
     this.family = family;
     this.name = name;
-    this.isJson = isJson;
+    this.chains = chains;
   }
 
   get baseChains(): readonly NftChain[] {
-    this.#baseChains ??= [...this.chains.values()].filter(({base}) => base !== null);
+    this.#baseChains ??= this.chains.baseChains();
     return this.#baseChains;
   }
 
-  chain(name: string): NftDumpChain | undefined {
+  chain(name: string): NftChain | undefined {
     return this.chains.get(name);
   }
 
   set(name: string): NftSet | undefined {
     return this.sets.get(name);
   }
+}
 
-  /** The chain of this name, which is new if it has not been declared. */
-  openChain(name: string, source: RuleSource): NftDumpChain {
-    const known = this.chains.get(name);
-    if (known !== undefined) return known;
-    const chain = new NftDumpChain(this.id, name, source);
-    this.chains.set(name, chain);
-    return chain;
-  }
+/** `ip kube-proxy`. */
+export function tableId(family: NftFamily, name: string): string {
+  return `${family} ${name}`;
 }
 
 /** A set or map while it is read, and after. */
@@ -81,7 +80,13 @@ interface DumpParts {
 
 export function asNftRuleset({tables, toolVersion, strays, cut}: DumpParts): NftRuleset {
   const all = [...tables.values()];
-  const chains = all.flatMap(table => [...table.chains.values()]);
-  const ruleCount = chains.reduce((sum, chain) => sum + chain.ruleCount, 0);
-  return {tables, tableSources: all, toolVersion, strays, cut, ruleCount, chainCount: chains.length};
+  return {tables, tableSources: all, toolVersion, strays, cut, ...countsOf(all)};
+}
+
+/** How many rules and chains tables have. */
+export function countsOf(tables: readonly NftTable[]): Pick<NftRuleset, 'ruleCount' | 'chainCount'> {
+  return {
+    ruleCount: tables.reduce((sum, {chains}) => sum + chains.ruleCount, 0),
+    chainCount: tables.reduce((sum, {chains}) => sum + chains.size, 0),
+  };
 }

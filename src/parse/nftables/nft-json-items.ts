@@ -13,25 +13,42 @@ interface JsonItems {
 /** Finds the objects in the lists of `{"nftables": [ … ]}` documents without parsing them: a dump can have a million. */
 export function jsonItems(bytes: Buffer): JsonItems {
   const items: JsonItem[] = [];
-  const cutAt = forEachItem(bytes, (start, end) => {
-    items.push({start, end});
+  const cutAt = forEachItem(bytes, start => {
+    const end = objectEnd(bytes, start, 0);
+    if (end >= 0) items.push({start, end});
+    return end;
   });
   return {items, cutAt};
 }
 
-/** The same without keeping them: `take` is called with the position of each, in order. Returns `cutAt`. */
-export function forEachItem(bytes: Buffer, take: (start: number, end: number) => void): string | null {
+/**
+ * The same without keeping them: `take` is called with the position of each, in order, and returns where it ends (`objectEnd`), or -1 if it
+ * is truncated. Returns `cutAt`.
+ */
+export function forEachItem(bytes: Buffer, take: (start: number) => number): string | null {
   let last = -1;
-  const takeNext = (start: number, end: number): void => {
-    last = end;
-    take(start, end);
+  const takeNext = (start: number): number => {
+    const end = take(start);
+    if (end >= 0) last = end;
+    return end;
   };
   for (let at = listStart(bytes, 0); at >= 0; ) {
     const end = readList(bytes, at, takeNext);
-    if (end === null) return bytes.toString('utf8', last < 0 ? at : last).slice(0, maxTruncatedLength);
+    if (end < 0) return bytes.toString('utf8', last < 0 ? at : last).slice(0, maxTruncatedLength);
     at = listStart(bytes, end);
   }
   return null;
+}
+
+/** The objects from the start of one to the end of another. */
+export function itemsBetween(bytes: Buffer, from: number, to: number): readonly JsonItem[] {
+  const items: JsonItem[] = [];
+  for (let start = from; start >= 0 && start < to; ) {
+    const end = objectEnd(bytes, start, 0);
+    items.push({start, end});
+    start = bytes.indexOf(OPEN, end);
+  }
+  return items;
 }
 
 const maxTruncatedLength = 4096;
@@ -45,36 +62,32 @@ function listStart(bytes: Buffer, from: number): number {
   return bracket < 0 ? -1 : bracket + 1;
 }
 
-/** Reads the objects of one list. Returns the offset past its end, or null if it has none. */
-function readList(bytes: Buffer, from: number, take: (start: number, end: number) => void): number | null {
+/** Reads the objects of one list. Returns the offset past its end, or -1 if it has none. */
+function readList(bytes: Buffer, from: number, take: (start: number) => number): number {
   for (let at = from; at < bytes.length; ) {
     const byte = bytes[at] ?? 0;
     if (byte === CLOSE_LIST) return at + 1;
     if (byte === OPEN) {
-      const end = objectEnd(bytes, at);
-      if (end === null) return null;
-      take(at, end);
+      const end = take(at);
+      if (end < 0) return -1;
       at = end;
     } else if (byte <= SPACE || byte === COMMA) at++;
-    else return null;
+    else return -1;
   }
-  return null;
+  return -1;
 }
 
-function objectEnd(bytes: Buffer, from: number): number | null {
-  let depth = 0;
-  for (let at = from; at < bytes.length; at++) {
+/** The offset past the end of an object, from a position inside of so many braces; -1 if it is truncated. */
+export function objectEnd(bytes: Buffer, from: number, braces: number): number {
+  const {length} = bytes;
+  let depth = braces;
+  for (let at = from; at < length; at++) {
     const byte = bytes[at];
-    if (byte === QUOTE) at = stringEnd(bytes, at);
-    else if (byte === OPEN) depth++;
+    if (byte === QUOTE) {
+      at++;
+      while (at < length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+    } else if (byte === OPEN) depth++;
     else if (byte === CLOSE && --depth === 0) return at + 1;
   }
-  return null;
-}
-
-/** The closing quote of a string, or the end of the bytes. */
-function stringEnd(bytes: Buffer, open: number): number {
-  let at = open + 1;
-  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
-  return at;
+  return -1;
 }

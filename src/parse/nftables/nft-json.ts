@@ -1,9 +1,9 @@
 import type {NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
 import {readJson} from '../json-text.ts';
-import type {NftDumpChain, RuleSource} from './nft-dump-chain.ts';
-import {asNftRuleset, isNftFamily, NftDumpTable} from './nft-dump-table.ts';
-import {jsonRuleText} from './nft-json-rule.ts';
-import {forEachItem} from './nft-json-items.ts';
+import {asNftRuleset, isNftFamily, NftDumpTable, tableId} from './nft-dump-table.ts';
+import {JsonChains, type RuleAt} from './nft-json-chains.ts';
+import {endOfHandle} from './nft-json-check.ts';
+import {forEachItem, objectEnd} from './nft-json-items.ts';
 import {jsonSet} from './nft-json-set.ts';
 import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
@@ -17,14 +17,15 @@ export function parseNftJson(input: Buffer | string): NftRuleset {
 
 class JsonReader {
   readonly #bytes: Buffer;
-  readonly #tables = new Map<string, NftDumpTable>();
+  readonly #tables = new Map<string, JsonTable>();
   readonly #strays: NftStray[] = [];
   #toolVersion: string | null = null;
   /** The table that the last object belonged to, and whether it was a rule. */
-  #lastTable: NftDumpTable | null = null;
+  #lastTable: JsonTable | null = null;
   #lastIsRule = false;
-  /** The chain of the last rule. Its bytes up to the end of the chain's name begin at `start`; the name begins after `head`. */
-  #rule: {readonly chain: NftDumpChain; readonly start: number; readonly length: number; readonly head: ObjectHead} | null = null;
+  /** The first of the last run of rules, and the end of the last. */
+  #rule: RunStart | null = null;
+  #ruleEnd = 0;
   /** Of the last chain that is no base chain. */
   #chainHead: ObjectHead | null = null;
 
@@ -33,9 +34,7 @@ class JsonReader {
   }
 
   read(): NftRuleset {
-    const cutAt = forEachItem(this.#bytes, (start, end) => {
-      if (!this.#isLikeLast(start, end) && !this.#isRule(start, end)) this.#object(this.#bytes.toString('utf8', start, end), start);
-    });
+    const cutAt = forEachItem(this.#bytes, start => this.#take(start));
     return asNftRuleset({
       tables: this.#tables,
       toolVersion: this.#toolVersion,
@@ -44,35 +43,54 @@ class JsonReader {
     });
   }
 
-  /** Nearly all objects of a large dump begin like the last rule or the last chain: up to the name of the chain, or including it. */
-  #isLikeLast(start: number, end: number): boolean {
-    return this.#isInLastChain(start, end) || this.#isRuleLikeLast(start, end) || this.#isChainLikeLast(start, end);
+  /**
+   * Nearly all objects of a large dump begin like the last rule or the last chain: up to the name of the chain, or including it. Their ends
+   * are sought from there.
+   */
+  #take(start: number): number {
+    const known = this.#rule === null ? -1 : this.#ruleLikeLast(this.#rule, start);
+    if (known >= 0) return known;
+    const chainEnd = this.#chainHead === null ? -1 : this.#chainLikeLast(this.#chainHead, start);
+    if (chainEnd >= 0) return chainEnd;
+    const end = objectEnd(this.#bytes, start, 0);
+    if (end >= 0 && !this.#isRule(start, end)) this.#object(this.#bytes.toString('utf8', start, end), start);
+    return end;
   }
 
-  #isInLastChain(start: number, end: number): boolean {
-    if (this.#rule === null) return false;
-    const {start: before, length} = this.#rule;
-    // From the end, as names differ there.
-    for (let at = length - 1; at >= 0; at--) if (this.#bytes[start + at] !== this.#bytes[before + at]) return false;
-    if (start + length > end) return false;
-    this.#append(this.#rule, start, end);
-    return true;
+  /** The end of a rule in the same table as the last one; -1 if it is not, or if it is truncated. */
+  #ruleLikeLast({place, start: before, length, head}: RunStart, start: number): number {
+    const bytes = this.#bytes;
+    const {chains} = head.table;
+    if (this.#isNext(start) && isSame(bytes, {start, before, length})) {
+      const end = objectEnd(bytes, start + length, bracesBeforeName);
+      if (end >= 0) {
+        chains.extend(place, end);
+        this.#ruleEnd = end;
+      }
+      return end;
+    }
+    const nameAt = start + head.length;
+    const nameEnd = isSame(bytes, {start, before: head.start, length: head.length}) ? plainNameEnd(bytes, nameAt) : -1;
+    const end = nameEnd < 0 ? -1 : objectEnd(bytes, nameEnd + 1, bracesBeforeName);
+    if (end < 0) return -1;
+    this.#begin(head, chains.enter(nameAt, nameEnd), {start, end, nameAt, nameEnd});
+    return end;
   }
 
-  #isRuleLikeLast(start: number, end: number): boolean {
-    if (this.#rule === null) return false;
-    const chain = this.#nameAfter(this.#rule.head, start, end);
-    if (chain !== null) this.#openRule(this.#rule.head, chain, {start, end});
-    return chain !== null;
+  /** Whether nothing but a comma is between the last rule and this object. */
+  #isNext(start: number): boolean {
+    return start - this.#ruleEnd <= ', '.length && this.#bytes[this.#ruleEnd] === COMMA;
   }
 
-  #isChainLikeLast(start: number, end: number): boolean {
-    if (this.#chainHead === null) return false;
-    const name = this.#nameAfter(this.#chainHead, start, end);
-    // Two braces are left to close, so the last two bytes are these.
-    if (name === null || !this.#isHandle(start + this.#chainHead.length + name.length, end - 2)) return false;
-    this.#openChain(this.#chainHead.table, name);
-    return true;
+  /** The end of a chain in the same table as the last one, with nothing but a handle; -1 if it is not. */
+  #chainLikeLast(head: ObjectHead, start: number): number {
+    const bytes = this.#bytes;
+    const nameAt = start + head.length;
+    const nameEnd = isSame(bytes, {start, before: head.start, length: head.length}) ? plainNameEnd(bytes, nameAt) : -1;
+    const handleEnd = nameEnd < 0 ? -1 : endOfHandle(bytes, nameEnd);
+    if (handleEnd < 0 || bytes[handleEnd] !== CLOSE || bytes[handleEnd + 1] !== CLOSE) return -1;
+    this.#openChain(head.table, head.table.chains.enter(nameAt, nameEnd), null);
+    return handleEnd + 2;
   }
 
   #isRule(start: number, end: number): boolean {
@@ -80,69 +98,39 @@ class JsonReader {
     if (found === null) return false;
     const [, head = '', family = '', name = '', chain = ''] = found;
     const table = this.#table(family, name);
-    if (table !== null) this.#openRule({table, start, length: Buffer.byteLength(head)}, chain, {start, end});
+    if (table === null) return true;
+    const nameAt = start + Buffer.byteLength(head);
+    const nameEnd = nameAt + Buffer.byteLength(chain);
+    const place =
+      plainNameEnd(this.#bytes, nameAt) === nameEnd ? table.chains.enter(nameAt, nameEnd) : table.chains.enterName(chain, start);
+    this.#begin({table, start, length: nameAt - start}, place, {start, end, nameAt, nameEnd});
     return true;
   }
 
-  #openRule(head: ObjectHead, name: string, {start, end}: {readonly start: number; readonly end: number}): void {
-    const chain = head.table.openChain(name, this.#source);
-    this.#rule = {chain, start, length: head.length + Buffer.byteLength(name) + 1, head};
-    this.#append(this.#rule, start, end);
-  }
-
-  /** The name in an object that begins like another one; null if it begins otherwise, or the name is not plain ASCII. */
-  #nameAfter({start: before, length}: ObjectHead, start: number, end: number): string | null {
-    for (let at = 0; at < length; at++) if (this.#bytes[start + at] !== this.#bytes[before + at]) return null;
-    for (let at = start + length; at < end; at++) {
-      const byte = this.#bytes[at] ?? 0;
-      if (byte === QUOTE) return this.#bytes.toString('latin1', start + length, at);
-      if (byte === BACKSLASH || byte >= 0x80) return null;
-    }
-    return null;
-  }
-
-  #append({chain, head: {table}}: {readonly chain: NftDumpChain; readonly head: ObjectHead}, start: number, end: number): void {
-    chain.append(start, end, chain.ruleCount + 1);
-    this.#lastTable = table;
+  /** The first rule of a run of rules that begin with the same bytes. */
+  #begin(head: ObjectHead, place: number, at: RuleAt): void {
+    head.table.chains.begin(place, at);
+    this.#rule = {place, start: at.start, length: at.nameEnd + 1 - at.start, head};
+    this.#ruleEnd = at.end;
+    this.#lastTable = head.table;
     this.#lastIsRule = true;
   }
 
-  #openChain(table: NftDumpTable, name: string): void {
-    table.openChain(name, this.#source).base = null;
+  #openChain(table: JsonTable, place: number, hook: NftHook | null): void {
+    table.chains.setHook(place, hook);
     this.#lastTable = table;
     this.#lastIsRule = false;
-  }
-
-  readonly #source: RuleSource = {
-    isOrdinal: true,
-    textAt: (start, end) => {
-      const text = this.#bytes.toString('utf8', start, end);
-      const [, rule] = onlyEntry(readJson(text) as JsonValue | undefined);
-      return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : text;
-    },
-    ends: ({table, name}, {start, end}, text) => {
-      // The names of family and table have a blank between them in `table`.
-      const key = start + headLength + table.length - 1 + name.length;
-      const rest = end - text.length;
-      return this.#isHandle(key, rest) && this.#bytes.toString('latin1', rest, end) === text;
-    },
-  };
-
-  /** Whether the name of the chain ends here, and its handle is all that follows it. */
-  #isHandle(start: number, end: number): boolean {
-    const digits = start + handleKey.length;
-    if (digits >= end) return false;
-    for (let at = start; at < digits; at++) if (this.#bytes[at] !== handleKey.charCodeAt(at - start)) return false;
-    for (let at = digits; at < end; at++) if (!isDigit(this.#bytes[at])) return false;
-    return true;
   }
 
   #object(text: string, start: number): void {
     const [, head = '', family = '', tableName = '', chain = ''] = plainChain.exec(text) ?? [];
     const owner = this.#table(family, tableName);
     if (owner !== null) {
-      this.#chainHead = {table: owner, start, length: Buffer.byteLength(head)};
-      return this.#openChain(owner, chain);
+      const length = Buffer.byteLength(head);
+      this.#chainHead = {table: owner, start, length};
+      const nameEnd = start + length + Buffer.byteLength(chain);
+      const isPlain = plainNameEnd(this.#bytes, start + length) === nameEnd;
+      return this.#openChain(owner, isPlain ? owner.chains.enter(start + length, nameEnd) : owner.chains.enterName(chain, start), null);
     }
     const [kind, content] = onlyEntry(readJson(text) as JsonValue | undefined);
     if (!isJsonObject(content)) return this.#stray(text);
@@ -154,22 +142,23 @@ class JsonReader {
     if (table === null) return this.#stray(text);
     this.#lastTable = table;
     this.#lastIsRule = false;
-    this.#declare(table, {kind, content, text});
+    this.#declare(table, {kind, content, text, start});
   }
 
-  #declare(table: NftDumpTable, {kind, content, text}: {readonly kind: string; readonly content: JsonObject; readonly text: string}): void {
+  #declare(table: JsonTable, {kind, content, text, start}: JsonDeclaration): void {
     if (kind === 'table') table.dormant = listOf(content['flags']).includes('dormant');
-    else if (kind === 'chain') table.openChain(textOf(content['name']), this.#source).base = hookOf(content);
+    else if (kind === 'chain') this.#openChain(table, table.chains.enterName(textOf(content['name']), start), hookOf(content));
     else if (kind === 'set' || kind === 'map') table.sets.set(textOf(content['name']), jsonSet(table.id, content));
     // A rule whose fields are in another order.
     else if (kind === 'rule') this.#stray(text);
     else table.others.push(text);
   }
 
-  #table(family: string, name: string): NftDumpTable | null {
+  #table(family: string, name: string): JsonTable | null {
     if (!isNftFamily(family) || name === '') return null;
-    const table = this.#tables.get(`${family} ${name}`) ?? new NftDumpTable(family, name, {isJson: true});
-    this.#tables.set(table.id, table);
+    const id = tableId(family, name);
+    const table = this.#tables.get(id) ?? new NftDumpTable(family, name, new JsonChains(this.#bytes, id));
+    this.#tables.set(id, table);
     return table;
   }
 
@@ -185,38 +174,72 @@ class JsonReader {
     if (truncated.trim() !== '') this.#stray(truncated);
     const table = this.#lastTable;
     if (table === null) return {table: '', line: 1};
-    const chains = [...table.chains.values()];
-    const lastWithRules = chains.findLastIndex(({ruleCount}) => ruleCount > 0);
-    for (const chain of chains.slice(Math.max(0, lastWithRules))) chain.complete = false;
+    table.chains.markTruncated();
     table.complete = false;
     if (!this.#lastIsRule) {
       table.declared = false;
-      for (const set of [...table.sets.values()].slice(-1)) set.complete = set.complete && chains.length > 0;
+      for (const set of [...table.sets.values()].slice(-1)) set.complete = set.complete && table.chains.size > 0;
     }
     return {table: table.id, line: 1};
   }
 }
 
+type JsonTable = NftDumpTable<JsonChains>;
+
+/** The first of consecutive rules of one chain: they begin with the same bytes, up to the quote after the chain's name. */
+interface RunStart {
+  readonly place: number;
+  readonly start: number;
+  readonly length: number;
+  readonly head: ObjectHead;
+}
+
+/** An object by its only key, with its text and position. */
+interface JsonDeclaration {
+  readonly kind: string;
+  readonly content: JsonObject;
+  readonly text: string;
+  readonly start: number;
+}
+
 /** How the objects of one kind in a table begin: the bytes before the name of the chain. */
 interface ObjectHead {
-  readonly table: NftDumpTable;
+  readonly table: JsonTable;
   readonly start: number;
   readonly length: number;
 }
 
-const [QUOTE, BACKSLASH] = [0x22, 0x5c];
+/** The bytes from `start` and from `before`, so many. */
+interface TwoPlaces {
+  readonly start: number;
+  readonly before: number;
+  readonly length: number;
+}
+
+const [QUOTE, COMMA, BACKSLASH, CLOSE] = [0x22, 0x2c, 0x5c, 0x7d];
 const maxHeadLength = 1024;
 const ruleHead = /^(\{\s*"rule":\s*\{\s*"family":\s*"(\w+)",\s*"table":\s*"([^"\\]*)",\s*"chain":\s*")([^"\\]*)"/;
+
+/** Those of the object and of the rule in it. */
+const bracesBeforeName = 2;
 
 /** Nearly all chains of a large node. */
 const plainChain = /^(\{"chain": \{"family": "(\w+)", "table": "([^"\\]*)", "name": ")([^"\\]*)", "handle": \d+\}\}$/;
 
-/** What stands before the quote after the chain of a rule, without the names of its family, table and chain. */
-const headLength = '{"rule": {"family": "", "table": "", "chain": "'.length;
-const handleKey = '", "handle": ';
+/** From the end, as the names of chains differ there. */
+function isSame(bytes: Buffer, {start, before, length}: TwoPlaces): boolean {
+  for (let at = length - 1; at >= 0; at--) if (bytes[start + at] !== bytes[before + at]) return false;
+  return true;
+}
 
-function isDigit(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
+/** The position of the quote after a name; -1 if the name is not plain ASCII. */
+function plainNameEnd(bytes: Buffer, from: number): number {
+  for (let at = from; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte === QUOTE) return at;
+    if (byte === BACKSLASH || byte >= 0x80) return -1;
+  }
+  return -1;
 }
 
 function hookOf({type, hook, prio, policy}: JsonObject): NftHook | null {

@@ -1,6 +1,7 @@
 import type {NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
 import type {NftDumpChain} from './nft-dump-chain.ts';
-import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable} from './nft-dump-table.ts';
+import {NftChainList} from './nft-chain-list.ts';
+import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable, tableId} from './nft-dump-table.ts';
 import {nftSeconds, parseNftElements} from './nft-elements.ts';
 import {nftPriority} from './nft-priority.ts';
 import {canonicalNftRule} from './nft-rule.ts';
@@ -13,16 +14,18 @@ export function parseNftText(input: Buffer | string): NftRuleset {
   return new TextReader(typeof input === 'string' ? Buffer.from(input) : input).read();
 }
 
+type TextTable = NftDumpTable<NftChainList>;
+
 const NEWLINE = 0x0a;
 
 /** The current block: none, a table, a chain or a set in it, its elements, or a block that is only kept. */
 type State =
   | {readonly kind: 'outside'}
-  | {readonly kind: 'table'; readonly table: NftDumpTable}
-  | {readonly kind: 'chain'; readonly table: NftDumpTable; readonly chain: NftDumpChain; open: RuleStart | null}
-  | {readonly kind: 'set'; readonly table: NftDumpTable; readonly set: NftDumpSet}
-  | {readonly kind: 'elements'; readonly table: NftDumpTable; readonly set: NftDumpSet; readonly parts: string[]}
-  | {readonly kind: 'other'; readonly table: NftDumpTable; readonly parts: string[]; depth: number; readonly known: boolean};
+  | {readonly kind: 'table'; readonly table: TextTable}
+  | {readonly kind: 'chain'; readonly table: TextTable; readonly chain: NftDumpChain; open: RuleStart | null}
+  | {readonly kind: 'set'; readonly table: TextTable; readonly set: NftDumpSet}
+  | {readonly kind: 'elements'; readonly table: TextTable; readonly set: NftDumpSet; readonly parts: string[]}
+  | {readonly kind: 'other'; readonly table: TextTable; readonly parts: string[]; depth: number; readonly known: boolean};
 
 /** A rule whose braces are not closed on its first line. */
 interface RuleStart {
@@ -33,7 +36,7 @@ interface RuleStart {
 
 class TextReader {
   readonly #bytes: Buffer;
-  readonly #tables = new Map<string, NftDumpTable>();
+  readonly #tables = new Map<string, TextTable>();
   readonly #strays: NftStray[] = [];
   #state: State = {kind: 'outside'};
   #line = 0;
@@ -80,18 +83,18 @@ class TextReader {
   #outside(text: string): void {
     const [, family = 'ip', name = ''] = /^table (?:(\S+) )?(\S+) \{$/.exec(text) ?? [];
     if (name === '' || !isNftFamily(family)) return this.#stray(text);
-    const table = this.#tables.get(`${family} ${name}`) ?? new NftDumpTable(family, name, {isJson: false});
+    const table = this.#tables.get(tableId(family, name)) ?? new NftDumpTable(family, name, new NftChainList());
     this.#tables.set(table.id, table);
     this.#state = {kind: 'table', table};
   }
 
-  #inTable({table}: {readonly table: NftDumpTable}, text: string): void {
+  #inTable({table}: {readonly table: TextTable}, text: string): void {
     if (text === '}') {
       this.#state = {kind: 'outside'};
       return;
     }
     const [, kind = '', name = ''] = /^(chain|set|map) (\S+) \{$/.exec(text) ?? [];
-    if (kind === 'chain') this.#state = {kind, table, chain: table.openChain(name, {textAt: this.#textAt}), open: null};
+    if (kind === 'chain') this.#state = {kind, table, chain: table.chains.open(table.id, name, this.#textAt), open: null};
     else if (kind !== '') this.#openSet(table, name);
     else if (text.startsWith('comment ')) table.comment = quotedIn(text);
     else if (/^flags .*\bdormant\b/.test(text)) table.dormant = true;
@@ -101,7 +104,7 @@ class TextReader {
 
   readonly #textAt = (start: number, end: number): string => canonicalNftRule(this.#bytes.toString('utf8', start, end));
 
-  #openSet(table: NftDumpTable, name: string): void {
+  #openSet(table: TextTable, name: string): void {
     const set = newDumpSet(table.id, name);
     set.dynamic = false;
     table.sets.set(name, set);
@@ -136,7 +139,7 @@ class TextReader {
     else chain.append(start, end, this.#line);
   }
 
-  #hook(table: NftDumpTable, chain: NftDumpChain, text: string): void {
+  #hook(table: TextTable, chain: NftDumpChain, text: string): void {
     const found = /^type (\S+) hook (\S+) (?:devices? .* )?priority ([^;]+);(?: policy (accept|drop);)?/.exec(text);
     const [, type = '', hook = '', word = '', policy = 'accept'] = found ?? [];
     const priority = nftPriority(word, table.family);
@@ -144,7 +147,7 @@ class TextReader {
     else chain.base = {type, hook, priority, policy: policy === 'drop' ? 'drop' : 'accept'};
   }
 
-  #inSet({table, set}: {readonly table: NftDumpTable; readonly set: NftDumpSet}, text: string): void {
+  #inSet({table, set}: {readonly table: TextTable; readonly set: NftDumpSet}, text: string): void {
     const [word = ''] = text.split(' ', 1);
     const rest = text.slice(word.length + 1);
     if (text === '}') this.#state = {kind: 'table', table};

@@ -2,7 +2,9 @@ import {describe, expect, test} from 'vitest';
 import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
 import {families} from '../../../src/model/family.ts';
 import type {ApiObjects, NodeDump} from '../../../src/model/snapshot.ts';
-import {isPlain} from '../../../src/expect/nftables/json-spelling.ts';
+import {isPlain} from '../../../src/expect/nftables/json-writer.ts';
+import {RecordedChains} from '../../../src/expect/nftables/kept-json-chains.ts';
+import type {PortObjects} from '../../../src/expect/nftables/port-objects.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
 import {jsonRuleText} from '../../../src/parse/nftables/nft-json-rule.ts';
 import type {JsonObject} from '../../../src/parse/nftables/nft-json-value.ts';
@@ -43,12 +45,19 @@ describe.each(minors)('the JSON of a rule of kube-proxy 1.%i renders to its text
   });
 });
 
+function jsonChains(objects: PortObjects): readonly (readonly [name: string, rules: readonly (readonly [rule: string])[]])[] {
+  const written = new RecordedChains();
+  objects.writeJson(written);
+  return [...written.chains];
+}
+
 function rulesThatDiffer({api, node}: {readonly api: ApiObjects; readonly node: NodeDump}, overrides: ConfigOverrides): readonly unknown[] {
   return families.flatMap(family => {
     const table = expectedTable({api, node, family, overrides});
     return table.ports.flatMap(item => {
-      const {chains, jsonChains} = table.objectsOf(item);
-      const rendered = [...(jsonChains ?? [])].map(([name, rules]) => [name, rules.map(renderedBack)] as const);
+      const objects = table.objectsOf(item);
+      const {chains} = objects;
+      const rendered = jsonChains(objects).map(([name, rules]) => [name, rules.map(([rule]) => renderedBack(rule))] as const);
       expect(rendered.map(([name]) => name)).toEqual([...chains.keys()]);
       return rendered.filter(([name, rules]) => rules.join('\n') !== chains.get(name)?.join('\n'));
     });
@@ -61,15 +70,17 @@ test.each(captureNames('nftables'))('a healthy node has its chains in this JSON:
     const {tables} = parseNftJson(node.read('nft.json') ?? '');
     for (const family of families) {
       const table = expectedTable({api, node, family});
-      const chains = table.ports.flatMap(item => [...(table.objectsOf(item).jsonChains ?? [])]);
-      const others = chains.filter(([name, rules]) => tables.get(table.id)?.chains.get(name)?.holdsJson(rules) !== true);
+      const check = tables.get(table.id)?.chains.checkJson();
+      for (const item of table.ports) if (check) table.objectsOf(item).writeJson(check);
+      const others = check?.takeOthers() ?? [];
+      const count = table.ports.flatMap(item => [...table.objectsOf(item).chains]).length;
       // Of the Service ports that are in dispute between two Services, and those of a node that lags behind.
-      expect(others.length, `${node.name} ${family}: ${others.map(([name]) => name).join(' ')}`).toBeLessThan(chains.length / 10 + 1);
+      expect(others.length, `${node.name} ${family}: ${others.join(' ')}`).toBeLessThan(count / 10 + 1);
     }
   }
 });
 
-test('names that JSON escapes are not spelled', () => {
+test('names that JSON escapes are not written', () => {
   for (const name of ['a"b', 'a\\b', 'a\nb', 'é']) expect(isPlain(name), name).toBe(false);
   expect(isPlain("2QRHZV4L-default/kubernetes/tcp/https__fd00..1/443 ~!'")).toBe(true);
   const node = {name: 'node-a', files: [], read: () => null};
@@ -77,5 +88,7 @@ test('names that JSON escapes are not spelled', () => {
   const table = expectedTable({api: apiObjects({services: [plain]}), node});
   const [item] = table.ports;
   expect(item?.names.service).toContain('shop/we"b/tcp/http');
-  expect(item && table.objectsOf(item).jsonChains).toBe(null);
+  const written = new RecordedChains();
+  expect(item && table.objectsOf(item).writeJson(written)).toBe(false);
+  expect(written.chains.size).toBe(0);
 });
