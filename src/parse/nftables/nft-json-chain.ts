@@ -1,10 +1,16 @@
 import type {NftChain, NftHook, NftRule} from '../../model/nft-ruleset.ts';
 import {readJson} from '../json-text.ts';
-import type {RuleRun} from './nft-json-chains.ts';
 import {itemsBetween} from './nft-json-items.ts';
 import {jsonRuleText} from './nft-json-rule.ts';
 import {isJsonObject, type JsonValue, onlyEntry} from './nft-json-value.ts';
 import {nftRule} from './nft-rule.ts';
+
+/** Consecutive rules of one chain in the dump: the offset of the first, the offset past the last, and how many there are. */
+export interface RuleRun {
+  readonly start: number;
+  end: number;
+  count: number;
+}
 
 /** Where the chains of a JSON dump are; see `JsonChains`. */
 interface ChainPlaces {

@@ -1,14 +1,7 @@
 import type {NftChain, NftHook, NftJsonCheck} from '../../model/nft-ruleset.ts';
 import type {TableChains} from './nft-dump-table.ts';
-import {JsonChain} from './nft-json-chain.ts';
+import {JsonChain, type RuleRun} from './nft-json-chain.ts';
 import {JsonChainCheck} from './nft-json-check.ts';
-
-/** Consecutive rules of one chain in the dump: the offset of the first, the offset past the last, and how many there are. */
-export interface RuleRun {
-  readonly start: number;
-  end: number;
-  count: number;
-}
 
 /** The position of a rule, and of the name of its chain in it. */
 export interface RuleAt {
