@@ -1,3 +1,4 @@
+import {someOf} from '../model/text/some-of.ts';
 import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import type {Outcome} from '../trace/outcome.ts';
@@ -46,7 +47,7 @@ function isTarget(name: string): boolean {
 /** An outcome that depends on rules that the text shows only in part. */
 export function undeterminedBy<R extends RuleText>(outcome: Outcome<R>, unseen: readonly string[]): Outcome<R> {
   const {verdict, destination, masquerade, rewrittenTo} = outcome;
-  const names = unseen.slice(0, 4).join(', ') + (unseen.length > 4 ? ` and ${unseen.length - 4} more` : '');
+  const names = someOf(unseen, {max: 4});
   const where = destination ?? rewrittenTo ?? null;
   const led =
     verdict === 'undecided'

@@ -15,8 +15,3 @@ export function ofPort(port: ServicePort): Pick<Observation, 'service' | 'port' 
     port: {name: port.portName, protocol: port.protocol, port: port.port},
   };
 }
-
-/** At most `max` of the items, and the number of the others. */
-export function someOf(items: readonly string[], max = 5): string {
-  return items.length <= max ? items.join(', ') : `${items.slice(0, max).join(', ')} and ${items.length - max} more`;
-}

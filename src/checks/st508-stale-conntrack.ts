@@ -1,3 +1,4 @@
+import {someOf} from '../model/text/some-of.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {canonicalAddress} from '../model/address.ts';
@@ -9,7 +10,7 @@ import {type TrackedConnection, parseConntrack} from '../parse/conntrack.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {nodePortAddresses} from '../expect/node-port-addresses.ts';
 import {run} from './commands/service-commands.ts';
-import {ofPort, someOf} from './service-observation.ts';
+import {ofPort} from './service-observation.ts';
 
 export const staleConntrack: Check<'ST508'> = {
   code: 'ST508',

@@ -1,9 +1,10 @@
+import {someOf} from '../model/text/some-of.ts';
 import {overlongNames, type OverlongName} from '../expect/nftables/overlong-names.ts';
 import {families} from '../model/family.ts';
 import type {Observation} from '../model/finding.ts';
 import type {Check} from './check.ts';
 import {editService} from './commands/service-commands.ts';
-import {nameOf, ofPort, someOf} from './service-observation.ts';
+import {nameOf, ofPort} from './service-observation.ts';
 
 export const serviceNameTooLong: Check<'ST510'> = {
   code: 'ST510',
@@ -29,7 +30,7 @@ function described(blocking: readonly OverlongName[], all: readonly OverlongName
   const listed = (names: readonly OverlongName[]): string =>
     someOf(
       names.map(({port: {servicePortName}}) => `${servicePortName} (${servicePortName.length} bytes)`),
-      3,
+      {max: 3},
     );
   const [{family}] = all as readonly [OverlongName];
   if (blocking.length === 0)

@@ -1,6 +1,6 @@
+import {someOf} from '../model/text/some-of.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {oldestNftMinor} from '../expect/nftables/nft-versions.ts';
-import {plural} from '../model/text/plural.ts';
 import {pushTo} from '../model/lists.ts';
 import type {Advice, Preview, PreviewChange, PreviewNode, PreviewSide, Requirement} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
@@ -107,7 +107,9 @@ export class PreviewRun {
       ...given,
       ...(this.#guessed.length === 0
         ? []
-        : [`the proxy mode of today is not known on ${firstNames(this.#guessed)}: iptables, kube-proxy's default, is taken`]),
+        : [
+            `the proxy mode of today is not known on ${someOf(this.#guessed.toSorted(), {noun: 'node'})}: iptables, kube-proxy's default, is taken`,
+          ]),
     ];
     return {
       ...{services, notes},
@@ -124,13 +126,6 @@ export class PreviewRun {
     pushTo(this.#advice, node, said);
   }
 }
-
-function firstNames(names: readonly string[]): string {
-  const rest = names.length - maxNames;
-  return `${names.toSorted().slice(0, maxNames).join(', ')}${rest > 0 ? ` and ${plural(rest, 'more node')}` : ''}`;
-}
-
-const maxNames = 5;
 
 function byNode(a: {readonly node: string}, b: {readonly node: string}): number {
   return a.node < b.node ? -1 : a.node > b.node ? 1 : 0;

@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Family} from '../../model/family.ts';
@@ -150,8 +151,7 @@ export function describeRules(ruleset: Ruleset): string {
   const tables = [...ruleset.tables.keys()].join(' and ');
   const {ruleCount, chainCount} = ruleset;
   const names = servicePortNames(ruleset);
-  const some = names.slice(0, 4).join(', ');
-  const of = names.length === 0 ? '' : ` (of ${some}${names.length > 4 ? ` and ${names.length - 4} more Service ports` : ''})`;
+  const of = names.length === 0 ? '' : ` (of ${someOf(names, {max: 4, noun: 'Service port'})})`;
   return `${plural(ruleCount, 'rule')} in ${plural(chainCount, 'chain')} of table ${tables}${of}`;
 }
 

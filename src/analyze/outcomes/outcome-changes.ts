@@ -1,3 +1,4 @@
+import {plural} from '../../model/text/plural.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {entryText} from '../../model/entry.ts';
@@ -54,7 +55,7 @@ export function effectOf(changes: readonly OutcomeChange<RuleText, ServedPort>[]
   if (worst === undefined) return {severity: 'info', text: 'no traffic is affected'};
   const {item, probe, pathOutcome, without, lost} = worst;
   const others = new Set(changes.map(change => change.item)).size - 1;
-  const more = others > 0 ? `, and ${others} more Service ports are affected` : '';
+  const more = others > 0 ? `, and ${plural(others, 'more Service port')} ${others === 1 ? 'is' : 'are'} affected` : '';
   const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
   const text = lost
     ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(without)}`

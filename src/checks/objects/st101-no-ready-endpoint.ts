@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
@@ -7,7 +8,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {families} from '../../model/family.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {nameOf, ofPort, someOf} from '../service-observation.ts';
+import {nameOf, ofPort} from '../service-observation.ts';
 import {isNamedInSlices} from './st102-port-without-endpoint.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {showPods, showSlices} from '../commands/service-commands.ts';

@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import {topologyMode} from '../../expect/cluster/categorize-endpoints.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {honorsNodeHints, honorsZoneHints} from '../../expect/cluster/proxy-versions.ts';
@@ -5,7 +6,7 @@ import type {NodeObject} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort, someOf} from '../service-observation.ts';
+import {ofPort} from '../service-observation.ts';
 import {run} from '../commands/service-commands.ts';
 
 export const hintsIgnored: Check<'ST104'> = {

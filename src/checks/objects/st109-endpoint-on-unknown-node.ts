@@ -1,6 +1,7 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {Check} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {nameOf, ofPort, someOf} from '../service-observation.ts';
+import {nameOf, ofPort} from '../service-observation.ts';
 import {whyNowhereLocal} from './st108-local-policy-nowhere-local.ts';
 import {showSlices} from '../commands/service-commands.ts';
 

@@ -1,7 +1,8 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {families} from '../../model/family.ts';
 import type {Check, ClusterContext} from '../check.ts';
-import {nameOf, ofPort, someOf} from '../service-observation.ts';
+import {nameOf, ofPort} from '../service-observation.ts';
 import {editService} from '../commands/service-commands.ts';
 
 export const nodePortCollision: Check<'ST110'> = {

@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {ConnectionFlags} from './connection-options.ts';
 import {type Cluster, type Context, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 
@@ -59,7 +60,7 @@ function userOf(config: Kubeconfig, name: string, flags: ConnectionFlags): User 
 function known(what: string, entries: ReadonlyMap<string, unknown>): string {
   const names = [...entries.keys()];
   if (names.length === 0) return `It has no ${what}.`;
-  return `Its ${what}: ${names.slice(0, 10).join(', ')}${names.length > 10 ? ` and ${names.length - 10} more` : ''}.`;
+  return `Its ${what}: ${someOf(names, {max: 10})}.`;
 }
 
 /** A flag about trust replaces everything the file says about trust; `--server` also drops the file's tls-server-name. */

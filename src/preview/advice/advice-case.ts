@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import type {Advice} from '../../model/preview.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
@@ -23,6 +24,8 @@ export function externalAddresses({spec, status}: ServiceObject): readonly strin
 
 /** Up to three names. */
 export function namesOf(services: readonly ServiceObject[]): string {
-  const names = services.map(({metadata}) => namespacedName(metadata));
-  return names.length <= 3 ? names.join(', ') : `${names.slice(0, 3).join(', ')} and ${names.length - 3} more Services`;
+  return someOf(
+    services.map(({metadata}) => namespacedName(metadata)),
+    {max: 3, noun: 'Service'},
+  );
 }

@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import {droppedRanges} from '../../expect/nftables/service-ranges.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
@@ -16,11 +17,10 @@ export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdv
   if (ranges === null || ranges.length === 0 || isDroppedToday(setup)) return [];
   const inside = (setup.api.nodes ?? []).flatMap(node => placesIn(node, ranges));
   if (inside.length === 0) return [];
-  const shown = inside.slice(0, 3).join(', ');
   return [
     {
       ...{topic: 'change', id: 'unallocated-addresses', effect: 'lost', ofCluster: true},
-      reason: `${shown}${inside.length > 3 ? ` and ${inside.length - 3} more` : ''} ${inside.length === 1 ? 'is' : 'are'} inside the Service range ${ranges.join(', ')}: nftables mode drops new connections to them`,
+      reason: `${someOf(inside, {max: 3})} ${inside.length === 1 ? 'is' : 'are'} inside the Service range ${ranges.join(', ')}: nftables mode drops new connections to them`,
       remedy: 'Renumber the pods or nodes, or delete the ServiceCIDR that holds them.',
     },
   ];

@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {WaitReport} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
@@ -130,13 +131,9 @@ function relatedTexts(block: FindingBlock): readonly string[] {
   const {head, others} = blockPlaces(block);
   const effects = effectsText(block);
   return [
-    ...(block.others.length === 0 ? [] : [`In all ${head}: also ${listed(others)}.`]),
-    ...(block.effects.length === 0 ? [] : [`${effects.head}: ${effects.codes} (${listed(effects.services)}).`]),
+    ...(block.others.length === 0 ? [] : [`In all ${head}: also ${someOf(others, {max: maxListed})}.`]),
+    ...(block.effects.length === 0 ? [] : [`${effects.head}: ${effects.codes} (${someOf(effects.services, {max: maxListed})}).`]),
   ];
-}
-
-function listed(names: readonly string[]): string {
-  return names.length <= maxListed ? names.join(', ') : `${names.slice(0, maxListed).join(', ')} and ${names.length - maxListed} more`;
 }
 
 const maxListed = 20;

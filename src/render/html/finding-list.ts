@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine} from '../dump-line.ts';
@@ -175,12 +176,7 @@ function docsLink({code}: Finding): Html {
 }
 
 function nodesOf(nodes: readonly string[]): Html {
-  return nodes.length > 1 ? html`<p>Nodes: ${namesOf(nodes)}</p>` : nothing;
-}
-
-function namesOf(nodes: readonly string[]): string {
-  const names = nodes.slice(0, maxNames).join(', ');
-  return nodes.length <= maxNames ? names : `${names} and ${nodes.length - maxNames} more`;
+  return nodes.length > 1 ? html`<p>Nodes: ${someOf(nodes, {max: maxNames})}</p>` : nothing;
 }
 
 const maxNames = 30;

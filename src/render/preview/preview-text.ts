@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import {entryText} from '../../model/entry.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
@@ -167,10 +168,12 @@ const sourceNames: Readonly<Record<PreviewChange['source']['kind'], string>> = {
 function outcomesText(outcomes: readonly PreviewOutcome[]): string {
   const served = outcomes.filter(({destination}) => destination !== null);
   const masquerade = served.some(one => one.masquerade) ? ', masqueraded' : '';
-  const shown = served.slice(0, 3).map(({destination}) => destination ?? '');
-  const ends = served.length === 0 ? [] : [`${shown.join(', ')}${served.length > 3 ? ` and ${served.length - 3} more` : ''}${masquerade}`];
+  const ends = someOf(
+    served.map(({destination}) => destination ?? ''),
+    {max: 3},
+  );
   const others = outcomes.filter(({destination}) => destination === null).map(({verdict}) => verdictNames[verdict]);
-  return [...ends, ...others].join('; ');
+  return [...(served.length === 0 ? [] : [`${ends}${masquerade}`]), ...others].join('; ');
 }
 
 const verdictNames: Readonly<Record<PreviewOutcome['verdict'], string>> = {
@@ -215,5 +218,5 @@ function nodesText(names: readonly string[], all: boolean): string {
 }
 
 function listed(names: readonly string[], all: boolean): string {
-  return all || names.length <= 5 ? names.join(', ') : `${names.slice(0, 5).join(', ')} and ${names.length - 5} more`;
+  return all ? names.join(', ') : someOf(names);
 }

@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
@@ -65,8 +66,7 @@ function effectLines(block: FindingBlock, style: Style, width: number): readonly
 }
 
 function listText(names: readonly string[]): string {
-  const shown = names.slice(0, maxListed).join(', ');
-  return names.length <= maxListed ? `${shown}; -o wide shows each` : `${shown} and ${names.length - maxListed} more; -o wide shows each`;
+  return `${someOf(names, {max: maxListed})}; -o wide shows each`;
 }
 
 const maxListed = 8;

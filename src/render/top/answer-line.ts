@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {EndpointTraffic, PortTotals, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {escapeText} from '../escape.ts';
 import {percent} from '../trace-words.ts';
@@ -92,7 +93,7 @@ function manyPorts({ports, nodes, interval}: TrafficReport): string {
     ...(open === null ? [] : [`${numberText(open)} open`]),
   ];
   const odd = ports.filter(({endpoints}) => endpoints.some(isOddEndpoint)).map(portLabel);
-  const oddText = odd.length === 0 ? '' : `; look at ${odd.slice(0, 3).join(', ')}${odd.length > 3 ? ` and ${odd.length - 3} more` : ''}`;
+  const oddText = odd.length === 0 ? '' : `; look at ${someOf(odd, {max: 3})}`;
   return `${counted(ports.length, 'Service port')} on ${where}: ${amounts.length === 0 ? 'nothing was measured' : amounts.join(', ')}${oddText}`;
 }
 

@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text/some-of.ts';
 import type {CellTraffic, EndpointTraffic, NodeTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {pushTo} from '../../model/lists.ts';
 import {escapeText} from '../escape.ts';
@@ -46,8 +47,7 @@ function isIdle({totals, endpoints}: PortTraffic): boolean {
 }
 
 function idleLines(ports: readonly PortTraffic[], width: number): readonly string[] {
-  const names = ports.slice(0, 10).map(portLabel).join(', ');
-  return wrap(`${names}${ports.length > 10 ? ` and ${ports.length - 10} more` : ''}`, width, 'no connections: ');
+  return wrap(someOf(ports.map(portLabel), {max: 10}), width, 'no connections: ');
 }
 
 interface PortTableOptions extends TopTableOptions {
@@ -140,8 +140,7 @@ function notes(nodes: readonly NodeTraffic[], width: number, style: Style): read
     pushTo(byReason, text, name);
   }
   const lines = [...byReason].flatMap(([text, names]) => {
-    const who = `${names.slice(0, 5).join(', ')}${names.length > 5 ? ` and ${names.length - 5} more nodes` : ''}`;
-    return wrap(escapeText(`${who}: ${text}`), proseWidth(width), '- ');
+    return wrap(escapeText(`${someOf(names, {noun: 'node'})}: ${text}`), proseWidth(width), '- ');
   });
   return lines.length === 0 ? [] : ['', style.dim('Not measured (-):'), ...lines];
 }
