@@ -5,6 +5,7 @@ import type {ServiceObject} from '../model/api-objects.ts';
 import {families} from '../model/family.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 import {isNoWorse, pairFindings} from '../model/findings/pair-findings.ts';
+import {onceAsked} from '../analyze/once-asked.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {Report, Summary} from '../model/report.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
@@ -122,7 +123,7 @@ export class Diagnosis {
   /** The findings of a node that concern no Service, or a requested one. */
   #isAsked({service}: Finding): boolean {
     if (service === undefined) return true;
-    const {asked, existing} = this.#cluster;
+    const {asked, existing} = this.#cluster.names();
     const key = namespacedName(service);
     return asked.has(key) || (!existing.has(key) && (this.#options.concerns?.(service) ?? true));
   }
@@ -132,20 +133,27 @@ interface ClusterInScope {
   readonly api: ApiObjects;
   readonly view: ClusterView;
   readonly services: readonly ServiceObject[];
-  /** The requested Services, and all, as `namespace/name`. */
-  readonly asked: ReadonlySet<string>;
-  readonly existing: ReadonlySet<string>;
+  /** Made when a node has a finding about a Service. */
+  readonly names: () => ServiceNames;
   /** How many requested Services have endpoints that could not be read. */
   readonly unsure: number;
+}
+
+/** The requested Services, and all, as `namespace/name`. */
+interface ServiceNames {
+  readonly asked: ReadonlySet<string>;
+  readonly existing: ReadonlySet<string>;
 }
 
 function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): ClusterInScope {
   const all = api.services ?? [];
   const wanted = all.filter(selects);
   const services = wanted.filter(service => !api.unsure?.has(keyOf(service)));
-  const asked = new Set(services.map(keyOf));
-  const existing = services.length === all.length ? asked : new Set(all.map(keyOf));
-  return {api, view: new ClusterView(api), services, asked, existing, unsure: wanted.length - services.length};
+  const names = onceAsked(() => {
+    const asked = new Set(services.map(keyOf));
+    return {asked, existing: services.length === all.length ? asked : new Set(all.map(keyOf))};
+  });
+  return {api, view: new ClusterView(api), services, names, unsure: wanted.length - services.length};
 }
 
 function nameOf({metadata}: ServiceObject): ServiceName {
@@ -171,5 +179,6 @@ function newestProxy(results: readonly NodeResult[]): ProxyVersion {
 function countPorts(view: ClusterView, services: readonly ServiceObject[], proxy: ProxyVersion): number {
   const asked = new Set(services);
   const entries = families.flatMap(family => view.entries(family, proxy).filter(({port}) => asked.has(port.object)));
-  return new Set(entries.map(({port}) => `${port.servicePortName}/${port.protocol}`)).size;
+  // Unlike the name, the hash is a text that was put together before.
+  return new Set(entries.map(({port}) => port.hash)).size;
 }
