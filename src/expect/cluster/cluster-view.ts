@@ -76,11 +76,8 @@ export class ClusterView {
 
   #build(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
     const endpointsOf = this.#source(proxy);
-    const entries: PortEntry[] = [];
-    for (const service of this.#api.services ?? [])
-      for (const port of servicePorts(service, family, proxy))
-        entries.push({port, set: endpointsOf(port), endpointChain: chainNames(port)});
-    return entries;
+    const entryOf = (port: ServicePort): PortEntry => ({port, set: endpointsOf(port), endpointChain: chainNames(port)});
+    return (this.#api.services ?? []).flatMap(service => servicePorts(service, family, proxy).map(entryOf));
   }
 
   #source(proxy: ProxyVersion): (port: ServicePort) => EndpointSet {
