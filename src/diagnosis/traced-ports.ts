@@ -9,7 +9,8 @@ import type {DiagnoseOptions} from './diagnosis-options.ts';
  * every node.
  */
 export function tracedPorts(services: readonly ServiceObject[], trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {
-  const asked = new Set(trace === false ? [] : services.map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.name}`));
+  if (trace === false) return () => false;
+  const asked = new Set(services.map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.name}`));
   const isAsked = ({namespace, service}: ServicePort): boolean => asked.has(`${namespace}/${service}`);
   if (trace !== 'faulty') return isAsked;
   const faulty = oncePerFamily(found => new Set(faultyServices(found).slice(0, maxServices)));

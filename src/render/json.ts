@@ -22,12 +22,12 @@ export function* jsonPieces(report: Report, options: RenderOptions): Iterable<st
   if (report.findings.length > 0) yield '\n  ]\n}';
 }
 
-/** Findings that are rendered at once, some hundred kilobytes of text, with the index of the first. */
+/** Findings that are rendered at once, with the index of the first. Their text is short enough to be dropped soon by the garbage collector. */
 export function* inPieces(findings: readonly Finding[]): Iterable<readonly [number, readonly Finding[]]> {
   for (let start = 0; start < findings.length; start += pieceLength) yield [start, findings.slice(start, start + pieceLength)];
 }
 
-const pieceLength = 256;
+const pieceLength = 32;
 
 /** JSON leaves characters unchanged that a terminal interprets or that change the text direction; here they are escaped. */
 export function toJson(value: object): string {

@@ -4,6 +4,7 @@ import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
 import type {Family} from '../../model/family.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ServicePort} from '../../model/service-port.ts';
+import {once} from '../api-index.ts';
 import {endpointChainName} from '../iptables/chain-names.ts';
 import {readsEndpoints} from './proxy-versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
@@ -43,7 +44,7 @@ export class ClusterView {
 
   /** How many endpoints all Service ports of the family have, ready or not: in a large cluster kube-proxy writes rules without comments. */
   endpointCount(family: Family, proxy: ProxyVersion): number {
-    return this.entries(family, proxy).reduce((sum, {set}) => sum + set.endpoints.length, 0);
+    return countOf(this.entries(family, proxy));
   }
 
   /** The slices that a kube-proxy of this version uses for a Service, `namespace/name`. */
@@ -102,6 +103,8 @@ export class ClusterView {
     return groups;
   }
 }
+
+const countOf = once((entries: readonly PortEntry[]) => entries.reduce((sum, {set}) => sum + set.endpoints.length, 0));
 
 function chainNames({servicePortName, protocol}: ServicePort): (endpoint: Endpoint) => string {
   return endpoint => (endpoint.chainName ??= endpointChainName(servicePortName, protocol, endpoint.hostPort));
