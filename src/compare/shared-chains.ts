@@ -122,6 +122,12 @@ class UnorderedChain<Owner> implements SharedChain<Owner> {
     this.#lines = text === '' ? [] : text.split('\n');
     this.#owners = new Array<undefined>(this.#lines.length).fill(undefined);
     this.#orders = new Int32Array(this.#lines.length);
+    for (let at = this.#lines.length - 1; at >= 0; at--) this.#firstAt.set(this.#lines[at] ?? '', at);
+    if (this.#firstAt.size < this.#lines.length) this.#noteRepeated();
+  }
+
+  #noteRepeated(): void {
+    this.#firstAt.clear();
     for (let at = this.#lines.length - 1; at >= 0; at--) {
       const line = this.#lines[at] ?? '';
       const next = this.#firstAt.get(line);

@@ -72,9 +72,9 @@ export class ChainTable implements ChainsByName {
   constructor(bytes: Buffer, table: TableOfChains, like: ChainTable | null) {
     this.bytes = bytes;
     this.table = table;
-    this.#rows = new Int32Array(like === null ? 64 * ROW : like.#rows.length);
+    this.#rows = new Int32Array((like === null ? 64 : like.size + 64) * ROW);
     this.#slots = new Int32Array(like === null ? 128 : like.#slots.length);
-    this.#declarations = new Int32Array(like === null ? 128 : like.#declarations.length);
+    this.#declarations = new Int32Array(2 * (like === null ? 64 : like.size + 64));
     this.#before = like === null ? null : {found: like.#places, places: new Int32Array(like.size).fill(-1)};
   }
 
