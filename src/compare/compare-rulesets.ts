@@ -53,9 +53,16 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
     const {own, isKept} = rules;
     const changed: (readonly [name: string, text: string])[] = [];
     const places: number[] = [];
+    const likely = chains?.likelyPlaces?.([...own.keys()]);
+    let at = 0;
     own.forEach((text, name) => {
-      const place = chains?.placeOf(name) ?? -1;
-      const isSame = place >= 0 && chains?.textAt(place) === text;
+      let place = likely?.[at++] ?? -1;
+      let isSame = hasText(chains, place, text);
+      // A chain of another name has another text. That of this name may be elsewhere, unless it was found right.
+      if (!isSame) {
+        place = chains?.placeOf(name) ?? -1;
+        isSame = hasText(chains, place, text);
+      }
       if (place >= 0) nat[place] = isSame ? chainFound.same : chainFound.changed;
       if (isSame) places.push(place);
       else changed.push([name, text]);
@@ -83,6 +90,10 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
 
 function markSame(nat: Uint8Array, places: readonly number[]): void {
   for (const place of places) nat[place] = chainFound.same;
+}
+
+function hasText(chains: ChainsByName | undefined, place: number, text: string): boolean {
+  return place >= 0 && chains?.textAt(place) === text;
 }
 
 /** The differences in an owner's own chains alone. */

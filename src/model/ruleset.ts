@@ -94,6 +94,11 @@ export interface ChainsByName {
   notStartingWith(...prefixes: readonly string[]): Iterable<Chain>;
   /** Its index in the dump, from 0 to `size`; -1 if there is no chain of that name. */
   placeOf(name: string): number;
+  /**
+   * For each name, the index that it has if there is a chain of this name at all: another one may be there. Many at once take less time
+   * than `placeOf` for each. Not all can; the result is valid until the next call.
+   */
+  likelyPlaces?(names: readonly string[]): Readonly<Int32Array>;
   at(place: number): Chain | undefined;
   /** The `text()` of the chain at that index. */
   textAt(place: number): string;

@@ -242,11 +242,21 @@ function writeBalancing({item, context}: ServiceRulesPlan, write: RuleWriter, ch
   }
   let left = endpoints.length;
   for (const endpoint of endpoints) {
-    const share = left > 1 ? `-m statistic --mode random --probability ${probability(left)} -j ` : '-j ';
-    write('nat', chain, named(endpoint) + share + endpointChain(endpoint));
+    write('nat', chain, named(endpoint) + shareOf(left) + endpointChain(endpoint));
     left--;
   }
 }
+
+/** What selects the first of so many endpoints that are left. */
+function shareOf(left: number): string {
+  const known = shares.get(left);
+  if (known !== undefined) return known;
+  const share = left > 1 ? `-m statistic --mode random --probability ${probability(left)} -j ` : '-j ';
+  shares.set(left, share);
+  return share;
+}
+
+const shares = new Map<number, string>();
 
 export function affinityMatch(seconds: number, name: string, {family}: NodeContext): string {
   return `-m recent --rcheck --seconds ${seconds} --reap --name ${name} --mask ${recentMask(family)} --rsource`;

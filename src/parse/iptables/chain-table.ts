@@ -59,6 +59,8 @@ export class ChainTable implements ChainsByName {
   readonly #objects = new Map<number, DumpChain>();
   /** The chains that became objects, in the order of their requests. */
   readonly #asked: number[] = [];
+  /** See `likelyPlaces`. */
+  #likely = new Int32Array(64);
   #sought: Uint8Array = new Uint8Array(64);
   #last = -1;
   /** By chain, the line that declares it: where its name starts, and the end of the line; zeros for a chain that no line declares. */
@@ -90,6 +92,24 @@ export class ChainTable implements ChainsByName {
       this.#sought[at] = code;
     }
     return (this.#slots[this.#slotOf(this.#sought, 0, name.length)] ?? 0) - 1;
+  }
+
+  /** Each column is read for all names before the next one, so that the processor waits for many reads of memory at once. */
+  likelyPlaces(names: readonly string[]): Readonly<Int32Array> {
+    if (this.#likely.length < names.length) this.#likely = new Int32Array(2 * names.length);
+    const likely = this.#likely;
+    const rows = this.#rows;
+    const {bytes} = this;
+    for (let at = 0; at < names.length; at++) likely[at] = hashOfName(names[at] ?? '');
+    for (let at = 0; at < names.length; at++) likely[at] = this.#firstOfHash(likely[at] ?? 0);
+    for (let at = 0; at < names.length; at++) {
+      const place = likely[at] ?? -1;
+      if (place < 0) continue;
+      const name = names[at] ?? '';
+      const end = rows[place * ROW + NAME_END] ?? 0;
+      if (bytes[end - 1] !== name.charCodeAt(name.length - 1)) likely[at] = -1;
+    }
+    return likely;
   }
 
   at(index: number): DumpChain | undefined {
@@ -396,6 +416,15 @@ export class ChainTable implements ChainsByName {
     return slot;
   }
 
+  /** The index of a chain whose name has this hash; -1 if there is none. */
+  #firstOfHash(hash: number): number {
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    let slot = hash & mask;
+    while (slots[slot] !== 0 && this.#cell((slots[slot] ?? 0) - 1, HASH) !== hash) slot = (slot + 1) & mask;
+    return (slots[slot] ?? 0) - 1;
+  }
+
   #isNamed(index: number, bytes: Uint8Array, start: number, end: number): boolean {
     const own = this.#cell(index, NAME_START);
     const length = end - start;
@@ -448,5 +477,12 @@ function doubled(rows: Int32Array): Int32Array<ArrayBuffer> {
 function hashOf(bytes: Uint8Array, start: number, end: number): number {
   let hash = 0x811c9dc5;
   for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193);
+  return hash ^ (hash >>> 15);
+}
+
+/** The same of a name that is a string. */
+function hashOfName(name: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), 0x01000193);
   return hash ^ (hash >>> 15);
 }
