@@ -18,6 +18,6 @@ export function seenConfig(rulesets: Dumps['current'], nft: () => NftRuleset | n
   return Object.keys(seen).length === 0 ? inferNftConfig(tables) : seen;
 }
 
-function isHooked({chains}: NftTable): boolean {
-  return [...chains.values()].some(({base, ruleCount}) => base !== null && ruleCount > 0);
+function isHooked({baseChains}: NftTable): boolean {
+  return baseChains.some(({ruleCount}) => ruleCount > 0);
 }

@@ -57,6 +57,8 @@ interface NftComparison<Owner> {
   readonly unexpectedChains: readonly NftChain[];
   /** Sets that are not expected. */
   readonly unexpectedSets: readonly NftSet[];
+  /** Whether the chain at this index is certainly that of a Service port, with the expected rules. Not known of text. */
+  isAsExpected(place: number): boolean;
 }
 
 /** Compares a table with the expected content. Comments and the order of elements do not matter. */
@@ -111,6 +113,7 @@ class NftTableComparison<Owner> {
       differences: this.#differences,
       unexpectedChains: this.#unexpectedChains(),
       unexpectedSets: [...this.#actual.sets.values()].filter(set => !this.#expectedSets.has(set)),
+      isAsExpected: place => this.#check?.isHeld(place) === true,
     };
   }
 

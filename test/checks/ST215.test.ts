@@ -1,4 +1,4 @@
-import {expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {containing, scenario} from '../scenario.ts';
 
 const service = '-A KUBE-SVC-AAAAAAAAAAAAAAAA -m comment --comment "shop/old:http -> 10.244.12.99:8080" -j KUBE-SEP-BBBBBBBBBBBBBBBB';
@@ -52,4 +52,34 @@ test('a chain that some rule still jumps to is not unreached: its effect is eval
   given.deleteService('shop/web');
   given.deleteSlices('shop/web');
   expect(given.newFindings().map(({code}) => code)).not.toContain('ST215');
+});
+
+describe('in nftables mode, a chain of an endpoint of yesterday', () => {
+  const leftover = 'endpoint-AAAAAAAA-shop/old/tcp/http__10.244.12.99/8080';
+  const rule = (chain: string, statement: string): string =>
+    `{"rule": {"family": "ip", "table": "kube-proxy", "chain": "${chain}", "handle": 999, "expr": [${statement}]}}`;
+  const declared = `{"chain": {"family": "ip", "table": "kube-proxy", "name": "${leftover}", "handle": 998}}`;
+  const goto = `{"goto": {"target": "${leftover}"}}`;
+
+  async function codesWith(more: (dump: string) => readonly string[]): Promise<readonly string[]> {
+    const given = await scenario('nftables/1.33');
+    const before = given.rules('node-a', 'nft.json').toString();
+    const objects = [declared, rule(leftover, '{"dnat": {"addr": "10.244.12.99", "port": 8080}}'), ...more(before)];
+    given.file('node-a', 'nft.json', before.replace(/\]\}\s*$/, `, ${objects.join(', ')}]}\n`));
+    return given.newFindings().map(({code}) => code);
+  }
+
+  test('is a leftover if no rule leads to it', async () => {
+    expect(await codesWith(() => [])).toEqual(['ST215']);
+  });
+
+  test('is none if the chain of another endpoint leads to it by a rule that kube-proxy does not write', async () => {
+    const codes = await codesWith(dump => [rule(/"name": "(endpoint-[^"]*shop\/web\/[^"]*)"/.exec(dump)?.[1] ?? '', goto)]);
+    expect(codes).not.toContain('ST215');
+    expect(codes.length).toBeGreaterThan(0);
+  });
+
+  test('is none if a base chain leads to it', async () => {
+    expect(await codesWith(() => [rule('services', goto)])).not.toContain('ST215');
+  });
 });

@@ -81,7 +81,7 @@ export function analyzeNftFamily({
       ),
       ...analyzeNftThirdPartyRules({...given, ...beside, ruleset, differs: item => owned.byPort.has(item)}),
       ...staleNftServices(given, owned.unexpected),
-      ...(isPartial ? [] : leftoverNftChains(given, compared.unexpectedChains)),
+      ...(isPartial ? [] : leftoverNftChains(given, compared)),
     ],
   };
 }

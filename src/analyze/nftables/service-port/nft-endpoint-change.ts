@@ -1,4 +1,5 @@
 import type {NftPort} from '../../../expect/nftables/nft-port.ts';
+import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
@@ -20,12 +21,12 @@ export function hasOtherNftEndpointsOnly({item, differences, expected, actual}: 
   const cluster = endpointsIn(item.names.service, actual).map(hostPort => known.get(hostPort) ?? withAddress(like, hostPort));
   if (cluster.length === 0) return false;
   const written: NftPort = {...item, endpoints: {cluster, local: [], reachable: cluster, hasAny: true}};
-  return isWritten(written, {expected, actual}) && !holdsRest(item, written, {expected, actual});
+  const does = expected.objectsOf(written);
+  return isWritten(does, actual) && !holdsRest(expected.objectsOf(item), does, actual);
 }
 
 /** Whether the node has everything of a Service port, chains with exactly these rules. */
-function isWritten(written: NftPort, {expected, actual}: Pick<NftPortCase, 'expected' | 'actual'>): boolean {
-  const {chains, sets, elements} = expected.objectsOf(written);
+function isWritten({chains, sets, elements}: PortObjects, actual: NftTable): boolean {
   return (
     [...chains].every(([name, rules]) => actual.chain(name)?.holds(rules) === true) &&
     sets.every(({name}) => actual.set(name) !== undefined) &&
@@ -34,8 +35,7 @@ function isWritten(written: NftPort, {expected, actual}: Pick<NftPortCase, 'expe
 }
 
 /** Whether the node has a chain or set of an endpoint that it does not pick. */
-function holdsRest(item: NftPort, written: NftPort, {expected, actual}: Pick<NftPortCase, 'expected' | 'actual'>): boolean {
-  const [should, does] = [expected.objectsOf(item), expected.objectsOf(written)];
+function holdsRest(should: PortObjects, does: PortObjects, actual: NftTable): boolean {
   const writtenSets = new Set(does.sets.map(({name}) => name));
   return (
     [...should.chains.keys()].some(name => !does.chains.has(name) && actual.chain(name) !== undefined) ||
