@@ -31,7 +31,7 @@ import {problemFinding} from './problem-finding.ts';
 import {toFinding} from './to-finding.ts';
 import {tracedPorts} from './traced-ports.ts';
 import {withUnservedFamilies} from './unserved-families.ts';
-import {withinWhatWasRead} from './retract-unread.ts';
+import {withinWhatWasRead} from '../analyze/symptoms/within-what-was-read.ts';
 
 /** What is kept of a node after its dumps are dropped. */
 export interface NodeResult {

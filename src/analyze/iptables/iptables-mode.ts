@@ -10,6 +10,7 @@ import {ipsetsOf, knowsZone} from '../node-input.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
+import {withinWhatWasRead} from '../symptoms/within-what-was-read.ts';
 import type {Expect} from './family-case.ts';
 import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
 import {invalidRules} from './invalid-rules.ts';
@@ -51,14 +52,12 @@ function resultOf(family: Family, input: NodeInput, sets: ReadonlyMap<string, Ip
   if (reason !== null) return unreadFamily(family, reason);
   const excerpt = isExcerpt(ruleset);
   const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
-  const {
-    symptoms: found,
-    expected,
-    differing,
-  } = analyzeFamily({
+  const {symptoms, expected, differing} = analyzeFamily({
     ...{expect, actual, sets, knowsZone: knowsZone(input)},
     ...{eachService: input.eachService ?? false, isPartial: input.api.namespaces !== undefined},
   });
+  // Where one Service was read, the rules of all others are no reason to doubt the dump, nor to search it for invalid rules.
+  const found = withinWhatWasRead(symptoms, input.api);
   const cut = [...input.dumps.current.values()].find(other => other.cut !== null)?.cut ?? null;
   const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
   if (doubt !== null) return {...unreadFamily(family, doubt), differing};

@@ -1,12 +1,15 @@
-import type {Symptom} from '../analyze/symptoms/symptom.ts';
-import type {ApiObjects} from '../model/snapshot.ts';
-import {namespacedName} from '../model/text/namespaced-name.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import type {Symptom} from './symptom.ts';
 
 /**
  * The symptoms that hold even if not all Services were read: rules of a Service that was not read are not stale. Unattributed rules are
  * only reported if they affect the Services that were read.
  */
-export function withinWhatWasRead(symptoms: readonly Symptom[], {services, namespaces}: ApiObjects): readonly Symptom[] {
+export function withinWhatWasRead(
+  symptoms: readonly Symptom[],
+  {services, namespaces}: Pick<ApiObjects, 'services' | 'namespaces'>,
+): readonly Symptom[] {
   if (namespaces === undefined) return symptoms;
   const whole = new Set(namespaces);
   const read = new Set((services ?? []).map(({metadata}) => namespacedName(metadata)));
