@@ -35,7 +35,9 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const plain = expect({});
   const first = compareFamily(plain, actual);
   if (!given.eachService && holdsNoServiceRules(plain, actual)) {
-    const canaries = analyzeBaseRules({expected: plain, actual, differences: []}).filter(({kind}) => kind === 'canary-missing');
+    const canaries = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set()}).filter(
+      ({kind}) => kind === 'canary-missing',
+    );
     return {expected: plain, symptoms: [noServiceRules(plain), ...canaries], differing: []};
   }
   const differs = first.changed.size > 0 || first.differences.some(({owner}) => owner !== null);
@@ -67,7 +69,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
     symptoms: withMisnamed(misnamed, [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
-      ...analyzeBaseRules({expected, actual, differences: owned.rest}),
+      ...analyzeBaseRules({expected, actual, differences: owned.rest, differing}),
       ...ports,
       ...changed.flatMap(([, change]) => change.symptoms),
       // Without one of the tables the outcome of a packet is unknown.

@@ -14,7 +14,7 @@ import {analyzeNodePortJump} from './node-port-jump.ts';
 
 /** What is wrong with the base rules: hooks, masquerade, forwarding, the node-port jump, canaries. */
 export function analyzeBaseRules(given: BaseRulesCase): readonly Symptom[] {
-  const changesOutcomes = outcomesWithout(given.expected, given.actual);
+  const changesOutcomes = outcomesWithout(given);
   const symptoms: BaseRuleSymptom['symptom'][] = [];
   let left = given.differences.filter(isOfBaseRules);
   for (const analyze of analyses) {

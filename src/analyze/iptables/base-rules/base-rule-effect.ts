@@ -1,4 +1,6 @@
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import {partition} from '../../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
@@ -13,14 +15,21 @@ import {pathOutcomeOf} from '../iptables-outcome.ts';
 /** Whether packets have another outcome where a chain of the node holds these rules. */
 export type ChangesOutcomes = (chain: Chain, rules: readonly Rule[]) => boolean;
 
+interface NodeRules {
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+  /** The Service ports whose own rules differ. */
+  readonly differing: ReadonlySet<PortOnNode>;
+}
+
 /** Packets are walked through the actual rules, once and when they are first needed, and through the same rules with another chain. */
-export function outcomesWithout(expected: ExpectedRuleset, actual: Ruleset): ChangesOutcomes {
+export function outcomesWithout({expected, actual, differing}: NodeRules): ChangesOutcomes {
   const environment = environmentOf(expected.context.facts);
   const walk = (rules: ChainSource, packet: Packet): PathOutcome => pathOutcomeOf(walkPacket(rules, packet, environment));
   let walked: readonly {readonly packet: Packet; readonly pathOutcome: PathOutcome}[] | null = null;
   return (chain, rules) => {
     const repaired = withChain(actual, chain, listChain(chain, rules));
-    walked ??= packetsOf(expected).map(packet => ({packet, pathOutcome: walk(actual, packet)}));
+    walked ??= packetsOf(expected, differing).map(packet => ({packet, pathOutcome: walk(actual, packet)}));
     return walked.some(({packet, pathOutcome}) => !isSameOutcome(pathOutcome, walk(repaired, packet)));
   };
 }
@@ -36,13 +45,25 @@ export function isNeeded(rule: Rule, actual: Ruleset, changesOutcomes: ChangesOu
 }
 
 /** Packets to one Service port of each shape, and some to no Service. */
-function packetsOf(expected: ExpectedRuleset): readonly Packet[] {
-  const {context, ports} = expected;
-  const probes = onePerShape(ports, item => shapeOf(item, context.facts.hostIPs)).flatMap(item =>
+function packetsOf(expected: ExpectedRuleset, differing: ReadonlySet<PortOnNode>): readonly Packet[] {
+  const {context} = expected;
+  const probes = triedPorts(expected, differing).flatMap(item =>
     probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 1)}),
   );
   return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...packetsToOthers(expected)];
 }
+
+/** Packets that the own rules of a Service port lose show nothing of base rules: where all of a shape differ, several of them are tried. */
+function triedPorts({ports, context}: ExpectedRuleset, differing: ReadonlySet<PortOnNode>): readonly PortOnNode[] {
+  const shape = (item: PortOnNode): string => shapeOf(item, context.facts.hostIPs);
+  const [different, same] = partition(ports, item => differing.has(item));
+  const right = onePerShape(same, shape);
+  const shapes = new Set(right.map(shape));
+  const rest = different.filter(item => !shapes.has(shape(item)));
+  return [...new Set([...right, ...onePerShape(rest, shape), ...rest.slice(0, maxDiffering)])];
+}
+
+const maxDiffering = 50;
 
 /** Packets of other hosts to the loopback address, packets to the outside, and node ports at the loopback address. */
 function packetsToOthers(expected: ExpectedRuleset): readonly Packet[] {

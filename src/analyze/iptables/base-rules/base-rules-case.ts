@@ -1,4 +1,5 @@
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Rule, Ruleset} from '../../../model/ruleset.ts';
 import type {PortSymptom} from '../../symptoms/symptom-list.ts';
 import type {PortDifference} from '../service-port/port-differences.ts';
@@ -9,6 +10,8 @@ export interface BaseRulesCase {
   readonly actual: Ruleset;
   /** Differences that belong to no Service port. */
   readonly differences: readonly PortDifference[];
+  /** The Service ports whose own rules differ. */
+  readonly differing: ReadonlySet<PortOnNode>;
 }
 
 /** The differences that no base rule has explained so far. */
