@@ -1,5 +1,6 @@
 /** The effect of a missing base rule is tried with one Service port of each shape. It is as severe if this one has a fault of its own. */
 import {expect, test} from 'vitest';
+import type {Finding} from '../../../src/model/finding.ts';
 import {apiObjects, endpoint, nodeDump, service, slice} from '../../cluster.ts';
 import {expectedTable} from '../../nft-expectation.ts';
 import {nftText} from '../../rendered-nft.ts';
@@ -7,7 +8,15 @@ import {findingsOf} from '../../scenario.ts';
 
 const names = ['shop/a', 'shop/b'] as const;
 
-function ruleset(): {readonly text: string; readonly codes: (text: string) => readonly string[]} {
+interface TestedRuleset {
+  readonly text: string;
+  /** Of the node. */
+  readonly findings: (text: string) => readonly Finding[];
+  /** With their severities. */
+  readonly codes: (text: string) => readonly string[];
+}
+
+function ruleset(minor = 36, detection: Readonly<Record<string, string>> = {clusterCIDR: '10.244.0.0/16'}): TestedRuleset {
   const api = apiObjects({
     services: names.map((name, index) => {
       const clusterIP = `10.96.0.${10 + index}`;
@@ -28,17 +37,17 @@ function ruleset(): {readonly text: string; readonly codes: (text: string) => re
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
     mode: 'nftables',
-    clusterCIDR: '10.244.0.0/16',
+    ...detection,
   };
-  const files = {'kube-proxy-version': 'v1.36.0\n', 'kube-proxy-config.yaml': JSON.stringify(config)};
+  const files = {'kube-proxy-version': `v1.${minor}.0\n`, 'kube-proxy-config.yaml': JSON.stringify(config)};
   const node = nodeDump('node-a', files);
   const nodeWith = (text: string) => nodeDump('node-a', {...files, 'nft.txt': text, 'iptables-save': ''});
+  const findings = (text: string): readonly Finding[] =>
+    findingsOf({origin: 'two Services', api, problems: [], nodes: [nodeWith(text)]}).filter(finding => finding.node !== undefined);
   return {
     text: nftText(expectedTable({api, node})),
-    codes: text =>
-      findingsOf({origin: 'two Services', api, problems: [], nodes: [nodeWith(text)]}).flatMap(({code, severity, node: name}) =>
-        name === undefined ? [] : [`${severity} ${code}`],
-      ),
+    findings,
+    codes: text => findings(text).map(({code, severity}) => `${severity} ${code}`),
   };
 }
 
@@ -57,4 +66,14 @@ test.each([
     expect(broken).not.toBe(without);
     expect(codes(broken), names[index] ?? '').toContain(found);
   }
+});
+
+test('a rule that drops the connections of endpoints to themselves is reported for each Service', () => {
+  // Without clusterCIDR nothing else is marked.
+  const {text, findings} = ruleset(34, {});
+  const dropping = text.replace(/(chain masquerading \{\n)/, '$1\t\tmeta mark & 0x00004000 == 0x00004000 drop\n');
+  expect(dropping).not.toBe(text);
+  const messages = findings(dropping).map(({message}) => message);
+  for (const name of names)
+    expect(messages.filter(message => message.startsWith(`${name}:http: packets from the endpoint itself`))).toHaveLength(1);
 });

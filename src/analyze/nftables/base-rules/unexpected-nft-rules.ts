@@ -1,8 +1,8 @@
 import type {NftPort} from '../../../expect/nftables/nft-port.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {describePathOutcome} from '../../outcomes/path-outcome.ts';
-import {whose} from '../../outcomes/probes.ts';
-import {effectOf, maxPorts, newConnections, type PortProbe} from '../../outcomes/outcome-changes.ts';
+import {probesFor, whose} from '../../outcomes/probes.ts';
+import {effectOf, maxPorts, type PortProbe} from '../../outcomes/outcome-changes.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {baseChainProbes} from './base-chain-probes.ts';
 import type {NftCase, NftPortDifference} from '../nft-case.ts';
@@ -46,9 +46,12 @@ function describe({what, name}: NftPortDifference): string {
   return what === 'rule' ? `a rule in ${name}` : what === 'element' ? `an element of ${name}` : `what ${name} is declared as`;
 }
 
+/** New connections to each Service port, also those of an endpoint to itself, which rules may tell apart by mark or source. */
 function* probesOf({expected: {ports, context}, expected}: NftCase): Iterable<PortProbe<NftPort>> {
   yield* baseChainProbes(expected);
-  yield* newConnections(ports.slice(0, maxPorts), context);
+  for (const item of ports.slice(0, maxPorts))
+    for (const probe of probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 1)}))
+      if (probe.knownTo.size === 0) yield {item, probe};
 }
 
 interface OfPort {
