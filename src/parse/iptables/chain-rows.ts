@@ -1,0 +1,194 @@
+/** The numbers stored for each chain, in a row: the position of its name, and its first run of rules. */
+export const START = 2;
+export const END = 3;
+export const LINE = 4;
+export const COUNT = 5;
+export const FLAGS = 6;
+const NAME_START = 0;
+const NAME_END = 1;
+const HASH = 7;
+const ROW = 8;
+
+/**
+ * Chains as rows of numbers, found by the hash of their names. The names are in the bytes of the dump and are not copied. Columns that this
+ * file does not export belong to the lookup by name.
+ */
+export class ChainRows {
+  readonly bytes: Buffer;
+  size = 0;
+  #rows: Int32Array<ArrayBuffer>;
+  /** Open addressing, at most half full: the index of a chain plus one, 0 for an empty slot. */
+  #slots: Int32Array<ArrayBuffer>;
+  /** See `likelyPlaces`. */
+  #likely = new Int32Array(64);
+  #sought: Uint8Array = new Uint8Array(64);
+
+  /** Has room for about as many chains as `like`. */
+  constructor(bytes: Buffer, like: ChainRows | null) {
+    this.bytes = bytes;
+    this.#rows = new Int32Array((like === null ? 64 : like.size + 64) * ROW);
+    this.#slots = new Int32Array(like === null ? 128 : like.#slots.length);
+  }
+
+  /** The index of the chain of this name; -1 if there is none. */
+  placeOf(name: string): number {
+    if (name.length > this.#sought.length) this.#sought = new Uint8Array(2 * name.length);
+    for (let at = 0; at < name.length; at++) {
+      const code = name.charCodeAt(at);
+      if (code > 0xff) return -1;
+      this.#sought[at] = code;
+    }
+    return this.indexOf(this.#sought, 0, name.length);
+  }
+
+  /** As in `ChainsByName`. Each column is read for all names before the next one, so that the processor waits for many reads of memory at once. */
+  likelyPlaces(names: readonly string[]): Readonly<Int32Array> {
+    if (this.#likely.length < names.length) this.#likely = new Int32Array(2 * names.length);
+    const likely = this.#likely;
+    const rows = this.#rows;
+    const {bytes} = this;
+    for (let at = 0; at < names.length; at++) likely[at] = hashOfName(names[at] ?? '');
+    for (let at = 0; at < names.length; at++) likely[at] = this.#firstOfHash(likely[at] ?? 0);
+    for (let at = 0; at < names.length; at++) {
+      const place = likely[at] ?? -1;
+      if (place < 0) continue;
+      const name = names[at] ?? '';
+      const end = rows[place * ROW + NAME_END] ?? 0;
+      if (bytes[end - 1] !== name.charCodeAt(name.length - 1)) likely[at] = -1;
+    }
+    return likely;
+  }
+
+  /** The index of the chain whose name is in these bytes, which may be those of another dump; -1 if there is none. */
+  indexOf(bytes: Uint8Array, start: number, end: number): number {
+    return (this.#slots[this.#slotOf(bytes, start, end, hashOf(bytes, start, end))] ?? 0) - 1;
+  }
+
+  /** The same for bytes of this dump; adds a new chain if necessary. */
+  enter(start: number, end: number): number {
+    const hash = hashOf(this.bytes, start, end);
+    const slot = this.#slotOf(this.bytes, start, end, hash);
+    const known = this.#slots[slot] ?? 0;
+    return known > 0 ? known - 1 : this.#add(slot, start, end, hash);
+  }
+
+  /** Adds the chain of `other` whose name starts here in this dump. Returns its index; -1 if there is one of the name already. */
+  addAs(other: ChainRows, index: number, start: number): number {
+    const end = start + other.cell(index, NAME_END) - other.cell(index, NAME_START);
+    const hash = other.cell(index, HASH);
+    const slot = this.#slotOf(this.bytes, start, end, hash);
+    return this.#slots[slot] === 0 ? this.#add(slot, start, end, hash) : -1;
+  }
+
+  /** Where the name of a chain starts and ends. */
+  nameBytesOf(index: number): readonly [start: number, end: number] {
+    return [this.cell(index, NAME_START), this.cell(index, NAME_END)];
+  }
+
+  nameOf(index: number): string {
+    return this.bytes.toString('latin1', this.cell(index, NAME_START), this.cell(index, NAME_END));
+  }
+
+  /** The name of the chain is also at this position, where a lookup finds it from now on. */
+  moveName(index: number, start: number): void {
+    const row = index * ROW;
+    const rows = this.#rows;
+    const length = (rows[row + NAME_END] ?? 0) - (rows[row + NAME_START] ?? 0);
+    rows[row + NAME_START] = start;
+    rows[row + NAME_END] = start + length;
+  }
+
+  isNamed(index: number, bytes: Uint8Array, start: number, end: number): boolean {
+    const own = this.cell(index, NAME_START);
+    const length = end - start;
+    if (this.cell(index, NAME_END) - own !== length) return false;
+    for (let at = 0; at < length; at++) if (this.bytes[own + at] !== bytes[start + at]) return false;
+    return true;
+  }
+
+  /** Whether the word at this position is the name of the chain. */
+  isAt(index: number, start: number): boolean {
+    const end = start + this.cell(index, NAME_END) - this.cell(index, NAME_START);
+    return this.bytes[end] === SPACE && this.isNamed(index, this.bytes, start, end);
+  }
+
+  /** From the end of the prefix, as nearly all names begin with `KUBE-`. */
+  startsWith(index: number, prefix: Uint8Array): boolean {
+    const own = this.cell(index, NAME_START);
+    if (this.cell(index, NAME_END) - own < prefix.length) return false;
+    for (let at = prefix.length - 1; at >= 0; at--) if (this.bytes[own + at] !== prefix[at]) return false;
+    return true;
+  }
+
+  cell(index: number, column: number): number {
+    return this.#rows[index * ROW + column] ?? 0;
+  }
+
+  setCell(index: number, column: number, value: number): void {
+    this.#rows[index * ROW + column] = value;
+  }
+
+  #add(slot: number, start: number, end: number, hash: number): number {
+    const index = this.size++;
+    if (this.#rows.length < this.size * ROW) this.#rows = doubled(this.#rows);
+    const row = index * ROW;
+    this.#rows[row + NAME_START] = start;
+    this.#rows[row + NAME_END] = end;
+    this.#rows[row + HASH] = hash;
+    this.#slots[slot] = index + 1;
+    if (this.#slots.length < 2 * this.size) this.#rehash();
+    return index;
+  }
+
+  #rehash(): void {
+    const slots = new Int32Array(2 * this.#slots.length);
+    for (let index = 0; index < this.size; index++) {
+      let slot = this.cell(index, HASH) & (slots.length - 1);
+      while (slots[slot] !== 0) slot = (slot + 1) & (slots.length - 1);
+      slots[slot] = index + 1;
+    }
+    this.#slots = slots;
+  }
+
+  /** The slot of the chain with this name, or the slot that it would have. */
+  #slotOf(bytes: Uint8Array, start: number, end: number, hash: number): number {
+    const mask = this.#slots.length - 1;
+    let slot = hash & mask;
+    for (let known = this.#slots[slot] ?? 0; known !== 0; known = this.#slots[slot] ?? 0) {
+      if (this.cell(known - 1, HASH) === hash && this.isNamed(known - 1, bytes, start, end)) return slot;
+      slot = (slot + 1) & mask;
+    }
+    return slot;
+  }
+
+  /** The index of a chain whose name has this hash; -1 if there is none. */
+  #firstOfHash(hash: number): number {
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    let slot = hash & mask;
+    while (slots[slot] !== 0 && this.cell((slots[slot] ?? 0) - 1, HASH) !== hash) slot = (slot + 1) & mask;
+    return (slots[slot] ?? 0) - 1;
+  }
+}
+
+const SPACE = 0x20;
+
+export function doubled(rows: Int32Array): Int32Array<ArrayBuffer> {
+  const more = new Int32Array(2 * rows.length);
+  more.set(rows);
+  return more;
+}
+
+/** FNV-1a, with the high bits mixed into the low ones, which choose the slot. */
+function hashOf(bytes: Uint8Array, start: number, end: number): number {
+  let hash = 0x811c9dc5;
+  for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193);
+  return hash ^ (hash >>> 15);
+}
+
+/** The same of a name that is a string. */
+function hashOfName(name: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), 0x01000193);
+  return hash ^ (hash >>> 15);
+}
