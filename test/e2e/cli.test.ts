@@ -26,15 +26,17 @@ afterAll(() => rmSync(folder, {recursive: true}));
 interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string | Buffer;
+  readonly cwd?: string;
 }
 
 /** Runs what is built, as a user would, away from a terminal. */
-function svcTrace(args: readonly string[], {env = {}, input}: RunOptions = {}) {
+function svcTrace(args: readonly string[], {env = {}, input, cwd}: RunOptions = {}) {
   const clean = {NO_COLOR: undefined, FORCE_COLOR: undefined, COLUMNS: undefined, ...env};
   return execa(...svcTraceCommand(args), {
     reject: false,
     env: clean,
     ...(input === undefined ? {stdin: 'ignore'} : {input}),
+    ...(cwd === undefined ? {} : {cwd}),
   });
 }
 
@@ -451,6 +453,14 @@ describe('the place of the output', () => {
 });
 
 describe('bundles of every kind', () => {
+  test.each(['.', './', '../missing-endpoint'])('the working directory as %s', async path => {
+    const {nodes, findings} = await reportOf('check', '-A', '--from', faulty);
+    const run = await svcTrace(['check', '-A', '--from', path, '-o', 'json'], {cwd: faulty});
+    const report: ReportJson = JSON.parse(run.stdout);
+    expect(report.nodes.length).toBeGreaterThan(0);
+    expect({nodes: report.nodes, findings: report.findings}).toEqual({nodes, findings});
+  });
+
   test.each(['bundle.tgz', 'bundle.tar'])('%s, with and without a folder around it', async name => {
     const file = join(folder, name);
     const gzip = name.endsWith('.tgz');

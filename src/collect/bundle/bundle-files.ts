@@ -1,5 +1,5 @@
 import {existsSync, readdirSync, readFileSync, statSync} from 'node:fs';
-import {join} from 'node:path';
+import {join, resolve} from 'node:path';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 
 /** The files of a bundle in any storage. Paths are relative to the bundle, with forward slashes. */
@@ -10,18 +10,19 @@ export interface BundleFiles {
   readText(path: string): string | null;
 }
 
-export function directoryFiles(root: string): BundleFiles {
-  const top = join(root, '/');
-  const paths = readdirSync(root, {recursive: true, withFileTypes: true})
+export function directoryFiles(folder: string): BundleFiles {
+  // The paths of its entries begin with the path of the folder, but with nothing if that is `.`.
+  const top = join(resolve(folder), '/');
+  const paths = readdirSync(top, {recursive: true, withFileTypes: true})
     .filter(entry => entry.isFile())
     .map(entry => join(entry.parentPath, entry.name).slice(top.length).replaceAll('\\', '/'))
     .sort();
   const found = new Set(paths);
-  const read = (path: string): Buffer | null =>
-    found.has(path) || existsSync(top + path) ? withoutByteOrderMark(readFileSync(top + path)) : null;
+  const exists = (path: string): boolean => found.has(path) || existsSync(top + path);
+  const read = (path: string): Buffer | null => (exists(path) ? withoutByteOrderMark(readFileSync(top + path)) : null);
   const readText = (path: string): string | null => {
-    if (!existsSync(join(root, path))) return null;
-    const text = readFileSync(join(root, path), 'utf8');
+    if (!exists(path)) return null;
+    const text = readFileSync(top + path, 'utf8');
     // A byte-order mark of UTF-8 is one character in the text; that of UTF-16 cannot be decoded.
     return text.startsWith('\ufeff') || text.startsWith('\ufffd') ? textOf(read(path)) : text;
   };
