@@ -20,6 +20,7 @@ export const long = [
   'test/churn/**/*.test.ts',
   'test/collect/node/chains-of-captures.test.ts',
   'test/preview/alike-nodes.test.ts',
+  'test/preview/faulty-ports.test.ts',
   'test/render/html/page-geometry.test.ts',
 ];
 
