@@ -1,3 +1,5 @@
+import {doubled, hashOf, hashOfName} from '../chain-hash.ts';
+
 /** The numbers stored for each chain, in a row: the position of its name, and its first run of rules. */
 export const START = 2;
 export const END = 3;
@@ -172,23 +174,3 @@ export class ChainRows {
 }
 
 const SPACE = 0x20;
-
-export function doubled(rows: Int32Array): Int32Array<ArrayBuffer> {
-  const more = new Int32Array(2 * rows.length);
-  more.set(rows);
-  return more;
-}
-
-/** FNV-1a, with the high bits mixed into the low ones, which choose the slot. */
-function hashOf(bytes: Uint8Array, start: number, end: number): number {
-  let hash = 0x811c9dc5;
-  for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193);
-  return hash ^ (hash >>> 15);
-}
-
-/** The same of a name that is a string. */
-function hashOfName(name: string): number {
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), 0x01000193);
-  return hash ^ (hash >>> 15);
-}

@@ -1,5 +1,6 @@
 import type {ChainsByName} from '../../model/ruleset.ts';
-import {ChainRows, COUNT, doubled, END, FLAGS, LINE, START} from './chain-rows.ts';
+import {doubled} from '../chain-hash.ts';
+import {ChainRows, COUNT, END, FLAGS, LINE, START} from './chain-rows.ts';
 import {DumpChain, type TableOfChains} from './dump-chain.ts';
 
 /** A run of consecutive rules of one chain in the dump: byte offsets, the number of the first line, and the number of rules. */

@@ -1,4 +1,5 @@
 import type {NftChain, NftHook, NftJsonCheck} from '../../model/nft-ruleset.ts';
+import {doubled, hashOf} from '../chain-hash.ts';
 import type {TableChains} from './nft-dump-table.ts';
 import {JsonChain, type RuleRun} from './nft-json-chain.ts';
 import {JsonChainCheck} from './nft-json-check.ts';
@@ -260,19 +261,6 @@ export class JsonChains implements TableChains {
   #cell(place: number, column: number): number {
     return this.#rows[place * ROW + column] ?? 0;
   }
-}
-
-function doubled(rows: Int32Array): Int32Array<ArrayBuffer> {
-  const more = new Int32Array(2 * rows.length);
-  more.set(rows);
-  return more;
-}
-
-/** FNV-1a, with the high bits mixed into the low ones, which choose the slot. */
-function hashOf(bytes: Uint8Array, start: number, end: number): number {
-  let hash = 0x811c9dc5;
-  for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193);
-  return hash ^ (hash >>> 15);
 }
 
 /** ASCII that JSON prints without escapes. */
