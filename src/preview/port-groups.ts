@@ -2,7 +2,7 @@ import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {once} from '../expect/api-index.ts';
 import {canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
 import {partition} from '../model/lists.ts';
-import type {NftTableSource} from '../model/nft-ruleset.ts';
+import type {NftChains, NftTableSource} from '../model/nft-ruleset.ts';
 import type {Chain, Ruleset} from '../model/ruleset.ts';
 
 /** The constants by which third-party rules distinguish Service ports. */
@@ -65,9 +65,7 @@ function isInside(network: Cidr, text: string): boolean {
 /** The texts of all rules outside of kube-proxy's own chains and tables. */
 export function thirdPartyTexts(iptables: readonly Ruleset[], tables: readonly NftTableSource[]): readonly string[] {
   const rules = iptables.flatMap(thirdPartyChains).flatMap(linesOf);
-  const nft = tables.flatMap(table =>
-    [...('chains' in table ? (table.chains as ReadonlyMap<string, {text(): string}>).values() : [])].map(chain => chain.text()),
-  );
+  const nft = tables.flatMap(table => [...('chains' in table ? (table.chains as NftChains).values() : [])].map(chain => chain.text()));
   return [...rules, ...nft];
 }
 

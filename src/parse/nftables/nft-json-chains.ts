@@ -33,8 +33,8 @@ export class JsonChains implements TableChains {
   /** Open addressing, at most half full: the index of a chain plus one, 0 for an empty slot. */
   #slots = new Int32Array(128);
   /** Chains whose names are not plain ASCII in the bytes. Their rows have the offset 0, and are found by these. */
-  readonly #odd = new Map<string, number>();
-  readonly #oddNames = new Map<number, string>();
+  readonly #escaped = new Map<string, number>();
+  readonly #escapedNames = new Map<number, string>();
   readonly #hooks = new Map<number, NftHook>();
   /** Further runs of a chain, which are rare. */
   readonly #laterRuns = new Map<number, RuleRun[]>();
@@ -68,8 +68,8 @@ export class JsonChains implements TableChains {
   }
 
   placeOf(name: string): number {
-    const odd = this.#odd.size === 0 ? undefined : this.#odd.get(name);
-    if (odd !== undefined) return odd;
+    const known = this.#escaped.size === 0 ? undefined : this.#escaped.get(name);
+    if (known !== undefined) return known;
     if (name.length > this.#sought.length) this.#sought = new Uint8Array(2 * name.length);
     for (let at = 0; at < name.length; at++) {
       const code = name.charCodeAt(at);
@@ -97,7 +97,7 @@ export class JsonChains implements TableChains {
   }
 
   nameOf(place: number): string {
-    return this.#oddNames.get(place) ?? this.bytes.toString('latin1', this.#cell(place, NAME_START), this.#cell(place, NAME_END));
+    return this.#escapedNames.get(place) ?? this.bytes.toString('latin1', this.#cell(place, NAME_START), this.#cell(place, NAME_END));
   }
 
   hookOf(place: number): NftHook | null {
@@ -147,8 +147,8 @@ export class JsonChains implements TableChains {
     const at = plain.test(name) ? this.bytes.indexOf(`"${name}"`, from) : -1;
     if (at >= 0) return this.enter(at + 1, at + 1 + name.length);
     const place = this.#add(0, 0, 0);
-    this.#odd.set(name, place);
-    this.#oddNames.set(place, name);
+    this.#escaped.set(name, place);
+    this.#escapedNames.set(place, name);
     return place;
   }
 
