@@ -66,20 +66,21 @@ export function alikePorts(input: AlikePortsInput): {readonly node: string | nul
   const contested = contestedPorts(input);
   const isLed = ledPorts(rules);
   const isPairLed = (pair: PortPair): boolean => [pair.before, pair.after].some(item => item !== null && isLed(item));
+  // Where nodes share walks, no rule leads packets to other Service ports to the rules of those that deviate.
+  const told = node === null ? all : constants;
   const groups = new Map<string, PortGroup & {readonly pairs: PortPair[]}>();
   for (const [index, pair] of pairsOf(before.ports, after.ports, deviations?.written).entries()) {
     const isUnlike = deviations === null || all.usesSets || isPairLed(pair) || contested.some(ports => ports.has(pair.known.port));
     const deviates = pair.before !== null && deviations?.ports.has(pair.before) === true;
     const isAlone = isUnlike || deviates || isSentByWritten(pair, [before.context, after.context]);
-    const own = isAlone ? '' : shapes(pair);
-    const shape = isAlone ? null : `${own} ${signatures(pair, before, constants)}`;
+    const shape = isAlone ? null : `${shapes(pair)} ${signatures(pair, before, told)}`;
     const asExpected = {...pair, written: pair.before};
     const shapeAfter = isUnlike
       ? null
-      : pair.written === pair.before && shape !== null
+      : pair.written === pair.before && shape !== null && told === constants
         ? shape
         : `${shapes(asExpected)} ${signatures(asExpected, before, constants)}`;
-    const key = shape === null ? `alone ${index}` : all === constants ? shape : `${own} ${signatures(pair, before, all)}`;
+    const key = shape ?? `alone ${index}`;
     const group = groups.get(key) ?? {shape, shapeAfter, pairs: []};
     groups.set(key, group);
     group.pairs.push(pair);

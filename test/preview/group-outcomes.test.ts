@@ -10,6 +10,7 @@ import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {buildCluster} from '../bench/build-cluster.ts';
 import type {Cluster} from '../bench/model.ts';
 import {writeBundle} from '../bench/synthetic-cluster.ts';
+import {snapshotOf} from '../fixtures.ts';
 import {previewOf} from './previews.ts';
 
 let temp: string;
@@ -125,4 +126,28 @@ test('a rule for one endpoint affects its Service alone', () => {
     overrides: {mode: 'iptables', masqueradeAll: true},
   });
   expect(changes.length).toBeGreaterThan(0);
+});
+
+test('in nftables mode, a Service that another one drops packets to is not like those that it serves', async () => {
+  const capture = await snapshotOf('nftables/1.33');
+  const [node] = capture.nodes;
+  const dump = node?.read('nft.json')?.toString() ?? '';
+  const zonal = /"(service-[^"]*shop\/zonal[^"]*)"/.exec(dump)?.[1] ?? '';
+  const rule = (table: string, chain: string, daddr: object | string, verdict: object): string =>
+    `{"rule": {"family": "ip", "table": "${table}", "chain": "${chain}", "handle": 999, "expr": [{"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "daddr"}}, "right": ${JSON.stringify(daddr)}}}, ${JSON.stringify(verdict)}]}}`;
+  const before = (text: string, chain: string, added: string): string =>
+    text.replace(`{"rule": {"family": "ip", "table": "kube-proxy", "chain": "${chain}"`, first => `${added}, ${first}`);
+  const led = before(dump, 'services', rule('kube-proxy', 'services', {prefix: {addr: '10.96.0.0', len: 12}}, {goto: {target: zonal}}));
+  const dropping = before(led, zonal, rule('kube-proxy', zonal, '10.96.1.2', {drop: null}));
+  // A set, of which nothing is known: every Service port is walked by itself.
+  const each = dropping.replace(/\]\}\s*$/, `, ${rule('other', 'unused', '@unknown', {accept: null})}]}`);
+  const [grouped, walked] = [dropping, each].map(text => {
+    const read = (file: string) =>
+      file === 'nft.json' ? Buffer.from(text) : file === 'nft-ruleset.json' ? null : (node?.read(file) ?? null);
+    return previewOf({...capture, nodes: [{name: 'node-a', files: node?.files ?? [], read}]}, {mode: 'iptables'}).changes;
+  });
+  const gained = walked?.filter(({effect, entry}) => effect === 'gained' && entry.kind === 'clusterIP').map(({service}) => service.name);
+  expect(gained).toContain('unnamed-port');
+  expect(gained).not.toContain('web');
+  expect(inOrder(grouped ?? [])).toEqual(inOrder(walked ?? []));
 });
