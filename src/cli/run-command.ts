@@ -6,6 +6,7 @@ import {wrapLines} from '../render/wrap.ts';
 import {wordForCommand} from './command-line.ts';
 import {oclifOptions} from './oclif-options.ts';
 import {shortError} from './short-error.ts';
+import {endOnWriteError} from './write-errors.ts';
 
 /** What an error message needs to know about the command line. */
 interface CommandLine {
@@ -20,6 +21,9 @@ interface CommandLine {
 export async function runCommand(args: readonly string[], root: string): Promise<void> {
   // Node.js runs the sources directly; oclif must not look for a compiler.
   settings.enableAutoTranspile = false;
+  // oclif's listener would throw what cannot be written, before debug pods are removed.
+  process.stdout.removeAllListeners('error');
+  endOnWriteError();
   // oclif reads the current command here.
   process.argv.splice(2, Infinity, ...args);
   await run([...args], await oclifOptions(root));

@@ -20,6 +20,7 @@ import {escapeText} from '../../render/escape.ts';
 import type {Provenance, RenderOptions} from '../../render/renderer.ts';
 import {commandText} from '../options/command-text.ts';
 import {wantsColor} from '../terminal-color.ts';
+import {isClosedPipe} from '../write-errors.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 /** The flags of a connection to a cluster. */
@@ -81,7 +82,7 @@ export abstract class BaseCommand extends Command {
       interruption.close();
       progress.close();
       cluster[Symbol.dispose]();
-      if (signal.reason instanceof Interrupted) process.exitCode = signal.reason.exitCode;
+      if (signal.reason instanceof Interrupted) process.exitCode ??= signal.reason.exitCode;
     }
   }
 
@@ -191,7 +192,7 @@ function* withNewline(pieces: Iterable<string>): Iterable<string> {
 
 /** A reader that closes the pipe (`| head`) is no error. */
 function exceptClosedPipe(error: unknown): void {
-  if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error;
+  if (!isClosedPipe(error)) throw error;
 }
 
 function cannotWrite(file: string, error: unknown): Error {

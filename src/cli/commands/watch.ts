@@ -13,6 +13,7 @@ import {listenForKeys, type ScrollKey} from '../../run/screen-keys.ts';
 import {type ScrolledView, watchScreen} from '../../run/watch/watch-screen.ts';
 import type {WatchView} from '../../run/watch/watch-view.ts';
 import {escapeText} from '../../render/escape.ts';
+import {isClosedPipe} from '../write-errors.ts';
 import {BaseCommand} from './base-command.ts';
 
 const {from: _from, ...nodeFlags} = sourceFlags;
@@ -61,7 +62,7 @@ q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The a
     const changes = new FindingChanges(({severity, known}) => flags.verbose || (severity !== 'info' && !known));
     const {watchCluster} = await import('../../run/watch/watch-cluster.ts');
     // A reader that closes the pipe (`| head`) ends it like a signal: everything created on the cluster is removed.
-    process.stdout.once('error', () => process.kill(process.pid, 'SIGTERM'));
+    process.stdout.once('error', error => isClosedPipe(error) && process.kill(process.pid, 'SIGTERM'));
     // The screen shows the progress.
     await this.withCluster({...flags, quiet: true, 'no-progress': true}, async live => {
       const view = this.#view(

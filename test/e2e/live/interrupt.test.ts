@@ -101,6 +101,16 @@ describe.each(['SIGINT', 'SIGTERM'] as const)('%s', signal => {
   });
 });
 
+test('a watch that cannot write its lines ends with an error, and leaves nothing behind', async () => {
+  const {server, temporary} = await start({stage: 'lines are written', faults: []});
+  const onFullDisk = ['bash', '-c', 'exec "$@" > /dev/full', 'bash'];
+  const args = ['watch', '-A', '--interval', '1h', '--transport', 'debug'];
+  const {exitCode, stderr} = await svcTrace(args, {kubeconfig: server.kubeconfig, temporary, enter: onFullDisk});
+  expect({exitCode, stderr}).toEqual({exitCode: 2, stderr: 'Error: cannot write to stdout: no space left on device'});
+  expect(server.requests.filter(({method, path}) => method === 'POST' && path.includes('/pods'))).toHaveLength(3);
+  expect(debugPods(server)).toEqual([]);
+});
+
 test('pods of a run that was killed are removed by the next', async () => {
   let pending = true;
   const server = await startReplay(capture, {pods: {startDelay: 0, statusOf: () => (pending ? {phase: 'Pending'} : null)}});
