@@ -70,10 +70,14 @@ function faults(report: Report): string {
 }
 
 function whatIsMissing(report: Report): string {
-  const {summary, findings} = report;
+  const {summary, findings, nodes} = report;
   const {nodesUnread, nodesChecked} = summary;
-  // What was not read is a warning too, and was said.
-  const warnings = findings.filter(({severity, code, known}) => severity === 'warning' && !known && !code.startsWith('ST9')).length;
+  const unread = new Set(nodes.filter(({status}) => status === 'unread').map(({name}) => name));
+  // What was not read is a warning too, and was said. Other warnings of nodes that were not checked say why.
+  const warnings = findings.filter(
+    ({severity, code, known, node}) =>
+      severity === 'warning' && !known && !code.startsWith('ST9') && (node === undefined || !unread.has(node)),
+  ).length;
   if (nodesUnread === 0) {
     const why = escapeText(findings.find(({code}) => code.startsWith('ST9'))?.message ?? 'part of the cluster was not read');
     return `${why}; ${breakdown(summary)}`;
