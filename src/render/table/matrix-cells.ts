@@ -172,9 +172,12 @@ export function fineText({nodes}: Report, cells: MatrixCells, fine: number): str
   const others = `the other ${plural(fine, 'Service')}:`;
   const where = unread > 0 ? 'every other node that was checked' : 'every other node';
   if (broken.length > 0) {
-    const codes = [...new Set(broken.flatMap(name => cells.wholeNodeErrors(name).map(({code}) => code)))].join(', ');
+    const errors = broken.flatMap(name => cells.wholeNodeErrors(name));
+    const codes = [...new Set(errors.map(({code}) => code))].join(', ');
+    // Other errors of a node may concern some Services only, as their messages say: node ports, Services without endpoints, one family.
+    const isSure = errors.some(({code, family}) => code === 'ST305' && family !== 'IPv6');
     const rest = nodes.some(({name, status}) => status === 'checked' && !broken.includes(name)) ? `, in sync on ${where}` : '';
-    return `${others} affected by ${codes} on ${nodeList(broken)}${rest}`;
+    return `${others} ${isSure ? '' : 'may be '}affected by ${codes} on ${nodeList(broken)}${rest}`;
   }
   if (!nodes.some(({status}) => status === 'checked')) return `${others} not checked`;
   return `${others} in sync on ${unread > 0 ? 'every node that was checked' : 'every node'}`;

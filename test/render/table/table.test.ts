@@ -92,6 +92,15 @@ shop/web           ok      (ST305)  ok`);
     );
   });
 
+  test('an error of a node that may concern some Services only is not said to affect all of them', () => {
+    const refusals = findingOf('node-b', null, {code: 'ST212', name: 'missing-reject'});
+    const ofIPv6 = findingOf('node-b', null, {code: 'ST305', name: 'no-service-rules', family: 'IPv6'});
+    for (const finding of [refusals, ofIPv6])
+      expect(table(reportOf({nodes, services, findings: [finding]}), plain)).toContain(
+        `the other 30 Services: may be affected by ${finding.code} on node-b, in sync on every other node`,
+      );
+  });
+
   test('a cell shows the codes of all errors and warnings, or else those of infos', () => {
     const report = reportOf({
       nodes,
