@@ -83,6 +83,16 @@ ST202 error  missing-endpoint  node-b
     ]);
   });
 
+  test('a warning of a node that was not read is none of the nodes that were', () => {
+    const warning = (node: string, code: string) => findingOf(node, null, {code, severity: 'warning'});
+    const first = (...findings: readonly Finding[]) =>
+      lines(
+        table(reportOf({nodes: ['node-a', unreadNode('node-b', 'its dump is truncated')], services: ['shop/web'], findings}), plain),
+      )[0];
+    expect(first(warning('node-b', 'ST506'))).toContain('(node-b). No problems on the other node ');
+    expect(first(warning('node-b', 'ST506'), warning('node-a', 'ST208'))).toContain('(node-b). 1 warning, no errors on the other node ');
+  });
+
   test('if an error affects all Services of a node, none is ok there', () => {
     const flushed = findingOf('node-b', null, {code: 'ST305', name: 'no-service-rules'});
     expect(table(reportOf({nodes, services: ['shop/web'], findings: [flushed]}), plain)).toContain(`(the node itself)  ok      ST305    ok
