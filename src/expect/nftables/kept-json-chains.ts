@@ -12,7 +12,7 @@ export type KeepChains = (item: NftPort, write: WriteChains) => WriteChains;
 
 /**
  * Most chains of Service ports are the same on every node: from the second node of a run on, they are kept, as in iptables mode
- * (`portRules`), and the next node with the same settings and endpoints gets them without writing them anew.
+ * (`portRules`), and the next node with the same settings and endpoints gets them without writing them again.
  */
 export function keptJsonChains(view: ClusterView, context: NodeContext): KeepChains {
   const kept = keptOf(view, context);
