@@ -9,7 +9,7 @@ import type {RuleWriter} from './rule-writer.ts';
  * Writes chains as `nft -j list ruleset` 1.0.6 prints them: of each rule, what follows its handle. A rule of a dump with these bytes is the
  * rule. Another version of nft may print it in another way: then it is read and compared as text, which takes longer.
  *
- * Names and addresses are not escaped: see `isPlain`. Texts are passed on in pieces, because building them would take longer than
+ * Names and addresses are not escaped: see `isPlainJson`. Texts are passed on in pieces, because building them would take longer than
  * comparing them.
  */
 export class JsonWriter implements RuleWriter {
@@ -113,12 +113,6 @@ export class JsonWriter implements RuleWriter {
   }
 }
 
-/** Whether JSON prints a name without escapes. */
-export function isPlain(name: string): boolean {
-  return plain.test(name);
-}
-
-const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 const goto = '{"goto": {"target": "';
 const jump = '{"jump": {"target": "';
 const markKey = '{"meta": {"key": "mark"}}';

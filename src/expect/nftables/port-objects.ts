@@ -1,6 +1,7 @@
 import type {NftJsonSink} from '../../model/nft-ruleset.ts';
 import {affinitySets, type SetShape} from './base-sets.ts';
-import {isPlain, JsonWriter} from './json-writer.ts';
+import {isPlainJson} from '../../parse/nftables/nft-json-chains.ts';
+import {JsonWriter} from './json-writer.ts';
 import type {KeepChains} from './kept-json-chains.ts';
 import type {NftPlan} from './nft-port.ts';
 import {writeServiceChains} from './service-chains.ts';
@@ -44,7 +45,7 @@ export class PortObjects {
    */
   writeJson(sink: NftJsonSink): boolean {
     const {item, context} = this.#plan;
-    if (!isPlain(item.names.base)) return false;
+    if (!isPlainJson(item.names.base)) return false;
     const write = this.#keep(item, to => writeServiceChains(this.#plan, new JsonWriter(context.family, to)));
     write(sink);
     return true;

@@ -144,7 +144,7 @@ export class JsonChains implements TableChains {
   enterName(name: string, from: number): number {
     const known = this.placeOf(name);
     if (known >= 0) return known;
-    const at = plain.test(name) ? this.bytes.indexOf(`"${name}"`, from) : -1;
+    const at = isPlainJson(name) ? this.bytes.indexOf(`"${name}"`, from) : -1;
     if (at >= 0) return this.enter(at + 1, at + 1 + name.length);
     const place = this.#add(0, 0, 0);
     this.#escaped.set(name, place);
@@ -263,5 +263,9 @@ export class JsonChains implements TableChains {
   }
 }
 
-/** ASCII that JSON prints without escapes. */
+/** Whether a name is ASCII that JSON prints without escapes. */
+export function isPlainJson(name: string): boolean {
+  return plain.test(name);
+}
+
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;

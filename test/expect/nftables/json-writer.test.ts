@@ -2,7 +2,7 @@ import {describe, expect, test} from 'vitest';
 import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
 import {families} from '../../../src/model/family.ts';
 import type {ApiObjects, NodeDump} from '../../../src/model/snapshot.ts';
-import {isPlain} from '../../../src/expect/nftables/json-writer.ts';
+import {isPlainJson} from '../../../src/parse/nftables/nft-json-chains.ts';
 import {RecordedChains} from '../../../src/expect/nftables/kept-json-chains.ts';
 import type {PortObjects} from '../../../src/expect/nftables/port-objects.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
@@ -81,8 +81,8 @@ test.each(captureNames('nftables'))('a healthy node has its chains in this JSON:
 });
 
 test('names that JSON escapes are not written', () => {
-  for (const name of ['a"b', 'a\\b', 'a\nb', 'é']) expect(isPlain(name), name).toBe(false);
-  expect(isPlain("2QRHZV4L-default/kubernetes/tcp/https__fd00..1/443 ~!'")).toBe(true);
+  for (const name of ['a"b', 'a\\b', 'a\nb', 'é']) expect(isPlainJson(name), name).toBe(false);
+  expect(isPlainJson("2QRHZV4L-default/kubernetes/tcp/https__fd00..1/443 ~!'")).toBe(true);
   const node = {name: 'node-a', files: [], read: () => null};
   const plain = service('shop/we"b', {clusterIP: '10.96.1.1', ports: [{name: 'http', port: 80}]});
   const table = expectedTable({api: apiObjects({services: [plain]}), node});
