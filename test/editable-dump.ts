@@ -126,3 +126,16 @@ export class EditableDump {
 function holds(line: string, words: readonly string[]): boolean {
   return words.every(word => line.includes(word));
 }
+
+/** Puts a rule at the start of its chain, which is declared if it is not. */
+export function withRule(table: string, rule: string): (dump: string) => string {
+  const [, chain = ''] = rule.split(' ');
+  return dump => {
+    const start = dump.indexOf(`*${table}\n`);
+    const end = dump.indexOf('\nCOMMIT', start) + 1;
+    const first = dump.indexOf(`\n-A ${chain} `, start) + 1;
+    const declared = dump.slice(start, end).includes(`\n:${chain} `) ? '' : `:${chain} - [0:0]\n`;
+    const at = first > 0 && first < end ? first : end;
+    return `${dump.slice(0, at)}${declared}${rule}\n${dump.slice(at)}`;
+  };
+}

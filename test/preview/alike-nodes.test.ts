@@ -15,6 +15,7 @@ import {actualSide, expectedSide} from '../../src/preview/sides.ts';
 import {buildCluster} from '../bench/build-cluster.ts';
 import {writeBundle} from '../bench/synthetic-cluster.ts';
 import {previewOf} from './previews.ts';
+import {withRule} from '../editable-dump.ts';
 
 const toNftables: ConfigOverrides = {mode: 'nftables'};
 const snapshots = new Map<string, Snapshot>();
@@ -78,18 +79,6 @@ function isLikeFirst(snapshot: Snapshot, overrides: ConfigOverrides): readonly b
     return alikePorts({setup, configAfter, before, after, viewAfter: view, expectedOnly: false}).node;
   });
   return shapes.map(shape => shape !== null && shape === shapes[0]);
-}
-
-/** In front of the first rule of the chain, or in front of COMMIT. */
-function withRule(table: string, rule: string): Edit {
-  const [, chain = ''] = rule.split(' ');
-  return dump => {
-    const from = dump.indexOf(`*${table}\n`);
-    const end = dump.indexOf('\nCOMMIT', from) + 1;
-    const first = dump.indexOf(`\n-A ${chain} `, from) + 1;
-    const at = first > 0 && first < end ? first : end;
-    return `${dump.slice(0, at)}${rule}\n${dump.slice(at)}`;
-  };
 }
 
 function without(pattern: RegExp): Edit {

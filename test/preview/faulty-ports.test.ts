@@ -18,6 +18,7 @@ import type {Cluster, Service} from '../bench/model.ts';
 import {withReplacedEndpoints} from '../bench/replace-endpoints.ts';
 import {writeApiObjects, writeBundle} from '../bench/synthetic-cluster.ts';
 import {previewOf} from './previews.ts';
+import {withRule} from '../editable-dump.ts';
 
 const temps: string[] = [];
 let cluster: Cluster;
@@ -95,19 +96,6 @@ function edited(snapshot: Snapshot, edits: readonly Edit[]): Snapshot {
   return {...snapshot, nodes};
 }
 
-/** In front of the first rule of a chain of table nat or filter. */
-function placed(table: string, rule: string): Edit {
-  const chain = rule.split(' ')[1] ?? '';
-  return dump => {
-    const start = dump.indexOf(`*${table}\n`);
-    const end = dump.indexOf('\nCOMMIT', start) + 1;
-    const first = dump.indexOf(`\n-A ${chain} `, start) + 1;
-    const declared = dump.slice(start, end).includes(`\n:${chain} `) ? '' : `:${chain} - [0:0]\n`;
-    const at = first > 0 && first < end ? first : end;
-    return `${dump.slice(0, at)}${declared}${rule}\n${dump.slice(at)}`;
-  };
-}
-
 /** Drops or changes the rules that a pattern matches, of one Service each: those in `places` among all that match. */
 function changed(pattern: RegExp, places: readonly number[], to: (line: string) => string | null): Edit {
   return dump => {
@@ -123,7 +111,7 @@ const without = (): null => null;
 const some = [0, 7, 8, 21];
 
 /** A chain that nothing jumps to. It matches a set, of which nothing is known, so that every Service port is walked by itself. */
-const eachAlone = placed('filter', '-A UNUSED -m set --match-set unknown dst -j RETURN');
+const eachAlone = withRule('filter', '-A UNUSED -m set --match-set unknown dst -j RETURN');
 
 function changesOf(snapshot: Snapshot, overrides: ConfigOverrides): readonly PreviewChange[] {
   const key = ({service, port, packet}: PreviewChange) => JSON.stringify([service, port, packet]);
@@ -171,22 +159,22 @@ const faults: Readonly<Record<string, () => readonly Edit[]>> = {
   'a DROP in the chain of a Service': () => [
     dump => dump.replace(/^(-A KUBE-SVC-\S+) .*$/m, line => `${line.split(' ').slice(0, 2).join(' ')} -s 10.0.0.0/8 -j DROP\n${line}`),
   ],
-  'a DROP before DNAT': () => [placed('filter', `-A FORWARD -d ${addressOf(3, 0)}/32 -j DROP`)],
-  'a DROP of an endpoint by its port': () => [placed('filter', `-A FORWARD -d ${addressOf(3, 1)}/32 -p tcp -m tcp --dport 8080 -j DROP`)],
+  'a DROP before DNAT': () => [withRule('filter', `-A FORWARD -d ${addressOf(3, 0)}/32 -j DROP`)],
+  'a DROP of an endpoint by its port': () => [withRule('filter', `-A FORWARD -d ${addressOf(3, 1)}/32 -p tcp -m tcp --dport 8080 -j DROP`)],
   'a jump of a third party to the chain of a Service': () => [
-    placed('nat', `-A OTHERS -d 10.96.0.0/12 -p tcp -j ${leadingChain()}`),
-    placed('nat', '-A PREROUTING -j OTHERS'),
+    withRule('nat', `-A OTHERS -d 10.96.0.0/12 -p tcp -j ${leadingChain()}`),
+    withRule('nat', '-A PREROUTING -j OTHERS'),
   ],
   'a jump of a third party to the entries': () => [
-    placed('nat', '-A OTHERS -p tcp -j KUBE-SERVICES'),
-    placed('nat', '-A PREROUTING -j OTHERS'),
+    withRule('nat', '-A OTHERS -p tcp -j KUBE-SERVICES'),
+    withRule('nat', '-A PREROUTING -j OTHERS'),
     changed(/ -j KUBE-SEP-/, [3, 14, 25, 36, 47, 58, 69], without),
   ],
   'the rule of a deleted Service at the address of another': () => [
-    placed('nat', `-A KUBE-SERVICES -d ${plainServices()[4]?.clusterIPs[0]}/32 -p tcp -j ${leadingChain()}`),
+    withRule('nat', `-A KUBE-SERVICES -d ${plainServices()[4]?.clusterIPs[0]}/32 -p tcp -j ${leadingChain()}`),
   ],
-  'a broad rule to the chain of a Service': () => [placed('nat', `-A KUBE-SERVICES -d 10.96.0.0/12 -p tcp -j ${leadingChain()}`)],
-  'a mark for masquerading by address': () => [placed('nat', `-A POSTROUTING -d ${addressOf(5, 2)}/32 -j MASQUERADE`)],
+  'a broad rule to the chain of a Service': () => [withRule('nat', `-A KUBE-SERVICES -d 10.96.0.0/12 -p tcp -j ${leadingChain()}`)],
+  'a mark for masquerading by address': () => [withRule('nat', `-A POSTROUTING -d ${addressOf(5, 2)}/32 -j MASQUERADE`)],
 };
 
 function expectLikeEach(given: Snapshot, ...settings: readonly ConfigOverrides[]): void {

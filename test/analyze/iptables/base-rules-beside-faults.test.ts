@@ -2,30 +2,13 @@
 import {expect, test} from 'vitest';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {seededRandom} from '../../bench/random.ts';
-import {apiObjects, endpoint, nodeDump, service, slice} from '../../cluster.ts';
+import {nodeDump} from '../../cluster.ts';
 import {withRules} from '../../rendered-dump.ts';
 import {findingsOf} from '../../scenario.ts';
-
-const names = ['shop/a', 'shop/b'] as const;
+import {names, twoServices} from '../two-services.ts';
 
 function cluster(): Snapshot {
-  const api = apiObjects({
-    services: names.map((name, index) => {
-      const clusterIP = `10.96.0.${10 + index}`;
-      const ports = [{name: 'http', protocol: 'TCP', port: 80, nodePort: 30_080 + index}];
-      return service(name, {type: 'NodePort', clusterIP, clusterIPs: [clusterIP], ipFamilies: ['IPv4'], ports});
-    }),
-    endpointSlices: names.map((name, index) =>
-      slice(name, [endpoint(`10.244.2.${10 + index}`)], {ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}),
-    ),
-    nodes: [
-      {
-        metadata: {name: 'node-a'},
-        spec: {podCIDRs: ['10.244.1.0/24']},
-        status: {addresses: [{type: 'InternalIP', address: '192.168.1.10'}]},
-      },
-    ],
-  });
+  const api = twoServices('NodePort');
   const config = {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',

@@ -1,12 +1,11 @@
 /** The effect of a missing base rule is tried with one Service port of each shape. It is as severe if this one has a fault of its own. */
 import {expect, test} from 'vitest';
 import type {Finding} from '../../../src/model/finding.ts';
-import {apiObjects, endpoint, nodeDump, service, slice} from '../../cluster.ts';
+import {nodeDump} from '../../cluster.ts';
 import {expectedTable} from '../../nft-expectation.ts';
 import {nftText} from '../../rendered-nft.ts';
 import {findingsOf} from '../../scenario.ts';
-
-const names = ['shop/a', 'shop/b'] as const;
+import {names, twoServices} from '../two-services.ts';
 
 interface TestedRuleset {
   readonly text: string;
@@ -17,22 +16,7 @@ interface TestedRuleset {
 }
 
 function ruleset(minor = 36, detection: Readonly<Record<string, string>> = {clusterCIDR: '10.244.0.0/16'}): TestedRuleset {
-  const api = apiObjects({
-    services: names.map((name, index) => {
-      const clusterIP = `10.96.0.${10 + index}`;
-      return service(name, {clusterIP, clusterIPs: [clusterIP], ipFamilies: ['IPv4'], ports: [{name: 'http', protocol: 'TCP', port: 80}]});
-    }),
-    endpointSlices: names.map((name, index) =>
-      slice(name, [endpoint(`10.244.2.${10 + index}`)], {ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}),
-    ),
-    nodes: [
-      {
-        metadata: {name: 'node-a'},
-        spec: {podCIDRs: ['10.244.1.0/24']},
-        status: {addresses: [{type: 'InternalIP', address: '192.168.1.10'}]},
-      },
-    ],
-  });
+  const api = twoServices('ClusterIP');
   const config = {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',

@@ -8,6 +8,7 @@ import {expectedTable} from '../../nft-expectation.ts';
 import {withRules} from '../../rendered-dump.ts';
 import {nftText} from '../../rendered-nft.ts';
 import {findingsOf, needsAction} from '../../scenario.ts';
+import {withRule} from '../../editable-dump.ts';
 
 const names = ['shop/a', 'shop/b', 'shop/c'] as const;
 
@@ -68,18 +69,6 @@ function found(mode: 'iptables' | 'nftables', change: Change, files: Readonly<Re
 
 function ofNode(snapshot: Snapshot): readonly Finding[] {
   return findingsOf(snapshot).filter(finding => finding.node !== undefined && needsAction(finding));
-}
-
-/** Puts a rule at the start of a chain. */
-function withRule(table: string, rule: string): Change {
-  return dump => {
-    const chain = rule.split(' ')[1] ?? '';
-    const start = dump.indexOf(`*${table}\n`);
-    const end = dump.indexOf('\nCOMMIT', start) + 1;
-    const first = dump.indexOf(`\n-A ${chain} `, start) + 1;
-    const at = first > 0 && first < end ? first : end;
-    return `${dump.slice(0, at)}${rule}\n${dump.slice(at)}`;
-  };
 }
 
 const each = names.map((name, index) => ({name, index}));

@@ -20,6 +20,7 @@ import {parseDumps} from '../../../../src/parse/iptables/iptables-save.ts';
 import {buildCluster} from '../../../bench/build-cluster.ts';
 import {withReplacedEndpoints} from '../../../bench/replace-endpoints.ts';
 import {writeApiObjects, writeBundle} from '../../../bench/synthetic-cluster.ts';
+import {withRule} from '../../../editable-dump.ts';
 
 let temp: string;
 /** A node whose kube-proxy stopped before a part of the endpoints got other addresses. */
@@ -81,18 +82,6 @@ describe('all probes show the same symptoms', () => {
     expect(ports.some(({externalPolicyLocal}) => externalPolicyLocal)).toBe(true);
   });
 });
-
-/** Puts a rule at the start of a chain. */
-function withRule(table: string, rule: string): (dump: string) => string {
-  return dump => {
-    const chain = rule.split(' ')[1] ?? '';
-    const start = dump.indexOf(`*${table}\n`);
-    const end = dump.indexOf('\nCOMMIT', start) + 1;
-    const first = dump.indexOf(`\n-A ${chain} `, start) + 1;
-    const at = first > 0 && first < end ? first : end;
-    return `${dump.slice(0, at)}${rule}\n${dump.slice(at)}`;
-  };
-}
 
 /** A Service port with one endpoint that stayed. */
 function target(): {readonly item: PortOnNode; readonly svc: string; readonly sep: string; readonly address: string; readonly at: string} {
