@@ -8,6 +8,7 @@ import {alternativesTable, measureAlternatives} from './alternatives.ts';
 import {measureTable, tableText} from './conntrack-table.ts';
 import type {ClusterSize, ProxyMode} from './cluster-size.ts';
 import {measureNodeCounts, nodeCountsTable} from './node-counts.ts';
+import {measureOneService, oneServiceTable} from './one-service.ts';
 import {type Options, readOptions} from './options.ts';
 import {stagesTable, subjectTable} from './results-table.ts';
 import {measureStages} from './stages.ts';
@@ -37,6 +38,11 @@ async function* results(options: Options, temp: string): AsyncGenerator<Result> 
   if (options.parts.has('alternatives') && !floorOnly) {
     const figures = await measureAlternatives(options.size ?? bigNode(options), temp);
     yield {figures, text: alternativesTable(figures)};
+  }
+  if (options.parts.has('one-service') && !floorOnly) {
+    const size = options.size ?? {services: quick ? 100 : 500, endpoints: 50, nodes: 1, seed};
+    const figures = await measureOneService(size, options.repeat ?? (quick ? 1 : 5), temp);
+    yield {figures, text: oneServiceTable(figures)};
   }
   if (options.parts.has('conntrack') && !floorOnly) {
     const figures = await measureTable(quick ? 100_000 : 1_000_000, 16);

@@ -9,6 +9,7 @@ export const parts = {
   nftables: 'check, trace and packet on one node of nftables mode, read as JSON',
   'many-nodes': 'the same on bundles of many nodes; what one node costs, and a hundred of the same cluster',
   alternatives: 'what else one would look at the big node with: grep, iptables-restore --test, kubectl',
+  'one-service': 'a check of one Service of a live node with 76,000 rules in the kernel, beside kubectl exec of iptables-save',
   stages: 'what the steps of a check of the big node take, without the rest of the program',
   conntrack: 'counting a table of 1,000,000 tracked connections, as top does, in a small heap',
 } as const;
