@@ -59,6 +59,22 @@ test.each([
   ]);
 });
 
+test('where nothing is left of the bypass, the chain that returns the packets is named', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete('-A KUBE-EXT-', '"pod traffic for shop/nodeport-local:http');
+  expect(given.newFindings()).toEqual([
+    {
+      ...{...place, node: 'node-b', subject: 'shop/nodeport-local:http', entry: 'node port 30081'},
+      message: containing(
+        'packets from a pod of this node to its node port 30081 do not get the bypass to all endpoints: ',
+        'KUBE-EXT-MXUIPMOZBK5EOUF7 returns them without an endpoint',
+      ),
+      expected: [gone],
+      actual: expect.anything(),
+    },
+  ]);
+});
+
 test('without the drop for nodes without local endpoints, external packets leak', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-EXTERNAL-SERVICES', '"shop/nodeport-local:http has no local endpoints"');

@@ -124,6 +124,14 @@ describe('a Service port', () => {
     ]);
   });
 
+  test('with a Local policy may lose the bypass, and the chain that returns the packets is named', async () => {
+    const chain = 'external-5C7MGBTD-shop/nodeport-local/tcp/http';
+    const whole = await nftScenario(withRules(chain, 'fib saddr type local meta mark set meta mark | 0x00004000'));
+    expect(whole.newFindings().map(({code, message}) => `${code} ${message}`)).toContainEqual(
+      expect.stringMatching(`^ST207 .*do not get the bypass to all endpoints: ${chain} returns them without an endpoint`),
+    );
+  });
+
   test('that was deleted still answers on every node', async () => {
     const whole = await nftScenario();
     whole.deleteService('shop/sticky');

@@ -80,7 +80,7 @@ export function isDeadEnd({item, own, isPassedBy}: SpecialCase, {expected, actua
   const evidence = {expected: own.missingRules().filter(rule => rule.chain === chain), actual: [jump]};
   const entry = entryText(probe.entry);
   if (item.port.externalPolicyLocal && balancingRole(expected) === 'SVC') {
-    const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without one`;
+    const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without an endpoint`;
     return [{symptom: {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, key: `policy ${entry}`}];
   }
   const detail = `packets to its ${entry} are sent to ${chain}, which returns them without an endpoint`;

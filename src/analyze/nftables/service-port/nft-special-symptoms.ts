@@ -82,7 +82,7 @@ function deadEnd(given: NftPortCase, comparison: ProbeComparison<RuleText>): rea
   if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
     return withoutPick(given, comparison);
   if (given.item.port.externalPolicyLocal && nftPolicyOf(expected) === 'Cluster') {
-    const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without one`;
+    const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without an endpoint`;
     const symptom = {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
     return [{key: `policy ${entryText(probe.entry)}`, symptom}];
   }
