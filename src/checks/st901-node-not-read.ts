@@ -7,7 +7,7 @@ export const nodeNotRead: Check<'ST901'> = {
   name: 'node-not-read',
   severity: 'warning',
   summary: 'A node could not be read',
-  remedy: 'Read the node with another --transport, or select nodes with --node.',
+  remedy: 'Read the node with another --transport, or add its files to the bundle. --node selects other nodes.',
   // Silent if a part of the node was read: missing parts are ST902, and a truncated dump is ST506.
   *node({node, status, unread, view, config}) {
     if ((status.kind === 'unread' || status.kind === 'unsupported') && unread.length === 0)

@@ -25,6 +25,22 @@ test('an empty dump is not a flushed node: the command failed', async () => {
   expect(given.newFindings()).toEqual([{...place, message: containing('its iptables-save is empty')}]);
 });
 
+test('a node in nftables mode without a ruleset is reported with the mode and what says so', async () => {
+  const given = await scenario();
+  for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
+  given.file('node-b', 'proxy-mode', 'nftables');
+  const message = 'node-b was not checked: its mode is nftables (proxy-mode), and it has no nft.json';
+  expect(given.newFindings()).toEqual([{...place, message}]);
+  expect(given.findings().find(({code}) => code === 'ST901')?.remedy).toContain('add its files to the bundle');
+});
+
+test('an empty ruleset of nftables mode is not a flushed node: the command failed', async () => {
+  const given = await scenario('nftables/1.36');
+  given.file('node-a', 'nft.txt', null);
+  given.file('node-a', 'nft.json', '');
+  expect(given.newFindings()).toEqual([{...place, node: 'node-a', message: containing('its nft.json is empty')}]);
+});
+
 test('an unreadable settings file is a warning, and the node is checked with other settings', async () => {
   const given = await scenario();
   given.file('node-b', 'configz.json', '{"kubeproxy.config.k8s.io":');

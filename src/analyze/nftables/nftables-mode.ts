@@ -26,14 +26,16 @@ export const nftablesMode: ProxyMode = {
     if (version.value.minor < oldestNftMinor && version.value.guessed === undefined)
       return {whyUnread: `kube-proxy ${version.value.text} has no nftables mode: 1.${oldestNftMinor} is the first that has`};
     const ruleset = input.nft();
-    if (ruleset === null) return {whyUnread: whyEmpty(input.node)};
+    if (ruleset === null) return {whyUnread: whyEmpty(input)};
     if (ruleset.tables.size === 0 && ruleset.strays.length > 0) return {whyUnread: 'its nft.json is not what "nft -j list ruleset" prints'};
     return {analyze: () => analyzeFamilies({...input, config: resolveNftVersion(input, ruleset)}, ruleset)};
   },
 };
 
-function whyEmpty({files}: NodeInput['node']): string {
-  return files.includes('nft.json') ? 'its nft.json is empty: the command failed, or everything was flushed' : 'it has no nft.json';
+function whyEmpty({node, config}: NodeInput): string {
+  return node.files.includes('nft.json')
+    ? 'its nft.json is empty: the command failed, or everything was flushed'
+    : `its mode is nftables (${config.mode.source}), and it has no nft.json`;
 }
 
 function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
