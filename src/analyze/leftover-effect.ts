@@ -44,7 +44,7 @@ export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEf
   const astray = wrong.length > 0 ? `, and sends those of ${wrong.length} to an address that is no endpoint of theirs` : '';
   return {
     severity: wrong.length > 0 ? 'error' : 'warning',
-    text: `it still intercepts packets of ${count}${astray} (such as ${first.port.servicePortName})`,
+    text: `it still intercepts packets of ${count}${astray} (such as ${first.port.servicePortName}), and nothing keeps its rules up to date`,
   };
 }
 

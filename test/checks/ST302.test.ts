@@ -4,16 +4,32 @@ import {findingsOf, needsAction, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST302', node: 'node-b', family: 'IPv4'};
 
+const lostReplies = 'clients outside the cluster may get no reply, and a pod that reaches itself through a Service gets none';
+
 test.each([
-  ['nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING', ['-A POSTROUTING', '-j KUBE-POSTROUTING']],
-  ['KUBE-MARK-MASQ does not set the mark 0x4000', ['-A KUBE-MARK-MASQ', '-j MARK']],
-  ['KUBE-POSTROUTING does not masquerade marked packets', ['-A KUBE-POSTROUTING', '-j MASQUERADE']],
-  ['KUBE-POSTROUTING masquerades packets that are not marked', ['-A KUBE-POSTROUTING', '-j RETURN']],
+  [`nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING: ${lostReplies}`, ['-A POSTROUTING', '-j KUBE-POSTROUTING']],
+  [`KUBE-MARK-MASQ does not set the mark 0x4000: ${lostReplies}`, ['-A KUBE-MARK-MASQ', '-j MARK']],
+  [`KUBE-POSTROUTING does not masquerade marked packets: ${lostReplies}`, ['-A KUBE-POSTROUTING', '-j MASQUERADE']],
+  [
+    "KUBE-POSTROUTING masquerades packets that are not marked: endpoints see the address of the node, not the client's",
+    ['-A KUBE-POSTROUTING', '-j RETURN'],
+  ],
 ])('%s: one error for the node, not one for each Service', async (reason, words) => {
   const given = await scenario();
   const gone = given.rules('node-b').delete(...words);
-  expect(given.newFindings()).toEqual([
-    {...place, severity: 'error', message: containing(reason), expected: [gone], actual: expect.anything()},
+  expect(given.newFindings()).toEqual([{...place, severity: 'error', message: reason, expected: [gone], actual: expect.anything()}]);
+});
+
+test('if marked packets keep their source and others lose it, both are said', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  for (const words of [
+    ['-A KUBE-MARK-MASQ', '-j MARK'],
+    ['-A KUBE-POSTROUTING', '-j RETURN'],
+  ])
+    dump.delete(...words);
+  expect(given.newFindings().map(({message}) => message)).toEqual([
+    containing(`does not set the mark 0x4000: ${lostReplies}; KUBE-POSTROUTING masquerades packets that are not marked`),
   ]);
 });
 

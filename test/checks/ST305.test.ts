@@ -1,5 +1,6 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
+import {nftScenario} from '../nft-scenario.ts';
 import {findingsOf, summaryOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST305', severity: 'error', node: 'node-b', family: 'IPv4'};
@@ -22,7 +23,20 @@ test('if one family was flushed the other is still checked', async () => {
   const dump = given.rules('node-b', 'ip6tables-save');
   dump.deleteAll('-A KUBE-', '"infra/');
   dump.deleteAll('-A KUBE-EXT-');
-  expect(given.newFindings()).toEqual([{...place, family: 'IPv6', message: containing('of 2 Service ports')}]);
+  expect(given.newFindings()).toEqual([
+    {...place, family: 'IPv6', message: containing('of 2 Service ports: no Service works on this node over IPv6')},
+  ]);
+});
+
+test('in nftables mode a missing table is said with its family', async () => {
+  for (const [table, where] of [
+    ['table ip kube-proxy', 'on this node'],
+    ['table ip6 kube-proxy', 'on this node over IPv6'],
+  ] as const) {
+    const given = await nftScenario(ruleset => ruleset.replace(`${table} {`, `${table}-before {`));
+    const messages = given.newFindings({only: new Set(['ST305'])}).map(({message}) => message);
+    expect(messages).toEqual([expect.stringMatching(`^there is no ${table}, .*: no Service works ${where}$`)]);
+  }
 });
 
 test('with one Service left, each missing Service is reported by itself', async () => {

@@ -129,7 +129,12 @@ test('leftovers of iptables mode on a node in nftables mode are reported with th
   expect(nft.newFindings({only: new Set(['ST502'])})).toEqual([
     {
       ...place,
-      message: containing('runs in nftables mode, and iptables mode left something behind', 'it still intercepts packets of', 'such as'),
+      message: containing(
+        'runs in nftables mode, and iptables mode left something behind',
+        'it still intercepts packets of',
+        'such as',
+        ', and nothing keeps its rules up to date',
+      ),
     },
   ]);
   nft.file('node-b', 'iptables-save', rules.replaceAll('--to-destination 10.244.11.4:8080', '--to-destination 10.244.99.9:8080'));

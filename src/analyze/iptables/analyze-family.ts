@@ -119,7 +119,7 @@ function noServiceRules(expected: ExpectedRuleset): Symptom {
     kind: 'no-service-rules',
     family,
     port: null,
-    detail: `table nat holds none of the rules of ${plural(count, 'Service port')}: no Service works on this node`,
+    detail: `table nat holds none of the rules of ${plural(count, 'Service port')}: no Service works on this node${family === 'IPv6' ? ' over IPv6' : ''}`,
     expected: [],
     actual: [],
   };

@@ -77,7 +77,7 @@ export function analyzeIpvsFamily({
 
 function noServiceRules({context: {family}, ports}: ExpectedIpvs, {resolved}: IpvsDifferences): Symptom<Rule> {
   const count = ports.length;
-  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${plural(count, 'Service port')}: no Service works on this node`;
+  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${plural(count, 'Service port')}: no Service works on this node${family === 'IPv6' ? ' over IPv6' : ''}`;
   return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
 }
 

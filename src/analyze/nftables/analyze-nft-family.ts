@@ -100,5 +100,12 @@ function noServiceRules({context: {family}, ports, id}: ExpectedTable, actual: N
   const count = `${plural(ports.length, 'Service port')}`;
   const what =
     actual === null ? `there is no table ${id}, and none of the rules of ${count}` : `table ${id} holds none of the rules of ${count}`;
-  return {kind: 'no-service-rules', family, port: null, detail: `${what}: no Service works on this node`, expected: [], actual: []};
+  return {
+    kind: 'no-service-rules',
+    family,
+    port: null,
+    detail: `${what}: no Service works on this node${family === 'IPv6' ? ' over IPv6' : ''}`,
+    expected: [],
+    actual: [],
+  };
 }

@@ -20,19 +20,24 @@ export function analyzeMasquerade(given: LeftBaseRules): readonly BaseRuleSympto
   if (set?.mark === 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
   const honored = passChain(given, 'nat', 'KUBE-POSTROUTING', mark);
   if (honored !== null && !honored.masquerade) broken.push('KUBE-POSTROUTING does not masquerade marked packets');
-  const untouched = passChain(given, 'nat', 'KUBE-POSTROUTING', 0);
-  if (untouched?.masquerade) broken.push('KUBE-POSTROUTING masquerades packets that are not marked');
+  const details = broken.length > 0 ? [`${broken.join('; ')}: ${unmasqueraded}`] : [];
+  if (passChain(given, 'nat', 'KUBE-POSTROUTING', 0)?.masquerade) details.push(alwaysMasqueraded);
   const rulesOf = (chain: string): readonly Rule[] => actual.chain('nat', chain)?.rules() ?? [];
   const evidence = {
     expected: own.filter(({kind}) => kind === 'missing').map(({rule}) => rule),
     actual: [...rulesOf('KUBE-POSTROUTING'), ...rulesOf('KUBE-MARK-MASQ')].slice(0, 6),
   };
   const base = {kind: 'postrouting-broken', ...evidence} as const;
-  if (broken.length > 0) return [{symptom: {...base, detail: broken.join('; ')}, explained: own}];
+  if (details.length > 0) return [{symptom: {...base, detail: details.join('; ')}, explained: own}];
   if (!expected.context.clearsMark || honored === null || !honored.masquerade || (honored.mark & mark) === 0) return [];
   const detail = 'KUBE-POSTROUTING masquerades without clearing the mark: packets in tunnels are masqueraded twice';
   return [{symptom: {...base, severity: 'warning', detail}, explained: own}];
 }
+
+const unmasqueraded = 'clients outside the cluster may get no reply, and a pod that reaches itself through a Service gets none';
+
+const alwaysMasqueraded =
+  "KUBE-POSTROUTING masquerades packets that are not marked: endpoints see the address of the node, not the client's";
 
 function jumpsTo(actual: Ruleset, {table, chain, target}: Rule): boolean {
   const rules = actual.chain(table, chain)?.rules() ?? [];

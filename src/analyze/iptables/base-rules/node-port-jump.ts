@@ -17,7 +17,7 @@ export function analyzeNodePortJump(given: LeftBaseRules): readonly BaseRuleSymp
     found.length === 0
       ? 'nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'
       : lost
-        ? 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be'
+        ? 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be: node ports do not answer where they should'
         : 'the jump to KUBE-NODEPORTS is written in another way: no traffic is affected';
   const severity: Severity = lost ? 'error' : found.length === 0 ? 'warning' : 'info';
   return [{symptom: {kind: 'node-ports-unreachable', severity, detail, expected: missing, actual: found}, explained}];
