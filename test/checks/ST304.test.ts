@@ -27,7 +27,8 @@ test('a jump for another address than the node’s counts as missing', async () 
       ...{
         ...place,
         severity: 'error',
-        message: containing('the jump to KUBE-NODEPORTS is restricted to other addresses than it should be'),
+        message:
+          'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be: node ports do not answer where they should',
       },
       expected: [right],
       actual: [dump.evidence('172.18.0.99')],
@@ -52,6 +53,26 @@ test.each([
     },
   ]);
 });
+
+test.each([
+  ['nodePortAddresses were restricted', 'settings/nodeport-addresses', /-d \S+ (.*)-j/, '$1-m addrtype --dst-type LOCAL -j'],
+  ['node ports on loopback addresses were turned off', 'settings/no-localhost-nodeports', '! -d 127.0.0.0/8 ', ''],
+])(
+  'if %s, and kube-proxy was not restarted, node ports answer where they should not, and everywhere else',
+  async (_, capture, part, by) => {
+    const given = await scenario(capture);
+    const dump = given.rules('node-b');
+    const right = dump.replace(tail, part, by);
+    expect(given.newFindings()).toEqual([
+      {
+        ...{...place, severity: 'warning'},
+        message: 'the jump to KUBE-NODEPORTS is not restricted as it should be: node ports answer on addresses on which they should not',
+        expected: [right],
+        actual: [dump.evidence(...tail)],
+      },
+    ]);
+  },
+);
 
 test('the jumps for nodePortAddresses stay silent', async () => {
   for (const name of ['settings/nodeport-addresses', 'settings/nodeport-primary'])

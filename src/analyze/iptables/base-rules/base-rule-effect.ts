@@ -12,8 +12,12 @@ import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
 import {listChain, withChain} from '../listed-chains.ts';
 import {pathOutcomeOf} from '../iptables-outcome.ts';
 
-/** Whether packets have another outcome where a chain of the node holds these rules. */
-export type ChangesOutcomes = (chain: Chain, rules: readonly Rule[]) => boolean;
+/** Whether packets have another outcome where a chain of the node holds these rules; or an outcome that differs in this way from what it is today. */
+export type ChangesOutcomes = (
+  chain: Chain,
+  rules: readonly Rule[],
+  differs?: (today: PathOutcome, then: PathOutcome) => boolean,
+) => boolean;
 
 interface NodeRules {
   readonly expected: ExpectedRuleset;
@@ -27,10 +31,10 @@ export function outcomesWithout({expected, actual, differing}: NodeRules): Chang
   const environment = environmentOf(expected.context.facts);
   const walk = (rules: ChainSource, packet: Packet): PathOutcome => pathOutcomeOf(walkPacket(rules, packet, environment));
   let walked: readonly {readonly packet: Packet; readonly pathOutcome: PathOutcome}[] | null = null;
-  return (chain, rules) => {
+  return (chain, rules, differs = (today, then) => !isSameOutcome(today, then)) => {
     const repaired = withChain(actual, chain, listChain(chain, rules));
     walked ??= packetsOf(expected, differing).map(packet => ({packet, pathOutcome: walk(actual, packet)}));
-    return walked.some(({packet, pathOutcome}) => !isSameOutcome(pathOutcome, walk(repaired, packet)));
+    return walked.some(({packet, pathOutcome}) => differs(pathOutcome, walk(repaired, packet)));
   };
 }
 

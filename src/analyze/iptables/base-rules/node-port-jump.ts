@@ -1,5 +1,6 @@
 import type {Severity} from '../../../model/finding.ts';
 import type {Rule} from '../../../model/ruleset.ts';
+import type {PathOutcome} from '../../outcomes/path-outcome.ts';
 import type {BaseRuleSymptom, LeftBaseRules} from './base-rules-case.ts';
 
 /** The jump from nat/KUBE-SERVICES to KUBE-NODEPORTS: missing, or for other addresses than it should be. */
@@ -12,15 +13,24 @@ export function analyzeNodePortJump(given: LeftBaseRules): readonly BaseRuleSymp
   const chain = actual.chain('nat', 'KUBE-SERVICES');
   const found = (chain?.rules() ?? []).filter(isNodePortJump);
   const right = expected.chain('nat', 'KUBE-SERVICES')?.rules().filter(isNodePortJump) ?? [];
-  const lost = chain === undefined || changesOutcomes(chain, [...chain.rules().filter(rule => !isNodePortJump(rule)), ...right]);
+  const repaired = [...(chain?.rules() ?? []).filter(rule => !isNodePortJump(rule)), ...right];
+  const lost = chain === undefined || changesOutcomes(chain, repaired, losesEndpoint);
+  const gained = !lost && changesOutcomes(chain, repaired);
   const detail =
     found.length === 0
       ? 'nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'
       : lost
         ? 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be: node ports do not answer where they should'
-        : 'the jump to KUBE-NODEPORTS is written in another way: no traffic is affected';
-  const severity: Severity = lost ? 'error' : found.length === 0 ? 'warning' : 'info';
+        : gained
+          ? 'the jump to KUBE-NODEPORTS is not restricted as it should be: node ports answer on addresses on which they should not'
+          : 'the jump to KUBE-NODEPORTS is written in another way: no traffic is affected';
+  const severity: Severity = lost ? 'error' : gained || found.length === 0 ? 'warning' : 'info';
   return [{symptom: {kind: 'node-ports-unreachable', severity, detail, expected: missing, actual: found}, explained}];
+}
+
+/** A packet to a node port reaches an endpoint only after the repair. */
+function losesEndpoint(today: PathOutcome, repaired: PathOutcome): boolean {
+  return [...repaired.destinations.keys()].some(endpoint => !today.destinations.has(endpoint));
 }
 
 function answersElsewhere({expected}: LeftBaseRules, explained: BaseRuleSymptom['explained']): readonly BaseRuleSymptom[] {
