@@ -17,7 +17,6 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   // One Service port of a group is walked through third-party rules.
   'analyze/third-party/port-groups.ts': {
     representatives: '(ports, isAsExpected) => ports.some(isAsExpected) ? ports.filter(isAsExpected) : ports',
-    smallest: 'ports => ports',
   },
   // Base rules are tried with one Service port of each shape.
   'analyze/outcomes/port-shape.ts': {onePerShape: 'ports => ports'},

@@ -4,6 +4,9 @@ import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
+import {constantsIn, namedEndpoints, namedFirst, type RuleConstants} from '../outcomes/rule-constants.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import {textsOf} from './rule-texts.ts';
 import type {IptablesServiceView} from './iptables-service-view.ts';
 import {listChain} from './listed-chains.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -24,7 +27,7 @@ export function analyzeUnexpectedRules({expected, view, rules, except = new Set(
   const environment = environmentOf(expected.context.facts);
   const cleaned = without(view, rules);
   const effect = effectOf(
-    firstChanges(ports, expected, {
+    firstChanges(ports, expected.context, constantsIn(textsOf(rules, view)), {
       walk: packet => pathOutcomeOf(walkPacket(view, packet, environment)),
       walkWithout: packet => pathOutcomeOf(walkPacket(cleaned, packet, environment)),
     }),
@@ -45,16 +48,19 @@ export function analyzeUnexpectedRules({expected, view, rules, except = new Set(
   };
 }
 
-/** The first change of each Service port. */
+/** The first change of each Service port; those that the rules name come first. */
 function firstChanges(
   ports: readonly PortOnNode[],
-  {context}: ExpectedRuleset,
+  context: NodeContext,
+  constants: RuleConstants,
   walks: TwoWalks<Rule>,
 ): readonly OutcomeChange<Rule, PortOnNode>[] {
-  return ports.slice(0, maxPorts).flatMap(item => {
-    for (const change of outcomeChanges(newConnections([item], context), walks)) return [change];
-    return [];
-  });
+  return namedFirst(ports, context, constants)
+    .slice(0, maxPorts)
+    .flatMap(item => {
+      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, constants)), walks)) return [change];
+      return [];
+    });
 }
 
 /** The actual rules without these. */

@@ -2,6 +2,7 @@ import {compareRulesets} from '../../compare/compare-rulesets.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName} from '../../expect/ipvs/set-names.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import {textsOf} from '../iptables/rule-texts.ts';
 import {isBeyondTheCut} from '../iptables/what-was-read.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {
@@ -21,7 +22,12 @@ export function analyzeIpvsBaseRules(given: IpvsBaseRulesCase): readonly Symptom
   const all = compareBaseRules(expected, ruleset).filter(difference => isReportedHere(difference, given));
   const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
   const detector = otherDetector(all.filter(({table}) => !gone.includes(table)));
-  const chains = {...given, baseRules: baseRuleSource(expected), harmOf: baseRuleHarm(expected, sides.expected, nodeName)};
+  const unexpected = textsOf(
+    detector.left.flatMap(({kind, rule}) => (kind === 'extra' ? [rule] : [])),
+    ruleset,
+  );
+  const harmOf = baseRuleHarm(expected, sides.expected, {nodeName, unexpected});
+  const chains = {...given, baseRules: baseRuleSource(expected), harmOf};
   const symptoms = [
     ...gone.map(tableGone),
     ...detector.symptoms,

@@ -1,10 +1,12 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
 import type {ChainSource} from '../../model/ruleset.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
 import {onePerShape} from '../outcomes/port-shape.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
+import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
 import {pathOutcomeOn, type IpvsSide} from './ipvs-sides.ts';
 
 /** The effects of base rules that differ, the most severe first. */
@@ -33,10 +35,10 @@ interface TriedPacket {
 }
 
 /** Walks packets of Services of every shape through base rules. The outcomes with the expected rules are computed once, on demand. */
-export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, nodeName: string): HarmOf {
+export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, {nodeName, unexpected}: TriedRules): HarmOf {
   let tried: readonly (TriedPacket & {readonly pathOutcome: PathOutcome})[] | null = null;
   return rules => {
-    tried ??= packetsToTry(expected, nodeName).map(one => ({...one, pathOutcome: pathOutcomeOn(side, one.packet)}));
+    tried ??= packetsToTry(expected, {nodeName, unexpected}).map(one => ({...one, pathOutcome: pathOutcomeOn(side, one.packet)}));
     const harms = new Set<BaseRuleHarm>();
     for (const {probe, packet, pathOutcome, local} of tried) {
       const found = pathOutcomeOn({...side, rules}, packet);
@@ -46,10 +48,21 @@ export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, nodeName: s
   };
 }
 
-function packetsToTry(expected: ExpectedIpvs, nodeName: string): readonly TriedPacket[] {
+interface TriedRules {
+  readonly nodeName: string;
+  /** The texts of base rules that kube-proxy did not write: Service ports that they name are tried. */
+  readonly unexpected: readonly string[];
+}
+
+const maxNamed = 50;
+
+function packetsToTry(expected: ExpectedIpvs, {nodeName, unexpected}: TriedRules): readonly TriedPacket[] {
   const {ports, context} = expected;
-  const probes = onePerShape(ports, ipvsShapeOf).flatMap(item => {
-    const here = item.endpoints.reachable.filter(endpoint => endpoint.nodeName === nodeName).slice(0, 1);
+  const constants = constantsIn(unexpected);
+  const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
+  const probes = [...new Set([...onePerShape(ports, ipvsShapeOf), ...named])].flatMap(item => {
+    const isHere = (endpoint: Endpoint): boolean => endpoint.nodeName === nodeName;
+    const here = [...item.endpoints.reachable.filter(isHere).slice(0, 1), ...namedEndpoints(item, constants).filter(isHere)];
     const own = probesFor({item, context, hairpins: here}).filter(({knownTo}) => knownTo.size === 0);
     return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
   });

@@ -1,6 +1,7 @@
 import {plural} from '../../model/text/plural.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
 import {entryText} from '../../model/entry.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
@@ -44,9 +45,13 @@ export function* outcomeChanges<R extends RuleText, Port extends ServedPort>(
 /** Above this number, Service ports are not probed one by one. */
 export const maxPorts = 300;
 
-/** New connections to each Service port, from every kind of client. */
-export function* newConnections<Port extends ServedPort>(ports: readonly Port[], context: NodeContext): Iterable<PortProbe<Port>> {
-  for (const item of ports) for (const probe of probesFor({item, context, hairpins: []})) if (probe.knownTo.size === 0) yield {item, probe};
+/** New connections to a Service port from every kind of client, and those of some of its endpoints to themselves. */
+export function* newConnections<Port extends ServedPort>(
+  item: Port,
+  context: NodeContext,
+  hairpins: readonly Endpoint[],
+): Iterable<PortProbe<Port>> {
+  for (const probe of probesFor({item, context, hairpins})) if (probe.knownTo.size === 0) yield {item, probe};
 }
 
 /** What the rules in question do to packets: the worst change in words, and how many Service ports it concerns. */

@@ -2,11 +2,11 @@ import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {isSameOutcome} from '../outcomes/path-outcome.ts';
+import {hasSameKinds, isSameOutcome} from '../outcomes/path-outcome.ts';
 import {probesFor, whose} from '../outcomes/probes.ts';
 import {acceptedEffect, losesPackets, type WalkedProbe} from './accepted-effect.ts';
 import {isKubeProxyChain, isPolicyChain, thirdPartyRules} from './iptables-rules.ts';
-import {groupPorts, type PortGroups, smallest} from './port-groups.ts';
+import {groupPorts, type PortGroups, representatives} from './port-groups.ts';
 import {rewrites, takesPackets, unmasqueraderOf, untracks} from './node-rule.ts';
 import {
   ifUnusual,
@@ -44,9 +44,9 @@ export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThird
   const {ports, context} = expected;
   const grouped = groupPorts(expected, thirdPartyRules(ruleset), sides.actual.environment);
   const found = new Map<string, NotedEffect<Rule, ServedPort>>();
-  for (const item of tried(ports, grouped))
+  for (const [item, alike] of tried(ports, grouped, port => reachesSameKinds(port, expected, sides)))
     for (const effect of analyzeItem(item, expected, {alone: sides.actual, all: {...sides.actual, rules: beside}}))
-      noteEffect(found, effect, [item]);
+      noteEffect(found, effect, [item, ...alike]);
   return [...found.values()].flatMap(({effect, items}) =>
     items.size === 1 || (effect.rule !== null && grouped.specific.has(effect.rule))
       ? [...items].map(item => symptomOfPort(effect, item))
@@ -57,11 +57,27 @@ export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThird
 /** Above this number, only Service ports that a rule names, one of each group, and some others are probed. */
 const maxPorts = 200;
 
-function tried(ports: readonly ServedPort[], {groups, specific}: PortGroups<ServedPort>): readonly ServedPort[] {
-  if (ports.length <= maxPorts) return ports;
-  const named = groups.flatMap(group => (group.rules.some(rule => specific.has(rule)) ? group.ports : smallest(group.ports)));
+/** The Service ports to probe, and for each of them those that have the same outcomes. */
+function tried(
+  ports: readonly ServedPort[],
+  {groups, specific}: PortGroups<ServedPort>,
+  isAsExpected: (item: ServedPort) => boolean,
+): ReadonlyMap<ServedPort, readonly ServedPort[]> {
+  if (ports.length <= maxPorts) return new Map(ports.map(item => [item, []]));
   const step = Math.ceil(ports.length / maxPorts);
-  return [...new Set([...named, ...ports.filter((_, index) => index % step === 0)])];
+  const some = ports.filter((_, index) => index % step === 0);
+  const named = groups.flatMap(group => {
+    const isNamed = group.rules.some(rule => specific.has(rule));
+    const items = isNamed ? group.ports : representatives(group.ports, isAsExpected);
+    return items.map(item => [item, isNamed ? [] : group.ports] as const);
+  });
+  return new Map<ServedPort, readonly ServedPort[]>([...some.map(item => [item, []] as const), ...named]);
+}
+
+/** Whether all packets to a Service port end in the kinds of outcomes that they should, by IPVS alone. */
+function reachesSameKinds(item: ServedPort, {context}: ExpectedIpvs, sides: IpvsSides): boolean {
+  const probes = probesFor({item, context, hairpins: []}).filter(({knownTo}) => knownTo.size === 0);
+  return probes.every(({packet}) => hasSameKinds(pathOutcomeOn(sides.expected, packet), pathOutcomeOn(sides.actual, packet)));
 }
 
 const hooks = {

@@ -11,10 +11,11 @@ import {collectPathOutcome, hasSameKinds} from '../outcomes/path-outcome.ts';
 import {groupPorts, maxNamed, representatives} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
+import {namesPort, type RuleConstants} from '../outcomes/rule-constants.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {compareThirdPartyOutcome} from './nft-outcome.ts';
 import {namesDestination, type NodeRule} from './node-rule.ts';
-import {addressesProbed, type ThirdPartyText, thirdPartyText, namesPort} from './nft-rule-text.ts';
+import {thirdPartyConstants} from './nft-rule-text.ts';
 import {effectKey, isKnownLocal, type NotedEffect, noteEffect, type RuleEffect, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
 import type {NftCase} from '../nftables/nft-case.ts';
@@ -37,7 +38,7 @@ export interface NftThirdPartyCase extends NftCase {
 export function analyzeNftThirdPartyRules(given: NftThirdPartyCase): readonly Symptom[] {
   const {expected} = given;
   const iptables = given.iptables.filter(holdsRules);
-  const inTables = thirdPartyText(given.ruleset, given.actual);
+  const inTables = thirdPartyConstants(given.ruleset, given.actual);
   if (inTables === null && iptables.length === 0) return [];
   const environment = environmentOf(expected.context.facts, {sets: given.sets});
   const rules = iptables.flatMap(thirdPartyRules);
@@ -65,8 +66,8 @@ function holdsRules(ruleset: Ruleset): boolean {
   );
 }
 
-function namedPorts({expected}: NftThirdPartyCase, text: ThirdPartyText): ReadonlySet<NftPort> {
-  return new Set(expected.ports.filter(item => namesPort(text, addressesProbed(item, expected.context))));
+function namedPorts({expected}: NftThirdPartyCase, constants: RuleConstants): ReadonlySet<NftPort> {
+  return new Set(expected.ports.filter(item => namesPort(constants, item, expected.context)));
 }
 
 /** Those that no rule names; all if it names all of them. */

@@ -70,11 +70,6 @@ export function representatives<Port extends ServedPort>(ports: readonly Port[],
   return first < 0 ? ordered : ordered.slice(0, first + 1);
 }
 
-/** The one that costs the least to walk. */
-export function smallest<Port extends ServedPort>(ports: readonly Port[]): readonly Port[] {
-  return representatives(ports, () => true);
-}
-
 function shapeOf({port, endpoints}: ServedPort, {facts}: NodeContext): string {
   const {protocol, externalPolicyLocal, internalPolicyLocal, nodePort, loadBalancerVIPs, externalIPs} = port;
   return [

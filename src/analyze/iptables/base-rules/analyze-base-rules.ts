@@ -14,9 +14,10 @@ import {analyzeNodePortJump} from './node-port-jump.ts';
 
 /** What is wrong with the base rules: hooks, masquerade, forwarding, the node-port jump, canaries. */
 export function analyzeBaseRules(given: BaseRulesCase): readonly Symptom[] {
-  const changesOutcomes = outcomesWithout(given);
-  const symptoms: BaseRuleSymptom['symptom'][] = [];
   let left = given.differences.filter(isOfBaseRules);
+  const unexpected = left.flatMap(({kind, rule}) => (kind === 'extra' ? [rule] : []));
+  const changesOutcomes = outcomesWithout({...given, unexpected});
+  const symptoms: BaseRuleSymptom['symptom'][] = [];
   for (const analyze of analyses) {
     for (const {symptom, explained} of analyze({...given, differences: left, changesOutcomes})) {
       const done = new Set(explained);

@@ -7,6 +7,8 @@ import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {onePerShape, shapeOf} from '../../outcomes/port-shape.ts';
 import {packetOf, probesFor} from '../../outcomes/probes.ts';
+import {constantsIn, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
+import {textsOf} from '../rule-texts.ts';
 import {sourcesFor} from '../../outcomes/sources.ts';
 import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
 import {listChain, withChain} from '../listed-chains.ts';
@@ -24,16 +26,19 @@ interface NodeRules {
   readonly actual: Ruleset;
   /** The Service ports whose own rules differ. */
   readonly differing: ReadonlySet<PortOnNode>;
+  /** Base rules that kube-proxy did not write. */
+  readonly unexpected: readonly Rule[];
 }
 
 /** Packets are walked through the actual rules, once and when they are first needed, and through the same rules with another chain. */
-export function outcomesWithout({expected, actual, differing}: NodeRules): ChangesOutcomes {
+export function outcomesWithout(given: NodeRules): ChangesOutcomes {
+  const {expected, actual} = given;
   const environment = environmentOf(expected.context.facts);
   const walk = (rules: ChainSource, packet: Packet): PathOutcome => pathOutcomeOf(walkPacket(rules, packet, environment));
   let walked: readonly {readonly packet: Packet; readonly pathOutcome: PathOutcome}[] | null = null;
   return (chain, rules, differs = (today, then) => !isSameOutcome(today, then)) => {
     const repaired = withChain(actual, chain, listChain(chain, rules));
-    walked ??= packetsOf(expected, differing).map(packet => ({packet, pathOutcome: walk(actual, packet)}));
+    walked ??= packetsOf(given).map(packet => ({packet, pathOutcome: walk(actual, packet)}));
     return walked.some(({packet, pathOutcome}) => differs(pathOutcome, walk(repaired, packet)));
   };
 }
@@ -48,11 +53,13 @@ export function isNeeded(rule: Rule, actual: Ruleset, changesOutcomes: ChangesOu
   return changesOutcomes(chain, others.toSpliced(place, 0, rule));
 }
 
-/** Packets to one Service port of each shape, and some to no Service. */
-function packetsOf(expected: ExpectedRuleset, differing: ReadonlySet<PortOnNode>): readonly Packet[] {
-  const {context} = expected;
-  const probes = triedPorts(expected, differing).flatMap(item =>
-    probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 1)}),
+/** Packets to one Service port of each shape and to those that unexpected rules name, and some to no Service. */
+function packetsOf({expected, actual, differing, unexpected}: NodeRules): readonly Packet[] {
+  const {context, ports} = expected;
+  const constants = constantsIn(textsOf(unexpected, actual));
+  const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
+  const probes = [...new Set([...triedPorts(expected, differing), ...named])].flatMap(item =>
+    probesFor({item, context, hairpins: [...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, constants)]}),
   );
   return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...packetsToOthers(expected)];
 }
@@ -68,6 +75,7 @@ function triedPorts({ports, context}: ExpectedRuleset, differing: ReadonlySet<Po
 }
 
 const maxDiffering = 50;
+const maxNamed = 50;
 
 /** Packets of other hosts to the loopback address, packets to the outside, and node ports at the loopback address. */
 function packetsToOthers(expected: ExpectedRuleset): readonly Packet[] {

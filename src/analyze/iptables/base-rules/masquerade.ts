@@ -29,6 +29,11 @@ export function analyzeMasquerade(given: LeftBaseRules): readonly BaseRuleSympto
   };
   const base = {kind: 'postrouting-broken', ...evidence} as const;
   if (details.length > 0) return [{symptom: {...base, detail: details.join('; ')}, explained: own}];
+  const added = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'].filter(name => holdsHarmfulRules(given, name));
+  if (added.length > 0) {
+    const detail = `rules of ${added.join(' and ')} were not written by kube-proxy, and traffic is affected`;
+    return [{symptom: {...base, detail}, explained: own}];
+  }
   if (!expected.context.clearsMark || honored === null || !honored.masquerade || (honored.mark & mark) === 0) return [];
   const detail = 'KUBE-POSTROUTING masquerades without clearing the mark: packets in tunnels are masqueraded twice';
   return [{symptom: {...base, severity: 'warning', detail}, explained: own}];
@@ -38,6 +43,18 @@ const unmasqueraded = 'clients outside the cluster may get no reply, and a pod t
 
 const alwaysMasqueraded =
   "KUBE-POSTROUTING masquerades packets that are not marked: endpoints see the address of the node, not the client's";
+
+/** Whether a chain that lacks none of its rules has others, which change the outcomes of packets: those to some addresses, for instance. */
+function holdsHarmfulRules({actual, differences, changesOutcomes}: LeftBaseRules, name: string): boolean {
+  const own = differences.filter(({table, chain}) => table === 'nat' && chain === name);
+  const chain = actual.chain('nat', name);
+  if (own.length === 0 || chain === undefined || own.some(({kind}) => kind !== 'extra')) return false;
+  const lines = new Set(own.map(({rule}) => rule.line));
+  return changesOutcomes(
+    chain,
+    chain.rules().filter(({line}) => !lines.has(line)),
+  );
+}
 
 function jumpsTo(actual: Ruleset, {table, chain, target}: Rule): boolean {
   const rules = actual.chain(table, chain)?.rules() ?? [];

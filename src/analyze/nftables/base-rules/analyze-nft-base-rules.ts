@@ -10,6 +10,7 @@ import {analyzeNodePortIPs} from './analyze-nodeport-ips.ts';
 import type {NftBaseRulesCase, NftPortDifference} from '../nft-case.ts';
 import {withChains} from '../nft-service-view.ts';
 import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
+import {namedProbes} from './named-probes.ts';
 import {changedProbes} from './table-effect.ts';
 import {pushTo} from '../../../model/lists.ts';
 
@@ -45,9 +46,9 @@ function analyzeChain(given: NftBaseRulesCase, name: string, differences: readon
   const symptoms: Symptom[] = [];
   if (missing.length > 0) {
     const loss = lossOfChain(name, missing, actual.chain(name));
-    const severity = severityOf(given, name, loss);
     // A rule in place of a missing one belongs to the same finding.
     const found = others.filter(({what, rule}) => what !== 'rule' || missing.some(one => resembles(one.rule, rule)));
+    const severity = severityOf(given, name, loss);
     for (const one of found) explained.add(one);
     symptoms.push({
       kind: loss.kind,
@@ -64,14 +65,19 @@ function analyzeChain(given: NftBaseRulesCase, name: string, differences: readon
 }
 
 /** With the expected rules of Services: the one that is tried for all of its shape may have a fault of its own. */
-function severityOf({expected, actual}: NftBaseRulesCase, name: string, {severity}: BaseChainLoss): Severity {
+function severityOf(given: NftBaseRulesCase, name: string, {severity}: BaseChainLoss): Severity {
+  const {expected, actual} = given;
   const found = actual.chain(name);
   if (!expected.baseRules.some(chain => chain.name === name)) return 'info';
   const table = withChains(expected, new Map([[name, found]]));
-  const changed =
-    changedProbes({expected, table, other: expected}, baseChainProbes(expected)).length > 0 || baseChainChecks({expected, table});
+  const own = given.differences.flatMap(({kind, name: chain, rule}) => (kind === 'extra' && chain === name ? [rule] : []));
+  const probes = [...baseChainProbes(expected), ...(own.length === 0 ? [] : namedProbes(given, own, maxNamed))];
+  const changed = changedProbes({expected, table, other: expected}, probes).length > 0 || baseChainChecks({expected, table});
   return changed ? severity : 'info';
 }
+
+/** Service ports that a rule in place of a missing one names are tried as well. */
+const maxNamed = 50;
 
 /** Two rules that look the same map up, or jump to the same chain. */
 function resembles(a: RuleText, b: RuleText): boolean {

@@ -1,13 +1,14 @@
 import type {NftPort} from '../../../expect/nftables/nft-port.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {describePathOutcome} from '../../outcomes/path-outcome.ts';
-import {probesFor, whose} from '../../outcomes/probes.ts';
+import {whose} from '../../outcomes/probes.ts';
 import {effectOf, maxPorts, type PortProbe} from '../../outcomes/outcome-changes.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {baseChainProbes} from './base-chain-probes.ts';
 import type {NftCase, NftPortDifference} from '../nft-case.ts';
 import {withChains, withSet} from '../nft-service-view.ts';
 import {changedProbes, type TableChange} from './table-effect.ts';
+import {namedProbes} from './named-probes.ts';
 
 /** A rule that concerns more Service ports than this is about the node. */
 const maxNamed = 3;
@@ -22,7 +23,7 @@ export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly 
   const found = actual.chain(first.name);
   const table = first.what === 'rule' && found !== undefined ? withChains(view, new Map([[first.name, found]])) : view;
   const other = first.what === 'element' ? withSet(view, first.name, expected.set(first.name)) : view;
-  const changes = changedProbes({expected, table, other}, probesOf(given));
+  const changes = changedProbes({expected, table, other}, probesOf(given, rules));
   const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
   const lost = changes.filter(change => change.lost);
   const items = [...new Set(lost.map(({item}) => item))];
@@ -47,11 +48,9 @@ function describe({what, name}: NftPortDifference): string {
 }
 
 /** New connections to each Service port, also those of an endpoint to itself, which rules may tell apart by mark or source. */
-function* probesOf({expected: {ports, context}, expected}: NftCase): Iterable<PortProbe<NftPort>> {
-  yield* baseChainProbes(expected);
-  for (const item of ports.slice(0, maxPorts))
-    for (const probe of probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 1)}))
-      if (probe.knownTo.size === 0) yield {item, probe};
+function* probesOf(given: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
+  yield* baseChainProbes(given.expected);
+  yield* namedProbes(given, rules, maxPorts);
 }
 
 interface OfPort {
