@@ -11,6 +11,20 @@ test('a family with Services that was not dumped is reported, and nothing else i
   ]);
 });
 
+test('an iptables-save that printed only an error is reported with the error', async () => {
+  const given = await scenario();
+  given.file('node-b', 'iptables-save', "iptables-save v1.8.2 (nf_tables): table `nat' is incompatible, use 'nft' tool.\n\n");
+  expect(given.newFindings()).toEqual([
+    {...place, family: 'IPv4', message: containing('its iptables-save holds no rules, and begins with:', "use 'nft' tool.")},
+  ]);
+});
+
+test('an empty iptables-save is reported as empty', async () => {
+  const given = await scenario();
+  given.file('node-b', 'iptables-save', '\n');
+  expect(given.newFindings()).toEqual([{...place, family: 'IPv4', message: containing('its iptables-save is empty')}]);
+});
+
 test('a dump without a table of Services is reported with the table, and nothing of it is reported as missing', async () => {
   const given = await scenario();
   given.rules('node-b').deleteTable('nat');

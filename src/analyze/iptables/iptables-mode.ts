@@ -48,7 +48,7 @@ function resultOf(family: Family, input: NodeInput, sets: ReadonlyMap<string, Ip
   const ruleset = input.dumps.current.get(family) ?? null;
   const expect: Expect = hypothesis => expectRuleset({...input, family, ruleset}, hypothesis);
   const reason = whyUnreadable(family, ruleset);
-  if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, reason ?? 'there is no dump of it') : null;
+  if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, whyNoRules(family, input.node)) : null;
   if (reason !== null) return unreadFamily(family, reason);
   const excerpt = isExcerpt(ruleset);
   const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
@@ -87,6 +87,16 @@ function whyPartly(ruleset: Ruleset, expected: ExpectedRuleset): string {
 /** A truncated dump and an excerpt are evaluated as far as they go. */
 function whyUnreadable(family: Family, ruleset: Ruleset | null): string | null {
   return ruleset !== null && (ruleset.cut !== null || isExcerpt(ruleset)) ? null : whyNoTables(family, ruleset);
+}
+
+/** A dump without a single chain holds at most what the command printed instead, such as its error. */
+function whyNoRules(family: Family, node: NodeDump): string {
+  const name = family === 'IPv6' ? 'ip6tables-save' : 'iptables-save';
+  const text = node.files.includes(name) ? (node.read(name)?.toString('utf8', 0, 4096) ?? null) : null;
+  if (text === null) return `there is no ${name} of it`;
+  const line = text.split('\n').find(one => one.trim() !== '');
+  if (line === undefined) return `its ${name} is empty: the command failed, or everything was flushed`;
+  return `its ${name} holds no rules, and begins with: ${line.slice(0, 160)}`;
 }
 
 function whyEmpty(node: NodeDump): string {
