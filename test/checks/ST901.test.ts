@@ -25,6 +25,14 @@ test('an empty dump is not a flushed node: the command failed', async () => {
   expect(given.newFindings()).toEqual([{...place, message: containing('its iptables-save is empty')}]);
 });
 
+test('dumps that hold only errors are reported with the first one', async () => {
+  const given = await scenario();
+  for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, 'iptables-save: not found\n');
+  expect(given.newFindings()).toEqual([
+    {...place, message: containing('its iptables-save holds no rules, and begins with: iptables-save: not found')},
+  ]);
+});
+
 test('a node in nftables mode without a ruleset is reported with the mode and what says so', async () => {
   const given = await scenario();
   for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);

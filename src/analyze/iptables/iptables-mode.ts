@@ -19,7 +19,7 @@ import {countRules} from './read-dumps.ts';
 import {servedFamilies} from './served-families.ts';
 import {resolveVersion} from './resolve-version.ts';
 import {tracePort} from './service-port/trace-port.ts';
-import {whyNoTables} from './what-was-read.ts';
+import {whyNoRules, whyNoTables} from './what-was-read.ts';
 
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
 export const iptablesMode: ProxyMode = {
@@ -48,7 +48,7 @@ function resultOf(family: Family, input: NodeInput, sets: ReadonlyMap<string, Ip
   const ruleset = input.dumps.current.get(family) ?? null;
   const expect: Expect = hypothesis => expectRuleset({...input, family, ruleset}, hypothesis);
   const reason = whyUnreadable(family, ruleset);
-  if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, whyNoRules(family, input.node)) : null;
+  if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, whyNoRules(input.node, family)) : null;
   if (reason !== null) return unreadFamily(family, reason);
   const excerpt = isExcerpt(ruleset);
   const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
@@ -89,18 +89,8 @@ function whyUnreadable(family: Family, ruleset: Ruleset | null): string | null {
   return ruleset !== null && (ruleset.cut !== null || isExcerpt(ruleset)) ? null : whyNoTables(family, ruleset);
 }
 
-/** A dump without a single chain holds at most what the command printed instead, such as its error. */
-function whyNoRules(family: Family, node: NodeDump): string {
-  const name = family === 'IPv6' ? 'ip6tables-save' : 'iptables-save';
-  const text = node.files.includes(name) ? (node.read(name)?.toString('utf8', 0, 4096) ?? null) : null;
-  if (text === null) return `there is no ${name} of it`;
-  const line = text.split('\n').find(one => one.trim() !== '');
-  if (line === undefined) return `its ${name} is empty: the command failed, or everything was flushed`;
-  return `its ${name} holds no rules, and begins with: ${line.slice(0, 160)}`;
-}
-
 function whyEmpty(node: NodeDump): string {
   const files = node.files.filter(file => file.endsWith('-save') && !file.startsWith('ip'));
-  if (node.files.includes('iptables-save')) return 'its iptables-save is empty: the command failed, or everything was flushed';
+  if (node.files.includes('iptables-save')) return whyNoRules(node, 'IPv4');
   return files.length > 0 ? `it has no iptables-save, only ${files.join(', ')}` : 'it has no iptables-save';
 }
