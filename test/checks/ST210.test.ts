@@ -20,12 +20,12 @@ test('the capture of ranges that are not enforced has this finding and no other 
 test('a missing rule of a range blocks clients that should be allowed', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
-  dump.delete('-A KUBE-FW-', '-s 198.51.100.0/24');
+  const gone = dump.delete('-A KUBE-FW-', '-s 198.51.100.0/24');
   expect(given.newFindings()).toEqual([
     {
       ...{...place, entry},
       message: containing('packets from an allowed source range', 'are dropped though loadBalancerSourceRanges allow them'),
-      expected: expect.anything(),
+      expected: [gone],
       actual: [dump.evidence('-A KUBE-PROXY-FIREWALL', '203.0.113.13/32')],
     },
   ]);
@@ -37,11 +37,42 @@ test('without the drop after the ranges, packets of all other clients leak', asy
   expect(given.newFindings()).toEqual([
     {
       ...{...place, entry},
-      message: containing('must be dropped, and end in no endpoint at all'),
+      message: containing(
+        'must be dropped because of loadBalancerSourceRanges, and end in no endpoint at all: they leave the node or hang',
+      ),
       expected: [gone],
       actual: expect.anything(),
     },
   ]);
+});
+
+test('packets outside the ranges that are rejected and not dropped get in nowhere: an info', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').replace(['-A KUBE-PROXY-FIREWALL', '203.0.113.13/32'], '-j DROP', '-j REJECT');
+  expect(given.newFindings()).toEqual([
+    {
+      ...{...place, severity: 'info', entry},
+      message: containing('must be dropped because of loadBalancerSourceRanges, and end in a REJECT: the ranges are enforced'),
+      expected: [gone],
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test('a rejection does not hide that other packets outside the ranges get in', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.replace(['-A KUBE-PROXY-FIREWALL', '203.0.113.13/32'], '-j DROP', '-j REJECT');
+  dump.replace(['-A KUBE-FW-', '-s 203.0.113.0/28'], '-s 203.0.113.0/28', '-s 0.0.0.0/1');
+  expect(given.newFindings().map(({code, severity}) => `${code} ${severity}`)).toContain('ST210 error');
+});
+
+test('a rejection does not hide that clients inside the ranges are kept out, since the entry is missing', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.replace(['-A KUBE-PROXY-FIREWALL', '203.0.113.13/32'], '-j DROP', '-j REJECT');
+  dump.delete('-A KUBE-SERVICES', '203.0.113.13/32');
+  expect(given.newFindings().map(({code, severity}) => `${code} ${severity}`)).toContain('ST210 error');
 });
 
 test('ranges that were removed from the API are still enforced', async () => {

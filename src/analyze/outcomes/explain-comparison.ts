@@ -2,6 +2,7 @@ import {entryText} from '../../model/entry.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {compareEndpoints} from './compare-endpoints.ts';
 import {sayRefused} from './explain-refusal.ts';
+import type {Evidence} from './mode-semantics.ts';
 import type {OutcomeCase} from './outcome-case.ts';
 import {describePathOutcome, type ProbeComparison} from './path-outcome.ts';
 import {whose} from './probes.ts';
@@ -60,10 +61,7 @@ function shouldBeRefused<R extends RuleText>(given: OutcomeCase<R>, comparison: 
   const decisive = outcome?.path.at(-1);
   const evidence = {expected: decisive === undefined ? [] : [decisive], actual: actual.outcomes[0]?.path.slice(0, 3) ?? []};
   const entry = entryText(probe.entry);
-  if (reason === 'ranges') {
-    const detail = `${whose(probe)} must be dropped, and end in ${describePathOutcome(actual)}: loadBalancerSourceRanges are not enforced`;
-    return given.symptoms.say({kind: 'source-ranges-mismatch', entry: probe.entry, detail, ...evidence}, `ranges ${entry}`);
-  }
+  if (reason === 'ranges') return outsideRanges(given, comparison, evidence);
   if (expected.dropped > 0) {
     const detail = `${whose(probe)} must be dropped, since the policy is Local and no endpoint is on this node; they end in ${describePathOutcome(actual)}`;
     return given.symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entry}`);
@@ -72,6 +70,23 @@ function shouldBeRefused<R extends RuleText>(given: OutcomeCase<R>, comparison: 
   if (expected.rejected === 0) return;
   const detail = `it has no endpoints, so ${whose(probe)} must be refused; they end in ${describePathOutcome(actual)}: connections hang or leave the node`;
   given.symptoms.say({kind: 'missing-reject', entry: probe.entry, detail, ...evidence}, `reject ${entry}`);
+}
+
+/** The source is outside of loadBalancerSourceRanges. */
+function outsideRanges<R extends RuleText>(given: OutcomeCase<R>, {actual, probe}: ProbeComparison<R>, evidence: Evidence<R>): void {
+  const entry = entryText(probe.entry);
+  const symptom = {kind: 'source-ranges-mismatch', entry: probe.entry, ...evidence} as const;
+  const end = describePathOutcome(actual);
+  if (actual.destinations.size > 0) {
+    const detail = `${whose(probe)} must be dropped, and end in ${end}: loadBalancerSourceRanges are not enforced`;
+    return given.symptoms.say({...symptom, detail}, `ranges ${entry}`);
+  }
+  if (actual.passed > 0) {
+    const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: they leave the node or hang`;
+    return given.symptoms.say({...symptom, detail}, `ranges ${entry}`);
+  }
+  const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: the ranges are enforced`;
+  given.symptoms.say({...symptom, severity: 'info', detail}, `ranges refused ${entry}`);
 }
 
 /** The endpoints are picked by the other policy, or packets are dropped as under the other policy. */

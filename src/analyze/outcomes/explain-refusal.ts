@@ -5,10 +5,14 @@ import {describePathOutcome, type ProbeComparison} from './path-outcome.ts';
 import {whose} from './probes.ts';
 
 /** Endpoints should be reached, and the packet is refused. */
-export function sayRefused<R extends RuleText>(given: OutcomeCase<R>, {expected, actual, probe}: ProbeComparison<R>): void {
+export function sayRefused<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+  const {expected, actual, probe} = comparison;
   const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
   const rule = outcome?.path.at(-1);
-  const evidence = {expected: [...expected.destinations.values()][0]?.path.slice(0, 3) ?? [], actual: rule === undefined ? [] : [rule]};
+  const evidence = {
+    expected: given.semantics.evidence({kind: 'policy', comparison}).expected,
+    actual: rule === undefined ? [] : [rule],
+  };
   if (outcome !== undefined && given.semantics.refusedFor(outcome) === 'ranges') {
     const ranges = given.item.port.sourceRanges.length > 0;
     const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges allow them' : 'there are no loadBalancerSourceRanges'}`;

@@ -24,7 +24,8 @@ export class SymptomList<R extends RuleText> {
 
   /** `key` tells apart symptoms of one kind. Rules that are not on the node are no actual evidence. */
   say(symptom: PortSymptom<R>, key: string = symptom.kind): void {
-    if (symptom.entry !== undefined) this.#entries.add(entryText(symptom.entry));
+    // What is harmless does not explain why an entry is missing.
+    if (symptom.entry !== undefined && symptom.severity !== 'info') this.#entries.add(entryText(symptom.entry));
     if (this.#said.has(key)) return;
     this.#said.add(key);
     const actual = symptom.actual.filter(({line}) => line > 0);
