@@ -11,12 +11,8 @@ export interface BundleFiles {
 }
 
 export function directoryFiles(folder: string): BundleFiles {
-  // The paths of its entries begin with the path of the folder, but with nothing if that is `.`.
   const top = join(resolve(folder), '/');
-  const paths = readdirSync(top, {recursive: true, withFileTypes: true})
-    .filter(entry => entry.isFile())
-    .map(entry => join(entry.parentPath, entry.name).slice(top.length).replaceAll('\\', '/'))
-    .sort();
+  const paths = filesIn(top, '').sort();
   const found = new Set(paths);
   const exists = (path: string): boolean => found.has(path) || existsSync(top + path);
   const read = (path: string): Buffer | null => (exists(path) ? withoutByteOrderMark(readFileSync(top + path)) : null);
@@ -27,6 +23,16 @@ export function directoryFiles(folder: string): BundleFiles {
     return text.startsWith('\ufeff') || text.startsWith('\ufffd') ? textOf(read(path)) : text;
   };
   return {paths, read, readText};
+}
+
+/** The files in a folder and in all folders below it, also linked ones. `readdirSync` finds them too, but asks for the status of each file. */
+function filesIn(top: string, below: string): string[] {
+  return readdirSync(top + below, {withFileTypes: true}).flatMap(entry => {
+    const path = below + entry.name;
+    if (entry.isFile()) return [path];
+    const isFolder = entry.isDirectory() || (entry.isSymbolicLink() && existsSync(top + path) && isDirectory(top + path));
+    return isFolder ? filesIn(top, `${path}/`) : [];
+  });
 }
 
 function textOf(content: Buffer | null): string | null {

@@ -120,10 +120,9 @@ function isRuleDump(file: string): boolean {
 function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'read' | 'via' | 'missing'>): readonly NodeDump[] {
   const byNode = new Map<string, string[]>(read.map(node => [node, []]));
   for (const path of files.paths) {
-    const found = /^nodes\/([^/]+)\/([^/]+)$/.exec(path);
-    if (found === null) continue;
-    const [, node = '', file = ''] = found;
-    pushTo(byNode, node, file);
+    if (!path.startsWith('nodes/')) continue;
+    const [, node = '', file = '', more] = path.split('/');
+    if (node !== '' && file !== '' && more === undefined) pushTo(byNode, node, file);
   }
   return [...byNode]
     .sort(([a], [b]) => (a < b ? -1 : 1))

@@ -11,6 +11,26 @@ const NAME_END = 1;
 const HASH = 7;
 const ROW = 8;
 
+/** Flags of a chain. A rule is not plain: its text differs from its bytes. */
+export const NOT_PLAIN = 1;
+export const INCOMPLETE = 2;
+/** Its rules are, byte for byte, those of a chain of the dump before. */
+export const TAKEN_OVER = 4;
+/** It has further runs of rules. */
+export const SPLIT = 8;
+
+/** Consecutive chains: the index of the first one, and their number. */
+export interface ChainRun {
+  readonly first: number;
+  readonly count: number;
+}
+
+/** How far behind its place in another dump something is. */
+export interface Shift {
+  readonly shift: number;
+  readonly lineShift: number;
+}
+
 /**
  * Chains as rows of numbers, found by the hash of their names. The names are in the bytes of the dump and are not copied. Columns that this
  * file does not export belong to the lookup by name.
@@ -74,12 +94,64 @@ export class ChainRows {
     return known > 0 ? known - 1 : this.#add(slot, start, end, hash);
   }
 
-  /** Adds the chain of `other` whose name starts here in this dump. Returns its index; -1 if there is one of the name already. */
-  addAs(other: ChainRows, index: number, start: number): number {
-    const end = start + other.cell(index, NAME_END) - other.cell(index, NAME_START);
-    const hash = other.cell(index, HASH);
-    const slot = this.#slotOf(this.bytes, start, end, hash);
-    return this.#slots[slot] === 0 ? this.#add(slot, start, end, hash) : -1;
+  /**
+   * Adds these chains of `other` in their order, up to one whose name there is already, and returns how many. Their names are in this dump
+   * `shift` bytes behind where `other` has them: at every second one of `starts`.
+   */
+  addAll(other: ChainRows, {first, count}: ChainRun, starts: Readonly<Int32Array>, shift: number): number {
+    this.#makeRoomFor(this.size + count);
+    const [from, rows, slots] = [other.#rows, this.#rows, this.#slots];
+    const mask = slots.length - 1;
+    for (let index = first; index < first + count; index++) {
+      const start = (starts[2 * index] ?? 0) + shift;
+      const end = start + (from[index * ROW + NAME_END] ?? 0) - (from[index * ROW + NAME_START] ?? 0);
+      const hash = from[index * ROW + HASH] ?? 0;
+      let slot = hash & mask;
+      for (let known = slots[slot] ?? 0; known !== 0; known = slots[slot] ?? 0) {
+        if (rows[(known - 1) * ROW + HASH] === hash && this.isNamed(known - 1, this.bytes, start, end)) return index - first;
+        slot = (slot + 1) & mask;
+      }
+      const row = this.size * ROW;
+      rows[row + NAME_START] = start;
+      rows[row + NAME_END] = end;
+      rows[row + HASH] = hash;
+      slots[slot] = ++this.size;
+    }
+    return count;
+  }
+
+  /** The end of the chains from this one on whose rules are consecutive lines without flags, with nothing else between them. */
+  endOfPlainRun(first: number): number {
+    const rows = this.#rows;
+    let end = first;
+    for (let row = first * ROW; end < this.size; row += ROW, end++) {
+      if (rows[row + COUNT] === 0 || (rows[row + FLAGS] ?? 0) & ~TAKEN_OVER) break;
+      if (end > first && rows[row + START] !== (rows[row - ROW + END] ?? 0) + 1) break;
+    }
+    return end;
+  }
+
+  /**
+   * Gives chains without rules those of these chains of `other`, up to one that `indexes` does not say or that has rules, and returns how
+   * many. The rules are in this dump `shift` bytes and `lineShift` lines behind where `other` has them. An index is that of the chain here.
+   */
+  takeRules(other: ChainRows, {first, count}: ChainRun, {shift, lineShift}: Shift, indexes: Readonly<Int32Array>): number {
+    const [from, rows] = [other.#rows, this.#rows];
+    for (let taken = 0; taken < count; taken++) {
+      const index = indexes[first + taken] ?? -1;
+      const row = index * ROW;
+      if (index < 0 || rows[row + COUNT] !== 0) return taken;
+      const source = (first + taken) * ROW;
+      const nameStart = (from[source + NAME_START] ?? 0) + shift;
+      rows[row + NAME_END] = (rows[row + NAME_END] ?? 0) - (rows[row + NAME_START] ?? 0) + nameStart;
+      rows[row + NAME_START] = nameStart;
+      rows[row + START] = (from[source + START] ?? 0) + shift;
+      rows[row + END] = (from[source + END] ?? 0) + shift;
+      rows[row + LINE] = (from[source + LINE] ?? 0) + lineShift;
+      rows[row + COUNT] = from[source + COUNT] ?? 0;
+      rows[row + FLAGS] = TAKEN_OVER;
+    }
+    return count;
   }
 
   /** Where the name of a chain starts and ends. */
@@ -140,6 +212,11 @@ export class ChainRows {
     this.#slots[slot] = index + 1;
     if (this.#slots.length < 2 * this.size) this.#rehash();
     return index;
+  }
+
+  #makeRoomFor(size: number): void {
+    while (this.#rows.length < size * ROW) this.#rows = doubled(this.#rows);
+    while (this.#slots.length < 2 * size) this.#rehash();
   }
 
   #rehash(): void {

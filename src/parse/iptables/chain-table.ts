@@ -1,6 +1,19 @@
 import type {ChainsByName} from '../../model/ruleset.ts';
 import {doubled} from '../chain-hash.ts';
-import {ChainRows, COUNT, END, FLAGS, LINE, START} from './chain-rows.ts';
+import {
+  type ChainRun,
+  ChainRows,
+  COUNT,
+  END,
+  FLAGS,
+  INCOMPLETE,
+  LINE,
+  NOT_PLAIN,
+  type Shift,
+  SPLIT,
+  START,
+  TAKEN_OVER,
+} from './chain-rows.ts';
 import {DumpChain, type TableOfChains} from './dump-chain.ts';
 
 /** A run of consecutive rules of one chain in the dump: byte offsets, the number of the first line, and the number of rules. */
@@ -20,12 +33,6 @@ interface RuleAt {
   /** The line is only the rule: it has no counters and is not indented. */
   readonly plain: boolean;
 }
-
-/** A rule is not plain: its text differs from its bytes. */
-const NOT_PLAIN = 1;
-const INCOMPLETE = 2;
-/** Its rules are, byte for byte, those of a chain of the dump before. */
-const TAKEN_OVER = 4;
 
 /**
  * The chains of one table of a dump, in its order. A large node has a quarter of a million, most of which are compared as text and never
@@ -48,10 +55,14 @@ export class ChainTable implements ChainsByName {
   #last = -1;
   /** By chain, the line that declares it: where its name starts, and the end of the line; zeros for a chain that no line declares. */
   #declarations: Int32Array<ArrayBuffer>;
+  /** As many of the first chains are declared in consecutive lines. */
+  #declaredInLine = 0;
   /** See `recall`. */
   readonly #places = new Map<object, readonly number[]>();
-  /** The same of the dump before, and the place here of each chain of it whose rules were taken over. */
-  readonly #before: {readonly found: ReadonlyMap<object, readonly number[]>; readonly places: Int32Array} | null;
+  /** The same of the dump before. */
+  readonly #placesBefore: ReadonlyMap<object, readonly number[]> | null;
+  /** By chain of the dump before, its index here; -1 if it is not known. */
+  readonly indexes: Int32Array<ArrayBuffer>;
 
   /** The name of `table` may become known only when the whole dump has been read. It will have about as many chains as `like`. */
   constructor(bytes: Buffer, table: TableOfChains, like: ChainTable | null) {
@@ -59,7 +70,8 @@ export class ChainTable implements ChainsByName {
     this.table = table;
     this.#rows = new ChainRows(bytes, like === null ? null : like.#rows);
     this.#declarations = new Int32Array(2 * (like === null ? 64 : like.size + 64));
-    this.#before = like === null ? null : {found: like.#places, places: new Int32Array(like.size).fill(-1)};
+    this.#placesBefore = like === null ? null : like.#places;
+    this.indexes = new Int32Array(like === null ? 0 : like.size).fill(-1);
   }
 
   get size(): number {
@@ -161,43 +173,52 @@ export class ChainTable implements ChainsByName {
     return this.#cell(index, END);
   }
 
-  /** Whether its rules are consecutive lines with nothing else in them. */
-  isPlainRun(index: number): boolean {
-    const flags = this.#cell(index, FLAGS) & (NOT_PLAIN | INCOMPLETE);
-    return this.#cell(index, COUNT) > 0 && flags === 0 && !this.#laterRuns.has(index);
+  /** The end of the chains from this one on that are declared in consecutive lines, none with a policy. */
+  endOfDeclarations(first: number): number {
+    let end = first < this.#declaredInLine ? this.#declaredInLine : first + 1;
+    for (const index of this.#policies.keys()) if (index >= first && index < end) end = index;
+    return end;
+  }
+
+  /** The end of the chains from this one on whose rules are consecutive lines that are only rules. */
+  endOfPlainRun(first: number): number {
+    return this.#rows.endOfPlainRun(first);
   }
 
   /**
-   * Adds a chain that `other` declares in a line that this dump has `shift` bytes further on. Returns its index; -1 if there is one of the
-   * name already, or `other` has a policy for it.
+   * Adds chains that `other` declares in lines that this dump has `shift` bytes further on. Returns how many: it ends before a chain whose
+   * name there is already.
    */
-  declareAs(other: ChainTable, index: number, shift: number): number {
-    if (other.#policies.has(index)) return -1;
-    const start = other.declarationOf(index) + shift;
-    const added = this.#rows.addAs(other.#rows, index, start);
-    if (added < 0) return -1;
-    this.#last = added;
-    this.#setDeclaration(this.#last, start, other.declarationEndOf(index) + shift);
-    return this.#last;
+  declareAs(other: ChainTable, run: ChainRun, shift: number): number {
+    const start = this.size;
+    const count = this.#rows.addAll(other.#rows, run, other.#declarations, shift);
+    while (this.#declarations.length < 2 * this.size) this.#declarations = doubled(this.#declarations);
+    const [from, to, {indexes}] = [other.#declarations, this.#declarations, this];
+    for (let added = 0; added < count; added++) {
+      indexes[run.first + added] = start + added;
+      to[2 * (start + added)] = (from[2 * (run.first + added)] ?? 0) + shift;
+      to[2 * (start + added) + 1] = (from[2 * (run.first + added) + 1] ?? 0) + shift;
+    }
+    if (count > 0 && this.#isNextInLine(start)) this.#declaredInLine += count;
+    this.#last = this.size - 1;
+    return count;
   }
 
-  /** Gives a chain without rules those of a chain of `other`, which are in this dump `shift` bytes and `lineShift` lines further on. */
-  appendAs(
-    index: number,
-    other: ChainTable,
-    otherIndex: number,
-    {shift, lineShift}: {readonly shift: number; readonly lineShift: number},
-  ): void {
-    const rows = this.#rows;
-    rows.moveName(index, other.nameBytesOf(otherIndex)[0] + shift);
-    rows.setCell(index, START, other.startOf(otherIndex) + shift);
-    rows.setCell(index, END, other.endOf(otherIndex) + shift);
-    rows.setCell(index, LINE, other.#cell(otherIndex, LINE) + lineShift);
-    rows.setCell(index, COUNT, other.#cell(otherIndex, COUNT));
-    rows.setCell(index, FLAGS, TAKEN_OVER);
-    if (this.#before !== null) this.#before.places[otherIndex] = index;
-    this.ruleCount += other.#cell(otherIndex, COUNT);
-    this.#last = index;
+  /**
+   * Gives chains without rules those of chains of `other`, which are in this dump `shift` bytes and `lineShift` lines further on. Returns how
+   * many: it ends before a chain that is not known here or has rules.
+   */
+  appendAs(other: ChainTable, {first, count}: ChainRun, shift: Shift): number {
+    const taken = this.#rows.takeRules(other.#rows, {first, count}, shift, this.indexes);
+    if (taken > 0) this.#last = this.indexes[first + taken - 1] ?? -1;
+    this.ruleCount += other.linesOf(first, taken);
+    return taken;
+  }
+
+  /** The number of lines from the first rule of a chain to the last one of `count` chains, whose rules are consecutive lines. */
+  linesOf(first: number, count: number): number {
+    const last = first + count - 1;
+    return count === 0 ? 0 : this.#cell(last, LINE) + this.#cell(last, COUNT) - this.#cell(first, LINE);
   }
 
   /** Whether the word at this position is the name of the chain. */
@@ -235,11 +256,11 @@ export class ChainTable implements ChainsByName {
   }
 
   recall(texts: object): readonly number[] | null {
-    const found = this.#before?.found.get(texts);
+    const found = this.#placesBefore?.get(texts);
     if (found === undefined) return null;
     const places: number[] = [];
     for (const placeBefore of found) {
-      const place = this.#before?.places[placeBefore] ?? -1;
+      const place = this.indexes[placeBefore] ?? -1;
       if (place < 0 || (this.#cell(place, FLAGS) & TAKEN_OVER) === 0) return null;
       places.push(place);
     }
@@ -256,7 +277,7 @@ export class ChainTable implements ChainsByName {
   }
 
   textAt(index: number): string {
-    if ((this.#cell(index, FLAGS) & NOT_PLAIN) === 0 && !this.#laterRuns.has(index))
+    if ((this.#cell(index, FLAGS) & (NOT_PLAIN | SPLIT)) === 0)
       return this.bytes.toString('latin1', this.#cell(index, START), this.#cell(index, END));
     return this.linesAt(index)
       .map(({text}) => text)
@@ -322,6 +343,7 @@ export class ChainTable implements ChainsByName {
       last.count++;
       return;
     }
+    this.#flag(index, SPLIT);
     const run = {start, end, line, count: 1};
     if (runs === undefined) this.#laterRuns.set(index, [run]);
     else runs.push(run);
@@ -331,6 +353,12 @@ export class ChainTable implements ChainsByName {
     while (this.#declarations.length < 2 * index + 2) this.#declarations = doubled(this.#declarations);
     this.#declarations[2 * index] = start;
     this.#declarations[2 * index + 1] = end;
+    if (this.#isNextInLine(index)) this.#declaredInLine++;
+  }
+
+  /** Between the end of a line and the next name are a newline and a colon. */
+  #isNextInLine(index: number): boolean {
+    return index === this.#declaredInLine && (index === 0 || this.declarationOf(index) === this.declarationEndOf(index - 1) + 2);
   }
 
   /** The index from `start` on of a chain whose name begins with one of these; `size` if there is none. */

@@ -14,15 +14,12 @@ export class TableBefore {
   lastChain = -1;
   readonly #before: ChainTable;
   readonly #now: ChainTable;
-  /** The index of a chain of the other dump in this one; -1 if it is not known. */
-  readonly #indexes: Int32Array;
   /** The chain of the other dump whose declaration should be next. */
   #next = 0;
 
   constructor(before: ChainTable, now: ChainTable) {
     this.#before = before;
     this.#now = now;
-    this.#indexes = new Int32Array(before.size).fill(-1);
   }
 
   /** Takes over the declarations from the one on whose name starts here; false if not even that one is the next of the other dump. */
@@ -31,18 +28,11 @@ export class TableBefore {
     const first = this.#next;
     const startBefore = before.declarationOf(first);
     if (first >= before.size || startBefore === 0) return false;
-    let limit = first + 1;
-    while (limit < before.size && before.declarationOf(limit) === before.declarationEndOf(limit - 1) + 2) limit++;
     const shift = nameAt - startBefore;
-    const count = this.#countEqual(limit - first, shift, index =>
+    const count = this.#countEqual(before.endOfDeclarations(first) - first, shift, index =>
       index === 0 ? startBefore : before.declarationEndOf(first + index - 1) + 1,
     );
-    let taken = 0;
-    for (; taken < count; taken++) {
-      const index = this.#now.declareAs(before, first + taken, shift);
-      if (index < 0) break;
-      this.#indexes[first + taken] = index;
-    }
+    const taken = this.#now.declareAs(before, {first, count}, shift);
     if (taken === 0) return false;
     this.#next = first + taken;
     this.end = before.declarationEndOf(this.#next - 1) + shift;
@@ -54,7 +44,7 @@ export class TableBefore {
   noteDeclaration(index: number, start: number, end: number): void {
     const found = this.#before.indexOf(this.#now.bytes, start, end);
     if (found < 0) return;
-    this.#indexes[found] = index;
+    this.#now.indexes[found] = index;
     this.#next = found + 1;
   }
 
@@ -62,34 +52,24 @@ export class TableBefore {
   takeRules(chain: number, start: number, line: number): boolean {
     const before = this.#before;
     const first = this.#indexBefore(chain);
-    if (first < 0 || !this.#mayTake(first)) return false;
-    let limit = first + 1;
-    while (limit < before.size && before.startOf(limit) === before.endOf(limit - 1) + 1 && this.#mayTake(limit)) limit++;
+    if (first < 0 || this.#now.ruleCountOf(chain) > 0) return false;
     const startBefore = before.startOf(first);
     const shift = start - startBefore;
-    const count = this.#countEqual(limit - first, shift, index => (index === 0 ? startBefore : before.endOf(first + index - 1) + 1));
-    if (count === 0) return false;
-    const moved = {shift, lineShift: line - (before.lineAt(first) ?? 0)};
-    this.lines = 0;
-    for (let taken = first; taken < first + count; taken++) {
-      this.lastChain = this.#indexes[taken] ?? -1;
-      this.#now.appendAs(this.lastChain, before, taken, moved);
-      this.lines += before.ruleCountOf(taken);
-    }
-    this.end = before.endOf(first + count - 1) + shift;
+    const count = this.#countEqual(before.endOfPlainRun(first) - first, shift, index =>
+      index === 0 ? startBefore : before.endOf(first + index - 1) + 1,
+    );
+    const taken = this.#now.appendAs(before, {first, count}, {shift, lineShift: line - (before.lineAt(first) ?? 0)});
+    if (taken === 0) return false;
+    this.lastChain = this.#now.indexes[first + taken - 1] ?? -1;
+    this.lines = before.linesOf(first, taken);
+    this.end = before.endOf(first + taken - 1) + shift;
     return true;
   }
 
   #indexBefore(chain: number): number {
     const found = this.#before.indexOf(this.#now.bytes, ...this.#now.nameBytesOf(chain));
-    if (found >= 0) this.#indexes[found] = chain;
+    if (found >= 0) this.#now.indexes[found] = chain;
     return found;
-  }
-
-  /** A chain with rules in one piece, which has none in this dump so far. */
-  #mayTake(indexBefore: number): boolean {
-    const index = this.#indexes[indexBefore] ?? -1;
-    return index >= 0 && this.#before.isPlainRun(indexBefore) && this.#now.ruleCountOf(index) === 0;
   }
 
   /**

@@ -1,4 +1,4 @@
-import {readFileSync, writeFileSync} from 'node:fs';
+import {mkdirSync, readFileSync, symlinkSync, writeFileSync} from 'node:fs';
 import {join, relative} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
@@ -28,6 +28,17 @@ describe('a directory', () => {
       services: JSON.parse(readFileSync(join(capture, 'api/services.json'), 'utf8')).items.length,
       problems: [],
     });
+  });
+
+  test('has nodes whose folders are links, and ends at links in a circle and to nowhere', async () => {
+    const path = folder.bundle({'api/services.json': '{"kind":"ServiceList","items":[]}'});
+    mkdirSync(join(path, 'nodes'));
+    symlinkSync(join(capture, 'nodes/node-a'), join(path, 'nodes/node-a'));
+    symlinkSync('nowhere', join(path, 'nodes/node-b'));
+    symlinkSync('.', join(path, 'nodes/node-c'));
+    const {nodes} = await readBundle(path);
+    expect(nodes.map(({name}) => name)).toEqual(['node-a']);
+    expect(nodes[0]?.read('iptables-save')).toEqual(readFileSync(join(capture, 'nodes/node-a/iptables-save')));
   });
 
   test('that is not a bundle is refused with the missing file', async () => {
