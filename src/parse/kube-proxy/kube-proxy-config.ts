@@ -31,12 +31,30 @@ export function parseConfigz(text: string): KubeProxyFields {
 
 /** Reads a KubeProxyConfiguration in YAML or JSON. Throws a YAMLException if it is neither. */
 export function parseConfigFile(text: string): KubeProxyFields {
-  if (lastFile?.text !== text) lastFile = {text, fields: fieldsOf(asObject(load(text)))};
+  if (lastFile?.text !== text) lastFile = {text, fields: fieldsBesideName(text) ?? fieldsOf(asObject(load(text)))};
   return lastFile.fields;
 }
 
 /** Most nodes have the same file, from a ConfigMap. */
 let lastFile: {readonly text: string; readonly fields: KubeProxyFields} | null = null;
+
+/** The fields of a file that has another node's name and is otherwise the last one, as on nodes of one cluster; null if it is not. */
+function fieldsBesideName(text: string): KubeProxyFields | null {
+  const name = hostnameLine.exec(text)?.[1];
+  const nameBefore = lastFile?.fields.hostnameOverride;
+  if (lastFile === null || name === undefined || nameBefore === undefined || !isPlainName(name) || !isPlainName(nameBefore)) return null;
+  // The name is nowhere else, so the line with it is the one that the field was read from.
+  const [start, end, more] = lastFile.text.split(nameBefore);
+  const isLine = start !== undefined && end !== undefined && more === undefined && /(?:^|\n)hostnameOverride: $/.test(start);
+  return isLine && text === start + name + end ? {...lastFile.fields, hostnameOverride: name} : null;
+}
+
+const hostnameLine = /^hostnameOverride: (\S+)$/m;
+
+/** YAML reads it as this text, whatever stands around it. */
+function isPlainName(name: string): boolean {
+  return /^[a-z][a-z0-9.-]*[a-z0-9]$/.test(name) && !/^(?:null|true|false|yes|no|on|off)$/.test(name);
+}
 
 /** The `kind` that a text in YAML or JSON names; null where it names none. Throws a YAMLException on what is neither. */
 export function kindOfConfig(text: string): string | null {

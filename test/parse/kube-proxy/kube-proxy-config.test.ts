@@ -130,6 +130,33 @@ nodePortAddresses: null
     expect(parseConfigFile('- mode: iptables')).toEqual({});
     expect(parseConfigFile('mode: {iptables: true}\nclusterCIDR: 17\niptables: yes')).toEqual({});
   });
+
+  test('with another name than that of the node before has the other fields of it', () => {
+    parseConfigFile('mode: iptables\nhostnameOverride: node-1\nclusterCIDR: 10.0.0.0/8\n');
+    expect(parseConfigFile('mode: iptables\nhostnameOverride: node-10\nclusterCIDR: 10.0.0.0/8\n')).toEqual({
+      mode: 'iptables',
+      hostnameOverride: 'node-10',
+      clusterCIDRs: ['10.0.0.0/8'],
+    });
+  });
+
+  test.each([
+    ['another field differs', 'mode: iptables\nhostnameOverride: node-1\n', 'mode: ipvs\nhostnameOverride: node-2\n'],
+    ['the name is no text', 'hostnameOverride: node-1\n', 'hostnameOverride: 12\n'],
+    ['the name is null', 'hostnameOverride: node-1\n', 'hostnameOverride: null\n'],
+    ['a comment follows', 'hostnameOverride: node-1 # a\n', 'hostnameOverride: node-2 # a\n'],
+    ['the name is a reference', 'x: &a node-1\nhostnameOverride: *a\n', 'x: &a node-2\nhostnameOverride: *a\n'],
+    ['the name goes on', 'hostnameOverride: node-1\n  more\n', 'hostnameOverride: node-2\n  more\n'],
+    ['the name is also elsewhere', 'mode: node-1\nhostnameOverride: node-1\n', 'mode: node-2\nhostnameOverride: node-1\n'],
+    ['the line is text of another field', 'mode: |\n hostnameOverride: node-1\n', 'mode: |\n hostnameOverride: node-2\n'],
+    ['the line is commented out', 'mode: ipvs\nhostnameOverride: node-1\n', 'mode: ipvs\n#hostnameOverride: node-2\n'],
+    ['the name is quoted', 'hostnameOverride: "node-1"\n', 'hostnameOverride: "node-2"\n'],
+  ])('is read by itself where %s', (_, before, text) => {
+    parseConfigFile('mode: other');
+    const alone = parseConfigFile(text);
+    parseConfigFile(before);
+    expect(parseConfigFile(text)).toEqual(alone);
+  });
 });
 
 describe('the arguments of kube-proxy', () => {
