@@ -1,6 +1,7 @@
 import type {CategorizedEndpoints, Endpoint} from '../model/endpoint.ts';
 import type {Family} from '../model/family.ts';
 import type {ServicePort} from '../model/service-port.ts';
+import {once} from './api-index.ts';
 import type {ClusterView} from './cluster/cluster-view.ts';
 import {type NodeContext, nodePortDestinations} from './node-context.ts';
 
@@ -33,10 +34,10 @@ export function keptBySettings<Rules>(): (view: ClusterView, context: NodeContex
 }
 
 /** All that the rules of Service ports depend on, but for the node's own address: see `isKept`. */
-function settingsOf(context: NodeContext): string {
+export const settingsOf = once((context: NodeContext): string => {
   const {facts: _, nodeIP: __, nodePortCIDRs: ___, ...settings} = context;
   return JSON.stringify({...settings, hasNodePorts: nodePortDestinations(context)?.length !== 0});
-}
+});
 
 /** The node's address may be among the sources that a Service allows. */
 export function isKept({port, endpoints}: {readonly port: ServicePort; readonly endpoints: CategorizedEndpoints}): boolean {
@@ -51,6 +52,7 @@ export function hasFewEndpoints({endpoints}: {readonly endpoints: CategorizedEnd
 const maxKeptEndpoints = 64;
 
 export function isSameEndpoints(a: CategorizedEndpoints, b: CategorizedEndpoints): boolean {
+  if (a === b) return true;
   return a.hasAny === b.hasAny && isSameList(a.cluster, b.cluster) && isSameList(a.local, b.local) && isSameList(a.reachable, b.reachable);
 }
 

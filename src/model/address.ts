@@ -41,6 +41,7 @@ export function canonicalAddress(text: string): string | null {
 /** Reads one address; null if it is not one. Follows netutils.ParseIPSloppy. */
 export function parseAddress(text: string): Address | null {
   if (plainIPv4.test(text)) return {family: 'IPv4', value: BigInt(numberOf(text)), text};
+  if (plainIPv6.test(text)) return {family: 'IPv6', value: numberOfIPv6(text), text};
   const known = parsedBefore.get(text);
   if (known !== undefined) return known;
   const address = addressOf(parse(text));
@@ -49,7 +50,7 @@ export function parseAddress(text: string): Address | null {
   return address;
 }
 
-/** Reading an IPv6 address takes long, and most are read again and again: those of the node, and the networks of pods. */
+/** Reading an IPv6 address in another form takes long, and such addresses are read again and again: those of the node, and networks. */
 const parsedBefore = new Map<string, Address | null>();
 const maxParsed = 1000;
 
@@ -112,6 +113,12 @@ function textOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
 
 function numberOf(plain: string): number {
   return plain.split('.').reduce((sum, part) => 256 * sum + Number(part), 0);
+}
+
+function numberOfIPv6(plain: string): bigint {
+  const [front = [], back = []] = plain.split('::').map(part => (part === '' ? [] : part.split(':')));
+  const zeros = Array.from({length: 8 - front.length - back.length}, () => '0');
+  return BigInt(`0x${[...front, ...zeros, ...back].map(group => group.padStart(4, '0')).join('')}`);
 }
 
 function toNumber(bytes: readonly number[]): bigint {

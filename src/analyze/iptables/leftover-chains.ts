@@ -15,8 +15,8 @@ export function leftoverChains(
   const nat = actual.tables.get('nat');
   if (nat === undefined) return [];
   const leftovers: Chain[] = [];
-  for (let place = 0; place < found.length; place++) {
-    const chain = found[place] === chainFound.unexpected ? nat.chains.at(place) : undefined;
+  for (let place = nextUnexpected(found, 0); place >= 0; place = nextUnexpected(found, place + 1)) {
+    const chain = nat.chains.at(place);
     if (chain !== undefined && isOfServices(chain, expected) && chain.ruleCount > 0) leftovers.push(chain);
   }
   if (leftovers.length === 0) return [];
@@ -25,6 +25,11 @@ export function leftoverChains(
     leftovers.filter(chain => !reached.has(chain.name)),
     expected.family,
   );
+}
+
+/** There may be thousands of chains, and nearly all are expected. */
+function nextUnexpected(found: RulesetComparison<unknown>['nat'], from: number): number {
+  return found.indexOf(chainFound.unexpected, from);
 }
 
 /** KUBE-XLB chains that this kube-proxy does not remove are ST502. */

@@ -26,11 +26,20 @@ export function thirdPartyRules(ruleset: Ruleset): readonly ThirdPartyRule[] {
   for (const [stage, hooks] of stages) {
     for (const [table, name] of hooks) {
       const chain = ruleset.chain(table, name);
-      if (chain !== undefined) collect(ruleset, chain, {stage, conditions: anything, depth: 0, found, effort});
+      if (chain !== undefined && !holdsOnlyHooks(chain.text()))
+        collect(ruleset, chain, {stage, conditions: anything, depth: 0, found, effort});
     }
   }
   return found;
 }
+
+/** Whether all rules of a base chain are jumps to chains of kube-proxy, as on most nodes: then they need not be parsed. */
+function holdsOnlyHooks(text: string): boolean {
+  return text === '' || text.split('\n').every(line => isHookedChain(plainJump.exec(line)?.[1] ?? ''));
+}
+
+/** A rule whose conditions have no quotes but those of one comment, and whose target has no options. */
+const plainJump = /^-A (?:(?!-[jg] )[^\s"]+ )+(?:"[^"\\]*" )?-j (\S+)$/;
 
 /** Whether packets that no rule lets through are dropped somewhere. */
 export function dropsByDefault(ruleset: Ruleset): boolean {

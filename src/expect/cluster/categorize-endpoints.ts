@@ -8,6 +8,7 @@ import {
   honorsZoneHints,
   usesTerminatingEndpoints,
 } from './proxy-versions.ts';
+import {once} from '../api-index.ts';
 import {topologyOf} from './endpoint-sets.ts';
 import type {ProxyVersion} from './service-ports.ts';
 
@@ -41,6 +42,8 @@ function categorize(port: ServicePort, endpoints: readonly Endpoint[], node: Nod
   const usesCluster = usesClusterEndpoints(port);
   let cluster: readonly Endpoint[] = [];
   const mode = usesCluster ? topologyMode(port, endpoints, node) : null;
+  const same = mode === null && !usesLocalEndpoints(port) ? allReady(endpoints) : null;
+  if (same !== null) return same;
   if (usesCluster) {
     cluster = those(endpoints, endpoint => endpoint.ready && satisfies(endpoint, mode, node));
     if (cluster.length === 0) cluster = lastResort(endpoints);
@@ -52,6 +55,11 @@ function categorize(port: ServicePort, endpoints: readonly Endpoint[], node: Nod
   const local = readyHere.length > 0 ? readyHere : lastResort(here);
   return {cluster, local, reachable: union(cluster, local), hasAny};
 }
+
+/** The result for clients that may use all endpoints, if all are ready: the same on every node. Null otherwise. */
+const allReady = once((endpoints: readonly Endpoint[]): CategorizedEndpoints | null =>
+  endpoints.every(({ready}) => ready) ? {cluster: endpoints, local: [], reachable: endpoints, hasAny: endpoints.length > 0} : null,
+);
 
 /** Those for which it holds: the list itself if that is all, as of nearly every Service port. */
 function those(endpoints: readonly Endpoint[], holds: (endpoint: Endpoint) => boolean): readonly Endpoint[] {

@@ -3,7 +3,8 @@ import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import {baseRuleChains, writeBaseRules, writeNodePortTail} from './base-rules.ts';
 import {parseChainName} from './chain-names.ts';
-import type {NodeContext} from '../node-context.ts';
+import {settingsOf} from '../kept-rules.ts';
+import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import type {PortRules} from './port-rules.ts';
 import type {PortOnNode} from './service-rules.ts';
 import {pushTo} from '../../model/lists.ts';
@@ -106,7 +107,21 @@ export class ExpectedRuleset implements ChainSource {
   }
 }
 
+/** Base rules depend on nothing else, unless node ports answer at some of the node's addresses only. */
 function baseRuleTexts(context: NodeContext): ReadonlyMap<string, readonly string[]> {
+  if (nodePortDestinations(context) !== null) return newBaseRuleTexts(context);
+  const settings = settingsOf(context);
+  const texts = knownBaseRules.get(settings) ?? newBaseRuleTexts(context);
+  if (knownBaseRules.size >= maxKnown) knownBaseRules.clear();
+  knownBaseRules.set(settings, texts);
+  return texts;
+}
+
+/** By settings: many nodes have the same. */
+const knownBaseRules = new Map<string, ReadonlyMap<string, readonly string[]>>();
+const maxKnown = 16;
+
+function newBaseRuleTexts(context: NodeContext): ReadonlyMap<string, readonly string[]> {
   const baseRules = new Map<string, string[]>(chainsOfProxyAlone(context).map(key => [key, []]));
   const write = (table: string, chain: string, rule: string): void => {
     pushTo(baseRules, `${table}/${chain}`, rule);

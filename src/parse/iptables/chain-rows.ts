@@ -186,6 +186,18 @@ export class ChainRows {
     return this.bytes[end] === SPACE && this.isNamed(index, this.bytes, start, end);
   }
 
+  /** The index from `start` on of a chain whose name begins with one of these; `size` if there is none. */
+  nextStartingWith(start: number, prefixes: readonly Uint8Array[]): number {
+    const [bytes, rows] = [this.bytes, this.#rows];
+    for (let index = start; index < this.size; index++) {
+      for (const prefix of prefixes) {
+        const last = prefix.length - 1;
+        if (bytes[(rows[index * ROW + NAME_START] ?? 0) + last] === prefix[last] && this.startsWith(index, prefix)) return index;
+      }
+    }
+    return this.size;
+  }
+
   /** From the end of the prefix, as nearly all names begin with `KUBE-`. */
   startsWith(index: number, prefix: Uint8Array): boolean {
     const own = this.cell(index, NAME_START);

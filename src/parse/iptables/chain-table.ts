@@ -108,7 +108,7 @@ export class ChainTable implements ChainsByName {
 
   *startingWith(...prefixes: readonly string[]): IterableIterator<DumpChain> {
     const wanted = prefixes.map(prefix => Buffer.from(prefix, 'latin1'));
-    for (let index = this.#nextStartingWith(0, wanted); index < this.size; index = this.#nextStartingWith(index + 1, wanted))
+    for (let index = this.#rows.nextStartingWith(0, wanted); index < this.size; index = this.#rows.nextStartingWith(index + 1, wanted))
       yield this.#object(index);
   }
 
@@ -359,13 +359,6 @@ export class ChainTable implements ChainsByName {
   /** Between the end of a line and the next name are a newline and a colon. */
   #isNextInLine(index: number): boolean {
     return index === this.#declaredInLine && (index === 0 || this.declarationOf(index) === this.declarationEndOf(index - 1) + 2);
-  }
-
-  /** The index from `start` on of a chain whose name begins with one of these; `size` if there is none. */
-  #nextStartingWith(start: number, prefixes: readonly Uint8Array[]): number {
-    let index = start;
-    while (index < this.size && !this.#startsWithAny(index, prefixes)) index++;
-    return index;
   }
 
   #startsWithAny(index: number, prefixes: readonly Uint8Array[]): boolean {

@@ -52,6 +52,11 @@ const breaches: readonly Breach[] = [
     found: [['ST401', 'shop/web', '-j ACCEPT']],
   },
   {
+    title: 'an ACCEPT of a cluster IP whose comment reads like a jump of kube-proxy',
+    change: ruleInFront('nat', '-A PREROUTING -d 10.96.1.1/32 -m comment --comment "then -j KUBE-SERVICES" -j ACCEPT'),
+    found: [['ST401', 'shop/web', '-j ACCEPT']],
+  },
+  {
     title: 'an ACCEPT of the whole network of cluster IPs before KUBE-SERVICES',
     change: ruleInFront('nat', '-A OUTPUT -d 10.96.0.0/12 -j ACCEPT'),
     found: [['ST401', null, '-j ACCEPT']],

@@ -4,6 +4,7 @@ import {partition} from '../../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
+import {onceAsked} from '../../once-asked.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {onePerShape, shapeOf} from '../../outcomes/port-shape.ts';
 import {packetOf, probesFor} from '../../outcomes/probes.ts';
@@ -33,8 +34,8 @@ interface NodeRules {
 /** Packets are walked through the actual rules, once and when they are first needed, and through the same rules with another chain. */
 export function outcomesWithout(given: NodeRules): ChangesOutcomes {
   const {expected, actual} = given;
-  const environment = environmentOf(expected.context.facts);
-  const walk = (rules: ChainSource, packet: Packet): PathOutcome => pathOutcomeOf(walkPacket(rules, packet, environment));
+  const environment = onceAsked(() => environmentOf(expected.context.facts));
+  const walk = (rules: ChainSource, packet: Packet): PathOutcome => pathOutcomeOf(walkPacket(rules, packet, environment()));
   let walked: readonly {readonly packet: Packet; readonly pathOutcome: PathOutcome}[] | null = null;
   return (chain, rules, differs = (today, then) => !isSameOutcome(today, then)) => {
     const repaired = withChain(actual, chain, listChain(chain, rules));
