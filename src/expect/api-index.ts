@@ -22,8 +22,10 @@ const podsByNode = once((pods: readonly PodObject[]) => Map.groupBy(pods, ({spec
 export function once<Given extends object, Result>(work: (given: Given) => Result): (given: Given) => Result {
   const results = new WeakMap<Given, {readonly value: Result}>();
   return given => {
-    const known = results.get(given) ?? {value: work(given)};
-    results.set(given, known);
-    return known.value;
+    const known = results.get(given);
+    if (known !== undefined) return known.value;
+    const value = work(given);
+    results.set(given, {value});
+    return value;
   };
 }

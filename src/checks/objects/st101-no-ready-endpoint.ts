@@ -7,7 +7,7 @@ import type {Observation} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {families} from '../../model/family.ts';
 import type {Check, ClusterContext} from '../check.ts';
-import {askedEntries} from './port-entries.ts';
+import {askedEntries, unusualEntries} from './port-entries.ts';
 import {nameOf, ofPort} from '../service-observation.ts';
 import {isNamedInSlices} from './st102-port-without-endpoint.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
@@ -23,9 +23,9 @@ export const noReadyEndpoint: Check<'ST101'> = {
   *cluster(context) {
     // Slices that were not read may exist.
     if (context.api.endpointSlices === null && context.api.endpoints === null) return;
-    const entries = askedEntries(context);
-    const concerned = new Set(entries.filter(entry => !isUsed(entry, context)).map(({port}) => port.object));
-    const named = entries.filter(entry => concerned.has(entry.port.object) && isNamedInSlices(entry, context));
+    const concerned = new Set(unusualEntries(context).flatMap(entry => (isUsed(entry, context) ? [] : entry.port.object)));
+    if (concerned.size === 0) return;
+    const named = askedEntries(context).filter(entry => concerned.has(entry.port.object) && isNamedInSlices(entry, context));
     for (const family of families)
       for (const ofService of Map.groupBy(
         named.filter(({port}) => port.family === family),

@@ -3,7 +3,7 @@ import {serviceKey} from '../../expect/cluster/cluster-view.ts';
 import type {SlicePort} from '../../model/api-objects.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {Check, ClusterContext} from '../check.ts';
-import {askedEntries} from './port-entries.ts';
+import {unusualEntries} from './port-entries.ts';
 import {nameOf, ofPort} from '../service-observation.ts';
 import {editService} from '../commands/service-commands.ts';
 
@@ -14,7 +14,7 @@ export const portWithoutEndpoint: Check<'ST102'> = {
   summary: "A Service port's name and protocol occur in no EndpointSlice although the Service has endpoints",
   remedy: 'Give the port of the Service, of its pods (a named targetPort) and of hand-made EndpointSlices the same name and protocol.',
   *cluster(context) {
-    for (const entry of askedEntries(context)) {
+    for (const entry of unusualEntries(context)) {
       if (isNamedInSlices(entry, context)) continue;
       const {port} = entry;
       const offered = [

@@ -1,6 +1,6 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {Check} from '../check.ts';
-import {askedEntries} from './port-entries.ts';
+import {unusualEntries} from './port-entries.ts';
 import {nameOf, ofPort} from '../service-observation.ts';
 import {showSlices} from '../commands/service-commands.ts';
 
@@ -12,7 +12,7 @@ export const duplicateEndpoint: Check<'ST103'> = {
   remedy:
     'Find out which of the EndpointSlices is out of date, and who owns it (label endpointslice.kubernetes.io/managed-by). kube-proxy keeps one of the entries; which one is not always defined.',
   *cluster(context) {
-    for (const {port, set} of askedEntries(context)) {
+    for (const {port, set} of unusualEntries(context)) {
       for (const [key, all] of set.ambiguous) {
         const message = `${port.servicePortName}: endpoint ${key} is given ${all.length} times with different content, and kube-proxy uses one of them: ${all.map(describe).join('; ')}`;
         yield {...ofPort(port), endpoint: all[0]?.hostPort ?? key, message, ...showSlices(nameOf(port.object), 'labels')};

@@ -5,7 +5,7 @@ import {honorsNodeHints, honorsZoneHints} from '../../expect/cluster/proxy-versi
 import type {NodeObject} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import type {Check, ClusterContext} from '../check.ts';
-import {askedEntries} from './port-entries.ts';
+import {unusualEntries} from './port-entries.ts';
 import {ofPort} from '../service-observation.ts';
 import {run} from '../commands/service-commands.ts';
 
@@ -18,7 +18,7 @@ export const hintsIgnored: Check<'ST104'> = {
     'Wait for the EndpointSlice controller to give hints to all endpoints; label nodes with topology.kubernetes.io/zone. Until then traffic goes to all zones.',
   // Silent for a node in a zone without hints, if other nodes use the hints: this is by design.
   *cluster(context) {
-    for (const entry of askedEntries(context)) {
+    for (const entry of unusualEntries(context)) {
       const reason = whyIgnored(entry, context);
       if (reason !== null)
         yield {

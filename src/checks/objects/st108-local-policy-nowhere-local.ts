@@ -3,7 +3,7 @@ import {nodeObject} from '../../expect/api-index.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import type {Check, ClusterContext} from '../check.ts';
-import {askedEntries} from './port-entries.ts';
+import {unusualEntries} from './port-entries.ts';
 import {nameOf, ofPort} from '../service-observation.ts';
 import {patchService} from '../commands/service-commands.ts';
 
@@ -15,7 +15,7 @@ export const localPolicyNowhereLocal: Check<'ST108'> = {
   remedy: "Give hand-made endpoints a nodeName, or set the traffic policy to Cluster: with Local, every node drops this Service's traffic.",
   // Silent for a Service without usable endpoints, which is ST101.
   *cluster(context) {
-    for (const entry of askedEntries(context)) {
+    for (const entry of unusualEntries(context)) {
       const reason = whyNowhereLocal(entry, context);
       if (reason === null) continue;
       const {port} = entry;

@@ -1,6 +1,6 @@
 import {someOf} from '../../model/text/some-of.ts';
 import type {Check} from '../check.ts';
-import {askedEntries} from './port-entries.ts';
+import {unusualEntries} from './port-entries.ts';
 import {nameOf, ofPort} from '../service-observation.ts';
 import {whyNowhereLocal} from './st108-local-policy-nowhere-local.ts';
 import {showSlices} from '../commands/service-commands.ts';
@@ -15,7 +15,7 @@ export const endpointOnUnknownNode: Check<'ST109'> = {
   *cluster(context) {
     if (context.api.nodes === null) return;
     const nodes = new Set(context.api.nodes.map(({metadata}) => metadata.name));
-    for (const entry of askedEntries(context)) {
+    for (const entry of unusualEntries(context)) {
       const {port, set} = entry;
       if (whyNowhereLocal(entry, context) !== null) continue;
       const lost = set.endpoints.filter(({nodeName}) => nodeName !== null && !nodes.has(nodeName));
