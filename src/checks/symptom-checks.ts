@@ -5,6 +5,7 @@ import type {Check, NodeCheckContext} from './check.ts';
 import {listPlace, logAndRestart, restart, showArguments, showLog} from './commands/node-commands.ts';
 import {run} from './commands/service-commands.ts';
 import {commandLine} from '../model/text/command-line.ts';
+import {isKubeProxyChain} from '../analyze/third-party/iptables-rules.ts';
 import {symptomObservations} from './symptom-observations.ts';
 
 /** A check that only reports the symptoms of its name. */
@@ -15,7 +16,17 @@ interface SymptomCheck {
   readonly summary: string;
   readonly remedy: string;
   /** The command for the remedy; left out if there is none. */
-  readonly command?: (context: NodeCheckContext, observation: Observation) => Pick<Observation, 'command'>;
+  readonly command?: CommandOf;
+  /** In place of both where the rules that show the symptom are kube-proxy's, or those of another program. */
+  readonly ofKubeProxy?: Action;
+  readonly ofThirdParty?: Action;
+}
+
+type CommandOf = (context: NodeCheckContext, observation: Observation) => Pick<Observation, 'command'>;
+
+interface Action {
+  readonly remedy: string;
+  readonly command: CommandOf;
 }
 
 const howToRestart = '(delete its pod, or restart the service that runs it): it rewrites all rules when it starts.';
@@ -126,6 +137,11 @@ const table = [
     summary: 'A Service without endpoints does not refuse connections: they hang or leave the node',
     remedy: logFirst('did not write the rule'),
     command: logAndRestart,
+    ofThirdParty: {
+      remedy:
+        "Find out which tool wrote the rule (a network policy agent, a firewall), and have it put the rule, or the jump that leads to it, behind kube-proxy's jumps. Do not just delete it: other traffic may need it.",
+      command: listPlace,
+    },
   },
   {
     code: 'ST213',
@@ -199,6 +215,11 @@ const table = [
     remedy:
       'Restart kube-proxy on this node, and find out what changed the chain. Two agents with the same mark bit are a common cause (masqueradeBit).',
     command: restart,
+    ofThirdParty: {
+      remedy:
+        "Find out which tool wrote the rule. It must not change kube-proxy's mark (masqueradeBit), and must come after the jump to KUBE-POSTROUTING. A restart of kube-proxy does not change the rule.",
+      command: listPlace,
+    },
   },
   {
     code: 'ST303',
@@ -208,6 +229,12 @@ const table = [
     remedy:
       'Accept the pod network in FORWARD, or set its policy to ACCEPT, in the tool that sets it (Docker, iptables-persistent, firewalld).',
     command: listPlace,
+    ofKubeProxy: {remedy: `${restartIt} Then find out what changed its rules.`, command: restart},
+    ofThirdParty: {
+      remedy:
+        'Find out which tool wrote the rule (firewalld, ufw, a security agent). If the traffic is to pass, accept the pod network in that tool: an ACCEPT that comes after the rule has no effect.',
+      command: listPlace,
+    },
   },
   {
     code: 'ST304',
@@ -291,14 +318,29 @@ const table = [
 
 /** The checks that report one kind of symptom each: the result of comparing and walking a node's rules. */
 export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => {
-  const {command, ...check}: SymptomCheck & {readonly code: (typeof table)[number]['code']} = row;
+  const {command, ofKubeProxy, ofThirdParty, ...check}: SymptomCheck & {readonly code: (typeof table)[number]['code']} = row;
+  const withAction = (context: NodeCheckContext, observation: Observation): Observation => {
+    // A symptom with a remedy of its own is not put right by the command of the others.
+    if (observation.remedy !== undefined) return observation;
+    const owner = ownerOf(observation);
+    const action = owner === 'kube-proxy' ? ofKubeProxy : owner === 'third party' ? ofThirdParty : undefined;
+    if (action === undefined) return {...observation, ...command?.(context, observation)};
+    return {...observation, remedy: action.remedy, ...action.command(context, observation)};
+  };
   return {
     ...check,
     node: context =>
       symptomObservations(
         context.node.name,
         context.symptoms.filter(({kind}) => kind === row.name),
-        // A symptom with a remedy of its own is not put right by the command of the others.
-      ).map(observation => (observation.remedy === undefined ? {...observation, ...command?.(context, observation)} : observation)),
+      ).map(observation => withAction(context, observation)),
   };
 });
+
+/** Who writes the rules that show a symptom; null where there are none, as with the policy of a base chain. */
+function ownerOf({expected = [], actual = []}: Observation): 'kube-proxy' | 'third party' | null {
+  // A rule that kube-proxy would have written is missing.
+  if (expected.length > 0) return 'kube-proxy';
+  if (actual.length === 0) return null;
+  return actual.some(({table, chain}) => isKubeProxyChain(chain) || table.endsWith(' kube-proxy')) ? 'kube-proxy' : 'third party';
+}

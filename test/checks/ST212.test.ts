@@ -60,3 +60,18 @@ test('another ICMP answer rejects as well, and is no missing refusal', async () 
   given.rules('node-b').replace(['-A KUBE-SERVICES', '"shop/empty:http has no'], 'icmp-port-unreachable', 'icmp-host-unreachable');
   expect(given.newFindings().filter(({severity}) => severity !== 'info')).toEqual([]);
 });
+
+test('where a third-party rule accepts the packets first, the remedy is about that rule, and not about kube-proxy', async () => {
+  const given = await scenario();
+  given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-SERVICES'], '-A FORWARD -s 10.244.0.0/16 -j ACCEPT');
+  const [finding] = given.findings({nodes: name => name === 'node-b', only: new Set(['ST212'])});
+  expect(finding?.remedy).toMatch(/^Find out which tool wrote the rule .* Do not just delete it/);
+  expect(finding?.command).toBe('iptables -t filter -S FORWARD');
+});
+
+test('where the rule of kube-proxy is missing, the remedy is about its log', async () => {
+  const given = await scenario();
+  given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/empty:http has no');
+  const [finding] = given.findings({nodes: name => name === 'node-b', only: new Set(['ST212'])});
+  expect(finding?.remedy).toMatch(/^Read the log of kube-proxy on this node/);
+});

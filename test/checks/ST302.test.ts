@@ -70,3 +70,13 @@ test('a second MASQUERADE rule, as a kubelet up to 1.26 writes it, changes nothi
   dump.insertAfter(words, dump.line(...words));
   expect(given.newFindings().filter(needsAction)).toEqual([]);
 });
+
+test('where a third-party rule accepts packets before the masquerading, the remedy is about that rule: a restart does not help', async () => {
+  const given = await scenario();
+  const rule = '-A POSTROUTING -d 10.244.0.0/16 -j ACCEPT';
+  given.rules('node-b').insertBefore(['-A POSTROUTING', '-j KUBE-POSTROUTING'], rule);
+  const found = given.findings({nodes: name => name === 'node-b', only: new Set(['ST302'])});
+  expect(found.map(({actual = []}) => actual.map(({text}) => text))).toEqual([[rule]]);
+  expect(found[0]?.remedy).toMatch(/^Find out which tool wrote the rule.*A restart of kube-proxy does not change the rule/);
+  expect(found[0]?.command).toBe('iptables -t nat -S POSTROUTING');
+});

@@ -1,4 +1,5 @@
 import {expect, test} from 'vitest';
+import type {EditableDump} from '../editable-dump.ts';
 import {needsAction, type FindingSummary, containing, type Scenario, scenario} from '../scenario.ts';
 
 test('a FORWARD chain that drops by default, without the rule that accepts masqueraded traffic, loses packets', async () => {
@@ -29,6 +30,33 @@ test('with the policy ACCEPT, missing accept rules are harmless', async () => {
   given.rules('node-b').delete('-A KUBE-FORWARD', '--mark 0x4000/0x4000');
   given.rules('node-b').delete('-A KUBE-FORWARD', 'RELATED,ESTABLISHED');
   expect(given.newFindings().filter(needsAction)).toEqual([]);
+});
+
+test.each<[writer: string, change: (dump: EditableDump) => void, remedy: RegExp, command: RegExp]>([
+  [
+    'kube-proxy, which a restart lets write its rules again',
+    dump => dump.replace(['-A KUBE-FORWARD', 'INVALID'], 'INVALID', 'INVALID,NEW'),
+    /^Restart kube-proxy on this node/,
+    /^kubectl get pods -A -o wide --field-selector spec.nodeName=node-b$/,
+  ],
+  [
+    'another program, whose rule a restart of kube-proxy leaves',
+    dump => dump.insertBefore(['-A FORWARD', '-j KUBE-FORWARD'], '-A FORWARD -d 10.244.0.0/16 -j DROP'),
+    /^Find out which tool wrote the rule .* an ACCEPT that comes after the rule has no effect/,
+    /^iptables -t filter -S FORWARD$/,
+  ],
+])('the remedy is for the writer of the rules: %s', async (_, change, remedy, command) => {
+  const given = await scenario();
+  change(given.rules('node-b'));
+  expect(given.findings({nodes: name => name === 'node-b', only: new Set(['ST303'])})).toEqual([
+    expect.objectContaining({remedy: expect.stringMatching(remedy), command: expect.stringMatching(command)}),
+  ]);
+});
+
+test('for a policy the remedy is an ACCEPT for the pod network', async () => {
+  const given = await dropping();
+  const found = given.findings({nodes: name => name === 'node-b', only: new Set(['ST303'])});
+  expect(found.map(({remedy}) => remedy)).toEqual([expect.stringMatching(/^Accept the pod network in FORWARD/)]);
 });
 
 async function dropping(): Promise<Scenario> {
