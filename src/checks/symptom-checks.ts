@@ -1,5 +1,5 @@
 import type {Severity} from '../model/finding.ts';
-import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
+import type {Symptom, SymptomKind} from '../analyze/symptoms/symptom.ts';
 import type {Observation} from '../model/finding.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {listPlace, logAndRestart, restart, showArguments, showLog} from './commands/node-commands.ts';
@@ -20,6 +20,8 @@ interface SymptomCheck {
   /** In place of both where the rules that show the symptom are kube-proxy's, or those of another program. */
   readonly ofKubeProxy?: Action;
   readonly ofThirdParty?: Action;
+  /** In place of the remedy where packets are refused that should get in. */
+  readonly remedyForRefused?: string;
 }
 
 type CommandOf = (context: NodeCheckContext, observation: Observation) => Pick<Observation, 'command'>;
@@ -120,6 +122,7 @@ const table = [
     severity: 'error',
     summary: 'Packets from outside loadBalancerSourceRanges are accepted, or packets from inside them are dropped',
     remedy: `${logFirst('did not apply the change')} Until then, block the address at the load balancer or in the network.`,
+    remedyForRefused: logFirst('did not apply the change'),
     command: logAndRestart,
   },
   {
@@ -318,14 +321,15 @@ const table = [
 
 /** The checks that report one kind of symptom each: the result of comparing and walking a node's rules. */
 export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => {
-  const {command, ofKubeProxy, ofThirdParty, ...check}: SymptomCheck & {readonly code: (typeof table)[number]['code']} = row;
-  const withAction = (context: NodeCheckContext, observation: Observation): Observation => {
+  const {command, ofKubeProxy, ofThirdParty, remedyForRefused, ...check}: SymptomCheck & {readonly code: (typeof table)[number]['code']} =
+    row;
+  const withAction = (context: NodeCheckContext, symptom: Symptom, observation: Observation): Observation => {
     // A symptom with a remedy of its own is not put right by the command of the others.
     if (observation.remedy !== undefined) return observation;
     const owner = ownerOf(observation);
     const action = owner === 'kube-proxy' ? ofKubeProxy : owner === 'third party' ? ofThirdParty : undefined;
-    if (action === undefined) return {...observation, ...command?.(context, observation)};
-    return {...observation, remedy: action.remedy, ...action.command(context, observation)};
+    const remedy = action?.remedy ?? (symptom.refuses ? remedyForRefused : undefined);
+    return {...observation, ...(remedy === undefined ? {} : {remedy}), ...(action?.command ?? command)?.(context, observation)};
   };
   return {
     ...check,
@@ -333,7 +337,7 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
       symptomObservations(
         context.node.name,
         context.symptoms.filter(({kind}) => kind === row.name),
-      ).map(observation => withAction(context, observation)),
+      ).map(({symptom, observation}) => withAction(context, symptom, observation)),
   };
 });
 

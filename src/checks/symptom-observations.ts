@@ -3,9 +3,12 @@ import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {Observation} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
 
-/** What a check reports of symptoms of one kind on a node. */
-export function symptomObservations(node: string, symptoms: readonly Symptom[]): readonly Observation[] {
-  return mergeWholeServices(symptoms).map(symptom => observationOf(node, symptom));
+/** What a check reports of symptoms of one kind on a node, each with its symptom. */
+export function symptomObservations(
+  node: string,
+  symptoms: readonly Symptom[],
+): readonly {readonly symptom: Symptom; readonly observation: Observation}[] {
+  return mergeWholeServices(symptoms).map(symptom => ({symptom, observation: observationOf(node, symptom)}));
 }
 
 function observationOf(node: string, symptom: Symptom): Observation {

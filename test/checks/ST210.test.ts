@@ -31,6 +31,18 @@ test('a missing rule of a range blocks clients that should be allowed', async ()
   ]);
 });
 
+test('clients that get in are to be blocked elsewhere until the rules are right; those that are kept out are not', async () => {
+  const remedyWithout = async (...words: readonly string[]): Promise<string | undefined> => {
+    const given = await scenario();
+    given.rules('node-b').delete(...words);
+    return given.findings({nodes: name => name === 'node-b', only: new Set(['ST210'])})[0]?.remedy;
+  };
+  expect(await remedyWithout('-A KUBE-PROXY-FIREWALL', '"shop/lb-ranges:http')).toMatch(/^Read the log .* block the address/);
+  const remedy = await remedyWithout('-A KUBE-FW-', '-s 198.51.100.0/24');
+  expect(remedy).toMatch(/^Read the log of kube-proxy on this node for why it did not apply the change\./);
+  expect(remedy).not.toContain('block');
+});
+
 test('without the drop after the ranges, packets of all other clients leak', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-PROXY-FIREWALL', '"shop/lb-ranges:http');

@@ -83,7 +83,8 @@ function analyzeChain(key: string, differences: readonly BaseRuleDifference[], g
   const harm = given.harmOf(withChainsOf(given.baseRules, given.ruleset, chains));
   if (harm === 'none') return harmless(differences, where);
   const detail = `the rules of ${where} are not those that kube-proxy writes: ${consequences[harm]}`;
-  return [{kind: kindOf(key, harm, differences), severity: severityOf(harm, 'info'), detail, ...evidence}];
+  const refuses = harm === 'refuses' ? ({refuses: true} as const) : {};
+  return [{kind: kindOf(key, harm, differences), severity: severityOf(harm, 'info'), ...refuses, detail, ...evidence}];
 }
 
 function harmless(differences: readonly BaseRuleDifference[], where: string): readonly NodeSymptom[] {

@@ -17,7 +17,7 @@ export function sayRefused<R extends RuleText>(given: OutcomeCase<R>, comparison
     const ranges = given.item.port.sourceRanges.length > 0;
     const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges allow them' : 'there are no loadBalancerSourceRanges'}`;
     return given.symptoms.say(
-      {kind: 'source-ranges-mismatch', entry: probe.entry, detail, ...evidence},
+      {kind: 'source-ranges-mismatch', refuses: true, entry: probe.entry, detail, ...evidence},
       `ranges ${entryText(probe.entry)}`,
     );
   }

@@ -56,6 +56,8 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly detail: string;
   /** Symptoms of several Services with the same cause are one finding for the node. */
   readonly cause?: 'scheduler';
+  /** Packets are refused that should get in: not the usual of its kind. */
+  readonly refuses?: true;
   /** What to do, where it is not the usual of its kind. */
   readonly remedy?: string;
   readonly expected: readonly R[];
