@@ -61,7 +61,10 @@ export function analyzeThirdPartyRules(given: ThirdPartyCase): readonly Symptom[
       }
     }
   }
-  return [...[...ofAll.values()].map(({effect, items}) => symptomOfNode(effect, items, expected.family)), ...symptoms];
+  const broad = [...ofAll.values()].flatMap(({effect, items}) =>
+    items.size === 1 ? [...items].map(item => symptomOfPort(effect, item)) : [symptomOfNode(effect, items, expected.family)],
+  );
+  return [...broad, ...symptoms];
 }
 
 /** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's rules alone. */

@@ -128,7 +128,7 @@ const breaches: readonly Breach[] = [
   {
     title: 'INPUT drops by its policy',
     change: policy('INPUT'),
-    found: [['ST402', null, null]],
+    found: [['ST402', 'infra/node-exporter', null]],
   },
   {
     title: 'OUTPUT drops by its policy',
@@ -143,7 +143,7 @@ const breaches: readonly Breach[] = [
   {
     title: 'REJECT at the end of INPUT',
     change: dump => dump.append('filter', '-A INPUT -j REJECT --reject-with icmp-host-prohibited'),
-    found: [['ST402', null, 'icmp-host-prohibited']],
+    found: [['ST402', 'infra/node-exporter', 'icmp-host-prohibited']],
   },
   {
     title: 'an unknown match before KUBE-SERVICES',
@@ -230,7 +230,7 @@ const breaches: readonly Breach[] = [
     },
     found: [
       ['ST303', null, 'icmp-host-prohibited'],
-      ['ST402', null, 'icmp-host-prohibited'],
+      ['ST402', 'infra/node-exporter', 'icmp-host-prohibited'],
     ],
   },
   {
@@ -271,7 +271,7 @@ const breaches: readonly Breach[] = [
     title: 'connection tracking is off for all UDP, which is harmless for the DNS Service that the node answers, and not for others',
     program: 'nodelocal-dns-cluster-ip',
     change: ruleInFront('raw', '-A PREROUTING -p udp -j NOTRACK'),
-    found: [['ST401', null, '-A PREROUTING -p udp -j NOTRACK']],
+    found: [['ST401', 'infra/same-node-port', '-A PREROUTING -p udp -j NOTRACK']],
   },
   {
     title: 'the VPC CNI accepts packets inside the VPC before KUBE-POSTROUTING',
@@ -303,7 +303,7 @@ const breaches: readonly Breach[] = [
     title: 'ufw drops packets to the port of an endpoint on the node',
     program: 'ufw',
     change: dump => dump.delete('-A ufw-user-input', '--dport 9100'),
-    found: [['ST402', null, null]],
+    found: [['ST402', 'infra/node-exporter', null]],
   },
 ];
 
