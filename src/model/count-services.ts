@@ -36,9 +36,9 @@ export function sumOf(byReason: Summary['servicesWithoutRules']): number {
   return Object.values(byReason).reduce((sum, number) => sum + number, 0);
 }
 
-/** An error of a node as a whole affects every Service. */
-export function affectsAllServices({severity, node, service}: Finding): boolean {
-  return severity === 'error' && node !== undefined && service === undefined;
+/** An error of a node as a whole affects every Service. One of a Service that the API does not have (ST205) affects none of the others. */
+export function affectsAllServices({code, severity, node, service}: Finding): boolean {
+  return severity === 'error' && node !== undefined && service === undefined && code !== 'ST205';
 }
 
 /** As `namespace/name`. Findings known from a baseline count too: the Service is not in sync. */

@@ -93,6 +93,13 @@ ST202 error  missing-endpoint  node-b
     expect(first(warning('node-b', 'ST506'), warning('node-a', 'ST208'))).toContain('(node-b). 1 warning, no errors on the other node ');
   });
 
+  test('a Service that the API does not have affects none of the others', () => {
+    const stale = findingOf('node-b', null, {code: 'ST205', name: 'stale-service'});
+    const report = reportOf({nodes, services, findings: [stale]});
+    expect(table(report, plain)).toContain('the other 30 Services: in sync on every node');
+    expect(report.summary.servicesInSync).toBe(30);
+  });
+
   test('if an error affects all Services of a node, none is ok there', () => {
     const flushed = findingOf('node-b', null, {code: 'ST305', name: 'no-service-rules'});
     expect(table(reportOf({nodes, services: ['shop/web'], findings: [flushed]}), plain)).toContain(`(the node itself)  ok      ST305    ok
