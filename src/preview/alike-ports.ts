@@ -115,11 +115,11 @@ function portShapes({setup, before, after, expectedOnly}: AlikePortsInput): (pai
 }
 
 /**
- * If the node has rules for other endpoints: which of its lists differ from those after the change, and the places of the endpoint that
- * connects to its own Service.
+ * If the node has rules for other endpoints than after the change: which of its lists differ, and the places of the endpoint that connects
+ * to its own Service. Its rules may be outdated, or the change may be one of endpoints.
  */
 function writtenShape({known, before, written, after}: PortPair, context: NodeContext): string {
-  if (written === before || written === null) return '';
+  if (written === null || (written === before && hasSameEndpoints(written, after))) return '';
   const here = endpointHere(known, context)?.address;
   const places = (list: readonly Endpoint[]): string => list.flatMap(({address}, index) => (address === here ? index : [])).join(',');
   const ofList = (name: 'cluster' | 'local'): readonly unknown[] => [
@@ -147,8 +147,9 @@ export function hasSameEndpoints(before: ServedPort | null, after: ServedPort | 
   return (['cluster', 'local'] as const).every(name => hasSameList(before?.endpoints[name] ?? [], after?.endpoints[name] ?? []));
 }
 
+/** Objects of manifests make endpoints of their own. */
 function hasSameList(was: readonly Endpoint[], is: readonly Endpoint[]): boolean {
-  return was.length === is.length && was.every((endpoint, index) => endpoint === is[index]);
+  return was.length === is.length && was.every(({hostPort}, index) => hostPort === is[index]?.hostPort);
 }
 
 /** Addresses that kube-proxy's rules treat specially if an endpoint has them. */

@@ -1,9 +1,25 @@
 import process from 'node:process';
 import {execa} from 'execa';
 import {expect, test} from 'vitest';
+import {describeWith} from '../require.ts';
 
 // In a process of its own: the second copy of the program is loaded by hooks of Node.js. `npm run test:differential` tries more cases.
-test('short cuts, nodes together and nodes in another order find what full walks of each node alone find', async () => {
-  const {stdout} = await execa(process.execPath, [`${import.meta.dirname}/run.ts`, '--cases', '150'], {reject: false});
-  expect(stdout).toBe('150 cases from 1 on, 0 failed');
+test.each([
+  ['short cuts, nodes together and nodes in another order find what full walks of each node alone find', 'check', 150],
+  ['the same holds in IPVS mode', 'ipvs', 30],
+  ['a preview of Service ports in groups lists what walks of each of them show', 'preview', 30],
+])('%s', async (_, tried, count) => {
+  const {stdout} = await execa(process.execPath, [`${import.meta.dirname}/run.ts`, '--cases', String(count), '--try', tried], {
+    reject: false,
+  });
+  expect(stdout).toBe(`${count} cases from 1 on, 0 failed`);
+});
+
+describeWith(['netns', 'nft'], 'rules that nft printed as JSON', () => {
+  test('show the same, whether their bytes are compared, their text, or that of a dump in text', async () => {
+    const {stdout} = await execa(process.execPath, [`${import.meta.dirname}/run.ts`, '--cases', '20', '--try', 'nft-json'], {
+      reject: false,
+    });
+    expect(stdout).toBe('20 cases from 1 on, 0 failed');
+  });
 });

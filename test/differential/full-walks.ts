@@ -2,6 +2,7 @@ import {readFileSync} from 'node:fs';
 import {registerHooks} from 'node:module';
 import {fileURLToPath} from 'node:url';
 import type {diagnose} from '../../src/diagnose.ts';
+import type {preview} from '../../src/preview/preview.ts';
 
 /** Functions that spare walks, with what they return when they spare none. The rest of their files stays as it is. */
 const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -20,13 +21,30 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   // Base rules are tried with one Service port of each shape.
   'analyze/outcomes/port-shape.ts': {onePerShape: 'ports => ports'},
+  // The bytes of nft's JSON are compared with what kube-proxy's rules are expected to be printed as.
+  'parse/nftables/nft-json-check.ts': {
+    JsonChainCheck: `class {
+      #names = [];
+      chain(name) { this.#names.push(name); }
+      rule() {}
+      takeOthers() { return this.#names.splice(0); }
+      isHeld() { return false; }
+    }`,
+  },
+  // A preview walks one Service port of each group, on one node of each shape. Sets, of which nothing is known, make each one a group.
+  'preview/port-groups.ts': {constantsIn: '() => ({networks: [], ports: [], usesSets: true})'},
 };
 
 const mark = 'full-walks';
 const original = 'original';
 
+interface FullWalks {
+  readonly diagnoseInFull: typeof diagnose;
+  readonly previewInFull: typeof preview;
+}
+
 /** Loads a second copy of the program, in which all Service ports are walked on every node. */
-export async function loadFullWalks(): Promise<typeof diagnose> {
+export async function loadFullWalks(): Promise<FullWalks> {
   const replaced = new Set<string>();
   const hooks = registerHooks({
     resolve(specifier, context, next) {
@@ -44,16 +62,18 @@ export async function loadFullWalks(): Promise<typeof diagnose> {
       if (functions === undefined) return next(url, context);
       const names = Object.keys(functions);
       const text = readFileSync(fileURLToPath(href), 'utf8');
-      for (const name of names) if (!text.includes(`export function ${name}`)) throw new Error(`${pathname} exports no function ${name}`);
+      for (const name of names)
+        if (!new RegExp(`export (?:function|class) ${name}\\b`).test(text)) throw new Error(`${pathname} does not export ${name}`);
       replaced.add(pathname);
       const lines = Object.entries(functions).map(([name, body]) => `export const ${name} = ${body};`);
       return {format: 'module', shortCircuit: true, source: [`export * from '${href}&${original}';`, ...lines].join('\n')};
     },
   });
-  const program = await import(`${source}diagnose.ts?${mark}`);
+  const {diagnose: diagnoseInFull} = await import(`${source}diagnose.ts?${mark}`);
+  const {preview: previewInFull} = await import(`${source}preview/preview.ts?${mark}`);
   hooks.deregister();
   if (replaced.size < Object.keys(shortCuts).length) throw new Error(`only these files were loaded: ${[...replaced].join(', ')}`);
-  return program.diagnose;
+  return {diagnoseInFull, previewInFull};
 }
 
 /** The URL of the sources. */

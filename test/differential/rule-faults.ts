@@ -159,7 +159,9 @@ function insertRule(
   const chain = rule.split(' ')[1] ?? '';
   const own = placesOf(lines.slice(start, end), /^-A /).filter(at => lines[start + at]?.startsWith(`-A ${chain} `));
   const [first = end - start, last = end - start - 1] = [own[0], own.at(-1)];
-  return lines.toSpliced(start + random.pick([first, first, last + 1]), 0, rule);
+  const at = start + random.pick([first, first, last + 1]);
+  const isDeclared = lines.slice(start, end).some(line => line.startsWith(`:${chain} `));
+  return isDeclared ? lines.toSpliced(at, 0, rule) : lines;
 }
 
 /** A chain without its rules, and perhaps without its declaration. */

@@ -5,12 +5,17 @@ import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {EndpointSliceObject} from '../../src/model/api-objects.ts';
 import type {PreviewChange} from '../../src/model/preview.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import {twoServices} from '../analyze/two-services.ts';
 import {buildCluster} from '../bench/build-cluster.ts';
 import type {Cluster} from '../bench/model.ts';
+import {seededRandom} from '../bench/random.ts';
 import {writeBundle} from '../bench/synthetic-cluster.ts';
+import {nodeDump} from '../cluster.ts';
 import {snapshotOf} from '../fixtures.ts';
+import {writtenNode} from '../rendered-node.ts';
 import {previewOf} from './previews.ts';
 
 let temp: string;
@@ -150,4 +155,19 @@ test('in nftables mode, a Service that another one drops packets to is not like 
   expect(gained).toContain('unnamed-port');
   expect(gained).not.toContain('web');
   expect(inOrder(grouped ?? [])).toEqual(inOrder(walked ?? []));
+});
+
+test('a Service whose endpoints alone change is not like those whose endpoints stay', () => {
+  const api = twoServices('ClusterIP');
+  const [first, second] = api.endpointSlices ?? [];
+  const moved = {...second, endpoints: [{addresses: ['10.244.2.99'], conditions: {ready: true}}]} as EndpointSliceObject;
+  const given = nodeDump('node-a', {
+    'kube-proxy-version': 'v1.36.0\n',
+    'kube-proxy-config.yaml': 'mode: iptables\nclusterCIDR: 10.244.0.0/16\n',
+  });
+  const node = writtenNode(given, api, {mode: 'iptables', random: seededRandom(1)});
+  const after = {...api, endpointSlices: [...(first === undefined ? [] : [first]), moved]};
+  const {changes} = previewOf({origin: 'two Services', api, problems: [], nodes: [node]}, {}, after);
+  expect(new Set(changes.map(({service}) => service.name))).toEqual(new Set(['b']));
+  expect(changes[0]).toMatchObject({before: [{destination: '10.244.2.11:8080'}], after: [{destination: '10.244.2.99:8080'}]});
 });
