@@ -333,11 +333,11 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
   };
   return {
     ...check,
-    node: context =>
-      symptomObservations(
-        context.node.name,
-        context.symptoms.filter(({kind}) => kind === row.name),
-      ).map(({symptom, observation}) => withAction(context, symptom, observation)),
+    node: context => {
+      const symptoms = context.symptoms.filter(({kind}) => kind === row.name);
+      if (symptoms.length === 0) return [];
+      return symptomObservations(context.node.name, symptoms).map(({symptom, observation}) => withAction(context, symptom, observation));
+    },
   };
 });
 

@@ -41,16 +41,15 @@ export function canonicalAddress(text: string): string | null {
 /** Reads one address; null if it is not one. Follows netutils.ParseIPSloppy. */
 export function parseAddress(text: string): Address | null {
   if (plainIPv4.test(text)) return {family: 'IPv4', value: BigInt(numberOf(text)), text};
-  if (plainIPv6.test(text)) return {family: 'IPv6', value: numberOfIPv6(text), text};
   const known = parsedBefore.get(text);
   if (known !== undefined) return known;
-  const address = addressOf(parse(text));
+  const address: Address | null = plainIPv6.test(text) ? {family: 'IPv6', value: numberOfIPv6(text), text} : addressOf(parse(text));
   if (parsedBefore.size >= maxParsed) parsedBefore.clear();
   parsedBefore.set(text, address);
   return address;
 }
 
-/** Reading an IPv6 address in another form takes long, and such addresses are read again and again: those of the node, and networks. */
+/** Reading an IPv6 address takes long, and most are read again and again: those of the node, and the networks of pods. */
 const parsedBefore = new Map<string, Address | null>();
 const maxParsed = 1000;
 

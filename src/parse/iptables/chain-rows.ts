@@ -10,6 +10,8 @@ const NAME_START = 0;
 const NAME_END = 1;
 const HASH = 7;
 const ROW = 8;
+/** Where names of kube-proxy's chains differ first. */
+const SIGN = 'KUBE-'.length;
 
 /** Flags of a chain. A rule is not plain: its text differs from its bytes. */
 export const NOT_PLAIN = 1;
@@ -41,6 +43,8 @@ export class ChainRows {
   #rows: Int32Array<ArrayBuffer>;
   /** Open addressing, at most half full: the index of a chain plus one, 0 for an empty slot. */
   #slots: Int32Array<ArrayBuffer>;
+  /** Which bytes occur at `SIGN` in names, as bits: those of a chain of KUBE-XLB cannot be there where no name has an X. */
+  #signs = 0;
   /** See `likelyPlaces`. */
   #likely = new Int32Array(64);
   #sought: Uint8Array = new Uint8Array(64);
@@ -100,6 +104,7 @@ export class ChainRows {
    */
   addAll(other: ChainRows, {first, count}: ChainRun, starts: Readonly<Int32Array>, shift: number): number {
     this.#makeRoomFor(this.size + count);
+    this.#signs |= other.#signs;
     const [from, rows, slots] = [other.#rows, this.#rows, this.#slots];
     const mask = slots.length - 1;
     for (let index = first; index < first + count; index++) {
@@ -188,6 +193,7 @@ export class ChainRows {
 
   /** The index from `start` on of a chain whose name begins with one of these; `size` if there is none. */
   nextStartingWith(start: number, prefixes: readonly Uint8Array[]): number {
+    if (prefixes.every(prefix => prefix.length > SIGN && (this.#signs & (1 << (prefix[SIGN] ?? 0))) === 0)) return this.size;
     const [bytes, rows] = [this.bytes, this.#rows];
     for (let index = start; index < this.size; index++) {
       for (const prefix of prefixes) {
@@ -216,6 +222,7 @@ export class ChainRows {
 
   #add(slot: number, start: number, end: number, hash: number): number {
     const index = this.size++;
+    this.#signs |= 1 << (this.bytes[start + SIGN] ?? 0);
     if (this.#rows.length < this.size * ROW) this.#rows = doubled(this.#rows);
     const row = index * ROW;
     this.#rows[row + NAME_START] = start;

@@ -12,7 +12,10 @@ const nodeB = readFileSync(new URL('node-b/iptables-save', capture), 'utf8');
 function contentOf(rulesets: readonly Ruleset[]): unknown {
   return rulesets.map(({tables, family, backend, toolVersion, strays, cut, ruleCount, chainCount}) => ({
     ...{family, backend, toolVersion, strays, cut, ruleCount, chainCount},
-    tables: [...tables.values()].map(({name, complete, chains}) => ({name, complete, chains: chainsOf(chains)})),
+    tables: [...tables.values()].map(({name, complete, chains}) => ({
+      ...{name, complete, chains: chainsOf(chains)},
+      roles: ['KUBE-SEP-', 'KUBE-SVC-', 'KUBE-XLB-', 'CNI-'].map(prefix => [...chains.startingWith(prefix)].map(chain => chain.name)),
+    })),
   }));
 }
 
@@ -108,6 +111,7 @@ const changes: Readonly<Record<string, Change>> = {
   'one more rule of the same chain': (lines, at) => lines.toSpliced(at + 1, 0, `${(lines[at] ?? '').split(' ', 2).join(' ')} -j RETURN`),
   'a rule of another chain': (lines, at) => lines.toSpliced(at + 1, 0, '-A OUTPUT -j ACCEPT'),
   'one more chain': (lines, at) => lines.toSpliced(at + 1, 0, ':CNI-1234 - [0:0]'),
+  'a chain of an old kube-proxy': (lines, at) => lines.toSpliced(at + 1, 0, ':KUBE-XLB-1234 - [0:0]'),
   'a comment': (lines, at) => lines.toSpliced(at + 1, 0, '# a comment'),
   'an empty line': (lines, at) => lines.toSpliced(at + 1, 0, ''),
   'a line of another program': (lines, at) => lines.toSpliced(at + 1, 0, 'iptables: Resource temporarily unavailable.'),
