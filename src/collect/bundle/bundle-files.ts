@@ -1,5 +1,6 @@
 import {existsSync, readdirSync, readFileSync, statSync} from 'node:fs';
 import {join, resolve} from 'node:path';
+import {readInBackground} from './read-in-background.ts';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 
 /** The files of a bundle in any storage. Paths are relative to the bundle, with forward slashes. */
@@ -8,6 +9,12 @@ export interface BundleFiles {
   read(path: string): Buffer | null;
   /** The same as text. A large file takes less memory this way, because its bytes are decoded while they are read. */
   readText(path: string): string | null;
+  sizeOf(path: string): number;
+  /**
+   * Reads a file while other work is done, and resolves when it was read. `read` then returns the content at once, and does not
+   * keep it. What cannot be read ahead is left to `read`.
+   */
+  readAhead(path: string): Promise<void>;
 }
 
 export function directoryFiles(folder: string): BundleFiles {
@@ -15,14 +22,25 @@ export function directoryFiles(folder: string): BundleFiles {
   const paths = filesIn(top, '').sort();
   const found = new Set(paths);
   const exists = (path: string): boolean => found.has(path) || existsSync(top + path);
-  const read = (path: string): Buffer | null => (exists(path) ? withoutByteOrderMark(readFileSync(top + path)) : null);
+  const ahead = new Map<string, Buffer>();
+  const contentOf = (path: string): Buffer => {
+    const content = ahead.get(path) ?? readFileSync(top + path);
+    ahead.delete(path);
+    return content;
+  };
+  const read = (path: string): Buffer | null => (exists(path) ? withoutByteOrderMark(contentOf(path)) : null);
   const readText = (path: string): string | null => {
     if (!exists(path)) return null;
     const text = readFileSync(top + path, 'utf8');
     // A byte-order mark of UTF-8 is one character in the text; that of UTF-16 cannot be decoded.
     return text.startsWith('\ufeff') || text.startsWith('\ufffd') ? textOf(read(path)) : text;
   };
-  return {paths, read, readText};
+  const readAhead = async (path: string): Promise<void> => {
+    // `read` tries again, and throws the error where it always did.
+    const content = await readInBackground(top + path).catch(() => null);
+    if (content !== null) ahead.set(path, content);
+  };
+  return {paths, read, readText, sizeOf: path => statSync(top + path).size, readAhead};
 }
 
 /** The files in a folder and in all folders below it, also linked ones. `readdirSync` finds them too, but asks for the status of each file. */
@@ -61,7 +79,11 @@ export async function archiveFiles(content: Buffer): Promise<BundleFiles> {
   const top = commonFolder([...files.keys()]);
   const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), withoutByteOrderMark(bytes)]));
   const read = (path: string): Buffer | null => named.get(path) ?? null;
-  return {paths: [...named.keys()].sort(), read, readText: path => textOf(read(path))};
+  return {
+    ...{paths: [...named.keys()].sort(), read, readText: path => textOf(read(path))},
+    sizeOf: path => named.get(path)?.length ?? 0,
+    readAhead: async () => {},
+  };
 }
 
 function commonFolder(paths: readonly string[]): string {

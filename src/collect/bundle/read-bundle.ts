@@ -9,7 +9,7 @@ import type {
   ServiceCIDRObject,
   ServiceObject,
 } from '../../model/api-objects.ts';
-import {type ApiObjects, isServiceList, noObjects, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
+import {type ApiObjects, isServiceList, noObjects, type NodeDump, type Snapshot} from '../../model/snapshot.ts';
 import {
   configMapShape,
   endpointSliceShape,
@@ -39,7 +39,7 @@ export class UnreadableBundle extends Error {}
  */
 export async function readBundle(path: string): Promise<Snapshot> {
   const opened = await open(path);
-  return 'dump' in opened ? bareDump(path, opened.dump) : snapshotOf(path, opened);
+  return 'dump' in opened ? bareDump(path, opened.dump) : await snapshotOf(path, opened);
 }
 
 async function open(path: string): Promise<BundleFiles | {readonly dump: Buffer}> {
@@ -64,25 +64,32 @@ async function readAll(stream: Readable): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-function snapshotOf(origin: string, files: BundleFiles): Snapshot {
-  const problems: Problem[] = [];
+async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot> {
   const list = <T extends {readonly metadata: {readonly name: string}}>(name: keyof ApiObjects, shape: Shape): ApiList<T> => {
     const file = `api/${name.toLowerCase()}.json`;
     const read = readApiList<T>(file, () => files.readText(file), shape);
-    append(problems, read.items === null && isServiceList(name) ? read.problems.map(problem => ({...problem, list: name})) : read.problems);
-    return read;
+    if (read.items !== null || !isServiceList(name)) return read;
+    return {...read, problems: read.problems.map(problem => ({...problem, list: name}))};
   };
   const record = readSnapshotRecord(files.read('snapshot.json'));
   const nodes = nodeDumps(files, record);
-  const services = list<ServiceObject>('services', serviceShape);
+  // The largest list is the first: garbage is collected while it is parsed, which visits the objects that exist.
   const endpointSlices = list<EndpointSliceObject>('endpointSlices', endpointSliceShape);
+  // Only now, because until then the text of the list takes memory too.
+  const dumpRead = readLargeDump(files, nodes);
+  const services = list<ServiceObject>('services', serviceShape);
   const endpoints = list<EndpointsObject>('endpoints', endpointsShape);
+  const others = {
+    nodes: list<NodeObject>('nodes', nodeShape),
+    pods: list<PodObject>('pods', podShape),
+    configMaps: list<ConfigMapObject>('configMaps', configMapShape),
+    serviceCIDRs: list<ServiceCIDRObject>('serviceCIDRs', serviceCIDRShape),
+  };
+  const problems = [services, endpointSlices, endpoints, ...Object.values(others)].flatMap(read => read.problems);
   const objects = {
     ...{services: services.items, endpointSlices: endpointSlices.items, endpoints: endpoints.items},
-    nodes: list<NodeObject>('nodes', nodeShape).items,
-    pods: list<PodObject>('pods', podShape).items,
-    configMaps: list<ConfigMapObject>('configMaps', configMapShape).items,
-    serviceCIDRs: list<ServiceCIDRObject>('serviceCIDRs', serviceCIDRShape).items,
+    ...{nodes: others.nodes.items, pods: others.pods.items},
+    ...{configMaps: others.configMaps.items, serviceCIDRs: others.serviceCIDRs.items},
     ...record.scope,
   };
   const api = acrossGaps(objects, {services: services.gaps, endpointSlices: endpointSlices.gaps, endpoints: endpoints.gaps});
@@ -99,6 +106,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
   const {takenAt, serverVersion} = record;
   const {history, problems: ofHistory} = readHistory(files.read(historyFile));
   append(problems, ofHistory);
+  await dumpRead;
   const unread = record.unread.filter(({name}) => !nodes.some(node => node.name === name && node.files.some(isRuleDump)));
   return {
     ...{origin, api, problems: [...record.problems, ...problems]},
@@ -115,6 +123,18 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
 function isRuleDump(file: string): boolean {
   return /^nft(?:-ruleset)?\.json$/.test(file) || /^ip6?tables(?:-legacy|-nft)?-save$/.test(file);
 }
+
+/** The dump of the only node is read while objects are parsed. Of several nodes, it is not known which are wanted. */
+async function readLargeDump(files: BundleFiles, nodes: readonly NodeDump[]): Promise<void> {
+  const [node] = nodes;
+  if (node === undefined || nodes.length > 1) return;
+  const dumps = node.files.filter(isRuleDump).map(file => `nodes/${node.name}/${file}`);
+  const large = dumps.filter(path => files.sizeOf(path) >= largeDump).sort((a, b) => files.sizeOf(b) - files.sizeOf(a));
+  if (large[0] !== undefined) await files.readAhead(large[0]);
+}
+
+/** In bytes. A smaller file is read in some milliseconds. */
+const largeDump = 4 << 20;
 
 /** `read` are the nodes that were read: one without files, such as a Windows node, is included. */
 function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'read' | 'via' | 'missing'>): readonly NodeDump[] {

@@ -46,6 +46,21 @@ describe('a directory', () => {
     await expect(readBundle(path)).rejects.toThrow('it has neither api/services.json nor nodes/NODE/iptables-save');
   });
 
+  test('names what is wrong with its lists in their order, not in that of reading', async () => {
+    const path = folder.bundle({
+      'api/endpointslices.json': '{}',
+      'api/services.json': '{"items":[]}',
+      'api/nodes.json': '{',
+      'api/endpoints.json': '[]',
+    });
+    const {problems} = await readBundle(path);
+    expect(problems.map(({message, list}) => [message.split(' ')[0], list])).toEqual([
+      ['api/endpointslices.json', 'endpointSlices'],
+      ['api/endpoints.json', 'endpoints'],
+      ['api/nodes.json', undefined],
+    ]);
+  });
+
   test('that does not exist is refused', async () => {
     await expect(readBundle(join(folder.path, 'nowhere'))).rejects.toThrow(UnreadableBundle);
   });
@@ -112,6 +127,39 @@ describe('a bare dump', () => {
   ])('that is %s is refused as neither bundle nor dump', async (_, content) => {
     const path = join(folder.bundle({file: content}), 'file');
     await expect(readBundle(path)).rejects.toThrow('is neither a bundle nor a dump of iptables-save or nft');
+  });
+});
+
+describe('a dump of some megabytes, which is read while objects are parsed', () => {
+  const dump = readFileSync(join(capture, 'nodes/node-a/iptables-save'));
+  const large = Buffer.concat([dump, Buffer.alloc(5 << 20, '# a comment of the firewall on this node\n')]);
+  const file = 'nodes/node-a/iptables-save';
+
+  test('is its file byte for byte, also when it is read again', async () => {
+    const {nodes} = await readBundle(folder.bundle({'api/services.json': '{"items":[]}', [file]: large}));
+    const [first, second] = [nodes[0]?.read('iptables-save'), nodes[0]?.read('iptables-save')];
+    expect([first?.equals(large), second?.equals(large)]).toEqual([true, true]);
+  });
+
+  test('is in memory before it is needed, and dropped when it was read', async () => {
+    const path = folder.bundle({'api/services.json': '{"items":[]}', [file]: large});
+    const {nodes} = await readBundle(path);
+    writeFileSync(join(path, file), dump);
+    const [first, second] = [nodes[0]?.read('iptables-save'), nodes[0]?.read('iptables-save')];
+    expect([first?.equals(large), second?.equals(dump)]).toEqual([true, true]);
+  });
+
+  test('has its byte-order mark removed', async () => {
+    const marked = Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), large]);
+    const {nodes} = await readBundle(folder.bundle({'api/services.json': '{"items":[]}', [file]: marked}));
+    expect(nodes[0]?.read('iptables-save')?.equals(large)).toBe(true);
+  });
+
+  test('is not read before it is needed where there are several nodes, which may not all be wanted', async () => {
+    const path = folder.bundle({'api/services.json': '{"items":[]}', [file]: large, 'nodes/node-b/iptables-save': dump});
+    const {nodes} = await readBundle(path);
+    writeFileSync(join(path, file), dump);
+    expect(nodes[0]?.read('iptables-save')?.equals(dump)).toBe(true);
   });
 });
 
