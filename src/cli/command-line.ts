@@ -29,7 +29,7 @@ export function withCommand(argv: readonly string[], commands: readonly string[]
   const word = argv[at] ?? '';
   const others = argv.toSpliced(at, 1);
   if (word === 'help')
-    return namesNoCommand(others, commands, flagsWithValue) ? [...argv] : withCommand([...others, '--help'], commands, flagsWithValue);
+    return namesNoCommand(others, commands, flagsWithValue) ? [...argv] : withCommand(['--help', ...others], commands, flagsWithValue);
   return commands.includes(word) ? [word, ...others] : ['trace', ...argv];
 }
 

@@ -192,7 +192,7 @@ class UnorderedChain<Owner> implements SharedChain<Owner> {
     return at !== undefined && this.#owners[at] !== undefined;
   }
 
-  /** In a base chain, the rules of others are not compared. */
+  /** In a base chain, third-party rules are not compared. */
   #extraLines(): readonly number[] {
     const extra: number[] = [];
     for (let at = 0; at < this.#lines.length; at++) {

@@ -44,7 +44,8 @@ describe('help', () => {
     ['help', '--help'],
     ['help check', 'check --help'],
     ['help web', 'help web'],
-    ['-n shop help check', 'check -n shop --help'],
+    ['-n shop help check', 'check --help -n shop'],
+    ['help --version', '--help --version'],
     ['help help', 'help help'],
   ])('as a word asks for --help: %s', (line, expected) => expect(rewrite(line)).toBe(expected));
 
