@@ -25,6 +25,47 @@ test('with rules that accept the pod network, as a network plugin writes them, n
   expect(ofPodNetwork(given.newFindings().filter(needsAction))).toEqual([]);
 });
 
+test('packets that only the missing rule of kube-proxy would accept are not also said to be lost to the policy of FORWARD', async () => {
+  const given = await dropping();
+  given.rules('node-b').append('filter', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT');
+  const gone = given.rules('node-b').delete('-A KUBE-FORWARD', '--mark 0x4000/0x4000');
+  const found = given.newFindings().filter(({code}) => code === 'ST303');
+  expect(found.map(({message, expected = []}) => ({message, expected}))).toEqual([
+    {message: containing('the rule of KUBE-FORWARD that accepts Service traffic is missing'), expected: [gone]},
+    // With a Local policy clients keep their address, so that kube-proxy's rule would not accept them either.
+    {message: containing('because no rule accepts them and the policy of FORWARD is DROP (3 Service ports'), expected: []},
+  ]);
+});
+
+test('if another rule accepts the same packets, the missing one is an info', async () => {
+  const given = await dropping();
+  given.rules('node-b').append('filter', '-A FORWARD -m conntrack --ctstate NEW -j ACCEPT');
+  const gone = given.rules('node-b').delete('-A KUBE-FORWARD', '--mark 0x4000/0x4000');
+  expect(given.newFindings()).toEqual([
+    {...{code: 'ST217', severity: 'info', node: 'node-b', family: 'IPv4'}, message: expect.anything(), expected: [gone]},
+  ]);
+});
+
+test('the missing rule for replies is an error whatever accepts new connections', async () => {
+  const given = await dropping();
+  given.rules('node-b').append('filter', '-A FORWARD -d 10.244.0.0/16 -j ACCEPT');
+  given.rules('node-b').append('filter', '-A FORWARD -m conntrack --ctstate NEW -j ACCEPT');
+  given.rules('node-b').delete('-A KUBE-FORWARD', 'RELATED,ESTABLISHED');
+  expect(given.newFindings().map(({code, severity}) => `${code} ${severity}`)).toEqual(['ST303 error']);
+});
+
+test('a third-party rule that drops is reported beside a missing rule of kube-proxy', async () => {
+  const given = await dropping();
+  given.rules('node-b').append('filter', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT');
+  given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-FORWARD'], '-A FORWARD -d 10.244.12.0/24 -j DROP');
+  given.rules('node-b').delete('-A KUBE-FORWARD', '--mark 0x4000/0x4000');
+  const found = given.findings({nodes: name => name === 'node-b'}).filter(({code}) => code === 'ST303');
+  expect(found.map(({message}) => message)).toEqual([
+    containing('the rule of KUBE-FORWARD that accepts Service traffic is missing'),
+    containing('are sent to an endpoint and then dropped by a third-party rule'),
+  ]);
+});
+
 test('with the policy ACCEPT, missing accept rules are harmless', async () => {
   const given = await scenario();
   given.rules('node-b').delete('-A KUBE-FORWARD', '--mark 0x4000/0x4000');

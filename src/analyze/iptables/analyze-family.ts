@@ -1,7 +1,7 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
+import type {ChainSource, Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
 import {inferIptablesSettings} from './infer-settings.ts';
 import type {FamilyCase} from './family-case.ts';
 import {compareFamily} from './endpoint-changes.ts';
@@ -10,6 +10,7 @@ import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
 import {analyzePort} from './service-port/analyze-port.ts';
 import type {PortDifference} from './service-port/port-differences.ts';
 import {misnamedChains, withMisnamed} from './misnamed-chains.ts';
+import {listChain, withChain} from './listed-chains.ts';
 import {leftoverChains} from './leftover-chains.ts';
 import {PortIndex} from './port-index.ts';
 import {IptablesServiceView} from './iptables-service-view.ts';
@@ -60,6 +61,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const misnamed = [...unknownChains]
     .filter(isOfEndpoint)
     .flatMap(name => actual.forgetting(isOfOnePort, () => misnamedChains([actual.chain('nat', name) ?? []].flat(), expected.family)));
+  const baseRules = analyzeBaseRules({expected, actual, differences: owned.rest, differing});
   return {
     expected,
     differing: [
@@ -69,16 +71,26 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
     symptoms: withMisnamed(misnamed, [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
-      ...analyzeBaseRules({expected, actual, differences: owned.rest, differing}),
+      ...baseRules,
       ...ports,
       ...changed.flatMap(([, change]) => change.symptoms),
       // Without one of the tables the outcome of a packet is unknown.
-      ...(actual.hasTable('nat') && actual.hasTable('filter') ? analyzeThirdPartyRules({expected, actual, view, differing, sets}) : []),
+      ...(actual.hasTable('nat') && actual.hasTable('filter')
+        ? analyzeThirdPartyRules({...{expected, actual, view, differing, sets}, walked: withForwarding(expected, actual, baseRules)})
+        : []),
       ...staleServices({expected, actual, view, rules: owned.unexpected}),
       ...broadRules({expected, view, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
       ...(given.isPartial ? [] : leftoverChains(expected, actual, compared)),
     ]),
   };
+}
+
+/** What packets lose by wrong rules of KUBE-FORWARD is reported as that, and not again as a loss by third-party rules. */
+function withForwarding(expected: ExpectedRuleset, actual: Ruleset, baseRules: readonly Symptom[]): ChainSource {
+  const chain = actual.chain('filter', 'KUBE-FORWARD');
+  const right = expected.chain('filter', 'KUBE-FORWARD');
+  const isBlocked = baseRules.some(({kind}) => kind === 'forward-blocked');
+  return isBlocked && chain !== undefined && right !== undefined ? withChain(actual, chain, listChain(chain, right.rules())) : actual;
 }
 
 function isOfEndpoint(chain: string): boolean {

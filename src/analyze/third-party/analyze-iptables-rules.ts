@@ -29,6 +29,8 @@ import {pathOutcomeOf} from '../iptables/iptables-outcome.ts';
 interface ThirdPartyCase {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
+  /** The actual rules that packets are walked through, with those of kube-proxy repaired that are a symptom of their own. */
+  readonly walked: ChainSource;
   readonly view: IptablesServiceView;
   /** The Service ports whose own rules differ. */
   readonly differing: ReadonlySet<PortOnNode>;
@@ -74,12 +76,16 @@ function reachesSameKinds(item: PortOnNode, {expected, view}: ThirdPartyCase, en
   return probes.every(probe => hasSameKinds(outcome(expected, probe), outcome(view, probe)));
 }
 
-function analyzeItem(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly RuleEffect<Rule>[] {
+function analyzeItem(
+  item: PortOnNode,
+  {expected, walked: rules, view}: ThirdPartyCase,
+  environment: Environment,
+): readonly RuleEffect<Rule>[] {
   const {facts, mark} = expected.context;
   return probesFor({item, context: expected.context, hairpins: []}).flatMap(probe => {
     if (probe.knownTo.size > 0) return [];
     const alone = pathOutcomeOf(walkPacket(view, probe.packet, environment));
-    const outcomes = walkPacket(actual, probe.packet, environment);
+    const outcomes = walkPacket(rules, probe.packet, environment);
     const walked = {probe, alone, pathOutcome: pathOutcomeOf(outcomes), isLocal: isKnownLocal(probe, facts, environment)};
     return outcomes.flatMap(outcome => compareThirdPartyOutcome(outcome, walked, mark) ?? []);
   });

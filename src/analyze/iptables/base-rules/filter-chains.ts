@@ -1,5 +1,6 @@
 import type {Rule} from '../../../model/ruleset.ts';
 import type {PortDifference} from '../service-port/port-differences.ts';
+import {hasMatch} from '../service-port/rule-roles.ts';
 import {type BaseRuleSymptom, isKubeletsOwn, type LeftBaseRules} from './base-rules-case.ts';
 
 /** Missing rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence accepts or blocks. */
@@ -16,6 +17,8 @@ function lossOf(given: LeftBaseRules, rule: Rule): Pick<BaseRuleSymptom['symptom
   const {expected, actual} = given;
   if (rule.target?.name === 'ACCEPT') {
     if (actual.chain('filter', 'FORWARD')?.policy !== 'DROP') return null;
+    // The CNI may accept the same packets. Walks show this for new connections only: replies are accepted by the other rule.
+    if (hasMatch(rule, 'mark') && !changesChain(given, 'KUBE-FORWARD')) return null;
     const detail = 'FORWARD drops what no rule accepts, and the rule of KUBE-FORWARD that accepts Service traffic is missing';
     return {kind: 'forward-blocked', detail};
   }
