@@ -9,7 +9,7 @@ import type {Chain, Ruleset} from '../model/ruleset.ts';
 export interface RuleConstants {
   readonly networks: readonly Cidr[];
   readonly ports: readonly (readonly [low: number, high: number])[];
-  /** They match sets, whose members are not among the constants. */
+  /** They match sets or ranges, whose members are not among the constants. */
   readonly usesSets: boolean;
 }
 
@@ -19,7 +19,7 @@ export function constantsIn(texts: readonly string[]): RuleConstants {
   const ports = new Map<string, readonly [number, number]>();
   let usesSets = false;
   for (const text of texts) {
-    if (/--match-set|@[\w-]/.test(text)) usesSets = true;
+    if (/--match-set|@[\w-]/.test(text) || addressRange.test(text)) usesSets = true;
     for (const [found] of text.matchAll(/[0-9a-fA-F]*[.:][0-9a-fA-F.:]*(?:\/\d+)?/g)) {
       const cidr = parseCidr(found) ?? parseCidr(`${found.replace(/:\d+$/, '')}/32`) ?? parseCidr(`${found}/128`);
       if (cidr !== null) networks.set(cidr.text, cidr);
@@ -30,6 +30,8 @@ export function constantsIn(texts: readonly string[]): RuleConstants {
   return {networks: [...networks.values()], ports: [...ports.values()], usesSets};
 }
 
+const addressRange = /\d\.\d+-\d+\.\d|[0-9a-f]*:[0-9a-f:]*-[0-9a-f]*:[0-9a-f]/;
+
 /** Service ports with the same signature match the same third-party rules. `here` is the endpoint that connects to its own Service. */
 export function signatureOf(
   {port, endpoints: {cluster, local}}: ServedPort,
@@ -39,7 +41,7 @@ export function signatureOf(
   if (networks.length + ports.length === 0) return '';
   const served = [...cluster, ...local];
   const addresses = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...served.map(({address}) => address)];
-  const numbers = [port.port, port.nodePort, ...new Set(served.map(one => one.port))];
+  const numbers = [port.port, port.nodePort, port.healthCheckNodePort, ...new Set(served.map(one => one.port))];
   const {hosts, wide} = byHost(networks);
   const inside = addresses.flatMap((text, place) => {
     const found = wide.flatMap((network, index) => (isInside(network, text) ? index : []));

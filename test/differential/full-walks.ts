@@ -17,7 +17,13 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'expect/kept-rules.ts': {keptBySettings: '() => () => null'},
   // One Service port of a group is walked through third-party rules.
   'analyze/third-party/port-groups.ts': {
-    representatives: '(ports, isAsExpected) => ports.some(isAsExpected) ? ports.filter(isAsExpected) : ports',
+    representatives: `(ports, isAsExpected) => {
+      const ordered = ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length);
+      const isRight = new Set(ports.filter(isAsExpected));
+      const first = ordered.findIndex(item => isRight.has(item));
+      const tried = first < 0 ? ordered : ordered.filter((item, index) => index < first || isRight.has(item));
+      return tried.map(item => ({item, alike: isRight.has(item) ? ports : []}));
+    }`,
   },
   // Base rules are tried with one Service port of each shape.
   'analyze/outcomes/port-shape.ts': {onePerShape: 'ports => ports'},

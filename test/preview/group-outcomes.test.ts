@@ -79,6 +79,11 @@ function endpoint(): {readonly address: string; readonly port: number} {
   return {address: second.address, port: service?.ports[0]?.targetPort ?? 0};
 }
 
+/** An address beside that of the endpoint. */
+function inNetwork(host: number): string {
+  return endpoint().address.replace(/\d+$/, String(host));
+}
+
 /** By packet: groups are listed together. */
 function inOrder(changes: readonly PreviewChange[]): readonly PreviewChange[] {
   const key = ({service, port, packet}: PreviewChange) => JSON.stringify([service, port, packet]);
@@ -92,6 +97,10 @@ describe('grouped outcomes equal those of walks of each Service port', () => {
     ['without the masquerade rules of pods', () => ({overrides: {mode: 'nftables', clusterCIDRs: ['10.0.0.0/24']}})],
     ['with a move to IPVS mode', () => ({overrides: {mode: 'ipvs'}})],
     ['beside a rule for the address of one endpoint', () => ({rules: [`filter -A FORWARD -d ${endpoint().address}/32 -j DROP`]})],
+    [
+      'beside one for a range around it',
+      () => ({rules: [`nat -A KUBE-POSTROUTING -m iprange --dst-range ${inNetwork(0)}-${inNetwork(255)} -j DROP`]}),
+    ],
     ['beside one for the port of endpoints', () => ({rules: [`filter -A FORWARD -p tcp -m tcp --dport ${endpoint().port} -j DROP`]})],
     ['beside one in table raw', () => ({rules: [`raw -A PREROUTING -d ${endpoint().address}/32 -j CT --notrack`]})],
     ['beside one in table mangle', () => ({rules: [`mangle -A FORWARD -d ${endpoint().address}/32 -j DROP`]})],

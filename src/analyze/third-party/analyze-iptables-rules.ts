@@ -51,15 +51,16 @@ export function analyzeThirdPartyRules(given: ThirdPartyCase): readonly Symptom[
   const {groups, specific} = groupPorts(expected, rules, environment);
   const ofAll = new Map<string, NotedEffect<Rule, PortOnNode>>();
   for (const {ports, rules: concerned} of groups) {
-    const alone = concerned.some(rule => specific.has(rule));
     const isAsExpected = (item: PortOnNode): boolean => !differing.has(item) || reachesSameKinds(item, given, environment);
-    for (const item of alone ? ports : representatives(ports, isAsExpected)) {
+    const isNamed = concerned.some(rule => specific.has(rule));
+    const tried = isNamed ? ports.map(item => ({item, alike: []})) : representatives(ports, isAsExpected);
+    for (const {item, alike} of tried) {
       const found = new Map<string, NotedEffect<Rule, PortOnNode>>();
       for (const effect of analyzeItem(item, given, environment)) noteEffect(found, effect, [item]);
       for (const {effect} of found.values()) {
         if (effect.rule !== null && specific.has(effect.rule)) symptoms.push(symptomOfPort(effect, item));
         // The symptom names the first one, whose packet it describes.
-        else noteEffect(ofAll, effect, alone ? [item] : [item, ...ports]);
+        else noteEffect(ofAll, effect, [item, ...alike]);
       }
     }
   }

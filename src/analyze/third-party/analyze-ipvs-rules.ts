@@ -68,8 +68,8 @@ function tried(
   const some = ports.filter((_, index) => index % step === 0);
   const named = groups.flatMap(group => {
     const isNamed = group.rules.some(rule => specific.has(rule));
-    const items = isNamed ? group.ports : representatives(group.ports, isAsExpected);
-    return items.map(item => [item, isNamed ? [] : group.ports] as const);
+    const chosen = isNamed ? group.ports.map(item => ({item, alike: []})) : representatives(group.ports, isAsExpected);
+    return chosen.map(({item, alike}) => [item, alike] as const);
   });
   return new Map<ServedPort, readonly ServedPort[]>([...some.map(item => [item, []] as const), ...named]);
 }

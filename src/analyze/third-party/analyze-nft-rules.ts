@@ -46,8 +46,9 @@ export function analyzeNftThirdPartyRules(given: NftThirdPartyCase): readonly Sy
   const isAsExpected = (item: NftPort): boolean => !given.differs(item) || reachesSameKinds(item, given, environment);
   const named = inTables === null ? new Set<NftPort>() : namedPorts(given, inTables);
   // A rule may spare the Service ports that it names.
-  const alikeIn = (ports: readonly NftPort[]): readonly NftPort[] => representatives(others(ports, named), isAsExpected);
-  const toTry = new Set(groups.flatMap(({ports, rules}) => (rules.some(rule => specific.has(rule)) ? ports : alikeIn(ports))));
+  const someOf = (ports: readonly NftPort[]): readonly NftPort[] =>
+    representatives(others(ports, named), isAsExpected).map(({item}) => item);
+  const toTry = new Set(groups.flatMap(({ports, rules}) => (rules.some(rule => specific.has(rule)) ? ports : someOf(ports))));
   for (const item of [...named].slice(0, maxTried)) toTry.add(item);
   const found = new Map<string, NotedEffect<NodeRule, NftPort>>();
   for (const item of toTry) for (const effect of analyzeItem(item, {...given, iptables}, environment)) noteEffect(found, effect, [item]);

@@ -60,14 +60,25 @@ export function maxNamed(ports: number): number {
   return Math.max(1, Math.min(50, ports / 2));
 }
 
+/** A Service port to walk, and those of its group that have the same outcomes. */
+export interface Representative<Port extends ServedPort> {
+  readonly item: Port;
+  readonly alike: readonly Port[];
+}
+
 /**
- * Service ports of a group that show what third-party rules do to all of them: the first that is as expected, and those before it. The
- * ones that cost the least to walk come first. Packets that the node's own rules of a Service port lose reach no third-party rule.
+ * Service ports of a group that show what third-party rules do to all of them: the first that is as expected, and those before it, which
+ * stand for themselves. The ones that cost the least to walk come first. Packets that the node's own rules of a Service port lose reach no
+ * third-party rule.
  */
-export function representatives<Port extends ServedPort>(ports: readonly Port[], isAsExpected: (item: Port) => boolean): readonly Port[] {
+export function representatives<Port extends ServedPort>(
+  ports: readonly Port[],
+  isAsExpected: (item: Port) => boolean,
+): readonly Representative<Port>[] {
   const ordered = ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length);
   const first = ordered.findIndex(isAsExpected);
-  return first < 0 ? ordered : ordered.slice(0, first + 1);
+  const tried = first < 0 ? ordered : ordered.slice(0, first + 1);
+  return tried.map((item, index) => ({item, alike: index === first ? ports : []}));
 }
 
 function shapeOf({port, endpoints}: ServedPort, {facts}: NodeContext): string {

@@ -133,6 +133,14 @@ describe.each(each)('$name', ({name, index}) => {
   });
 });
 
+test('a Service whose own rules do not mark packets stands for no other one, where the policy of FORWARD drops them for that', () => {
+  const dropping: Change = dump =>
+    withRule('filter', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT')(dump.replace(/(\*filter\n[^*]*:FORWARD) ACCEPT/, '$1 DROP'));
+  const unmarked: Change = dump => dump.replace(/^-A KUBE-EXT-\S+ -m comment --comment "masquerade traffic for shop\/a:.*\n/m, '');
+  const blocked = found('iptables', dump => unmarked(dropping(dump))).filter(({code}) => code === 'ST303');
+  expect(blocked).toMatchObject([{service: {name: 'a'}, severity: 'error'}]);
+});
+
 test.each([
   ['cluster IPs', 'ip daddr 10.96.0.11-10.96.0.12 drop'],
   ['ports', 'tcp dport 81-82 drop'],
