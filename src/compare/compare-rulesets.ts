@@ -64,8 +64,8 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
         isSame = hasText(chains, place, text);
       }
       if (place >= 0) nat[place] = isSame ? chainFound.same : chainFound.changed;
-      if (isSame) places.push(place);
-      else changed.push([name, text]);
+      if (!isSame) changed.push([name, text]);
+      else if (isKept === true) places.push(place);
     });
     if (isKept === true && changed.length === 0) chains?.remember?.(own, places);
     const explained = changed.length === 0 ? [] : (expected.explain?.(owner, rules) ?? null);

@@ -22,13 +22,15 @@ export interface PortOnNode extends PortWithChains {
  */
 export function writeServiceRules(item: PortOnNode, context: NodeContext, write: RuleWriter): void {
   const plan = planOf(item, context);
-  writeEntries(plan, write);
-  writeFilterRules(plan, write);
+  if (plan.hasInternal) writeClusterIP(plan, write);
+  if (plan.usesExternalChain) writeExternalEntries(plan, write);
+  // Nearly all Service ports have endpoints for every client: then table filter has no rule of theirs.
+  if (!plan.hasInternal || !plan.hasExternal || plan.usesFirewall) writeFilterRules(plan, write);
   if (item.port.healthCheckNodePort !== 0) writeHealthCheck(plan, write);
   if (plan.usesExternalChain) writeExternalChain(plan, write);
   if (plan.usesFirewall) writeFirewallChain(plan, write);
   writePolicyChain(plan, write, 'SVC');
-  writePolicyChain(plan, write, 'SVL');
+  if (plan.usesLocal || plan.internalRole === 'SVL') writePolicyChain(plan, write, 'SVL');
   writeEndpointRules(plan, write);
 }
 
@@ -66,20 +68,19 @@ function planOf(item: PortOnNode, context: NodeContext): ServiceRulesPlan {
   };
 }
 
-function writeEntries(plan: ServiceRulesPlan, write: RuleWriter): void {
+function writeClusterIP({item: {port}, text: {protocol, host}, internalRole}: ServiceRulesPlan, write: RuleWriter): void {
+  const text = comment(`${port.servicePortName} cluster IP`);
+  const chain = chainName(internalRole, port.hash);
+  write('nat', 'KUBE-SERVICES', `-d ${port.clusterIP}${host} -p ${protocol} ${text} -m ${protocol} --dport ${port.port} -j ${chain}`);
+}
+
+/** Of a Service port with endpoints and with entries other than the cluster IP. */
+function writeExternalEntries(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {item, context, text} = plan;
-  const {port, endpoints} = item;
+  const {port} = item;
   const name = port.servicePortName;
   const {protocol, host} = text;
   const dport = `-m ${protocol} --dport ${port.port}`;
-  if (plan.hasInternal) {
-    write(
-      'nat',
-      'KUBE-SERVICES',
-      `-d ${port.clusterIP}${host} -p ${protocol} ${comment(`${name} cluster IP`)} ${dport} -j ${chainName(plan.internalRole, port.hash)}`,
-    );
-  }
-  if (!endpoints.hasAny) return;
   const external = chainName('EXT', port.hash);
   for (const address of allowedExternalIPs(plan)) {
     write('nat', 'KUBE-SERVICES', `-d ${address}${host} -p ${protocol} ${comment(`${name} external IP`)} ${dport} -j ${external}`);

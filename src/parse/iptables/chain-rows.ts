@@ -77,10 +77,9 @@ export class ChainRows {
     for (let at = 0; at < names.length; at++) likely[at] = this.#firstOfHash(likely[at] ?? 0);
     for (let at = 0; at < names.length; at++) {
       const place = likely[at] ?? -1;
-      if (place < 0) continue;
       const name = names[at] ?? '';
-      const end = rows[place * ROW + NAME_END] ?? 0;
-      if (bytes[end - 1] !== name.charCodeAt(name.length - 1)) likely[at] = -1;
+      const end = place < 0 ? 0 : (rows[place * ROW + NAME_END] ?? 0);
+      likely[at] = bytes[end - 1] === name.charCodeAt(name.length - 1) ? place : -1;
     }
     return likely;
   }
