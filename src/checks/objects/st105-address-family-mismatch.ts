@@ -1,5 +1,6 @@
 import {clusterIPOf, whyNotServed} from '../../expect/cluster/service-ports.ts';
 import {familyOf} from '../../model/address.ts';
+import type {ServiceObject} from '../../model/api-objects.ts';
 import {families} from '../../model/family.ts';
 import type {Check} from '../check.ts';
 import {nameOf} from '../service-observation.ts';
@@ -12,10 +13,10 @@ export const addressFamilyMismatch: Check<'ST105'> = {
   summary: 'An external IP or load-balancer IP is of a family that the Service does not have',
   remedy: 'Make the Service dual-stack (ipFamilyPolicy: PreferDualStack) or remove the address: kube-proxy writes no rule for it.',
   *cluster({services, proxy}) {
-    for (const service of services) {
+    for (const service of services.filter(hasExternalAddress)) {
+      if (whyNotServed(service, proxy.version) !== null) continue;
       const externalIPs = service.spec?.externalIPs ?? [];
       const ingress = service.status?.loadBalancer?.ingress ?? [];
-      if ((externalIPs.length === 0 && ingress.length === 0) || whyNotServed(service, proxy.version) !== null) continue;
       const external = externalIPs.map(address => ({address, what: 'external IP'}));
       const balancer = ingress.flatMap(({ip}) => (ip === undefined ? [] : [{address: ip, what: 'load-balancer IP'}]));
       const own = families.filter(family => clusterIPOf(service, family) !== null);
@@ -32,3 +33,7 @@ export const addressFamilyMismatch: Check<'ST105'> = {
     }
   },
 };
+
+function hasExternalAddress({spec, status}: ServiceObject): boolean {
+  return (spec?.externalIPs ?? []).length > 0 || (status?.loadBalancer?.ingress ?? []).length > 0;
+}

@@ -11,13 +11,14 @@ export const nodeAddressAsExternalIP: Check<'ST106'> = {
   remedy: 'Use an address that no node has. The Service intercepts this port of the node, and in IPVS mode every node binds the address.',
   *cluster({services, api}) {
     // Seldom used, and the addresses of thousands of nodes take longer to read than one Service to check.
-    if (services.every(({spec}) => (spec?.externalIPs ?? []).length === 0)) return;
+    const concerned = services.filter(({spec}) => (spec?.externalIPs ?? []).length > 0);
+    if (concerned.length === 0) return;
     const owners = new Map<string, string>();
     for (const node of api.nodes ?? []) {
       for (const {address, type} of node.status?.addresses ?? [])
         if (address !== undefined && type !== 'Hostname') owners.set(canonicalAddress(address) ?? address, node.metadata.name);
     }
-    for (const service of services) {
+    for (const service of concerned) {
       for (const address of service.spec?.externalIPs ?? []) {
         const node = owners.get(canonicalAddress(address) ?? address);
         const {namespace, name} = nameOf(service);
