@@ -1,4 +1,4 @@
-// `npm run test:differential -- --cases 1000 [--seed 1] [--try ipvs|nft-json|preview]`. nft-json needs root and nft.
+// `npm run test:differential -- --cases 1000 [--seed 1] [--try copies|ipvs|nft-json|preview]`. nft-json needs root and nft.
 import process from 'node:process';
 import {parseArgs} from 'node:util';
 import {type Tried, tryCase} from './try-case.ts';

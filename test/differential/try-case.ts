@@ -10,13 +10,14 @@ import {randomChange} from './random-change.ts';
 
 const {diagnoseInFull, previewInFull} = await loadFullWalks();
 
-/** What is tried: the findings of a node in a proxy mode, or a preview. */
-export type Tried = 'check' | 'ipvs' | 'nft-json' | 'preview';
+/** What is tried: the findings of nodes, also with copies of each Service or in a given proxy mode, or a preview. */
+export type Tried = 'check' | 'copies' | 'ipvs' | 'nft-json' | 'preview';
 
 /** What differs between two ways to the same findings: a line for each finding that only one of them has. */
 export function tryCase(seed: number, tried: Tried = 'check'): readonly string[] {
   if (tried === 'preview') return tryPreview(seed);
   if (tried === 'check') return tryCheck(randomCase(seed));
+  if (tried === 'copies') return tryCheck(randomCase(seed, {copies: 1 + (seed % 3)}));
   if (tried === 'ipvs') return tryCheck(randomCase(seed, {mode: 'ipvs', copies: seed % 3}));
   const inText = randomCase(seed, {mode: 'nftables', copies: seed % 3});
   const printed = inText.nodes.map(withNftJson);

@@ -189,7 +189,7 @@ class StandIn {
 
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const logged = this.#log(request);
-    const fault = takeFault(this.faults, `${request.method} ${request.url}`, ['slow', 'hang', 'reset', 'status', 'truncate']);
+    const fault = takeFault(this.faults, `${request.method} ${request.url}`, ['slow', 'wait', 'hang', 'reset', 'status', 'truncate']);
     const body = await bodyOf(request);
     if (fault?.kind === 'hang') return;
     if (fault?.kind === 'reset') {
@@ -197,6 +197,7 @@ class StandIn {
       return;
     }
     if (fault?.kind === 'slow') await sleep(fault.delay, undefined, {ref: false});
+    if (fault?.kind === 'wait') await fault.until;
     const refused = this.#refusal(logged, fault);
     const answer = refused ?? (isStreamed(logged) ? this.#stream(logged, request, response) : this.#resourceAnswer(logged, body));
     if (answer !== null) write(request, response, answer, fault?.kind === 'truncate');

@@ -4,6 +4,8 @@ export type Fault = {readonly match?: RegExp; times?: number} & FaultKind;
 type FaultKind =
   /** Answers later, in milliseconds. */
   | {readonly kind: 'slow'; readonly delay: number}
+  /** Answers when something else has happened. */
+  | {readonly kind: 'wait'; readonly until: Promise<unknown>}
   /** Takes the request and never answers; for exec, opens the stream and sends nothing. */
   | {readonly kind: 'hang'}
   /** Breaks the connection off in place of an answer. */

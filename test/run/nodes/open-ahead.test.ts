@@ -1,5 +1,5 @@
 import {setTimeout as sleep} from 'node:timers/promises';
-import {expect, onTestFinished, test} from 'vitest';
+import {expect, onTestFinished, test, vi} from 'vitest';
 import type {Report} from '../../../src/model/report.ts';
 import {systemClock} from '../../../src/run/clock.ts';
 import {diagnoseCluster} from '../../../src/run/diagnose-cluster.ts';
@@ -9,8 +9,8 @@ import type {ApiServer} from '../../stand-in/api-server.ts';
 import {bundleReply, startBundleCluster} from '../../stand-in/bundle-cluster.ts';
 import type {Fault} from '../../stand-in/faults.ts';
 
-/** How long the API server takes to list the Nodes, in milliseconds. */
-const listing = 600;
+/** How long the API server takes to list the Nodes if they do not wait for commands, in milliseconds. */
+const listing = 300;
 
 interface Checked {
   readonly report: Report;
@@ -24,40 +24,53 @@ interface Given {
   readonly capture?: string;
   readonly flags?: object;
   readonly faults?: readonly Fault[];
+  /** The Nodes are listed when so many commands have begun. */
+  readonly commandsAhead?: number;
 }
 
-async function check({capture = 'healthy/1.36-iptables', flags = {}, faults = []}: Given): Promise<Checked> {
+async function check({capture = 'healthy/1.36-iptables', flags = {}, faults = [], commandsAhead = 0}: Given): Promise<Checked> {
   const folder = capturePath(capture);
-  const commands: {readonly command: string; readonly at: number}[] = [];
+  const commands: string[] = [];
+  const begun = Promise.withResolvers<void>();
+  let ahead: readonly string[] = [];
+  const listed = (commandsAhead === 0 ? sleep(listing) : begun.promise).then(() => {
+    ahead = commands.toSorted();
+  });
   const server = await startBundleCluster(folder, {
-    faults: [...faults, {kind: 'slow', match: /GET \/api\/v1\/nodes\?/, delay: listing}],
+    faults: [...faults, {kind: 'wait', match: /GET \/api\/v1\/nodes\?/, until: listed}],
     exec: command => {
-      commands.push({command: `${command.node}: ${command.argv.join(' ')}`, at: Date.now()});
+      commands.push(`${command.node}: ${command.argv.join(' ')}`);
+      if (commands.length === commandsAhead) begun.resolve();
       return bundleReply(folder, command);
     },
   });
   onTestFinished(() => server.close());
   const all = {transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig, ...flags};
   const cluster = openCluster(all);
-  const start = Date.now();
   try {
     const report = await diagnoseCluster({
       ...{flags: all, names: ['web'], cluster, clock: systemClock, options: {toolVersion: '0.0.0'}, signal: new AbortController().signal},
       progress: {say: () => {}, note: () => {}, close: () => {}},
     });
-    const ahead = commands.filter(({at}) => at < start + listing).map(({command}) => command);
-    return {report, server, ahead: ahead.sort(), all: commands.map(({command}) => command)};
+    return {report, server, ahead, all: commands};
   } finally {
     cluster.api.close();
   }
 }
 
-const early = ['ip -j addr', 'ip6tables-save', 'iptables-save', 'iptables-save --version', 'kube-proxy --version'];
+const early = [
+  'ip -j addr',
+  'ip6tables-save',
+  'iptables-save',
+  'iptables-save --version',
+  'kube-proxy --version',
+  'nft -j list table ip kube-proxy',
+];
 
 test('the node that --node names is opened while the Nodes are listed, and no command runs twice', async () => {
-  const {report, ahead, all} = await check({flags: {node: ['node-a']}});
+  const {report, ahead, all} = await check({flags: {node: ['node-a']}, commandsAhead: early.length});
   expect(report.summary).toMatchObject({verdict: 'ok', nodesChecked: 1, nodesUnread: 0});
-  expect(ahead).toEqual([...early, 'nft -j list table ip kube-proxy'].map(command => `node-a: ${command}`).sort());
+  expect(ahead).toEqual(early.map(command => `node-a: ${command}`));
   expect(all.toSorted()).toEqual([...new Set(all)].sort());
 });
 
@@ -112,12 +125,9 @@ test('a connection that breaks before the Nodes are known is opened again', asyn
 
 test('a run that fails before the node is read leaves no stream open', async () => {
   const folder = capturePath('healthy/1.36-iptables');
-  const server = await startBundleCluster(folder, {
-    faults: [
-      {kind: 'hang', match: /\/exec\?/},
-      {kind: 'slow', match: /GET \/api\/v1\/nodes\?/, delay: listing},
-    ],
-  });
+  const server = await startBundleCluster(folder, {faults: [{kind: 'hang', match: /\/exec\?/}]});
+  const commands = (): number => server.requests.filter(({argv}) => argv.length > 0).length;
+  server.faults.push({kind: 'wait', match: /GET \/api\/v1\/nodes\?/, until: vi.waitUntil(() => commands() > 0, 10_000)});
   onTestFinished(() => server.close());
   const flags = {
     transport: 'auto',
@@ -133,7 +143,6 @@ test('a run that fails before the node is read leaves no stream open', async () 
     ...{signal: new AbortController().signal, progress: {say: () => {}, note: () => {}, close: () => {}}},
   }).finally(() => cluster.api.close());
   await expect(failed).rejects.toThrow('Service "no-such-service" not found');
-  expect(server.requests.filter(({argv}) => argv.length > 0).length).toBeGreaterThan(0);
-  await sleep(200);
-  expect(server.streams()).toBe(0);
+  expect(commands()).toBeGreaterThan(0);
+  await expect.poll(() => server.streams()).toBe(0);
 });
