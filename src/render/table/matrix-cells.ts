@@ -174,11 +174,15 @@ export function fineText({nodes}: Report, cells: MatrixCells, fine: number): str
   if (broken.length > 0) {
     const errors = broken.flatMap(name => cells.wholeNodeErrors(name));
     const codes = [...new Set(errors.map(({code}) => code))].join(', ');
-    // Other errors of a node may concern some Services only, as their messages say: node ports, Services without endpoints, one family.
-    const isSure = errors.some(({code, family}) => code === 'ST305' && family !== 'IPv6');
+    const isSure = errors.some(isOfEachService);
     const rest = nodes.some(({name, status}) => status === 'checked' && !broken.includes(name)) ? `, in sync on ${where}` : '';
     return `${others} ${isSure ? '' : 'may be '}affected by ${codes} on ${nodeList(broken)}${rest}`;
   }
   if (!nodes.some(({status}) => status === 'checked')) return `${others} not checked`;
   return `${others} in sync on ${unread > 0 ? 'every node that was checked' : 'every node'}`;
+}
+
+/** Other errors of a node may concern some Services only, as their messages say: node ports, Services without endpoints, one family. */
+function isOfEachService({code, family, message}: Finding): boolean {
+  return family !== 'IPv6' && (code === 'ST305' || (code === 'ST301' && message.includes('no Service works')));
 }

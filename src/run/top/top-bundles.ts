@@ -62,13 +62,17 @@ function sampleOf(node: NodeDump, survey: NodeSurvey, takenAt: string | undefine
     const text = node.read(file)?.toString('utf8');
     return text === undefined ? [] : [parseIpvsadmStats(text)];
   });
-  const why = 'the bundle does not hold them; write it with: capture --counters';
+  const how = 'write it with: capture --counters';
   return {
     at: timeOf(node) ?? Date.parse(takenAt ?? ''),
     nat: new Map(families.flatMap(family => natOf(node, survey, family))),
     connections,
     ipvs,
-    missing: {counters: why, conntrack: why, ipvs: why},
+    missing: {
+      counters: `the bundle holds no counters; ${how}`,
+      conntrack: `the bundle holds no TCP connections; ${how}`,
+      ipvs: `the bundle holds no IPVS statistics; ${how}`,
+    },
   };
 }
 

@@ -1,7 +1,9 @@
 import {stripVTControlCharacters} from 'node:util';
 import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../../src/diagnose.ts';
 import type {Finding} from '../../../src/model/finding.ts';
 import {table, wide} from '../../../src/render/table/table.ts';
+import {snapshotOf} from '../../fixtures.ts';
 import {checkedNode, findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
 
 const nodes = ['node-a', 'node-b', 'node-c'];
@@ -107,6 +109,14 @@ shop/web           ok      (ST305)  ok`);
     expect(table(reportOf({nodes, services, findings: [flushed]}), plain)).toContain(
       'the other 30 Services: affected by ST305 on node-b, in sync on every other node',
     );
+  });
+
+  test('a node on which no Service works affects all of them: nothing jumps to the chain of Services', async () => {
+    const report = diagnose(await snapshotOf('faults/no-prerouting-hook'), {toolVersion: '0.0.0'});
+    expect(report.findings.map(({code, message}) => `${code} ${message}`)).toContainEqual(
+      expect.stringMatching(/^ST301 .*: no Service works for pods/),
+    );
+    expect(table(report, plain)).toContain('the other 28 Services: affected by ST301 on node-b, in sync on every other node');
   });
 
   test('an error of a node that may concern some Services only is not said to affect all of them', () => {
