@@ -64,7 +64,8 @@ export function alikePorts(input: AlikePortsInput): {readonly node: string | nul
   const node = rest === null || constants.usesSets ? null : nodeShape({...input, rest, networks: constants.networks});
   const shapes = portShapes(input);
   const contested = contestedPorts(input);
-  const isLed = ledPorts(rules);
+  const names = new Set([...before.ports, ...after.ports].map(({port}) => port.servicePortName));
+  const isLed = ledPorts(rules, names);
   const isPairLed = (pair: PortPair): boolean => [pair.before, pair.after].some(item => item !== null && isLed(item));
   // Where nodes share walks, no rule leads packets to other Service ports to the rules of those that deviate.
   const told = node === null ? all : constants;

@@ -15,7 +15,7 @@ import {seededRandom} from '../bench/random.ts';
 import {writeBundle} from '../bench/synthetic-cluster.ts';
 import {nodeDump} from '../cluster.ts';
 import {snapshotOf} from '../fixtures.ts';
-import {writtenNode} from '../rendered-node.ts';
+import {withFiles, writtenNode} from '../rendered-node.ts';
 import {previewOf} from './previews.ts';
 
 let temp: string;
@@ -164,6 +164,25 @@ test('in nftables mode, a Service that another one drops packets to is not like 
   expect(gained).toContain('unnamed-port');
   expect(gained).not.toContain('web');
   expect(inOrder(grouped ?? [])).toEqual(inOrder(walked ?? []));
+});
+
+test.each([
+  ['a', 'b'],
+  ['b', 'a'],
+])('in nftables mode, a rule that leads all packets to the chain of %s changes those to %s alone', (target, other) => {
+  const api = twoServices('ClusterIP');
+  const given = nodeDump('node-a', {
+    'kube-proxy-version': 'v1.36.0\n',
+    'kube-proxy-config.yaml': 'mode: nftables\nclusterCIDR: 10.244.0.0/16\n',
+  });
+  const node = writtenNode(given, api, {mode: 'nftables', random: seededRandom(1)});
+  const text = node.read('nft.txt')?.toString() ?? '';
+  const chain = new RegExp(`goto (service-\\S+-shop/${target}/tcp/http)`).exec(text)?.[1];
+  const led = text.replace('\tchain services {\n', `$&\t\ttcp dport 80 goto ${chain}\n`);
+  const nodes = [withFiles(node, new Map([['nft.txt', led]]))];
+  const {changes} = previewOf({origin: 'two Services', api, problems: [], nodes}, {mode: 'iptables'});
+  const shares = changes.filter(({effect}) => effect === 'shares');
+  expect(new Set(shares.map(({service}) => service.name))).toEqual(new Set([other]));
 });
 
 test('a Service whose endpoints alone change is not like those whose endpoints stay', () => {
