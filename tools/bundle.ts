@@ -1,6 +1,7 @@
 import {join} from 'node:path';
 import {type BuildOptions, build, type Metafile} from 'esbuild';
 import {leaveOut} from './leave-out.ts';
+import {mergeChunks} from './merge-chunks.ts';
 import {plainBuiltins} from './plain-builtins.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -19,7 +20,9 @@ export const bundleOptions = {
   metafile: true,
   plugins: [leaveOut, plainBuiltins],
   // oclif and others are CommonJS, and ask for Node's own modules by require.
-  banner: {js: "import {createRequire as svcTraceRequire} from 'node:module';\nconst require = svcTraceRequire(import.meta.url);"},
+  banner: {
+    js: "import {createRequire as svcTraceRequire} from 'node:module';\nconst require = /* @__PURE__ */ svcTraceRequire(import.meta.url);",
+  },
 } as const satisfies BuildOptions;
 
 /**
@@ -35,5 +38,6 @@ export async function bundle(folder: string): Promise<Metafile> {
     // Beside the entries: packageFile() counts on it.
     chunkNames: '[name]-[hash]',
   });
-  return metafile;
+  const {banner: _, plugins: __, ...plain} = bundleOptions;
+  return mergeChunks(folder, metafile, plain);
 }

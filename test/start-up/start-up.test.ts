@@ -62,6 +62,11 @@ describe('a command loads only the packages that it uses', () => {
     expect([...packages].filter(name => !permitted.includes(name))).toEqual([]);
   });
 
+  test('of the bundle a check loads few files, because finding each takes time', async () => {
+    const {files} = await loadedBy('run.js', ['check', '-A', '--from', bundle]);
+    expect(files.size).toBeLessThan(40);
+  });
+
   test('undici, which Node.js loads for every import of node:http, is not loaded', async () => {
     const {builtins} = await loadedBy('run.js', ['check', '-A', '--no-progress'], {KUBECONFIG: server.kubeconfig});
     expect(builtins).toContain('http');
