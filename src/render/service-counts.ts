@@ -2,8 +2,11 @@ import {plural} from '../model/text/plural.ts';
 import {sumOf} from '../model/count-services.ts';
 import type {Summary, UnservedKind} from '../model/report.ts';
 
-/** Where every Service in scope is: `34 Services: 28 in sync, 3 with findings, 3 without rules`; `1 Service in sync`. */
-export function breakdown(summary: Summary): string {
+/**
+ * Where every Service in scope is: `34 Services: 28 in sync, 3 with findings, 3 without rules`; `1 Service in sync`. `where` are the nodes,
+ * such as ` on all 3 nodes`.
+ */
+export function breakdown(summary: Summary, where = ''): string {
   const {services, servicesInSync, servicesWithFindings, servicesWithoutRules, servicesNotChecked} = summary;
   const parts = [
     ...part(servicesInSync, 'in sync'),
@@ -12,8 +15,8 @@ export function breakdown(summary: Summary): string {
     ...part(servicesNotChecked, 'not checked'),
   ];
   const [only = ''] = parts;
-  if (parts.length < 2) return `${plural(services, 'Service')}${only.replace(/^\d+/, '')}`;
-  return `${plural(services, 'Service')}: ${parts.join(', ')}`;
+  if (parts.length < 2) return `${plural(services, 'Service')}${only.replace(/^\d+/, '')}${where}`;
+  return `${plural(services, 'Service')}${where}: ${parts.join(', ')}`;
 }
 
 /** `3 Services have no kube-proxy rules: 1 ExternalName, 1 headless, 1 other proxy`; empty without such Services. */

@@ -163,7 +163,7 @@ describe('the counts add up', () => {
     expect(text).toContain(
       'SERVICE       API    node-a   node-b   node-c\nshop/web-007  ST101  refused  refused  refused\nthe other 29 Services',
     );
-    expect(lines(text)[0]).toBe('OK with 1 warning: 30 Services: 29 in sync, 1 with findings on all 3 nodes');
+    expect(lines(text)[0]).toBe('OK with 1 warning: 30 Services on all 3 nodes: 29 in sync, 1 with findings');
   });
 
   test('if one port of several has no endpoint, the others are served', () => {
