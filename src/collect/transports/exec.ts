@@ -10,6 +10,8 @@ import {errorText} from '../../model/text/error-text.ts';
 /** Execs into a pod that already runs on the node in its network namespace and has the tools. Creates nothing. */
 export function execTransport(api: KubeApi): Transport {
   const pagesOf = nodeProxyPages(api);
+  // After an exec that the API server refused, one request shows whether it refuses the next one too.
+  let isRefused = false;
   return {
     name: 'exec',
     async open(node, signal, early = []) {
@@ -19,8 +21,11 @@ export function execTransport(api: KubeApi): Transport {
       for (const target of agents) {
         const shell = podShell(api, target);
         // Nearly always the first pod has the tools.
-        const begun = early.map(argv => ({argv, outcome: handled(shell.run(argv, signal)), isOnce: true}));
-        const probe = await probeTools(api, target, signal);
+        const begun = (isRefused ? [] : early).map(argv => ({argv, outcome: handled(shell.run(argv, signal)), isOnce: true}));
+        const probe = await probeTools(api, target, signal).catch((error: Error) => {
+          isRefused ||= isForbidden(error.cause);
+          throw error;
+        });
         if (probe === 'down') down.push(target);
         else if (probe !== 'lacking')
           return {
@@ -106,8 +111,12 @@ function whatFailed({namespace, pod}: ExecTarget, reason: string): string {
 }
 
 function execRemedy(error: unknown): string {
-  if (!(error instanceof ApiError) || error.status !== 403) return '';
+  if (!isForbidden(error)) return '';
   return ' (exec needs the verbs get and create on pods/exec in that namespace; --transport ssh needs none)';
+}
+
+function isForbidden(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 403;
 }
 
 /** Runs commands in a container of a pod. */

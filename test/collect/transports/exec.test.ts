@@ -142,6 +142,27 @@ describe('exec', () => {
     );
   });
 
+  test('after a refused exec, one request is sent to each further node, and all again where it is allowed', async () => {
+    const api = new FakeKubeApi();
+    const asked: string[] = [];
+    const allowed = new Set(['kube-proxy-c']);
+    api.onExec = (argv, {pod}) => {
+      asked.push(pod);
+      if (!allowed.has(pod)) throw new ApiError('forbidden', {status: 403, reason: 'Forbidden'});
+      return argv[0] === 'ip' ? '[]' : 'iptables-save v1.8.9 (nf_tables)\n';
+    };
+    const transport = execTransport(api);
+    const early = [
+      ['ip', '-j', 'addr'],
+      ['kube-proxy', '--version'],
+    ];
+    for (const name of ['kube-proxy-a', 'kube-proxy-b'])
+      await expect(transport.open(nodeWith(hostPod(name)), signal, early)).rejects.toThrow('pods/exec');
+    await using shell = await transport.open(nodeWith(hostPod('kube-proxy-c')), signal, early);
+    expect((await shell.run(['ip', '-j', 'addr'], signal)).toString()).toBe('[]');
+    expect(asked).toEqual(['kube-proxy-a', 'kube-proxy-a', 'kube-proxy-a', 'kube-proxy-b', 'kube-proxy-c', 'kube-proxy-c']);
+  });
+
   test('an iptables-save that does not know --version counts as existing', async () => {
     const api = new FakeKubeApi();
     api.onExec = argv => {
