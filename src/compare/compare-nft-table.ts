@@ -134,8 +134,10 @@ class NftTableComparison<Owner> {
   #unexpectedChains(): readonly NftChain[] {
     const {chains} = this.#actual;
     const found: NftChain[] = [];
-    for (let place = 0; place < chains.size; place++) {
-      if (this.#check?.isHeld(place) === true || this.#expectedChains.has(place) || chains.ruleCountAt(place) === 0) continue;
+    const check = this.#check;
+    const nextOther = (from: number): number => (check === null ? from : check.nextOther(from));
+    for (let place = nextOther(0); place < chains.size; place = nextOther(place + 1)) {
+      if (this.#expectedChains.has(place) || chains.ruleCountAt(place) === 0) continue;
       const chain = chains.at(place);
       if (chain !== undefined) found.push(chain);
     }

@@ -86,6 +86,8 @@ export interface NftJsonCheck extends NftJsonSink {
   takeOthers(): readonly string[];
   /** Whether the chain at this index certainly held the rules that were written for it. */
   isHeld(place: number): boolean;
+  /** The first index from here on at which the chain is not held; the number of chains if there is none. */
+  nextOther(from: number): number;
 }
 
 /** An element of a set, or of a map if it has a value. */

@@ -1,4 +1,4 @@
-/** For tables of chains: rows of numbers, found by the hashes of names (`ChainRows`, `JsonChains`). */
+/** For tables of chains: rows of numbers, found by the hashes of names (`ChainRows`). */
 
 /** The hash of a name that is in these bytes: FNV-1a, with the high bits mixed into the low ones, which choose the slot. */
 export function hashOf(bytes: Uint8Array, start: number, end: number): number {

@@ -31,4 +31,6 @@ export interface RuleWriter {
   dnat(endpoint: Endpoint): void;
   balancedDNAT(endpoints: readonly Endpoint[]): void;
   balancedGoto(chains: readonly string[]): void;
+  /** The rules of the chain of an endpoint, whole: nearly all rules of a large node. `mark` is null if another rule marks its own packets. */
+  endpoint(endpoint: Endpoint, rules: {readonly protocol: string; readonly mark: string | null}): void;
 }

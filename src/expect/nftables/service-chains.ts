@@ -104,20 +104,21 @@ function writeAffinityRules({item}: NftPlan, endpoints: readonly Endpoint[], to:
 
 function writeEndpointChain({item, context}: NftPlan, endpoint: Endpoint, to: RuleWriter): void {
   const {port, names} = item;
+  const mark = rewritesInServiceChain(context.version) ? null : markChain;
+  const protocol = port.protocol.toLowerCase();
   to.chain(names.endpoint(endpoint));
-  if (!rewritesInServiceChain(context.version)) {
+  if (port.affinitySeconds === null) return to.endpoint(endpoint, {protocol, mark});
+  if (mark !== null) {
     to.rule();
     to.address('saddr', endpoint.address);
-    to.call('jump', markChain);
-    to.end();
-  }
-  if (port.affinitySeconds !== null) {
-    to.rule();
-    to.rememberSource(names.affinity(endpoint));
+    to.call('jump', mark);
     to.end();
   }
   to.rule();
-  to.protocol(port.protocol.toLowerCase());
+  to.rememberSource(names.affinity(endpoint));
+  to.end();
+  to.rule();
+  to.protocol(protocol);
   to.dnat(endpoint);
   to.end();
 }

@@ -88,6 +88,19 @@ export class TextWriter implements RuleWriter {
     this.#put(`${random(chains)} vmap { ${chains.map((chain, index) => `${index} : goto ${chain}`).join(', ')} }`);
   }
 
+  endpoint(endpoint: Endpoint, {protocol, mark}: {readonly protocol: string; readonly mark: string | null}): void {
+    if (mark !== null) {
+      this.rule();
+      this.address('saddr', endpoint.address);
+      this.call('jump', mark);
+      this.end();
+    }
+    this.rule();
+    this.protocol(protocol);
+    this.dnat(endpoint);
+    this.end();
+  }
+
   #put(statement: string): void {
     this.#statements.push(statement);
   }

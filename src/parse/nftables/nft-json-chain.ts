@@ -8,8 +8,8 @@ import {nftRule} from './nft-rule.ts';
 /** Consecutive rules of one chain in the dump: the offset of the first, the offset past the last, and how many there are. */
 export interface RuleRun {
   readonly start: number;
-  end: number;
-  count: number;
+  readonly end: number;
+  readonly count: number;
 }
 
 /** Where the chains of a JSON dump are; see `JsonChains`. */

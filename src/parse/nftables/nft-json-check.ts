@@ -62,6 +62,11 @@ export class JsonChainCheck implements NftJsonCheck {
     return this.#held[place] === 1;
   }
 
+  nextOther(from: number): number {
+    const at = this.#held.indexOf(0, from);
+    return at < 0 ? this.#held.length : at;
+  }
+
   /** The rules are all of the chain's if the bytes end where its last rule ends. */
   #close(): void {
     if (this.#name === null) return;

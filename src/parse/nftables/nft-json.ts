@@ -1,9 +1,9 @@
 import type {NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
 import {readJson} from '../json-text.ts';
 import {asNftRuleset, isNftFamily, NftDumpTable, tableId} from './nft-dump-table.ts';
-import {JsonChains, type RuleAt} from './nft-json-chains.ts';
-import {endOfHandle} from './nft-json-check.ts';
+import {JsonChains} from './nft-json-chains.ts';
 import {forEachItem, objectEnd} from './nft-json-items.ts';
+import {type HeadBytes, plainNameEnd, readChains, readRuns} from './nft-json-runs.ts';
 import {jsonSet} from './nft-json-set.ts';
 import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
@@ -23,10 +23,8 @@ class JsonReader {
   /** The table that the last object belonged to, and whether it was a rule. */
   #lastTable: JsonTable | null = null;
   #lastIsRule = false;
-  /** The first of the last run of rules, and the end of the last. */
-  #rule: RunStart | null = null;
-  #ruleEnd = 0;
-  /** Of the last chain that is no base chain. */
+  /** Of the last rule, and of the last chain that is no base chain. */
+  #ruleHead: ObjectHead | null = null;
   #chainHead: ObjectHead | null = null;
 
   constructor(bytes: Buffer) {
@@ -43,54 +41,39 @@ class JsonReader {
     });
   }
 
-  /**
-   * Nearly all objects of a large dump begin like the last rule or the last chain: up to the name of the chain, or including it. Their ends
-   * are sought from there.
-   */
+  /** Nearly all objects of a large dump begin like the last rule or the last chain, up to the name of the chain. */
   #take(start: number): number {
-    const known = this.#rule === null ? -1 : this.#ruleLikeLast(this.#rule, start);
-    if (known >= 0) return known;
-    const chainEnd = this.#chainHead === null ? -1 : this.#chainLikeLast(this.#chainHead, start);
-    if (chainEnd >= 0) return chainEnd;
+    const rulesEnd = this.#ruleHead === null ? -1 : this.#rulesLikeLast(this.#ruleHead, start);
+    if (rulesEnd >= 0) return rulesEnd;
+    const chainsEnd = this.#chainHead === null ? -1 : this.#chainsLikeLast(this.#chainHead, start);
+    if (chainsEnd >= 0) return chainsEnd;
     const end = objectEnd(this.#bytes, start, 0);
     if (end >= 0 && !this.#isRule(start, end)) this.#object(this.#bytes.toString('utf8', start, end), start);
     return end;
   }
 
-  /** The end of a rule in the same table as the last one; -1 if it is not, or if it is truncated. */
-  #ruleLikeLast({place, start: before, length, head}: RunStart, start: number): number {
-    const bytes = this.#bytes;
-    const {chains} = head.table;
-    if (this.#isNext(start) && isSame(bytes, {start, before, length})) {
-      const end = objectEnd(bytes, start + length, bracesBeforeName);
-      if (end >= 0) {
-        chains.extend(place, end);
-        this.#ruleEnd = end;
-      }
-      return end;
+  /** The end of the last of consecutive rules in the same table as the last one; -1 if the first is not one, or is truncated. */
+  #rulesLikeLast(head: ObjectHead, start: number): number {
+    const runs: number[] = [];
+    const end = readRuns(this.#bytes, start, head, runs);
+    if (end >= 0) {
+      head.table.chains.addRuns(runs, head.length);
+      this.#lastTable = head.table;
+      this.#lastIsRule = true;
     }
-    const nameAt = start + head.length;
-    const nameEnd = isSame(bytes, {start, before: head.start, length: head.length}) ? plainNameEnd(bytes, nameAt) : -1;
-    const end = nameEnd < 0 ? -1 : objectEnd(bytes, nameEnd + 1, bracesBeforeName);
-    if (end < 0) return -1;
-    this.#begin(head, chains.enter(nameAt, nameEnd), {start, end, nameAt, nameEnd});
     return end;
   }
 
-  /** Whether nothing but a comma is between the last rule and this object. */
-  #isNext(start: number): boolean {
-    return start - this.#ruleEnd <= ', '.length && this.#bytes[this.#ruleEnd] === COMMA;
-  }
-
-  /** The end of a chain in the same table as the last one, with nothing but a handle; -1 if it is not. */
-  #chainLikeLast(head: ObjectHead, start: number): number {
-    const bytes = this.#bytes;
-    const nameAt = start + head.length;
-    const nameEnd = isSame(bytes, {start, before: head.start, length: head.length}) ? plainNameEnd(bytes, nameAt) : -1;
-    const handleEnd = nameEnd < 0 ? -1 : endOfHandle(bytes, nameEnd);
-    if (handleEnd < 0 || bytes[handleEnd] !== CLOSE || bytes[handleEnd + 1] !== CLOSE) return -1;
-    this.#openChain(head.table, head.table.chains.enter(nameAt, nameEnd), null);
-    return handleEnd + 2;
+  /** The end of the last of consecutive chains in the same table as the last one, with nothing but a handle; -1 if the first is not one. */
+  #chainsLikeLast(head: ObjectHead, start: number): number {
+    const names: number[] = [];
+    const end = readChains(this.#bytes, start, head, names);
+    if (end >= 0) {
+      head.table.chains.enterAll(names);
+      this.#lastTable = head.table;
+      this.#lastIsRule = false;
+    }
+    return end;
   }
 
   #isRule(start: number, end: number): boolean {
@@ -101,19 +84,13 @@ class JsonReader {
     if (table === null) return true;
     const nameAt = start + Buffer.byteLength(head);
     const nameEnd = nameAt + Buffer.byteLength(chain);
-    const place =
-      plainNameEnd(this.#bytes, nameAt) === nameEnd ? table.chains.enter(nameAt, nameEnd) : table.chains.enterName(chain, start);
-    this.#begin({table, start, length: nameAt - start}, place, {start, end, nameAt, nameEnd});
-    return true;
-  }
-
-  /** The first rule of a run of rules that begin with the same bytes. */
-  #begin(head: ObjectHead, place: number, at: RuleAt): void {
-    head.table.chains.begin(place, at);
-    this.#rule = {place, start: at.start, length: at.nameEnd + 1 - at.start, head};
-    this.#ruleEnd = at.end;
-    this.#lastTable = head.table;
+    const {chains} = table;
+    const isPlain = plainNameEnd(this.#bytes, nameAt) === nameEnd;
+    chains.addRun(isPlain ? chains.enter(nameAt, nameEnd) : chains.enterName(chain), {start, end, count: 1, nameEnd});
+    this.#ruleHead = {table, start, length: nameAt - start};
+    this.#lastTable = table;
     this.#lastIsRule = true;
+    return true;
   }
 
   #openChain(table: JsonTable, place: number, hook: NftHook | null): void {
@@ -130,7 +107,7 @@ class JsonReader {
       this.#chainHead = {table: owner, start, length};
       const nameEnd = start + length + Buffer.byteLength(chain);
       const isPlain = plainNameEnd(this.#bytes, start + length) === nameEnd;
-      return this.#openChain(owner, isPlain ? owner.chains.enter(start + length, nameEnd) : owner.chains.enterName(chain, start), null);
+      return this.#openChain(owner, isPlain ? owner.chains.enter(start + length, nameEnd) : owner.chains.enterName(chain), null);
     }
     const [kind, content] = onlyEntry(readJson(text) as JsonValue | undefined);
     if (!isJsonObject(content)) return this.#stray(text);
@@ -142,12 +119,12 @@ class JsonReader {
     if (table === null) return this.#stray(text);
     this.#lastTable = table;
     this.#lastIsRule = false;
-    this.#declare(table, {kind, content, text, start});
+    this.#declare(table, {kind, content, text});
   }
 
-  #declare(table: JsonTable, {kind, content, text, start}: JsonDeclaration): void {
+  #declare(table: JsonTable, {kind, content, text}: JsonDeclaration): void {
     if (kind === 'table') table.dormant = listOf(content['flags']).includes('dormant');
-    else if (kind === 'chain') this.#openChain(table, table.chains.enterName(textOf(content['name']), start), hookOf(content));
+    else if (kind === 'chain') this.#openChain(table, table.chains.enterName(textOf(content['name'])), hookOf(content));
     else if (kind === 'set' || kind === 'map') table.sets.set(textOf(content['name']), jsonSet(table.id, content));
     // A rule whose fields are in another order.
     else if (kind === 'rule') this.#stray(text);
@@ -186,61 +163,23 @@ class JsonReader {
 
 type JsonTable = NftDumpTable<JsonChains>;
 
-/** The first of consecutive rules of one chain: they begin with the same bytes, up to the quote after the chain's name. */
-interface RunStart {
-  readonly place: number;
-  readonly start: number;
-  readonly length: number;
-  readonly head: ObjectHead;
-}
-
-/** An object by its only key, with its text and position. */
+/** An object by its only key, with its text. */
 interface JsonDeclaration {
   readonly kind: string;
   readonly content: JsonObject;
   readonly text: string;
-  readonly start: number;
 }
 
-/** How the objects of one kind in a table begin: the bytes before the name of the chain. */
-interface ObjectHead {
+/** How the objects of one kind in a table begin. */
+interface ObjectHead extends HeadBytes {
   readonly table: JsonTable;
-  readonly start: number;
-  readonly length: number;
 }
 
-/** The bytes from `start` and from `before`, so many. */
-interface TwoPlaces {
-  readonly start: number;
-  readonly before: number;
-  readonly length: number;
-}
-
-const [QUOTE, COMMA, BACKSLASH, CLOSE] = [0x22, 0x2c, 0x5c, 0x7d];
 const maxHeadLength = 1024;
 const ruleHead = /^(\{\s*"rule":\s*\{\s*"family":\s*"(\w+)",\s*"table":\s*"([^"\\]*)",\s*"chain":\s*")([^"\\]*)"/;
 
-/** Those of the object and of the rule in it. */
-const bracesBeforeName = 2;
-
 /** Nearly all chains of a large node. */
 const plainChain = /^(\{"chain": \{"family": "(\w+)", "table": "([^"\\]*)", "name": ")([^"\\]*)", "handle": \d+\}\}$/;
-
-/** From the end, as the names of chains differ there. */
-function isSame(bytes: Buffer, {start, before, length}: TwoPlaces): boolean {
-  for (let at = length - 1; at >= 0; at--) if (bytes[start + at] !== bytes[before + at]) return false;
-  return true;
-}
-
-/** The position of the quote after a name; -1 if the name is not plain ASCII. */
-function plainNameEnd(bytes: Buffer, from: number): number {
-  for (let at = from; at < bytes.length; at++) {
-    const byte = bytes[at] ?? 0;
-    if (byte === QUOTE) return at;
-    if (byte === BACKSLASH || byte >= 0x80) return -1;
-  }
-  return -1;
-}
 
 function hookOf({type, hook, prio, policy}: JsonObject): NftHook | null {
   if (typeof hook !== 'string') return null;
