@@ -87,10 +87,11 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
 
 /** What packets lose by wrong rules of KUBE-FORWARD is reported as that, and not again as a loss by third-party rules. */
 function withForwarding(expected: ExpectedRuleset, actual: Ruleset, baseRules: readonly Symptom[]): ChainSource {
+  // A shared chain of the expected rules is made from those of all Service ports: on a healthy node it is not asked for.
+  if (!baseRules.some(({kind}) => kind === 'forward-blocked')) return actual;
   const chain = actual.chain('filter', 'KUBE-FORWARD');
   const right = expected.chain('filter', 'KUBE-FORWARD');
-  const isBlocked = baseRules.some(({kind}) => kind === 'forward-blocked');
-  return isBlocked && chain !== undefined && right !== undefined ? withChain(actual, chain, listChain(chain, right.rules())) : actual;
+  return chain !== undefined && right !== undefined ? withChain(actual, chain, listChain(chain, right.rules())) : actual;
 }
 
 function isOfEndpoint(chain: string): boolean {
