@@ -1,0 +1,13 @@
+import {expect, onTestFinished, test, vi} from 'vitest';
+import {diagnose} from '../../../src/diagnose.ts';
+import {ExpectedRuleset} from '../../../src/expect/iptables/expected-ruleset.ts';
+import {snapshotOf} from '../../fixtures.ts';
+
+// A shared chain of the expected rules is made from those of all Service ports, which takes as long as the comparison.
+test('no chain of the expected rules is made for a healthy node', async () => {
+  const asked = vi.spyOn(ExpectedRuleset.prototype, 'chain');
+  onTestFinished(() => asked.mockRestore());
+  const {nodes} = diagnose(await snapshotOf('healthy/1.36-iptables'), {toolVersion: '0'});
+  expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
+  expect(asked).not.toHaveBeenCalled();
+});
