@@ -1,4 +1,5 @@
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import {families, type Family} from '../model/family.ts';
 import type {PreviewChange} from '../model/preview.ts';
@@ -64,7 +65,8 @@ function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundC
       for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair)}))
         changes.push({change: previewChange(found), isUnusedPort: false});
   }
-  return [...changes, ...unusedPorts(sides, walked, selects)];
+  const alike = new Set(groups.flatMap(({shape, pairs}) => (shape === null ? [] : pairs.map(({known}) => known))));
+  return [...changes, ...unusedPorts(sides, {walked, isAlike: item => alike.has(item), selects})];
 }
 
 /** A Service that the manifests replace may have other entries and source ranges: the packets of both sides are tried. */
@@ -222,8 +224,15 @@ function affinityChanges({before, after}: PortPair): boolean {
   return before !== null && after !== null && before.port.affinitySeconds !== after.port.affinitySeconds;
 }
 
+interface UnusedPortsCase {
+  readonly walked: WalksByShape;
+  /** Whether other nodes of this shape have the same rules of the Service port, among which are those about all ports of its cluster IP. */
+  readonly isAlike: (item: ServedPort) => boolean;
+  readonly selects: (port: ServicePort) => boolean;
+}
+
 /** The outcome at ports that a cluster IP does not have is the same for all Services: only one is reported. */
-function unusedPorts(sides: Sides, walked: WalksByShape, selects: (port: ServicePort) => boolean): readonly FoundChange[] {
+function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase): readonly FoundChange[] {
   const {before, after} = sides;
   const item = before.ports.find(one => selects(one.port) && after.ports.some(other => keyOf(other) === keyOf(one)));
   if (item === undefined) return [];
@@ -232,7 +241,7 @@ function unusedPorts(sides: Sides, walked: WalksByShape, selects: (port: Service
   while (used.has(unused)) unused++;
   const pair = {known: item, before: item, after: item, written: item};
   const probes = unusedPortProbes(item, before.context, unused);
-  const walks = walkOnce(walked, `unused port of ${keyOf(item)}`, () => walkPort(sides, pair, {probes}).changed);
+  const walks = walkOnce(walked, isAlike(item) ? `unused port of ${keyOf(item)}` : null, () => walkPort(sides, pair, {probes}).changed);
   if (walks === null) return [];
   return changesLike(sides, pair, {walks, probes}).map(found => ({change: previewChange(found), isUnusedPort: true}));
 }

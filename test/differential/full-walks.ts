@@ -35,6 +35,7 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
       rule() {}
       takeOthers() { return this.#names.splice(0); }
       isHeld() { return false; }
+      nextOther(from) { return from; }
     }`,
   },
   // A preview walks one Service port of each group, on one node of each shape. Sets, of which nothing is known, make each one a group.

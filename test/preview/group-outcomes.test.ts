@@ -5,7 +5,7 @@ import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
-import type {EndpointSliceObject} from '../../src/model/api-objects.ts';
+import type {EndpointSliceObject, NodeObject} from '../../src/model/api-objects.ts';
 import type {PreviewChange} from '../../src/model/preview.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {twoServices} from '../analyze/two-services.ts';
@@ -183,6 +183,29 @@ test.each([
   const {changes} = previewOf({origin: 'two Services', api, problems: [], nodes}, {mode: 'iptables'});
   const shares = changes.filter(({effect}) => effect === 'shares');
   expect(new Set(shares.map(({service}) => service.name))).toEqual(new Set([other]));
+});
+
+test('a node whose rules do not refuse packets to unused ports of a cluster IP is not like one whose rules do', () => {
+  const given = twoServices('ClusterIP');
+  const other: NodeObject = {
+    metadata: {name: 'node-b'},
+    spec: {podCIDRs: ['10.244.3.0/24']},
+    status: {addresses: [{type: 'InternalIP', address: '192.168.1.11'}]},
+  };
+  const api = {...given, nodes: [...(given.nodes ?? []), other]};
+  const files = {'kube-proxy-version': 'v1.36.0\n', 'kube-proxy-config.yaml': 'mode: nftables\nclusterCIDR: 10.244.0.0/16\n'};
+  const [first, second] = ['node-a', 'node-b'].map(name =>
+    writtenNode(nodeDump(name, files), api, {mode: 'nftables', random: seededRandom(1)}),
+  );
+  if (first === undefined || second === undefined) throw new Error('there are no nodes');
+  const ruleset = second.read('nft.txt')?.toString() ?? '';
+  const without = ruleset.replace(/elements = \{ 10\.96\.0\.10, /, 'elements = { ');
+  expect(without).not.toBe(ruleset);
+  const nodes = [first, withFiles(second, new Map([['nft.txt', without]]))];
+  const advice = (names: readonly string[]) =>
+    previewOf({origin: 'two nodes', api, problems: [], nodes}, {version: 'v1.37.0'}, api, {nodes: names}).advice.map(({id}) => id);
+  expect(advice(['node-a'])).not.toContain('unused-ports');
+  expect(advice(['node-a', 'node-b'])).toContain('unused-ports');
 });
 
 test('a Service whose endpoints alone change is not like those whose endpoints stay', () => {
