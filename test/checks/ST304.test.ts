@@ -66,7 +66,8 @@ test.each([
     expect(given.newFindings()).toEqual([
       {
         ...{...place, severity: 'warning'},
-        message: 'the jump to KUBE-NODEPORTS is not restricted as it should be: node ports answer on addresses on which they should not',
+        message:
+          'the jump to KUBE-NODEPORTS is not restricted to the expected addresses: node ports answer on addresses on which they should not',
         expected: [right],
         actual: [dump.evidence(...tail)],
       },

@@ -22,7 +22,7 @@ export function analyzeNodePortJump(given: LeftBaseRules): readonly BaseRuleSymp
       : lost
         ? 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be: node ports do not answer where they should'
         : gained
-          ? 'the jump to KUBE-NODEPORTS is not restricted as it should be: node ports answer on addresses on which they should not'
+          ? 'the jump to KUBE-NODEPORTS is not restricted to the expected addresses: node ports answer on addresses on which they should not'
           : 'the jump to KUBE-NODEPORTS is written in another way: no traffic is affected';
   const severity: Severity = lost ? 'error' : gained || found.length === 0 ? 'warning' : 'info';
   return [{symptom: {kind: 'node-ports-unreachable', severity, detail, expected: missing, actual: found}, explained}];
