@@ -109,6 +109,15 @@ test('in nftables mode, a rule that drops the connections of a second endpoint t
   expect(all[0]).toMatch(/^error ST21[36] shop\/s319:http: .*packets from the endpoint itself/);
 });
 
+test('in nftables mode, a rule of another table that spares other packets is an error of each Service that it concerns', () => {
+  const table = `table ip other {\n\tchain own {\n\t\ttype filter hook prerouting priority -150; policy accept;\n\t\tudp dport != 53 drop\n\t}\n}\n`;
+  const all = found(nftables, 'nft.txt', ruleset => ruleset + table);
+  expect(all).toEqual([
+    expect.stringMatching(/^error ST402 shop\/s1:http: .*10\.96\.0\.1\b/),
+    expect.stringMatching(/^error ST402 shop\/s3:http: .*10\.96\.0\.3\b/),
+  ]);
+});
+
 const iptables = cluster('iptables');
 
 test.each([

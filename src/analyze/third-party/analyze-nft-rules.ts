@@ -1,3 +1,4 @@
+import {once} from '../../expect/api-index.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -8,16 +9,15 @@ import type {Environment, Packet} from '../../trace/packet.ts';
 import {walkNode} from '../../trace/walk-node.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {collectPathOutcome, hasSameKinds} from '../outcomes/path-outcome.ts';
-import {groupPorts, maxNamed, representatives} from './port-groups.ts';
+import {groupPorts, maxNamed, type PortGroups, type Representative, representatives} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
-import {namesPort, type RuleConstants} from '../outcomes/rule-constants.ts';
+import {namesPort} from '../outcomes/rule-constants.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {compareThirdPartyOutcome} from './nft-outcome.ts';
 import {namesDestination, type NodeRule} from './node-rule.ts';
 import {thirdPartyConstants} from './nft-rule-text.ts';
 import {effectKey, isKnownLocal, type NotedEffect, noteEffect, type RuleEffect, symptomOfNode, symptomOfPort} from './rule-effect.ts';
-import {shapeOf} from '../outcomes/port-shape.ts';
 import type {NftCase} from '../nftables/nft-case.ts';
 import {nftPathOutcome} from '../nftables/nft-outcome.ts';
 
@@ -44,19 +44,20 @@ export function analyzeNftThirdPartyRules(given: NftThirdPartyCase): readonly Sy
   const rules = iptables.flatMap(thirdPartyRules);
   const {groups, specific} = groupPorts<NftPort>(expected, rules, environment);
   const isAsExpected = (item: NftPort): boolean => !given.differs(item) || reachesSameKinds(item, given, environment);
-  const named = inTables === null ? new Set<NftPort>() : namedPorts(given, inTables);
-  // A rule may spare the Service ports that it names.
-  const someOf = (ports: readonly NftPort[]): readonly NftPort[] =>
-    representatives(others(ports, named), isAsExpected).map(({item}) => item);
-  const toTry = new Set(groups.flatMap(({ports, rules}) => (rules.some(rule => specific.has(rule)) ? ports : someOf(ports))));
-  for (const item of [...named].slice(0, maxTried)) toTry.add(item);
+  const named = inTables === null ? [] : expected.ports.filter(item => namesPort(inTables, item, expected.context));
+  const tried = chosenPorts(groups, {specific, named, isAsExpected});
+  const walk = once((item: NftPort) => analyzeItem(item, {...given, iptables}, environment));
   const found = new Map<string, NotedEffect<NodeRule, NftPort>>();
-  for (const item of toTry) for (const effect of analyzeItem(item, {...given, iptables}, environment)) noteEffect(found, effect, [item]);
-  return [...found.values()].flatMap(({effect, items}) =>
-    isSpecific(effect.rule, items, {specific, ports: expected.ports.length})
-      ? [...items].map(item => symptomOfPort(effect, item))
-      : [symptomOfNode(effect, alike(items, given), expected.context.family)],
-  );
+  for (const {item, alike} of tried) for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
+  return [...found].flatMap(([key, {effect, items}]) => {
+    if (!isSpecific(effect.rule, items, {specific, ports: expected.ports.length}))
+      return [symptomOfNode(effect, items, expected.context.family)];
+    // Each Service port is walked itself, so that its finding describes its own packet.
+    return [...items].flatMap(item => {
+      const own = walk(item).find(one => effectKey(one) === key && (one.severity === 'info') === (effect.severity === 'info'));
+      return own === undefined ? [] : [symptomOfPort(own, item)];
+    });
+  });
 }
 
 /** Base chains with rules, whoever wrote them, or with a policy that drops. */
@@ -67,26 +68,27 @@ function holdsRules(ruleset: Ruleset): boolean {
   );
 }
 
-function namedPorts({expected}: NftThirdPartyCase, constants: RuleConstants): ReadonlySet<NftPort> {
-  return new Set(expected.ports.filter(item => namesPort(constants, item, expected.context)));
+interface Chosen {
+  /** Rules of iptables that name a few Service ports. */
+  readonly specific: ReadonlySet<NodeRule>;
+  /** The Service ports that third-party tables name. */
+  readonly named: readonly NftPort[];
+  readonly isAsExpected: (item: NftPort) => boolean;
 }
 
-/** Those that no rule names; all if it names all of them. */
-function others(ports: readonly NftPort[], named: ReadonlySet<NftPort>): readonly NftPort[] {
-  const left = ports.filter(item => !named.has(item));
-  return left.length === 0 ? ports : left;
+/** The Service ports to walk, and those that they stand for. A rule may single out or spare those that it names, so these stand for no others. */
+function chosenPorts(groups: PortGroups<NftPort>['groups'], {specific, named, isAsExpected}: Chosen): readonly Representative<NftPort>[] {
+  const [isNamed, isTried] = [new Set(named), new Set(named.slice(0, maxTried))];
+  return groups.flatMap(({ports, rules}) => {
+    const alone = rules.some(rule => specific.has(rule)) ? ports : ports.filter(item => isTried.has(item));
+    if (alone.length === ports.length) return alone.map(item => ({item, alike: []}));
+    const [left, others] = [ports.filter(item => isNamed.has(item) && !isTried.has(item)), ports.filter(item => !isNamed.has(item))];
+    return [...alone.map(item => ({item, alike: []})), ...representatives(left, isAsExpected), ...representatives(others, isAsExpected)];
+  });
 }
 
 /** Above this number, Service ports that third-party tables name are not probed one by one. */
 const maxTried = 200;
-
-/** All Service ports of the shapes that were probed. */
-function alike(items: ReadonlySet<NftPort>, {expected}: NftThirdPartyCase): readonly NftPort[] {
-  const {hostIPs} = expected.context.facts;
-  const shapes = new Set([...items].map(item => shapeOf(item, hostIPs)));
-  // The symptom names the first one, whose packet it describes.
-  return [...new Set([...items, ...expected.ports.filter(item => shapes.has(shapeOf(item, hostIPs)))])];
-}
 
 /** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's table alone. */
 function reachesSameKinds(item: NftPort, {expected, actual}: NftThirdPartyCase, environment: Environment): boolean {

@@ -151,6 +151,13 @@ test.each([
   expect(all.every(({message}) => !message.includes('shop/a'))).toBe(true);
 });
 
+test('in nftables mode, a rule of another table that names no Service counts all that it concerns', () => {
+  const table =
+    'table ip other {\n\tchain own {\n\t\ttype filter hook forward priority 0; policy accept;\n\t\tip daddr != 172.31.0.0/16 drop\n\t}\n}\n';
+  const all = found('nftables', ruleset => ruleset + table);
+  expect(all).toMatchObject([{code: 'ST303', severity: 'error', message: expect.stringContaining('(3 Service ports, such as shop/')}]);
+});
+
 test.each([
   ['a range of ports', '--dport 30000:32767'],
   ['all ports but one', '! --dport 30080'],
