@@ -40,7 +40,8 @@ export function readRuns(bytes: Buffer, from: number, {start: head, length}: Hea
   for (let start = from; ; start = last + ', '.length) {
     const isNew = runHead === 0 || !isSame(bytes, start, runStart, runHead);
     const nameEnd = isNew ? nameEndAfter(bytes, start, head, length) : start + runHead - 1;
-    const end = nameEnd < 0 ? -1 : ruleEnd(bytes, nameEnd + 1);
+    // Each brace is counted: a damaged rule must not be taken for a whole one.
+    const end = nameEnd < 0 ? -1 : objectEnd(bytes, nameEnd + 1, bracesBeforeName);
     if (end < 0) return last;
     if (isNew) {
       run += RUN_ROW;
@@ -60,39 +61,6 @@ export function readRuns(bytes: Buffer, from: number, {start: head, length}: Hea
 /** The position of the quote after the name of the chain; -1 if the object begins in another way. */
 function nameEndAfter(bytes: Buffer, start: number, head: number, length: number): number {
   return isSame(bytes, start, head, length) ? plainNameEnd(bytes, start + length) : -1;
-}
-
-/**
- * The end of a rule, from a position after the name of its chain; -1 if it is truncated. All objects in the list begin with their family, so
- * the next one is found by that, in steps of several bytes. Where something else than a rule follows, each byte is read. In JSON that nft
- * does not print, the bytes of a rule may contain another object: they differ from any expected rule, and are cut again when they are read.
- */
-function ruleEnd(bytes: Buffer, from: number): number {
-  const end = nextFamily(bytes, from) - ', {"rule": '.length;
-  return end > from && isBetweenRules(bytes, end) ? end : objectEnd(bytes, from, bracesBeforeName);
-}
-
-/** Whether the end of a list of statements is before this position, and `, {"rule": ` after it. */
-function isBetweenRules(bytes: Buffer, at: number): boolean {
-  for (let index = 0; index < betweenRules.length; index++) if (bytes[at - 3 + index] !== betweenRules[index]) return false;
-  return true;
-}
-
-/** The position of the next `{"family`; the number of bytes if there is none. No text contains it, as its quotes would be escaped. */
-function nextFamily(bytes: Buffer, from: number): number {
-  const {length} = bytes;
-  for (let end = from + family.length - 1; end < length; ) {
-    const step = steps[bytes[end] ?? 0] ?? 1;
-    if (step > 0) end += step;
-    else if (isFamily(bytes, end + 1 - family.length)) return end + 1 - family.length;
-    else end++;
-  }
-  return length;
-}
-
-function isFamily(bytes: Buffer, start: number): boolean {
-  for (let index = 0; index < family.length; index++) if (bytes[start + index] !== family[index]) return false;
-  return true;
 }
 
 /** Whether so many bytes from `start` and from `before` are the same. From the end, as the names of chains differ there. */
@@ -116,12 +84,3 @@ const [SPACE, QUOTE, COMMA, BACKSLASH, CLOSE] = [0x20, 0x22, 0x2c, 0x5c, 0x7d];
 
 /** Those of the object and of the rule in it. */
 const bracesBeforeName = 2;
-
-const betweenRules = Uint8Array.from(Buffer.from(']}}, {"rule": '));
-const family = Uint8Array.from(Buffer.from('{"family'));
-
-/** By byte, the distance from its last place in the word to the end of the word: no earlier position can be the end. */
-const steps = new Uint8Array(256).fill(family.length);
-family.forEach((byte, index) => {
-  steps[byte] = family.length - 1 - index;
-});

@@ -8,7 +8,7 @@ function dumpOf(objects: readonly string[]): string {
   return `{"nftables": [${objects.join(', ')}]}`;
 }
 
-/** The same without white space: such rules are not recognized in steps of several bytes. */
+/** The same without white space. */
 function compactDumpOf(objects: readonly string[]): string {
   return `{"nftables":[${objects.map(text => JSON.stringify(JSON.parse(text))).join(',')}]}`;
 }
@@ -96,6 +96,14 @@ test('a dump that is truncated anywhere has all complete rules before the end, a
     expect(ruleCount, text).toBe(complete.length);
     expect(cut, text).not.toBe(null);
   }
+});
+
+test('a dump that lost bytes inside of a rule is read up to that rule, and says so', () => {
+  const rules = [rule('c', 'd'), rule('c', 'e'), rule('d', 'e'), rule('d', 'f')];
+  const whole = dumpOf([chain('c'), chain('d'), ...rules]);
+  const damaged = rule('d', 'e').replace('"e"}}', '');
+  const {ruleCount, cut} = parseNftJson(whole.replace(rule('d', 'e'), damaged));
+  expect({ruleCount, cut}).toEqual({ruleCount: 2, cut: {table: 'ip t', line: 1}});
 });
 
 /** As nft prints it: a space after each colon and comma. */
