@@ -15,7 +15,9 @@ export function breakdown(summary: Summary, where = ''): string {
     ...part(servicesNotChecked, 'not checked'),
   ];
   const [only = ''] = parts;
-  if (parts.length < 2) return `${plural(services, 'Service')}${only.replace(/^\d+/, '')}${where}`;
+  // "1 Service with findings on all 3 nodes" would place the findings on each of them.
+  const isPlain = parts.length < 2 && (where === '' || servicesInSync > 0);
+  if (isPlain) return `${plural(services, 'Service')}${only.replace(/^\d+/, '')}${where}`;
   return `${plural(services, 'Service')}${where}: ${parts.join(', ')}`;
 }
 

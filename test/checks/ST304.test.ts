@@ -27,13 +27,24 @@ test('a jump for another address than the node’s counts as missing', async () 
       ...{
         ...place,
         severity: 'error',
-        message:
-          'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be: node ports do not answer where they should',
+        message: 'the jump to KUBE-NODEPORTS is restricted to other packets than it should be: node ports do not answer where they should',
       },
       expected: [right],
       actual: [dump.evidence('172.18.0.99')],
     },
   ]);
+});
+
+test('a jump that half of the packets miss loses their connections', async () => {
+  const given = await scenario();
+  given.rules('node-b').replace(tail, '-j KUBE-NODEPORTS', '-m statistic --mode random --probability 0.50000000000 -j KUBE-NODEPORTS');
+  expect(given.newFindings()).toMatchObject([{...place, severity: 'error', message: containing('do not answer where they should')}]);
+});
+
+test('a jump for every address takes packets to other hosts, too', async () => {
+  const given = await scenario();
+  given.rules('node-b').replace(tail, '-m addrtype --dst-type LOCAL ', '');
+  expect(given.newFindings()).toMatchObject([{...place, severity: 'warning', message: containing('on which they should not')}]);
 });
 
 test.each([

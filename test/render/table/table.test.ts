@@ -166,6 +166,13 @@ describe('the counts add up', () => {
     expect(lines(text)[0]).toBe('OK with 1 warning: 30 Services on all 3 nodes: 29 in sync, 1 with findings');
   });
 
+  test('findings of all Services are not placed on all nodes', () => {
+    const {node: _node, ...empty} = findingOf('', 'shop/web-007', {code: 'ST101', name: 'no-ready-endpoint', severity: 'warning'});
+    const only = services.filter(name => name === 'shop/web-007');
+    const text = table(reportOf({nodes, services: only, findings: [empty]}), plain);
+    expect(lines(text)[0]).toBe('OK with 1 warning: 1 Service on all 3 nodes: 1 with findings');
+  });
+
   test('if one port of several has no endpoint, the others are served', () => {
     const port = {name: 'admin', protocol: 'TCP', port: 81};
     const {node: _node, ...empty} = findingOf('', 'shop/web-007', {code: 'ST101', severity: 'warning', port});

@@ -78,21 +78,23 @@ function triedPorts({ports, context}: ExpectedRuleset, differing: ReadonlySet<Po
 const maxDiffering = 50;
 const maxNamed = 50;
 
-/** Packets of other hosts to the loopback address, packets to the outside, and node ports at the loopback address. */
+/** Packets of other hosts to the loopback address, packets to the outside, and packets to the number of a node port there and at the loopback address. */
 function packetsToOthers(expected: ExpectedRuleset): readonly Packet[] {
   const {context, family} = expected;
-  const destinations = family === 'IPv4' ? ['127.0.0.1', '9.9.9.9'] : ['2620:fe::fe'];
+  const outside = family === 'IPv4' ? '9.9.9.9' : '2620:fe::fe';
+  const destinations = family === 'IPv4' ? ['127.0.0.1', outside] : [outside];
   const sources = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set());
   const arriving = sources.flatMap(from =>
     destinations.flatMap(destination => packetOf({protocol: 'TCP', family}, {source: from.address, destination, port: 9, from}) ?? []),
   );
-  return [...arriving, ...loopbackPackets(expected)];
-}
-
-/** A node port at the loopback address, which only the node itself can reach. */
-function loopbackPackets({family, ports}: ExpectedRuleset): readonly Packet[] {
-  const address = family === 'IPv4' ? '127.0.0.1' : '::1';
-  const port = ports.find(item => item.port.nodePort !== 0 && item.endpoints.hasAny)?.port;
-  const from = {kind: 'node', interface: null};
-  return port === undefined ? [] : [packetOf(port, {source: address, destination: address, port: port.nodePort, from}) ?? []].flat();
+  const nodePort = expected.ports.find(({port, endpoints}) => port.nodePort !== 0 && endpoints.hasAny)?.port;
+  if (nodePort === undefined) return arriving;
+  // Only the node itself can reach its loopback address.
+  const loopback = family === 'IPv4' ? '127.0.0.1' : '::1';
+  const itself = {kind: 'node', address: loopback, interface: null, destination: loopback};
+  const senders = [...sources.map(source => ({...source, destination: outside})), itself];
+  const toNodePort = senders.flatMap(
+    from => packetOf(nodePort, {source: from.address, destination: from.destination, port: nodePort.nodePort, from}) ?? [],
+  );
+  return [...arriving, ...toNodePort];
 }

@@ -1,6 +1,6 @@
 import type {Severity} from '../../../model/finding.ts';
 import type {Rule} from '../../../model/ruleset.ts';
-import type {PathOutcome} from '../../outcomes/path-outcome.ts';
+import {near, type PathOutcome} from '../../outcomes/path-outcome.ts';
 import type {BaseRuleSymptom, LeftBaseRules} from './base-rules-case.ts';
 
 /** The jump from nat/KUBE-SERVICES to KUBE-NODEPORTS: missing, or for other addresses than it should be. */
@@ -20,7 +20,7 @@ export function analyzeNodePortJump(given: LeftBaseRules): readonly BaseRuleSymp
     found.length === 0
       ? 'nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'
       : lost
-        ? 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be: node ports do not answer where they should'
+        ? 'the jump to KUBE-NODEPORTS is restricted to other packets than it should be: node ports do not answer where they should'
         : gained
           ? 'the jump to KUBE-NODEPORTS is not restricted to the expected addresses: node ports answer on addresses on which they should not'
           : 'the jump to KUBE-NODEPORTS is written in another way: no traffic is affected';
@@ -28,9 +28,12 @@ export function analyzeNodePortJump(given: LeftBaseRules): readonly BaseRuleSymp
   return [{symptom: {kind: 'node-ports-unreachable', severity, detail, expected: missing, actual: found}, explained}];
 }
 
-/** A packet to a node port reaches an endpoint only after the repair. */
+/** Packets to a node port reach an endpoint, or all of them do, only after the repair. */
 function losesEndpoint(today: PathOutcome, repaired: PathOutcome): boolean {
-  return [...repaired.destinations.keys()].some(endpoint => !today.destinations.has(endpoint));
+  return [...repaired.destinations].some(([endpoint, {probability}]) => {
+    const share = today.destinations.get(endpoint)?.probability ?? 0;
+    return share < probability && !near(share, probability);
+  });
 }
 
 function answersElsewhere({expected}: LeftBaseRules, explained: BaseRuleSymptom['explained']): readonly BaseRuleSymptom[] {
