@@ -9,6 +9,7 @@ export interface BundleFiles {
   read(path: string): Buffer | null;
   /** The same as text. A large file takes less memory this way, because its bytes are decoded while they are read. */
   readText(path: string): string | null;
+  /** In bytes; 0 if it cannot be known. */
   sizeOf(path: string): number;
   /**
    * Reads a file while other work is done, and resolves when it was read. `read` then returns the content at once, and does not
@@ -40,7 +41,16 @@ export function directoryFiles(folder: string): BundleFiles {
     const content = await readInBackground(top + path).catch(() => null);
     if (content !== null) ahead.set(path, content);
   };
-  return {paths, read, readText, sizeOf: path => statSync(top + path).size, readAhead};
+  return {paths, read, readText, sizeOf: path => sizeOf(top + path), readAhead};
+}
+
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size;
+  } catch {
+    // `read` throws the error where the content is needed.
+    return 0;
+  }
 }
 
 /** The files in a folder and in all folders below it, also linked ones. `readdirSync` finds them too, but asks for the status of each file. */

@@ -7,15 +7,12 @@ export interface HeadBytes {
   readonly length: number;
 }
 
-/** The numbers of each chain that `readChains` finds: where its name starts and ends. */
-export const CHAIN_ROW = 2;
-
 /** The numbers of each run that `readRuns` finds: where it starts and ends, how many rules it has, and where the name ends in the first. */
 export const RUN_ROW = 4;
 
 /**
- * Reads consecutive chains that begin like this, and have nothing but a name and a handle: nearly all of a large table. Returns where the
- * last one ends; -1 if there is none.
+ * Reads consecutive chains that begin like this, and have nothing but a name and a handle: nearly all of a large table. Adds where the name
+ * of each starts and ends to `found`. Returns where the last one ends; -1 if there is none.
  */
 export function readChains(bytes: Buffer, from: number, {start: head, length}: HeadBytes, found: number[]): number {
   let last = -1;

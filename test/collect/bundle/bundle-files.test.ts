@@ -12,6 +12,7 @@ describe('a file that cannot be read ahead', () => {
     const path = folder.bundle({'nodes/node-a/iptables-save': '*nat\n'});
     const files = directoryFiles(path);
     rmSync(join(path, 'nodes/node-a/iptables-save'));
+    expect(files.sizeOf('nodes/node-a/iptables-save')).toBe(0);
     await files.readAhead('nodes/node-a/iptables-save');
     expect(() => files.read('nodes/node-a/iptables-save')).toThrow('ENOENT');
   });
