@@ -10,4 +10,7 @@ test('no chain of the expected rules is made for a healthy node', async () => {
   const {nodes} = diagnose(await snapshotOf('healthy/1.36-iptables'), {toolVersion: '0'});
   expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
   expect(asked).not.toHaveBeenCalled();
+  // Those of a node with a fault are: the calls are counted.
+  diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0'});
+  expect(asked).toHaveBeenCalled();
 });
