@@ -39,6 +39,7 @@ const sourceKinds: Readonly<Record<SourceKind, PreviewSource>> = {
   node: 'node',
   outside: 'external',
   allowed: 'external',
+  'other-range': 'external',
   'own-address': 'node',
   endpoint: 'endpoint',
 };

@@ -1,4 +1,4 @@
-import {expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
 import {findingsOf, summaryOf, containing, type Scenario, scenario} from '../scenario.ts';
 
@@ -43,6 +43,43 @@ test('clients that get in are to be blocked elsewhere until the rules are right;
   expect(remedy).not.toContain('block');
 });
 
+describe('a range that was removed from the Service and is still allowed lets its clients in', () => {
+  const old = containing('packets from 192.0.2.8 (not in loadBalancerSourceRanges)', 'loadBalancerSourceRanges are not enforced');
+  const found = {code: 'ST210', severity: 'error', subject: 'shop/lb-ranges:http', entry, message: old};
+
+  test('in iptables mode', async () => {
+    const given = await scenario();
+    const dump = given.rules('node-b');
+    const range = dump.line('-A KUBE-FW-', '-s 198.51.100.0/24');
+    dump.insertBefore([range], range.replace('198.51.100.0/24', '192.0.2.0/24'));
+    expect(given.newFindings()).toMatchObject([{...found, actual: [expect.anything(), dump.evidence('-s 192.0.2.0/24')]}]);
+  });
+
+  test('in nftables mode', async () => {
+    const given = await scenario('nftables/1.33');
+    const dump = given.rules('node-a', 'nft.json').toString();
+    const range = '{"prefix": {"addr": "198.51.100.0", "len": 24}}';
+    given.file('node-a', 'nft.json', dump.replace(range, `${range.replace('198.51.100.0', '192.0.2.0')}, ${range}`));
+    expect(given.newFindings()).toMatchObject([found]);
+  });
+
+  test('in IPVS mode', async () => {
+    const given = await scenario('ipvs/1.36');
+    const dump = given.rules('node-a', 'ipset-save');
+    const range = dump.line('add KUBE-LOAD-BALANCER-SOURCE-CIDR', '198.51.100.0/24');
+    dump.insertBefore([range], range.replace('198.51.100.0/24', '192.0.2.0/24'));
+    expect(given.newFindings({nodes: name => name === 'node-a'})).toMatchObject([found]);
+  });
+
+  test('and a part of an allowed range lets in nobody else', async () => {
+    const given = await scenario();
+    const dump = given.rules('node-b');
+    const range = dump.line('-A KUBE-FW-', '-s 198.51.100.0/24');
+    dump.insertBefore([range], range.replace('198.51.100.0/24', '198.51.100.64/26'));
+    expect(given.newFindings()).toMatchObject([{code: 'ST216', severity: 'info', message: containing('no traffic is affected')}]);
+  });
+});
+
 test('without the drop after the ranges, packets of all other clients leak', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-PROXY-FIREWALL', '"shop/lb-ranges:http');
@@ -64,7 +101,7 @@ test('packets outside the ranges that are rejected and not dropped get in nowher
   expect(given.newFindings()).toEqual([
     {
       ...{...place, severity: 'info', entry},
-      message: containing('must be dropped because of loadBalancerSourceRanges, and end in a REJECT: the ranges are enforced'),
+      message: containing('must be dropped because of loadBalancerSourceRanges, and end in a REJECT: they do not get in'),
       expected: [gone],
       actual: expect.anything(),
     },

@@ -1,5 +1,6 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {IpvsContext} from '../../expect/ipvs/ipvs-context.ts';
+import {clientsOfOtherRanges} from '../outcomes/other-ranges.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {sourcesFor} from '../outcomes/sources.ts';
 import type {IpvsPortDifferences} from './ipvs-differences.ts';
@@ -10,7 +11,13 @@ import type {IpvsPortDifferences} from './ipvs-differences.ts';
 export function ipvsProbes(item: ServedPort, context: IpvsContext, differences: IpvsPortDifferences): readonly Probe[] {
   const changed = new Set(differences.members.flatMap(({role, member}) => (role === 'KUBE-LOOP-BACK' ? [member.split(',')[0] ?? ''] : [])));
   const hairpins = item.endpoints.reachable.filter(({address}) => changed.has(address)).slice(0, 64);
-  const probes = probesFor({item, context, hairpins}).filter(({knownTo}) => knownTo.size === 0);
+  const ranges = differences.members.filter(({role, kind}) => role.startsWith('KUBE-LOAD-BALANCER-SOURCE') && kind === 'extra');
+  const clients = clientsOfOtherRanges(
+    ranges.map(({member}) => member.split(',')[2] ?? ''),
+    item.port,
+    context,
+  );
+  const probes = probesFor({item, context, hairpins, clients}).filter(({knownTo}) => knownTo.size === 0);
   return [...probes, ...furtherNodePorts(item, context, {differences, probes})];
 }
 

@@ -85,7 +85,7 @@ function outsideRanges<R extends RuleText>(given: OutcomeCase<R>, {actual, probe
     const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: they leave the node or hang`;
     return given.symptoms.say({...symptom, detail}, `ranges ${entry}`);
   }
-  const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: the ranges are enforced`;
+  const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: they do not get in`;
   given.symptoms.say({...symptom, severity: 'info', detail}, `ranges refused ${entry}`);
 }
 

@@ -21,7 +21,8 @@ export interface Probe {
 
 /** The packets of a probe, in words. */
 export function whose({source, entry}: Probe): string {
-  return `packets from ${sourceNames[source.kind]} to its ${entryText(entry)}`;
+  const name = source.kind === 'other-range' ? `${source.address} (not in loadBalancerSourceRanges)` : sourceNames[source.kind];
+  return `packets from ${name} to its ${entryText(entry)}`;
 }
 
 interface ProbeInput {
@@ -29,13 +30,15 @@ interface ProbeInput {
   readonly context: NodeContext;
   /** Endpoints whose own connections to the Service are to be tried. */
   readonly hairpins: readonly Endpoint[];
+  /** Further clients of load-balancer IPs. */
+  readonly clients?: readonly Source[];
 }
 
 /** Packets that cover a Service port's rules on a node: every entry from every kind of source. */
-export function probesFor({item, context, hairpins}: ProbeInput): readonly Probe[] {
+export function probesFor({item, context, hairpins, clients = []}: ProbeInput): readonly Probe[] {
   const {port} = item;
   const taken = new Set(item.all.map(({address}) => address));
-  const sources = sourcesFor(port, context, taken);
+  const sources = [...sourcesFor(port, context, taken), ...clients];
   const probes = entriesOf(port, context).flatMap(entry =>
     addressesOf(entry, context).flatMap(address =>
       sources.filter(source => isProbedFrom(entry, source)).flatMap(source => probe({item, entry, source, address})),
@@ -54,9 +57,9 @@ export function addressesOf(entry: Entry, context: NodeContext): readonly string
   return entry.address === null ? probedNodePortAddresses(context) : [entry.address];
 }
 
-/** Allowed ranges and own addresses matter for load-balancer IPs only; pods of other nodes do not send to a cluster IP on this node. */
+/** Ranges and own addresses matter for load-balancer IPs only; pods of other nodes do not send to a cluster IP on this node. */
 export function isProbedFrom(entry: Entry, {kind}: Source): boolean {
-  if (kind === 'allowed' || kind === 'own-address') return entry.kind === 'loadBalancerIP';
+  if (kind === 'allowed' || kind === 'other-range' || kind === 'own-address') return entry.kind === 'loadBalancerIP';
   return entry.kind !== 'clusterIP' || kind !== 'remote-pod';
 }
 

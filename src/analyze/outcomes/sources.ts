@@ -5,7 +5,7 @@ import {hostIP} from '../../model/node-facts.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
 /** The kind of sender of a packet: kube-proxy treats each of them differently. */
-export type SourceKind = 'pod' | 'remote-pod' | 'node' | 'outside' | 'allowed' | 'own-address' | 'endpoint';
+export type SourceKind = 'pod' | 'remote-pod' | 'node' | 'outside' | 'allowed' | 'other-range' | 'own-address' | 'endpoint';
 
 export interface Source {
   readonly kind: SourceKind;
@@ -19,6 +19,7 @@ export const sourceNames: Readonly<Record<SourceKind, string>> = {
   node: 'the node itself',
   outside: 'outside the cluster',
   allowed: 'an allowed source range',
+  'other-range': 'a range that the Service does not have',
   'own-address': 'the load-balancer address itself',
   endpoint: 'the endpoint itself',
 };

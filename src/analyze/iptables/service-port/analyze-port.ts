@@ -1,3 +1,4 @@
+import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Rule} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
@@ -5,6 +6,7 @@ import {environmentOf} from '../../outcomes/environment.ts';
 import type {ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
+import {clientsOfOtherRanges} from '../../outcomes/other-ranges.ts';
 import {type Probe, probesFor} from '../../outcomes/probes.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
@@ -24,7 +26,14 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   const {item} = given;
   const own = new PortDifferences(given);
   const symptoms = new SymptomList<Rule>(item.port);
-  const probes = probesFor({item, context: given.expected.context, hairpins: hairpins(given)});
+  const {context} = given.expected;
+  const ranges = own.extraRules().filter(({chain}) => parseChainName(chain)?.role === 'FW');
+  const clients = clientsOfOtherRanges(
+    ranges.map(({text}) => text),
+    item.port,
+    context,
+  );
+  const probes = probesFor({item, context, hairpins: hairpins(given), clients});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk(

@@ -1,6 +1,7 @@
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
+import {clientsOfOtherRanges} from '../../outcomes/other-ranges.ts';
 import {probesFor} from '../../outcomes/probes.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
@@ -20,7 +21,14 @@ import {findStaleNftEntries} from './stale-nft-entries.ts';
 export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[] {
   const {item, expected, view} = given;
   const symptoms = new SymptomList<RuleText>(item.port);
-  const probes = probesFor({item, context: expected.context, hairpins: changedEndpoints(given)});
+  const {context} = expected;
+  const ranges = given.differences.filter(({kind, name}) => kind === 'extra' && name === item.names.firewall);
+  const clients = clientsOfOtherRanges(
+    ranges.map(({rule}) => rule.text),
+    item.port,
+    context,
+  );
+  const probes = probesFor({item, context, hairpins: changedEndpoints(given), clients});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk({probes, walk: probe => tryNftProbe(expected, view, probe)}, () => hasOtherNftEndpointsOnly(given)),
