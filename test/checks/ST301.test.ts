@@ -22,16 +22,31 @@ test('the capture of a missing jump has this finding and no other of the node', 
   expect(found.map(summaryOf)).toEqual([expect.objectContaining({...place, severity: 'error', message: containing('nat/PREROUTING')})]);
 });
 
-test('a jump with too many conditions is shown beside the correct one', async () => {
+test('a jump with too many conditions is shown beside the correct one, and not said to serve no packet', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const right = dump.replace(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING ', '-A PREROUTING -p udp ');
   expect(given.newFindings()).toEqual([
     {
-      ...{...place, severity: 'error', message: containing('the jump from nat/PREROUTING to KUBE-SERVICES has other conditions')},
+      ...{
+        ...place,
+        severity: 'error',
+        message: 'the jump from nat/PREROUTING to KUBE-SERVICES has other conditions: packets that do not meet them reach no Service',
+      },
       expected: [right],
       actual: [dump.evidence('-A PREROUTING -p udp')],
     },
+  ]);
+});
+
+test('if a chain of another program leads there in place of the jump, Services work', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const right = dump.replace(['-A PREROUTING', '-j KUBE-SERVICES'], '-j KUBE-SERVICES', '-j OTHERS');
+  dump.insertBefore([':KUBE-MARK-MASQ'], ':OTHERS - [0:0]');
+  dump.insertBefore(['-A KUBE-SERVICES', '-j KUBE-NODEPORTS'], '-A OTHERS -j KUBE-SERVICES');
+  expect(given.newFindings()).toEqual([
+    {...place, severity: 'warning', message: 'nat/PREROUTING has no jump to KUBE-SERVICES: no traffic is affected', expected: [right]},
   ]);
 });
 

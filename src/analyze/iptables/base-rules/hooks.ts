@@ -13,10 +13,17 @@ export function analyzeHooks({actual, differences, changesOutcomes}: LeftBaseRul
     const {state, closest} = missingHook(actual, hook.rule);
     const needed = isNeeded(hook.rule, actual, changesOutcomes);
     const severity = needed ? severityOfLoss(hook) : closest.length === 0 ? 'warning' : 'info';
-    const detail = `${state}: ${severity === 'info' ? 'no traffic is affected' : lossOf(hook, actual)}`;
+    const isHarmless = severity === 'info' || (hook.table === 'nat' && !needed);
+    const loss = hook.table === 'nat' && closest.length > 0 ? unmatched : lossOf(hook, actual);
+    // Another chain may lead there.
+    const what = isHarmless && closest.length === 0 ? `${hook.table}/${hook.chain} has no jump to ${hook.rule.target?.name}` : state;
+    const detail = `${what}: ${isHarmless ? 'no traffic is affected' : loss}`;
     return {symptom: {kind: 'services-chain-not-hooked', severity, detail, expected: [hook.rule], actual: closest}, explained: [hook]};
   });
 }
+
+// No more is lost than these: others may be served.
+const unmatched = 'packets that do not meet them reach no Service';
 
 /** Without the rules that accept health checks or protect the loopback address, no packet of a Service is lost. */
 function severityOfLoss({table, rule: {target}}: PortDifference): 'warning' | 'error' {
