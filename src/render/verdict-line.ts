@@ -24,8 +24,9 @@ function verdictOf(report: Report, style: Style, known: number): string {
   if (errors > 0) return style.red(`FAULTY: ${faults(report)}`);
   if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}`);
   if (services === 0) return style.yellow(`OK: no Services in ${report.scope ?? 'scope'}`);
-  if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${breakdown(summary, onNodes(report))}`);
-  if (known > 0) return style.green(`OK: no new findings (${known} suppressed by the baseline); ${breakdown(summary, onNodes(report))}`);
+  const counts = `${breakdown(summary, onNodes(report))}${summary.nodesChecked === 0 ? '; no node was checked' : ''}`;
+  if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${counts}`);
+  if (known > 0) return style.green(`OK: no new findings (${known} suppressed by the baseline); ${counts}`);
   return style.green(`OK: ${inSync(report)}`);
 }
 

@@ -166,6 +166,16 @@ describe('before 1.36 endpoints have chains', () => {
 });
 
 describe('the base rules', () => {
+  test('may lead some packets to Services and not others', async () => {
+    const given = await nftScenario(withRules('nat-prerouting', 'meta l4proto udp jump services'), '1.33');
+    expect(given.newFindings().map(({code, severity, message}) => ({code, severity, message}))).toEqual([
+      {
+        ...{code: 'ST301', severity: 'error'},
+        message: 'the jump from nat-prerouting to services has other conditions: packets that do not meet them reach no Service',
+      },
+    ]);
+  });
+
   test.each<[what: string, change: (ruleset: string) => string, found: readonly string[]]>([
     ['without a table holds no rules', replaced(/^table ip kube-proxy \{[\s\S]*?^\}\n/m, ''), ['ST305 error']],
     ['may not be hooked for arriving packets', withRules('nat-prerouting'), ['ST301 error']],

@@ -350,6 +350,10 @@ describe('the verbosity', () => {
   test('an empty scope and a run without nodes are reported', () => {
     expect(table(reportOf({nodes, services: []}), plain)).toBe('OK: no Services in scope');
     expect(table(reportOf({nodes: [], services}), plain)).toBe('OK: no problems in the API objects of 30 Services; no node was checked');
+    const {node: _node, ...empty} = findingOf('', 'shop/web-007', {code: 'ST101', name: 'no-ready-endpoint', severity: 'warning'});
+    expect(lines(table(reportOf({nodes: [], services, findings: [empty]}), plain))[0]).toBe(
+      'OK with 1 warning: 30 Services: 1 with findings, 29 not checked; no node was checked',
+    );
   });
 });
 

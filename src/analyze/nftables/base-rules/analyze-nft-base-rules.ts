@@ -49,19 +49,29 @@ function analyzeChain(given: NftBaseRulesCase, name: string, differences: readon
     // A rule in place of a missing one belongs to the same finding.
     const found = others.filter(({what, rule}) => what !== 'rule' || missing.some(one => resembles(one.rule, rule)));
     const severity = severityOf(given, name, loss);
+    const isOtherJump = hookChains.has(name) && found.some(({what}) => what === 'rule');
+    const words = isOtherJump ? otherJump(name) : loss;
     for (const one of found) explained.add(one);
     symptoms.push({
       kind: loss.kind,
       severity,
       family: expected.context.family,
       port: null,
-      detail: `${loss.what}: ${severity === 'info' ? 'no traffic is affected' : loss.loss}`,
+      detail: `${words.what}: ${severity === 'info' ? 'no traffic is affected' : words.loss}`,
       expected: missing.map(({rule}) => rule).slice(0, 6),
       actual: found.map(({rule}) => rule).slice(0, 6),
     });
   }
   const extra = others.filter(one => !explained.has(one));
   return [...symptoms, ...(extra.length === 0 ? [] : analyzeUnexpectedNftRules(given, extra))];
+}
+
+/** All that kube-proxy writes into them is a jump to `services`. */
+const hookChains = new Set(['nat-prerouting', 'nat-output']);
+
+/** Some packets may still take the jump. */
+function otherJump(name: string): Pick<BaseChainLoss, 'what' | 'loss'> {
+  return {what: `the jump from ${name} to services has other conditions`, loss: 'packets that do not meet them reach no Service'};
 }
 
 /** With the expected rules of Services: the one that is tried for all of its shape may have a fault of its own. */
