@@ -66,7 +66,7 @@ function packetsToTry(expected: ExpectedIpvs, {nodeName, unexpected}: TriedRules
     const own = probesFor({item, context, hairpins: here}).filter(({knownTo}) => knownTo.size === 0);
     return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
   });
-  return [...probes, ...otherPorts(expected).map(packet => ({probe: null, packet, local: false}))];
+  return [...probes, ...otherPorts(expected, [...ports.slice(0, 1), ...named]).map(packet => ({probe: null, packet, local: false}))];
 }
 
 /** All properties of a Service port that decide which of the base rules of IPVS mode its packets match. */
@@ -101,12 +101,12 @@ function harm(probe: Probe | null, {should, does, local}: PathOutcomes): BaseRul
   return lost && needed ? 'keeps-source' : 'masquerades';
 }
 
-/** To a port of a Service's address that no Service has. */
-function otherPorts({ports, context, servers}: ExpectedIpvs): readonly Packet[] {
-  const [first] = ports;
-  const port = [9, 19, 29].find(number => !servers.has(`TCP ${first?.port.clusterIP}:${number}`));
+/** To a port of each of these Services' cluster IPs that no Service has. */
+function otherPorts({context, servers}: ExpectedIpvs, items: readonly ServedPort[]): readonly Packet[] {
   const source = context.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77';
-  if (first === undefined || port === undefined) return [];
   const from = {kind: 'outside', interface: null};
-  return [packetOf({protocol: 'TCP', family: context.family}, {source, destination: first.port.clusterIP, port, from}) ?? []].flat();
+  return [...new Set(items.map(({port}) => port.clusterIP))].flatMap(destination => {
+    const port = [9, 19, 29].find(number => !servers.has(`TCP ${destination}:${number}`));
+    return port === undefined ? [] : (packetOf({protocol: 'TCP', family: context.family}, {source, destination, port, from}) ?? []);
+  });
 }

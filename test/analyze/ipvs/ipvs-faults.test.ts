@@ -285,6 +285,14 @@ describe('the base rules of iptables', () => {
     expect(found.map(finding => [finding.code, finding.severity])).toEqual([[code, severity]]);
   });
 
+  test('with a rule that opens the ports of the node at the address of one Service are a warning', async () => {
+    const rule = '-A KUBE-IPVS-FILTER -d 10.96.1.20/32 -j ACCEPT';
+    const found = await broken(given => given.rules(node).insertBefore(['-A KUBE-IPVS-FILTER', 'KUBE-LOAD-BALANCER'], rule));
+    expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
+      ['ST216', 'warning', containing('ports of the node itself can be reached at the addresses of Services')],
+    ]);
+  });
+
   test('that were flushed in table nat are one finding', async () => {
     const found = await broken(given => given.rules(node).deleteAll('KUBE-LOAD-BALANCER', '-A KUBE-S'));
     expect(found.length).toBeGreaterThan(0);
