@@ -7,6 +7,7 @@ import process from 'node:process';
 import {alternativesTable, measureAlternatives} from './alternatives.ts';
 import {measureTable, tableText} from './conntrack-table.ts';
 import type {ClusterSize, ProxyMode} from './cluster-size.ts';
+import {measureNftJson, nftJsonTable} from './nft-json.ts';
 import {measureNodeCounts, nodeCountsTable} from './node-counts.ts';
 import {measureOneService, oneServiceTable} from './one-service.ts';
 import {type Options, readOptions} from './options.ts';
@@ -31,6 +32,12 @@ async function* results(options: Options, temp: string): AsyncGenerator<Result> 
     yield {figures, text: subjectTable(figures)};
   }
   const {seed, quick, floorOnly} = options;
+  if (options.parts.has('nftables') && options.size === null && !floorOnly) {
+    const size = {services: quick ? 600 : 3_000, endpoints: 6, nodes: 1, seed, proxyMode: 'nftables'} as const;
+    const {bundles} = await writeCluster(size, join(temp, 'nft-json'));
+    const figures = await measureNftJson(bundles.before);
+    yield {figures, text: nftJsonTable(figures)};
+  }
   if (options.parts.has('many-nodes') && options.size === null && !floorOnly) {
     const figures = await measureNodeCounts({services: 110, endpoints: 8, nodes: quick ? 100 : 1000, seed}, temp);
     yield {figures, text: nodeCountsTable(figures)};

@@ -6,7 +6,7 @@ import type {ClusterSize} from './cluster-size.ts';
 export const parts = {
   startup: 'what it costs to start, and to check one Service of a live cluster, beside kubectl',
   'big-node': 'check, trace, packet and diff on one node of big clusters, beside the floor',
-  nftables: 'check, trace and packet on one node of nftables mode, read as JSON',
+  nftables: 'check, trace and packet on one node of nftables mode, read as JSON; parsing and comparing it beside JSON.parse',
   'many-nodes': 'the same on bundles of many nodes; what one node costs, and a hundred of the same cluster',
   alternatives: 'what else one would look at the big node with: grep, iptables-restore --test, kubectl',
   'one-service': 'a check of one Service of a live node with 76,000 rules in the kernel, beside kubectl exec of iptables-save',
