@@ -95,12 +95,12 @@ test('without the drop after the ranges, packets of all other clients leak', asy
   ]);
 });
 
-test('packets outside the ranges that are rejected and not dropped get in nowhere: an info', async () => {
+test('packets outside the ranges that are rejected and not dropped get in nowhere: a warning', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').replace(['-A KUBE-PROXY-FIREWALL', '203.0.113.13/32'], '-j DROP', '-j REJECT');
   expect(given.newFindings()).toEqual([
     {
-      ...{...place, severity: 'info', entry},
+      ...{...place, severity: 'warning', entry},
       message: containing('must be dropped because of loadBalancerSourceRanges, and end in a REJECT: they do not get in'),
       expected: [gone],
       actual: expect.anything(),

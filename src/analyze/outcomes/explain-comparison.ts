@@ -86,7 +86,7 @@ function outsideRanges<R extends RuleText>(given: OutcomeCase<R>, {actual, probe
     return given.symptoms.say({...symptom, detail}, `ranges ${entry}`);
   }
   const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: they do not get in`;
-  given.symptoms.say({...symptom, severity: 'info', detail}, `ranges refused ${entry}`);
+  given.symptoms.say({...symptom, severity: 'warning', detail}, `ranges refused ${entry}`);
 }
 
 /** The endpoints are picked by the other policy, or packets are dropped as under the other policy. */

@@ -24,8 +24,9 @@ export class SymptomList<R extends RuleText> {
 
   /** `key` tells apart symptoms of one kind. Rules that are not on the node are no actual evidence. */
   say(symptom: PortSymptom<R>, key: string = symptom.kind): void {
-    // What is harmless does not explain why an entry is missing.
-    if (symptom.entry !== undefined && symptom.severity !== 'info') this.#entries.add(entryText(symptom.entry));
+    // Only an error explains why an entry is missing.
+    if (symptom.entry !== undefined && (symptom.severity === undefined || symptom.severity === 'error'))
+      this.#entries.add(entryText(symptom.entry));
     if (this.#said.has(key)) return;
     this.#said.add(key);
     const actual = symptom.actual.filter(({line}) => line > 0);
