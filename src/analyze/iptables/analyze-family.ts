@@ -17,6 +17,7 @@ import {IptablesServiceView} from './iptables-service-view.ts';
 import {staleServices} from './stale-services.ts';
 import {isBeyondTheCut} from './what-was-read.ts';
 import {analyzeUnexpectedRules, type UnexpectedRulesCase} from './unexpected-rules.ts';
+import {noServiceWorks} from '../symptoms/no-service-works.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
 import {partition, pushTo} from '../../model/lists.ts';
@@ -132,7 +133,7 @@ function noServiceRules(expected: ExpectedRuleset): Symptom {
     kind: 'no-service-rules',
     family,
     port: null,
-    detail: `table nat holds none of the rules of ${plural(count, 'Service port')}: no Service works on this node${family === 'IPv6' ? ' over IPv6' : ''}`,
+    detail: `table nat holds none of the rules of ${plural(count, 'Service port')}: ${noServiceWorks(family)}`,
     expected: [],
     actual: [],
   };

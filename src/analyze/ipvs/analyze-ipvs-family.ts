@@ -1,6 +1,7 @@
 import type {FormerOwner} from '../../expect/cluster/former-owners.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import {noServiceWorks} from '../symptoms/no-service-works.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {inferIpvsSettings, type ExpectIpvs} from './infer-ipvs-settings.ts';
 import {addressEvidence} from './evidence.ts';
@@ -77,7 +78,7 @@ export function analyzeIpvsFamily({
 
 function noServiceRules({context: {family}, ports}: ExpectedIpvs, {resolved}: IpvsDifferences): Symptom<Rule> {
   const count = ports.length;
-  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${plural(count, 'Service port')}: no Service works on this node${family === 'IPv6' ? ' over IPv6' : ''}`;
+  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${plural(count, 'Service port')}: ${noServiceWorks(family)}`;
   return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
 }
 

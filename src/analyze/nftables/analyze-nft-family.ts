@@ -2,6 +2,7 @@ import {compareNftTable} from '../../compare/compare-nft-table.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import {noServiceWorks} from '../symptoms/no-service-works.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
 import {inferNftSettings, type ExpectNft} from './infer-nft-settings.ts';
@@ -104,7 +105,7 @@ function noServiceRules({context: {family}, ports, id}: ExpectedTable, actual: N
     kind: 'no-service-rules',
     family,
     port: null,
-    detail: `${what}: no Service works on this node${family === 'IPv6' ? ' over IPv6' : ''}`,
+    detail: `${what}: ${noServiceWorks(family)}`,
     expected: [],
     actual: [],
   };

@@ -111,7 +111,9 @@ export class ExpectedRuleset implements ChainSource {
 function baseRuleTexts(context: NodeContext): ReadonlyMap<string, readonly string[]> {
   if (nodePortDestinations(context) !== null) return newBaseRuleTexts(context);
   const settings = settingsOf(context);
-  const texts = knownBaseRules.get(settings) ?? newBaseRuleTexts(context);
+  const known = knownBaseRules.get(settings);
+  if (known !== undefined) return known;
+  const texts = newBaseRuleTexts(context);
   if (knownBaseRules.size >= maxKnown) knownBaseRules.clear();
   knownBaseRules.set(settings, texts);
   return texts;
