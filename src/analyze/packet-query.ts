@@ -8,7 +8,7 @@ import {ipsetsOf} from './node-input.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import type {Outcome} from '../trace/outcome.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
-import {walkNode} from '../trace/walk-node.ts';
+import {walkSide} from '../trace/side.ts';
 import {walkPacket} from '../trace/iptables/walk-packet.ts';
 import {missingFromNft, undeterminedBy, unseenChains, watchChains} from './shown-rules.ts';
 import {environmentOf} from './outcomes/environment.ts';
@@ -99,7 +99,7 @@ function asUnseen(outcome: Outcome<RuleText>): Outcome<RuleText> {
 /** Walks a packet through all rules of a node. */
 export function walkRules({iptables, nft}: PacketRules, packet: Packet, environment: Environment): readonly Outcome<RuleText>[] {
   if (iptables === null) return walkNftPacket(nft, packet, environment);
-  return nft === null ? walkPacket(iptables, packet, environment) : walkNode({iptables: [iptables], nft}, packet, environment);
+  return nft === null ? walkPacket(iptables, packet, environment) : walkSide({iptables: [iptables], nft, environment}, packet);
 }
 
 /** Paths that end alike and pass the same rules are one outcome. */

@@ -1,4 +1,4 @@
-import {isShownByIptables} from '../trace/walk-node.ts';
+import {isShownByIptables} from '../trace/side.ts';
 import type {Family} from '../model/family.ts';
 import type {NftRuleset, NftTableSource} from '../model/nft-ruleset.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';

@@ -1,9 +1,11 @@
 import type {Address} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
 import type {Rule, RuleText} from '../model/ruleset.ts';
+import type {Intervals} from '../model/intervals.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
+import type {SenderConditions} from './sender-space.ts';
 
-/** The first packet of a new connection, at one point of its path through the rules. */
+/** A packet at one point of its path through the rules: the first of a new connection, unless it has a `connection`. */
 export interface Packet {
   readonly family: Family;
   /** `tcp`, `udp` or `sctp`. */
@@ -11,6 +13,10 @@ export interface Packet {
   readonly source: Address;
   readonly destination: Address;
   readonly port: number;
+  /** Left out if any: then a condition on it is unknown. */
+  readonly sourcePort?: number;
+  /** The client's side of the packet, where it stands for all senders that the rules on its path cannot tell apart. */
+  readonly client?: 'source' | 'destination' | undefined;
   /** `node` for a packet that a process of the node itself sends; all others arrive. */
   readonly origin: 'node' | 'arriving';
   /** Null if unknown. */
@@ -22,10 +28,46 @@ export interface Packet {
   readonly rewritten: boolean;
   /** The source will be rewritten (MASQUERADE or SNAT). */
   readonly masquerade: boolean;
+  /** The address of SNAT; left out for MASQUERADE, which takes that of the output interface. */
+  readonly sourceAfter?: string;
   /** Connection tracking was switched off for it (NOTRACK), and with it all address translation. */
   readonly untracked: boolean;
   /** The destination before IPVS forwarded it to a real server. */
   readonly virtual?: {readonly destination: Address; readonly port: number};
+  /** The destination before it was rewritten. */
+  readonly original?: {readonly destination: Address; readonly port: number};
+  /** The zones of connection tracking for both directions, where a rule set one; otherwise 0. */
+  readonly zone?: Zone;
+  /** The number of hops that a rule left it. */
+  readonly hops?: number;
+  /** TPROXY gives it to a program of the node, whatever its destination. */
+  readonly captured?: true;
+  /** Of a packet that is not the first of its connection. */
+  readonly connection?: Connection;
+}
+
+interface Zone {
+  readonly original: number;
+  readonly reply: number;
+}
+
+/** A tracked connection, as later packets of it find it. */
+export interface Connection {
+  readonly direction: 'original' | 'reply';
+  /** Where address translation sends the packet. */
+  readonly destination: Address;
+  readonly port: number;
+  /** Whether any address of it is translated: if such a packet is not recognized, it does not arrive. */
+  readonly isTranslated: boolean;
+  /** Whether its destination was rewritten, and whether its source was. */
+  readonly rewritten: boolean;
+  readonly masquerade: boolean;
+  /** The first packet, as it arrived. */
+  readonly first: Pick<Packet, 'source' | 'destination' | 'port'>;
+  /** The zone in which a packet of this direction is looked up. */
+  readonly zone: number;
+  /** Which side is the client's once the destination is translated. */
+  readonly client: Packet['client'];
 }
 
 /** What matching needs to know about the node beside its rules. */
@@ -35,13 +77,21 @@ export interface Environment {
   /** Whether a packet with an unknown interface can have arrived on, or leave by, an interface of this name. */
   canBeInterface(name: string, packet: Packet): boolean | null;
   /** Whether an address is in an ipset; null if the set was not read. */
-  inSet(name: string, packet: Packet, directions: string): boolean | null;
+  inSet(name: string, packet: Packet, directions: string, sender?: SenderConditions): boolean | null;
   /** The virtual server of IPVS that matches a packet; left out if the node has none. */
   virtualServer?(packet: Packet): VirtualServer | undefined;
   /** The `recent` lists that already contain the packet's source. */
   readonly knownTo: ReadonlySet<string>;
   /** The address that REDIRECT sends arriving packets to; null if unknown. */
   redirectAddress(packet: Packet): Address | null;
+  /** The node's own addresses of a family, where they are all known. */
+  localAddresses?(family: Family): Intervals;
+  /** The interface by which packets to an address leave and, with symmetric routing, those from it arrive; null if unknown. */
+  interfaceOf?(address: Address): string | null;
+  /** The addresses behind interfaces whose names match a pattern such as `cali+`; null if unknown. */
+  behind?(pattern: string, family: Family): Intervals | null;
+  /** Collects what rules ask of the sender. */
+  readonly sender?: SenderConditions;
 }
 
 /** The rules that a packet matched, the last one first. */

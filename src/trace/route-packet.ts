@@ -1,6 +1,6 @@
 import type {Rule, RuleText} from '../model/ruleset.ts';
 import type {Branch, ChainResult} from './branch.ts';
-import type {Environment} from './packet.ts';
+import type {Environment, Packet} from './packet.ts';
 
 export type HookName = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
 
@@ -39,9 +39,22 @@ export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): 
 }
 
 /** Sends the first packet of a connection through the hooks that it passes. Returns all ends, including those of hypothetical branches. */
-export function routePacket<R extends RuleText>(route: Route<R>, start: Branch<R>): readonly ChainResult<R>[] {
-  if (start.packet.origin !== 'node') return pass(route, 'prerouting', [start]).flatMap(end => afterRouting(route, end));
+export function routePacket<R extends RuleText>(route: Route<R>, branch: Branch<R>): readonly ChainResult<R>[] {
+  const {environment} = route;
+  if (branch.packet.origin !== 'node') {
+    const arrived = branch.packet.inInterface ?? environment.interfaceOf?.(branch.packet.source) ?? null;
+    const start = {...branch, packet: {...branch.packet, inInterface: arrived}};
+    return pass(route, 'prerouting', [start]).flatMap(end => afterRouting(route, end));
+  }
+  const start = {...branch, packet: withOutput(branch.packet, environment)};
   return pass(route, 'output', [start], isBeforeIpvs).flatMap(end => balanced(route, end) ?? sendOut(route, end));
+}
+
+/** The packet is routed: the interface by which it leaves is known if routes are. */
+function withOutput(packet: Packet, {interfaceOf, isLocal}: Environment): Packet {
+  if (packet.origin === 'node' && isLocal(packet.destination)) return {...packet, outInterface: 'lo'};
+  const name = interfaceOf?.(packet.destination) ?? null;
+  return name === null ? packet : {...packet, outInterface: name};
 }
 
 /** IPVS handles packets of the node itself after NAT and before the filters. */
@@ -59,13 +72,18 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   const {packet} = end;
   const local = route.environment.isLocal(packet.destination);
   if (packet.origin === 'node') {
-    const sent = pass(route, 'postrouting', [{...end, packet: {...packet, inInterface: null}}]);
+    const routed =
+      packet.rewritten || packet.virtual !== undefined ? withOutput({...packet, outInterface: null}, route.environment) : packet;
+    const sent = pass(route, 'postrouting', [{...end, packet: {...routed, inInterface: null}}]);
     return local ? sent.flatMap(result => (result.verdict === 'accept' ? comeIn(route, result) : [result])) : sent;
   }
-  const forwarded = (): readonly ChainResult<R>[] => pass(route, 'postrouting', pass(route, 'forward', [end]));
-  if (local === false) return forwarded();
+  const routed = {...end, packet: withOutput(packet, route.environment)};
+  if (local === false && packet.hops !== undefined && packet.hops <= 1)
+    return [{...routed, verdict: 'drop', reason: 'no hop is left for the packet, so the kernel does not forward it'}];
+  const forwarded = (): readonly ChainResult<R>[] => pass(route, 'postrouting', pass(route, 'forward', [routed]));
+  if (local === false && packet.captured !== true) return forwarded();
   const delivered = pass(route, 'input', [end]).flatMap(result => balanced(route, result) ?? [result]);
-  if (local) return delivered;
+  if (local !== null) return delivered;
   const onwards = forwarded();
   return outcomesOf(delivered) === outcomesOf(onwards) ? onwards : [localityUnknown(end, delivered)];
 }
@@ -79,7 +97,7 @@ function comeIn<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): read
 const isNoNat = ({isNat}: HookPlace): boolean => !isNat;
 
 function balanced<R extends RuleText>(route: Route<R>, end: ChainResult<R>): readonly ChainResult<R>[] | null {
-  const picks = end.verdict === 'accept' ? (route.balance?.(end) ?? null) : null;
+  const picks = end.verdict === 'accept' && end.packet.captured !== true ? (route.balance?.(end) ?? null) : null;
   return picks?.flatMap(sent => (sent.verdict === 'accept' ? deliver(route, sent) : [sent])) ?? null;
 }
 
@@ -90,7 +108,8 @@ function balanced<R extends RuleText>(route: Route<R>, end: ChainResult<R>): rea
 function deliver<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): readonly ChainResult<R>[] {
   const {packet} = sent;
   if (packet.origin === 'arriving' && route.environment.isLocal(packet.destination) === true) return [sent];
-  return pass(route, 'postrouting', pass(route, 'output', [{...sent, packet: {...packet, inInterface: null}}], isNoNat));
+  const routed = withOutput({...packet, outInterface: null}, route.environment);
+  return pass(route, 'postrouting', pass(route, 'output', [{...sent, packet: {...routed, inInterface: null}}], isNoNat));
 }
 
 /** Each verdict and the address that packets have then, which differs where IPVS takes them. */
@@ -124,17 +143,43 @@ function pass<R extends RuleText>(
   }
   for (const chain of route.chains.get(hook) ?? []) {
     if (!isWanted(chain)) continue;
+    if (chain.priority >= natPriority) live = translate(live, hook, ended);
     const passed: ChainResult<R>[] = [];
     for (const branch of live) for (const result of passChain(chain, branch)) (result.verdict === 'accept' ? passed : ended).push(result);
     live = passed;
   }
+  live = translate(live, hook, ended);
   return [...ended, ...live];
+}
+
+/** Destinations are translated at this priority of PREROUTING and OUTPUT. */
+const natPriority = -100;
+
+/** Later packets of a connection get the destination that it has, without passing `nat`. One that is not recognized as its is lost. */
+function translate<R extends RuleText>(live: readonly ChainResult<R>[], hook: HookName, ended: ChainResult<R>[]): ChainResult<R>[] {
+  return live.flatMap(branch => {
+    const {packet} = branch;
+    const {connection} = packet;
+    if (connection === undefined || (hook !== 'prerouting' && hook !== 'output')) return [branch];
+    if (!connection.isTranslated || packet.inInterface === 'lo') return [branch];
+    if (packet.untracked || (packet.zone?.[connection.direction] ?? 0) !== connection.zone) {
+      ended.push({
+        ...branch,
+        verdict: 'drop',
+        reason: 'connection tracking does not recognize the packet, so its addresses are not translated',
+      });
+      return [];
+    }
+    const {destination, port, direction} = connection;
+    if (packet.destination.text === destination.text && packet.port === port) return [branch];
+    return [{...branch, packet: {...packet, destination, port, ...(direction === 'reply' ? {client: connection.client} : {})}}];
+  });
 }
 
 /** Once one chain has translated an address, no other NAT chain runs for it. */
 function passChain<R extends RuleText>(chain: HookedChain<R>, branch: ChainResult<R>): readonly ChainResult<R>[] {
   const {packet, probability, path, inferred, supposed} = branch;
-  if (chain.isNat && (packet.untracked || isTranslated(chain, branch))) return [branch];
+  if (chain.isNat && (packet.untracked || packet.connection !== undefined || isTranslated(chain, branch))) return [branch];
   return chain.walk({packet, probability, path, inferred, supposed});
 }
 

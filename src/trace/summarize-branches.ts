@@ -9,16 +9,27 @@ import {type Packet, pathRules} from './packet.ts';
  * rule matches; otherwise it is undecided.
  */
 export function summarizeBranches<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly Outcome<R>[] {
+  return summarizeEnds(ends).map(({outcome}) => outcome);
+}
+
+/** An outcome, and the packet at the end of its path. */
+export interface OutcomeEnd<R extends RuleText> {
+  readonly outcome: Outcome<R>;
+  readonly packet: Packet;
+}
+
+export function summarizeEnds<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly OutcomeEnd<R>[] {
   const real = ends.filter(({supposed}) => supposed === null);
   const doubtful = doubtfulRules(ends);
   return real.map(end => {
     // A rule may only seem to matter because of a later one that cannot be evaluated either.
     const doubt = end.inferred.findLast(rule => doubtful.has(rule));
-    if (doubt === undefined) return outcome(end);
+    const {packet} = end;
+    if (doubt === undefined) return {packet, outcome: outcomeOf(end)};
     const others = doubtful.get(doubt) ?? [];
-    const other = others.find(({packet}) => samePlace(packet, end.packet)) ?? others[0];
+    const other = others.find(one => samePlace(one.packet, end.packet)) ?? others[0];
     const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : pathOutcome(other)}: ${doubt.text}`;
-    return {...outcome({...end, verdict: 'undecided'}), reason, doubt};
+    return {packet, outcome: {...outcomeOf({...end, verdict: 'undecided'}), reason, doubt}};
   });
 }
 
@@ -57,7 +68,7 @@ function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
   ].join(' ');
 }
 
-function outcome<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
+function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
   const {packet, probability, path, verdict, reason, policy} = end;
   const rewrittenTo = packet.rewritten ? joinHostPort(packet.destination.text, packet.port) : null;
   return {

@@ -31,9 +31,9 @@ export function environmentOf(
     isLocal: address =>
       own.has(address.text) || isLoopbackAddress(address) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
     canBeInterface: name => (!strict && isNeverOnServicePath(name) ? false : null),
-    inSet: (name, packet, directions) => {
+    inSet: (name, packet, directions, sender) => {
       const set = sets?.get(name);
-      return set === undefined ? null : isInSet(set, packet, directions);
+      return set === undefined ? null : isInSet(set, packet, directions, sender);
     },
     knownTo,
     redirectAddress: ({family}) => parseAddress(hostIP(facts, family) ?? ''),

@@ -6,7 +6,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
-import {walkNode} from '../../trace/walk-node.ts';
+import {walkSide} from '../../trace/side.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {collectPathOutcome, hasSameKinds} from '../outcomes/path-outcome.ts';
 import {groupPorts, maxNamed, type PortGroups, type Representative, representatives} from './port-groups.ts';
@@ -102,13 +102,13 @@ function analyzeItem(item: NftPort, given: NftThirdPartyCase, environment: Envir
   const usual = compareWalks(item, given, environment, packet => walkAll(given, packet, environment));
   if (!given.iptables.some(({tables}) => tables.has('nat'))) return usual;
   const {ruleset: nft, iptables} = given;
-  const other = compareWalks(item, given, environment, packet => walkNode({iptables, nft, younger: 'iptables'}, packet, environment));
+  const other = compareWalks(item, given, environment, packet => walkSide({iptables, nft, environment, younger: 'iptables'}, packet));
   const known = new Set(usual.map(effectKey));
   return [...usual, ...other.filter(found => !known.has(effectKey(found))).map(onlyIfYounger)];
 }
 
 function walkAll({ruleset: nft, iptables}: NftThirdPartyCase, packet: Packet, environment: Environment): readonly Outcome<NodeRule>[] {
-  return iptables.length === 0 ? walkNftPacket(nft, packet, environment) : walkNode({iptables, nft}, packet, environment);
+  return iptables.length === 0 ? walkNftPacket(nft, packet, environment) : walkSide({iptables, nft, environment}, packet);
 }
 
 /** No dump shows which table translates first: the kernel calls the newest table first. */

@@ -13,12 +13,9 @@ export const targetsWithoutEffect: ReadonlySet<string> = new Set([
   'CHECKSUM',
   'SECMARK',
   'CONNSECMARK',
-  'TTL',
-  'HL',
   'LED',
   'IDLETIMER',
   'RATEEST',
-  'HMARK',
   'ECN',
   'TEE',
 ]);

@@ -1,23 +1,60 @@
-import {type Cidr, contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Cidr, contains, parseCidr} from '../../model/address.ts';
 import type {Match, Rule, RuleOption} from '../../model/ruleset.ts';
+import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
+import {askAddress, askInterface, askLocal, askPort} from '../ask-sender.ts';
 import type {Environment, Packet} from '../packet.ts';
+import {sourcesLikeThis} from './chain-index.ts';
+import type {SenderConditions} from '../sender-space.ts';
 
 /** How likely a rule matches: 0 is no, 1 is yes, a value between is random (`statistic`). Null means unknown. */
 export type Likelihood = number | null;
 
 /** Matches a packet against all conditions of a rule. One condition that certainly fails outweighs those that are unknown. */
 export function matchRule(rule: Rule, packet: Packet, environment: Environment): Likelihood {
+  const seen = rule.table === 'raw' ? beforeTracking(packet) : packet;
+  if (environment.sender !== undefined) return matchNoting(rule, {packet, seen}, environment, environment.sender);
   let likelihood: Likelihood = 1;
   for (const option of rule.options) {
     likelihood = both(likelihood, matchOption(option, packet, environment));
     if (likelihood === 0) return 0;
   }
-  const seen = rule.table === 'raw' ? beforeTracking(packet) : packet;
   for (const match of rule.matches) {
     likelihood = both(likelihood, matchExtension(match, seen, environment));
     if (likelihood === 0) return 0;
   }
   return likelihood;
+}
+
+interface MatchedPackets {
+  readonly packet: Packet;
+  /** As extensions see it. */
+  readonly seen: MatchedPacket;
+}
+
+/** The same, noting the conditions on the sender: the first that fails, or all if none does, and none if another condition fails. */
+function matchNoting(rule: Rule, {packet, seen}: MatchedPackets, environment: Environment, sender: SenderConditions): Likelihood {
+  const {options, matches} = rule;
+  const shared = sourcesLikeThis(rule);
+  let likelihood: Likelihood = 1;
+  let failed: readonly [from: number, to: number] | null = null;
+  const count = options.length + matches.length;
+  for (let at = 0; at < count; at++) {
+    const [option, match] = [options[at], matches[at - options.length]];
+    const from = sender.count;
+    // The list of hosts that it belongs to is noted already.
+    if (shared !== undefined && option?.flag === '-s') continue;
+    const one: Likelihood =
+      option !== undefined ? matchOption(option, packet, environment) : match === undefined ? 1 : matchExtension(match, seen, environment);
+    if (!sender.keep()) likelihood = both(likelihood, one);
+    else if (one === 0) failed ??= [from, sender.count];
+    else likelihood = both(likelihood, one);
+    if (likelihood === 0) {
+      sender.forget();
+      return 0;
+    }
+  }
+  sender.decide(...(failed ?? []));
+  return failed === null ? likelihood : 0;
 }
 
 /** Connection tracking runs after raw, except for a packet that the node sent to itself: that one already has a state. */
@@ -51,15 +88,18 @@ function matchOption(option: RuleOption, packet: Packet, environment: Environmen
 function plainOption(flag: string, value: string, packet: Packet, environment: Environment): Likelihood {
   switch (flag) {
     case '-s':
-      return inCidr(value, packet.source);
+      return inCidr(value, 'source', packet, environment);
     case '-d':
-      return inCidr(value, packet.destination);
+      return inCidr(value, 'destination', packet, environment);
     case '-p':
       return truth(isProtocol(value, packet.protocol));
     case '-i':
       // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
-      return value === 'lo' && packet.inInterface === null ? 0 : matchInterface(value, inInterfaceOf(packet), packet, environment);
+      if (value === 'lo' && packet.inInterface === null) return 0;
+      askInterface(value, 'source', packet, environment);
+      return matchInterface(value, inInterfaceOf(packet), packet, environment);
     case '-o':
+      askInterface(value, 'destination', packet, environment);
       return matchInterface(value, packet.outInterface, packet, environment);
     case '-f':
       return 0;
@@ -68,16 +108,29 @@ function plainOption(flag: string, value: string, packet: Packet, environment: E
   }
 }
 
-const cidrs = new Map<string, Cidr | null>();
+const networks = new Map<string, Network | null>();
 
-function inCidr(text: string, address: Packet['source']): Likelihood {
-  let cidr = cidrs.get(text);
-  if (cidr === undefined) {
-    cidr = parseCidr(text);
-    if (cidrs.size > 100_000) cidrs.clear();
-    cidrs.set(text, cidr);
+interface Network {
+  readonly cidr: Cidr;
+  readonly interval: AddressInterval;
+}
+
+function networkOf(text: string): Network | null {
+  let network = networks.get(text);
+  if (network === undefined) {
+    const [cidr, interval] = [parseCidr(text), parseInterval(text)];
+    network = cidr === null || interval === null ? null : {cidr, interval};
+    if (networks.size > 100_000) networks.clear();
+    networks.set(text, network);
   }
-  return cidr === null ? null : truth(contains(cidr, address));
+  return network;
+}
+
+function inCidr(text: string, side: 'source' | 'destination', packet: Packet, environment: Environment): Likelihood {
+  const network = networkOf(text);
+  if (network === null) return null;
+  askAddress([[network.interval.low, network.interval.high]], side, packet, environment);
+  return truth(contains(network.cidr, packet[side]));
 }
 
 const protocolNumbers: Readonly<Record<string, string>> = {6: 'tcp', 17: 'udp', 132: 'sctp'};
@@ -126,7 +179,9 @@ const matchers: Readonly<Record<string, Matcher>> = {
   statistic: matchStatistic,
   recent: matchRecent,
   set: everyOption((option, packet, environment) =>
-    option.flag === '--match-set' ? truth(environment.inSet(option.values[0] ?? '', packet, option.values[1] ?? '')) : null,
+    option.flag === '--match-set'
+      ? truth(environment.inSet(option.values[0] ?? '', packet, option.values[1] ?? '', environment.sender))
+      : null,
   ),
   iprange: everyOption(rangeOption),
   ipvs: everyOption(ipvsOption),
@@ -145,11 +200,24 @@ function everyOption(matcher: OptionMatcher, protocol?: string): Matcher {
   };
 }
 
-function portOption(option: RuleOption, packet: Packet): Likelihood {
+function portOption(option: RuleOption, packet: Packet, environment: Environment): Likelihood {
   const value = option.values[0] ?? '';
-  if (option.flag === '--dport' || option.flag === '--destination-port') return truth(inPortRange(value, packet.port));
-  if (option.flag === '--sport' || option.flag === '--source-port') return inPortRange(value, 0) && inPortRange(value, 65_535) ? 1 : null;
-  return null;
+  if (option.flag === '--dport' || option.flag === '--destination-port') return inPorts([value], 'destination', packet, environment);
+  return option.flag === '--sport' || option.flag === '--source-port' ? inPorts([value], 'source', packet, environment) : null;
+}
+
+/** Whether a port of the packet is in one of the ranges. Unknown for a source port that is left open. */
+function inPorts(ranges: readonly string[], side: 'source' | 'destination', packet: Packet, environment: Environment): Likelihood {
+  const port = side === 'source' ? packet.sourcePort : packet.port;
+  const inside = (wanted: number): boolean => ranges.some(range => inPortRange(range, wanted));
+  if (port === undefined) return inside(0) && inside(65_535) && ranges.length === 1 ? 1 : null;
+  askPort(ranges.map(portInterval), side, packet, environment);
+  return truth(inside(port));
+}
+
+function portInterval(text: string): readonly [bigint, bigint] {
+  const [low = '', high = low] = text.split(':');
+  return [BigInt(low === '' ? 0 : low), BigInt(high === '' ? 65_535 : high)];
 }
 
 function inPortRange(text: string, port: number): boolean {
@@ -157,19 +225,26 @@ function inPortRange(text: string, port: number): boolean {
   return port >= Number(low === '' ? 0 : low) && port <= Number(high === '' ? 65_535 : high);
 }
 
-/** The first packet of a TCP connection has SYN set and no other flag. */
-function tcpOption(option: RuleOption, packet: Packet, _environment: Environment): Likelihood {
-  if (option.flag === '--syn') return 1;
-  if (option.flag !== '--tcp-flags') return portOption(option, packet);
-  const [mask = '', wanted = ''] = option.values;
-  const flag = mask === 'ALL' || mask.split(',').includes('SYN') ? 'SYN' : 'NONE';
-  return truth(flag === wanted);
+/** The first packet of a TCP connection has SYN set and no other flag, its reply SYN and ACK, and all others ACK. */
+export function tcpFlags({connection}: Packet): readonly string[] {
+  return connection === undefined ? ['SYN'] : connection.direction === 'reply' ? ['SYN', 'ACK'] : ['ACK'];
 }
 
-function multiportOption(option: RuleOption, packet: Packet): Likelihood {
-  const inside = (option.values[0] ?? '').split(',').some(range => inPortRange(range, packet.port));
-  if (option.flag === '--dports' || option.flag === '--destination-ports') return truth(inside);
-  return option.flag === '--ports' && inside ? 1 : null;
+function tcpOption(option: RuleOption, packet: Packet, environment: Environment): Likelihood {
+  const flags = tcpFlags(packet);
+  if (option.flag === '--syn') return truth(flags.join() === 'SYN');
+  if (option.flag !== '--tcp-flags') return portOption(option, packet, environment);
+  const [mask = '', wanted = ''] = option.values;
+  const set = flags.filter(flag => mask === 'ALL' || mask.split(',').includes(flag));
+  return truth(set.length === 0 ? wanted === 'NONE' : set.toSorted().join() === wanted.split(',').sort().join());
+}
+
+function multiportOption(option: RuleOption, packet: Packet, environment: Environment): Likelihood {
+  const ranges = (option.values[0] ?? '').split(',');
+  if (option.flag === '--dports' || option.flag === '--destination-ports') return inPorts(ranges, 'destination', packet, environment);
+  const source = inPorts(ranges, 'source', packet, environment);
+  if (option.flag === '--sports' || option.flag === '--source-ports') return source;
+  return option.flag === '--ports' ? (inPorts(ranges, 'destination', packet, environment) === 1 ? 1 : source) : null;
 }
 
 function maskedEquals(text: string, mark: number): boolean {
@@ -177,24 +252,49 @@ function maskedEquals(text: string, mark: number): boolean {
   return (mark & Number(mask)) >>> 0 === Number(value);
 }
 
-function conntrackOption(option: RuleOption, packet: MatchedPacket): Likelihood {
-  if (option.flag === '--ctstate') return truth(hasState(option.values[0] ?? '', packet));
-  if (option.flag === '--ctdir') return truth(option.values[0] === 'ORIGINAL');
-  return null;
+function conntrackOption(option: RuleOption, packet: MatchedPacket, environment: Environment): Likelihood {
+  const value = option.values[0] ?? '';
+  if (option.flag === '--ctstate') return truth(hasState(value, packet));
+  if (option.flag === '--ctdir') return truth(value === (packet.connection?.direction ?? 'original').toUpperCase());
+  const {source, destination, port} = firstOf(packet);
+  const first: Packet = {...packet, source, destination, port, ...(packet.client === undefined ? {} : {client: 'source'})};
+  if (option.flag === '--ctproto') return truth(isProtocol(value, packet.protocol));
+  if (option.flag === '--ctorigdst') return inCidr(value, 'destination', first, environment);
+  if (option.flag === '--ctorigsrc') return inCidr(value, 'source', first, environment);
+  return option.flag === '--ctorigdstport' ? truth(inPortRange(value, port)) : null;
 }
 
-/** A new connection is NEW, and DNAT once its destination was rewritten. */
+/** A new connection is NEW, one with a reply ESTABLISHED, and DNAT once its destination was rewritten. */
 function hasState(text: string, packet: MatchedPacket): boolean {
   const states = text.split(',');
   if (packet.stateless) return states.includes('INVALID');
   if (packet.untracked) return states.includes('UNTRACKED');
-  return states.includes('NEW') || (packet.rewritten && states.includes('DNAT'));
+  const {connection, rewritten, masquerade} = packet;
+  return (
+    states.includes(connection === undefined ? 'NEW' : 'ESTABLISHED') ||
+    ((connection?.rewritten ?? rewritten) && states.includes('DNAT')) ||
+    ((connection?.masquerade ?? masquerade) && states.includes('SNAT'))
+  );
+}
+
+/** The first packet of the connection, as it arrived. */
+export function firstOf({
+  connection,
+  source,
+  destination,
+  port,
+  original,
+  virtual,
+}: Packet): Pick<Packet, 'source' | 'destination' | 'port'> {
+  return connection?.first ?? {source, ...(original ?? virtual ?? {destination, port})};
 }
 
 function addressTypeOption(option: RuleOption, packet: Packet, environment: Environment): Likelihood {
   if (option.flag !== '--src-type' && option.flag !== '--dst-type') return null;
-  const address = option.flag === '--src-type' ? packet.source : packet.destination;
+  const side = option.flag === '--src-type' ? 'source' : 'destination';
+  const address = packet[side];
   const local = environment.isLocal(address);
+  askLocal(side, packet, environment);
   const types = (option.values[0] ?? '').split(',').map(type => isOfType(type, address, local));
   if (types.includes(true)) return 1;
   return types.includes(null) ? null : 0;
@@ -230,20 +330,23 @@ function matchRecent({options}: Match, _packet: Packet, environment: Environment
 }
 
 /** Matches what IPVS did to a packet: only `! --ipvs` matches a packet that IPVS has not forwarded. */
-function ipvsOption(option: RuleOption, {virtual, protocol}: Packet): Likelihood {
+function ipvsOption(option: RuleOption, packet: Packet, environment: Environment): Likelihood {
+  const {virtual, protocol} = packet;
   const value = option.values[0] ?? '';
   if (virtual === undefined) return option.negated && option.flag !== '--ipvs' ? 1 : 0;
   if (option.flag === '--ipvs') return 1;
   if (option.flag === '--vproto') return truth(isProtocol(value, protocol));
-  if (option.flag === '--vaddr') return inCidr(value, virtual.destination);
+  if (option.flag === '--vaddr') return inCidr(value, 'destination', {...packet, destination: virtual.destination}, environment);
   if (option.flag === '--vport') return truth(Number(value) === virtual.port);
   if (option.flag === '--vdir') return truth(value === 'ORIGINAL');
   return option.flag === '--vmethod' ? truth(value === 'MASQ') : null;
 }
 
-function rangeOption(option: RuleOption, packet: Packet): Likelihood {
-  const [low, high] = (option.values[0] ?? '').split('-').map(text => parseAddress(text));
-  const address = option.flag === '--src-range' ? packet.source : packet.destination;
-  if (low === undefined || high === undefined || low === null || high === null || low.family !== address.family) return null;
-  return truth(low.value <= address.value && address.value <= high.value);
+function rangeOption(option: RuleOption, packet: Packet, environment: Environment): Likelihood {
+  const range = parseInterval(option.values[0] ?? '');
+  const side = option.flag === '--src-range' ? 'source' : 'destination';
+  const address = packet[side];
+  if (range === null || range.family !== address.family) return null;
+  askAddress([[range.low, range.high]], side, packet, environment);
+  return truth(range.low <= address.value && address.value <= range.high);
 }

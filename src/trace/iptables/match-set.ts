@@ -1,10 +1,14 @@
 import {type Address, canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Packet} from '../packet.ts';
+import {allAddresses, allPorts, type SenderConditions} from '../sender-space.ts';
 
 /** Whether a packet is in an ipset; `directions` is `src` or `dst` for each part of an element. Null if unknown. */
-export function isInSet(set: IpSet, packet: Packet, directions: string): boolean | null {
+export function isInSet(set: IpSet, packet: Packet, directions: string, sender?: SenderConditions): boolean | null {
   const sides = directions.split(',');
+  if (sender !== undefined) askSet(set, sides, packet, sender);
   const matches = (element: readonly string[]): boolean | null => matchElement({set, element, sides}, packet);
   const members = candidates(set, packet, sides).filter(element => matches(element) !== false);
   const certain = members.filter(element => matches(element) === true);
@@ -20,6 +24,69 @@ function isExcepted(certain: readonly (readonly string[])[], exceptions: readonl
   const [inside, outside] = [narrowest(certain), narrowest(exceptions)];
   return inside === outside ? null : inside > outside;
 }
+
+/**
+ * Notes the senders for which the set has the same answer. Where networks exclude others, or an element has two parts of the sender, these
+ * are the senders between the same two bounds of elements.
+ */
+function askSet(set: IpSet, sides: readonly string[], packet: Packet, sender: SenderConditions): void {
+  const side = packet.client;
+  if (side === undefined) return;
+  const own = set.parts.flatMap((_, index) => ((sides[index] ?? sides.at(-1)) === (side === 'source' ? 'src' : 'dst') ? [index] : []));
+  const others = [...set.parts.keys()].filter(index => !own.includes(index));
+  const fits = (element: readonly string[]): boolean =>
+    others.every(index => matchPart(set.parts[index] ?? '', element[index] ?? '', sides[index] ?? sides.at(-1) ?? 'dst', packet) !== false);
+  for (const index of own) {
+    const isPort = set.parts[index] === 'port';
+    const value = isPort ? (side === 'source' ? packet.sourcePort : packet.port) : packet[side].value;
+    if (value === undefined) continue;
+    const rangesOf = (elements: readonly (readonly string[])[]): readonly (readonly [bigint, bigint])[] =>
+      elements.filter(fits).flatMap(element => (isPort ? portRange(element[index] ?? '') : addressRange(element[index] ?? '', packet)));
+    const inside =
+      others.length === 0 ? once(set, index, packet.family, () => rangesOf(set.elements)) : intervalsOf(rangesOf(set.elements));
+    const all = isPort ? allPorts : allAddresses(packet.family);
+    const excluded = intervalsOf(rangesOf(set.exceptions));
+    const isSimple = excluded.length === 0 && own.length === 1;
+    const alike = isSimple
+      ? holds(inside, BigInt(value))
+        ? inside
+        : subtract(all, inside)
+      : betweenBounds(BigInt(value), [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all);
+    sender.ask(isPort ? 'port' : 'address', alike);
+  }
+}
+
+/** The largest range around a value that no bound of others crosses. */
+function betweenBounds(value: bigint, ranges: readonly (readonly [bigint, bigint])[], all: Intervals): Intervals {
+  let [low, high] = all[0] ?? [value, value];
+  for (const bound of ranges.flatMap(([from, to]) => [from, to + 1n])) {
+    if (bound <= value && bound > low) low = bound;
+    if (bound > value && bound - 1n < high) high = bound - 1n;
+  }
+  return [[low, high]];
+}
+
+function addressRange(text: string, {family}: Packet): readonly (readonly [bigint, bigint])[] {
+  const interval = parseInterval(text);
+  return interval === null || interval.family !== family ? [] : [[interval.low, interval.high]];
+}
+
+function portRange(text: string): readonly (readonly [bigint, bigint])[] {
+  const [low, high = low] = text.replace(/^[a-z]+:/, '').split('-');
+  return low === undefined || !/^\d+$/.test(low) || high === undefined || !/^\d+$/.test(high) ? [] : [[BigInt(low), BigInt(high)]];
+}
+
+/** The members of a set of addresses, which may be a hundred thousand, are sorted once. */
+function once(set: IpSet, index: number, family: string, make: () => readonly (readonly [bigint, bigint])[]): Intervals {
+  const made = sorted.get(set) ?? new Map<string, Intervals>();
+  sorted.set(set, made);
+  const key = `${index} ${family}`;
+  const known = made.get(key) ?? intervalsOf(make());
+  made.set(key, known);
+  return known;
+}
+
+const sorted = new WeakMap<IpSet, Map<string, Intervals>>();
 
 interface Matched {
   readonly set: IpSet;
@@ -61,8 +128,12 @@ function isPlain(text: string): boolean {
 function matchPart(part: string, value: string, side: string, packet: Packet): boolean | null {
   const address: Address = side === 'src' ? packet.source : packet.destination;
   if (part === 'ip' || part === 'net') return matchAddress(value, address);
-  if (part === 'port') return side === 'src' ? null : matchPort(value, packet);
-  return null;
+  if (part !== 'port') return null;
+  return side === 'src'
+    ? packet.sourcePort === undefined
+      ? null
+      : matchPort(value, {...packet, port: packet.sourcePort})
+    : matchPort(value, packet);
 }
 
 function matchAddress(value: string, address: Address): boolean | null {

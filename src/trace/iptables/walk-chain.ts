@@ -26,7 +26,7 @@ export function walkChain<R extends RuleText>(
 ): readonly ChainResult<R | Rule>[] {
   const call = enterChain(context, chain, above);
   if (typeof call === 'string') return [undecided(start, call)];
-  const {done, live} = passRules(context, candidateRules(chain, start.packet), start, (rule, branch, out) =>
+  const {done, live} = passRules(context, candidateRules(chain, start.packet, context.environment), start, (rule, branch, out) =>
     step<R>(context, {table, rule, branch, call}, out),
   );
   for (const branch of live) done.push(atEnd(chain, branch));
@@ -110,8 +110,16 @@ function effectOf(rule: Rule, packet: Packet, environment: Environment): RuleRes
     case 'CONNMARK':
       return {kind: 'continue', packet: connectionMark(packet, rule)};
     case 'MASQUERADE':
-    case 'SNAT':
       return leave('accept', {...packet, masquerade: true});
+    case 'SNAT':
+      return leave('accept', translateSource(packet, splitHostPort(optionOf(rule, '--to-source')).address));
+    case 'TTL':
+    case 'HL': {
+      const hops = optionOf(rule, name === 'TTL' ? '--ttl-set' : '--hl-set');
+      return {kind: 'continue', packet: hops === '' ? packet : {...packet, hops: Number(hops)}};
+    }
+    case 'TPROXY':
+      return leave('accept', {...packet, captured: true});
     case 'DNAT':
     case 'REDIRECT':
       return rewrite(rule, packet, environment);
@@ -120,7 +128,7 @@ function effectOf(rule: Rule, packet: Packet, environment: Environment): RuleRes
     case 'CT':
       return {
         kind: 'continue',
-        packet: rule.target?.options.some(({flag}) => flag === '--notrack') ? {...packet, untracked: true} : packet,
+        packet: rule.target?.options.some(({flag}) => flag === '--notrack') ? {...packet, untracked: true} : inZone(packet, rule),
       };
     default:
       if (targetsWithoutEffect.has(name)) return {kind: 'continue', packet};
@@ -128,6 +136,31 @@ function effectOf(rule: Rule, packet: Packet, environment: Environment): RuleRes
       if (/^KUBE-/.test(name)) return {kind: 'continue', packet};
       return {kind: 'leave', packet, verdict: 'undecided', reason: `target ${name} is not known`};
   }
+}
+
+function optionOf(rule: Rule, name: string): string {
+  return rule.target?.options.find(({flag}) => flag === name)?.values[0] ?? '';
+}
+
+/** Of a range of addresses, it is unknown which one is taken. */
+export function translateSource(packet: Packet, to: string): Packet {
+  const address = parseAddress(to);
+  return {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address.text})};
+}
+
+/** The zone of connection tracking, of both directions or of one. */
+function inZone(packet: Packet, rule: Rule): Packet {
+  const [both, original, reply] = ['--zone', '--zone-orig', '--zone-reply'].map(name => optionOf(rule, name));
+  const before = packet.zone ?? {original: 0, reply: 0};
+  const zone = (own: string | undefined, kept: number): number =>
+    both !== '' ? zoneOf(both, packet) : own !== '' ? zoneOf(own, packet) : kept;
+  if (both === '' && original === '' && reply === '') return packet;
+  return {...packet, zone: {original: zone(original, before.original), reply: zone(reply, before.reply)}};
+}
+
+/** A number, or `mark`: that of the packet. */
+function zoneOf(text: string | undefined, {mark}: Packet): number {
+  return text === 'mark' ? mark : Number(text);
 }
 
 /** `--set-xmark value/mask`: the bits of the mask are cleared, then the value is xored in. */
@@ -148,6 +181,11 @@ function connectionMark(packet: Packet, rule: Rule): Packet {
   return {...packet, connectionMark: changeMark(packet.connectionMark, rule)};
 }
 
+export function rewriteTo(packet: Packet, destination: Packet['destination'], port: number): Packet {
+  const original = packet.original ?? {destination: packet.destination, port: packet.port};
+  return {...packet, destination, port, rewritten: true, original};
+}
+
 function rewrite(rule: Rule, packet: Packet, environment: Environment): RuleResult {
   const option = rule.target?.options.find(({flag}) => flag === '--to-destination' || flag === '--to-ports');
   const value = option?.values[0] ?? '';
@@ -159,5 +197,5 @@ function rewrite(rule: Rule, packet: Packet, environment: Environment): RuleResu
   const toPort = port === '' ? packet.port : Number(port);
   if (destination === null || !Number.isInteger(toPort))
     return {kind: 'leave', packet, verdict: 'undecided', reason: `the destination of ${value} cannot be told`};
-  return {kind: 'leave', packet: {...packet, destination, port: toPort, rewritten: true}, verdict: 'accept'};
+  return {kind: 'leave', packet: rewriteTo(packet, destination, toPort), verdict: 'accept'};
 }

@@ -1,5 +1,7 @@
 import type {NftTableSource} from '../../model/nft-ruleset.ts';
 import type {NftExpression, NftListElement, NftOperator, NftStatement} from '../../model/nft-statement.ts';
+import type {NftSet} from '../../model/nft-ruleset.ts';
+import {askComparison, askLookup} from './ask-lookup.ts';
 import type {Likelihood} from '../iptables/match-rule.ts';
 import {type ElementLookup, lookUpList, lookUpSet} from './look-up-element.ts';
 import {flagNames, numberRange} from './match-value.ts';
@@ -19,7 +21,11 @@ export function matchLikelihood({left, operator, right}: MatchStatement, at: Eva
   if (key.some(({kind}) => kind === 'none')) return 0;
   const [value] = key;
   if (value?.kind === 'random') return matchRandom(value, operator, right);
-  if (operator !== '==' && operator !== '!=') return value?.kind === 'number' ? compareNumbers(value.value, operator, right) : null;
+  if (operator !== '==' && operator !== '!=') {
+    if (value?.kind !== 'number') return null;
+    if (value.isClient) askComparison(value.value, operator, right, at);
+    return compareNumbers(value.value, operator, right);
+  }
   const equal = isEqual(key, right, at);
   return equal === null ? null : equal === (operator === '==') ? 1 : 0;
 }
@@ -42,10 +48,24 @@ function isEqual(key: readonly PacketValue[], right: NftExpression, at: Evaluati
 
 /** The result for a key of the right side of a comparison, or of a map. */
 function lookUp(key: readonly PacketValue[], where: NftExpression, at: Evaluation): ElementLookup {
-  if (where.kind === 'list') return lookUpList(key, where.elements, at);
-  if (where.kind === 'value' || where.kind === 'concat') return lookUpList(key, [{key: constantText(where), value: null}], at);
+  if (where.kind === 'list') return asked(key, where.elements, at, lookUpList(key, where.elements, at));
+  if (where.kind === 'value' || where.kind === 'concat') {
+    const elements = [{key: constantText(where), value: null}];
+    return asked(key, elements, at, lookUpList(key, elements, at));
+  }
   const set = where.kind === 'reference' ? at.table.set(where.set) : undefined;
-  return set === undefined ? {kind: 'unknown'} : lookUpSet(key, set, at);
+  return set === undefined ? {kind: 'unknown'} : asked(key, set, at, lookUpSet(key, set, at));
+}
+
+/** Notes for which senders the lookup has this result. */
+function asked(
+  key: readonly PacketValue[],
+  where: NftSet | readonly NftListElement[],
+  at: Evaluation,
+  found: ElementLookup,
+): ElementLookup {
+  if (at.environment.sender !== undefined) askLookup(key, where, at, found);
+  return found;
 }
 
 function constantText(expression: NftExpression): string {

@@ -1,4 +1,6 @@
 import type {Address} from '../../model/address.ts';
+import {askLocal} from '../ask-sender.ts';
+import {firstOf, tcpFlags} from '../iptables/match-rule.ts';
 import type {Environment, Packet} from '../packet.ts';
 import type {HookName} from '../route-packet.ts';
 
@@ -16,14 +18,15 @@ export type PacketValue =
   /** The packet has no such field, like TCP flags in a UDP packet: the rule does not match, whatever the operator. */
   | {readonly kind: 'none'}
   | {readonly kind: 'unknown'}
-  | {readonly kind: 'address'; readonly address: Address}
-  | {readonly kind: 'number'; readonly value: number}
+  /** `isClient`: it is the one of the sender that stands for a class. */
+  | {readonly kind: 'address'; readonly address: Address; readonly isClient?: boolean}
+  | {readonly kind: 'number'; readonly value: number; readonly isClient?: boolean}
   /** All spellings of it, the one of `nft list` first. */
   | {readonly kind: 'word'; readonly words: readonly string[]}
   /** The flags that are set, and those that are unknown. */
   | {readonly kind: 'flags'; readonly flags: readonly string[]; readonly unsure: readonly string[]}
   /** Null if it is unknown which. */
-  | {readonly kind: 'interface'; readonly name: string | null; readonly side: 'in' | 'out'}
+  | {readonly kind: 'interface'; readonly name: string | null; readonly side: 'in' | 'out'; readonly isClient?: boolean}
   /** A number from `first` on, `count` of them, all equally likely. */
   | {readonly kind: 'random'; readonly first: number; readonly count: number};
 
@@ -59,8 +62,9 @@ const readers: Readonly<Record<string, SelectorReader>> = {
 
 function networkField(field: string, packet: Packet): PacketValue {
   // The address of a masqueraded packet is unknown.
-  if (field === 'saddr') return packet.masquerade ? unknown : {kind: 'address', address: packet.source};
-  if (field === 'daddr') return {kind: 'address', address: packet.destination};
+  if (field === 'saddr')
+    return packet.masquerade ? unknown : {kind: 'address', address: packet.source, isClient: packet.client === 'source'};
+  if (field === 'daddr') return {kind: 'address', address: packet.destination, isClient: packet.client === 'destination'};
   if (field === 'protocol' || field === 'nexthdr') return protocolValue(packet);
   return field === 'version' ? {kind: 'number', value: packet.family === 'IPv4' ? 4 : 6} : unknown;
 }
@@ -71,13 +75,14 @@ function protocolValue({protocol}: Packet): PacketValue {
 
 const protocolNumbers: Readonly<Record<string, string>> = {tcp: '6', udp: '17', sctp: '132'};
 
-function portField(field: string, {port}: Packet): PacketValue {
-  return field === 'dport' ? {kind: 'number', value: port} : unknown;
+function portField(field: string, {port, sourcePort, client}: Packet): PacketValue {
+  if (field === 'dport') return {kind: 'number', value: port, isClient: client === 'destination'};
+  return field === 'sport' && sourcePort !== undefined ? {kind: 'number', value: sourcePort, isClient: client === 'source'} : unknown;
 }
 
-/** The first packet of a TCP connection has SYN set and no other flag that matters. */
 function tcpField(field: string, packet: Packet): PacketValue {
-  return field === 'flags' ? {kind: 'flags', flags: ['syn'], unsure: ['ecn', 'cwr']} : portField(field, packet);
+  if (field !== 'flags') return portField(field, packet);
+  return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};
 }
 
 function metaValue(key: string, at: PacketAt): PacketValue {
@@ -103,14 +108,14 @@ function metaValue(key: string, at: PacketAt): PacketValue {
 /** An arriving packet has never arrived on loopback; a packet that the node sends has no input interface. */
 function inInterface({packet, hook}: PacketAt): PacketValue {
   if (hook === 'output' || (packet.origin === 'node' && packet.inInterface === null)) return {kind: 'interface', name: '', side: 'in'};
-  return {kind: 'interface', name: packet.inInterface, side: 'in'};
+  return {kind: 'interface', name: packet.inInterface, side: 'in', isClient: packet.client === 'source'};
 }
 
 /** There is no output interface before routing or on input. */
 function outInterface({packet, hook, environment}: PacketAt): PacketValue {
   if (hook === 'prerouting' || hook === 'input') return {kind: 'interface', name: '', side: 'out'};
   const toItself = packet.origin === 'node' && !packet.rewritten && environment.isLocal(packet.destination) === true;
-  return {kind: 'interface', name: packet.outInterface ?? (toItself ? 'lo' : null), side: 'out'};
+  return {kind: 'interface', name: packet.outInterface ?? (toItself ? 'lo' : null), side: 'out', isClient: packet.client === 'destination'};
 }
 
 /** Connection tracking runs at this priority; before it, every packet is invalid. */
@@ -127,19 +132,29 @@ function connectionValue(words: readonly string[], at: PacketAt): PacketValue {
   // On the loopback interface the packet keeps its connection.
   if (isBeforeTracking(at) && !packet.untracked && packet.inInterface !== 'lo')
     return key === 'state' ? {kind: 'flags', flags: ['invalid'], unsure: []} : none;
-  if (key === 'state') return {kind: 'flags', flags: [packet.untracked ? 'untracked' : 'new'], unsure: []};
+  const {connection} = packet;
+  if (key === 'state')
+    return {kind: 'flags', flags: [packet.untracked ? 'untracked' : connection === undefined ? 'new' : 'established'], unsure: []};
   if (packet.untracked) return none;
-  if (key === 'status')
-    return {kind: 'flags', flags: [...(packet.rewritten ? ['dnat'] : []), ...(packet.masquerade ? ['snat'] : [])], unsure: ['confirmed']};
+  if (key === 'status') {
+    const {rewritten, masquerade} = connection ?? packet;
+    const flags = [...(rewritten ? ['dnat'] : []), ...(masquerade ? ['snat'] : [])];
+    if (connection === undefined) return {kind: 'flags', flags, unsure: ['confirmed']};
+    return {
+      kind: 'flags',
+      flags: [...flags, 'confirmed', ...(connection.direction === 'original' ? ['seen-reply'] : [])],
+      unsure: ['assured'],
+    };
+  }
   if (key === 'mark') return {kind: 'number', value: packet.connectionMark};
-  if (key === 'direction') return {kind: 'word', words: ['original', '0']};
-  return key.startsWith('original ') && !packet.rewritten ? originalValue(key, packet) : unknown;
+  if (key === 'direction') return {kind: 'word', words: connection?.direction === 'reply' ? ['reply', '1'] : ['original', '0']};
+  return key.startsWith('original ') ? originalValue(key, firstOf(packet), packet.client !== undefined) : unknown;
 }
 
-function originalValue(key: string, packet: Packet): PacketValue {
-  if (/^original (?:ip6? )?saddr$/.test(key)) return {kind: 'address', address: packet.source};
-  if (/^original (?:ip6? )?daddr$/.test(key)) return {kind: 'address', address: packet.destination};
-  return key === 'original proto-dst' ? {kind: 'number', value: packet.port} : unknown;
+function originalValue(key: string, {source, destination, port}: ReturnType<typeof firstOf>, isClient: boolean): PacketValue {
+  if (/^original (?:ip6? )?saddr$/.test(key)) return {kind: 'address', address: source, isClient};
+  if (/^original (?:ip6? )?daddr$/.test(key)) return {kind: 'address', address: destination};
+  return key === 'original proto-dst' ? {kind: 'number', value: port} : unknown;
 }
 
 /** `fib saddr type`, `fib daddr . iif type`, `fib saddr . iif oif`. */
@@ -148,8 +163,10 @@ function fibValue(words: readonly string[], {packet, environment}: PacketAt): Pa
   // Assumes symmetric routing: the packet arrived on the interface by which replies leave.
   if (result !== 'type') return words[0] === 'saddr' ? {kind: 'word', words: ['exists']} : unknown;
   if (words[0] === 'saddr' && packet.masquerade) return unknown;
-  const address = words[0] === 'saddr' ? packet.source : packet.destination;
+  const side = words[0] === 'saddr' ? 'source' : 'destination';
+  const address = packet[side];
   const local = environment.isLocal(address);
+  askLocal(side, packet, environment);
   // It is unknown whether it is one of that interface's addresses.
   if (local === null || (local && (words.includes('iif') || words.includes('oif')))) return unknown;
   return {kind: 'word', words: [local ? 'local' : isMulticast(address) ? 'multicast' : 'unicast']};

@@ -4,6 +4,7 @@ import type {NftExpression, NftStatement, NftVerdict} from '../../model/nft-stat
 import type {RuleText} from '../../model/ruleset.ts';
 import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
 import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';
+import {rewriteTo, translateSource} from '../iptables/walk-chain.ts';
 import type {Environment, Packet} from '../packet.ts';
 import type {HookName} from '../route-packet.ts';
 import {isBeforeTracking} from './packet-value.ts';
@@ -27,16 +28,48 @@ export function runRule<R extends RuleText>(run: RuleRun<R>, branch: Branch<R | 
 
 function runFrom<R extends RuleText>(run: RuleRun<R>, start: number, from: Branch<R | NftRule>, out: Outlets<R | NftRule>): void {
   const statements = run.rule.statements();
+  if (start === 0 && failsFirst(run, statements, from)) {
+    out.next.push(from);
+    return;
+  }
   let branch = from;
   for (let at = start; at < statements.length; at++) {
     const statement = statements[at];
     if (statement === undefined) break;
     const rest = (next: Branch<R | NftRule>, outlets: Outlets<R | NftRule>): void => runFrom(run, at + 1, next, outlets);
     const result = runStatement(run, statement, {branch, isLast: isLast(statements, at), rest, out});
+    run.environment.sender?.keep();
+    run.environment.sender?.decide();
     if (result === null) return;
     branch = result;
   }
   out.next.push(branch);
+}
+
+/**
+ * Whether one of the conditions at the beginning of a rule fails, where senders are told apart: a rule that fails by another condition says
+ * nothing about them.
+ */
+function failsFirst<R extends RuleText>(run: RuleRun<R>, statements: readonly NftStatement[], branch: Branch<R | NftRule>): boolean {
+  const {sender} = run.environment;
+  if (sender === undefined) return false;
+  let failed: readonly [from: number, to: number] | null = null;
+  for (const statement of statements) {
+    if (statement.kind === 'passive') continue;
+    if (statement.kind !== 'match') break;
+    const from = sender.count;
+    const likelihood = matchLikelihood(statement, evaluation(run, branch));
+    const isAboutSender = sender.keep();
+    if (likelihood !== 0) continue;
+    if (isAboutSender) failed ??= [from, sender.count];
+    else {
+      sender.forget();
+      return true;
+    }
+  }
+  if (failed === null) sender.forget();
+  else sender.decide(...failed);
+  return failed !== null;
 }
 
 /** Counters and log statements at the end of a rule do not matter. */
@@ -103,8 +136,12 @@ const isCondition = /^(?:limit|quota|socket|osf|rt|meta|ct|ip6?|tcp option|sctp 
 
 /** An unknown statement counts as a condition if another statement follows it; at the end of a rule it may do anything. */
 function runUnknown<R extends RuleText>(run: RuleRun<R>, text: string, at: StatementRun<R>): null {
-  if (!at.isLast || isCondition.test(text)) return supposeRest(run, at);
   const {branch, out} = at;
+  if (text.startsWith('tproxy ')) {
+    const captured = taken(run, branch);
+    return end(out, {...captured, packet: {...captured.packet, captured: true}}, 'accept');
+  }
+  if (!at.isLast || isCondition.test(text)) return supposeRest(run, at);
   suppose(
     {
       rule: run.rule,
@@ -138,6 +175,22 @@ function assign<R extends RuleText>(
 ): Branch<R | NftRule> | null {
   const marked = taken(run, branch);
   const field = target === 'meta mark' ? 'mark' : target === 'ct mark' ? 'connectionMark' : null;
+  if (/^ct (?:original |reply )?zone$/.test(target)) {
+    const zone = numberOf(value, evaluation(run, branch));
+    const {original, reply} = branch.packet.zone ?? {original: 0, reply: 0};
+    if (zone !== null && isBeforeTracking(run))
+      return {
+        ...marked,
+        packet: {
+          ...branch.packet,
+          zone: {original: target.includes('reply') ? original : zone, reply: target.includes('original') ? reply : zone},
+        },
+      };
+  }
+  if (target === 'ip ttl' || target === 'ip6 hoplimit') {
+    const hops = numberOf(value, evaluation(run, branch));
+    if (hops !== null) return {...marked, packet: {...branch.packet, hops}};
+  }
   if (field === null) {
     if (!/ [sd](?:addr|port)$/.test(target)) return marked;
     out.done.push(undecided(marked, `${target} is set without connection tracking`));
@@ -204,8 +257,11 @@ type NatStatement = NftStatement & {readonly kind: 'nat'};
 function translate<R extends RuleText>(run: RuleRun<R>, statement: NatStatement, at: StatementRun<R>): null {
   const {out} = at;
   const branch = taken(run, at.branch);
-  if (statement.action === 'snat' || statement.action === 'masquerade')
-    return end(out, {...branch, packet: {...branch.packet, masquerade: true}}, 'accept');
+  if (statement.action === 'masquerade') return end(out, {...branch, packet: {...branch.packet, masquerade: true}}, 'accept');
+  if (statement.action === 'snat') {
+    const address = statement.to === null ? null : addressText(statement.to);
+    return end(out, {...branch, packet: translateSource(branch.packet, address ?? '')}, 'accept');
+  }
   const targets = targetsOf(run, statement, branch);
   if (targets === null) {
     out.done.push(undecided(branch, `the destination of ${run.rule.body} is unknown`));
@@ -258,5 +314,5 @@ function redirectAddress<R extends RuleText>({environment}: RuleRun<R>, packet: 
 function rewritten(packet: Packet, address: string | null, port: string): Packet | null {
   const destination = address === null ? null : parseAddress(address);
   const toPort = port === '' ? packet.port : Number(port);
-  return destination === null || !Number.isInteger(toPort) ? null : {...packet, destination, port: toPort, rewritten: true};
+  return destination === null || !Number.isInteger(toPort) ? null : rewriteTo(packet, destination, toPort);
 }

@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import type {Ruleset} from '../../../src/model/ruleset.ts';
 import {candidateRules} from '../../../src/trace/iptables/chain-index.ts';
-import {outcomes, packetOf, ruleset, type Sent} from '../send.ts';
+import {environment, outcomes, packetOf, ruleset, type Sent} from '../send.ts';
 
 const sent: Sent = {from: '10.244.1.5', to: '10.96.0.7', port: 80};
 
@@ -22,7 +22,9 @@ function big(...rules: readonly string[]): Ruleset {
 
 const candidates = (rules: Ruleset, packet: Sent) => {
   const chain = rules.chain('nat', 'PREROUTING');
-  return chain === undefined ? [] : candidateRules(chain, packetOf(packet)).map(({text}) => text.slice('-A PREROUTING '.length));
+  return chain === undefined
+    ? []
+    : candidateRules(chain, packetOf(packet), environment()).map(({text}) => text.slice('-A PREROUTING '.length));
 };
 
 describe('in a large chain only rules that may match a packet are evaluated', () => {

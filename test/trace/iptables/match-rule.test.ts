@@ -120,7 +120,10 @@ describe('states', () => {
     ['-m state --state ESTABLISHED', {}, no],
     ['-m conntrack --ctdir ORIGINAL', {}, yes],
     ['-m conntrack --ctdir REPLY', {}, no],
-    ['-m conntrack --ctstate NEW --ctorigdst 10.96.1.1', {}, unknown],
+    ['-m conntrack --ctstate NEW --ctorigdst 10.96.1.1', {}, yes],
+    ['-m conntrack --ctorigdst 10.96.1.2', {}, no],
+    ['-m conntrack --ctorigdstport 8080', {}, no],
+    ['-m conntrack --ctreplsrc 10.96.1.1', {}, unknown],
     ['-m conntrack --ctstate ESTABLISHED --ctorigdst 10.96.1.1', {}, no],
   ])('%j of %j', (rule, packet, likelihood) => {
     expect(match(rule, {}, {}, packet)).toBe(likelihood);

@@ -363,7 +363,17 @@ describe('targets', () => {
     expect(flow(ruleset({mangle: `-A PREROUTING -j ${target}\n-A PREROUTING -j DROP`}), sent)).toBe('DROP');
   });
 
-  test.each(['TPROXY --on-port 8080', 'NFQUEUE --queue-num 0', 'FROBNICATE'])(
+  test('TPROXY gives the packet to a program of the node, whatever its destination', () => {
+    const rules = ruleset({mangle: '-A PREROUTING -j TPROXY --on-port 8080', filter: '-A FORWARD -j DROP\n-A INPUT -j REJECT'});
+    expect(flow(rules, sent)).toBe('REJECT');
+  });
+
+  test('a packet that TTL leaves one hop is not forwarded', () => {
+    expect(flow(ruleset({mangle: '-A PREROUTING -j TTL --ttl-set 1'}), sent)).toBe('DROP');
+    expect(flow(ruleset({mangle: '-A PREROUTING -j TTL --ttl-set 1'}), {...sent, to: '192.168.1.10'})).toBe('passes');
+  });
+
+  test.each(['HMARK --hmark-offset 4096', 'NFQUEUE --queue-num 0', 'FROBNICATE'])(
     '%s is unknown: the packet is undecided, and the target is named',
     target => {
       const [end] = outcomes(ruleset({mangle: `-A PREROUTING -j ${target}`}), sent);

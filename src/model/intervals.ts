@@ -1,0 +1,66 @@
+/** Sorted, disjoint ranges of whole numbers: addresses of one family, or ports. */
+export type Intervals = readonly (readonly [low: bigint, high: bigint])[];
+
+/** In any order, overlapping or not. */
+export function intervalsOf(ranges: Iterable<readonly [low: bigint, high: bigint]>): Intervals {
+  const sorted = [...ranges].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  const result: [bigint, bigint][] = [];
+  for (const [low, high] of sorted) {
+    const last = result.at(-1);
+    if (last === undefined || low > last[1] + 1n) result.push([low, high]);
+    else if (high > last[1]) last[1] = high;
+  }
+  return result;
+}
+
+export function intersect(a: Intervals, b: Intervals): Intervals {
+  const result: [bigint, bigint][] = [];
+  // Nearly all sets are one range, and the other side may have thousands.
+  for (let i = 0, j = a[0] === undefined ? 0 : firstNotBelow(b, a[0][0]); i < a.length && j < b.length; ) {
+    const [low, high] = a[i] ?? none;
+    const [otherLow, otherHigh] = b[j] ?? none;
+    const [from, to] = [low > otherLow ? low : otherLow, high < otherHigh ? high : otherHigh];
+    if (from <= to) result.push([from, to]);
+    if (high < otherHigh) i++;
+    else j++;
+  }
+  return result;
+}
+
+const none = [1n, 0n] as const;
+
+export function subtract(a: Intervals, b: Intervals): Intervals {
+  const result: [bigint, bigint][] = [];
+  for (const [low, high] of a) {
+    let from = low;
+    for (let at = firstNotBelow(b, low); at < b.length; at++) {
+      const [otherLow, otherHigh] = b[at] ?? none;
+      if (otherLow > high) break;
+      if (otherLow > from) result.push([from, otherLow - 1n]);
+      from = otherHigh + 1n;
+    }
+    if (from <= high) result.push([from, high]);
+  }
+  return result;
+}
+
+export function holds(intervals: Intervals, value: bigint): boolean {
+  const found = intervals[firstNotBelow(intervals, value)];
+  return found !== undefined && found[0] <= value;
+}
+
+/** How many numbers there are. */
+export function sizeOf(intervals: Intervals): bigint {
+  return intervals.reduce((sum, [low, high]) => sum + high - low + 1n, 0n);
+}
+
+/** The index of the first range that does not end below a value. */
+function firstNotBelow(intervals: Intervals, value: bigint): number {
+  let [low, high] = [0, intervals.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((intervals[middle]?.[1] ?? 0n) < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

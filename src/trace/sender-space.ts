@@ -1,0 +1,114 @@
+import type {Family} from '../model/family.ts';
+import {intersect, type Intervals, subtract} from '../model/intervals.ts';
+
+/** The packets that differ by their sender alone: its address, and its port. */
+export interface SenderSpace {
+  readonly address: Intervals;
+  readonly port: Intervals;
+}
+
+/** The sender of one packet. */
+export interface Sender {
+  readonly address: bigint;
+  readonly port: number;
+}
+
+export type SenderField = keyof SenderSpace;
+
+/** Senders that a walk cannot tell apart, with the result of walking one of them. */
+export interface SenderClass<T> {
+  readonly sender: Sender;
+  readonly space: SenderSpace;
+  readonly result: T;
+}
+
+export const allPorts: Intervals = [[0n, 65_535n]];
+
+export function allAddresses(family: Family): Intervals {
+  return [[0n, (1n << (family === 'IPv4' ? 32n : 128n)) - 1n]];
+}
+
+/** What the rules on a path ask of the sender. `alike` has all values for which the answer is the one for this sender. */
+export type NoteCondition = (field: SenderField, alike: Intervals) => void;
+
+/**
+ * Collects the conditions on the sender that decide a walk. A rule that fails by a condition on something else tells no senders apart, so
+ * the conditions of a rule are kept back until it is decided.
+ */
+export class SenderConditions {
+  readonly #note: NoteCondition;
+  #asked: (readonly [SenderField, Intervals])[] = [];
+  #kept: (readonly [SenderField, Intervals])[] = [];
+
+  constructor(note: NoteCondition) {
+    this.#note = note;
+  }
+
+  ask(field: SenderField, alike: Intervals): void {
+    this.#asked.push([field, alike]);
+  }
+
+  /** Whether the condition that was just evaluated is about the sender. Then it is kept back until `decide`. */
+  keep(): boolean {
+    if (this.#asked.length === 0) return false;
+    this.#kept.push(...this.#asked);
+    this.#asked = [];
+    return true;
+  }
+
+  /** Like `keep`, where the condition fails: if no other one fails, it alone decides. */
+  get count(): number {
+    return this.#kept.length;
+  }
+
+  /** The conditions from one index on decide the rule; by default all. */
+  decide(from = 0, to = this.#kept.length): void {
+    for (const [field, alike] of this.#kept.slice(from, to)) this.#note(field, alike);
+    this.forget();
+  }
+
+  forget(): void {
+    this.#asked = [];
+    this.#kept = [];
+  }
+}
+
+/** Above this number of classes, the rest of the space is not walked. */
+export const maxClasses = 10_000;
+
+interface Exploration<T> {
+  /** The parts of the space: each is walked, however alike they are. */
+  readonly spaces: readonly SenderSpace[];
+  /** Some sender in a space that is not empty. */
+  readonly pick: (space: SenderSpace) => Sender;
+  readonly walk: (sender: Sender, note: NoteCondition) => T;
+  readonly most?: number;
+}
+
+interface SenderClasses<T> {
+  readonly classes: readonly SenderClass<T>[];
+  /** What was not walked because there are too many classes. */
+  readonly rest: readonly SenderSpace[];
+}
+
+/**
+ * Divides senders into classes: walks one, takes all away for which every condition on its path has the same answer, and walks one of the
+ * rest, until none is left. What holds for the sender that was walked holds for its class.
+ */
+export function senderClasses<T>({spaces, pick, walk, most = maxClasses}: Exploration<T>): SenderClasses<T> {
+  const open = spaces.filter(({address, port}) => address.length > 0 && port.length > 0);
+  const classes: SenderClass<T>[] = [];
+  for (let space = open.shift(); space !== undefined; space = open.shift()) {
+    if (classes.length >= most) return {classes, rest: [space, ...open]};
+    const sender = pick(space);
+    let alike = space;
+    const result = walk(sender, (field, values) => {
+      const others = subtract(alike[field], values);
+      if (others.length === 0) return;
+      open.push({...alike, [field]: others});
+      alike = {...alike, [field]: intersect(alike[field], values)};
+    });
+    classes.push({sender, space: alike, result});
+  }
+  return {classes, rest: []};
+}

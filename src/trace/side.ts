@@ -1,0 +1,135 @@
+import type {Address} from '../model/address.ts';
+import type {NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
+import type {ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
+import {type ChainResult, startBranch} from './branch.ts';
+import type {WalkContext} from './iptables/walk-chain.ts';
+import {balanceByIpvs, iptablesChains} from './iptables/walk-packet.ts';
+import {nftChains, tablesOf, undecideTruncated} from './nftables/walk-nft-packet.ts';
+import type {Outcome} from './outcome.ts';
+import type {Connection, Environment, Packet} from './packet.ts';
+import {inOrder, routePacket} from './route-packet.ts';
+import {type OutcomeEnd, summarizeEnds} from './summarize-branches.ts';
+import {limitsFor, noteWalk} from './walk-limits.ts';
+
+/** A rule on the path through a node: of nftables, or of iptables. */
+export type NodeRule = Rule | NftRule;
+
+/** Everything that a packet can meet on a node. */
+export interface Side {
+  /** The rules of one family; of both backends if both are in use. */
+  readonly iptables: readonly ChainSource[];
+  readonly nft: NftSource | null;
+  /** Facts of the node, ipsets and virtual servers. */
+  readonly environment: Environment;
+  /** Whose base chains were created later, which no dump shows. By default those of nftables. */
+  readonly younger?: 'nft' | 'iptables';
+}
+
+/**
+ * Walks a packet through all rules of a node, in the order of hooks and priorities, as the kernel does. Of base chains with one priority
+ * the kernel runs the younger ones first. The probabilities of the outcomes add up to 1.
+ */
+export function walkSide(side: Side, packet: Packet): readonly Outcome<NodeRule>[] {
+  return walkToEnds(side, packet).map(({outcome}) => outcome);
+}
+
+function walkToEnds({iptables, nft, environment, younger = 'nft'}: Side, packet: Packet): readonly OutcomeEnd<NodeRule>[] {
+  const contexts = iptables.map((rules): WalkContext => ({rules, environment, ...limitsFor(rules)}));
+  const limits = limitsFor(nft ?? iptables);
+  const tables = nft === null ? [] : tablesOf(nft, packet.family).filter(table => !isShownByIptables(table, iptables));
+  const ofNft = nftChains<Rule>({tables, environment, limits});
+  const ofIptables = contexts.flatMap(context => iptablesChains<NftRule>(context));
+  const chains = inOrder(younger === 'nft' ? [...ofNft, ...ofIptables] : [...ofIptables, ...ofNft]);
+  const route = {chains, environment, balance: balanceByIpvs<NodeRule>(environment)};
+  const ends: readonly ChainResult<NodeRule>[] = routePacket(route, startBranch<NodeRule>(packet));
+  if (nft !== null) noteWalk(nft, limits);
+  for (const context of contexts) noteWalk(context.rules, context);
+  return summarizeEnds(undecideTruncated(ends, tables));
+}
+
+/** A table of iptables-nft that the iptables dump contains too, with more detail. */
+export function isShownByIptables({id, baseChains}: NftTableSource, iptables: readonly ChainSource[]): boolean {
+  const name = /^ip6? (raw|mangle|nat|filter|security)$/.exec(id)?.[1];
+  if (name === undefined || !baseChains.every(chain => /^[A-Z]+$/.test(chain.name))) return false;
+  return iptables.some(rules => (rules as Partial<Ruleset>).backend !== 'legacy' && rules.hasTable(name));
+}
+
+/** What one of the ways through a node does to a connection. */
+export interface ConnectionOutcome extends Outcome<NodeRule> {
+  /** The later packet that does not arrive, although the first one does. */
+  readonly lost?: {readonly packet: 'reply' | 'next'; readonly outcome: Outcome<NodeRule>};
+}
+
+interface Endpoints {
+  /** Whether an address is that of a pod of this node. */
+  readonly isPodHere: (address: Address) => boolean;
+  /** Endpoints that no rule tells apart have the same text; their replies are walked once. */
+  readonly signature: (hostPort: string) => string;
+}
+
+/**
+ * Walks the first packet of a connection; where it reaches an endpoint, also the reply, if it passes this node, and the next packet. The
+ * connection is served if all three arrive.
+ */
+export function walkConnection(side: Side, packet: Packet, {isPodHere, signature}: Endpoints): readonly ConnectionOutcome[] {
+  const known = new Map<string, ConnectionOutcome['lost'] | null>();
+  return walkToEnds(side, packet).map(({outcome, packet: end}) => {
+    if (outcome.verdict !== 'accept' || outcome.destination === null) return outcome;
+    const key = `${signature(outcome.destination)} ${end.masquerade} ${end.sourceAfter ?? ''} ${end.connectionMark} ${end.mark}`;
+    const lost = known.get(key) ?? lostLater(side, packet, end, isPodHere);
+    known.set(key, lost);
+    return lost === null ? outcome : {...outcome, lost};
+  });
+}
+
+function lostLater(
+  side: Side,
+  first: Packet,
+  end: Packet,
+  isPodHere: Endpoints['isPodHere'],
+): NonNullable<ConnectionOutcome['lost']> | null {
+  const reply = replyTo(side, first, end, isPodHere);
+  for (const [name, packet] of [['reply', reply] as const, ['next', nextAfter(first, end)] as const]) {
+    const outcome = packet === null ? undefined : walkSide(side, packet).find(({verdict}) => verdict !== 'accept');
+    if (outcome !== undefined) return {packet: name, outcome};
+  }
+  return null;
+}
+
+function trackedOf(first: Packet, end: Packet): Pick<Connection, 'first' | 'isTranslated' | 'rewritten' | 'masquerade'> {
+  const {rewritten, masquerade} = end;
+  return {first, rewritten, masquerade, isTranslated: rewritten || masquerade};
+}
+
+/** Null if the reply does not pass this node: another node sends it straight to the client. */
+function replyTo({environment}: Side, first: Packet, end: Packet, isPodHere: Endpoints['isPodHere']): Packet | null {
+  const isHere = environment.isLocal(end.destination) === true;
+  if (!isHere && !isPodHere(end.destination) && !end.masquerade && first.origin !== 'node' && !isPodHere(first.source)) return null;
+  if (end.untracked) return null;
+  const clientPort = first.sourcePort ?? anyPort;
+  const seen = end.masquerade ? (environment.redirectAddress(end) ?? first.source) : first.source;
+  return {
+    ...{family: first.family, protocol: first.protocol, source: end.destination, sourcePort: end.port, destination: seen, port: clientPort},
+    ...{origin: isHere ? 'node' : 'arriving', inInterface: null, outInterface: null, mark: 0, connectionMark: end.connectionMark},
+    ...{rewritten: false, masquerade: false, untracked: false, client: end.masquerade ? undefined : clientSide(first)},
+    connection: {
+      ...trackedOf(first, end),
+      ...{direction: 'reply', destination: first.source, port: clientPort, zone: end.zone?.reply ?? 0, client: clientSide(first)},
+    },
+  };
+}
+
+/** Some port from which clients connect. */
+const anyPort = 40_000;
+
+function clientSide({client}: Packet): Packet['client'] {
+  return client === undefined ? undefined : 'destination';
+}
+
+function nextAfter(first: Packet, end: Packet): Packet | null {
+  if (end.untracked) return null;
+  const {destination, port, connectionMark} = end;
+  const isTranslated = end.rewritten && end.virtual === undefined;
+  const connection = {...trackedOf(first, end), isTranslated, destination, port, zone: end.zone?.original ?? 0, client: first.client};
+  return {...first, connectionMark, connection: {...connection, direction: 'original'}};
+}

@@ -1,0 +1,84 @@
+import {describe, expect, test} from 'vitest';
+import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
+import {type Side, walkConnection} from '../../src/trace/side.ts';
+import {environment, packetOf, ruleset} from './send.ts';
+
+const dnat = '-A PREROUTING -d 10.96.0.7/32 -j DNAT --to-destination 10.244.1.5:8080';
+const masqueraded = `${dnat}\n-A POSTROUTING -j MASQUERADE`;
+const fromPod = {from: '10.244.1.9', to: '10.96.0.7', port: 80};
+
+function side(tables: Readonly<Record<string, string>>, policies: Readonly<Record<string, string>> = {}): Side {
+  return {iptables: [ruleset({nat: dnat, ...tables}, policies)], nft: null, environment: environment()};
+}
+
+/** Which packet of a connection is lost: `reply DROP`; `served` if none is. */
+function connection(given: Side, sent = fromPod): string {
+  const isPodHere = ({text}: {readonly text: string}): boolean => text.startsWith('10.244.1.');
+  const [outcome] = walkConnection(given, {...packetOf(sent), sourcePort: 40_000}, {isPodHere, signature: text => text});
+  if (outcome === undefined || outcome.verdict !== 'accept') return `first ${outcome?.verdict.toUpperCase()}`;
+  return outcome.lost === undefined ? 'served' : `${outcome.lost.packet} ${outcome.lost.outcome.verdict.toUpperCase()}`;
+}
+
+describe('a connection is served if its first packet, the reply and the next packet arrive', () => {
+  test.each<readonly [string, Readonly<Record<string, string>>, string]>([
+    ['no rule is in the way', {}, 'served'],
+    ['the pod may not answer', {filter: '-A FORWARD -s 10.244.1.5/32 -j DROP'}, 'reply DROP'],
+    ['only new connections are accepted', {filter: '-A FORWARD -m conntrack --ctstate NEW -j ACCEPT\n-A FORWARD -j DROP'}, 'reply DROP'],
+    [
+      'established packets of the first direction are dropped',
+      {filter: '-A FORWARD -m conntrack --ctstate ESTABLISHED --ctdir ORIGINAL -j DROP'},
+      'next DROP',
+    ],
+    [
+      'established ones are accepted',
+      {filter: '-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n-A FORWARD -s 10.244.1.5/32 -j DROP'},
+      'served',
+    ],
+    ['replies are not tracked', {raw: '-A PREROUTING -s 10.244.1.5/32 -j CT --notrack'}, 'reply DROP'],
+    ['replies are looked up in another zone', {raw: '-A PREROUTING -s 10.244.1.5/32 -j CT --zone 7'}, 'reply DROP'],
+    ['both directions are in the same zone', {raw: '-A PREROUTING -j CT --zone 7'}, 'served'],
+    ['a SYN with ACK is dropped', {filter: '-A FORWARD -p tcp -m tcp --tcp-flags SYN,ACK SYN,ACK -j DROP'}, 'reply DROP'],
+    ['a rule about the Service itself does not see replies', {filter: '-A FORWARD -s 10.96.0.7/32 -j DROP'}, 'served'],
+    [
+      'replies of a masqueraded connection reach their client',
+      {nat: masqueraded, filter: '-A FORWARD -s 10.244.1.5/32 -d 10.244.1.9/32 -j DROP'},
+      'reply DROP',
+    ],
+    [
+      'raw sees the address that masquerading gave',
+      {nat: masqueraded, raw: '-A PREROUTING -s 10.244.1.5/32 -d 10.244.1.9/32 -j DROP'},
+      'served',
+    ],
+  ])('%s', (_, tables, expected) => {
+    expect(connection(side(tables))).toBe(expected);
+  });
+
+  test('the reply to a client outside of an endpoint on another node does not pass this one', () => {
+    const remote = '-A PREROUTING -d 10.96.0.7/32 -j DNAT --to-destination 10.244.2.5:8080';
+    const drop = side({nat: remote, filter: '-A FORWARD -s 10.244.2.5/32 -j DROP'});
+    expect(connection(drop, {...fromPod, from: '203.0.113.9'})).toBe('served');
+    expect(connection(drop)).toBe('reply DROP');
+  });
+});
+
+describe('all rule systems are walked together', () => {
+  const nft = (chain: string) => parseNftDump(Buffer.from(`table inet other {\n\tchain c {\n\t\t${chain}\n\t}\n}\n`));
+
+  test('a policy of nftables beside iptables', () => {
+    const dropping = nft('type filter hook forward priority 0; policy drop;');
+    expect(connection({...side({}), nft: dropping})).toBe('first DROP');
+  });
+
+  test('replies in nftables', () => {
+    const dropping = nft('type filter hook forward priority 0; policy accept;\n\t\tct state established ct direction reply drop');
+    expect(connection({...side({}), nft: dropping})).toBe('reply DROP');
+  });
+
+  test('FORWARD of the other backend', () => {
+    const legacy = ruleset({filter: '-A FORWARD -i docker0 -j ACCEPT'}, {FORWARD: 'DROP'});
+    const base = side({});
+    expect(connection({...base, iptables: [...base.iptables, legacy], environment: environment({notInterfaces: ['docker0']})})).toBe(
+      'first DROP',
+    );
+  });
+});
