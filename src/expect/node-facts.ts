@@ -1,5 +1,6 @@
 import type {NodeFacts} from '../model/node-facts.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
+import {networkFacts} from './network-facts.ts';
 import {nodeObject} from './api-index.ts';
 import {parseNodeAddresses} from '../parse/node-addresses.ts';
 
@@ -26,6 +27,7 @@ export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts:
     zone: object?.metadata.labels?.['topology.kubernetes.io/zone'] ?? null,
     labels: object?.metadata.labels ?? {},
     primaryInterface: interfaces.find(({addresses}) => addresses.some(address => hostIPs.includes(address)))?.name ?? null,
+    network: networkFacts(node),
   };
   const message = `nodes/${node.name}/addresses.json is not what "ip -j addr" prints: only the addresses in the Node object are known`;
   return {facts, problem: parsed === null ? {node: node.name, message} : null};

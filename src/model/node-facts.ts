@@ -1,4 +1,5 @@
 import type {Family} from './family.ts';
+import type {NetworkFacts} from './network-facts.ts';
 
 /** The facts about a node, apart from its rules. */
 export interface NodeFacts {
@@ -15,6 +16,8 @@ export interface NodeFacts {
   readonly labels: Readonly<Record<string, string>>;
   /** Name of the interface with the node's address; null if it was not read. */
   readonly primaryInterface: string | null;
+  /** Left out for a node of which nothing but addresses is known. */
+  readonly network?: NetworkFacts;
 }
 
 /** The first host address of a family; null if the Node has none. Follows `GetNodeHostIPs`. */

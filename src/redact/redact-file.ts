@@ -21,11 +21,27 @@ function redactNftDump(content: Buffer, replacements: Replacements): Buffer {
   return Buffer.from(redactNftText(content.toString('utf8'), replacements));
 }
 
+/** Words stand for every address, or for none. */
+const network: Treatment = (value, replacements) =>
+  value === 'default' || value === 'all' ? value : treat(value, 'address', replacements);
+
+/** Tables may have names of their own. */
+const table: Treatment = (value, {names}) =>
+  typeof value !== 'string' || /^(?:main|local|default|\d+)$/.test(value) ? value : names.replace(value);
+
 const link: Treatment = {
   fields: {
     ...{ifindex: 'kept', link_index: 'kept', ifname: 'kept', link: 'kept', flags: 'kept', mtu: 'kept', qdisc: 'kept', operstate: 'kept'},
     ...{linkmode: 'kept', group: 'kept', txqlen: 'kept', link_type: 'kept', address: 'hardware', broadcast: 'hardware', master: 'kept'},
-    ...{link_netnsid: 'kept', permaddr: 'hardware'},
+    ...{link_netnsid: 'kept', permaddr: 'hardware', promiscuity: 'kept'},
+    linkinfo: {
+      fields: {
+        ...{info_kind: 'kept', info_slave_kind: 'kept', info_slave_data: {fields: {state: 'kept', hairpin: 'kept'}}},
+        info_data: {
+          fields: {id: 'kept', port: 'kept', link: 'kept', local: 'address', group: 'address', learning: 'kept', protocol: 'kept'},
+        },
+      },
+    },
     addr_info: {
       list: {
         fields: {
@@ -35,6 +51,23 @@ const link: Treatment = {
         },
       },
     },
+  },
+};
+
+const hop = {gateway: 'address', via: {fields: {family: 'kept', host: 'address'}}, dev: 'kept', flags: 'kept', weight: 'kept'} as const;
+const route: Treatment = {
+  fields: {
+    ...{...hop, dst: network, type: 'kept', table, protocol: 'kept', scope: 'kept', prefsrc: 'address', metric: 'kept'},
+    ...{pref: 'kept', tos: 'kept', from: network, nhid: 'kept', nexthops: {list: {fields: hop}}},
+  },
+};
+const policyRule: Treatment = {
+  fields: {
+    ...{priority: 'kept', not: 'kept', src: network, srclen: 'kept', dst: network, dstlen: 'kept', fwmark: 'kept', fwmask: 'kept'},
+    ...{iif: 'kept', iif_detached: 'kept', oif: 'kept', oif_detached: 'kept', tos: 'kept', uid_start: 'kept', uid_end: 'kept'},
+    ...{ipproto: 'kept', sport: 'kept', sport_start: 'kept', sport_end: 'kept', dport: 'kept', dport_start: 'kept', dport_end: 'kept'},
+    ...{l3mdev: 'kept', table, suppress_prefixlen: 'kept', suppress_ifgroup: 'kept', goto: 'kept', unresolved: 'kept', nop: 'kept'},
+    ...{action: 'kept', protocol: 'kept'},
   },
 };
 
@@ -50,6 +83,11 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   conntrack: redactAddresses,
   'addresses.json': redactJson({list: link}),
   'kube-ipvs0.json': redactJson({list: link}),
+  'links.json': redactJson({list: link}),
+  'routes.json': redactJson({list: route}),
+  'ip-rules.json': redactJson({list: policyRule}),
+  'ip6-rules.json': redactJson({list: policyRule}),
+  'conntrack-stats': keepOnly(/^[\w=\s]+$/),
   sysctls: redactSysctls,
   'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \([\w-]+\))?$/),
   'kube-proxy-version': keepOnly(/^(?:Kubernetes )?v?\d+\.\d+[\w.+-]*$/),

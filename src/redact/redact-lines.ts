@@ -47,7 +47,7 @@ export function redactMetrics(text: string, replacements: Replacements): string 
 export function redactSysctls(text: string): string {
   return text
     .split('\n')
-    .filter(line => /^[\w./-]+ ?= ?[-\d\s]*$/.test(line))
+    .filter(line => /^[\w./-]+ ?= ?[-,\d\s]*$/.test(line))
     .map(line => `${line}\n`)
     .join('');
 }

@@ -90,5 +90,5 @@ const programs = [
     'iptables-nft-save',
     'ip6tables-nft-save',
   ],
-  ...['nft', 'ip', 'sysctl', 'conntrack', 'ipset', 'ipvsadm', 'ipvsadm-save', 'curl', 'wget', 'kube-proxy'],
+  ...['nft', 'ip', 'sysctl', 'conntrack', 'ipset', 'ipvsadm', 'ipvsadm-save', 'curl', 'wget', 'kube-proxy', 'grep'],
 ];

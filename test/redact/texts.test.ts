@@ -188,3 +188,40 @@ describe('nftables', () => {
     );
   });
 });
+
+describe('what the kernel holds beside rules', () => {
+  const redacted = (file: string, value: unknown): string =>
+    redactFile(file, Buffer.from(JSON.stringify(value)), replacements)?.toString() ?? '';
+
+  test('routes keep their interfaces and their form, without public addresses and names of tables', () => {
+    const text = redacted('routes.json', [
+      {dst: 'default', gateway: '203.0.113.1', dev: 'eth0', table: 'acme-isp', comment: 'acme'},
+      {dst: '203.0.113.0/24', dev: 'eth0', nexthops: [{via: {family: 'inet', host: '203.0.113.9'}, dev: 'eth1'}], flags: []},
+      {type: 'local', dst: '10.244.1.1', dev: 'cni0', table: 'local'},
+    ]);
+    expect(JSON.parse(text)).toEqual([
+      {dst: 'default', gateway: expect.any(String) as string, dev: 'eth0', table: replacements.names.replace('acme-isp')},
+      {
+        ...{dst: network, dev: 'eth0', flags: []},
+        nexthops: [{via: {family: 'inet', host: expect.any(String) as string}, dev: 'eth1'}],
+      },
+      {type: 'local', dst: '10.244.1.1', dev: 'cni0', table: 'local'},
+    ]);
+    expect(text).not.toMatch(/acme|203\.0\.113\./);
+  });
+
+  test('policy rules, sysctls and counts of connections stay, addresses aside', () => {
+    const rules = redacted('ip-rules.json', [
+      {priority: 9, src: '203.0.113.0', srclen: 24, fwmark: '0x10', table: '100'},
+      {priority: 10, src: 'all'},
+    ]);
+    expect(JSON.parse(rules)).toEqual([
+      {priority: 9, src: replacements.addresses.replace('203.0.113.0'), srclen: 24, fwmark: '0x10', table: '100'},
+      {priority: 10, src: 'all'},
+    ]);
+    const sysctls = 'net.ipv4.ip_local_port_range = 32768\t60999\nnet.ipv4.ip_local_reserved_ports = 30000-32767,8080\n';
+    expect(redactFile('sysctls', Buffer.from(sysctls), replacements)?.toString()).toBe(sysctls);
+    const counts = 'cpu=0   \tfound=0 insert_failed=3 drop=0\n';
+    expect(redactFile('conntrack-stats', Buffer.from(counts), replacements)?.toString()).toBe(counts);
+  });
+});

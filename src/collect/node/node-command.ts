@@ -12,6 +12,8 @@ export interface NodeCommand {
   readonly isDump?: boolean;
   /** A failure to read it is a problem, unless the node lacks the program or the family and has another dump. */
   readonly isRequired?: boolean;
+  /** The file is missing if the output is longer, and the command is stopped. */
+  readonly maxBytes?: number;
 }
 
 export interface CommandVariant {
@@ -19,4 +21,6 @@ export interface CommandVariant {
   readonly commands: readonly (readonly string[])[];
   /** The part of the output to keep; null for none. By default all, concatenated. */
   readonly join?: (outputs: readonly Buffer[]) => Buffer | null;
+  /** What it printed before it failed is kept; the next variant is tried if that is nothing. */
+  readonly keepsPart?: boolean;
 }

@@ -8,21 +8,22 @@ export const backendCommand: readonly string[] = ['iptables-save', '--version'];
 
 export const versionCommand: NodeCommand = {file: 'iptables-version', variants: [{commands: [backendCommand], join: onlyVersionLine}]};
 
+/** Those that a check reads: all with these names, so that those of each interface are among them. */
+const sysctls = {
+  'net.ipv4': ['ip_forward', 'ip_local_port_range', 'ip_local_reserved_ports'],
+  'net.ipv4.conf.all': ['forwarding', 'rp_filter', 'route_localnet', 'arp_ignore', 'arp_announce'],
+  'net.ipv4.vs': ['conn_reuse_mode', 'expire_nodest_conn', 'expire_quiescent_template'],
+  'net.ipv6.conf.all': ['forwarding'],
+  'net.bridge': ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'],
+  'net.netfilter': ['nf_conntrack_count', 'nf_conntrack_max', 'nf_conntrack_tcp_be_liberal'],
+} as const;
+
 /** The first reads of each node besides `versionCommand`. Only argvs: there may be no shell. */
 export const firstCommands: readonly NodeCommand[] = [
   {file: 'iptables-save', variants: [{commands: [['iptables-save']]}], isDump: true, isRequired: true},
   {file: 'ip6tables-save', variants: [{commands: [['ip6tables-save']]}], isDump: true, isRequired: true},
   {file: 'addresses.json', variants: [{commands: [['ip', '-j', 'addr']]}]},
-  {
-    file: 'sysctls',
-    variants: sysctlVariants([
-      'net.ipv4.ip_forward',
-      'net.ipv4.conf.all.route_localnet',
-      'net.ipv4.conf.all.arp_ignore',
-      'net.ipv4.conf.all.arp_announce',
-      'net.netfilter.nf_conntrack_tcp_be_liberal',
-    ]),
-  },
+  {file: 'sysctls', variants: sysctlVariants()},
   {
     file: 'conntrack',
     variants: [
@@ -49,6 +50,12 @@ export const firstCommands: readonly NodeCommand[] = [
   },
   {file: 'kube-proxy-version', variants: [{commands: [['kube-proxy', '--version']], join: onlyVersion}]},
   ...kubeProxyPages,
+  {file: 'links.json', variants: [{commands: [['ip', '-d', '-j', 'link']]}]},
+  // Both families. A router may have a million routes.
+  {file: 'routes.json', variants: [{commands: [['ip', '-j', 'route', 'show', 'table', 'all']]}], maxBytes: 4_000_000},
+  {file: 'ip-rules.json', variants: [{commands: [['ip', '-j', 'rule']]}], maxBytes: 1_000_000},
+  {file: 'ip6-rules.json', variants: [{commands: [['ip', '-6', '-j', 'rule']]}], maxBytes: 1_000_000},
+  {file: 'conntrack-stats', variants: [{commands: [['conntrack', '-S']]}, {commands: [['cat', '/proc/net/stat/nf_conntrack']]}]},
 ];
 
 /** The dumps of the backend that the default tools do not read, by their version; none if that is not known. */
@@ -119,25 +126,22 @@ function dumpHolds(read: ReadonlyMap<string, Buffer>, text: string): boolean {
   return holds(read, 'iptables-save', text) || holds(read, 'ip6tables-save', text);
 }
 
-/** `sysctl`, otherwise the files behind it, which `grep` prints with their names. */
-function sysctlVariants(names: readonly string[]): readonly CommandVariant[] {
-  const files = names.map(name => `/proc/sys/${name.replaceAll('.', '/')}`);
+/**
+ * The files behind `sysctls`, which `grep` prints with their names. It fails where an interface disappears meanwhile, and that of busybox knows
+ * no `--include`.
+ */
+function sysctlVariants(): readonly CommandVariant[] {
+  const included = [...new Set<string>(Object.values(sysctls).flat())].map(name => `--include=${name}`);
+  const names = Object.entries(sysctls).flatMap(([folder, own]) => own.map(name => `${folder}.${name}`));
   return [
+    {commands: [['grep', '-rsH', '', '/proc/sys/net', ...included, '--exclude-dir=neigh']], join: asSysctls, keepsPart: true},
     {commands: [['sysctl', '-e', ...names]]},
-    {
-      commands: [['grep', '-H', '', ...files]],
-      join: outputs =>
-        Buffer.from(
-          Buffer.concat(outputs)
-            .toString('utf8')
-            .replace(/^\/proc\/sys\/(.*?):/gm, asSysctl),
-        ),
-    },
   ];
 }
 
-function asSysctl(_line: string, path: string): string {
-  return `${path.replaceAll('/', '.')} = `;
+function asSysctls(outputs: readonly Buffer[]): Buffer {
+  const lines = Buffer.concat(outputs).toString('utf8');
+  return Buffer.from(lines.replace(/^\/proc\/sys\/(.*?):/gm, (_, path: string) => `${path.replaceAll('/', '.')} = `));
 }
 
 /** An iptables-save that ignores the flag prints all its rules. */

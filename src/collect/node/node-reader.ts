@@ -4,7 +4,7 @@ import type {CollectedNode, MissingFile} from './collected-node.ts';
 import {ApiError} from '../kube/kube-api.ts';
 import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts';
 import type {NodeCommand, CommandVariant} from './node-command.ts';
-import {CommandFailed, type NodeShell, Unreachable} from './transport.ts';
+import {CommandFailed, type NodeShell, type TakeOutput, Unreachable} from './transport.ts';
 import {partition} from '../../model/lists.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text/error-text.ts';
@@ -27,7 +27,8 @@ export class NodeReader {
   readonly #node: string;
   readonly #asked = new Map<string, NodeCommand>();
   readonly #done = new Set<string>();
-  readonly #absentPrograms = new Set<string>();
+  /** With the failure that showed it. */
+  readonly #absentPrograms = new Map<string, unknown>();
   readonly #problems: string[] = [];
   /** Problems that only the user can resolve. */
   readonly #permanent = new Set<string>();
@@ -112,13 +113,12 @@ export class NodeReader {
     const parts = await command.inParts?.(argv => this.#run(argv, reader));
     if (parts !== undefined && parts !== null) return parts;
     let failure: unknown;
-    const [unlikely, likely] = partition(command.variants, ({commands}) => reader.shell.lacks?.includes(commands[0]?.[0] ?? '') ?? false);
-    for (const variant of [...likely, ...unlikely]) {
+    for (const variant of command.variants) {
       try {
-        const outputs = await this.#runVariant(variant, command.isDump === true, reader);
+        const outputs = await this.#runVariant(variant, command, reader);
         return variant.join === undefined ? joined(outputs) : variant.join(outputs);
       } catch (error) {
-        if (!isAbsent(error)) throw error;
+        if (!isAbsent(error) && !(variant.keepsPart && isFailure(error))) throw error;
         failure ??= error;
       }
     }
@@ -126,12 +126,18 @@ export class NodeReader {
   }
 
   /** The output of the commands that succeeded; the failure of the first if none did. */
-  async #runVariant({commands}: CommandVariant, isDump: boolean, reader: NodeConnection): Promise<readonly Buffer[]> {
+  async #runVariant(
+    {commands, keepsPart = false}: CommandVariant,
+    {isDump, maxBytes}: NodeCommand,
+    reader: NodeConnection,
+  ): Promise<readonly Buffer[]> {
     const outputs: Buffer[] = [];
     let failure: unknown;
     for (const argv of commands) {
       try {
-        outputs.push(isDump ? await this.#runDump(argv, reader) : await this.#run(argv, reader));
+        if (isDump) outputs.push(await this.#runDump(argv, reader));
+        else if (keepsPart || maxBytes !== undefined) outputs.push(await this.#runInParts(argv, {keepsPart, maxBytes}, reader));
+        else outputs.push(await this.#run(argv, reader));
       } catch (error) {
         if (reader.signal.aborted || isBroken(error)) throw error;
         failure ??= error;
@@ -151,13 +157,36 @@ export class NodeReader {
     return second.length > first.length ? second : first;
   }
 
-  async #run(argv: readonly string[], {shell, signal}: NodeConnection): Promise<Buffer> {
-    const program = argv[0] ?? '';
-    if (this.#absentPrograms.has(program)) throw new CommandFailed(argv, {exitCode: null, stderr: '', notFound: true});
+  async #runInParts(
+    argv: readonly string[],
+    {keepsPart, maxBytes = Number.POSITIVE_INFINITY}: {readonly keepsPart: boolean; readonly maxBytes: number | undefined},
+    reader: NodeConnection,
+  ): Promise<Buffer> {
+    const tooMuch = new AbortController();
+    const parts: Buffer[] = [];
+    let size = 0;
+    const take = (part: Buffer): void => {
+      size += part.length;
+      if (size > maxBytes) tooMuch.abort();
+      else parts.push(part);
+    };
     try {
-      return await untilAborted(shell.run(argv, signal), signal);
+      take(await this.#run(argv, {...reader, signal: AbortSignal.any([reader.signal, tooMuch.signal])}, take));
     } catch (error) {
-      if (isAbsent(error)) this.#absentPrograms.add(program);
+      if (!tooMuch.signal.aborted && !(keepsPart && size > 0 && isFailure(error))) throw error;
+    }
+    reader.signal.throwIfAborted();
+    if (tooMuch.signal.aborted) throw new Error(`${argv.join(' ')} prints more than ${maxBytes / 1_000_000} MB`);
+    return Buffer.concat(parts);
+  }
+
+  async #run(argv: readonly string[], {shell, signal}: NodeConnection, take?: TakeOutput): Promise<Buffer> {
+    const program = argv[0] ?? '';
+    if (this.#absentPrograms.has(program)) throw this.#absentPrograms.get(program);
+    try {
+      return await untilAborted(shell.run(argv, signal, take), signal);
+    } catch (error) {
+      if (isAbsent(error)) this.#absentPrograms.set(program, error);
       throw error;
     }
   }
@@ -231,6 +260,11 @@ function isPermanent(error: unknown): boolean {
 
 function isAbsent(error: unknown): boolean {
   return error instanceof CommandFailed && error.notFound;
+}
+
+/** The program ended, with an exit code that says that it failed. */
+function isFailure(error: unknown): boolean {
+  return error instanceof CommandFailed && error.exitCode !== null;
 }
 
 /** The kernel lacks the family or the backend: ip6tables-save fails if IPv6 is turned off. */

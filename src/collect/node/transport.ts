@@ -36,8 +36,6 @@ export interface NodeShell extends AsyncDisposable {
    * passed on in parts while it arrives: the promise resolves to the rest.
    */
   run(argv: readonly string[], signal: AbortSignal, take?: TakeOutput): Promise<Buffer>;
-  /** Programs that are probably missing there: variants without them are tried first. */
-  readonly lacks?: readonly string[];
   /** Reads a page of kube-proxy without a program on the node. Rejects with an Error with the reason if there is none. */
   readonly readPage?: (page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
 }

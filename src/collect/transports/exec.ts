@@ -30,7 +30,6 @@ export function execTransport(api: KubeApi): Transport {
         else if (probe !== 'lacking')
           return {
             ...remembering(shell, [probe, ...begun]),
-            lacks: target.container === 'kube-proxy' ? lacking : [],
             readPage: pagesOf(node.name),
           };
       }
@@ -38,9 +37,6 @@ export function execTransport(api: KubeApi): Transport {
     },
   };
 }
-
-/** Images of kube-proxy have `cat` and `grep`, and no `sysctl`. */
-const lacking: readonly string[] = ['sysctl'];
 
 function noTools(node: NodeInfo, {agents, down}: {readonly agents: readonly ExecTarget[]; readonly down: readonly ExecTarget[]}): string {
   const others = agents.filter(target => !down.includes(target));

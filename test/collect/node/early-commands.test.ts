@@ -79,7 +79,7 @@ test('one that an overloaded API server postpones is read later', async () => {
 });
 
 test('one that hangs costs its own file, and the report names it', async () => {
-  const {node} = await read([{kind: 'hang', match: /command=ip&command=-j/}], 1500);
+  const {node} = await read([{kind: 'hang', match: /command=ip&command=-j&command=addr/}], 1500);
   expect(node.status).toBe('partial');
   expect(node.problems.map(({message}) => message)).toEqual([
     'no answer within 1.5 s: addresses.json not read (exec into kube-system/kube-proxy-node-a)',

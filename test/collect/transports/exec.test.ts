@@ -185,15 +185,6 @@ describe('exec', () => {
     expect(asked).toEqual(['iptables-save --version', 'iptables-save']);
   });
 
-  test.each([
-    ['kube-proxy', ['sysctl']],
-    ['calico-node', []],
-  ])('in the container %s these programs are probably missing: %j', async (container, lacks) => {
-    const node = nodeWith(hostPod(`${container}-x`, {containers: [container]}));
-    await using shell = await execTransport(new FakeKubeApi()).open(node, signal);
-    expect(shell.lacks).toEqual(lacks);
-  });
-
   test('first commands run while the tools are searched for, and a second time if they are requested twice', async () => {
     const api = new FakeKubeApi();
     const asked: string[] = [];

@@ -1,0 +1,171 @@
+import {parseCidr} from '../model/address.ts';
+import type {Family} from '../model/family.ts';
+import type {ConnectionStatistics, Link, PolicyRule, Route} from '../model/network-facts.ts';
+import {readJson} from './json-text.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Reads `ip -d -j link`, or `ip -j addr` with fewer details; null if it is not a list of interfaces. */
+export function parseLinks(text: string): readonly Link[] | null {
+  return listOf(text, 'ifname')?.map(linkOf) ?? null;
+}
+
+function linkOf(fields: Fields): Link {
+  const info = isFields(fields['linkinfo']) ? fields['linkinfo'] : {};
+  const [data, port] = [info['info_data'], info['info_slave_data']].map(part => (isFields(part) ? part : {}));
+  const flags = Array.isArray(fields['flags']) ? fields['flags'] : [];
+  const hasDetails = 'linkinfo' in fields || 'promiscuity' in fields;
+  const kind = stringOf(info['info_kind']) ?? (hasDetails ? '' : null);
+  const hairpin = port?.['hairpin'];
+  return {
+    index: numberOf(fields['ifindex']) ?? 0,
+    name: stringOf(fields['ifname']) ?? '',
+    kind,
+    isUp: flags.includes('UP'),
+    mtu: numberOf(fields['mtu']),
+    master: stringOf(fields['master']),
+    isPeerElsewhere: 'link_netnsid' in fields,
+    hairpin: typeof hairpin === 'boolean' ? hairpin : null,
+    vxlan:
+      kind === 'vxlan' ? {id: numberOf(data?.['id']) ?? 0, port: numberOf(data?.['port']) ?? 0, carrier: stringOf(data?.['link'])} : null,
+  };
+}
+
+/** Reads `ip -j route show table all`. A family without any route was not printed: each has those of its loopback addresses. */
+export function parseRoutes(text: string): Readonly<Record<Family, readonly Route[] | null>> {
+  const routes = listOf(text, 'dst')?.flatMap(routeIn) ?? [];
+  const ofFamily = (family: Family): readonly Route[] | null => {
+    const own = routes.filter(({to}) => to.family === family);
+    return own.length === 0 ? null : own;
+  };
+  return {IPv4: ofFamily('IPv4'), IPv6: ofFamily('IPv6')};
+}
+
+function routeIn(fields: Fields): readonly Route[] {
+  const gateway = stringOf(fields['gateway']);
+  // Each route of IPv6 has a preference, and each of IPv4 to an IPv6 gateway names the gateway in `via`.
+  const anything = 'pref' in fields || gateway?.includes(':') ? '::/0' : '0.0.0.0/0';
+  const destination = stringOf(fields['dst']) ?? '';
+  const to = parseCidr(destination === 'default' ? anything : destination);
+  const nexthops = fieldsIn(fields['nexthops']);
+  const kind = stringOf(fields['type']) ?? 'unicast';
+  const hops = (nexthops.length === 0 ? [fields] : nexthops).filter(({flags}) => !(Array.isArray(flags) && flags.includes('dead')));
+  if (to === null || hops.length === 0) return [];
+  return [
+    {
+      kind,
+      to,
+      table: tableOf(fields['table']),
+      metric: numberOf(fields['metric']) ?? 0,
+      hops: hops.map(hop => ({dev: stringOf(hop['dev']), gateway: stringOf(hop['gateway']) ?? viaOf(hop['via'])})),
+      source: stringOf(fields['prefsrc']),
+      isConditional: 'tos' in fields || 'from' in fields,
+    },
+  ];
+}
+
+function viaOf(via: unknown): string | null {
+  return isFields(via) ? stringOf(via['host']) : null;
+}
+
+/** Reads `ip -j rule` or `ip -6 -j rule`; null if it is not a list of rules. */
+export function parsePolicyRules(text: string, family: Family): readonly PolicyRule[] | null {
+  return listOf(text, 'priority')?.map(fields => policyRule(fields, family)) ?? null;
+}
+
+/** What is evaluated, or no condition. */
+const knownFields = new Set(
+  'priority not src srclen dst dstlen fwmark fwmask iif iif_detached table suppress_prefixlen goto unresolved nop action protocol'.split(
+    ' ',
+  ),
+);
+
+function policyRule(fields: Fields, family: Family): PolicyRule {
+  const from = networkOf(fields['src'], fields['srclen'], family);
+  const to = networkOf(fields['dst'], fields['dstlen'], family);
+  const mark = hexOf(fields['fwmark']);
+  const mask = hexOf(fields['fwmask']) ?? 0xffffffff;
+  return {
+    priority: numberOf(fields['priority']) ?? 0,
+    isInverted: 'not' in fields,
+    from: from === 'unknown' ? null : from,
+    to: to === 'unknown' ? null : to,
+    mark: mark === null ? null : {value: mark, mask},
+    iif: stringOf(fields['iif']),
+    unevaluated: [
+      ...Object.keys(fields).filter(name => !knownFields.has(name)),
+      ...(from === 'unknown' || to === 'unknown' ? ['an address'] : []),
+    ],
+    action: actionOf(fields),
+  };
+}
+
+function networkOf(address: unknown, length: unknown, family: Family): PolicyRule['from'] | 'unknown' {
+  if (address === undefined || address === 'all') return null;
+  const cidr = parseCidr(`${String(address)}${typeof length === 'number' ? `/${length}` : ''}`);
+  return cidr?.family === family ? cidr : 'unknown';
+}
+
+function actionOf(fields: Fields): PolicyRule['action'] {
+  const said = stringOf(fields['action']);
+  if (said !== null) return {kind: /^(?:unreachable|blackhole|prohibit)$/.test(said) ? 'unreachable' : 'unknown'};
+  const target = fields['goto'];
+  if (typeof target === 'number') return {kind: 'goto', priority: target};
+  if ('nop' in fields || target === 'none') return {kind: 'nop'};
+  if ('table' in fields) return {kind: 'lookup', table: tableOf(fields['table']), suppressedPrefix: numberOf(fields['suppress_prefixlen'])};
+  // The table of a VRF is that of the packet's interface.
+  return {kind: 'unknown'};
+}
+
+/** Reads lines such as `net.ipv4.ip_forward = 1`; null if there is none. */
+export function parseSysctls(text: string): ReadonlyMap<string, string> | null {
+  const lines = [...text.matchAll(/^([\w./-]+) ?= ?(.*)$/gm)];
+  return lines.length === 0 ? null : new Map(lines.map(([, name = '', value = '']) => [name.replaceAll('/', '.'), value.trim()]));
+}
+
+/** Reads `conntrack -S`, or `/proc/net/stat/nf_conntrack`; null if it is neither. */
+export function parseConnectionStatistics(text: string): ConnectionStatistics | null {
+  const [head = '', ...rows] = text.trim().split('\n');
+  const names = head.split(/\s+/);
+  const inTable = (name: string): number =>
+    rows.reduce((sum, row) => sum + (Number.parseInt(row.split(/\s+/)[names.indexOf(name)] ?? '', 16) || 0), 0);
+  const inPairs = (name: string): number =>
+    [...text.matchAll(new RegExp(`\\b${name}=(\\d+)`, 'g'))].reduce((sum, [, n]) => sum + Number(n), 0);
+  const sum = names.includes('insert_failed') ? inTable : text.includes('insert_failed=') ? inPairs : null;
+  return sum === null ? null : {insertFailed: sum('insert_failed'), dropped: sum('drop'), earlyDropped: sum('early_drop')};
+}
+
+/** Null if the text is no list of objects with this field. */
+function listOf(text: string, field: string): readonly Fields[] | null {
+  const parsed = readJson(text);
+  if (!Array.isArray(parsed)) return null;
+  // An old iproute2 prints an empty object for what it does not list.
+  const fields = fieldsIn(parsed).filter(item => Object.keys(item).length > 0);
+  return fields.every(item => field in item) ? fields : null;
+}
+
+function fieldsIn(list: unknown): readonly Fields[] {
+  return Array.isArray(list) ? list.filter(isFields) : [];
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function stringOf(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+function numberOf(value: unknown): number | null {
+  return typeof value === 'number' ? value : null;
+}
+
+/** `"0x10"`, or a number. */
+function hexOf(value: unknown): number | null {
+  const number = typeof value === 'string' ? Number(value) : value;
+  return typeof number === 'number' && Number.isFinite(number) ? number : null;
+}
+
+function tableOf(value: unknown): string {
+  return value === undefined ? 'main' : String(value);
+}
