@@ -115,20 +115,6 @@ describe('the executable', () => {
 });
 
 describe('the npm package', () => {
-  test('contains a library with types, which needs no other package', async () => {
-    const consumer = join(npmBin, '../lib');
-    writeFileSync(
-      join(consumer, 'use.mts'),
-      `import {diagnose, readBundle, renderers, type Report} from 'kubectl-svc-trace';
-       const report: Report = diagnose(await readBundle(process.argv[2] ?? ''), {toolVersion: '1'});
-       console.log(renderers.table(report, {color: false, width: 100, quiet: false, verbose: false, failOn: 'error'}));`,
-    );
-    const tsc = join(root, 'node_modules/typescript/bin/tsc');
-    const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')];
-    await execa(process.execPath, [tsc, '--noEmit', '--strict', '--module', 'nodenext', ...types, 'use.mts'], {cwd: consumer});
-    expect((await run(process.execPath, [join(consumer, 'use.mts'), faulty])).stdout).toContain('ST202');
-  });
-
   test('installs nothing else', () => {
     const installed = JSON.parse(readFileSync(join(npmBin, '../lib/node_modules/kubectl-svc-trace/package.json'), 'utf8'));
     expect(installed).not.toHaveProperty('dependencies');
