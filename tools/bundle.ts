@@ -1,7 +1,6 @@
 import {join} from 'node:path';
 import {type BuildOptions, build, type Metafile} from 'esbuild';
 import {leaveOut} from './leave-out.ts';
-import {mergeChunks} from './merge-chunks.ts';
 import {plainBuiltins} from './plain-builtins.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -38,6 +37,5 @@ export async function bundle(folder: string): Promise<Metafile> {
     // Beside the entries: packageFile() counts on it.
     chunkNames: '[name]-[hash]',
   });
-  const {banner: _, plugins: __, ...plain} = bundleOptions;
-  return mergeChunks(folder, metafile, plain);
+  return metafile;
 }
