@@ -15,7 +15,7 @@ import {archiveName, executableName, type Platform, platformName, platforms} fro
 import {releaseNotes} from './release/release-notes.ts';
 import {root, run} from './release/run.ts';
 import {sbom} from './release/sbom.ts';
-import {thirdPartyLicenses} from './release/third-party.ts';
+import {executableLicenses} from './release/third-party.ts';
 
 const help = `Usage: npm run release -- [compile|pack] [--platform NAME]... [--output FOLDER]
 
@@ -45,7 +45,8 @@ if (half === undefined || half === 'compile') {
 if (half === undefined || half === 'pack') {
   say('packing');
   packNpm(output);
-  for (const platform of chosen) await packExecutable(platform);
+  const licenses = await executableLicenses();
+  for (const platform of chosen) await packExecutable(platform, licenses);
   writeFileSync(join(output, `svc-trace_v${version}.cdx.json`), sbom(time));
   writeFileSync(join(output, 'release-notes.md'), releaseNotes(text('CHANGELOG.md'), version));
   const sums = new Map(released().map(name => [name, sumOf(name)]));
@@ -86,7 +87,7 @@ function unknownPlatforms(names: readonly string[] = []): readonly string[] {
   return names.filter(name => !platforms.some(platform => platformName(platform) === name));
 }
 
-async function packExecutable(platform: Platform): Promise<void> {
+async function packExecutable(platform: Platform, licenses: string): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-pack-'));
   const put = (name: string, write: (path: string) => void, mode: number) => {
     write(join(folder, name));
@@ -97,7 +98,7 @@ async function packExecutable(platform: Platform): Promise<void> {
     const completer = platform.os === 'windows' ? 'kubectl_complete-svc_trace.cmd' : 'kubectl_complete-svc_trace';
     put(completer, path => copyFileSync(join(root, 'tools/release', completer), path), 0o755);
     for (const name of ['LICENSE', 'README.md', 'CHANGELOG.md']) put(name, path => copyFileSync(join(root, name), path), 0o644);
-    put('THIRD-PARTY-LICENSES.txt', path => writeFileSync(path, thirdPartyLicenses()), 0o644);
+    put('THIRD-PARTY-LICENSES.txt', path => writeFileSync(path, licenses), 0o644);
     for (const name of readdirSync(join(root, 'completion'))) put(name, path => copyFileSync(join(root, 'completion', name), path), 0o644);
     await pack({folder, files: readdirSync(folder), archive: join(output, archiveName(platform, version)), time});
   } finally {

@@ -55,7 +55,11 @@ describe.each(manifest.spec.platforms.map(platform => [platform.uri.split('/').a
 
     test('contains the licenses, the README, and the completion', async () => {
       expect((await contentOf(archive, 'LICENSE')).toString()).toContain('Apache License');
-      expect((await contentOf(archive, 'THIRD-PARTY-LICENSES.txt')).toString()).toMatch(/^@oclif\/core [\d.]+ \(MIT\)$/m);
+      const licenses = (await contentOf(archive, 'THIRD-PARTY-LICENSES.txt')).toString();
+      expect(licenses).toMatch(/^@oclif\/core [\d.]+ \(MIT\)$/m);
+      // What is in the runtime, and the license that asks for its text the most.
+      expect(licenses).toMatch(/^\| \[`boringssl`\]/m);
+      expect(licenses).toContain('GNU LIBRARY GENERAL PUBLIC LICENSE');
       expect((await contentOf(archive, 'README.md')).toString()).toMatch(/^# svc-trace/);
       for (const shell of ['bash', 'zsh', 'fish'])
         expect((await contentOf(archive, `svc-trace.${shell}`)).toString()).toContain('__complete');

@@ -2,7 +2,7 @@ import {createHash} from 'node:crypto';
 import {existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync} from 'node:fs';
 import {join} from 'node:path';
 import {extract} from 'tar';
-import {bunVersion, type Platform} from './platforms.ts';
+import {bunTypesIntegrity, bunVersion, type Platform} from './platforms.ts';
 import {root, run} from './run.ts';
 
 const cache = join(root, '.bun');
@@ -12,6 +12,13 @@ export async function bunFor({bun, os, integrity}: Platform): Promise<string> {
   const folder = join(cache, `${bun}-${bunVersion}`);
   if (!existsSync(folder)) await download(`@oven/bun-${bun}@${bunVersion}`, integrity, folder);
   return join(folder, 'bin', os === 'windows' ? 'bun.exe' : 'bun');
+}
+
+/** Bun's own page about what is linked into it, and under which licenses. */
+export async function bunLicensePage(): Promise<string> {
+  const folder = join(cache, `types-${bunVersion}`);
+  if (!existsSync(folder)) await download(`bun-types@${bunVersion}`, bunTypesIntegrity, folder);
+  return readFileSync(join(folder, 'docs/project/license.mdx'), 'utf8').replace(/^---\n[\s\S]*?\n---\n/, '');
 }
 
 async function download(source: string, integrity: string, folder: string): Promise<void> {

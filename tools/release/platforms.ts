@@ -10,6 +10,9 @@ export interface Platform {
 
 export const bunVersion = '1.4.5';
 
+/** Of the package `bun-types` of this version, which has the page about the licenses of Bun. */
+export const bunTypesIntegrity = 'sha512-ECHn+9dhL3wv0G6u0+7dQvrnaimXiRDxxerYBmhTaLyJEEuvTPWk2Fye3XIf5Y++JIIiHKfQw4Z7V5D8KuiXbg==';
+
 /** Those of krew-manifest.yaml. "baseline" runs on processors without AVX2 too. */
 export const platforms: readonly Platform[] = [
   {
