@@ -1,5 +1,6 @@
 import {compareText} from '../model/text/compare-text.ts';
 import type {Check} from './check.ts';
+import {factsChecks} from './facts-checks.ts';
 import {noReadyEndpoint} from './objects/st101-no-ready-endpoint.ts';
 import {portWithoutEndpoint} from './objects/st102-port-without-endpoint.ts';
 import {duplicateEndpoint} from './objects/st103-duplicate-endpoint.ts';
@@ -56,6 +57,7 @@ const all = [
   noKubeProxy,
   changedWhileLooking,
   ...symptomChecks,
+  ...factsChecks,
 ] as const satisfies readonly Check[];
 
 type FindingCode = (typeof all)[number]['code'];

@@ -21,6 +21,9 @@ export function networkFacts(node: NodeDump): NetworkFacts {
     get connections() {
       return connectionsOf(node);
     },
+    get connectionsAfter() {
+      return connectionsAfter(node);
+    },
   };
 }
 
@@ -33,6 +36,7 @@ const policyRulesOf = once((node: NodeDump) => ({
 }));
 const sysctlsOf = once((node: NodeDump) => parseSysctls(textOf(node, 'sysctls')));
 const connectionsOf = once((node: NodeDump) => parseConnectionStatistics(textOf(node, 'conntrack-stats')));
+const connectionsAfter = once((node: NodeDump) => parseConnectionStatistics(textOf(node, 'conntrack-stats-after')));
 
 function textOf(node: NodeDump, file: string): string {
   return node.read(file)?.toString('utf8') ?? '';

@@ -11,6 +11,8 @@ export interface NetworkFacts {
   /** By name, with dots between all parts: `net.ipv4.conf.eth0.rp_filter`. */
   readonly sysctls: ReadonlyMap<string, string> | null;
   readonly connections: ConnectionStatistics | null;
+  /** The same after all else was read. */
+  readonly connectionsAfter: ConnectionStatistics | null;
 }
 
 /** An interface, as `ip -d -j link` prints it; null for what `ip -j addr` leaves out. */
@@ -20,6 +22,8 @@ export interface Link {
   /** `veth`, `bridge`, `vxlan`; empty for a physical one. */
   readonly kind: string | null;
   readonly isUp: boolean;
+  /** It takes all packets that it sees, and a bridge answers for its ports. */
+  readonly isPromiscuous: boolean;
   readonly mtu: number | null;
   /** The bridge, bond or VRF that it is a port of. */
   readonly master: string | null;
@@ -27,7 +31,10 @@ export interface Link {
   readonly isPeerElsewhere: boolean;
   /** A port of a bridge that may send a packet back to where it came from; null if it is no port of a bridge. */
   readonly hairpin: boolean | null;
-  readonly vxlan: {readonly id: number; readonly port: number; readonly carrier: string | null} | null;
+  /** Of a tunnel that the kernel gives no end to (`external`), packets leave as their routes say. */
+  readonly vxlan: {readonly id: number; readonly port: number; readonly carrier: string | null; readonly isExternal: boolean} | null;
+  /** A bridge that shows packets to iptables whatever the sysctl says. */
+  readonly callsIptables: Readonly<Record<Family, boolean>>;
 }
 
 export interface Route {
@@ -76,6 +83,7 @@ export const noNetworkFacts: NetworkFacts = {
   policyRules: {IPv4: null, IPv6: null},
   sysctls: null,
   connections: null,
+  connectionsAfter: null,
 };
 
 /** A number among the sysctls; null if it was not seen. */

@@ -22,12 +22,21 @@ function linkOf(fields: Fields): Link {
     name: stringOf(fields['ifname']) ?? '',
     kind,
     isUp: flags.includes('UP'),
+    isPromiscuous: flags.includes('PROMISC'),
     mtu: numberOf(fields['mtu']),
     master: stringOf(fields['master']),
     isPeerElsewhere: 'link_netnsid' in fields,
     hairpin: typeof hairpin === 'boolean' ? hairpin : null,
     vxlan:
-      kind === 'vxlan' ? {id: numberOf(data?.['id']) ?? 0, port: numberOf(data?.['port']) ?? 0, carrier: stringOf(data?.['link'])} : null,
+      kind === 'vxlan'
+        ? {
+            id: numberOf(data?.['id']) ?? 0,
+            port: numberOf(data?.['port']) ?? 0,
+            carrier: stringOf(data?.['link']),
+            isExternal: data?.['external'] === true,
+          }
+        : null,
+    callsIptables: {IPv4: data?.['nf_call_iptables'] === 1, IPv6: data?.['nf_call_ip6tables'] === 1},
   };
 }
 

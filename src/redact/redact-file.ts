@@ -88,6 +88,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'ip-rules.json': redactJson({list: policyRule}),
   'ip6-rules.json': redactJson({list: policyRule}),
   'conntrack-stats': keepOnly(/^[\w=\s]+$/),
+  'conntrack-stats-after': keepOnly(/^[\w=\s]+$/),
   sysctls: redactSysctls,
   'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \([\w-]+\))?$/),
   'kube-proxy-version': keepOnly(/^(?:Kubernetes )?v?\d+\.\d+[\w.+-]*$/),

@@ -55,7 +55,7 @@ export const firstCommands: readonly NodeCommand[] = [
   {file: 'routes.json', variants: [{commands: [['ip', '-j', 'route', 'show', 'table', 'all']]}], maxBytes: 4_000_000},
   {file: 'ip-rules.json', variants: [{commands: [['ip', '-j', 'rule']]}], maxBytes: 1_000_000},
   {file: 'ip6-rules.json', variants: [{commands: [['ip', '-6', '-j', 'rule']]}], maxBytes: 1_000_000},
-  {file: 'conntrack-stats', variants: [{commands: [['conntrack', '-S']]}, {commands: [['cat', '/proc/net/stat/nf_conntrack']]}]},
+  connectionCounts('conntrack-stats'),
 ];
 
 /** The dumps of the backend that the default tools do not read, by their version; none if that is not known. */
@@ -79,6 +79,8 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
     commands.push({file: 'ipvsadm-save', variants: [{commands: [['ipvsadm-save', '-n']]}, {commands: [['ipvsadm', '-S', '-n']]}]});
     commands.push({file: 'kube-ipvs0.json', variants: [{commands: [['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']]}]});
   }
+  // Counts since the node was booted: what grows while it is read is lost now.
+  if (read.has('conntrack-stats')) commands.push(connectionCounts('conntrack-stats-after'));
   if (hasIpvs || hasSets) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});
   return commands;
 }
@@ -142,6 +144,10 @@ function sysctlVariants(): readonly CommandVariant[] {
 function asSysctls(outputs: readonly Buffer[]): Buffer {
   const lines = Buffer.concat(outputs).toString('utf8');
   return Buffer.from(lines.replace(/^\/proc\/sys\/(.*?):/gm, (_, path: string) => `${path.replaceAll('/', '.')} = `));
+}
+
+function connectionCounts(file: string): NodeCommand {
+  return {file, variants: [{commands: [['conntrack', '-S']]}, {commands: [['cat', '/proc/net/stat/nf_conntrack']]}]};
 }
 
 /** An iptables-save that ignores the flag prints all its rules. */

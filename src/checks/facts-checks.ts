@@ -1,0 +1,414 @@
+import {nodeObject} from '../expect/api-index.ts';
+import {type Address, parseAddress} from '../model/address.ts';
+import type {Family} from '../model/family.ts';
+import type {Severity} from '../model/finding.ts';
+import {sysctlNumber} from '../model/network-facts.ts';
+import {isOlderKernel} from '../model/node/kernel-version.ts';
+import {type RouteResult, routeOf} from '../model/route-of.ts';
+import {plural} from '../model/text/plural.ts';
+import {someOf} from '../model/text/some-of.ts';
+import type {Check, NodeCheckContext} from './check.ts';
+import {run} from './commands/service-commands.ts';
+import {entriesOf, networkOf, podAddresses, podBridges, servedFamilies} from './node-paths.ts';
+
+/** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
+interface FactsCheck {
+  readonly code: string;
+  readonly name: string;
+  readonly severity: Severity;
+  readonly summary: string;
+  readonly remedy: string;
+  find(context: NodeCheckContext): Iterable<Found>;
+}
+
+interface Found {
+  readonly message: string;
+  readonly family?: Family;
+  readonly severity?: Severity;
+  readonly remedy?: string;
+  /** Lines to be run on the node. */
+  readonly commands?: readonly string[];
+}
+
+const table = [
+  {
+    code: 'ST601',
+    name: 'forwarding-off',
+    severity: 'error',
+    summary: 'The node forwards no packets between its interfaces',
+    remedy:
+      'Turn forwarding on, and find out what turned it off: a hardening tool, a sysctl file, or a restart of the network service. Write it to a file in /etc/sysctl.d so that it stays.',
+    *find(context) {
+      for (const family of servedFamilies(context)) {
+        const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
+        const network = networkOf(context);
+        const effect = 'Pods on it reach no endpoint outside of it, and node ports lead to no pod';
+        if (sysctlNumber(network, all) === 0) {
+          yield {family, message: `${all} is 0: the node forwards no ${family} packets. ${effect}.`, commands: [`sysctl -w ${all}=1`]};
+          continue;
+        }
+        // IPv6 has one switch for all interfaces.
+        const primary = context.facts.primaryInterface;
+        const own = `net.ipv4.conf.${primary}.forwarding`;
+        if (family === 'IPv6' || primary === null || sysctlNumber(network, own) !== 0) continue;
+        const message = `${own} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
+        yield {family, message, commands: [`sysctl -w ${own}=1`]};
+      }
+    },
+  },
+  {
+    code: 'ST602',
+    name: 'bridged-pods-bypass-rules',
+    severity: 'error',
+    summary: 'Packets between pods on the same bridge bypass iptables and nftables',
+    remedy:
+      'Load the module br_netfilter and turn the switch on (kubeadm requires both), with files in /etc/modules-load.d and /etc/sysctl.d so that it stays.',
+    *find(context) {
+      // With masqueradeAll the reply goes to the node, which translates it back.
+      if (context.config.masqueradeAll.value) return;
+      for (const family of servedFamilies(context)) {
+        const state = bridgeCalls(context, family);
+        const bridges = podBridges(context, family).filter(({link}) => link?.callsIptables[family] !== true);
+        if (state === 'on' || bridges.length === 0) continue;
+        const endpoints = bridges.flatMap(bridge => bridge.endpoints);
+        const name = bridgeSwitch(family);
+        yield {
+          family,
+          message: `${state === 'off' ? `${name} is 0` : `br_netfilter is not loaded, so that ${name} does not exist`}, and pods of this node are ports of ${bridges.map(bridge => bridge.name).join(', ')}: a pod that reaches a Service whose endpoint is on the same bridge (${someOf(endpoints)}) gets the reply from an address that it does not know, and the connection fails.`,
+          commands: [...(state === 'off' ? [] : ['modprobe br_netfilter']), `sysctl -w ${name}=1`],
+        };
+      }
+    },
+  },
+  {
+    code: 'ST603',
+    name: 'hairpin-off',
+    severity: 'warning',
+    summary: 'A pod does not reach itself through its Service, because its bridge port does not send packets back',
+    remedy:
+      'Set hairpinMode in the configuration of the bridge plugin (/etc/cni/net.d), which applies to new pods, and hairpin_mode of the ports that are there.',
+    *find(context) {
+      for (const family of servedFamilies(context)) {
+        // Without br_netfilter packets are routed by the node, which may send them back.
+        if (bridgeCalls(context, family) !== 'on') continue;
+        for (const {name, link, ports, endpoints} of podBridges(context, family)) {
+          const off = ports.filter(({hairpin}) => hairpin === false);
+          if (off.length === 0 || link?.isPromiscuous) continue;
+          const which = off.length === ports.length ? plural(off.length, 'port') : `${off.length} of ${plural(ports.length, 'port')}`;
+          const message = `hairpin_mode is 0 on ${which} of ${name} (${someOf(off.map(port => port.name))}): if a Service sends a pod's packets to the pod itself, they are lost. ${plural(endpoints.length, 'endpoint')} of Services ${endpoints.length === 1 ? 'is' : 'are'} on this bridge (${someOf(endpoints)}).`;
+          yield {family, message, commands: off.slice(0, 10).map(port => `bridge link set dev ${port.name} hairpin on`)};
+        }
+        // The ports are the same in the other family.
+        return;
+      }
+    },
+  },
+  {
+    code: 'ST604',
+    name: 'reverse-path-drops',
+    severity: 'warning',
+    summary: 'Strict reverse path filtering drops packets whose way back is by another interface',
+    remedy:
+      'Set rp_filter of the interface to 2 (loose), or route replies by the interface that requests come in by. The kernel uses the larger of the values of all and of the interface.',
+    *find(context) {
+      if (!servedFamilies(context).includes('IPv4')) return;
+      const asymmetric = [...asymmetricPods(context), ...asymmetricNode(context)];
+      const [first] = asymmetric;
+      if (first !== undefined) yield first;
+    },
+  },
+  {
+    code: 'ST605',
+    name: 'conntrack-table-full',
+    severity: 'warning',
+    summary: 'The table of tracked connections is full or nearly full',
+    remedy:
+      'Raise nf_conntrack_max (conntrack.maxPerCore in the settings of kube-proxy, which writes it when it starts), and find out which clients open so many connections: conntrack -L -o extended, or kubectl svc-trace top.',
+    *find(context) {
+      const count = sysctlNumber(networkOf(context), 'net.netfilter.nf_conntrack_count');
+      const max = sysctlNumber(networkOf(context), 'net.netfilter.nf_conntrack_max');
+      if (count === null || max === null || max === 0 || count < max * 0.9) return;
+      const share = Math.floor((100 * count) / max);
+      const isFull = count >= max;
+      yield {
+        severity: isFull ? 'error' : 'warning',
+        message: `${count} connections are tracked, ${isFull ? 'and' : `${share}% of what`} nf_conntrack_max allows${isFull ? ` ${max}` : ` (${max})`}: ${isFull ? 'the kernel drops packets of new connections' : 'when it is full, the kernel drops packets of new connections'}, to Services and to everything else.`,
+        commands: [`sysctl -w net.netfilter.nf_conntrack_max=${max * 2}`],
+      };
+    },
+  },
+  {
+    code: 'ST606',
+    name: 'connections-not-tracked',
+    severity: 'warning',
+    summary: 'The kernel drops packets because it cannot track their connections',
+    remedy:
+      'For insert_failed: two packets of one UDP flow at the same time, as of DNS queries for A and AAAA (options single-request-reopen in resolv.conf, or a DNS cache on the node). For drop: see nf_conntrack_max. Watch the counts: conntrack -S.',
+    *find(context) {
+      const {connections: before, connectionsAfter: after} = networkOf(context);
+      if (before === null || after === null) return;
+      const grown = (['insertFailed', 'dropped', 'earlyDropped'] as const).filter(name => after[name] > before[name]);
+      if (grown.length === 0) return;
+      const counts = grown.map(name => `${countNames[name]} from ${before[name]} to ${after[name]}`);
+      yield {
+        message: `while the node was read, counts of lost packets grew: ${counts.join(', ')} (conntrack -S).`,
+        commands: ['conntrack -S'],
+      };
+    },
+  },
+  {
+    code: 'ST607',
+    name: 'node-ports-in-local-range',
+    severity: 'warning',
+    summary: 'Node ports are in the range from which the node picks ports for its own connections',
+    remedy:
+      'Reserve the node ports (net.ipv4.ip_local_reserved_ports), or move net.ipv4.ip_local_port_range away from the range of node ports (--service-node-port-range of the API server).',
+    *find(context) {
+      const {sysctls} = networkOf(context);
+      const [low, high] = (sysctls?.get('net.ipv4.ip_local_port_range') ?? '').split(/\s+/).map(Number);
+      if (low === undefined || high === undefined) return;
+      const reserved = (sysctls?.get('net.ipv4.ip_local_reserved_ports') ?? '').split(',').map(range => range.split('-').map(Number));
+      const isReserved = (port: number): boolean => reserved.some(([from = 0, to = from]) => from <= port && port <= to);
+      const nodePorts = servedFamilies(context).flatMap(family => entriesOf(context, family).map(({port}) => port.nodePort));
+      const inside = [...new Set(nodePorts)].filter(port => low <= port && port <= high && !isReserved(port)).sort((a, b) => a - b);
+      if (inside.length === 0) return;
+      yield {
+        message: `net.ipv4.ip_local_port_range is ${low} to ${high}, and ${plural(inside.length, 'node port')} (${someOf(inside.map(String))}) ${inside.length === 1 ? 'is' : 'are'} inside it and not reserved: if a process of the node picks such a port for a connection, the replies go to the Service instead.`,
+      };
+    },
+  },
+  {
+    code: 'ST608',
+    name: 'ipvs-switches-changed',
+    severity: 'warning',
+    summary: 'Switches of IPVS are not as kube-proxy sets them',
+    remedy: 'Restart kube-proxy on this node: it sets them when it starts. Then find out what changed them.',
+    *find(context) {
+      if (context.config.mode.value !== 'ipvs') return;
+      const kernel = nodeObject(context.api, context.node.name)?.status?.nodeInfo?.kernelVersion ?? '';
+      // kube-proxy sets conn_reuse_mode to 0 up to 5.8, and leaves it alone from 5.9 on.
+      const reuse = isOlderKernel(kernel, [5, 9]);
+      const wanted = [
+        {name: 'expire_nodest_conn', value: 1, effect: 'packets of connections to removed endpoints are dropped without an answer'},
+        {
+          name: 'expire_quiescent_template',
+          value: 1,
+          effect: 'clients with session affinity stay on endpoints that get no new connections',
+        },
+        ...(reuse === null
+          ? []
+          : reuse
+            ? [{name: 'conn_reuse_mode', value: 0, effect: 'a connection that reuses a source port waits for a second'}]
+            : [{name: 'conn_reuse_mode', value: 1, effect: 'a connection that reuses a source port goes to an endpoint that may be gone'}]),
+      ];
+      for (const {name, value, effect} of wanted) {
+        const actual = sysctlNumber(networkOf(context), `net.ipv4.vs.${name}`);
+        if (actual === null || actual === value) continue;
+        yield {
+          message: `net.ipv4.vs.${name} is ${actual}, and kube-proxy runs with ${value}: ${effect}.`,
+          commands: [`sysctl -w net.ipv4.vs.${name}=${value}`],
+        };
+      }
+    },
+  },
+  {
+    code: 'ST609',
+    name: 'every-node-answers-arp',
+    severity: 'warning',
+    summary: 'In IPVS mode every node answers ARP for load-balancer addresses that another program announces',
+    remedy: 'Set ipvs.strictARP in the configuration of kube-proxy and restart it, as MetalLB and kube-vip require for IPVS mode.',
+    *find(context) {
+      if (context.config.mode.value !== 'ipvs') return;
+      const [ignore, announce] = ['ignore', 'announce'].map(name => sysctlNumber(networkOf(context), `net.ipv4.conf.all.arp_${name}`));
+      if (ignore === null || announce === null || ignore === undefined || announce === undefined || (ignore >= 1 && announce >= 2)) return;
+      const announced = entriesOf(context, 'IPv4').filter(
+        ({port}) => port.loadBalancerVIPs.length > 0 && isAnnounced(port.object.metadata.annotations),
+      );
+      const addresses = [...new Set(announced.flatMap(({port}) => port.loadBalancerVIPs))];
+      if (addresses.length === 0) return;
+      yield {
+        message: `arp_ignore is ${ignore} and arp_announce is ${announce}, and kube-ipvs0 has addresses that a load balancer in the cluster announces (${someOf(addresses)}): this node answers ARP for them besides the node that was chosen, and clients may reach the wrong one.`,
+      };
+    },
+  },
+  {
+    code: 'ST610',
+    name: 'tunnel-larger-than-carrier',
+    severity: 'warning',
+    summary: 'The MTU of a tunnel between nodes leaves no room for its headers',
+    remedy: 'Set the MTU in the network plugin to that of the smallest carrier less the headers of the tunnel, and recreate the pods.',
+    *find(context) {
+      const {links, routes} = networkOf(context);
+      const used = new Set([...(routes.IPv4 ?? []), ...(routes.IPv6 ?? [])].flatMap(({hops}) => hops.map(({dev}) => dev)));
+      for (const tunnel of (links ?? []).filter(({name, isUp}) => isUp && used.has(name))) {
+        const overhead = tunnel.kind === 'vxlan' ? 50 : tunnel.kind === 'ipip' ? 20 : tunnel.kind === 'wireguard' ? 60 : null;
+        const carrierName = tunnel.vxlan?.carrier ?? context.facts.primaryInterface;
+        const carrier = links?.find(({name}) => name === carrierName);
+        if (overhead === null || tunnel.vxlan?.isExternal || !carrier?.mtu || !tunnel.mtu || tunnel.mtu + overhead <= carrier.mtu) continue;
+        yield {
+          message: `${tunnel.name} (${tunnel.kind}) has an MTU of ${tunnel.mtu}, and its headers take ${overhead} bytes, but ${carrier.name}, which carries it, has an MTU of ${carrier.mtu}: large packets to pods on other nodes are fragmented or lost, while small ones arrive.`,
+        };
+      }
+    },
+  },
+  {
+    code: 'ST611',
+    name: 'no-route-to-pods',
+    severity: 'error',
+    summary: 'The node has no route to pods on other nodes, or to its own',
+    remedy: "Check the network plugin on this node: its log, and whether it knows the other node. kube-proxy's rules do not matter here.",
+    *find(context) {
+      for (const family of servedFamilies(context)) {
+        const lost = unroutedPods(context, family, ({kind}) => kind === 'unreachable');
+        const commands = (found: readonly Unrouted[]) => [`ip route get ${found[0]?.addresses[0] ?? ''}`];
+        if (lost.length > 0)
+          yield {
+            family,
+            message: `no route leads to endpoints on ${nodesIn(lost)}: what Services send there is lost.`,
+            commands: commands(lost),
+          };
+        // The network plugin makes a route for each other node. Some networks have none at all.
+        const usual = outsideOf(family).map(client => routeTo(context, client))[0];
+        if (usual === undefined || usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) continue;
+        const isUsual = (route: RouteResult): boolean =>
+          route.kind === 'unicast' && route.dev === usual.dev && route.gateway === usual.gateway;
+        const hasOwn = (route: RouteResult): boolean => route.kind === 'unicast' && route.gateway !== null && !isUsual(route);
+        const astray = unroutedPods(context, family, isUsual);
+        if (astray.length === 0 || unroutedPods(context, family, hasOwn).length === 0) continue;
+        const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while there are routes to the pods of other nodes: the network may not know where they are.`;
+        yield {family, severity: 'warning', message, commands: commands(astray)};
+      }
+    },
+  },
+] as const satisfies readonly FactsCheck[];
+
+const countNames = {insertFailed: 'insert_failed', dropped: 'drop', earlyDropped: 'early_drop'} as const;
+
+/** The checks of facts. They stay silent about nodes whose rules were not evaluated. */
+export const factsChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => {
+  const {find, ...check}: FactsCheck & {readonly code: (typeof table)[number]['code']} = row;
+  return {
+    ...check,
+    *node(context) {
+      for (const {commands = [], ...found} of find(context)) yield {node: context.node.name, ...found, ...run(...commands)};
+    },
+  };
+});
+
+function bridgeSwitch(family: Family): string {
+  return `net.bridge.bridge-nf-call-${family === 'IPv4' ? 'iptables' : 'ip6tables'}`;
+}
+
+/** `on` too if it was not seen. */
+function bridgeCalls(context: NodeCheckContext, family: Family): 'on' | 'off' | 'not loaded' {
+  const network = networkOf(context);
+  const value = sysctlNumber(network, bridgeSwitch(family));
+  if (value !== null) return value === 0 ? 'off' : 'on';
+  // Older captures name fewer sysctls.
+  return sysctlNumber(network, 'net.ipv4.conf.all.rp_filter') === null ? 'on' : 'not loaded';
+}
+
+/** A client outside of all networks that the node has routes to, the default one aside. */
+const outside = ['198.51.100.77', '203.0.113.77', '192.0.2.77', '2001:db8:ffff::77'].flatMap(text => parseAddress(text) ?? []);
+
+function outsideOf(family: Family): readonly Address[] {
+  return outside.filter(address => address.family === family);
+}
+
+/** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
+function* asymmetricPods(context: NodeCheckContext): Iterable<Found> {
+  const {dev, address: own} = primary(context) ?? {};
+  if (dev === undefined || own === undefined || !isStrict(context, dev)) return;
+  const back = outsideOf('IPv4')
+    .map(client => ({client, route: wayBack(context, client, own)}))
+    .find(({route}) => route === dev);
+  if (back === undefined) return;
+  const pods = (podAddresses(context, 'IPv4').get(context.node.name) ?? []).filter(({isExternal}) => isExternal);
+  const lost = pods.flatMap(({address}) => {
+    const pod = parseAddress(address);
+    const other = pod === null ? null : wayBack(context, back.client, pod);
+    return other === null || other === dev ? [] : [{address, other}];
+  });
+  const [first] = lost;
+  if (first === undefined) return;
+  yield {
+    severity: 'error',
+    message: `rp_filter of ${dev} is strict (1), and policy rules route packets of ${plural(lost.length, 'pod')} (${someOf(lost.map(({address}) => address))}) by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`,
+    commands: [`sysctl -w net.ipv4.conf.${dev}.rp_filter=2`],
+  };
+}
+
+/** Packets to the node's address, from networks that its interface leads to, whose replies leave by another interface. */
+function* asymmetricNode(context: NodeCheckContext): Iterable<Found> {
+  const {dev, address: own} = primary(context) ?? {};
+  const {routes, links} = networkOf(context);
+  if (dev === undefined || own === undefined || !isStrict(context, dev)) return;
+  const isWired = (name: string): boolean =>
+    links?.some(link => link.name === name && /^(?:|vlan|bond|team|macvlan)$/.test(link.kind ?? '-')) ?? false;
+  for (const {to, hops, kind} of routes.IPv4 ?? []) {
+    if (kind !== 'unicast' || !hops.some(hop => hop.dev === dev && hop.gateway !== null)) continue;
+    const client = to.prefix === 0 ? outside[0] : parseAddress(hostInside(to.text));
+    const other = client === undefined || client === null ? null : wayBack(context, client, own);
+    if (other === null || other === dev || !isWired(other)) continue;
+    yield {
+      message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
+      commands: [`sysctl -w net.ipv4.conf.${dev}.rp_filter=2`],
+    };
+    return;
+  }
+}
+
+/** The first host of a network. */
+function hostInside(network: string): string {
+  const [base = '', prefix = '32'] = network.split('/');
+  return prefix === '32' ? base : base.replace(/\d+$/, last => String(Number(last) + 1));
+}
+
+function primary({facts}: NodeCheckContext): {readonly dev: string; readonly address: Address} | null {
+  const address = facts.hostIPs.flatMap(text => parseAddress(text) ?? []).find(({family}) => family === 'IPv4');
+  return address === undefined || facts.primaryInterface === null ? null : {dev: facts.primaryInterface, address};
+}
+
+/** The kernel looks for the way back with the addresses turned. Null if it is unknown or there is none. */
+function wayBack(context: NodeCheckContext, client: Address, source: Address): string | null {
+  const route = routeOf(networkOf(context), client, {source, mark: 0, iif: 'lo'});
+  return route !== 'unknown' && route.kind === 'unicast' ? route.dev : null;
+}
+
+function isStrict(context: NodeCheckContext, dev: string): boolean {
+  const values = ['all', dev].map(name => sysctlNumber(networkOf(context), `net.ipv4.conf.${name}.rp_filter`));
+  return !values.includes(null) && Math.max(...values.map(Number)) === 1;
+}
+
+/** By a mark of a program that announces addresses by ARP in the cluster. */
+function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolean {
+  return Object.keys(annotations).some(name =>
+    /^(?:metallb\.(?:io|universe\.tf)|kube-vip\.io|purelb\.io|(?:lb|eip)\.(?:openelb|kubesphere)\.io)\//.test(name),
+  );
+}
+
+interface Unrouted {
+  readonly node: string;
+  readonly addresses: readonly string[];
+}
+
+/** The nodes to whose pods, some of them, such a route leads. */
+function unroutedPods(context: NodeCheckContext, family: Family, isSuch: (route: RouteResult) => boolean): readonly Unrouted[] {
+  return [...podAddresses(context, family)].flatMap(([node, pods]) => {
+    const found = pods.slice(0, 3).filter(({address: text}) => {
+      const address = parseAddress(text);
+      const route = address === null ? 'unknown' : routeTo(context, address);
+      return route !== 'unknown' && isSuch(route);
+    });
+    return found.length === 0 ? [] : [{node, addresses: found.map(({address}) => address)}];
+  });
+}
+
+function nodesIn(found: readonly Unrouted[]): string {
+  const which = someOf(found.map(({node, addresses}) => `${node} (${addresses.join(', ')})`));
+  return found.length === 1 ? which : `${found.length} nodes: ${which}`;
+}
+
+function routeTo(context: NodeCheckContext, address: Address): RouteResult | 'unknown' {
+  return routeOf(networkOf(context), address, {mark: 0, iif: 'lo'});
+}

@@ -1,0 +1,94 @@
+import {once} from '../expect/api-index.ts';
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
+import {contains, parseAddress, parseCidr} from '../model/address.ts';
+import {type Endpoint, podOf} from '../model/endpoint.ts';
+import {type Family, families} from '../model/family.ts';
+import {type Link, type NetworkFacts, noNetworkFacts} from '../model/network-facts.ts';
+import {routeOf} from '../model/route-of.ts';
+import {hasExternalEntry} from '../model/service-port.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
+import {parseNodeAddresses} from '../parse/node-addresses.ts';
+import type {NodeCheckContext} from './check.ts';
+
+/** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
+interface PodAddress {
+  readonly address: string;
+  readonly node: string;
+  readonly isExternal: boolean;
+}
+
+export function networkOf({facts}: NodeCheckContext): NetworkFacts {
+  return facts.network ?? noNetworkFacts;
+}
+
+/** The families of Services that were evaluated on the node. */
+export function servedFamilies(context: NodeCheckContext): readonly Family[] {
+  return families.filter(family => context.families.includes(family) && entriesOf(context, family).length > 0);
+}
+
+export function entriesOf({view, config}: NodeCheckContext, family: Family): readonly PortEntry[] {
+  return view.entries(family, proxyVersion(config));
+}
+
+/** Pods with a ready endpoint, by node, without those in the network of their node. */
+export function podAddresses(context: NodeCheckContext, family: Family): ReadonlyMap<string, readonly PodAddress[]> {
+  const own = nodeAddresses(context.api);
+  const byNode = podsByNode(entriesOf(context, family));
+  return own.size === 0 ? byNode : new Map([...byNode].map(([node, pods]) => [node, pods.filter(({address}) => !own.has(address))]));
+}
+
+const nodeAddresses = once(
+  ({nodes}: ApiObjects) => new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => address))),
+);
+
+/** The same for all nodes. */
+const podsByNode = once((entries: readonly PortEntry[]): ReadonlyMap<string, readonly PodAddress[]> => {
+  const pods = new Map<string, Map<string, PodAddress>>();
+  const isUsable = (endpoint: Endpoint): boolean =>
+    endpoint.ready && !endpoint.terminating && endpoint.nodeName !== null && podOf(endpoint) !== null;
+  for (const {port, set} of entries) {
+    for (const {address, nodeName} of set.endpoints.filter(isUsable)) {
+      const node = nodeName ?? '';
+      const known = pods.get(node) ?? new Map<string, PodAddress>();
+      pods.set(node, known);
+      const isExternal = hasExternalEntry(port) || (known.get(address)?.isExternal ?? false);
+      known.set(address, {address, node, isExternal});
+    }
+  }
+  return new Map([...pods].map(([node, own]) => [node, [...own.values()]]));
+});
+
+/** A bridge that pods of the node with endpoints hang on. */
+export interface PodBridge {
+  readonly name: string;
+  readonly link: Link | undefined;
+  /** Its ports whose other end is in a pod. */
+  readonly ports: readonly Link[];
+  readonly endpoints: readonly string[];
+}
+
+export function podBridges(context: NodeCheckContext, family: Family): readonly PodBridge[] {
+  const {links} = networkOf(context);
+  const endpoints = Map.groupBy(podAddresses(context, family).get(context.node.name) ?? [], ({address}) => deviceTo(context, address));
+  return [...endpoints].flatMap(([name, pods]) => {
+    const ports = (links ?? []).filter(({master, isPeerElsewhere}) => master === name && isPeerElsewhere);
+    const link = links?.find(other => other.name === name);
+    const isBridge = link?.kind === 'bridge' || (link?.kind === null && ports.length > 0);
+    return name === null || !isBridge ? [] : [{name, link, ports, endpoints: pods.map(({address}) => address)}];
+  });
+}
+
+/** By routes, or by the networks of the interfaces where routes were not read; null if neither shows it. */
+export function deviceTo(context: NodeCheckContext, text: string): string | null {
+  const address = parseAddress(text);
+  if (address === null) return null;
+  const route = routeOf(networkOf(context), address, {iif: 'lo', mark: 0});
+  if (route !== 'unknown') return route.kind === 'unicast' ? route.dev : null;
+  const interfaces = parseNodeAddresses(context.node.read('addresses.json')?.toString('utf8') ?? '') ?? [];
+  const holds = (network: string): boolean => {
+    const cidr = parseCidr(network);
+    return cidr !== null && contains(cidr, address);
+  };
+  return interfaces.find(({networks}) => networks.some(holds))?.name ?? null;
+}

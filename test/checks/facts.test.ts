@@ -1,0 +1,296 @@
+import {describe, expect, test} from 'vitest';
+import {containing, type FindingSummary, scenario, type Scenario} from '../scenario.ts';
+
+/** What iproute2 and sysctl print of a node, as far as a test needs it. */
+interface Given {
+  readonly capture?: string;
+  readonly node?: string;
+  readonly sysctls?: Readonly<Record<string, string | number>>;
+  readonly links?: readonly object[];
+  readonly routes?: readonly object[];
+  readonly rules?: readonly object[];
+  readonly change?: (given: Scenario) => void;
+}
+
+const usualSysctls = {
+  'net.ipv4.ip_forward': 1,
+  'net.ipv4.conf.all.rp_filter': 0,
+  'net.ipv4.conf.eth0.rp_filter': 0,
+  'net.ipv4.conf.eth0.forwarding': 1,
+  'net.ipv6.conf.all.forwarding': 1,
+  'net.bridge.bridge-nf-call-iptables': 1,
+  'net.bridge.bridge-nf-call-ip6tables': 1,
+  'net.netfilter.nf_conntrack_count': 900,
+  'net.netfilter.nf_conntrack_max': 262_144,
+  'net.ipv4.ip_local_port_range': '32768\t60999',
+  'net.ipv4.ip_local_reserved_ports': '',
+};
+
+const up = {flags: ['UP', 'LOWER_UP'], promiscuity: 0};
+const eth0 = {...up, ifname: 'eth0', mtu: 1500};
+const usualLinks = [{...up, ifname: 'lo', mtu: 65_536}, eth0];
+const usualRules = [
+  {priority: 0, src: 'all', table: 'local'},
+  {priority: 32_766, src: 'all', table: 'main'},
+];
+const byDefault = {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'};
+const usualRoutes = [byDefault, {dst: '172.18.0.0/16', dev: 'eth0'}, {dst: '10.244.11.0/24', dev: 'veth9', metric: 9}];
+
+async function factsFound({capture, node = 'node-a', change, ...given}: Given): Promise<readonly FindingSummary[]> {
+  const made = await scenario(capture);
+  const sysctls = Object.entries({...usualSysctls, ...given.sysctls}).map(([name, value]) => `${name} = ${value}\n`);
+  made.file(node, 'sysctls', sysctls.join(''));
+  made.file(node, 'links.json', JSON.stringify([...usualLinks, ...(given.links ?? [])]));
+  made.file(node, 'routes.json', JSON.stringify([...usualRoutes, ...(given.routes ?? [])]));
+  made.file(node, 'ip-rules.json', JSON.stringify([...(given.rules ?? []), ...usualRules]));
+  change?.(made);
+  return made.newFindings().filter(({code}) => code.startsWith('ST6'));
+}
+
+/** The pods of a node on a bridge, with two of their ports. */
+const port = (name: string, hairpin: boolean) => ({
+  ...{...up, ifname: name, master: 'cni0', link_netnsid: 0},
+  linkinfo: {info_kind: 'veth', info_slave_kind: 'bridge', info_slave_data: {hairpin}},
+});
+const bridge = (data: object = {}) => ({...up, ifname: 'cni0', linkinfo: {info_kind: 'bridge', info_data: data}});
+const bridged = (hairpin: boolean): Given => ({
+  links: [bridge(), port('veth1', hairpin), port('veth2', hairpin)],
+  routes: [{dst: '10.244.11.0/24', dev: 'cni0', prefsrc: '10.244.11.1'}],
+});
+
+/** A second interface for some pods, as with the network plugin of AWS. */
+const secondInterface: Given = {
+  links: [{...up, ifname: 'eth1', mtu: 1500}],
+  routes: [{dst: 'default', gateway: '172.19.0.1', dev: 'eth1', table: '2'}],
+  rules: [{priority: 1536, src: '10.244.11.5', table: '2'}],
+};
+const strict = {'net.ipv4.conf.all.rp_filter': 1};
+const twoDefaults: Given = {
+  links: [{...up, ifname: 'eth1', mtu: 1500}],
+  routes: [
+    {...byDefault, metric: 200},
+    {dst: 'default', gateway: '172.19.0.1', dev: 'eth1', metric: 100},
+  ].slice(1),
+};
+
+const flannel = (mtu: number): Given => ({
+  links: [{...up, ifname: 'flannel.1', mtu, linkinfo: {info_kind: 'vxlan', info_data: {id: 1, link: 'eth0', port: 8472}}}],
+  routes: [{dst: '10.244.12.0/24', gateway: '10.244.12.0', dev: 'flannel.1'}],
+});
+
+const ipvs = {'net.ipv4.vs.expire_nodest_conn': 1, 'net.ipv4.vs.expire_quiescent_template': 1, 'net.ipv4.vs.conn_reuse_mode': 1};
+const ipvsOf = (sysctls: Given['sysctls']): Given => ({capture: 'ipvs/1.36', sysctls: {...ipvs, ...sysctls}});
+const arp = (ignore: number, announce: number) => ({'net.ipv4.conf.all.arp_ignore': ignore, 'net.ipv4.conf.all.arp_announce': announce});
+const announced = (given: Scenario): void =>
+  given.service('shop/lb-cluster', service => ({
+    ...service,
+    metadata: {...service.metadata, annotations: {'metallb.io/ip-allocated-from-pool': 'first'}},
+  }));
+
+const counts = (failed: number): string => `cpu=0 found=0 invalid=3 insert=0 insert_failed=${failed} drop=0 early_drop=0 error=0\n`;
+const counted = (before: number, after: number): Given => ({
+  change: given => {
+    given.file('node-a', 'conntrack-stats', counts(before));
+    given.file('node-a', 'conntrack-stats-after', counts(after));
+  },
+});
+
+interface Case {
+  readonly code: string;
+  readonly title: string;
+  readonly fires: Given;
+  readonly says: string;
+  readonly severity: string;
+  /** Healthy nodes, as close to it as possible. */
+  readonly silent: Readonly<Record<string, Given>>;
+}
+
+const cases: readonly Case[] = [
+  {
+    ...{code: 'ST601', title: 'forwarding is off', severity: 'error'},
+    fires: {sysctls: {'net.ipv4.ip_forward': 0}},
+    says: 'net.ipv4.ip_forward is 0: the node forwards no IPv4 packets',
+    silent: {'forwarding is on': {}, 'only another interface does not forward': {sysctls: {'net.ipv4.conf.wlan0.forwarding': 0}}},
+  },
+  {
+    ...{code: 'ST601', title: 'the interface of the node does not forward', severity: 'error'},
+    fires: {sysctls: {'net.ipv4.conf.eth0.forwarding': 0}},
+    says: 'packets that arrive on eth0 are not forwarded',
+    silent: {},
+  },
+  {
+    ...{code: 'ST602', title: 'pods on a bridge bypass the rules', severity: 'error'},
+    fires: {...bridged(true), sysctls: {'net.bridge.bridge-nf-call-iptables': 0}},
+    says: 'pods of this node are ports of cni0',
+    silent: {
+      'the switch is on': bridged(true),
+      'no pod is on a bridge': {sysctls: {'net.bridge.bridge-nf-call-iptables': 0}},
+      'the bridge calls iptables itself': {
+        ...bridged(true),
+        ...{sysctls: {'net.bridge.bridge-nf-call-iptables': 0}, links: [bridge({nf_call_iptables: 1}), port('veth1', true)]},
+      },
+    },
+  },
+  {
+    ...{code: 'ST603', title: 'a bridge port sends nothing back', severity: 'warning'},
+    fires: bridged(false),
+    says: 'hairpin_mode is 0 on 2 ports of cni0 (veth1, veth2)',
+    silent: {
+      'hairpin mode is on': bridged(true),
+      'the bridge is promiscuous': {
+        ...bridged(false),
+        links: [{...bridge(), flags: ['UP', 'PROMISC']}, port('veth1', false)],
+      },
+      'the pods are on no bridge': {...bridged(false), routes: [{dst: '10.244.11.5', dev: 'veth7'}]},
+    },
+  },
+  {
+    ...{code: 'ST604', title: 'strict filtering meets policy routing of pods', severity: 'error'},
+    fires: {...secondInterface, sysctls: strict},
+    says: 'policy rules route packets of 1 pod (10.244.11.5) by eth1',
+    silent: {
+      'filtering is loose': {...secondInterface, sysctls: {...strict, 'net.ipv4.conf.eth0.rp_filter': 2}},
+      'all replies leave by the same interface': {sysctls: strict},
+      'the rules are not known': {...secondInterface, sysctls: strict, change: given => given.file('node-a', 'ip-rules.json', null)},
+    },
+  },
+  {
+    ...{code: 'ST604', title: 'two interfaces lead to the same place', severity: 'warning'},
+    fires: {...twoDefaults, sysctls: strict, change: given => preferSecond(given)},
+    says: 'leave by eth1: the kernel drops such packets when they arrive on eth0',
+    silent: {
+      'the second interface is the spare': {...twoDefaults, sysctls: strict},
+      'the other way is a tunnel': {
+        ...{...twoDefaults, sysctls: strict, links: [{...up, ifname: 'eth1', linkinfo: {info_kind: 'wireguard'}}]},
+        change: given => preferSecond(given),
+      },
+    },
+  },
+  {
+    ...{code: 'ST605', title: 'the table of connections is full', severity: 'error'},
+    fires: {sysctls: {'net.netfilter.nf_conntrack_count': 262_144}},
+    says: '262144 connections are tracked, and nf_conntrack_max allows 262144',
+    silent: {'it is not': {sysctls: {'net.netfilter.nf_conntrack_count': 200_000}}},
+  },
+  {
+    ...{code: 'ST605', title: 'the table of connections is nearly full', severity: 'warning'},
+    fires: {sysctls: {'net.netfilter.nf_conntrack_count': 250_000}},
+    says: '95% of what nf_conntrack_max allows (262144)',
+    silent: {'there is no limit': {sysctls: {'net.netfilter.nf_conntrack_count': 250_000, 'net.netfilter.nf_conntrack_max': 0}}},
+  },
+  {
+    ...{code: 'ST606', title: 'connections cannot be tracked', severity: 'warning'},
+    fires: counted(3, 7),
+    says: 'insert_failed from 3 to 7',
+    silent: {'that was long ago': counted(3, 3)},
+  },
+  {
+    ...{code: 'ST607', title: 'the node takes node ports for its own connections', severity: 'warning'},
+    fires: {sysctls: {'net.ipv4.ip_local_port_range': '30090\t60999'}},
+    says: '5 node ports (30090, 30091, 30092, 30093, 30094) are inside it',
+    silent: {
+      'they are reserved': {
+        sysctls: {'net.ipv4.ip_local_port_range': '1024\t65535', 'net.ipv4.ip_local_reserved_ports': '30000-32767,8080'},
+      },
+    },
+  },
+  {
+    ...{code: 'ST608', title: 'a switch of IPVS was changed', severity: 'warning'},
+    fires: ipvsOf({'net.ipv4.vs.expire_nodest_conn': 0}),
+    says: 'net.ipv4.vs.expire_nodest_conn is 0, and kube-proxy runs with 1',
+    silent: {'all are as kube-proxy sets them': ipvsOf({}), 'IPVS is not in use': {sysctls: {'net.ipv4.vs.expire_nodest_conn': 0}}},
+  },
+  {
+    ...{code: 'ST609', title: 'every node answers ARP for an announced address', severity: 'warning'},
+    fires: {...ipvsOf(arp(0, 0)), change: announced},
+    says: 'this node answers ARP for them',
+    silent: {
+      'ARP is strict': {...ipvsOf(arp(1, 2)), change: announced},
+      'nothing announces the address': ipvsOf(arp(0, 0)),
+      'kube-proxy is in iptables mode': {sysctls: arp(0, 0), change: announced},
+    },
+  },
+  {
+    ...{code: 'ST610', title: 'a tunnel leaves no room for its headers', severity: 'warning'},
+    fires: flannel(1500),
+    says: 'flannel.1 (vxlan) has an MTU of 1500, and its headers take 50 bytes, but eth0',
+    silent: {'it leaves room': flannel(1450), 'no route uses it': {...flannel(1500), routes: []}},
+  },
+  {
+    ...{code: 'ST611', title: 'no route leads to the pods of another node', severity: 'error'},
+    fires: {routes: [{type: 'unreachable', dst: '10.244.12.0/24'}]},
+    says: 'no route leads to endpoints on node-b (10.244.12.9, 10.244.12.4, 10.244.12.8)',
+    silent: {'a route leads there': flannel(1450), 'the network knows them': {}},
+  },
+  {
+    ...{code: 'ST611', title: 'one node has no route of its own', severity: 'warning'},
+    fires: {...flannel(1450), change: addPodOnThirdNode},
+    says: 'packets for endpoints on node-c (10.244.13.7) go to the default gateway 172.18.0.1',
+    silent: {
+      'no node has one': {change: addPodOnThirdNode},
+      'each node has one': {
+        ...flannel(1450),
+        ...{
+          routes: ['12', '13'].map(n => ({dst: `10.244.${n}.0/24`, gateway: `10.244.${n}.0`, dev: 'flannel.1'})),
+          change: addPodOnThirdNode,
+        },
+      },
+    },
+  },
+];
+
+/** The default route of eth0 counts less than that of eth1. */
+function preferSecond(given: Scenario): void {
+  const [spare, preferred] = [
+    {...byDefault, metric: 200},
+    {dst: 'default', gateway: '172.19.0.1', dev: 'eth1', metric: 100},
+  ];
+  given.file('node-a', 'routes.json', JSON.stringify([spare, preferred]));
+}
+
+function addPodOnThirdNode(given: Scenario): void {
+  given.slices('shop/web', slice => ({
+    ...slice,
+    endpoints: [
+      ...(slice.endpoints ?? []),
+      {addresses: ['10.244.13.7'], nodeName: 'node-c', conditions: {ready: true}, targetRef: {kind: 'Pod', namespace: 'shop', name: 'new'}},
+    ],
+  }));
+}
+
+describe.each(cases)('$code: $title', ({code, fires, says, severity, silent}) => {
+  test('is reported once for the node', async () => {
+    const found = await factsFound(fires);
+    expect(found).toEqual([expect.objectContaining({code, severity, node: 'node-a', message: containing(says)})]);
+  });
+
+  test.each(Object.entries(silent))('stays silent where %s', async (_, given) => {
+    expect(await factsFound(given)).toEqual([]);
+  });
+});
+
+test('a module that is not loaded is told from a switch that was not read', async () => {
+  const unread = Object.fromEntries(Object.entries(usualSysctls).filter(([name]) => !name.startsWith('net.bridge')));
+  const write = (sysctls: object) => (given: Scenario) =>
+    given.file(
+      'node-a',
+      'sysctls',
+      Object.entries(sysctls)
+        .map(([name, value]) => `${name} = ${value}\n`)
+        .join(''),
+    );
+  const notLoaded = await factsFound({...bridged(true), change: write(unread)});
+  expect(notLoaded).toEqual([expect.objectContaining({code: 'ST602', message: containing('br_netfilter is not loaded')})]);
+  expect(await factsFound({...bridged(true), change: write({'net.ipv4.ip_forward': 1})})).toEqual([]);
+});
+
+test('IPv6 forwarding matters where there are Services of IPv6', async () => {
+  const found = await factsFound({sysctls: {'net.ipv6.conf.all.forwarding': 0}});
+  expect(found).toEqual([expect.objectContaining({code: 'ST601', family: 'IPv6'})]);
+});
+
+test('nodes of which no facts were read have no such findings', async () => {
+  const given = await scenario();
+  for (const file of ['sysctls', 'addresses.json']) given.file('node-a', file, null);
+  expect(given.newFindings().filter(({code}) => code.startsWith('ST6'))).toEqual([]);
+});
