@@ -71,7 +71,9 @@ test('the node that --node names is opened while the Nodes are listed, and no co
   const {report, ahead, all} = await check({flags: {node: ['node-a']}, commandsAhead: early.length});
   expect(report.summary).toMatchObject({verdict: 'ok', nodesChecked: 1, nodesUnread: 0});
   expect(ahead).toEqual(early.map(command => `node-a: ${command}`));
-  expect(all.toSorted()).toEqual([...new Set(all)].sort());
+  // Counts are read twice, to see what grows.
+  const once = all.filter(command => !command.endsWith('conntrack -S'));
+  expect(once.toSorted()).toEqual([...new Set(once)].sort());
 });
 
 test('the report is that of a node that is opened afterwards', async () => {
