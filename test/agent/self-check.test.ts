@@ -68,9 +68,7 @@ function capturedNode(bundle: string, onReading: (time: number) => Promise<void>
       return {
         description: 'captured',
         run: async argv => {
-          // One file holds both families.
-          const file = argv.join(' ') === 'nft -j list table ip kube-proxy' ? ['nft.json'] : argv;
-          const reply = bundleReply(bundle, {node: name, argv: file});
+          const reply = bundleReply(bundle, {node: name, argv});
           if ('argv' in reply || reply.exitCode) throw new CommandFailed(argv, {exitCode: 127, stderr: '', notFound: true});
           return Buffer.from(reply.stdout ?? '');
         },

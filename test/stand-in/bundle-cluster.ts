@@ -30,7 +30,9 @@ export function bundleReply(folder: string, {node, argv}: Pick<ExecCommand, 'nod
   if (program === 'iptables-save' && args.length > 0) return {stdout: 'iptables-save v1.8.9 (nf_tables)\n'};
   const contentOf = (file: string) =>
     existsSync(join(folder, 'nodes', node, file)) ? readFileSync(join(folder, 'nodes', node, file)) : null;
-  const stdout = contentOf(programFiles[program] ?? program);
+  const stdout = contentOf(program === 'nft' ? 'nft.json' : (programFiles[program] ?? program));
+  // One file holds the tables of both families.
+  if (stdout !== null && argv.join(' ') === 'nft list flowtables') return {stdout: 'table ip kube-proxy {\n}\n'};
   return stdout === null ? {exitCode: 127, stderr: `${program}: not found`} : {stdout};
 }
 

@@ -1,8 +1,8 @@
 import type {CollectedNode} from './collected-node.ts';
 import {firstCommands, furtherCommands, otherBackends, versionCommand} from './node-commands.ts';
 import {type CounterScope, withCounters} from './counter-commands.ts';
-import type {NodeCommand} from './node-command.ts';
-import {isBroken, NodeReader, parallel} from './node-reader.ts';
+import {type NodeCommand, parallel} from './node-command.ts';
+import {isBroken, NodeReader} from './node-reader.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
 import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
 import {errorText} from '../../model/text/error-text.ts';

@@ -1,13 +1,21 @@
 import type {Buffer} from 'node:buffer';
 
+/** How many commands run on a node at a time. */
+export const parallel = 6;
+
+/** Runs a command on the node and resolves to its stdout; rejects with a CommandFailed. */
+export type Run = (argv: readonly string[]) => Promise<Buffer>;
+
 /** How one file of a bundle is read from a node. */
 export interface NodeCommand {
   /** The name in a bundle, such as `iptables-save`. */
   readonly file: string;
+  /** The file that commands after it make of it: no file of a bundle itself. */
+  readonly partOf?: string;
   /** The ways to read it, the best first: the next is tried if the program of one does not exist. */
   readonly variants: readonly CommandVariant[];
-  /** Tried before the variants: null if they should be. */
-  readonly inParts?: (run: (argv: readonly string[]) => Promise<Buffer>) => Promise<Buffer | null>;
+  /** Tried before the variants: null if they should be. `lacks` notes why something is not in it. */
+  readonly inParts?: (run: Run, lacks: (reason: string) => void) => Promise<Buffer | null>;
   /** A dump of rules, which ends with COMMIT unless it is truncated. */
   readonly isDump?: boolean;
   /** A failure to read it is a problem, unless the node lacks the program or the family and has another dump. */

@@ -3,14 +3,11 @@ import pLimit from 'p-limit';
 import type {CollectedNode, MissingFile} from './collected-node.ts';
 import {ApiError} from '../kube/kube-api.ts';
 import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts';
-import type {NodeCommand, CommandVariant} from './node-command.ts';
+import {type CommandVariant, type NodeCommand, parallel} from './node-command.ts';
 import {CommandFailed, type NodeShell, type TakeOutput, Unreachable} from './transport.ts';
 import {partition} from '../../model/lists.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text/error-text.ts';
-
-/** How many commands run on a node at a time. */
-export const parallel = 6;
 
 interface NodeConnection {
   readonly shell: NodeShell;
@@ -96,10 +93,14 @@ export class NodeReader {
     }
   }
 
-  #keep({file}: NodeCommand, content: Buffer | null): void {
-    if (content === null) this.#missing.push({file, reason: nothingInIt});
-    else this.files.set(file, content);
-    this.#done.add(file);
+  #keep(command: NodeCommand, content: Buffer | null): void {
+    if (content === null) this.#miss(command, nothingInIt);
+    else this.files.set(command.file, content);
+    this.#done.add(command.file);
+  }
+
+  #miss({file, partOf = file}: NodeCommand, reason: string): void {
+    if (!this.#missing.some(known => known.file === partOf && known.reason === reason)) this.#missing.push({file: partOf, reason});
   }
 
   async #read(command: NodeCommand, reader: NodeConnection): Promise<Buffer | null> {
@@ -110,7 +111,8 @@ export class NodeReader {
   }
 
   async #tryVariants(command: NodeCommand, reader: NodeConnection): Promise<Buffer | null> {
-    const parts = await command.inParts?.(argv => this.#run(argv, reader));
+    const lacks = (reason: string) => this.#miss(command, reason);
+    const parts = await command.inParts?.(argv => this.#run(argv, reader), lacks);
     if (parts !== undefined && parts !== null) return parts;
     let failure: unknown;
     for (const variant of command.variants) {
@@ -191,9 +193,10 @@ export class NodeReader {
     }
   }
 
-  #unreadable({file, isRequired}: NodeCommand, error: unknown): void {
+  #unreadable(command: NodeCommand, error: unknown): void {
+    const {file, isRequired} = command;
     const reason = errorText(error);
-    if (isRequired !== true) this.#missing.push({file, reason});
+    if (isRequired !== true) this.#miss(command, reason);
     else if (isAbsent(error) || isUnsupported(error)) this.#unsupported.push(this.#inWords(file, reason));
     else this.#problems.push(this.#inWords(file, reason));
   }
@@ -224,13 +227,13 @@ export class NodeReader {
   result(): CollectedNode {
     const dumps = [...this.#asked.values()].filter(({isDump}) => isDump === true);
     // A node whose kube-proxy uses nftables may have no iptables at all.
-    const hasDump = this.files.has('nft.json') || dumps.some(({file}) => this.files.has(file));
+    const hasDump = this.files.get('nft.json')?.includes('"kube-proxy"') === true || dumps.some(({file}) => this.files.has(file));
     const messages = hasDump ? this.#problems : [...this.#problems, ...this.#unsupported];
     const isUnread = this.via === null || (dumps.length > 0 && !hasDump);
     const {files} = this;
     return {
       name: this.#node,
-      files: [...files.keys()].sort(),
+      files: [...files.keys()].filter(file => this.#asked.get(file)?.partOf === undefined).sort(),
       read: file => files.get(file) ?? null,
       status: isUnread ? 'unread' : messages.length > 0 ? 'partial' : 'read',
       via: this.via,

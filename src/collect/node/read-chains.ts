@@ -3,6 +3,7 @@ import pLimit from 'p-limit';
 import {canonicalAddress} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
 import {chainByChain} from '../../parse/iptables/dump-header.ts';
+import {parallel, type Run} from './node-command.ts';
 import {backendCommand} from './node-commands.ts';
 import {CommandFailed} from './transport.ts';
 
@@ -18,9 +19,6 @@ export interface RequestedEntries {
   /** Chains of table nat that are probably needed: they are read before a jump to them is found. */
   readonly likelyChains: Readonly<Record<Family, readonly string[]>>;
 }
-
-/** Runs a command on the node and resolves to its stdout; rejects with a CommandFailed. */
-type Run = (argv: readonly string[]) => Promise<Buffer>;
 
 /**
  * Reads the chains that packets to the requested Services can reach, one command a chain, in the form of a dump: `iptables-nft-save` takes
@@ -63,8 +61,6 @@ export async function readChains(tool: 'iptables' | 'ip6tables', requested: Requ
 export const manyChains = 6000;
 /** Above this number of chains, reading all rules at once does not take longer. */
 const maxChains = 200;
-/** How many commands run at a time. */
-const parallel = 6;
 const otherTables = ['raw', 'mangle', 'filter', 'security'];
 
 /** The version in the output of `--version`, such as `1.8.9`, if the program uses the nft backend; otherwise null. */

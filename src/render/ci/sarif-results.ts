@@ -59,8 +59,7 @@ function fileOf(rule: RuleText | undefined, iptables: string, mode: string | und
   if (table === 'ipset') return 'ipset-save';
   if (table === 'kube-ipvs0') return 'kube-ipvs0.json';
   // Tables of nftables are named by family and name.
-  if (/^ip6? kube-proxy$/.test(table)) return 'nft.json';
-  return table.includes(' ') ? 'nft-ruleset.json' : iptables;
+  return table.includes(' ') ? 'nft.json' : iptables;
 }
 
 /** Without a rule, the beginning of the file. */

@@ -6,6 +6,7 @@ import {type CollectProgress, collectNodes} from '../../../src/collect/node/coll
 import {ApiError} from '../../../src/collect/kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type TakeOutput, type Transport, Unreachable} from '../../../src/collect/node/transport.ts';
 import {transportNamed, transportNames} from '../../../src/collect/transports/index.ts';
+import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
 import {FakeKubeApi} from '../transports/fake-kube-api.ts';
 import {nodeAt} from '../transports/sshd.ts';
 
@@ -100,8 +101,6 @@ describe('one node', () => {
         'wget -q -O - -T 5 http://127.0.0.1:10249/proxyMode': 'iptables',
         'wget -q -O - -T 5 http://127.0.0.1:10249/configz': '404 page not found\n',
         'wget -q -O - -T 5 http://127.0.0.1:10249/metrics': '# HELP\nkubeproxy_x 1\nkubeproxy_y_bucket{le="1"} 2\ngo_x 1\n',
-        'nft -j list table ip kube-proxy': '{"nftables": [{"metainfo": {}}, {"table": {"family": "ip"}}]}\n',
-        'nft -j list table ip6 kube-proxy': '{"nftables": [{"metainfo": {}}, {"table": {"family": "ip6"}}]}\n',
         'grep -F udp /proc/net/nf_conntrack': 'ipv4 2 udp 17\n',
       }),
     );
@@ -110,12 +109,6 @@ describe('one node', () => {
     expect(textOf(node, 'proxy-mode')).toBe('iptables');
     expect(textOf(node, 'configz.json')).toBeUndefined();
     expect(textOf(node, 'metrics')).toBe('kubeproxy_x 1\n');
-    expect(JSON.parse(textOf(node, 'nft.json') ?? '').nftables).toEqual([
-      {metainfo: {}},
-      {table: {family: 'ip'}},
-      {metainfo: {}},
-      {table: {family: 'ip6'}},
-    ]);
     expect(textOf(node, 'conntrack')).toBe('ipv4 2 udp 17\n');
   });
 
@@ -187,6 +180,121 @@ describe('one node', () => {
     const gone = failing('', ...[1, 2].map(() => new CommandFailed(['iptables-save'], {exitCode: 127, stderr: '', notFound: true})));
     const node = await collect(new FakeNode({'iptables-save': gone, 'iptables-nft-save': dump}));
     expect(node).toMatchObject({status: 'read', problems: [], files: ['ip6tables-save', 'iptables-nft-save']});
+  });
+
+  describe('the tables of nftables', () => {
+    const document = (family: string, name: string, ...rules: readonly string[]) =>
+      `${JSON.stringify({nftables: [{metainfo: {}}, {table: {family, name, handle: 1}}, ...rules.map(expr => ({rule: {family, table: name, expr}}))]})}\n`;
+    const [nat, own, guard] = [
+      ['ip', 'nat'],
+      ['ip', 'kube-proxy'],
+      ['inet', 'guard'],
+    ] as const;
+    const bare = ([family, name]: readonly [string, string]) => ({table: {family, name}});
+    const tables = (...names: readonly (readonly string[])[]) => names.map(([family, name]) => `table ${family} ${name} {\n}\n`).join('');
+    const objectsOf = (node: {read(file: string): Buffer | null}): readonly object[] => JSON.parse(textOf(node, 'nft.json') ?? '').nftables;
+    const failed = (stderr: string) => failing('', ...[1, 2].map(() => new CommandFailed(['nft'], {exitCode: 1, stderr})));
+
+    test('are read in the order of their creation, but those that iptables-save shows', async () => {
+      const transport = new FakeNode({
+        'nft list flowtables': tables(nat, guard, ['ip6', 'nat'], own, ['ip', 'filter']),
+        'nft -j list table inet guard': document(...guard, 'drop'),
+        'nft -j list table ip kube-proxy': document(...own),
+        'nft -j list table ip filter': document('ip', 'filter', 'accept'),
+      });
+      const node = await collect(transport);
+      const listed = objectsOf(node).filter(object => !('metainfo' in object));
+      expect(listed.slice(0, 5)).toEqual([nat, guard, ['ip6', 'nat'] as const, own, ['ip', 'filter'] as const].map(bare));
+      expect([...new Set(parseNftJson(node.read('nft.json') ?? '').tables.keys())]).toEqual([
+        'ip nat',
+        'inet guard',
+        'ip6 nat',
+        'ip kube-proxy',
+        'ip filter',
+      ]);
+      expect(listed).toEqual(expect.arrayContaining([{rule: {family: 'inet', table: 'guard', expr: 'drop'}}]));
+      expect(transport.commands.filter(command => command.startsWith('nft -j')).sort()).toEqual([
+        'nft -j list table inet guard',
+        'nft -j list table ip filter',
+        'nft -j list table ip kube-proxy',
+      ]);
+      expect(node.files).toEqual(['ip6tables-save', 'iptables-save', 'nft.json']);
+      expect(node.missing.filter(({file}) => file.startsWith('nft'))).toEqual([]);
+    });
+
+    test('are all read where iptables-save reads the legacy backend', async () => {
+      const legacy = dump.replace('nf_tables', 'legacy');
+      const node = await collect(
+        new FakeNode({
+          ...{'iptables-save': legacy, 'ip6tables-save': legacy},
+          'nft list flowtables': tables(nat),
+          'nft -j list table ip nat': document(...nat, 'drop'),
+        }),
+      );
+      expect(objectsOf(node)).toContainEqual({rule: {family: 'ip', table: 'nat', expr: 'drop'}});
+    });
+
+    test('that cannot be read are missing with the reason, unless they are gone', async () => {
+      const node = await collect(
+        new FakeNode({
+          'nft list flowtables': tables(guard, ['inet', 'odd'], ['inet', 'gone']),
+          'nft -j list table inet guard': document(...guard, 'drop'),
+          'nft -j list table inet odd': failed('Error: syntax error'),
+          'nft -j list table inet gone': failed('Error: No such file or directory'),
+        }),
+      );
+      expect(objectsOf(node).filter(object => 'table' in object)).toEqual([
+        bare(guard),
+        {table: {family: 'inet', name: 'guard', handle: 1}},
+      ]);
+      expect(node.missing.filter(({file}) => file.startsWith('nft'))).toEqual([
+        {file: 'nft.json', reason: 'a table of inet: nft ended with exit code 1: Error: syntax error'},
+      ]);
+    });
+
+    test('of kube-proxy that cannot be read are not taken to be deleted', async () => {
+      const node = await collect(
+        new FakeNode({'nft list flowtables': tables(own, guard), 'nft -j list table ip kube-proxy': failed('Error: Out of memory')}),
+      );
+      expect(node.read('nft.json')).toBeNull();
+      expect(node.missing).toContainEqual({file: 'nft.json', reason: 'nft ended with exit code 1: Error: Out of memory'});
+    });
+
+    test('are those of kube-proxy where no names are given, and what was not seen is said', async () => {
+      const node = await collect(
+        new FakeNode({
+          'nft list flowtables': failed('Error: syntax error, unexpected string'),
+          'nft -j list table ip kube-proxy': document(...own),
+          'nft -j list table ip6 kube-proxy': document('ip6', 'kube-proxy'),
+        }),
+      );
+      expect([...parseNftJson(node.read('nft.json') ?? '').tables.keys()]).toEqual(['ip kube-proxy', 'ip6 kube-proxy']);
+      expect(node.missing).toContainEqual({file: 'nft.json', reason: 'nft ended with exit code 1: Error: syntax error, unexpected string'});
+    });
+
+    test('that are truncated are known to be, whichever of them it is', async () => {
+      const node = await collect(
+        new FakeNode({
+          'nft list flowtables': tables(guard, own),
+          'nft -j list table inet guard': document(...guard, 'drop').slice(0, -9),
+          'nft -j list table ip kube-proxy': document(...own),
+        }),
+      );
+      expect(parseNftJson(node.read('nft.json') ?? '').cut).toMatchObject({table: 'inet guard'});
+    });
+
+    test('are said to be missing once where there is no nft, and an iptables node without dump is not read by them', async () => {
+      const node = await collect(new FakeNode({}));
+      expect(node.missing.filter(({file}) => file.startsWith('nft'))).toEqual([{file: 'nft.json', reason: 'nft not found: not found'}]);
+      const gone = (tool: string) => failing('', new CommandFailed([tool], {exitCode: 127, stderr: '', notFound: true}));
+      const bare = await collect(
+        new FakeNode({
+          ...{'iptables-save': gone('iptables-save'), 'ip6tables-save': gone('ip6tables-save')},
+          ...{'nft list flowtables': tables(guard), 'nft -j list table inet guard': document(...guard)},
+        }),
+      );
+      expect(bare.status).toBe('unread');
+    });
   });
 
   test('leftovers of IPVS are read if there are signs of it', async () => {

@@ -97,7 +97,7 @@ test.each([
   ['ipset', 'ipset-save'],
   ['kube-ipvs0', 'kube-ipvs0.json'],
   ['ip6 kube-proxy', 'nft.json'],
-  ['inet firewall', 'nft-ruleset.json'],
+  ['inet firewall', 'nft.json'],
 ])('evidence of %s is in %s', (table, file) => {
   const [run] = logOf([{...finding, actual: [{...ruleOf('x', 3), table}]}]).runs;
   expect(run?.results?.[0]?.locations?.[0]?.physicalLocation?.artifactLocation?.uri).toBe(`nodes/node-a/${file}`);
