@@ -49,34 +49,18 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
   const chains = actual.tables.get('nat')?.chains;
   const nat = new Uint8Array(chains?.size ?? 0);
   const shared = new SharedChains<Owner>(expected, actual);
-  const compareOwn = (owner: Owner, rules: OwnerRules): void => {
-    const {own, isKept} = rules;
+  for (const owner of expected.owners) {
+    const rules = expected.rulesOf(owner);
     const changed: (readonly [name: string, text: string])[] = [];
-    const places: number[] = [];
-    const likely = chains?.likelyPlaces?.([...own.keys()]);
-    let at = 0;
-    own.forEach((text, name) => {
-      let place = likely?.[at++] ?? -1;
-      let isSame = hasText(chains, place, text);
-      // A chain of another name has another text. That of this name may be elsewhere, unless it was found right.
-      if (!isSame) {
-        place = chains?.placeOf(name) ?? -1;
-        isSame = hasText(chains, place, text);
-      }
+    for (const [name, text] of rules.own) {
+      const place = chains?.placeOf(name) ?? -1;
+      const isSame = place >= 0 && chains?.textAt(place) === text;
       if (place >= 0) nat[place] = isSame ? chainFound.same : chainFound.changed;
       if (!isSame) changed.push([name, text]);
-      else if (isKept === true) places.push(place);
-    });
-    if (isKept === true && changed.length === 0) chains?.remember?.(own, places);
+    }
     const explained = changed.length === 0 ? [] : (expected.explain?.(owner, rules) ?? null);
     if (explained === null) append(differences, compareChains(owner, changed, chains));
     else for (const name of explained) nat[chains?.placeOf(name) ?? -1] = chainFound.changed;
-  };
-  for (const owner of expected.owners) {
-    const rules = expected.rulesOf(owner);
-    const known = rules.isKept === true ? (chains?.recall?.(rules.own) ?? null) : null;
-    if (known === null) compareOwn(owner, rules);
-    else markSame(nat, known);
     shared.expect(rules.shared, owner);
   }
   for (const [key, texts] of expected.baseRules()) {
@@ -86,14 +70,6 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
   }
   append(differences, shared.differences());
   return {differences, nat};
-}
-
-function markSame(nat: Uint8Array, places: readonly number[]): void {
-  for (const place of places) nat[place] = chainFound.same;
-}
-
-function hasText(chains: ChainsByName | undefined, place: number, text: string): boolean {
-  return place >= 0 && chains?.textAt(place) === text;
 }
 
 /** The differences in an owner's own chains alone. */

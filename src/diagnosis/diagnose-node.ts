@@ -23,7 +23,6 @@ import type {PortTrace} from '../model/service-trace.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {countEndpoints} from './count-endpoints.ts';
-import {dumpsBefore} from './dumps-before.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {nodeReport} from './node-report.ts';
@@ -81,7 +80,7 @@ export function diagnoseNode(node: NodeDump, surroundings: NodeSurroundings): No
 
 /** Parses the dumps of a node once, and returns a function that analyzes them against any state of the Services. */
 export function prepareNode(node: NodeDump, {api, view: latest, services, options}: NodeSurroundings): PreparedNode {
-  const dumps = readDumps(node, dumpsBefore(latest, node.name));
+  const dumps = readDumps(node);
   const nft = onceAsked(() => readNft(node));
   const seen = onceAsked(() => seenConfig(dumps.current, nft));
   const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seen);

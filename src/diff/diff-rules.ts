@@ -1,13 +1,10 @@
 import type {RulesChange} from '../model/findings/bundle-diff.ts';
-import type {Ruleset} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {type HeldLines, heldLines} from './unmatched-lines.ts';
 
 /** The lines that only one side has, for each chain, set or list; ignores their order and counters. */
 export function diffRules(before: NodeDump, after: NodeDump): readonly RulesChange[] {
-  // Most lines of the later dump are those of the earlier one, and are taken over from it.
-  const rulesets = new Map<string, readonly Ruleset[]>();
-  const [old, young] = [heldLines(before, rulesets), heldLines(after, rulesets)];
+  const [old, young] = [heldLines(before), heldLines(after)];
   return [...new Set([...old.keys(), ...young.keys()])]
     .flatMap(name =>
       diffHeld(old.get(name) ?? nothing, young.get(name) ?? nothing).map(change => ({...change, place: name + change.place})),

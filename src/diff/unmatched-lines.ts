@@ -1,5 +1,5 @@
 import {readDumps} from '../analyze/iptables/read-dumps.ts';
-import type {ChainsByName, Ruleset} from '../model/ruleset.ts';
+import type {ChainsByName} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {parseNftJson} from '../parse/nftables/nft-json.ts';
 
@@ -10,18 +10,15 @@ export interface HeldLines {
   textAt(place: string): string;
 }
 
-/**
- * The content of a node: the chains of iptables and nftables, the elements of sets, virtual servers. `rulesets` are those of the other
- * side, by file, if it was read first, and become those of this node.
- */
-export function heldLines(node: NodeDump, rulesets: Map<string, readonly Ruleset[]>): ReadonlyMap<string, HeldLines> {
-  return new Map([...iptablesLines(node, rulesets), ...nftablesLines(node), ...plainLines(node)]);
+/** The content of a node: the chains of iptables and nftables, the elements of sets, virtual servers. */
+export function heldLines(node: NodeDump): ReadonlyMap<string, HeldLines> {
+  return new Map([...iptablesLines(node), ...nftablesLines(node), ...plainLines(node)]);
 }
 
 type Held = readonly [name: string, lines: HeldLines];
 
-function* iptablesLines(node: NodeDump, rulesets: Map<string, readonly Ruleset[]>): Iterable<Held> {
-  for (const [family, {tables}] of readDumps(node, rulesets).current)
+function* iptablesLines(node: NodeDump): Iterable<Held> {
+  for (const [family, {tables}] of readDumps(node).current)
     for (const {name, chains} of tables.values())
       yield [
         `${family === 'IPv6' ? 'ip6tables' : 'iptables'} ${name}/`,

@@ -94,21 +94,9 @@ export interface ChainsByName {
   notStartingWith(...prefixes: readonly string[]): Iterable<Chain>;
   /** Its index in the dump, from 0 to `size`; -1 if there is no chain of that name. */
   placeOf(name: string): number;
-  /**
-   * For each name, the index that it has if there is a chain of this name at all: another one may be there. Many at once take less time
-   * than `placeOf` for each. Not all can; the result is valid until the next call.
-   */
-  likelyPlaces?(names: readonly string[]): Readonly<Int32Array>;
   at(place: number): Chain | undefined;
   /** The `text()` of the chain at that index. */
   textAt(place: number): string;
-  /**
-   * Where chains with these texts, the very same object, were found in the dump of the node before (`remember`), if all have the same bytes
-   * here: their places in this dump. Null if that is not known.
-   */
-  recall?(texts: object): readonly number[] | null;
-  /** Keeps where the chains with these texts are, for the dump of the next node. */
-  remember?(texts: object, places: readonly number[]): void;
   /** Whether a rule may contain the text: false is certain. A search of the whole dump, without looking for chains; not all can. */
   mayContain?(text: string): boolean;
   /** The rules of the chain at that index, as text: they are not parsed. */

@@ -109,38 +109,6 @@ describe('a chain of one owner', () => {
   });
 });
 
-describe('a chain whose name has the hash of another name', () => {
-  // Found by trying names: ChainTable has the same hash and the same last character for both.
-  const [one, other] = ['KUBE-SEP-7FLOK226UTQUV4XM', 'KUBE-SEP-TYFFIYX52PA5DNHM'] as const;
-  const web: Owner = {name: 'web', own: {[one]: ['-j A', '-j B']}};
-  const both: Wanted = {owners: [{name: 'web', own: {[one]: ['-j A'], [other]: ['-j B']}}]};
-
-  test('is taken for the other where many are looked up at once', () => {
-    const chains = dump(`nat/${other} -j B`, `nat/${one} -j A`).tables.get('nat')?.chains;
-    expect(chains?.likelyPlaces?.([one])[0]).toBe(chains?.placeOf(other));
-  });
-
-  test.each([
-    ['before', [`nat/${other} -j B`, `nat/${one} -j A`]],
-    ['after', [`nat/${one} -j A`, `nat/${other} -j B`]],
-  ])('is compared with its own rules, also %s the other', (_, rules) => {
-    expect(differences(both, dump(...rules))).toEqual([]);
-    expect(compareRulesets(expectation(both), dump(...rules)).nat).toEqual(Uint8Array.of(chainFound.same, chainFound.same));
-  });
-
-  test('is missing if there is only the other, whose rules are not expected', () => {
-    const actual = dump(`nat/${other} -j A`, `nat/${other} -j B`);
-    expect(differences({owners: [web]}, actual)).toEqual([`missing | nat/${one} | -j A | web`, `missing | nat/${one} | -j B | web`]);
-    expect(compareRulesets(expectation({owners: [web]}), actual).nat).toEqual(Uint8Array.of(chainFound.unexpected));
-  });
-
-  test('differs where its own rules do', () => {
-    const actual = dump(`nat/${other} -j A`, `nat/${other} -j B`, `nat/${one} -j A`);
-    expect(differences({owners: [web]}, actual)).toEqual([`missing | nat/${one} | -j B | web`]);
-    expect(compareRulesets(expectation({owners: [web]}), actual).nat).toEqual(Uint8Array.of(chainFound.unexpected, chainFound.changed));
-  });
-});
-
 describe('a shared chain', () => {
   const place = 'nat/KUBE-SERVICES';
   const web: Owner = {

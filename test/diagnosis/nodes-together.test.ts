@@ -43,7 +43,7 @@ function apart(snapshot: Snapshot): ReadonlyMap<string, readonly Finding[]> {
   return new Map(snapshot.nodes.map(node => [node.name, findings({...snapshot, nodes: [node]}).filter(each => each.node === node.name)]));
 }
 
-/** The same, but for one file of the fourth node: from the third node on, nodes find what was kept of the one before. */
+/** The same, but for one file of the fourth node. */
 function withFile(snapshot: Snapshot, file: string, change: (text: string) => string): Snapshot {
   const changed = (node: NodeDump): NodeDump => ({
     ...node,

@@ -11,11 +11,8 @@ export interface Dumps {
   readonly uncounted: ReadonlySet<string>;
 }
 
-/**
- * The output of the node's default tools has precedence over that of a backend asked for by name. `before` are the rulesets of the node
- * before, by file, and becomes those of this node.
- */
-export function readDumps(node: NodeDump, before?: Map<string, readonly Ruleset[]>): Dumps {
+/** The output of the node's default tools has precedence over that of a backend asked for by name. */
+export function readDumps(node: NodeDump): Dumps {
   const current = new Map<Family, Ruleset>();
   const named = new Map<string, Ruleset>();
   const uncounted = new Set<string>();
@@ -24,8 +21,7 @@ export function readDumps(node: NodeDump, before?: Map<string, readonly Ruleset[
     for (const file of [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`]) {
       const content = node.read(file);
       if (content === null) continue;
-      const rulesets = parseDumps(content, family, before?.get(file));
-      before?.set(file, rulesets);
+      const rulesets = parseDumps(content, family);
       if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
       for (const ruleset of rulesets) {
         const backend = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : ruleset.backend;

@@ -1,10 +1,9 @@
 import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/family.ts';
 import type {Backend, Ruleset, StrayLine} from '../../model/ruleset.ts';
+import {ChainTable} from './chain-table.ts';
 import {chainByChain, parseDumpHeader} from './dump-header.ts';
 import {familyOfRules} from './family-of-rules.ts';
-import {newTable, type OpenTable} from './open-table.ts';
-import type {TableBefore} from './table-before.ts';
 import {pastedRulesets} from './pasted-rulesets.ts';
 import {beginsPastedLine, mayBePlainDump, pastedLines} from './pasted-text.ts';
 
@@ -12,11 +11,10 @@ import {beginsPastedLine, mayBePlainDump, pastedLines} from './pasted-text.ts';
  * Reads the output of `iptables-save`, `ip6tables-save` (either backend, with or without `-c`), `iptables -S` or `iptables -L`. A dump is
  * read in one pass over the bytes; other text line by line. A file may contain several dumps, with other lines between them; each dump is
  * one ruleset. `fallback` is the family if neither a header nor an address shows it. Input without any rule or chain gives no ruleset.
- * `before` is the result for the same file of another node: the less differs from it, the less has to be read.
  */
-export function parseDumps(input: Buffer | string, fallback: Family = 'IPv4', before: readonly Ruleset[] = []): readonly Ruleset[] {
+export function parseDumps(input: Buffer | string, fallback: Family = 'IPv4'): readonly Ruleset[] {
   const bytes = typeof input === 'string' ? Buffer.from(input) : input;
-  const dump = mayBePlainDump(bytes) ? new DumpReader(bytes, fallback, before).read() : null;
+  const dump = mayBePlainDump(bytes) ? new DumpReader(bytes, fallback).read() : null;
   return dump ?? pastedRulesets(pastedLines(bytes), fallback);
 }
 
@@ -35,32 +33,29 @@ const maxControlLine = 4096;
 
 class DumpReader {
   readonly #bytes: Buffer;
-  readonly #before: readonly Ruleset[];
   readonly #done: OpenDump[] = [];
   #dump: OpenDump;
   #table: OpenTable | null = null;
   /** The chain of the previous line: rules of a chain are consecutive, so it is nearly always the right one. */
   #chain = -1;
   #line = 0;
-  /** Where the next line starts. */
-  #next = 0;
   /** A rule is outside all tables: the text is more than dumps. */
   #isMixed = false;
 
-  constructor(bytes: Buffer, fallback: Family, before: readonly Ruleset[]) {
+  constructor(bytes: Buffer, fallback: Family) {
     this.#bytes = bytes;
-    this.#before = before;
     this.#dump = newDump(fallback, null, null);
   }
 
   /** Null if rules are outside of tables, or a line is not one of a dump: then the text is more than dumps. */
   read(): readonly Ruleset[] | null {
     const bytes = this.#bytes;
-    for (let start = 0; start < bytes.length && !this.#isMixed; start = this.#next) {
+    let next = 0;
+    for (let start = 0; start < bytes.length && !this.#isMixed; start = next) {
       const newline = bytes.indexOf(NEWLINE, start);
       const end = newline < 0 ? bytes.length : newline;
       this.#line++;
-      this.#next = end + 1;
+      next = end + 1;
       const isRule = bytes[start] === DASH && bytes[start + 1] === UPPER_A && bytes[start + 2] === SPACE;
       if (!isRule && bytes[start] !== COLON && start > 0 && beginsPastedLine(bytes, start)) return null;
       if (newline < 0 && this.#truncatedPart(start, end)) break;
@@ -87,21 +82,9 @@ class DumpReader {
       this.#isMixed = true;
       return;
     }
-    const {chains, before} = this.#table;
-    if (this.#chain < 0 || !chains.isAt(this.#chain, nameAt)) {
-      this.#chain = chains.enter(nameAt, this.#wordEnd(nameAt, end));
-      if (plain && before?.takeRules(this.#chain, start, this.#line) === true) {
-        this.#chain = before.lastChain;
-        return this.#skip(before);
-      }
-    }
+    const {chains} = this.#table;
+    if (this.#chain < 0 || !chains.isAt(this.#chain, nameAt)) this.#chain = chains.enter(nameAt, this.#wordEnd(nameAt, end));
     chains.append(this.#chain, {start, nameAt, end, line: this.#line, plain});
-  }
-
-  /** Goes on after the lines that were taken over. */
-  #skip({end, lines}: TableBefore): void {
-    this.#next = end + 1;
-    this.#line += lines - 1;
   }
 
   #other(start: number, end: number): void {
@@ -139,10 +122,8 @@ class DumpReader {
       this.#isMixed = true;
       return;
     }
-    if (table.before?.takeDeclarations(nameAt) === true) return this.#skip(table.before);
     const stop = this.#wordEnd(nameAt, end);
-    const chain = table.chains.declare(nameAt, stop, end);
-    table.before?.noteDeclaration(chain, nameAt, stop);
+    const chain = table.chains.enter(nameAt, stop);
     const policyAt = stop + 1;
     if (policyAt < end && this.#bytes[policyAt] !== DASH)
       table.chains.setPolicy(chain, this.#bytes.toString('latin1', policyAt, this.#wordEnd(policyAt, end)));
@@ -151,8 +132,8 @@ class DumpReader {
   #openTable(name: string): void {
     if (this.#dump.tables.has(name)) this.#nextDump(this.#dump.family, this.#dump.backend, this.#dump.toolVersion);
     else this.#closeTable(this.#line - 1);
-    const before = this.#before[this.#done.length]?.tables.get(name);
-    this.#table = newTable({bytes: this.#bytes, name, isByChain: this.#dump.isByChain, before});
+    const table = {name, complete: false, ...(this.#dump.isByChain ? ({isByChain: true} as const) : {})};
+    this.#table = Object.assign(table, {chains: new ChainTable(this.#bytes, table)});
     this.#dump.tables.set(name, this.#table);
   }
 
@@ -202,10 +183,16 @@ class DumpReader {
       table.chains.markIncompleteFrom(Math.max(this.#chain, 0));
       this.#dump.cut ??= {table: table.name, line: last};
     }
-    if (table !== null) table.before = null;
     this.#table = null;
     this.#chain = -1;
   }
+}
+
+/** A table of a dump that is being read. */
+interface OpenTable {
+  readonly name: string;
+  readonly chains: ChainTable;
+  complete: boolean;
 }
 
 interface OpenDump {

@@ -2,7 +2,6 @@ import type {Family} from '../../model/family.ts';
 import type {Backend, StrayLine} from '../../model/ruleset.ts';
 import {type DumpHeader, parseDumpHeader} from './dump-header.ts';
 import {isPrompt, parseListingCommand} from './listing-command.ts';
-import {isElision} from './open-table.ts';
 import type {PastedLine} from './pasted-text.ts';
 
 /** A rule with its line number. */
@@ -189,4 +188,9 @@ function chainOf(section: Section, name: string): SectionChain {
   const chain: SectionChain = {name, policy: null, declared: false, references: null, rules: []};
   section.chains.set(name, chain);
   return chain;
+}
+
+/** A line in place of rules that were left out, such as `...`. */
+function isElision(text: string): boolean {
+  return /^(?:\.{3,}|…+|⋮|\[?\(?(?:\.\.\.|…|snip|omitted|省略|中略|略)\)?\]?)$/i.test(text);
 }

@@ -1,6 +1,5 @@
 import type {NftChain, NftHook, NftJsonCheck} from '../../model/nft-ruleset.ts';
 import {pushTo} from '../../model/lists.ts';
-import {doubled} from '../chain-hash.ts';
 import type {TableChains} from './nft-dump-table.ts';
 import {JsonChain, type RuleRun} from './nft-json-chain.ts';
 import {JsonChainCheck} from './nft-json-check.ts';
@@ -190,7 +189,11 @@ export class JsonChains implements TableChains {
     const place = this.#names.length;
     this.#names.push(name);
     this.#places.set(name, place);
-    if (this.#rows.length < (place + 1) * ROW) this.#rows = doubled(this.#rows);
+    if (this.#rows.length < (place + 1) * ROW) {
+      const more = new Int32Array(2 * this.#rows.length);
+      more.set(this.#rows);
+      this.#rows = more;
+    }
     this.#rows[place * ROW + NAME] = start;
     return place;
   }

@@ -40,13 +40,6 @@ describe('the chains of a table', () => {
     expect(natOf(many).has(name)).toBe(false);
   });
 
-  test('are probably where many are looked up at once', () => {
-    const wanted = [...names, 'KUBE-SEP-日本語', 'NONE', '', `${names[0]}A`];
-    const places = [...(natOf(many).likelyPlaces?.(wanted) ?? [])];
-    expect(places.slice(0, wanted.length)).toEqual(wanted.map(name => natOf(many).placeOf(name)));
-    expect([...(natOf(dumpOf([], [])).likelyPlaces?.(['A']) ?? [])].slice(0, 1)).toEqual([-1]);
-  });
-
   test('are the same object in every request', () => {
     const [first = ''] = names;
     expect(natOf(many).get(first)).toBe(many.chain('nat', first));
