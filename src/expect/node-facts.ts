@@ -26,6 +26,7 @@ export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts:
     podCIDRs: object?.spec?.podCIDRs ?? (object?.spec?.podCIDR === undefined ? [] : [object.spec.podCIDR]),
     zone: object?.metadata.labels?.['topology.kubernetes.io/zone'] ?? null,
     labels: object?.metadata.labels ?? {},
+    onLink: interfaces.flatMap(({name, networks}) => networks.map(network => ({name, network}))),
     primaryInterface: interfaces.find(({addresses}) => addresses.some(address => hostIPs.includes(address)))?.name ?? null,
     network: networkFacts(node),
   };

@@ -16,6 +16,8 @@ export interface NodeFacts {
   readonly labels: Readonly<Record<string, string>>;
   /** Name of the interface with the node's address; null if it was not read. */
   readonly primaryInterface: string | null;
+  /** The networks of interfaces, where they were read. */
+  readonly onLink?: readonly {readonly name: string; readonly network: string}[];
   /** Left out for a node of which nothing but addresses is known. */
   readonly network?: NetworkFacts;
 }

@@ -4,6 +4,7 @@ import {canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '..
 import {partition} from '../model/lists.ts';
 import type {NftChains, NftTableSource} from '../model/nft-ruleset.ts';
 import type {Chain, Ruleset} from '../model/ruleset.ts';
+import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
 
 /** The constants by which third-party rules distinguish Service ports. */
 export interface RuleConstants {
@@ -75,21 +76,4 @@ export function thirdPartyTexts(iptables: readonly Ruleset[], tables: readonly N
 function linesOf(chain: Chain): readonly string[] {
   const text = chain.text();
   return text === '' ? [] : text.split('\n');
-}
-
-/** Its network policies; k3s has them beside kube-proxy. */
-const kubeRouterChains = ['KUBE-ROUTER-', 'KUBE-NWPLCY-', 'KUBE-POD-FW-'];
-
-const chainsOf = new WeakMap<Ruleset, readonly Chain[]>();
-
-/** All chains that are not kube-proxy's. Of kube-proxy's, which may be a quarter of a million, no object is made. */
-export function thirdPartyChains(ruleset: Ruleset): readonly Chain[] {
-  const known = chainsOf.get(ruleset);
-  if (known !== undefined) return known;
-  const found = [...ruleset.tables.values()].flatMap(({chains}) => [
-    ...chains.notStartingWith('KUBE-'),
-    ...chains.startingWith(...kubeRouterChains),
-  ]);
-  chainsOf.set(ruleset, found);
-  return found;
 }

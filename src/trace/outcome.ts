@@ -1,3 +1,4 @@
+import type {Address} from '../model/address.ts';
 import type {Rule, RuleText} from '../model/ruleset.ts';
 
 /** The outcome of a packet: the end of one path through the rules. `R` is the type of rules in this proxy mode. */
@@ -7,6 +8,8 @@ export interface Outcome<R extends RuleText = Rule> {
   readonly destination: string | null;
   readonly probability: number;
   readonly masquerade: boolean;
+  /** The address that SNAT gives the packet. */
+  readonly sourceAfter?: Address;
   /** The rules that it matched, in order. */
   readonly path: readonly R[];
   /** Where the packet was rewritten to before the outcome became undecided. */

@@ -29,7 +29,7 @@ export interface Packet {
   /** The source will be rewritten (MASQUERADE or SNAT). */
   readonly masquerade: boolean;
   /** The address of SNAT; left out for MASQUERADE, which takes that of the output interface. */
-  readonly sourceAfter?: string;
+  readonly sourceAfter?: Address;
   /** Connection tracking was switched off for it (NOTRACK), and with it all address translation. */
   readonly untracked: boolean;
   /** The destination before IPVS forwarded it to a real server. */
@@ -74,8 +74,8 @@ export interface Connection {
 export interface Environment {
   /** Whether an address is one of the node's own; null if unknown. */
   isLocal(address: Address): boolean | null;
-  /** Whether a packet with an unknown interface can have arrived on, or leave by, an interface of this name. */
-  canBeInterface(name: string, packet: Packet): boolean | null;
+  /** Whether a packet whose interface is unknown, with this address on that side, arrives on or leaves by an interface of this name. */
+  canBeInterface(name: string, address: Address): boolean | null;
   /** Whether an address is in an ipset; null if the set was not read. */
   inSet(name: string, packet: Packet, directions: string, sender?: SenderConditions): boolean | null;
   /** The virtual server of IPVS that matches a packet; left out if the node has none. */

@@ -79,7 +79,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   }
   const routed = {...end, packet: withOutput(packet, route.environment)};
   if (local === false && packet.hops !== undefined && packet.hops <= 1)
-    return [{...routed, verdict: 'drop', reason: 'no hop is left for the packet, so the kernel does not forward it'}];
+    return [lost(routed, 'no hop is left for the packet, so the kernel does not forward it')];
   const forwarded = (): readonly ChainResult<R>[] => pass(route, 'postrouting', pass(route, 'forward', [routed]));
   if (local === false && packet.captured !== true) return forwarded();
   const delivered = pass(route, 'input', [end]).flatMap(result => balanced(route, result) ?? [result]);
@@ -163,17 +163,18 @@ function translate<R extends RuleText>(live: readonly ChainResult<R>[], hook: Ho
     if (connection === undefined || (hook !== 'prerouting' && hook !== 'output')) return [branch];
     if (!connection.isTranslated || packet.inInterface === 'lo') return [branch];
     if (packet.untracked || (packet.zone?.[connection.direction] ?? 0) !== connection.zone) {
-      ended.push({
-        ...branch,
-        verdict: 'drop',
-        reason: 'connection tracking does not recognize the packet, so its addresses are not translated',
-      });
+      ended.push(lost(branch, 'connection tracking does not recognize the packet, so its addresses are not translated'));
       return [];
     }
     const {destination, port, direction} = connection;
     if (packet.destination.text === destination.text && packet.port === port) return [branch];
     return [{...branch, packet: {...packet, destination, port, ...(direction === 'reply' ? {client: connection.client} : {})}}];
   });
+}
+
+/** The kernel itself loses the packet, by no rule and no policy. */
+function lost<R extends RuleText>({policy: _, ...branch}: ChainResult<R>, reason: string): ChainResult<R> {
+  return {...branch, verdict: 'drop', reason};
 }
 
 /** Once one chain has translated an address, no other NAT chain runs for it. */

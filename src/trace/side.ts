@@ -75,7 +75,7 @@ export function walkConnection(side: Side, packet: Packet, {isPodHere, signature
   const known = new Map<string, ConnectionOutcome['lost'] | null>();
   return walkToEnds(side, packet).map(({outcome, packet: end}) => {
     if (outcome.verdict !== 'accept' || outcome.destination === null) return outcome;
-    const key = `${signature(outcome.destination)} ${end.masquerade} ${end.sourceAfter ?? ''} ${end.connectionMark} ${end.mark}`;
+    const key = `${signature(outcome.destination)} ${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.connectionMark} ${end.mark}`;
     const lost = known.get(key) ?? lostLater(side, packet, end, isPodHere);
     known.set(key, lost);
     return lost === null ? outcome : {...outcome, lost};
@@ -107,7 +107,7 @@ function replyTo({environment}: Side, first: Packet, end: Packet, isPodHere: End
   if (!isHere && !isPodHere(end.destination) && !end.masquerade && first.origin !== 'node' && !isPodHere(first.source)) return null;
   if (end.untracked) return null;
   const clientPort = first.sourcePort ?? anyPort;
-  const seen = end.masquerade ? (environment.redirectAddress(end) ?? first.source) : first.source;
+  const seen = end.masquerade ? (end.sourceAfter ?? environment.redirectAddress(end) ?? first.source) : first.source;
   return {
     ...{family: first.family, protocol: first.protocol, source: end.destination, sourcePort: end.port, destination: seen, port: clientPort},
     ...{origin: isHere ? 'node' : 'arriving', inInterface: null, outInterface: null, mark: 0, connectionMark: end.connectionMark},

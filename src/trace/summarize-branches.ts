@@ -77,6 +77,7 @@ function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
     ...(verdict === 'undecided' && rewrittenTo !== null ? {rewrittenTo} : {}),
     probability,
     masquerade: packet.masquerade,
+    ...(packet.sourceAfter === undefined ? {} : {sourceAfter: packet.sourceAfter}),
     path: pathRules(path),
     ...(reason === undefined ? {} : {reason}),
     ...(verdict === 'drop' && policy !== undefined ? {policy} : {}),

@@ -33,7 +33,7 @@ test('packets that only the missing rule of kube-proxy would accept are not also
   expect(found.map(({message, expected = []}) => ({message, expected}))).toEqual([
     {message: containing('the rule of KUBE-FORWARD that accepts Service traffic is missing'), expected: [gone]},
     // With a Local policy clients keep their address, so that kube-proxy's rule would not accept them either.
-    {message: containing('because no rule accepts them and the policy of FORWARD is DROP (3 Service ports'), expected: []},
+    {message: containing('because no rule accepts them and the policy of filter/FORWARD is DROP (3 Service ports'), expected: []},
   ]);
 });
 

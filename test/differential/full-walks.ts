@@ -16,7 +16,7 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   // Rules of Service ports are kept for the next node.
   'expect/kept-rules.ts': {keptBySettings: '() => () => null'},
   // One Service port of a group is walked through third-party rules.
-  'analyze/third-party/port-groups.ts': {
+  'analyze/third-party/distinctions.ts': {
     representatives: `(ports, isAsExpected) => {
       const ordered = ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length);
       const isRight = new Set(ports.filter(isAsExpected));

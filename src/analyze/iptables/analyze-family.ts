@@ -5,7 +5,9 @@ import type {ChainSource, Rule, RuleText, Ruleset} from '../../model/ruleset.ts'
 import {inferIptablesSettings} from './infer-settings.ts';
 import type {FamilyCase} from './family-case.ts';
 import {compareFamily} from './endpoint-changes.ts';
-import {analyzeThirdPartyRules} from '../third-party/analyze-iptables-rules.ts';
+import {isKubeProxyChain} from '../third-party/iptables-rules.ts';
+import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
+import {environmentOf} from '../outcomes/environment.ts';
 import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
 import {analyzePort} from './service-port/analyze-port.ts';
 import type {PortDifference} from './service-port/port-differences.ts';
@@ -33,7 +35,7 @@ interface FamilyAnalysis {
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
 export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
-  const {expect, actual, sets} = given;
+  const {expect, actual, rules} = given;
   const plain = expect({});
   const first = compareFamily(plain, actual);
   if (!given.eachService && holdsNoServiceRules(plain, actual)) {
@@ -77,13 +79,40 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
       ...changed.flatMap(([, change]) => change.symptoms),
       // Without one of the tables the outcome of a packet is unknown.
       ...(actual.hasTable('nat') && actual.hasTable('filter')
-        ? analyzeThirdPartyRules({...{expected, actual, view, differing, sets}, walked: withForwarding(expected, actual, baseRules)})
+        ? thirdPartySymptoms({expected, view, differing, rules, actual, walked: withForwarding(expected, actual, baseRules)})
         : []),
       ...staleServices({expected, actual, view, rules: owned.unexpected}),
       ...broadRules({expected, view, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
       ...(given.isPartial ? [] : leftoverChains(expected, actual, compared)),
     ]),
   };
+}
+
+interface ThirdPartyRules {
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+  readonly view: IptablesServiceView;
+  readonly differing: ReadonlySet<PortOnNode>;
+  readonly rules: NodeRules;
+  /** The actual rules, with those of kube-proxy repaired that are a symptom of their own. */
+  readonly walked: ChainSource;
+}
+
+function thirdPartySymptoms({expected, actual, view, differing, rules, walked}: ThirdPartyRules): readonly Symptom[] {
+  const {context, ports} = expected;
+  const environment = environmentOf(context.facts, {sets: rules.sets});
+  const own = {nft: null, environment};
+  const others = rules.iptables.filter(({backend}) => backend !== actual.backend);
+  return analyzeThirdPartyRules<PortOnNode>({
+    ...{ports, context, differs: item => differing.has(item)},
+    rules: {...rules, iptables: [actual, ...others]},
+    sides: {
+      should: {...own, iptables: [expected]},
+      does: {...own, iptables: [view]},
+      all: {iptables: [walked, ...others], nft: rules.nft(), environment},
+    },
+    mode: {masquerading: 'KUBE-POSTROUTING', acceptsItself: true, isOwnChain: isKubeProxyChain},
+  });
 }
 
 /** What packets lose by wrong rules of KUBE-FORWARD is reported as that, and not again as a loss by third-party rules. */

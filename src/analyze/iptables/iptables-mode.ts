@@ -6,8 +6,7 @@ import type {Ruleset} from '../../model/ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {type FamilyResult, joinFamilies, unreadFamily} from '../join-families.ts';
 import {cutReason, whyDoubtful} from '../truncated-settings.ts';
-import {ipsetsOf, knowsZone} from '../node-input.ts';
-import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {knowsZone, nodeRules} from '../node-input.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {withinWhatWasRead} from '../symptoms/within-what-was-read.ts';
@@ -38,13 +37,12 @@ export const iptablesMode: ProxyMode = {
 };
 
 function analyzeFamilies(input: NodeInput): ModeAnalysis {
-  const sets = ipsetsOf(input.node);
-  const results = servedFamilies(input, input.dumps.current).flatMap(family => resultOf(family, input, sets) ?? []);
+  const results = servedFamilies(input, input.dumps.current).flatMap(family => resultOf(family, input) ?? []);
   return {...joinFamilies(results), config: input.config, counts: countRules(input.dumps)};
 }
 
 /** Null for a family that has no dump and no Services. */
-function resultOf(family: Family, input: NodeInput, sets: ReadonlyMap<string, IpSet>): FamilyResult | null {
+function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   const ruleset = input.dumps.current.get(family) ?? null;
   const expect: Expect = hypothesis => expectRuleset({...input, family, ruleset}, hypothesis);
   const reason = whyUnreadable(family, ruleset);
@@ -53,7 +51,7 @@ function resultOf(family: Family, input: NodeInput, sets: ReadonlyMap<string, Ip
   const excerpt = isExcerpt(ruleset);
   const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
   const {symptoms, expected, differing} = analyzeFamily({
-    ...{expect, actual, sets, knowsZone: knowsZone(input)},
+    ...{expect, actual, rules: nodeRules(input, family), knowsZone: knowsZone(input)},
     ...{eachService: input.eachService ?? false, isPartial: input.api.namespaces !== undefined},
   });
   // Where one Service was read, the rules of all others are no reason to doubt the dump, nor to search it for invalid rules.

@@ -3,7 +3,7 @@ import type {Hypothesis} from '../../expect/hypothesis.ts';
 import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import {knowsZone} from '../node-input.ts';
+import {knowsZone, nodeRules} from '../node-input.ts';
 import {type FamilyResult, joinFamilies} from '../join-families.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
 import {whyNoTables} from '../iptables/what-was-read.ts';
@@ -48,6 +48,7 @@ function resultOf(
     ...{state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: input.config.nodeName.value},
     ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
     formerOwner: place => input.view.formerOwner(place),
+    rules: nodeRules(input, family),
   });
   const wanted = expected.ports.filter(({port}) => input.traces(port, symptoms));
   return {

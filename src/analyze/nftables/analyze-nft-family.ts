@@ -7,7 +7,9 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
 import {inferNftSettings, type ExpectNft} from './infer-nft-settings.ts';
 import {attribute} from './attribute-differences.ts';
-import {analyzeNftThirdPartyRules, type NftThirdPartyCase} from '../third-party/analyze-nft-rules.ts';
+import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import type {Side} from '../../trace/side.ts';
 import {analyzeNftBaseRules} from './base-rules/analyze-nft-base-rules.ts';
 import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
 import {mergeEmptyChains} from './merge-empty-chains.ts';
@@ -20,8 +22,8 @@ import {plural} from '../../model/text/plural.ts';
 interface NftFamilyCase {
   readonly expect: ExpectNft;
   readonly ruleset: NftRuleset;
-  /** The node's iptables and ipsets, which others may use. */
-  readonly beside: Pick<NftThirdPartyCase, 'iptables' | 'sets'>;
+  /** All rules of the node beside it. */
+  readonly rules: NodeRules;
   /** Null when the node has no table of kube-proxy in this family. */
   readonly actual: NftTable | null;
   /** False if the Node was not read: then its zone is inferred from the rules. */
@@ -45,7 +47,7 @@ interface NftFamilyAnalysis {
 export function analyzeNftFamily({
   expect,
   ruleset,
-  beside,
+  rules,
   actual,
   knowsZone,
   eachService,
@@ -80,10 +82,36 @@ export function analyzeNftFamily({
         expected,
         [...owned.byPort].flatMap(([item, differences]) => analyzeNftPort({...given, item, differences})),
       ),
-      ...analyzeNftThirdPartyRules({...given, ...beside, ruleset, differs: item => owned.byPort.has(item)}),
+      ...analyzeThirdPartyRules<NftPort>({
+        ...{ports: expected.ports, context: expected.context, rules, differs: item => owned.byPort.has(item)},
+        sides: sidesOf(expected, actual, {ruleset, rules}),
+        mode: {masquerading: "kube-proxy's rules", acceptsItself: false, isOwnChain: () => false},
+      }),
       ...staleNftServices(given, owned.unexpected),
       ...(isPartial ? [] : leftoverNftChains(given, compared)),
     ],
+  };
+}
+
+interface BesideTable {
+  readonly ruleset: NftRuleset;
+  readonly rules: NodeRules;
+}
+
+/** Of base chains with one priority the kernel runs the younger ones first. A list of all tables has them in the order of their creation. */
+function sidesOf(
+  expected: ExpectedTable,
+  actual: NftTable,
+  {ruleset, rules}: BesideTable,
+): {readonly should: Side; readonly does: Side; readonly all: Side} {
+  const own = {iptables: [], environment: environmentOf(expected.context.facts, {sets: rules.sets})};
+  const ids = [...ruleset.tables.keys()];
+  const [nat, table] = [ids.indexOf(`${actual.family} nat`), ids.indexOf(actual.id)];
+  const order = nat < 0 ? {} : {younger: nat > table ? ('iptables' as const) : ('nft' as const)};
+  return {
+    should: {...own, nft: {tableSources: [expected]}},
+    does: {...own, nft: {tableSources: [actual]}},
+    all: {...own, ...order, iptables: rules.iptables, nft: ruleset},
   };
 }
 

@@ -6,9 +6,8 @@ import {families, type Family} from '../../model/family.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {cutReason, whyDoubtful} from '../truncated-settings.ts';
-import {ipsetsOf, knowsZone} from '../node-input.ts';
+import {knowsZone, nodeRules} from '../node-input.ts';
 import {type FamilyResult, joinFamilies, unreadFamily} from '../join-families.ts';
-import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
 import type {ExpectNft} from './infer-nft-settings.ts';
 import {allOf} from '../iptables/read-dumps.ts';
@@ -39,8 +38,7 @@ function whyEmpty({node, config}: NodeInput): string {
 }
 
 function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
-  const sets = ipsetsOf(input.node);
-  const results = families.flatMap(family => resultOf(family, input, {ruleset, sets}) ?? []);
+  const results = families.flatMap(family => resultOf(family, input, ruleset) ?? []);
   const joined = joinFamilies(results);
   const first = joined.families[0] ?? joined.unread[0]?.family;
   return {
@@ -51,20 +49,15 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
   };
 }
 
-interface NftModeRules {
-  readonly ruleset: NftRuleset;
-  readonly sets: ReadonlyMap<string, IpSet>;
-}
-
 /** Null for a family without Services whose table may follow after the end of a truncated dump. */
-function resultOf(family: Family, input: NodeInput, {ruleset, sets}: NftModeRules): FamilyResult | null {
+function resultOf(family: Family, input: NodeInput, ruleset: NftRuleset): FamilyResult | null {
   const actual = ruleset.tables.get(tableId(family)) ?? null;
   const expect: ExpectNft = hypothesis => expectTable({...input, family, table: actual}, hypothesis);
   if (actual === null && ruleset.cut !== null)
     return expect({}).ports.length > 0 ? unreadFamily(family, `the dump ${cutReason(ruleset.cut)}`) : null;
   const iptables = allOf(input.dumps, family);
   const {symptoms, expected, byPort} = analyzeNftFamily({
-    ...{expect, ruleset, actual, beside: {iptables, sets}},
+    ...{expect, ruleset, actual, rules: nodeRules(input, family)},
     ...{
       serviceRanges: rangesOf(input, family),
       knowsZone: knowsZone(input),

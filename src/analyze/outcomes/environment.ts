@@ -3,6 +3,7 @@ import {type Address, contains, parseAddress, parseCidr} from '../../model/addre
 import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {interfacesOf, ownRanges} from './interfaces.ts';
 import {isInSet} from '../../trace/iptables/match-set.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 
@@ -25,12 +26,16 @@ export function environmentOf(
   {knownTo = new Set(), sets, servers = [], unbound, strict = false}: EnvironmentOptions = {},
 ): Environment {
   const own = ownAddresses(facts);
+  const {interfaceOf, behind, canBe} = interfacesOf(facts);
   const byKey = new Map(servers.map(server => [serverKey(server), server]));
   return {
     virtualServer: packet => (byKey.size === 0 ? undefined : byKey.get(packetKey(packet))),
     isLocal: address =>
       own.has(address.text) || isLoopbackAddress(address) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
-    canBeInterface: name => (!strict && isNeverOnServicePath(name) ? false : null),
+    canBeInterface: (name, address) => canBe(name, address) ?? (!strict && isNeverOnServicePath(name) ? false : null),
+    interfaceOf,
+    behind,
+    localAddresses: family => localRanges(facts)[family],
     inSet: (name, packet, directions, sender) => {
       const set = sets?.get(name);
       return set === undefined ? null : isInSet(set, packet, directions, sender);
@@ -42,6 +47,8 @@ export function environmentOf(
 
 /** Read once for a node, and not for every walk. */
 const ownAddresses = once(({addresses}: NodeFacts) => new Set(addresses.map(text => parseAddress(text)?.text ?? text)));
+
+const localRanges = once(({addresses}: NodeFacts) => ({IPv4: ownRanges(addresses, 'IPv4'), IPv6: ownRanges(addresses, 'IPv6')}));
 
 function packetKey({protocol, destination, port}: Packet): string {
   return `${protocol.toUpperCase()} ${joinHostPort(destination.text, port)}`;

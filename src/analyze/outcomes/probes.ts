@@ -1,6 +1,7 @@
 import type {NodeContext} from '../../expect/node-context.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import {parseAddress} from '../../model/address.ts';
+import type {Severity} from '../../model/finding.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {type Entry, entryText} from '../../model/entry.ts';
 import {hostIP} from '../../model/node-facts.ts';
@@ -17,10 +18,23 @@ export interface Probe {
   readonly endpoint?: Endpoint;
   /** The lists of clients (of `recent`, or affinity sets) that hold the source. */
   readonly knownTo: ReadonlySet<string>;
+  /** Where the packet stands for a part of the senders of its kind. */
+  readonly senders?: Senders;
+}
+
+/** Who is hit by what happens to a class. */
+export interface Senders {
+  /** In words: `a pod of this node`, `10.244.11.32/27 (2 pods: shop/a, shop/b)`. */
+  readonly text: string;
+  /** Running pods, as `namespace/name`. */
+  readonly pods: readonly string[];
+  /** The most that a loss can be: a class without a pod or node, or a part of the clients outside, is hit on purpose. */
+  readonly most?: Severity;
 }
 
 /** The packets of a probe, in words. */
-export function whose({source, entry}: Probe): string {
+export function whose({source, entry, senders}: Probe): string {
+  if (senders !== undefined) return `packets from ${senders.text} to its ${entryText(entry)}`;
   const name = source.kind === 'other-range' ? `${source.address} (not in loadBalancerSourceRanges)` : sourceNames[source.kind];
   return `packets from ${name} to its ${entryText(entry)}`;
 }

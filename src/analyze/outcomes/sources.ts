@@ -31,7 +31,7 @@ export function sourcesFor(
   taken: ReadonlySet<string>,
 ): readonly Source[] {
   const {facts, family} = context;
-  const {podNetworks, local} = networksOf(context);
+  const {podNetworks, local} = podRanges(context);
   const podNetwork = podNetworkOf(context);
   const clusterNetworks = local === null ? podNetworks : [local, ...podNetworks];
   const ranges = networks(port.sourceRanges, context);
@@ -52,7 +52,7 @@ export function sourcesFor(
 
 /** The network of the pod that sends to Services; null if none is known. */
 export function podNetworkOf(context: NodeContext): Cidr | null {
-  const {podNetworks, local} = networksOf(context);
+  const {podNetworks, local} = podRanges(context);
   return podNetworks[0] ?? local;
 }
 
@@ -64,7 +64,7 @@ interface PodNetworks {
 }
 
 /** Parsed once: the senders are asked for with each Service port. */
-const networksOf = once(
+export const podRanges = once(
   (context: NodeContext): PodNetworks => ({
     podNetworks: networks(context.facts.podCIDRs, context),
     local: context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null,

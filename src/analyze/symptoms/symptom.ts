@@ -62,6 +62,8 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly remedy?: string;
   readonly expected: readonly R[];
   readonly actual: readonly R[];
+  /** The Service ports that a symptom of the node concerns. */
+  readonly affects?: readonly ServicePort[];
   /** All chains that a symptom of unreached chains is about. */
   readonly chains?: readonly string[];
 }

@@ -1,15 +1,13 @@
 import type {NftHook, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
+import type {NodeRule} from '../../trace/side.ts';
 import {markChange} from '../../parse/iptables/comparable-rule.ts';
-import {isKubeProxyChain, isPolicyChain} from './iptables-rules.ts';
+import {isHookedChain, isPolicyChain} from './iptables-rules.ts';
 
-/** A rule on the path through a node in nftables mode: of nftables, or of iptables. */
-export type NodeRule = Rule | NftRule;
-
-/** Whether kube-proxy wrote it: in its own table, or earlier in iptables. */
-export function isKubeProxys({table, chain}: NodeRule, own: string): boolean {
-  return table === own || (!isOfNft(table) && isKubeProxyChain(chain));
+/** Whether a table is kube-proxy's own; null for those of iptables, which it shares with others. */
+export function isOwnTable({table}: Pick<NodeRule, 'table'>): boolean | null {
+  return isOfNft(table) ? /^ip6? kube-proxy$/.test(table) : table === 'ipvs' ? true : null;
 }
 
 /** Tables of nftables are named with their family: `inet filter`. */
@@ -17,42 +15,55 @@ function isOfNft(table: string): boolean {
   return table.includes(' ');
 }
 
-/** A rule that ends the path through its base chain, or rewrites the packet. */
-export function takesPackets(rule: NodeRule): boolean {
-  return 'target' in rule
-    ? ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NETMAP', 'NOTRACK', 'CT', 'MASQUERADE', 'SNAT'].includes(rule.target?.name ?? '')
-    : /(?:^| )(?:accept|return|dnat|snat|redirect|masquerade|notrack)(?: |$)/.test(rule.body);
+/** Whether a rule of iptables has one of these targets, or one of nftables one of these statements. */
+function does(targets: readonly string[], statements: RegExp): (rule: NodeRule) => boolean {
+  return rule => ('target' in rule ? targets.includes(rule.target?.name ?? '') : statements.test(rule.body));
 }
 
-export function rewrites(rule: NodeRule): boolean {
-  return 'target' in rule
-    ? ['DNAT', 'REDIRECT', 'NETMAP'].includes(rule.target?.name ?? '')
-    : /(?:^| )(?:dnat|redirect)(?: |$)/.test(rule.body);
-}
+/** A rule that ends the path through its base chain, or rewrites the packet. */
+export const takesPackets = does(
+  ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NETMAP', 'NOTRACK', 'CT', 'TPROXY', 'MASQUERADE', 'SNAT'],
+  /(?:^| )(?:accept|return|dnat|snat|redirect|masquerade|notrack|tproxy)(?: |$)/,
+);
+export const acceptsPackets = does(['ACCEPT'], /(?:^| )accept(?: |$)/);
+export const rewrites = does(['DNAT', 'REDIRECT', 'NETMAP'], /(?:^| )(?:dnat|redirect)(?: |$)/);
+export const setsMark = does(['MARK', 'CONNMARK'], /(?:^| )(?:meta|ct) mark set /);
+/** It changes at most the source address. */
+export const masquerades = does(['MASQUERADE', 'SNAT'], /(?:^| )(?:masquerade|snat)(?: |$)/);
+const captures = does(['TPROXY'], /(?:^| )tproxy(?: |$)/);
+const setsZone = does(['CT'], /(?:^| )ct (?:original |reply )?zone set /);
+const setsHops = does(['TTL', 'HL'], /(?:^| )(?:ip ttl|ip6 hoplimit) set /);
 
 /** Switches connection tracking off, and address translation with it. */
 export function untracks(rule: NodeRule): boolean {
   return 'target' in rule ? rule.target?.name === 'NOTRACK' || rule.text.includes(' --notrack') : /(?:^| )notrack(?: |$)/.test(rule.body);
 }
 
-export function setsMark(rule: NodeRule): boolean {
-  return 'target' in rule ? ['MARK', 'CONNMARK'].includes(rule.target?.name ?? '') : rule.body.includes('meta mark set ');
+/** It makes the kernel lose the packet later. */
+export function decides(rule: NodeRule): boolean {
+  return untracks(rule) || setsZone(rule) || setsHops(rule);
 }
 
-/** It changes at most the source address. */
-export function masquerades(rule: NodeRule): boolean {
-  return 'target' in rule ? ['MASQUERADE', 'SNAT'].includes(rule.target?.name ?? '') : /(?:^| )(?:masquerade|snat)(?: |$)/.test(rule.body);
+/** It sends packets to the chain that kube-proxy marks packets in that the kubelet's rule drops. */
+export function marksForDrop(rule: NodeRule): boolean {
+  return 'target' in rule ? ['KUBE-MARK-DROP', 'MARK', 'CONNMARK'].includes(rule.target?.name ?? '') : setsMark(rule);
 }
 
-/** The interface of a packet is often unknown, which is no fault of the rules. */
-export function asksForInterface(rule: NodeRule): boolean {
-  return 'target' in rule
-    ? rule.options.some(({flag}) => flag === '-i' || flag === '-o')
-    : /(?:^| )(?:[io]if(?:name|group|type|kind)?|[io]br(?:name)?) /.test(rule.body);
+/** One of the jumps by which kube-proxy itself is hooked in. */
+export function leadsToHook(rule: NodeRule): boolean {
+  return 'target' in rule && isHookedChain(rule.target?.name ?? '');
+}
+
+/** It leads into chains of kube-proxy that only kube-proxy's own rules should lead to. */
+export function leadsAstray(rule: NodeRule): boolean {
+  const name = 'target' in rule ? (rule.target?.name ?? '') : '';
+  return name.startsWith('KUBE-') && !isHookedChain(name);
 }
 
 /** A rule that carries out network policies, or leads to those that do. */
 export function isOfPolicy(rule: NodeRule): boolean {
+  // Calico drops what it knows no workload for: no policy says so.
+  if (/Unknown interface/i.test(rule.text)) return false;
   if ('target' in rule) return isPolicyChain(rule.chain) || isPolicyChain(rule.target?.name ?? '');
   return (
     / (?:calico|antrea|kube-router|.*network-?polic.*)$/.test(rule.table) ||
@@ -60,48 +71,86 @@ export function isOfPolicy(rule: NodeRule): boolean {
   );
 }
 
-/**
- * The third-party rule of iptables that keeps a packet from being masqueraded in KUBE-POSTROUTING: it deletes kube-proxy's
- * mark, such as `0x4000`, or ends the path through `nat`. Null if there is none.
- */
-export function unmasqueraderOf(path: readonly Rule[], mark: string): Rule | null {
-  const thirdParty = (from: number): readonly Rule[] => path.slice(from).filter(({chain}) => !isKubeProxyChain(chain));
-  const leaving = thirdParty(path.findIndex(({chain}) => chain === 'POSTROUTING'));
-  const marking = path.findLastIndex(({chain, target}) => chain === 'KUBE-MARK-MASQ' && target?.name === 'MARK');
-  const marked = marking < 0 ? [] : thirdParty(marking);
-  return marked.findLast(rule => deletesMark(rule, Number(mark))) ?? leaving.findLast(endsPostrouting) ?? null;
+/** The third-party rule that keeps a packet from being rewritten by kube-proxy's rules. */
+export function interceptorOf(thirdParty: readonly NodeRule[]): NodeRule | null {
+  const after = thirdParty.findIndex(
+    ({table, chain}) => !isOfNft(table) && (table === 'filter' || ['INPUT', 'FORWARD', 'POSTROUTING'].includes(chain)),
+  );
+  const before = after < 0 ? thirdParty : thirdParty.slice(0, after);
+  return (
+    before.find(rule => untracks(rule) || captures(rule)) ??
+    before.findLast(rule => takesPackets(rule) && (isOfNft(rule.table) ? true : rule.table === 'nat')) ??
+    null
+  );
+}
+
+interface MasqueradeCase {
+  readonly isOwn: (rule: NodeRule) => boolean;
+  /** Such as `0x4000`. */
+  readonly mark: string;
+}
+
+/** The third-party rule that keeps a packet from being masqueraded: it deletes kube-proxy's mark, or ends the path through `nat`. */
+export function unmasqueraderOf(path: readonly NodeRule[], {isOwn, mark}: MasqueradeCase): NodeRule | null {
+  const from = (index: number): readonly NodeRule[] => path.slice(Math.max(index, 0)).filter(rule => !isOwn(rule));
+  const marking = path.findLastIndex(rule => isOwn(rule) && 'target' in rule && rule.chain === 'KUBE-MARK-MASQ');
+  const leaving = path.findIndex(({chain}) => chain === 'POSTROUTING');
+  const deleting = from(marking).findLast(rule => ('target' in rule ? deletesMark(rule, Number(mark)) : setsMark(rule)));
+  return (
+    deleting ??
+    (leaving < 0 ? [] : from(leaving)).findLast(endsPostrouting) ??
+    path.findLast(rule => !isOwn(rule) && isOfNft(rule.table) && takesPackets(rule)) ??
+    null
+  );
 }
 
 /** RETURN ends the path through `nat` in the base chain only. */
-function endsPostrouting(rule: Rule): boolean {
+function endsPostrouting(rule: NodeRule): boolean {
+  if (!('target' in rule)) return takesPackets(rule);
   return rule.table === 'nat' && takesPackets(rule) && (rule.target?.name !== 'RETURN' || rule.chain === 'POSTROUTING');
 }
 
 function deletesMark({target}: Rule, bit: number): boolean {
+  if (target?.name === 'CONNMARK') return target.options.some(({flag}) => flag === '--restore-mark');
   if (target?.name !== 'MARK') return false;
   const [value = 0, mask = 0] = markChange(target.options).split('/').map(Number);
   return (((bit & ~mask) ^ value) & bit) === 0;
 }
 
 /** A rule that is about the address or the port that packets are sent to. */
-export function namesDestination({body}: NftRule): boolean {
-  return /(?:^| )(?:daddr|dport) |@/.test(body);
+export function namesDestination(rule: NodeRule): boolean {
+  if (!('target' in rule)) return /(?:^| )(?:daddr|dport) |@/.test(rule.body);
+  const flags = [...rule.options, ...rule.matches.flatMap(({options}) => options)];
+  return flags.some(
+    ({flag, values}) =>
+      ['-d', '--dport', '--dports', '--dst-range'].includes(flag) || (flag === '--match-set' && values[1]?.includes('dst')),
+  );
+}
+
+/** A rule that lets some packets of many pass: whether its limit is above what Services are usually asked for. */
+export function limits(rule: NodeRule): 'far above ordinary use' | 'low' | null {
+  const text = 'target' in rule ? rule.text : rule.body;
+  const rate = /(?:--limit|--hashlimit-(?:upto|above)|--hashlimit|limit rate(?: over)?) (\d+)\/(s|m|h|d)/.exec(text);
+  const count = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text);
+  if (rate === null && count === null) return null;
+  const perSecond = Number(rate?.[1] ?? 0) / ({s: 1, m: 60, h: 3600, d: 86_400}[rate?.[2] ?? 's'] ?? 1);
+  return perSecond >= 1000 || Number(count?.[1] ?? 0) >= 10_000 ? 'far above ordinary use' : 'low';
 }
 
 /** The hook at which an outcome was decided, by the base chain that its last rule was called from; null when the path does not show it. */
-export function decidedAt({path, policy}: Outcome<NodeRule>, ruleset: NftRuleset): NftHook['hook'] | null {
+export function decidedAt({path, policy}: Outcome<NodeRule>, nft: NftRuleset | null): NftHook['hook'] | null {
   const decided = policy?.split('/', 2);
-  if (decided !== undefined) return hookOf({table: decided[0] ?? '', chain: decided[1] ?? ''}, ruleset);
+  if (decided !== undefined) return hookOf({table: decided[0] ?? '', chain: decided[1] ?? ''}, nft);
   const table = path.at(-1)?.table;
   for (const rule of path.toReversed()) {
     if (rule.table !== table) return null;
-    const hook = hookOf(rule, ruleset);
+    const hook = hookOf(rule, nft);
     if (hook !== null) return hook;
   }
   return null;
 }
 
-function hookOf({table, chain}: Pick<NodeRule, 'table' | 'chain'>, {tables}: NftRuleset): NftHook['hook'] | null {
-  if (isOfNft(table)) return tables.get(table)?.chains.get(chain)?.base?.hook ?? null;
+function hookOf({table, chain}: Pick<NftRule, 'table' | 'chain'>, nft: NftRuleset | null): NftHook['hook'] | null {
+  if (isOfNft(table)) return nft?.tables.get(table)?.chains.get(chain)?.base?.hook ?? null;
   return /^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/.test(chain) ? chain.toLowerCase() : null;
 }

@@ -1,128 +1,290 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import {contains, parseAddress} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
-import type {Severity} from '../../model/finding.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
+import {type Severity, severities} from '../../model/finding.ts';
+import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
+import type {ServicePort} from '../../model/service-port.ts';
 import {plural} from '../../model/text/plural.ts';
-import type {Outcome} from '../../trace/outcome.ts';
 import type {Environment} from '../../trace/packet.ts';
-import type {PathOutcome} from '../outcomes/path-outcome.ts';
+import type {ConnectionOutcome, NodeRule} from '../../trace/side.ts';
+import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
+import {podRanges} from '../outcomes/sources.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {asksForInterface, isOfPolicy, masquerades, type NodeRule, untracks} from './node-rule.ts';
+import {isKubeProxyChain, isUnmarkedDrop} from './iptables-rules.ts';
+import {
+  acceptsPackets,
+  decidedAt,
+  decides,
+  interceptorOf,
+  isOfPolicy,
+  leadsAstray,
+  leadsToHook,
+  limits,
+  marksForDrop,
+  masquerades,
+  namesDestination,
+  rewrites,
+  setsMark,
+  takesPackets,
+  unmasqueraderOf,
+  untracks,
+} from './node-rule.ts';
 
 /** What is wrong with one entry from one source, and the rule that does it. */
-export interface RuleEffect<R extends RuleText = NodeRule> {
+export interface RuleEffect {
   readonly kind: SymptomKind;
   /** When it is not the usual one of its kind. */
   readonly severity?: Severity;
   readonly probe: Probe;
   readonly detail: string;
   /** Null when it is the policy of a chain, whose name may be in `policy`. */
-  readonly rule: R | null;
+  readonly rule: NodeRule | null;
   readonly policy?: string;
+  /** The path to the rule asks for the address or port that packets are sent to. */
+  readonly namesDestination: boolean;
+  /** It is about a reply or a later packet of a connection. */
+  readonly isLater?: true;
 }
 
-/** An effect with the Service ports that it concerns. */
-export interface NotedEffect<R extends RuleText, Port extends ServedPort> {
-  readonly effect: RuleEffect<R>;
-  readonly items: Set<Port>;
+/** What the effects of rules depend on, beside the rules: what kube-proxy wrote, and how it treats packets that it does not masquerade. */
+export interface EffectCase {
+  readonly context: NodeContext;
+  /** Whether kube-proxy wrote the rule. */
+  readonly isOwn: (rule: Pick<NodeRule, 'table' | 'chain'>) => boolean;
+  /** Whether kube-proxy, in this mode, writes a chain of iptables of this name. */
+  readonly isOwnChain: (chain: string) => boolean;
+  readonly nft: NftRuleset | null;
+  /** What a packet passes to be masqueraded: kube-proxy's chain or rules. */
+  readonly masquerading: string;
+  /** kube-proxy itself accepts what it masquerades, before any firewall rule, as in iptables mode. In the other modes it leaves that to the firewall. */
+  readonly acceptsItself: boolean;
+  /** A dump of the node's rules is truncated, which is a finding of its own. */
+  readonly isCut: boolean;
 }
 
-/** One rule is one finding, with the first entry and source that showed it; one that it harms comes first. */
-export function noteEffect<R extends RuleText, Port extends ServedPort>(
-  all: Map<string, NotedEffect<R, Port>>,
-  effect: RuleEffect<R>,
-  items: Iterable<Port>,
-): void {
-  const key = effectKey(effect);
-  const known = all.get(key);
-  if (known === undefined || isLess(known.effect, effect)) all.set(key, {effect, items: new Set(items)});
-  else if (!isLess(effect, known.effect)) for (const item of items) known.items.add(item);
+/** A probe that was walked through all rules of a node. */
+export interface WalkedProbe {
+  readonly probe: Probe;
+  readonly port: ServicePort;
+  /** The outcome in kube-proxy's rules alone. */
+  readonly alone: PathOutcome<RuleText>;
+  readonly pathOutcome: PathOutcome<RuleText>;
+  readonly environment: Environment;
 }
 
-function isLess({severity}: RuleEffect<RuleText>, other: RuleEffect<RuleText>): boolean {
-  return severity === 'info' && other.severity !== 'info';
+type Effect = Omit<RuleEffect, 'probe' | 'namesDestination'>;
+
+/** Null when the outcome is the one of kube-proxy's rules alone, or is not caused by a third-party rule. */
+export function ruleEffect(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): RuleEffect | null {
+  const effect = effectOf(outcome, walked, given);
+  if (effect === null) return null;
+  const path = [...(outcome.lost?.outcome.path ?? []), ...outcome.path].filter(rule => !given.isOwn(rule));
+  return {...effect, probe: walked.probe, namesDestination: path.some(namesDestination)};
+}
+
+function effectOf(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {
+  if (outcome.verdict === 'undecided') return undetermined(outcome, walked, given);
+  if (outcome.verdict !== 'accept') return losesPackets(walked) ? refusal(outcome, walked, given) : null;
+  const effect = unrefused(outcome, walked, given) ?? accepted(outcome, walked, given);
+  return effect ?? (outcome.lost === undefined ? null : lostLater(outcome.lost, walked, given));
+}
+
+/** Whether fewer packets reach the endpoints than by kube-proxy's rules alone: others are lost to a fault of these rules. */
+function losesPackets({alone, pathOutcome}: WalkedProbe): boolean {
+  for (const [destination, {probability}] of alone.destinations) {
+    const left = pathOutcome.destinations.get(destination)?.probability ?? 0;
+    if (left < probability && !near(left, probability)) return true;
+  }
+  return false;
+}
+
+/** Of a path that depends on what cannot be evaluated, the rule that it depends on. */
+function undetermined({doubt, path, reason}: ConnectionOutcome, {probe, alone}: WalkedProbe, given: EffectCase): Effect | null {
+  const rule = doubt ?? path.at(-1);
+  if (alone.undecided > 0 || rule === undefined || (doubt === undefined && given.isCut) || given.isOwn(rule)) return null;
+  const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
+  const isMinor = masquerades(rule) || isOfPolicy(rule) || limits(rule) === 'far above ordinary use';
+  return {kind: 'undecided-path', rule, detail, ...(isMinor ? {severity: 'info'} : {})};
+}
+
+function refusal(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {
+  const {probe} = walked;
+  const {verdict, path, policy} = outcome;
+  const untracking = path.find(one => untracks(one) && !given.isOwn(one));
+  if (untracking !== undefined) return intercepted(untracking, walked, given);
+  const rule = policy === undefined ? decisive(outcome, given) : null;
+  if (policy === undefined ? rule === null : given.isOwn({table: policy.split('/')[0] ?? '', chain: policy.split('/')[1] ?? ''}))
+    return null;
+  const who = whose(probe);
+  const refused = verdict === 'reject' ? 'refused' : 'dropped';
+  if (rule !== null && isOfPolicy(rule))
+    return {kind: 'dropped-by-other-rule', severity: 'info', rule, detail: `${who} are ${refused} by a network policy`};
+  if (rule !== null && isLeftBehind(rule)) {
+    const detail = `${who} are ${refused} by a rule that iptables mode left behind in ${rule.table}/${rule.chain}`;
+    return {kind: 'unexpected-reject', severity: 'error', rule, detail};
+  }
+  const hook = decidedAt(outcome, given.nft);
+  const isSentOn = path.some(rewrites) && hook !== 'input' && hook !== 'output';
+  const unusual = !given.acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
+  const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual ? {severity: 'info' as const} : {})};
+  const by = rule !== null ? 'by a third-party rule' : byPolicy(policy);
+  if (isSentOn) return {...base, kind: 'forward-blocked', detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
+  return {...base, kind: 'dropped-by-other-rule', detail: `${who} are ${refused} ${by}`};
+}
+
+function byPolicy(policy: string | undefined): string {
+  return `because no rule accepts them and the policy of ${policy ?? 'a chain'} is DROP`;
+}
+
+/** Of a Service that another mode of kube-proxy served. */
+function isLeftBehind({chain}: NodeRule): boolean {
+  return isKubeProxyChain(chain) && !/^KUBE-(?:FIREWALL|MARK-DROP)$/.test(chain);
+}
+
+/** The third-party rule that refuses a packet: the last one, or one that makes kube-proxy's rules or the kernel do it. */
+function decisive({path, reason}: ConnectionOutcome, {isOwn}: EffectCase): NodeRule | null {
+  const thirdParty = path.filter(rule => !isOwn(rule));
+  if (reason !== undefined) return thirdParty.findLast(decides) ?? null;
+  const last = path.at(-1);
+  if (last === undefined) return null;
+  if (!isOwn(last)) return last;
+  return isUnmarkedDrop(last.text) ? last : (thirdParty.findLast(marksForDrop) ?? null);
+}
+
+/** Connections are opened, and then nothing arrives. */
+function lostLater({packet, outcome}: NonNullable<ConnectionOutcome['lost']>, walked: WalkedProbe, given: EffectCase): Effect | null {
+  const {probe} = walked;
+  const who = packet === 'reply' ? `replies to ${whose(probe)}` : `${whose(probe)} on open connections`;
+  if (outcome.verdict === 'undecided') return laterIf(undetermined({...outcome, reason: `${who}: ${outcome.reason ?? ''}`}, walked, given));
+  const {policy} = outcome;
+  const rule = policy === undefined ? decisive(outcome, given) : null;
+  if (policy === undefined && rule === null) return null;
+  const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
+  const base = {kind: 'dropped-by-other-rule', isLater: true, rule} as const;
+  if (rule !== null && isOfPolicy(rule)) return {...base, severity: 'info', detail: `${who} are ${refused} by a network policy`};
+  const by = rule !== null ? 'by a third-party rule' : byPolicy(policy);
+  const why = outcome.reason === undefined ? '' : `, because ${outcome.reason}`;
+  return {...base, ...(policy === undefined ? {} : {policy}), detail: `${who} are ${refused} ${by}${why}`};
+}
+
+function laterIf(effect: Effect | null): Effect | null {
+  return effect === null ? null : {...effect, isLater: true};
+}
+
+/** kube-proxy in iptables mode refuses packets to a Service without endpoints in table filter, where a rule before its own can accept them. */
+function unrefused({destination, path}: ConnectionOutcome, {probe, alone}: WalkedProbe, {isOwn}: EffectCase): Effect | null {
+  if (destination !== null || alone.destinations.size > 0 || alone.rejected === 0) return null;
+  const rule = path.findLast(one => !isOwn(one) && !leadsToHook(one));
+  if (rule === undefined || rule.table !== 'filter' || !acceptsPackets(rule)) return null;
+  const detail = `it has no endpoints, so ${whose(probe)} must be refused; a third-party rule accepts them before kube-proxy's rule refuses them: connections hang or leave the node`;
+  return {kind: 'missing-reject', rule, detail, ...(isOfPolicy(rule) ? {severity: 'info'} : {})};
+}
+
+/** What third-party rules do to a packet that is accepted: it goes elsewhere, stays without an endpoint, or has another source address. */
+function accepted(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {
+  const {destination, path} = outcome;
+  const {probe, alone, pathOutcome} = walked;
+  const who = whose(probe);
+  const thirdParty = path.filter(rule => !given.isOwn(rule));
+  if (destination === null) {
+    const rule = losesPackets(walked) ? interceptorOf(thirdParty) : null;
+    return rule === null ? null : intercepted(rule, walked, given);
+  }
+  const share = alone.destinations.get(destination);
+  if (share === undefined) {
+    const rule = thirdParty.findLast(rewrites) ?? thirdParty.findLast(leadsAstray) ?? thirdParty.findLast(takesPackets) ?? null;
+    if (rule === null) return null;
+    const isRefused = alone.destinations.size === 0 && alone.rejected + alone.dropped > 0;
+    const detail = isRefused
+      ? `${who} are accepted by a third-party rule, although kube-proxy's rules refuse them`
+      : `${who} are sent to ${destination} by a third-party rule that comes before kube-proxy's rules`;
+    return {kind: 'entry-taken-by-other-rule', rule, detail, ...(isRefused && isOfPolicy(rule) ? {severity: 'info'} : {})};
+  }
+  const isMasqueraded = pathOutcome.destinations.get(destination)?.masquerade === true;
+  if (!share.masquerade) return isMasqueraded ? addressLost(outcome, walked, given) : null;
+  if (isMasqueraded) return wrongAddress(outcome, walked, given);
+  const rule = unmasqueraderOf(path, {isOwn: given.isOwn, mark: given.context.mark});
+  if (rule === null) return null;
+  const how = setsMark(rule) ? 'changes their mark' : `intercepts them before ${given.masquerading}`;
+  return {kind: 'postrouting-broken', rule, detail: `${who} should be masqueraded, but a third-party rule ${how}`};
+}
+
+/** A third-party rule that masquerades what kube-proxy leaves as it is. The address of the node itself is no loss. */
+function addressLost(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {
+  const {probe, port} = walked;
+  const isKept =
+    probe.source.kind === 'pod' || probe.source.kind === 'remote-pod' || (probe.entry.kind !== 'clusterIP' && port.externalPolicyLocal);
+  if (!isKept || !isPod(outcome.destination, given.context)) return wrongAddress(outcome, walked, given);
+  const rule = outcome.path.findLast(one => !given.isOwn(one) && (masquerades(one) || setsMark(one))) ?? null;
+  if (rule === null) return null;
+  const isLocal = probe.source.kind === 'outside';
+  const detail = `${whose(probe)} should keep their source address${isLocal ? ' (externalTrafficPolicy: Local)' : ''}, but a third-party rule masquerades them`;
+  return wrongAddress(outcome, walked, given) ?? {kind: 'masquerade-mismatch', rule, detail, severity: isLocal ? 'error' : 'info'};
+}
+
+/** What leaves the cluster is masqueraded on most nodes. */
+function isPod(destination: string | null, context: NodeContext): boolean {
+  const address = parseAddress(destination?.replace(/:\d+$/, '').replace(/^\[|\]$/g, '') ?? '');
+  const {podNetworks, local} = podRanges(context);
+  return address !== null && [...podNetworks, ...(local === null ? [] : [local])].some(network => contains(network, address));
+}
+
+/** SNAT to an address that the node does not have: no reply comes back. */
+function wrongAddress(
+  {path, sourceAfter}: ConnectionOutcome,
+  {probe, environment}: WalkedProbe,
+  {isOwn, context: {facts}}: EffectCase,
+): Effect | null {
+  if (sourceAfter === undefined || !facts.allAddresses || environment.isLocal(sourceAfter) !== false) return null;
+  const rule = path.findLast(one => !isOwn(one) && masquerades(one)) ?? null;
+  const detail = `${whose(probe)} get the source address ${sourceAfter.text}, which the node does not have: replies do not come back`;
+  return rule === null ? null : {kind: 'postrouting-broken', rule, detail};
+}
+
+/** A rule that keeps packets from kube-proxy's rules. */
+function intercepted(rule: NodeRule, {probe, alone, environment}: WalkedProbe, {context: {facts}}: EffectCase): Effect {
+  const kind = 'entry-taken-by-other-rule';
+  const isLocal = environment.isLocal(probe.packet.destination) === true ? true : facts.allAddresses ? false : null;
+  // NodeLocal DNSCache binds the cluster IP of the DNS Service on the node, and switches connection tracking off for it.
+  if (untracks(rule) && probe.packet.port === 53 && (isLocal ?? rule.text.includes('NodeLocal DNS Cache'))) {
+    const detail = `${whose(probe)} are answered by the node itself, without kube-proxy's rules: NodeLocal DNSCache has bound the address`;
+    return {kind, severity: 'info', rule, detail};
+  }
+  const reached = describePathOutcome(alone);
+  const detail = `${whose(probe)} never reach kube-proxy's rules, because a third-party rule intercepts them; they should reach ${reached}`;
+  return {kind, rule, detail};
+}
+
+/** The more severe of two; that of its kind, which is left out, is at least a warning. */
+export function isWorse(severity: Severity | undefined, than: Severity | undefined): boolean {
+  return severities.indexOf(severity ?? 'error') < severities.indexOf(than ?? 'error');
 }
 
 /** The same for every effect of a rule of one kind. */
-export function effectKey({kind, rule, policy}: RuleEffect<RuleText>): string {
-  return [kind, policy, rule?.table, rule?.chain, rule?.line, rule?.text].join(' ');
+export function effectKey(effect: RuleEffect): string {
+  return `${effect.kind} ${effect.isLater ?? ''} ${ruleKey(effect)}`;
+}
+
+export function ruleKey({rule, policy}: RuleEffect): string {
+  return [policy, rule?.table, rule?.chain, rule?.line, rule?.text].join(' ');
 }
 
 /** For a rule about particular Services. */
-export function symptomOfPort<R extends RuleText>({kind, severity, probe, detail, rule}: RuleEffect<R>, {port}: ServedPort): Symptom<R> {
+export function symptomOfPort({kind, severity, probe, detail, rule}: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
   const base = {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
   return severity === undefined ? base : {...base, severity};
 }
 
 /** For a rule that concerns the node. */
-export function symptomOfNode<R extends RuleText>(
-  {kind, severity, detail, rule}: RuleEffect<R>,
-  items: Iterable<ServedPort>,
-  family: Family,
-): Symptom<R> {
-  const [first, ...others] = items;
-  const scope = `${plural(others.length + 1, 'Service port')}, such as ${first?.port.servicePortName ?? ''}`;
+export function symptomOfNode({kind, severity, detail, rule}: RuleEffect, items: Iterable<ServedPort>, family: Family): Symptom<RuleText> {
+  const ports = [...items].map(({port}) => port);
+  const scope = `${plural(ports.length, 'Service port')}, such as ${ports[0]?.servicePortName ?? ''}`;
   return {
-    ...{kind, family, port: null, expected: [], actual: rule === null ? [] : [rule]},
+    ...{kind, family, port: null, affects: ports, expected: [], actual: rule === null ? [] : [rule]},
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,
     ...(severity === undefined ? {} : {severity}),
   };
-}
-
-interface Undetermined {
-  readonly probe: Probe;
-  /** The outcome in kube-proxy's rules alone. */
-  readonly alone: PathOutcome<RuleText>;
-  /** Whether kube-proxy wrote the rule. */
-  readonly isOwn: (rule: NodeRule) => boolean;
-  /** A dump of the node's rules is truncated, which is a finding of its own. */
-  readonly isCut: boolean;
-}
-
-/** Unknown interfaces are not reported, and network policies are evaluated by their own tools. */
-export function undeterminedEffect<R extends NodeRule>(
-  {doubt, path, reason}: Outcome<R>,
-  {probe, alone, isOwn, isCut}: Undetermined,
-): RuleEffect<R> | null {
-  const rule = doubt ?? path.at(-1);
-  if (alone.undecided > 0 || rule === undefined || (doubt === undefined && isCut)) return null;
-  if (isOwn(rule) || isOfPolicy(rule) || (doubt !== undefined && asksForInterface(doubt))) return null;
-  const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
-  return {kind: 'undecided-path', probe, rule, detail, ...(masquerades(rule) ? {severity: 'info'} : {})};
-}
-
-/** A network policy decides by design which clients it admits. */
-export function refusedByPolicy<R extends RuleText>(rule: R, probe: Probe, refused: string): RuleEffect<R> {
-  return {kind: 'dropped-by-other-rule', severity: 'info', probe, rule, detail: `${whose(probe)} are ${refused} by a network policy`};
-}
-
-/**
- * In iptables mode kube-proxy itself accepts what it masquerades, before any firewall rule. In the other modes it leaves that to the
- * firewall, which need not expect packets from external clients to cluster IPs.
- */
-export function ifUnusual({entry, source}: Probe): {readonly severity?: 'info'} {
-  return entry.kind === 'clusterIP' && source.kind === 'outside' ? {severity: 'info'} : {};
-}
-
-/** A rule that keeps packets from kube-proxy's rules, which send them to `reached`. */
-export function interceptedEffect<R extends NodeRule>(
-  rule: R,
-  probe: Probe,
-  {isLocal, reached}: {readonly isLocal: boolean | null; readonly reached: string},
-): RuleEffect<R> {
-  const kind = 'entry-taken-by-other-rule';
-  // NodeLocal DNSCache binds the cluster IP of the DNS Service on the node, and switches connection tracking off for it.
-  if (untracks(rule) && probe.packet.port === 53 && (isLocal ?? rule.text.includes('NodeLocal DNS Cache'))) {
-    const detail = `${whose(probe)} are answered by the node itself, without kube-proxy's rules: NodeLocal DNSCache has bound the address`;
-    return {kind, severity: 'info', probe, rule, detail};
-  }
-  const detail = `${whose(probe)} never reach kube-proxy's rules, because a third-party rule intercepts them; they should reach ${reached}`;
-  return {kind, probe, rule, detail};
-}
-
-/** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */
-export function isKnownLocal({packet}: Probe, {allAddresses}: NodeFacts, environment: Environment): boolean | null {
-  return environment.isLocal(packet.destination) === true ? true : allAddresses ? false : null;
 }

@@ -1,7 +1,7 @@
 import {allOf} from '../../analyze/iptables/read-dumps.ts';
 import {families} from '../../model/family.ts';
 import {countOf} from '../../parse/kube-proxy/kube-proxy-state.ts';
-import {thirdPartyChains} from '../port-groups.ts';
+import {thirdPartyChains} from '../../analyze/third-party/iptables-rules.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 

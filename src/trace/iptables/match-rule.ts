@@ -97,10 +97,10 @@ function plainOption(flag: string, value: string, packet: Packet, environment: E
       // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
       if (value === 'lo' && packet.inInterface === null) return 0;
       askInterface(value, 'source', packet, environment);
-      return matchInterface(value, inInterfaceOf(packet), packet, environment);
+      return matchInterface(value, inInterfaceOf(packet), packet.source, environment);
     case '-o':
       askInterface(value, 'destination', packet, environment);
-      return matchInterface(value, packet.outInterface, packet, environment);
+      return matchInterface(value, packet.outInterface, packet.destination, environment);
     case '-f':
       return 0;
     default:
@@ -146,8 +146,8 @@ function inInterfaceOf({inInterface, origin}: Packet): string | null {
   return inInterface ?? (origin === 'node' ? '' : null);
 }
 
-function matchInterface(pattern: string, name: string | null, packet: Packet, environment: Environment): Likelihood {
-  if (name === null) return truth(environment.canBeInterface(pattern, packet) === false ? false : null);
+function matchInterface(pattern: string, name: string | null, address: Packet['source'], environment: Environment): Likelihood {
+  if (name === null) return truth(environment.canBeInterface(pattern, address));
   return truth(pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern);
 }
 

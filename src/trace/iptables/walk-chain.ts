@@ -145,7 +145,7 @@ function optionOf(rule: Rule, name: string): string {
 /** Of a range of addresses, it is unknown which one is taken. */
 export function translateSource(packet: Packet, to: string): Packet {
   const address = parseAddress(to);
-  return {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address.text})};
+  return {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address})};
 }
 
 /** The zone of connection tracking, of both directions or of one. */

@@ -73,5 +73,5 @@ function isInterface(
   if (name !== null) return pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
   // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
   if (pattern === 'lo' && side === 'in') return false;
-  return environment.canBeInterface(pattern, packet) === false ? false : null;
+  return environment.canBeInterface(pattern, side === 'in' ? packet.source : packet.destination);
 }

@@ -1,0 +1,217 @@
+import {once} from '../../expect/api-index.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import {formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';
+import type {Severity} from '../../model/finding.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {someOf} from '../../model/text/some-of.ts';
+import {parseInterval} from '../../parse/nftables/address-list.ts';
+import {
+  allAddresses,
+  allPorts,
+  type NoteCondition,
+  type Sender,
+  type SenderClass,
+  senderClasses,
+  type SenderSpace,
+} from '../../trace/sender-space.ts';
+import type {Probe, Senders} from './probes.ts';
+import {podRanges, type Source, sourceNames, type SourceKind} from './sources.ts';
+
+/** Whoever may send packets of one kind, and by what names they are known. */
+export interface SenderGroups {
+  /** By the kind of a probe's source; only the source itself where it is left out. */
+  readonly spaces: ReadonlyMap<SourceKind, Intervals>;
+  /** Running pods, not those in the host network, by address. */
+  readonly pods: ReadonlyMap<bigint, string>;
+  /** Other nodes, by address. */
+  readonly nodes: ReadonlyMap<bigint, string>;
+  /** The pods were not read: any address of their networks may be one. */
+  readonly arePodsUnknown: boolean;
+}
+
+/** The groups of senders of a node in one family. */
+export function senderGroups({api, context}: {readonly api: ApiObjects; readonly context: NodeContext}): SenderGroups {
+  const {facts, family} = context;
+  const ranges = (texts: readonly string[]): Intervals =>
+    intervalsOf(
+      texts
+        .flatMap(text => rangeOf(text))
+        .filter(range => range.family === family)
+        .map(({low, high}) => [low, high] as const),
+    );
+  const {podNetworks, local} = podRanges(context);
+  const running = podsByAddress(api);
+  const others = (api.nodes ?? []).filter(({metadata}) => metadata.name !== facts.name);
+  const podsOn = (isHere: boolean): Intervals =>
+    intervalsOf(
+      [...running]
+        .filter(([, {node}]) => (node === facts.name) === isHere)
+        .map(([, {range}]) => range)
+        .filter(({family: own}) => own === family)
+        .map(({low, high}) => [low, high] as const),
+    );
+  const own = ranges(facts.addresses);
+  const here = subtract(intervalsOf([...ranges(podNetworks.map(({text}) => text)), ...podsOn(true)]), own);
+  const remote = ranges([...(local === null ? [] : [local.text]), ...others.flatMap(({spec}) => spec?.podCIDRs ?? spec?.podCIDR ?? [])]);
+  const elsewhere = subtract(subtract(intervalsOf([...remote, ...podsOn(false)]), here), own);
+  const unusual = ranges(family === 'IPv4' ? ['0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/3'] : ['::/127', 'fe80::/10', 'ff00::/8']);
+  const outside = [here, elsewhere, own, unusual].reduce(subtract, allAddresses(family));
+  const nodes = others.flatMap(({metadata, status}) =>
+    (status?.addresses ?? []).flatMap(({address = ''}) => {
+      const parsed = parseAddress(address);
+      return parsed?.family === family ? [[parsed.value, metadata.name ?? ''] as const] : [];
+    }),
+  );
+  return {
+    spaces: new Map([
+      ['pod', here],
+      ['remote-pod', elsewhere],
+      ['outside', outside],
+    ]),
+    pods: new Map([...running.values()].filter(({range}) => range.family === family).map(({range, name}) => [range.low, name])),
+    nodes: new Map(nodes),
+    arePodsUnknown: api.pods === null || api.podsOf !== undefined,
+  };
+}
+
+function rangeOf(text: string): readonly {readonly family: string; readonly low: bigint; readonly high: bigint}[] {
+  const range = parseInterval(text);
+  return range === null ? [] : [range];
+}
+
+interface RunningPod {
+  readonly name: string;
+  readonly node: string | undefined;
+  readonly range: {readonly family: string; readonly low: bigint; readonly high: bigint};
+}
+
+const podsByAddress = once((api: ApiObjects): ReadonlyMap<string, RunningPod> => {
+  const found = new Map<string, RunningPod>();
+  for (const {metadata, spec, status} of api.pods ?? []) {
+    if (spec?.hostNetwork === true || status?.phase === 'Succeeded' || status?.phase === 'Failed') continue;
+    const ips = [...(status?.podIPs ?? []).flatMap(({ip}) => ip ?? []), status?.podIP ?? ''];
+    for (const ip of ips) {
+      const [range] = rangeOf(ip);
+      if (range !== undefined) found.set(ip, {name: `${metadata.namespace ?? ''}/${metadata.name ?? ''}`, node: spec?.nodeName, range});
+    }
+  }
+  return found;
+});
+
+/**
+ * The probe for every class of senders that a walk tells apart, in place of a probe that stands for all. The endpoints of the Service itself
+ * are left out of its pods: their packets may return to them.
+ */
+export function classesOfProbe<T>(
+  probe: Probe,
+  {groups, except, ports}: {readonly groups: SenderGroups; readonly except: Intervals; readonly ports: readonly Intervals[]},
+  walk: (probe: Probe, note: NoteCondition) => T,
+): {readonly classes: readonly (readonly [Probe, T])[]; readonly isCut: boolean} {
+  const {packet, source} = probe;
+  const address = subtract(spaceOf(source, packet.source.value, groups), source.kind === 'pod' ? except : []);
+  const made = new Map<Sender, Probe>();
+  const {classes, rest} = senderClasses({
+    spaces: ports.map(port => ({address, port})),
+    pick: space => pick(space, packet.source.value, groups),
+    walk: (sender, note) => {
+      const text = formatAddress(packet.family, sender.address);
+      const sent = {
+        ...packet,
+        source: {family: packet.family, value: sender.address, text},
+        sourcePort: sender.port,
+        client: 'source' as const,
+      };
+      const own = {...probe, source: {...source, address: text}, packet: sent};
+      made.set(sender, own);
+      return walk(own, note);
+    },
+  });
+  return {
+    isCut: rest.length > 0,
+    classes: classes.flatMap(found => {
+      const own = made.get(found.sender);
+      return own === undefined ? [] : [[withSenders(own, found, {address, port: clientPorts}, groups), found.result] as const];
+    }),
+  };
+}
+
+/** The ports from which nearly all clients connect (`net.ipv4.ip_local_port_range`), and all others. */
+export const clientPorts: Intervals = [[32_768n, 60_999n]];
+export const otherPorts: Intervals = subtract(allPorts, clientPorts);
+
+function spaceOf({kind}: Source, own: bigint, {spaces}: SenderGroups): Intervals {
+  const space = spaces.get(kind) ?? [];
+  return holds(space, own) ? space : [[own, own]];
+}
+
+/** The usual source if it is there; otherwise a running pod, another node, or some address. */
+function pick({address, port}: SenderSpace, usual: bigint, {pods, nodes}: SenderGroups): Sender {
+  const [[low, high] = [0n, 0n]] = address;
+  const inside = (values: ReadonlyMap<bigint, string>): bigint | undefined => [...values.keys()].find(value => holds(address, value));
+  const found = holds(address, usual) ? usual : (inside(pods) ?? inside(nodes) ?? (high > low + 1n ? low + 1n : low));
+  const [[first, last] = [0n, 0n]] = port;
+  return {address: found, port: Number(holds(port, 40_000n) ? 40_000n : first === 0n && last > 0n ? 1n : first)};
+}
+
+function withSenders<T>(probe: Probe, {space}: SenderClass<T>, whole: SenderSpace, groups: SenderGroups): Probe {
+  if (sizeOf(space.address) === sizeOf(whole.address) && subtract(whole.port, space.port).length === 0) return probe;
+  return {...probe, senders: sendersOf(probe, space, whole, groups)};
+}
+
+function sendersOf(
+  {source: {kind}, packet: {family}}: Probe,
+  {address, port}: SenderSpace,
+  whole: SenderSpace,
+  groups: SenderGroups,
+): Senders {
+  const pods = [...groups.pods].filter(([value]) => holds(address, value)).map(([, name]) => name);
+  const nodes = [...groups.nodes].filter(([value]) => holds(address, value)).map(([, name]) => name);
+  const [size, all] = [sizeOf(address), sizeOf(whole.address)];
+  const isMost = 2n * size >= all;
+  const ports =
+    subtract(whole.port, port).length === 0
+      ? ''
+      : `, source port ${someOf(
+          port.map(([low, high]) => (low === high ? `${low}` : `${low}-${high}`)),
+          {max: 3},
+        )}`;
+  const exceptions = isMost && size < all ? ` (all but ${rangesText(subtract(whole.address, address), family)})` : '';
+  if (isMost) return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...mostOf(isManyPorts(port))};
+  const who = pods.length > 0 ? namesText(pods, 'pod') : kind === 'outside' && nodes.length > 0 ? namesText(nodes, 'node') : '';
+  const isUnknownPod = (kind === 'pod' || kind === 'remote-pod') && groups.arePodsUnknown;
+  return {
+    text: `${rangesText(address, family)}${who === '' ? '' : ` (${who})`}${ports}`,
+    pods,
+    ...mostOf(isManyPorts(port), who !== '' ? undefined : isUnknownPod ? 'warning' : 'info'),
+  };
+}
+
+function isManyPorts(port: Intervals): boolean {
+  return intersect(port, clientPorts).length > 0;
+}
+
+function mostOf(isOften: boolean, most?: Severity): {readonly most?: Severity} {
+  const severity = most ?? (isOften ? undefined : 'info');
+  return severity === undefined ? {} : {most: severity};
+}
+
+function namesText(names: readonly string[], noun: string): string {
+  return names.length === 1 ? `${noun} ${names[0]}` : `${names.length} ${noun}s: ${someOf(names, {max: 3})}`;
+}
+
+function rangesText(ranges: Intervals, family: 'IPv4' | 'IPv6'): string {
+  return someOf(
+    ranges.map(([low, high]) => networkText(low, high, family)),
+    {max: 3},
+  );
+}
+
+/** A network where it is one, otherwise a range. */
+function networkText(low: bigint, high: bigint, family: 'IPv4' | 'IPv6'): string {
+  const text = formatAddress(family, low);
+  if (low === high) return text;
+  const bits = (high - low + 1n).toString(2).length - 1;
+  const network = parseCidr(`${text}/${(family === 'IPv4' ? 32 : 128) - bits}`);
+  return network?.base === low && high - low + 1n === 1n << BigInt(bits) ? network.text : `${text}-${formatAddress(family, high)}`;
+}

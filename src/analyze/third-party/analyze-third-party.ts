@@ -1,0 +1,211 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import {parseAddress} from '../../model/address.ts';
+import {holds, intervalsOf} from '../../model/intervals.ts';
+import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import type {Ruleset, RuleText} from '../../model/ruleset.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import type {Packet} from '../../trace/packet.ts';
+import {type NoteCondition, SenderConditions} from '../../trace/sender-space.ts';
+import {type ConnectionOutcome, isShownByIptables, type NodeRule, type Side, walkConnection, walkSide} from '../../trace/side.ts';
+import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
+import {type Probe, probesFor} from '../outcomes/probes.ts';
+import {classesOfProbe, clientPorts, otherPorts, type SenderGroups, senderGroups} from '../outcomes/senders.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {distinctionsBy, type Distinctions, groupPorts, representatives} from './distinctions.ts';
+import {holdsThirdPartyRules} from './iptables-rules.ts';
+import {isOwnTable} from './node-rule.ts';
+import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
+
+/** All that a node has beside the rules of the mode that kube-proxy runs in. */
+export interface NodeRules {
+  /** The node's iptables rules in this family; of both backends if both are in use. */
+  readonly iptables: readonly Ruleset[];
+  /** Parsed when it is asked for; null if it was not read. */
+  readonly nft: () => NftRuleset | null;
+  /** The node's ipsets, where they were read. */
+  readonly sets: ReadonlyMap<string, IpSet>;
+  readonly api: ApiObjects;
+}
+
+interface WalkedRules {
+  readonly context: NodeContext;
+  /** The rules that kube-proxy should have written, those that it wrote, and all rules of the node. */
+  readonly sides: {readonly should: Side; readonly does: Side; readonly all: Side};
+  readonly rules: NodeRules;
+  readonly mode: Pick<EffectCase, 'masquerading' | 'acceptsItself' | 'isOwnChain'>;
+}
+
+interface ThirdPartyCase<Port extends ServedPort> extends WalkedRules {
+  readonly ports: readonly Port[];
+  /** Whether the rules of a Service port differ from the expected ones. */
+  readonly differs: (item: Port) => boolean;
+}
+
+/** A rule that concerns more than 50 Service ports, or more than half of them, is about the node. */
+function maxNamed(ports: number): number {
+  return Math.max(1, Math.min(50, ports / 2));
+}
+
+/**
+ * What third-party rules do to Services' packets, in every mode: each class of senders is walked through kube-proxy's rules alone, and
+ * through all rules of the node with the replies. Service ports that no third-party rule tells apart are walked once.
+ */
+export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPartyCase<Port>): readonly Symptom<RuleText>[] {
+  const {ports, context, rules, differs} = given;
+  const tables = thirdPartyTables(given);
+  if (tables.length === 0 && !rules.iptables.some(one => holdsThirdPartyRules(one, given.mode.isOwnChain))) return [];
+  const {environment} = given.sides.all;
+  const distinctions = distinctionsBy({iptables: rules.iptables, tables, sets: rules.sets, environment, family: context.family});
+  const walks: Walks = {distinctions, groups: senderGroups({api: rules.api, context}), effects: effectCase(given)};
+  const walked = new Map<Port, readonly RuleEffect[]>();
+  const walk = (item: Port): readonly RuleEffect[] => {
+    const effects = walked.get(item) ?? analyzeItem(item, given, walks);
+    walked.set(item, effects);
+    return effects;
+  };
+  const found = new Map<string, NotedEffect<Port>>();
+  for (const group of groupPorts(ports, context, distinctions))
+    for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, given)))
+      for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
+  return [...withoutReplies(found)].flatMap(([key, {effect, items}]) => {
+    if (items.size === 1) return [...items].map(item => symptomOfPort(effect, item));
+    if (!effect.namesDestination || items.size > maxNamed(ports.length)) return [symptomOfNode(effect, items, context.family)];
+    // Each Service port is walked itself, so that its finding describes its own packet.
+    return [...items].flatMap(item => {
+      const own = new Map<string, NotedEffect<Port>>();
+      for (const one of walk(item)) noteEffect(own, one, [item]);
+      const same = own.get(key);
+      return same === undefined ? [] : [symptomOfPort(same.effect, item)];
+    });
+  });
+}
+
+/** An effect with the Service ports that it concerns. */
+interface NotedEffect<Port> {
+  readonly effect: RuleEffect;
+  readonly items: Set<Port>;
+}
+
+/** One rule is one finding, with the first entry and source that showed it; the one that it harms most comes first. */
+function noteEffect<Port>(all: Map<string, NotedEffect<Port>>, effect: RuleEffect, items: Iterable<Port>): void {
+  const key = effectKey(effect);
+  const known = all.get(key);
+  if (known === undefined || isWorse(effect.severity, known.effect.severity)) all.set(key, {effect, items: new Set(items)});
+  else if (!isWorse(known.effect.severity, effect.severity)) for (const item of items) known.items.add(item);
+}
+
+/** A rule that refuses packets is one finding, although it may refuse replies as well. */
+function withoutReplies<Port>(all: ReadonlyMap<string, NotedEffect<Port>>): ReadonlyMap<string, NotedEffect<Port>> {
+  const refusing = new Set([...all.values()].filter(({effect}) => effect.isLater !== true).map(({effect}) => ruleKey(effect)));
+  return new Map([...all].filter(([, {effect}]) => effect.isLater !== true || !refusing.has(ruleKey(effect))));
+}
+
+/** The tables of nftables that packets pass beside kube-proxy's, and that no dump of iptables shows. */
+function thirdPartyTables({rules, context, sides}: WalkedRules): readonly NftTable[] {
+  const tables = [...(rules.nft()?.tables.values() ?? [])];
+  const own = context.family === 'IPv4' ? 'ip' : 'ip6';
+  return tables.filter(
+    table =>
+      (table.family === own || table.family === 'inet') &&
+      table.baseChains.length > 0 &&
+      !table.dormant &&
+      isOwnTable({table: table.id}) !== true &&
+      !isShownByIptables(table, sides.all.iptables),
+  );
+}
+
+function effectCase({context, rules, mode}: WalkedRules): EffectCase {
+  const nft = rules.nft();
+  const isCut = (nft !== null && nft.cut !== null) || rules.iptables.some(({cut}) => cut !== null);
+  const isOwn = (rule: Pick<NodeRule, 'table' | 'chain'>): boolean => isOwnTable(rule) ?? mode.isOwnChain(rule.chain);
+  return {...mode, context, isOwn, nft, isCut};
+}
+
+/** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's rules alone. */
+function reachesSameKinds(item: ServedPort, {context, sides}: WalkedRules): boolean {
+  const probes = probesFor({item, context, hairpins: []}).filter(({knownTo}) => knownTo.size === 0);
+  const outcome = (side: Side, {packet}: Probe): PathOutcome<RuleText> => collectPathOutcome<RuleText>(walkSide(side, packet), () => null);
+  return probes.every(probe => hasSameKinds(outcome(sides.should, probe), outcome(sides.does, probe)));
+}
+
+interface Walks {
+  readonly distinctions: Distinctions;
+  readonly groups: SenderGroups;
+  readonly effects: EffectCase;
+}
+
+function analyzeItem(item: ServedPort, given: WalkedRules, walks: Walks): readonly RuleEffect[] {
+  const {all} = given.sides;
+  const usual = analyzeSide(item, given, walks, all);
+  if (all.younger !== undefined || all.nft === null || !all.iptables.some(rules => rules.hasTable('nat'))) return usual;
+  const other = analyzeSide(item, given, walks, {...all, younger: 'iptables'});
+  const known = new Set(usual.map(effectKey));
+  return [...usual, ...other.filter(found => !known.has(effectKey(found))).map(onlyIfYounger)];
+}
+
+/** No dump shows which table translates first: the kernel calls the newest table first. */
+function onlyIfYounger(found: RuleEffect): RuleEffect {
+  const detail = `${found.detail}, if table nat of iptables was made after the table of nftables, which no dump tells`;
+  return {...found, severity: found.severity ?? 'warning', detail};
+}
+
+function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Walks, all: Side): readonly RuleEffect[] {
+  const {distinctions, groups, effects} = walks;
+  const here = item.all.flatMap(({address}) => parseAddress(address) ?? []);
+  const except = intervalsOf(here.map(({value}) => [value, value] as const));
+  const pods = groups.spaces.get('pod') ?? [];
+  const hairpins = item.endpoints.reachable.filter(({address}) => {
+    const parsed = parseAddress(address);
+    return parsed !== null && holds(pods, parsed.value);
+  });
+  const probes = probesFor({item, context, hairpins: hairpins.slice(0, maxHairpins)});
+  const signature = (hostPort: string): string => {
+    const [, address = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(hostPort) ?? [];
+    return `${distinctions.ofAddress(address)} ${distinctions.ofPort(Number(port))}`;
+  };
+  const isPodHere = ({value}: Packet['source']): boolean => holds(pods, value);
+  return probes
+    .filter(({knownTo, source: {kind}}) => knownTo.size === 0 && kind !== 'allowed' && kind !== 'other-range')
+    .flatMap(probe => {
+      const walk = (
+        {packet}: Probe,
+        note: NoteCondition,
+      ): {readonly alone: PathOutcome<RuleText>; readonly outcomes: readonly ConnectionOutcome[]} => ({
+        alone: collectPathOutcome<RuleText>(walkSide(noting(sides.does, note), packet), () => null),
+        outcomes:
+          isOfClient(packet) && probe.source.kind !== 'own-address'
+            ? walkConnection(noting(all, note), packet, {isPodHere, signature})
+            : walkSide(noting(all, note), packet),
+      });
+      const ports = distinctions.usesSourcePorts ? [clientPorts, otherPorts] : [clientPorts];
+      return classesOfProbe(probe, {groups, except, ports}, walk).classes.flatMap(([own, {alone, outcomes}]) => {
+        const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
+        const concerned =
+          own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);
+        const ofClass = concerned.flatMap(
+          outcome => ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment: all.environment}, effects) ?? [],
+        );
+        return ofClass.map(effect => atMost(effect, own));
+      });
+    });
+}
+
+/** Replies to other ports meet rules that are about the Services on these ports. */
+function isOfClient({sourcePort = 0}: Packet): boolean {
+  return holds(clientPorts, BigInt(sourcePort));
+}
+
+/** Endpoints of this node whose connections to themselves are walked. */
+const maxHairpins = 3;
+
+function noting(side: Side, note: NoteCondition): Side {
+  return {...side, environment: {...side.environment, sender: new SenderConditions(note)}};
+}
+
+/** Who is hit decides how bad it is. */
+function atMost(effect: RuleEffect, {senders}: Probe): RuleEffect {
+  const most = senders?.most;
+  return most !== undefined && isWorse(effect.severity, most) ? {...effect, severity: most} : effect;
+}

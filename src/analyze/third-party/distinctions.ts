@@ -1,0 +1,243 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import {parseAddress} from '../../model/address.ts';
+import type {Family} from '../../model/family.ts';
+import {type Intervals, intervalsOf} from '../../model/intervals.ts';
+import type {NftRule, NftTable} from '../../model/nft-ruleset.ts';
+import type {NftExpression} from '../../model/nft-statement.ts';
+import type {Rule, RuleOption, Ruleset} from '../../model/ruleset.ts';
+import {parseInterval} from '../../parse/nftables/address-list.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {numberRange} from '../../trace/nftables/match-value.ts';
+import type {Environment} from '../../trace/packet.ts';
+import {entriesOf} from '../outcomes/entries.ts';
+import {addressesOf} from '../outcomes/probes.ts';
+import {thirdPartyChains} from './iptables-rules.ts';
+
+/** What third-party rules can tell apart: destinations and senders with the same texts meet the same rules. */
+export interface Distinctions {
+  readonly ofAddress: (address: string) => string;
+  readonly ofPort: (port: number) => string;
+  /** Whether a rule is about the ports of senders. */
+  readonly usesSourcePorts: boolean;
+  /** The hashes of Service ports whose chains a rule leads to. */
+  readonly led: ReadonlySet<string>;
+}
+
+interface ThirdParties {
+  readonly iptables: readonly Ruleset[];
+  readonly tables: readonly NftTable[];
+  readonly sets: ReadonlyMap<string, IpSet>;
+  readonly environment: Environment;
+  readonly family: Family;
+}
+
+type Ranges = (readonly [low: bigint, high: bigint])[];
+
+/** Every condition on an address or a port is a set of them; what is in the same sets is not told apart. */
+export function distinctionsBy({iptables, tables, sets, environment, family}: ThirdParties): Distinctions {
+  const collected: Collected = {addresses: [], ports: [], interfaces: new Set(), family, sets, usesSourcePorts: false, led: new Set()};
+  for (const ruleset of iptables) for (const chain of thirdPartyChains(ruleset)) for (const rule of chain.rules()) collect(rule, collected);
+  for (const table of tables)
+    for (const chain of table.chains.values()) for (const rule of chain.rules()) collectNft(rule, table, collected);
+  const [inAddresses, inPorts] = [membership(collected.addresses), membership(collected.ports)];
+  const patterns = [...collected.interfaces];
+  return {
+    usesSourcePorts: collected.usesSourcePorts,
+    led: collected.led,
+    ofPort: port => inPorts(BigInt(port)),
+    ofAddress: text => {
+      const address = parseAddress(text);
+      if (address === null) return text;
+      const name = environment.interfaceOf?.(address) ?? null;
+      const behind = name === null ? '?' : patterns.map(pattern => (isLike(pattern, name) ? '1' : '0')).join('');
+      return `${inAddresses(address.value)} ${environment.isLocal(address)} ${behind}`;
+    },
+  };
+}
+
+function isLike(pattern: string, name: string): boolean {
+  return /[+*]$/.test(pattern) ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
+}
+
+/** A function that returns the same text for numbers that are in the same of these sets. */
+function membership(sets: readonly Intervals[]): (value: bigint) => string {
+  const ends = new Map<bigint, number[]>();
+  for (const [index, ranges] of sets.entries())
+    for (const [low, high] of ranges) for (const end of [low, high + 1n]) ends.set(end, [...(ends.get(end) ?? []), index]);
+  const bounds = [...ends.keys()].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  const inside = new Set<number>();
+  const texts = bounds.map(bound => {
+    for (const index of ends.get(bound) ?? []) if (!inside.delete(index)) inside.add(index);
+    return [...inside].sort((a, b) => a - b).join();
+  });
+  return value => {
+    let [low, high] = [0, bounds.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((bounds[middle] ?? 0n) <= value) low = middle + 1;
+      else high = middle;
+    }
+    return texts[low - 1] ?? '';
+  };
+}
+
+interface Collected {
+  readonly addresses: Intervals[];
+  readonly ports: Intervals[];
+  readonly interfaces: Set<string>;
+  readonly family: Family;
+  readonly sets: ReadonlyMap<string, IpSet>;
+  usesSourcePorts: boolean;
+  readonly led: Set<string>;
+}
+
+function collect(rule: Rule, into: Collected): void {
+  for (const option of rule.options) collectOption(option, into);
+  for (const {options} of rule.matches) for (const option of options) collectOption(option, into);
+  // It may lead packets to one Service or endpoint.
+  const hash = parseChainName(rule.target?.name ?? '')?.hash;
+  if (hash !== undefined) into.led.add(hash);
+  if (rule.target?.name === 'DNAT') for (const {values} of rule.target.options) addAddress([(values[0] ?? '').replace(/:\d+$/, '')], into);
+}
+
+function collectOption({flag, values}: RuleOption, into: Collected): void {
+  const [value = '', sides = ''] = values;
+  if (['-s', '-d', '--src-range', '--dst-range', '--ctorigdst', '--ctorigsrc', '--ctrepldst', '--ctreplsrc'].includes(flag))
+    addAddress([value], into);
+  else if (flag === '-i' || flag === '-o') into.interfaces.add(value);
+  else if (/port/.test(flag)) {
+    if (/^--(?:sports?|source-ports?|ports)$/.test(flag)) into.usesSourcePorts = true;
+    addPort(value.split(','), into);
+  } else if (flag === '--match-set') collectSet(into.sets.get(value), sides, into);
+}
+
+function collectSet(set: IpSet | undefined, sides: string, into: Collected): void {
+  for (const [index, part] of (set?.parts ?? []).entries()) {
+    if (set === undefined || sides === '') continue;
+    if (part === 'port' && sides.split(',')[index] === 'src') into.usesSourcePorts = true;
+    for (const elements of [set.elements, set.exceptions]) {
+      const texts = elements.map(element => element[index] ?? '');
+      // Elements of several parts name pairs: each is a set of its own.
+      const groups = set.parts.length === 1 && set.exceptions.length === 0 ? [texts] : [...new Set(texts)].map(text => [text]);
+      for (const group of groups) (part === 'port' ? addPort : addAddress)(group, into);
+    }
+  }
+}
+
+function addAddress(texts: Iterable<string>, {addresses, family}: Collected): void {
+  const ranges: Ranges = [];
+  for (const text of texts) {
+    const range = parseInterval(text);
+    if (range?.family === family) ranges.push([range.low, range.high]);
+  }
+  if (ranges.length > 0) addresses.push(intervalsOf(ranges));
+}
+
+function addPort(texts: Iterable<string>, {ports}: Collected): void {
+  const ranges: Ranges = [];
+  for (const text of texts) {
+    const [low = '', high = low] = text.replace(/^[a-z]+:/, '').split(/[:-]/);
+    if (/^\d*$/.test(low) && /^\d*$/.test(high) && text !== '')
+      ranges.push([BigInt(low === '' ? 0 : low), BigInt(high === '' ? 65_535 : high)]);
+  }
+  if (ranges.length > 0) ports.push(intervalsOf(ranges));
+}
+
+function collectNft(rule: NftRule, table: NftTable, into: Collected): void {
+  for (const statement of rule.statements()) {
+    if (statement.kind === 'match') collectKey(statement.left, statement.right, table, into);
+    if (statement.kind === 'vmap') collectKey(statement.key, statement.map, table, into);
+    if (statement.kind === 'nat' && statement.to !== null) {
+      if (statement.to.kind === 'map') collectKey(statement.to.key, statement.to.map, table, into);
+      if (statement.to.kind === 'value') addAddress([statement.to.text], into);
+    }
+    if (statement.kind === 'unknown')
+      for (const [address] of statement.text.matchAll(/[0-9a-f]*[.:][0-9a-f.:]*(?:\/\d+)?/g)) addAddress([address], into);
+  }
+}
+
+function collectKey(key: NftExpression, where: NftExpression, table: NftTable, into: Collected): void {
+  const parts = key.kind === 'concat' ? key.parts : [key];
+  const elements = elementsOf(where, table);
+  // What a map says of each of its keys differs; a set says the same of all.
+  const isOne = parts.length === 1 && elements.every(({value}) => value === null);
+  for (const [index, part] of parts.entries()) {
+    const selector = part.kind === 'selector' ? part.text : part.kind === 'binary' && part.left.kind === 'selector' ? part.left.text : '';
+    const texts = elements.map(element => element.key.split(' . ')[index] ?? '');
+    const groups = isOne ? [texts] : [...new Set(texts)].map(text => [text]);
+    for (const group of groups) {
+      if (/addr/.test(selector)) addAddress(group, into);
+      else if (/port|proto-/.test(selector)) {
+        if (selector.endsWith('sport')) into.usesSourcePorts = true;
+        addNumbers(group, into);
+      } else if (/^(?:meta )?[io]ifname$|^[io]if$/.test(selector)) for (const name of group) into.interfaces.add(name);
+    }
+  }
+}
+
+function addNumbers(texts: readonly string[], into: Collected): void {
+  const ranges = texts.flatMap(text => {
+    const range = numberRange(text);
+    return range === null ? [] : [[BigInt(range[0]), BigInt(range[1])] as const];
+  });
+  if (ranges.length > 0) into.ports.push(intervalsOf(ranges));
+}
+
+function elementsOf(where: NftExpression, table: NftTable): readonly {readonly key: string; readonly value: string | null}[] {
+  if (where.kind === 'list') return where.elements;
+  if (where.kind === 'value') return [{key: where.text, value: null}];
+  if (where.kind === 'concat') return [{key: where.parts.map(part => (part.kind === 'value' ? part.text : '')).join(' . '), value: null}];
+  return where.kind === 'reference' ? [...(table.set(where.set)?.elements.values() ?? [])] : [];
+}
+
+/** Service ports of one group have entries of the same kinds and meet the same third-party rules. */
+export function groupPorts<Port extends ServedPort>(
+  ports: readonly Port[],
+  context: NodeContext,
+  {ofAddress, ofPort, led}: Distinctions,
+): readonly (readonly Port[])[] {
+  const {facts} = context;
+  const groups = Map.groupBy(ports, ({port, endpoints}) => {
+    const entries = entriesOf(port, context).flatMap(entry =>
+      addressesOf(entry, context).map(address => `${entry.kind} ${ofAddress(address)} ${ofPort(entry.port)}`),
+    );
+    const reached = endpoints.reachable.map(
+      ({address, port: number}) => `${ofAddress(address)} ${ofPort(number)} ${facts.hostIPs.includes(address)}`,
+    );
+    const {protocol, externalPolicyLocal, internalPolicyLocal, sourceRanges} = port;
+    const shape = [
+      led.has(port.hash) ? port.hash : '',
+      protocol,
+      externalPolicyLocal,
+      internalPolicyLocal,
+      sourceRanges.join('+'),
+      endpoints.hasAny,
+      endpoints.local.length > 0,
+    ];
+    return [...shape, ...entries, '|', ...new Set(reached.sort())].join();
+  });
+  return [...groups.values()];
+}
+
+/** A Service port to walk, and those of its group that have the same outcomes. */
+export interface Representative<Port extends ServedPort> {
+  readonly item: Port;
+  readonly alike: readonly Port[];
+}
+
+/**
+ * Service ports of a group that show what third-party rules do to all of them: the first that is as expected, and those before it, which
+ * stand for themselves. The ones that cost the least to walk come first. Packets that the node's own rules of a Service port lose reach no
+ * third-party rule.
+ */
+export function representatives<Port extends ServedPort>(
+  ports: readonly Port[],
+  isAsExpected: (item: Port) => boolean,
+): readonly Representative<Port>[] {
+  const ordered = ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length);
+  const first = ordered.findIndex(isAsExpected);
+  const tried = first < 0 ? ordered : ordered.slice(0, first + 1);
+  return tried.map((item, index) => ({item, alike: index === first ? ports : []}));
+}
