@@ -3,6 +3,7 @@ import {kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import type {NodeCheckContext} from './check.ts';
+import {kubeProxyTrouble} from './kube-proxy-trouble.ts';
 
 /**
  * Why the kube-proxy of a node may not run. Used only if its rules show that it does not apply changes: by themselves these signs are
@@ -34,7 +35,8 @@ function* podReasons({api, node}: NodeCheckContext): Iterable<string> {
     return;
   }
   const {namespace, name} = pod.metadata;
-  if (isDown(pod)) yield `its pod ${namespace}/${name} is not ready (${pod.status?.phase ?? 'phase unknown'})`;
+  if (isDown(pod) && kubeProxyTrouble({api, node}).container === null)
+    yield `its pod ${namespace}/${name} is not ready (${pod.status?.phase ?? 'phase unknown'})`;
 }
 
 function isDown({status}: PodObject): boolean {

@@ -1,7 +1,8 @@
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from './check.ts';
-import {logAndRestart} from './commands/node-commands.ts';
+import {logAndRestart, showLog} from './commands/node-commands.ts';
 import {kubeProxyHealthReasons} from './kube-proxy-health.ts';
+import {kubeProxyTrouble} from './kube-proxy-trouble.ts';
 import {gracePeriod} from './st904-changed-while-looking.ts';
 
 export const kubeProxyNotSyncing: Check<'ST505'> = {
@@ -12,11 +13,14 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
   remedy:
     "Check whether this node's kube-proxy runs, check its log for iptables-restore errors and for a watch that hangs, and restart it.",
   *node(context) {
-    const reasons = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
+    const {container, log, remedy} = kubeProxyTrouble(context);
+    const signs = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
     const {node} = context;
-    if (reasons.length === 0) return;
+    if (container === null && signs.length === 0) return;
+    // Why it stopped may be long ago in the log: by itself a line says nothing about now.
+    const reasons = [container, ...signs, log].filter(reason => reason !== null);
     const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
-    yield {node: node.name, message, ...logAndRestart(context)};
+    yield {node: node.name, message, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },
 };
 

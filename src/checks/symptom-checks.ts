@@ -7,6 +7,7 @@ import {run} from './commands/service-commands.ts';
 import {commandLine} from '../model/text/command-line.ts';
 import {isKubeProxyChain} from '../analyze/third-party/iptables-rules.ts';
 import {symptomObservations} from './symptom-observations.ts';
+import {kubeProxyTrouble, replacementOf, troubleText} from './kube-proxy-trouble.ts';
 
 /** A check that only reports the symptoms of its name. */
 interface SymptomCheck {
@@ -329,6 +330,8 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
     const owner = ownerOf(observation);
     const action = owner === 'kube-proxy' ? ofKubeProxy : owner === 'third party' ? ofThirdParty : undefined;
     const remedy = action?.remedy ?? (symptom.refuses ? remedyForRefused : undefined);
+    const instead = restartsKubeProxy(remedy ?? row.remedy) ? insteadOfRestart(context, row.name) : null;
+    if (instead !== null) return {...observation, ...instead};
     return {...observation, ...(remedy === undefined ? {} : {remedy}), ...(action?.command ?? command)?.(context, observation)};
   };
   return {
@@ -336,10 +339,30 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
     node: context => {
       const symptoms = context.symptoms.filter(({kind}) => kind === row.name);
       if (symptoms.length === 0) return [];
-      return symptomObservations(context.node.name, symptoms).map(({symptom, observation}) => withAction(context, symptom, observation));
+      const why = row.name === 'no-service-rules' ? troubleText(kubeProxyTrouble(context)) : null;
+      return symptomObservations(context.node.name, symptoms).map(({symptom, observation}) => {
+        const {message} = observation;
+        return withAction(context, symptom, {...observation, message: why === null ? message : `${message}. Of kube-proxy: ${why}`});
+      });
     },
   };
 });
+
+function restartsKubeProxy(remedy: string): boolean {
+  return /\brestart/i.test(remedy);
+}
+
+/** What to do where a restart of kube-proxy changes nothing: it ends again, or another program took its place. */
+function insteadOfRestart(context: NodeCheckContext, name: SymptomKind): Pick<Observation, 'remedy' | 'command'> | null {
+  const {container, log, remedy} = kubeProxyTrouble(context);
+  // A line may be long ago, unless none of its rules is there.
+  if (remedy !== null && (container !== null || (log !== null && name === 'no-service-rules'))) return {remedy, ...showLog(context)};
+  const other = replacementOf(context);
+  if (other === null) return null;
+  return {
+    remedy: `No kube-proxy runs in this cluster, and ${other} may serve its Services: these rules are left over. Remove them from the node (run kube-proxy --cleanup with the image that wrote them, or reboot the node), or start kube-proxy again.`,
+  };
+}
 
 /** Who writes the rules that show a symptom; null where there are none, as with the policy of a base chain. */
 function ownerOf({expected = [], actual = []}: Observation): 'kube-proxy' | 'third party' | null {

@@ -67,8 +67,8 @@ export class Diagnosis {
   }
 
   /** Adds a node that was not read. */
-  addUnread(node: UnreadNode): void {
-    this.#results.set(node.name, unreadNode(node));
+  addUnread(node: UnreadNode, dump?: NodeDump): void {
+    this.#results.set(node.name, unreadNode(node, this.#cluster.api, dump));
   }
 
   /** Removes a node that no longer exists. */

@@ -1,3 +1,4 @@
+import {failureIn, kubeProxyLog} from '../model/kube-proxy-failures.ts';
 import {readJson} from '../parse/json-text.ts';
 import {redactConfigText, redactConfigz, unreadable} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
@@ -89,6 +90,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'ip6-rules.json': redactJson({list: policyRule}),
   'conntrack-stats': keepOnly(/^[\w=\s]+$/),
   'conntrack-stats-after': keepOnly(/^[\w=\s]+$/),
+  [kubeProxyLog]: redactLog,
   sysctls: redactSysctls,
   'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \([\w-]+\))?$/),
   'kube-proxy-version': keepOnly(/^(?:Kubernetes )?v?\d+\.\d+[\w.+-]*$/),
@@ -98,6 +100,12 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'healthz.json': (text, replacements) => (text.trim() === 'ok' ? text : redactJson(healthz)(text, replacements)),
   metrics: redactMetrics,
 };
+
+/** Only the line that says why kube-proxy fails. */
+function redactLog(text: string, replacements: Replacements): string {
+  const found = failureIn(text);
+  return found === null ? '' : `${replacements.words.message(found.line)}\n`;
+}
 
 function redactJson(treatment: Treatment): (text: string, replacements: Replacements) => string {
   return (text, replacements) => {

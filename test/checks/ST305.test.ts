@@ -59,3 +59,14 @@ test('in a cluster in which no Service has an endpoint there are no such rules b
   given.rules('node-b', 'ip6tables-save').deleteAll('-A KUBE-EXT-');
   expect(given.summaries({nodes: name => name === 'node-b'})).toEqual([]);
 });
+
+test('the log of kube-proxy says why, and what to do', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  for (const kind of ['SVC', 'SVL', 'EXT', 'FW', 'SEP']) dump.deleteAll(`-A KUBE-${kind}-`);
+  for (const chain of ['KUBE-SERVICES', 'KUBE-NODEPORTS']) dump.deleteAll(`-A ${chain} `, '-j KUBE-', ' -m ');
+  given.file('node-b', 'kube-proxy.log', 'Warning: Extension nfacct revision 0 not supported, missing kernel module?\n');
+  const [found] = given.findings().filter(({code}) => code === 'ST305');
+  expect(found?.message).toContain('. Of kube-proxy: its log says: Warning: Extension nfacct revision 0 not supported');
+  expect(found?.remedy).toMatch(/^Load the module xt_nfacct/);
+});

@@ -132,3 +132,69 @@ describe('if the rules of a node are outdated, its kube-proxy is named as the li
     expect(await saidOf('faults/frozen-node', [], firewalled)).toEqual([]);
   });
 });
+
+describe('a container that ends again and again', () => {
+  const crashing = (change: object = {}): PodObject => ({
+    metadata: {namespace: 'kube-system', name: 'kube-proxy-b', labels: {'k8s-app': 'kube-proxy'}},
+    spec: {nodeName: 'node-b', hostNetwork: true, containers: [{name: 'kube-proxy', image: 'kube-proxy:v1.36.2'}]},
+    status: {
+      phase: 'Running',
+      containerStatuses: [
+        {
+          ...{name: 'kube-proxy', ready: false, image: '', imageID: '', restartCount: 37, state: {waiting: {reason: 'CrashLoopBackOff'}}},
+          ...{lastState: {terminated: {exitCode: 1, reason: 'Error'}}, ...change},
+        },
+      ],
+    },
+  });
+  const withPod = async (pod: PodObject) => {
+    const given = await scenario();
+    given.api(({pods}) => ({pods: [...(pods ?? []).filter(({spec}) => spec?.nodeName !== 'node-b'), pod]}));
+    return given;
+  };
+
+  test('is reported where the rules are still right, and the remedy is no restart', async () => {
+    const given = await withPod(crashing());
+    const found = given.findings().filter(({code}) => code === 'ST505');
+    expect(found.map(({message}) => message)).toEqual([
+      'kube-proxy on node-b does not keep up: its container kube-proxy does not run (CrashLoopBackOff, 37 restarts, the last time with exit code 1)',
+    ]);
+    expect(found[0]?.remedy).toMatch(/^Read why kube-proxy ends \(kubectl -n kube-system logs kube-proxy-b --previous\)/);
+  });
+
+  test('is explained by its log', async () => {
+    const given = await withPod(crashing());
+    given.file(
+      'node-b',
+      'kube-proxy.log',
+      'E0823 17:40:52.93 1 server.go:558] "Error running ProxyServer" err="open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory"\n',
+    );
+    const [found] = given.findings().filter(({code}) => code === 'ST505');
+    expect(found?.message).toContain('its log says: "Error running ProxyServer" err="open /proc/sys/net/netfilter/nf_conntrack_max');
+    expect(found?.remedy).toMatch(/^Load nf_conntrack on the node/);
+  });
+
+  test('changes the remedies of what follows from it', async () => {
+    const given = await withPod(crashing({lastState: {terminated: {exitCode: 137, reason: 'OOMKilled'}}}));
+    given.rules('node-b').deleteAll('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.4');
+    const remedies = given
+      .findings()
+      .filter(({code, node}) => code === 'ST202' && node === 'node-b')
+      .map(({remedy}) => remedy);
+    expect(remedies).toEqual([expect.stringContaining('Raise the memory limit of kube-proxy')]);
+  });
+
+  test.each([
+    ['runs', {state: {running: {}}}],
+    ['is being created', {state: {waiting: {reason: 'ContainerCreating'}}, lastState: {}}],
+  ])('stays silent if it %s', async (_, state) => {
+    const given = await withPod(crashing(state));
+    expect(given.findings().map(({code}) => code)).not.toContain('ST505');
+  });
+
+  test('a failure in the log alone is no finding', async () => {
+    const given = await scenario();
+    given.file('node-b', 'kube-proxy.log', 'E0101 dial tcp 10.0.0.1:6443: connect: connection refused\n');
+    expect(given.newFindings()).toEqual([]);
+  });
+});

@@ -42,6 +42,8 @@ export interface ApiServerOptions {
   readonly proxy?: (pod: StoredObject, port: string) => PodAddress | null;
   /** What a node answers at a port and path, for the subresource `proxy` of nodes; null where nothing listens. */
   readonly nodePage?: (node: string, port: string, path: string) => NodePage | null;
+  /** What containers print; by default nothing. */
+  readonly log?: (pod: StoredObject, container: string) => string;
   /** What commands come to that are not to be run as they are. */
   readonly exec?: (command: ExecCommand) => ExecReply | null;
 }
@@ -207,6 +209,7 @@ class StandIn {
   #stream({resource, query}: LoggedRequest, request: IncomingMessage, response: ServerResponse): Answer | null {
     if (resource === null) return failure(404, 'the server could not find the requested resource');
     if (resource.verb === 'watch') return this.watches.answer(resource, query, response);
+    if (resource.subresource === 'log') return this.#podLog(resource, query.get('container') ?? '', response);
     const {name, port, scheme} = proxiedPod(resource.name);
     if (resource.resource === 'nodes') return this.#nodePage(name, port, request, response);
     const pod = this.store.find('pods', resource.namespace, name);
@@ -215,6 +218,13 @@ class StandIn {
     if (address === null) return failure(503, 'error trying to reach service: dial tcp: connect: connection refused');
     const url = new URL(request.url ?? '/', 'https://localhost');
     answerByProxy(pod, request, {response, address, scheme, path: `${url.pathname.replace(/^.*?\/proxy/, '') || '/'}${url.search}`});
+    return null;
+  }
+
+  #podLog(resource: ResourceRequest, container: string, response: ServerResponse): Answer | null {
+    const pod = this.store.find('pods', resource.namespace, resource.name);
+    if (pod === undefined) return notFound(resource);
+    response.writeHead(200, {'content-type': 'text/plain'}).end(this.#options.log?.(pod, container) ?? '');
     return null;
   }
 
@@ -312,7 +322,7 @@ class StandIn {
 }
 
 function isStreamed({resource}: LoggedRequest): boolean {
-  return resource?.verb === 'watch' || resource?.subresource === 'proxy';
+  return resource?.verb === 'watch' || resource?.subresource === 'proxy' || resource?.subresource === 'log';
 }
 
 function nodeOf(pod: StoredObject): string {

@@ -16,10 +16,16 @@ export function readPermissions(namespace: string | null, podsNeeded: boolean): 
         : {purpose: "kube-proxy's version and arguments", without: 'they are read on the node, or off its rules'}),
     },
     ...podsOfServices(namespace),
+    kubeProxyLogs,
     ...configMaps,
     serviceCIDRs,
   ];
 }
+
+export const kubeProxyLogs: Permission = {
+  ...{verb: 'get', group: '', resource: 'pods', subresource: 'log', namespace: 'kube-system', needed: false},
+  ...{purpose: 'why kube-proxy fails on a node', without: 'ST305, ST505 and ST901 do not quote its log'},
+};
 
 export const serviceCIDRs: Permission = {
   ...{verb: 'list', group: 'networking.k8s.io', resource: 'servicecidrs', namespace: null, needed: false},

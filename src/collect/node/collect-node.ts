@@ -1,10 +1,10 @@
 import type {CollectedNode} from './collected-node.ts';
-import {firstCommands, furtherCommands, otherBackends, versionCommand} from './node-commands.ts';
+import {firstCommands, furtherCommands, mayHaveFailed, otherBackends, versionCommand} from './node-commands.ts';
 import {type CounterScope, withCounters} from './counter-commands.ts';
 import {type NodeCommand, parallel} from './node-command.ts';
 import {isBroken, NodeReader} from './node-reader.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
-import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
+import {type NodeInfo, type NodeShell, type ReadLog, type Transport, Unreachable} from './transport.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 export interface CollectOptions {
@@ -17,6 +17,8 @@ export interface CollectOptions {
   readonly counters?: CounterScope | undefined;
   /** Read only the chains that packets to these entries can reach, where that is faster. */
   readonly requested?: RequestedEntries | undefined;
+  /** Reads the log of kube-proxy: of each node, or of those that show that it may have failed. */
+  readonly log?: {readonly read: ReadLog; readonly of: 'all' | 'failing'} | undefined;
 }
 
 /**
@@ -32,6 +34,9 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
     const {wants = () => true, counters, requested} = options;
     const broke = await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: false});
     if (broke) await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: true});
+    const {log} = options;
+    if (log !== undefined && !signal.aborted && (log.of === 'all' || mayHaveFailed(reading.files)))
+      await reading.readLog(() => log.read(node, signal));
   } finally {
     clearTimeout(timeout);
   }

@@ -1,7 +1,9 @@
 import {Buffer} from 'node:buffer';
 import pLimit from 'p-limit';
 import type {Backend} from '../../model/ruleset.ts';
+import {kubeProxyLog} from '../../model/kube-proxy-failures.ts';
 import {chainByChain} from '../../parse/iptables/dump-header.ts';
+import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, parallel, type Run} from './node-command.ts';
 import {CommandFailed} from './transport.ts';
@@ -75,10 +77,30 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
     commands.push({file: 'ipvsadm-save', variants: [{commands: [['ipvsadm-save', '-n']]}, {commands: [['ipvsadm', '-S', '-n']]}]});
     commands.push({file: 'kube-ipvs0.json', variants: [{commands: [['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']]}]});
   }
+  // Where kube-proxy is no pod. K3s and others log everything in one.
+  if (mayHaveFailed(read))
+    commands.push({
+      ...{file: kubeProxyLog, maxBytes: 1_000_000},
+      variants: [{commands: [['journalctl', '-q', '--no-pager', '-o', 'cat', '-n', '1000', ...journalUnits.map(unit => `-u${unit}`)]]}],
+    });
   // Counts since the node was booted: what grows while it is read is lost now.
   if (read.has('conntrack-stats')) commands.push(connectionCounts('conntrack-stats-after'));
   if (hasIpvs || hasSets) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});
   return commands;
+}
+
+const journalUnits = ['kube-proxy', 'k3s', 'k3s-agent', 'snap.microk8s.daemon-kubelite', 'k0sworker'] as const;
+
+/** Whether a node shows that its kube-proxy may have failed: none of its rules is there, or it says so itself. */
+export function mayHaveFailed(read: ReadonlyMap<string, Buffer>): boolean {
+  const hasRules =
+    dumpHolds(read, 'KUBE-SVC-') ||
+    dumpHolds(read, 'KUBE-CLUSTER-IP') ||
+    holds(read, 'nft.json', 'service-ips') ||
+    holds(read, 'nft-ruleset.json', 'service-ips');
+  const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(read.get('metrics')?.toString('utf8') ?? '');
+  const isBehind = [...lastQueued].some(([family, queued]) => queued - (lastSync.get(family) ?? 0) > 0);
+  return !hasRules || restoreFailures > 0 || isBehind || parseHealthz(read.get('healthz.json')?.toString('utf8') ?? '')?.healthy === false;
 }
 
 const tools = ['iptables', 'ip6tables'] as const;

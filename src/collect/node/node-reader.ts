@@ -6,6 +6,7 @@ import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts
 import {type CommandVariant, type NodeCommand, parallel} from './node-command.ts';
 import {CommandFailed, type NodeShell, type TakeOutput, Unreachable} from './transport.ts';
 import {partition} from '../../model/lists.ts';
+import {kubeProxyLog} from '../../model/kube-proxy-failures.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
@@ -207,6 +208,17 @@ export class NodeReader {
 
   #where(): string {
     return this.via === null ? '' : ` (${this.via})`;
+  }
+
+  /** Like any optional file; a log that the node itself has printed is kept. */
+  async readLog(read: () => Promise<Buffer | null>): Promise<void> {
+    const file = kubeProxyLog;
+    try {
+      const content = await read();
+      if (content !== null) this.files.set(file, content);
+    } catch (error) {
+      if (!this.files.has(file)) this.#missing.push({file, reason: errorText(error)});
+    }
   }
 
   /** The node could not be reached. */

@@ -40,6 +40,9 @@ export interface NodeShell extends AsyncDisposable {
   readonly readPage?: (page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
 }
 
+/** Reads the end of the log of a node's kube-proxy, whether the node can be reached or not; null if it has no pod. */
+export type ReadLog = (node: NodeInfo, signal: AbortSignal) => Promise<Buffer | null>;
+
 /** A node that cannot be reached: what was tried, the result, what to do. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';

@@ -39,6 +39,13 @@ export function agentsOn(node: NodeInfo): readonly ExecTarget[] {
   return hostAgents.flatMap(agent => pods.filter(pod => isOne(pod, agent)).map(pod => containerOf(pod, agent)));
 }
 
+/** The container of kube-proxy, whatever its state. */
+export function kubeProxyOn(node: NodeInfo): ExecTarget | null {
+  const pods = node.pods.filter(({spec, metadata}) => spec?.nodeName === node.name && systemNamespaces.test(metadata.namespace ?? ''));
+  const [found] = hostAgents.slice(0, 3).flatMap(agent => pods.filter(pod => isOne(pod, agent)).map(pod => containerOf(pod, agent)));
+  return found ?? null;
+}
+
 /** The labels by which kube-proxy's pods are known, in words. */
 export const proxyLabels = 'k8s-app=kube-proxy or component=kube-proxy';
 

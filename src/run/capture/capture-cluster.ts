@@ -101,7 +101,7 @@ interface NodeReads {
 }
 
 async function* readNodes({source, without, readTimes}: NodeReads, {flags, signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
-  const {transport, concurrency, timeoutMs} = source;
+  const {transport, concurrency, timeoutMs, readLog} = source;
   const counters = flags.counters === true ? 'all' : undefined;
   const readable = source.nodes.filter(({name}) => !without.has(name));
   // The requested objects are known not to exist.
@@ -114,7 +114,14 @@ async function* readNodes({source, without, readTimes}: NodeReads, {flags, signa
       return transport.open(node, end);
     },
   };
-  for await (const node of collectNodes(readable, timed, {signal, concurrency, timeoutMs, onProgress, counters})) {
+  for await (const node of collectNodes(readable, timed, {
+    signal,
+    concurrency,
+    timeoutMs,
+    onProgress,
+    counters,
+    ...(readLog === undefined ? {} : {log: {read: readLog, of: 'all'}}),
+  })) {
     const {via, ...read} = node;
     const to = Date.now();
     readTimes.set(node.name, {from: readTimes.get(node.name)?.from ?? to, to});

@@ -8,7 +8,7 @@ import type {NodeReading} from '../../model/state-history.ts';
 export function takeNode(node: CollectedNode, diagnosis: Diagnosis, reading?: NodeReading): readonly Problem[] {
   const unread = asUnread(node);
   if (unread === null) diagnosis.add(node, reading);
-  else diagnosis.addUnread(unread);
+  else diagnosis.addUnread(unread, node);
   return nodeProblems(node);
 }
 

@@ -2,8 +2,9 @@ import {Errors} from '@oclif/core';
 import {nodeInfos} from '../../collect/cluster/node-infos.ts';
 import {type ProxyPodsReading, readAgentPods, readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
+import {kubeProxyLogOf} from '../../collect/transports/kube-proxy-log.ts';
 import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
-import type {NodeInfo, Transport} from '../../collect/node/transport.ts';
+import type {NodeInfo, ReadLog, Transport} from '../../collect/node/transport.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import {whyNoRules} from '../../model/node/node-without-rules.ts';
 import type {Problem} from '../../model/snapshot.ts';
@@ -15,6 +16,8 @@ export type NodeSourceFlags = ParsedTransportFlags & NodeChoice;
 /** The nodes to be read, and how: the input of `collectNodes`. */
 export interface NodeSource {
   readonly transport: Transport;
+  /** Left out where the API server is not asked. */
+  readonly readLog?: ReadLog;
   readonly nodes: readonly NodeInfo[];
   readonly concurrency: number;
   /** Timeout for one node, in milliseconds. */
@@ -53,7 +56,7 @@ export async function nodeSource(flags: NodeSourceFlags, cluster: NodesOfCluster
   const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !without.has(name)) ?? null, {anyFailure, proxyPods});
   const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));
   const nodes = nodeInfos(names, objects ?? [], {pods, problems});
-  return {transport, nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};
+  return {transport, readLog: kubeProxyLogOf(api), nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};
 }
 
 /** In milliseconds. Throws a CLIError (exit 2) for an invalid duration. */

@@ -24,6 +24,7 @@ test.each(['ssh', 'docker', 'local'] as const)('%s only reads the API', transpor
     'list pods kube-system',
     'list pods (all)',
     'get pods (all)',
+    'get pods/log kube-system',
     'get configmaps/kube-proxy kube-system',
     'get configmaps/kube-proxy-config kube-system',
     'list servicecidrs.networking.k8s.io (all)',

@@ -12,6 +12,7 @@ import type {ApiError, KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {removeLeftovers} from '../../../src/collect/transports/debug-leftovers.ts';
+import {kubeProxyLogOf} from '../../../src/collect/transports/kube-proxy-log.ts';
 import {type TransportName, transportNamed} from '../../../src/collect/transports/index.ts';
 import {type Permission, resourceText} from '../../../src/model/access.ts';
 import {roleManifest} from '../../../src/render/access/access-roles.ts';
@@ -66,6 +67,9 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
   problems.push(...(await watched(api, server, {scope, cluster})));
   if (podsOf.size === 0) problems.push('no pods of Services');
   await api.get('/api/v1/namespaces/shop/pods/web-1').catch((error: unknown) => problems.push(String(error)));
+  const [info] = nodeInfos(['node-a'], cluster.api.nodes ?? [], agents);
+  if (info !== undefined)
+    await kubeProxyLogOf(api)(info, AbortSignal.timeout(5000)).catch((error: unknown) => problems.push(String(error)));
   const files = transport === 'exec' || transport === 'debug' ? await collected() : [];
   return {server, problems, files};
 

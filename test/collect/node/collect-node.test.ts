@@ -379,6 +379,35 @@ describe('one node', () => {
     expect(node.missing).toContainEqual({file: 'healthz.json', reason: 'there is nothing in it'});
   });
 
+  describe('the log of kube-proxy', () => {
+    const log = (of: 'all' | 'failing') => ({read: async () => Buffer.from('why'), of});
+    const healthz = 'wget -q -O - -T 5 http://127.0.0.1:10256/healthz';
+    const withRules = {'iptables-save': `*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\nCOMMIT\n`};
+
+    test.each([
+      ['is read of a node without its rules', {}, 'failing', 'why'],
+      ['is not read of one with rules', withRules, 'failing', undefined],
+      ['is read of all for a bundle', withRules, 'all', 'why'],
+      ['is read if kube-proxy is not healthy', {...withRules, [healthz]: '{"healthy":false}'}, 'failing', 'why'],
+    ] as const)('%s', async (_, answers, of, text) => {
+      const node = await collectNode(nodeAt(), new FakeNode(answers), {signal: never, timeoutMs: 10_000, log: log(of)});
+      expect(textOf(node, 'kube-proxy.log')).toBe(text);
+    });
+
+    test('is read of a node that cannot be reached', async () => {
+      const down: Transport = {name: 'down', open: () => Promise.reject(new Unreachable('no pod runs', {isPermanent: true}))};
+      const node = await collectNode(nodeAt(), down, {signal: never, timeoutMs: 10_000, log: log('failing')});
+      expect(node).toMatchObject({status: 'unread', files: ['kube-proxy.log']});
+    });
+
+    test('that may not be read is a missing file', async () => {
+      const read = () => Promise.reject(new Error('forbidden'));
+      const node = await collectNode(nodeAt(), new FakeNode({}), {signal: never, timeoutMs: 10_000, log: {read, of: 'all'}});
+      expect(node).toMatchObject({status: 'read', problems: []});
+      expect(node.missing).toContainEqual({file: 'kube-proxy.log', reason: 'forbidden'});
+    });
+  });
+
   test('a broken connection is reopened once, and files are not read twice', async () => {
     const transport = new FakeNode({'ip -j addr': failing('[]', lost)});
     const node = await collect(transport);

@@ -1,0 +1,72 @@
+import {describe, expect, test} from 'vitest';
+import {failureIn} from '../../src/model/kube-proxy-failures.ts';
+
+// Lines of public reports.
+const lines: readonly (readonly [line: string, cause: string])[] = [
+  [
+    'E0812 07:01:02.000000       1 proxier.go:1432] "Failed to execute iptables-restore" err="exit status 4: Another app is currently holding the xtables lock; still 9s"',
+    'another program holds the lock of iptables',
+  ],
+  ['Warning: Extension nfacct revision 0 not supported, missing kernel module?', 'the kernel lacks the module xt_nfacct'],
+  ["iptables-restore v1.8.7 (legacy): Couldn't load match `statistic':No such file or directory", 'lacks an extension'],
+  ['\texit status 2: ip6tables-restore v1.8.7 (nf_tables): unknown option "--xor-mark"', 'lacks an extension'],
+  [
+    'F0513 15:57:17.447425       1 server.go:495] open /proc/sys/net/netfilter/nf_conntrack_max: permission denied',
+    'cannot set the limit of tracked connections',
+  ],
+  [
+    'E0823 17:40:52.933169       1 server.go:558] "Error running ProxyServer" err="write /sys/module/nf_conntrack/parameters/hashsize: operation not supported"',
+    'cannot set the limit of tracked connections',
+  ],
+  [
+    'E0823 17:40:52.933169       1 server.go:558] "Error running ProxyServer" err="open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory"',
+    'cannot set the limit of tracked connections',
+  ],
+  ["iptables v1.8.7 (nf_tables): table `nat' is incompatible, use 'nft' tool.", 'cannot read tables that a newer program wrote'],
+  ['E1 run.go:74] "command failed" err="kube-proxy in nftables mode requires kernel 5.13 or later"', 'too old for nftables mode'],
+  ["iptables v1.8.2 (legacy): can't initialize iptables table `nat': Table does not exist (do you need to insmod?)", 'no such table'],
+  ["iptables-restore v1.8.2: host/network `' not found", 'a CIDR in its settings is not valid'],
+  [
+    'E0101 00:00:00.000000       1 reflector.go:147] failed to list *v1.EndpointSlice: endpointslices.discovery.k8s.io is forbidden: User "system:kube-proxy" cannot list resource "endpointslices"',
+    'does not let kube-proxy read',
+  ],
+  [
+    'E0101 00:00:00.000000       1 reflector.go:147] Failed to watch *v1.Service: Get "https://10.0.0.1:6443/api/v1/services": dial tcp 10.0.0.1:6443: connect: connection refused',
+    'does not reach the API server',
+  ],
+  [
+    'E0101 00:00:00.000000       1 reflector.go:147] Get "https://10.0.0.1:6443/api": x509: certificate has expired or is not yet valid',
+    'do not accept the credentials',
+  ],
+  [
+    'E0101 00:00:00.000000       1 server.go:1039] "Failed to retrieve node info" err="nodes \\"ip-10-0-0-1\\" not found"',
+    'no Node of the name',
+  ],
+  ['F0101 listen tcp 0.0.0.0:10256: bind: address already in use', 'another process listens'],
+  [
+    'E0101 00:00:00.000000       1 proxier.go:1900] "nftables sync failed" err="/dev/stdin:7:1-2: Error: Could not process rule: No such file or directory"',
+    'refuses its rules',
+  ],
+];
+
+describe('the log of kube-proxy', () => {
+  test.each(lines)('%s has a known cause', (line, cause) => {
+    expect(failureIn(`I0101 00:00:00.000000       1 server.go:1] "Version info"\n${line}\n`)?.failure.cause).toContain(cause);
+  });
+
+  test('the last failure counts, without its time and place', () => {
+    const log = [lines[4]?.[0], lines[0]?.[0], 'I0101 00:00:00.000000       1 config.go:226] "Shutting down"'].join('\n');
+    expect(failureIn(log)?.line).toBe(
+      '"Failed to execute iptables-restore" err="exit status 4: Another app is currently holding the xtables lock; still 9s"',
+    );
+  });
+
+  test.each([
+    '',
+    'I0101 00:00:00.000000       1 shared_informer.go:320] Caches are synced for service config\n',
+    'I0101 00:00:00.000000       1 conntrack.go:59] "Setting nf_conntrack_max" nfConntrackMax=786432\n',
+    'W0101 00:00:00.000000       1 server.go:700] "nodePortAddresses is unset; NodePort connections will be accepted on all local IPs"\n',
+  ])('%j shows no failure', log => {
+    expect(failureIn(log)).toBeNull();
+  });
+});
