@@ -2,10 +2,11 @@ import {availableParallelism} from 'node:os';
 import process from 'node:process';
 import {configDefaults, defineConfig} from 'vitest/config';
 
-/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, agents on live nodes, many previews, and pages measured in many windows (vitest.long.config.ts). */
+/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, agents on live nodes, many previews, pages measured in many windows, and the files of the images (vitest.long.config.ts). */
 export const long = [
   'test/agent/slow-clients.test.ts',
   'test/analyze/deletions.test.ts',
+  'test/deploy/image-files.test.ts',
   'test/e2e/kernel*.test.ts',
   'test/e2e/live/agents.test.ts',
   'test/e2e/live/churn.test.ts',

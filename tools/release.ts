@@ -1,7 +1,7 @@
 // `npm run release` builds a release into release/ (docs/release.md). `compile` and `pack` can be run alone: macOS executables are signed
 // between them, on a Mac.
 import {createHash} from 'node:crypto';
-import {chmodSync, copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 import process from 'node:process';
@@ -17,12 +17,13 @@ import {root, run} from './release/run.ts';
 import {sbom} from './release/sbom.ts';
 import {executableLicenses} from './release/third-party.ts';
 
-const help = `Usage: npm run release -- [compile|pack] [--platform NAME]... [--output FOLDER]
+const help = `Usage: npm run release -- [compile|pack|npm] [--platform NAME]... [--output FOLDER]
 
 Builds a release into FOLDER (docs/release.md).
 
   compile            build the executables only
   pack               make packages and archives of executables that are built
+  npm                build and pack the npm package only
   --platform NAME    one platform, repeatable: ${platforms.map(platformName).join(', ')}
   --output FOLDER    default: release
   --help             print this help
@@ -33,7 +34,6 @@ const {version} = packageJson;
 const output = resolve(values.output);
 const executables = join(output, 'executables');
 const chosen = platforms.filter(platform => values.platform?.includes(platformName(platform)) ?? true);
-const time = buildTime();
 
 const [half] = positionals;
 if (half === undefined || half === 'compile') {
@@ -42,11 +42,17 @@ if (half === undefined || half === 'compile') {
   say(`compiling ${chosen.map(platformName).join(', ')}`);
   await compile(executables, chosen);
 }
+if (half === 'npm') {
+  run(process.execPath, ['tools/build.ts']);
+  mkdirSync(output, {recursive: true});
+  packNpm(output);
+}
 if (half === undefined || half === 'pack') {
   say('packing');
+  const time = buildTime();
   packNpm(output);
   const licenses = await executableLicenses();
-  for (const platform of chosen) await packExecutable(platform, licenses);
+  for (const platform of chosen) await packExecutable(platform, licenses, time);
   writeFileSync(join(output, `svc-trace_v${version}.cdx.json`), sbom(time));
   writeFileSync(join(output, 'release-notes.md'), releaseNotes(text('CHANGELOG.md'), version));
   const sums = new Map(released().map(name => [name, sumOf(name)]));
@@ -72,7 +78,7 @@ function commandLine() {
       process.exit(0);
     }
     const unknown = [
-      ...parsed.positionals.filter(word => !['compile', 'pack'].includes(word)),
+      ...parsed.positionals.filter(word => !['compile', 'pack', 'npm'].includes(word)),
       ...unknownPlatforms(parsed.values.platform),
     ];
     if (unknown.length > 0) throw new Error(`unknown: ${unknown.join(', ')}`);
@@ -87,7 +93,7 @@ function unknownPlatforms(names: readonly string[] = []): readonly string[] {
   return names.filter(name => !platforms.some(platform => platformName(platform) === name));
 }
 
-async function packExecutable(platform: Platform, licenses: string): Promise<void> {
+async function packExecutable(platform: Platform, licenses: string, time: Date): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-pack-'));
   const put = (name: string, write: (path: string) => void, mode: number) => {
     write(join(folder, name));

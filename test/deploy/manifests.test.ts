@@ -77,7 +77,7 @@ describe.each(Object.entries(overlays))('%s', (_, overlay) => {
       .flatMap(containersOf)
       .map(({image}) => image);
     for (const image of images.filter(name => name.includes('svc-trace')))
-      expect(image).toMatch(new RegExp(`^registry\\.example\\.com/svc-trace(?:-agent)?:${packageJson.version.replaceAll('.', '\\.')}$`));
+      expect(image).toMatch(new RegExp(`^ghcr\\.io/svc-trace/svc-trace(?:-agent)?:${packageJson.version.replaceAll('.', '\\.')}$`));
   });
 
   withObjects('a real kubectl applies it', async () => {

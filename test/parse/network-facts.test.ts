@@ -12,7 +12,17 @@ describe('interfaces', () => {
   test('have their kind, their bridge, their hairpin mode and their tunnel', () => {
     expect(parseLinks(JSON.stringify([port, vxlan, {ifindex: 2, ifname: 'eth0', promiscuity: 0, flags: []}]))).toEqual([
       {
-        ...{index: 4, name: 'v0', kind: 'veth', isUp: true, isPromiscuous: false, mtu: 1450, master: 'cni0', isPeerElsewhere: true, hairpin: false},
+        ...{
+          index: 4,
+          name: 'v0',
+          kind: 'veth',
+          isUp: true,
+          isPromiscuous: false,
+          mtu: 1450,
+          master: 'cni0',
+          isPeerElsewhere: true,
+          hairpin: false,
+        },
         ...{vxlan: null, callsIptables: {IPv4: false, IPv6: false}},
       },
       expect.objectContaining({name: 'vx', kind: 'vxlan', hairpin: null, vxlan: {id: 1, port: 8472, carrier: 'eth0', isExternal: false}}),

@@ -1,5 +1,5 @@
 // `node tools/release/check-version.ts v1.2.3`: fails unless everything that names the version names this one.
-import {readFileSync} from 'node:fs';
+import {globSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import packageJson from '../../package.json' with {type: 'json'};
@@ -7,9 +7,13 @@ import {root} from './run.ts';
 
 const tag = process.argv[2] ?? '';
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
+const imagesOf = (path: string) =>
+  [...read(path).matchAll(/ghcr\.io\/svc-trace\/svc-trace(?:-agent)?:(\S+)/g)].map(([, version]) => version);
+const withImages = globSync('{deploy,docs/ci}/**/*.yaml', {cwd: root}).filter(path => imagesOf(path).length > 0);
 const named: Readonly<Record<string, boolean>> = {
   'package.json': `v${packageJson.version}` === tag,
   'krew-manifest.yaml': read('krew-manifest.yaml').includes(`\n  version: ${tag}\n`),
+  ...Object.fromEntries(withImages.map(path => [path, imagesOf(path).every(version => `v${version}` === tag)])),
   'CHANGELOG.md': read('CHANGELOG.md').includes(`\n## [${tag.slice(1)}] - `),
 };
 
