@@ -16,17 +16,17 @@ export const staleConntrack: Check<'ST508'> = {
   code: 'ST508',
   name: 'stale-conntrack',
   severity: 'warning',
-  summary: "Live connection-tracking entries send a Service's UDP traffic to an address that is no endpoint",
+  summary: "Live connection-tracking entries send a Service's packets to an address that is no endpoint",
   remedy:
-    'Delete the entries on this node: conntrack -D -p udp --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port get no answer, or that of another pod.',
-  // TCP is left out: an open connection keeps its endpoint by design.
+    'Delete the entries on this node: conntrack -D -p PROTOCOL --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port get no answer, or that of another pod.',
   *node(context) {
-    const text = context.node.read('conntrack')?.toString('utf8');
-    if (text === undefined) return;
-    const entries = udpEntries(context);
+    const texts = ['conntrack', 'conntrack-tcp'].flatMap(file => context.node.read(file)?.toString('utf8') ?? []);
+    if (texts.length === 0) return;
+    const entries = trackedEntries(context);
     const stale = new Map<PortEntry, Map<string, TrackedConnection>>();
-    for (const connection of parseConntrack(text, 'udp')) {
-      const entry = entries.get(destinationKey(connection));
+    const connections = texts.flatMap(text => [...parseConntrack(text, 'udp'), ...[...parseConntrack(text, 'tcp')].filter(isStuck)]);
+    for (const connection of connections) {
+      const entry = entries.get(`${connection.protocol} ${destinationKey(connection)}`);
       if (entry === undefined || !isStale(connection, entry, context)) continue;
       const known = stale.get(entry.served) ?? new Map<string, TrackedConnection>();
       stale.set(entry.served, known);
@@ -41,7 +41,7 @@ export const staleConntrack: Check<'ST508'> = {
       yield {
         ...ofPort(port),
         node: context.node.name,
-        message: `${port.servicePortName}: ${connections.length} tracked UDP ${connections.length === 1 ? 'flow leads' : 'flows lead'} to ${someOf(ends)}, no endpoint of the Service (conntrack line ${lines})`,
+        message: `${port.servicePortName}: ${connections.length} tracked ${port.protocol} ${wordFor(port, connections.length)} to ${someOf(ends)}, no endpoint of the Service (conntrack line ${lines})${clientsOf(connections)}`,
         ...run(...deletions(connections, port.family)),
       };
     }
@@ -50,10 +50,10 @@ export const staleConntrack: Check<'ST508'> = {
 
 /** Deletes the flows and no others. A flow by a node port has the address of the node as its destination. */
 function deletions(connections: readonly TrackedConnection[], family: Family): readonly (string | null)[] {
-  const lines = connections.map(({original, reply}) => {
+  const lines = connections.map(({protocol, original, reply}) => {
     const flow = [original.destination, String(original.destinationPort), reply.source, String(reply.sourcePort)] as const;
     const [address, port, endpoint, endpointPort] = flow;
-    return commandLine`conntrack -D -f ${family.toLowerCase()} -p udp --orig-dst ${address} --orig-port-dst ${port} --reply-src ${endpoint} --reply-port-src ${endpointPort}`;
+    return commandLine`conntrack -D -f ${family.toLowerCase()} -p ${protocol} --orig-dst ${address} --orig-port-dst ${port} --reply-src ${endpoint} --reply-port-src ${endpointPort}`;
   });
   return [...new Set(lines)].slice(0, maxDeletions);
 }
@@ -61,27 +61,47 @@ function deletions(connections: readonly TrackedConnection[], family: Family): r
 /** More are shown by the next check. */
 const maxDeletions = 10;
 
-/** An address and port at which clients reach a UDP Service port on this node. */
-interface UdpEntry {
+/** An address and port at which clients reach a Service port on this node. */
+interface TrackedEntry {
   readonly served: PortEntry;
   /** By a cluster IP; every other entry is for external clients. */
   readonly isInternal: boolean;
 }
 
-/** By address and port. */
-function udpEntries(context: NodeCheckContext): ReadonlyMap<string, UdpEntry> {
+function wordFor({protocol}: ServicePort, count: number): string {
+  const [one, many] = protocol === 'TCP' ? ['connection leads', 'connections lead'] : ['flow leads', 'flows lead'];
+  return count === 1 ? one : many;
+}
+
+function clientsOf(connections: readonly TrackedConnection[]): string {
+  const clients = [...new Set(connections.map(({original}) => original.source))];
+  const ages = connections.flatMap(({age}) => age ?? []);
+  return `; from ${someOf(clients)}${ages.length === 0 ? '' : `, the oldest for ${Math.max(...ages)} s`}`;
+}
+
+/**
+ * A TCP connection whose client gets no answer: it repeats its first packet, or data (the kernel then keeps the entry for five minutes
+ * only). Others keep their endpoint by design.
+ */
+function isStuck({state, expiresIn}: TrackedConnection): boolean {
+  return state === 'SYN_SENT' || (state === 'ESTABLISHED' && expiresIn <= 300);
+}
+
+/** By protocol, address and port. */
+function trackedEntries(context: NodeCheckContext): ReadonlyMap<string, TrackedEntry> {
   const {view, config} = context;
-  const entries = new Map<string, UdpEntry>();
+  const entries = new Map<string, TrackedEntry>();
   const proxy = proxyVersion(config);
   for (const family of families) {
     const own = nodePortAddresses(context, family);
     for (const served of view.entries(family, proxy)) {
       const {port} = served;
-      if (port.protocol !== 'UDP') continue;
+      if (port.protocol === 'SCTP') continue;
+      const protocol = port.protocol.toLowerCase();
       const external = [...port.externalIPs, ...port.loadBalancerVIPs].map(address => `${address} ${port.port}`);
       const onNode = port.nodePort === 0 ? [] : own.map(address => `${address} ${port.nodePort}`);
-      for (const key of [...onNode, ...external]) entries.set(key, {served, isInternal: false});
-      entries.set(`${port.clusterIP} ${port.port}`, {served, isInternal: true});
+      for (const key of [...onNode, ...external]) entries.set(`${protocol} ${key}`, {served, isInternal: false});
+      entries.set(`${protocol} ${port.clusterIP} ${port.port}`, {served, isInternal: true});
     }
   }
   return entries;
@@ -96,7 +116,7 @@ function flowKey({original, reply}: TrackedConnection): string {
 }
 
 /** The reply is expected from an address that is not an endpoint: a former one, or the Service's own if the packet was not translated. */
-function isStale(connection: TrackedConnection, entry: UdpEntry, context: NodeCheckContext): boolean {
+function isStale(connection: TrackedConnection, entry: TrackedEntry, context: NodeCheckContext): boolean {
   const {port: servicePort, set} = entry.served;
   const {reply} = connection;
   const source = canonicalAddress(reply.source) ?? reply.source;
@@ -105,11 +125,11 @@ function isStale(connection: TrackedConnection, entry: UdpEntry, context: NodeCh
   // kube-proxy deletes the flows to an endpoint when it removes the endpoint.
   const former = context.view.formerEndpoints(servicePort, {version: version.value, gates: featureGates.value});
   const leadsTo = ({address, port}: Pick<Endpoint, 'address' | 'port'>) => address === source && port === reply.sourcePort;
-  return set.endpoints.length > 0 && !set.endpoints.some(leadsTo) && !former.some(leadsTo);
+  return !set.endpoints.some(leadsTo) && !former.some(leadsTo);
 }
 
 /** Without an endpoint, packets are not translated. A flow to the node itself may be unrelated to the Service. */
-function isUntranslated(address: string, {served: {port, set}, isInternal}: UdpEntry, {facts}: NodeCheckContext): boolean {
+function isUntranslated(address: string, {served: {port, set}, isInternal}: TrackedEntry, {facts}: NodeCheckContext): boolean {
   if (facts.addresses.includes(address)) return false;
   const usable = set.endpoints.filter(({ready, serving}) => ready || serving);
   return (isLocalOnly(port, isInternal) ? usable.filter(({nodeName}) => nodeName === facts.name) : usable).length > 0;

@@ -3,6 +3,12 @@ export interface TrackedConnection {
   readonly protocol: string;
   readonly original: Tuple;
   readonly reply: Tuple;
+  /** Of TCP, such as `ESTABLISHED`; null otherwise. */
+  readonly state: string | null;
+  /** Seconds until the entry is deleted, unless a packet comes. */
+  readonly expiresIn: number;
+  /** Seconds since the first packet, where the kernel notes it (nf_conntrack_timestamp). */
+  readonly age: number | null;
   /** Line in the dump, from 1. */
   readonly line: number;
 }
@@ -24,7 +30,10 @@ export function* parseConntrack(text: string, protocol: string): Iterable<Tracke
   for (const [index, line] of text.split('\n').entries()) {
     if (!start.test(line) || otherZone.test(line)) continue;
     const [original, reply] = [...line.matchAll(pattern)].map(toTuple);
-    if (original !== undefined && reply !== undefined) yield {protocol, original, reply, line: index + 1};
+    if (original === undefined || reply === undefined) continue;
+    const [, expiresIn = '0', state = null] = /^[^=]*? (\d+) (?:([A-Z_]+\d?) )?src=/.exec(line) ?? [];
+    const age = / delta-time=(\d+)/.exec(line)?.[1];
+    yield {protocol, original, reply, state, expiresIn: Number(expiresIn), age: age === undefined ? null : Number(age), line: index + 1};
   }
 }
 

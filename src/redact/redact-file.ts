@@ -82,6 +82,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'ipvsadm-stats': redactAddresses,
   'ipvsadm-list': redactAddresses,
   conntrack: redactAddresses,
+  'conntrack-tcp': redactAddresses,
   'addresses.json': redactJson({list: link}),
   'kube-ipvs0.json': redactJson({list: link}),
   'links.json': redactJson({list: link}),

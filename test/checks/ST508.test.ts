@@ -37,6 +37,42 @@ test('stays silent for TCP connections, which keep their endpoint by design', as
   expect(await tracked(flow('10.244.11.77').replace('udp      17', 'tcp      6'))).toEqual([]);
 });
 
+const connection = (state: string, expiresIn: number, to = '10.244.11.77') =>
+  `tcp      6 ${expiresIn} ${state} src=10.244.13.7 dst=10.96.1.1 sport=40000 dport=80 src=${to} dst=10.244.13.7 sport=8080 dport=40000 [ASSURED] mark=0 delta-time=90 use=1\n`;
+
+test.each([
+  ['repeats its first packet to a former endpoint', connection('SYN_SENT', 100), '10.244.11.77:8080'],
+  ['repeats data to a former endpoint', connection('ESTABLISHED', 280), '10.244.11.77:8080'],
+  ['began before the rules were there', connection('SYN_SENT', 100, '10.96.1.1').replace('sport=8080', 'sport=80'), '10.96.1.1:80'],
+])('reports a TCP connection that %s, with its client and its age', async (_, text, end) => {
+  const given = await scenario();
+  given.file('node-b', 'conntrack-tcp', text);
+  expect(given.newFindings()).toMatchObject([
+    {
+      code: 'ST508',
+      message: containing(`shop/web:http: 1 tracked TCP connection leads to ${end}`, 'from 10.244.13.7, the oldest for 90 s'),
+    },
+  ]);
+});
+
+test.each([
+  ['in use', connection('ESTABLISHED', 431_990)],
+  ['closing', connection('TIME_WAIT', 100)],
+  ['to an endpoint', connection('SYN_SENT', 100, '10.244.11.4')],
+])('stays silent for a TCP connection that is %s', async (_, text) => {
+  const given = await scenario();
+  given.file('node-b', 'conntrack-tcp', text);
+  expect(given.newFindings()).toEqual([]);
+});
+
+test('reports flows to a Service that lost its last endpoint, which kube-proxy 1.32 and later leave alone', async () => {
+  const given = await scenario();
+  given.file('node-b', 'conntrack', flow('10.244.11.77'));
+  given.slices('infra/dns', slice => ({...slice, endpoints: []}));
+  const found = given.findings({nodes: name => name === 'node-b'}).filter(({code}) => code === 'ST508');
+  expect(found.map(({message}) => message)).toEqual([expect.stringContaining('1 tracked UDP flow leads to 10.244.11.77:53')]);
+});
+
 test('stays silent for flows to other addresses than those of a Service', async () => {
   expect(await tracked(flow('10.244.11.77').replaceAll('10.96.0.10', '8.8.8.8'))).toEqual([]);
 });

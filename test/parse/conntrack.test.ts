@@ -10,7 +10,7 @@ test('a capture is read line by line', () => {
     protocol: 'tcp',
     original: {source: '127.0.0.1', destination: '127.0.0.1', sourcePort: 32850, destinationPort: 10249},
     reply: {source: '127.0.0.1', destination: '127.0.0.1', sourcePort: 10249, destinationPort: 32850},
-    line: 1,
+    ...{state: 'TIME_WAIT', expiresIn: 106, age: null, line: 1},
   });
   expect([...parseConntrack(text, 'udp')]).toEqual([]);
 });
@@ -23,7 +23,13 @@ test('a translated connection has its endpoint in the reply tuple', () => {
     'ipv4     2 udp      17 29 src=10.244.1.5 dst=10.96.0.10 sport=40001 dport=53 packets=1 bytes=60 src=10.244.2.8 dst=10.244.1.5 sport=53 dport=40001 packets=1 bytes=90 [ASSURED] mark=0 zone=0 use=2',
   ];
   expect([...parseConntrack(lines.join('\n'), 'udp')]).toMatchObject([
-    {original: {destination: '10.96.0.10', destinationPort: 53}, reply: {source: '10.244.2.7', sourcePort: 53}, line: 1},
+    {
+      original: {destination: '10.96.0.10', destinationPort: 53},
+      reply: {source: '10.244.2.7', sourcePort: 53},
+      expiresIn: 29,
+      state: null,
+      line: 1,
+    },
     {original: {destination: '10.96.0.10', destinationPort: 53}, reply: {source: '10.244.2.8', sourcePort: 53}, line: 3},
   ]);
 });

@@ -43,7 +43,7 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const answers: PacketAnswer[] = [];
   const unread: string[] = [];
   // The walk of a new connection does not depend on tracked connections.
-  const wants = (file: string) => file !== 'conntrack';
+  const wants = (file: string) => !file.startsWith('conntrack');
   const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
   for await (const node of collectNodes(nodes, transport, {signal, concurrency, timeoutMs, onProgress, wants})) {
     if (node.status === 'unread') unread.push(escapeText(`${node.name}: ${node.problems.map(({message}) => message).join('; ')}`));

@@ -47,7 +47,7 @@ export async function previewCluster({flags, cluster, signal, progress, input, c
     concurrency,
     timeoutMs,
     onProgress,
-    wants: file => file !== 'conntrack',
+    wants: file => !file.startsWith('conntrack'),
   })) {
     const reason = node.problems.map(({message}) => message).join('; ');
     if (node.status !== 'unread') run.add(node);

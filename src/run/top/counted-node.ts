@@ -50,7 +50,11 @@ export class CountedNode {
   /** Reads the rules that determine the expected shares. Never rejects. If the node cannot be read now, the previous result stays. */
   async survey(surroundings: NodeSurroundings): Promise<void> {
     const {transport, signal, surveyTimeoutMs} = this.#options;
-    const node = await collectNode(this.#info, transport, {signal, timeoutMs: surveyTimeoutMs, wants: file => file !== 'conntrack'});
+    const node = await collectNode(this.#info, transport, {
+      signal,
+      timeoutMs: surveyTimeoutMs,
+      wants: file => !file.startsWith('conntrack'),
+    });
     const unread = asUnread(node);
     if (unread !== null) {
       if (!this.isRead) this.#survey = unreadSurvey(node.name, unread.reason);

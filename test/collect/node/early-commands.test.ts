@@ -48,7 +48,7 @@ async function read(faults: readonly Fault[] = [], timeoutMs = 10_000): Promise<
   const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
   onTestFinished(() => api.close());
   const info = {name: 'node-a', addresses: [], labels: {}, pods: [hostPod('kube-proxy-node-a', {containers: ['kube-proxy']})]};
-  const wants = (file: string) => file !== 'conntrack';
+  const wants = (file: string) => !file.startsWith('conntrack');
   const node = await collectNode(info, execTransport(api), {signal: new AbortController().signal, timeoutMs, wants});
   return {node, server, early: begun.slice(0, begun.indexOf('iptables-save --version')).sort()};
 }
