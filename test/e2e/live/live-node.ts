@@ -31,6 +31,8 @@ export class LiveNode implements AsyncDisposable {
     const program = [join(import.meta.dirname, 'node-servers.ts'), JSON.stringify(servers)];
     const node = new LiveNode(name, await Namespace.open(program), folder);
     node.#namespace.ip(linkCommands(readCaptured(folder, 'addresses.json') ?? '[]'));
+    // Captures made before it was read do not say so.
+    node.#setSysctl('net.ipv6.conf.all.forwarding = 1');
     for (const line of (readCaptured(folder, 'sysctls') ?? '').split('\n')) node.#setSysctl(line);
     node.heal();
     return node;
@@ -78,7 +80,7 @@ export class LiveNode implements AsyncDisposable {
 
   #setSysctl(line: string): void {
     const [name = '', value = ''] = line.split(' = ');
-    if (name.startsWith('net.ipv4.')) this.#namespace.run('sysctl', ['-q', '-w', `${name}=${value}`]);
+    if (/^net\.ipv[46]\./.test(name)) this.#namespace.run('sysctl', ['-q', '-w', `${name}=${value}`]);
   }
 }
 
@@ -101,9 +103,13 @@ interface Link {
   readonly addr_info: readonly {readonly local: string; readonly prefixlen: number; readonly scope: string}[];
 }
 
-/** An interface is one end of a pair, both of which are on the node: not every kernel has dummy interfaces. */
+/**
+ * An interface is one end of a pair, both of which are on the node: not every kernel has dummy interfaces. All other addresses are beyond
+ * the first.
+ */
 function linkCommands(addresses: string): string {
   const links = (JSON.parse(addresses) as readonly Link[]).filter(({ifname}) => ifname !== 'lo');
+  const routes = links.slice(0, 1).flatMap(({ifname}) => ['0.0.0.0/0', '::/0'].map(all => `route add ${all} dev ${ifname}`));
   return links
     .flatMap(({ifname, addr_info}, index) => [
       `link add ${ifname} type veth peer name far-end-${index}`,
@@ -112,6 +118,7 @@ function linkCommands(addresses: string): string {
         .filter(({scope}) => scope === 'global')
         .map(({local, prefixlen}) => `address add ${local}/${prefixlen} dev ${ifname}${local.includes(':') ? ' nodad' : ''}`),
     ])
+    .concat(routes)
     .join('\n');
 }
 
