@@ -9,10 +9,9 @@ export function sayRefused<R extends RuleText>(given: OutcomeCase<R>, comparison
   const {expected, actual, probe} = comparison;
   const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
   const rule = outcome?.path.at(-1);
-  const evidence = {
-    expected: given.semantics.evidence({kind: 'policy', comparison}).expected,
-    actual: rule === undefined ? [] : [rule],
-  };
+  const differing = given.semantics.evidence({kind: 'policy', comparison});
+  // An element of a map that refuses is no rule of the path with a place of its own.
+  const evidence = {expected: differing.expected, actual: rule === undefined || rule.line === 0 ? differing.actual : [rule]};
   if (outcome !== undefined && given.semantics.refusedFor(outcome) === 'ranges') {
     const ranges = given.item.port.sourceRanges.length > 0;
     const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges allow them' : 'there are no loadBalancerSourceRanges'}`;

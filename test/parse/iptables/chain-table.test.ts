@@ -50,6 +50,9 @@ describe('the chains of a table', () => {
     expect([...chains.startingWith('KUBE-SVC-')].map(({name}) => name)).toEqual(['KUBE-SVC-A', 'KUBE-SVC-B']);
     expect([...chains.startingWith('NONE'), ...chains.startingWith('KUBE-XLB-')]).toEqual([]);
     expect([...chains.startingWith('KUBE-SVC-B', 'PRE')].map(({name}) => name)).toEqual(['PREROUTING', 'KUBE-SVC-B']);
+    const inARow = natOf(dumpOf([], ['KUBE-SVC-A', 'KUBE-SVC-B', 'KUBE-SVC-C', 'OTHER', 'MORE']));
+    expect([...inARow.startingWith('KUBE-SVC-')].map(({name}) => name)).toEqual(['KUBE-SVC-A', 'KUBE-SVC-B', 'KUBE-SVC-C']);
+    expect([...inARow.notStartingWith('KUBE-SVC-')].map(({name}) => name)).toEqual(['OTHER', 'MORE']);
     expect([...chains.notStartingWith('KUBE-SVC-', 'PRE')].map(({name}) => name)).toEqual(['KUBE-SVC', 'XKUBE-SVC-C']);
   });
 

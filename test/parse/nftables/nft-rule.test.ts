@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {nftSeconds} from '../../../src/parse/nftables/nft-elements.ts';
 import {mergeAddresses} from '../../../src/parse/nftables/address-list.ts';
-import {nftPriority} from '../../../src/parse/nftables/nft-priority.ts';
+import {nftPriority, priorityText} from '../../../src/parse/nftables/nft-priority.ts';
 import {canonicalNftRule, nftRule} from '../../../src/parse/nftables/nft-rule.ts';
 import {parseNftText} from '../../../src/parse/nftables/nft-text.ts';
 import {readFixture} from '../../fixtures.ts';
@@ -139,3 +139,18 @@ test.each([
   ['9m59s996ms', 599],
   ['1d2h3m4s', 93_784],
 ])('%s is %i seconds', (text, seconds) => expect(nftSeconds(text)).toBe(seconds));
+
+// As `nft list ruleset` prints them: a name is only used at hooks that have it, and within 10 of it.
+test.each([
+  [-100, 'prerouting', 'dstnat'],
+  [-110, 'prerouting', 'dstnat - 10'],
+  [-90, 'prerouting', 'dstnat + 10'],
+  [-111, 'prerouting', '-111'],
+  [-100, 'output', '-100'],
+  [0, 'input', 'filter'],
+  [-5, 'forward', 'filter - 5'],
+  [100, 'postrouting', 'srcnat'],
+  [90, 'postrouting', 'srcnat - 10'],
+  [100, 'output', '100'],
+  [-300, 'output', 'raw'],
+])('priority %i at hook %s is listed as %s', (priority, hook, text) => expect(priorityText(priority, hook)).toBe(text));
