@@ -9,7 +9,7 @@ import {plural} from '../model/text/plural.ts';
 import {someOf} from '../model/text/some-of.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {run} from './commands/service-commands.ts';
-import {entriesOf, networkOf, podAddresses, podBridges, servedFamilies} from './node-paths.ts';
+import {entriesOf, networkOf, podAddresses, podBridges, routeTo, servedFamilies} from './node-paths.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
 interface FactsCheck {
@@ -407,8 +407,4 @@ function unroutedPods(context: NodeCheckContext, family: Family, isSuch: (route:
 function nodesIn(found: readonly Unrouted[]): string {
   const which = someOf(found.map(({node, addresses}) => `${node} (${addresses.join(', ')})`));
   return found.length === 1 ? which : `${found.length} nodes: ${which}`;
-}
-
-function routeTo(context: NodeCheckContext, address: Address): RouteResult | 'unknown' {
-  return routeOf(networkOf(context), address, {mark: 0, iif: 'lo'});
 }

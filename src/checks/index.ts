@@ -23,6 +23,7 @@ import {modeNotSet} from './st512-mode-not-set.ts';
 import {removedEndpointInUse} from './st513-removed-endpoint-in-use.ts';
 import {endpointGetsNothing} from './st514-endpoint-gets-nothing.ts';
 import {oneEndpointGetsAll} from './st515-one-endpoint-gets-all.ts';
+import {tunnelMasqueraded} from './st612-tunnel-masqueraded.ts';
 import {nodeNotRead} from './st901-node-not-read.ts';
 import {familyNotRead} from './st902-family-not-read.ts';
 import {noKubeProxy} from './st903-no-kube-proxy.ts';
@@ -52,6 +53,7 @@ const all = [
   removedEndpointInUse,
   endpointGetsNothing,
   oneEndpointGetsAll,
+  tunnelMasqueraded,
   nodeNotRead,
   familyNotRead,
   noKubeProxy,

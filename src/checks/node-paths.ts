@@ -1,11 +1,11 @@
 import {once} from '../expect/api-index.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
-import {contains, parseAddress, parseCidr} from '../model/address.ts';
+import {type Address, contains, parseAddress, parseCidr} from '../model/address.ts';
 import {type Endpoint, podOf} from '../model/endpoint.ts';
 import {type Family, families} from '../model/family.ts';
 import {type Link, type NetworkFacts, noNetworkFacts} from '../model/network-facts.ts';
-import {routeOf} from '../model/route-of.ts';
+import {type RouteResult, routeOf} from '../model/route-of.ts';
 import {hasExternalEntry} from '../model/service-port.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/node-addresses.ts';
@@ -80,10 +80,10 @@ export function podBridges(context: NodeCheckContext, family: Family): readonly 
 }
 
 /** By routes, or by the networks of the interfaces where routes were not read; null if neither shows it. */
-export function deviceTo(context: NodeCheckContext, text: string): string | null {
+function deviceTo(context: NodeCheckContext, text: string): string | null {
   const address = parseAddress(text);
   if (address === null) return null;
-  const route = routeOf(networkOf(context), address, {iif: 'lo', mark: 0});
+  const route = routeTo(context, address);
   if (route !== 'unknown') return route.kind === 'unicast' ? route.dev : null;
   const interfaces = parseNodeAddresses(context.node.read('addresses.json')?.toString('utf8') ?? '') ?? [];
   const holds = (network: string): boolean => {
@@ -91,4 +91,9 @@ export function deviceTo(context: NodeCheckContext, text: string): string | null
     return cidr !== null && contains(cidr, address);
   };
   return interfaces.find(({networks}) => networks.some(holds))?.name ?? null;
+}
+
+/** For packets of the node, with any source. */
+export function routeTo(context: NodeCheckContext, address: Address): RouteResult | 'unknown' {
+  return routeOf(networkOf(context), address, {mark: 0, iif: 'lo'});
 }

@@ -239,6 +239,49 @@ const cases: readonly Case[] = [
   },
 ];
 
+const flannelRules = (given: Scenario, guarded: boolean): void => {
+  const dump = given.rules('node-a').toString();
+  const own = [
+    ...(guarded ? ['-A FLANNEL-POSTRTG -m mark --mark 0x4000/0x4000 -j RETURN'] : []),
+    '-A FLANNEL-POSTRTG -s 10.244.0.0/16 ! -d 224.0.0.0/4 -j MASQUERADE --random-fully',
+    '-A FLANNEL-POSTRTG ! -s 10.244.0.0/16 -d 10.244.0.0/16 -j MASQUERADE --random-fully',
+  ];
+  const jump = /^-A POSTROUTING .*-j KUBE-POSTROUTING$/m;
+  given.file(
+    'node-a',
+    'iptables-save',
+    dump
+      .replace(':KUBE-POSTROUTING - [0:0]', ':FLANNEL-POSTRTG - [0:0]\n:KUBE-POSTROUTING - [0:0]')
+      .replace(jump, found => `-A POSTROUTING -j FLANNEL-POSTRTG\n${found}\n${own.join('\n')}`),
+  );
+};
+
+describe("ST612: kube-proxy's mark stays on packets in a tunnel", () => {
+  const expected = {code: 'ST612', severity: 'warning', node: 'node-a', family: 'IPv4'};
+
+  test('is reported where flannel masquerades them first', async () => {
+    const found = await factsFound({...flannel(1450), change: given => flannelRules(given, false)});
+    expect(found).toEqual([
+      {...expected, message: containing('FLANNEL-POSTRTG masquerades packets', 'through flannel.1 are masqueraded again')},
+    ]);
+  });
+
+  test('is reported with the condition where interfaces were not read', async () => {
+    const given = await scenario();
+    flannelRules(given, false);
+    given.file('node-a', 'addresses.json', null);
+    expect(given.newFindings().filter(({code}) => code === 'ST612')).toMatchObject([{message: containing('if that is its backend')}]);
+  });
+
+  test.each<readonly [string, Given]>([
+    ['flannel leaves marked packets alone', {...flannel(1450), change: given => flannelRules(given, true)}],
+    ['kube-proxy masquerades first and clears the mark', flannel(1450)],
+    ['pods are reached without a tunnel', {change: given => flannelRules(given, false)}],
+  ])('stays silent where %s', async (_, given) => {
+    expect((await factsFound(given)).map(({code}) => code)).not.toContain('ST612');
+  });
+});
+
 /** The default route of eth0 counts less than that of eth1. */
 function preferSecond(given: Scenario): void {
   const [spare, preferred] = [

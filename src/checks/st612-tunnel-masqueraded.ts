@@ -1,0 +1,96 @@
+import {nodeObject} from '../expect/api-index.ts';
+import {type Address, parseAddress} from '../model/address.ts';
+import type {Rule, Ruleset} from '../model/ruleset.ts';
+import {type ChainResult, startBranch} from '../trace/branch.ts';
+import {iptablesChains} from '../trace/iptables/walk-packet.ts';
+import {type Packet, pathRules} from '../trace/packet.ts';
+import {limitsFor} from '../trace/walk-limits.ts';
+import type {Check, NodeCheckContext} from './check.ts';
+import {listPlace} from './commands/node-commands.ts';
+import {networkOf, podAddresses, routeTo} from './node-paths.ts';
+
+export const tunnelMasqueraded: Check<'ST612'> = {
+  code: 'ST612',
+  name: 'tunnel-masqueraded',
+  severity: 'warning',
+  summary: "Packets in a tunnel are masqueraded a second time, because kube-proxy's mark stays on them",
+  remedy:
+    'Update the network plugin to a version that leaves marked packets to kube-proxy, or kube-proxy to one that clears its mark (1.16.13, 1.17.9, 1.18.6 or later). Until then, turn off checksum offload of the tunnel: ethtool -K flannel.1 tx-checksum-ip-generic off.',
+  *node(context) {
+    const rules = context.rulesets.get('IPv4');
+    const way = rules === undefined ? null : tunneledWay(context);
+    if (rules === undefined || way === null) return;
+    const mark = 1 << context.config.masqueradeBit.value;
+    // From a client outside, by a node port, to a pod on another node.
+    const inner = {source: way.client, destination: way.pod, port: 80, mark, origin: 'arriving', outInterface: way.tunnel} as const;
+    const [marked] = leaving(rules, context, {...inner, protocol: 'tcp'}).filter(
+      ({packet}) => packet.masquerade && (packet.mark & mark) !== 0,
+    );
+    if (marked === undefined) return;
+    const outer = {
+      source: way.own,
+      destination: way.node,
+      port: way.port,
+      mark: marked.packet.mark,
+      origin: 'node',
+      outInterface: null,
+    } as const;
+    const [again] = leaving(rules, context, {...outer, protocol: 'udp'}).filter(({packet}) => packet.masquerade);
+    if (again === undefined) return;
+    const actual = [marked, again].flatMap(({path}) => pathRules(path).slice(-1));
+    const carrier = way.tunnel === null ? 'a VXLAN of flannel, if that is its backend' : way.tunnel;
+    const message = `${actual[0]?.chain ?? ''} masquerades packets that Services send to pods on other nodes and leaves their mark on them: the packets that carry them through ${carrier} are masqueraded again (UDP ${way.port}). Where the kernel or the network card computes their checksums wrongly then, connections stall for a minute.`;
+    const observation = {node: context.node.name, family: 'IPv4', message, actual} as const;
+    yield {...observation, ...listPlace(context, observation)};
+  },
+};
+
+interface TunneledWay {
+  readonly client: Address;
+  readonly pod: Address;
+  /** The nodes at both ends. */
+  readonly own: Address;
+  readonly node: Address;
+  /** Null if interfaces were not read, and flannel has rules. */
+  readonly tunnel: string | null;
+  readonly port: number;
+}
+
+/** A way to a pod on another node through a VXLAN; null if there is none. */
+function tunneledWay(context: NodeCheckContext): TunneledWay | null {
+  const {links} = networkOf(context);
+  const [client, own] = ['198.51.100.77', ...context.facts.hostIPs].map(parseAddress);
+  const isFlannel = context.rulesets.get('IPv4')?.chain('nat', 'FLANNEL-POSTRTG') !== undefined;
+  if (client === null || client === undefined || own === null || own === undefined || own.family !== 'IPv4') return null;
+  for (const [name, pods] of podAddresses(context, 'IPv4')) {
+    const [pod, node] = [pods[0]?.address ?? '', addressOf(context, name)].map(parseAddress);
+    if (name === context.node.name || !pod || !node) continue;
+    if (links === null && isFlannel) return {client, pod, own, node, tunnel: null, port: 8472};
+    const route = routeTo(context, pod);
+    const link = route !== 'unknown' && route.kind === 'unicast' ? links?.find(other => other.name === route.dev) : undefined;
+    if (link?.vxlan) return {client, pod, own, node, tunnel: link.name, port: link.vxlan.port};
+  }
+  return null;
+}
+
+function addressOf({api}: NodeCheckContext, node: string): string {
+  return nodeObject(api, node)?.status?.addresses?.find(({type}) => type === 'InternalIP')?.address ?? '';
+}
+
+type Leaving = Pick<Packet, 'source' | 'destination' | 'port' | 'protocol' | 'mark' | 'origin' | 'outInterface'>;
+
+/** What table nat does to a packet that leaves, as far as that is certain. */
+function leaving(rules: Ruleset, {facts}: NodeCheckContext, packet: Leaving): readonly ChainResult<Rule>[] {
+  const environment = {
+    isLocal: ({text}: Address) => (facts.allAddresses ? facts.addresses.includes(text) : null),
+    canBeInterface: () => null,
+    inSet: () => null,
+    knownTo: new Set<string>(),
+    redirectAddress: () => null,
+  };
+  const chain = iptablesChains<Rule>({rules, environment, ...limitsFor(rules)}).find(({hook, isNat}) => isNat && hook === 'postrouting');
+  const start: Packet = {
+    ...{family: 'IPv4', ...packet, inInterface: null, connectionMark: 0, rewritten: true, masquerade: false, untracked: false},
+  };
+  return (chain?.walk(startBranch<Rule>(start)) ?? []).filter(({supposed, verdict}) => supposed === null && verdict === 'accept');
+}
