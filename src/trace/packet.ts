@@ -91,7 +91,7 @@ export interface Environment {
   /** The addresses behind interfaces whose names match a pattern such as `cali+`; null if unknown. */
   behind?(pattern: string, family: Family): Intervals | null;
   /** Collects what rules ask of the sender. */
-  readonly sender?: SenderConditions;
+  readonly sender?: SenderConditions | undefined;
 }
 
 /** The rules that a packet matched, the last one first. */

@@ -70,7 +70,7 @@ function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
 
 function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
   const {packet, probability, path, verdict, reason, policy} = end;
-  const rewrittenTo = packet.rewritten ? joinHostPort(packet.destination.text, packet.port) : null;
+  const rewrittenTo = packet.rewritten && packet.captured !== true ? joinHostPort(packet.destination.text, packet.port) : null;
   return {
     verdict: verdict === 'return' ? 'accept' : verdict,
     destination: verdict === 'undecided' ? null : rewrittenTo,

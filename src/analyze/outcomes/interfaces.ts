@@ -83,7 +83,7 @@ function canBe({network, podCIDRs, primaryInterface}: NodeFacts, pattern: string
     const cidr = parseCidr(text);
     return cidr !== null && contains(cidr, address);
   });
-  const candidates = isPod ? links.filter(link => isOfPods(link, primaryInterface)) : [];
+  const candidates = links.filter(link => link.name !== 'lo' && link.isUp && isOfPods(link, primaryInterface) === isPod);
   if (candidates.length === 0) return null;
   return candidates.every(({name}) => isLike(pattern, name)) ? true : candidates.some(({name}) => isLike(pattern, name)) ? null : false;
 }
@@ -91,9 +91,7 @@ function canBe({network, podCIDRs, primaryInterface}: NodeFacts, pattern: string
 /** An interface behind which pods of the node can be: the other end of a veth, or a bridge. */
 function isOfPods({name, kind, isPeerElsewhere}: Link, primary: string | null): boolean {
   return (
-    name !== primary &&
-    name !== 'lo' &&
-    (isPeerElsewhere || kind === 'veth' || kind === 'bridge' || /^(?:cali|veth|cni|lxc|eni|cbr|gke|azv)/.test(name))
+    name !== primary && (isPeerElsewhere || kind === 'veth' || kind === 'bridge' || /^(?:cali|veth|cni|lxc|eni|cbr|gke|azv)/.test(name))
   );
 }
 

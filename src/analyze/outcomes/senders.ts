@@ -168,7 +168,7 @@ function sendersOf(
   const pods = [...groups.pods].filter(([value]) => holds(address, value)).map(([, name]) => name);
   const nodes = [...groups.nodes].filter(([value]) => holds(address, value)).map(([, name]) => name);
   const [size, all] = [sizeOf(address), sizeOf(whole.address)];
-  const isMost = 2n * size >= all;
+  const isMost = 2n * size > all;
   const ports =
     subtract(whole.port, port).length === 0
       ? ''

@@ -69,7 +69,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   for (const group of groupPorts(ports, context, distinctions))
     for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, given)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
-  return [...withoutReplies(found)].flatMap(([key, {effect, items}]) => {
+  return [...oneForEachRule(found)].flatMap(([key, {effect, items}]) => {
     if (items.size === 1) return [...items].map(item => symptomOfPort(effect, item));
     if (!effect.namesDestination || items.size > maxNamed(ports.length)) return [symptomOfNode(effect, items, context.family)];
     // Each Service port is walked itself, so that its finding describes its own packet.
@@ -96,10 +96,26 @@ function noteEffect<Port>(all: Map<string, NotedEffect<Port>>, effect: RuleEffec
   else if (!isWorse(known.effect.severity, effect.severity)) for (const item of items) known.items.add(item);
 }
 
-/** A rule that refuses packets is one finding, although it may refuse replies as well. */
-function withoutReplies<Port>(all: ReadonlyMap<string, NotedEffect<Port>>): ReadonlyMap<string, NotedEffect<Port>> {
-  const refusing = new Set([...all.values()].filter(({effect}) => effect.isLater !== true).map(({effect}) => ruleKey(effect)));
-  return new Map([...all].filter(([, {effect}]) => effect.isLater !== true || !refusing.has(ruleKey(effect))));
+/** A rule that refuses packets is one finding, although it may refuse them in several places; what it does to replies is none beside another. */
+function oneForEachRule<Port>(all: ReadonlyMap<string, NotedEffect<Port>>): ReadonlyMap<string, NotedEffect<Port>> {
+  const leading = new Map<string, NotedEffect<Port>>();
+  for (const noted of all.values()) {
+    const key = ruleKey(noted.effect);
+    const known = leading.get(key);
+    if (known === undefined || isBefore(noted, known)) leading.set(key, noted);
+  }
+  return new Map([...all].filter(([, noted]) => !refuses(noted.effect) || leading.get(ruleKey(noted.effect)) === noted));
+}
+
+function refuses({kind, isLater}: RuleEffect): boolean {
+  return kind === 'forward-blocked' || kind === 'dropped-by-other-rule' || isLater === true;
+}
+
+/** First packets come before replies, then the more severe, then that of more Service ports. */
+function isBefore<Port>(a: NotedEffect<Port>, b: NotedEffect<Port>): boolean {
+  if ((a.effect.isLater === true) !== (b.effect.isLater === true)) return b.effect.isLater === true;
+  if (a.effect.severity !== b.effect.severity) return isWorse(a.effect.severity, b.effect.severity);
+  return a.items.size > b.items.size;
 }
 
 /** The tables of nftables that packets pass beside kube-proxy's, and that no dump of iptables shows. */

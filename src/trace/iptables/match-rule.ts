@@ -12,7 +12,10 @@ export type Likelihood = number | null;
 /** Matches a packet against all conditions of a rule. One condition that certainly fails outweighs those that are unknown. */
 export function matchRule(rule: Rule, packet: Packet, environment: Environment): Likelihood {
   const seen = rule.table === 'raw' ? beforeTracking(packet) : packet;
-  if (environment.sender !== undefined) return matchNoting(rule, {packet, seen}, environment, environment.sender);
+  if (environment.sender !== undefined)
+    return isOfEndpointItself(rule)
+      ? matchRule(rule, packet, {...environment, sender: undefined})
+      : matchNoting(rule, {packet, seen}, environment, environment.sender);
   let likelihood: Likelihood = 1;
   for (const option of rule.options) {
     likelihood = both(likelihood, matchOption(option, packet, environment));
@@ -23,6 +26,11 @@ export function matchRule(rule: Rule, packet: Packet, environment: Environment):
     if (likelihood === 0) return 0;
   }
   return likelihood;
+}
+
+/** The rule by which kube-proxy masquerades the connections of an endpoint to itself: endpoints are senders of their own kind. */
+function isOfEndpointItself({chain, target}: Rule): boolean {
+  return target?.name === 'KUBE-MARK-MASQ' && chain.startsWith('KUBE-SEP-');
 }
 
 interface MatchedPackets {

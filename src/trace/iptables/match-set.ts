@@ -26,33 +26,42 @@ function isExcepted(certain: readonly (readonly string[])[], exceptions: readonl
 }
 
 /**
- * Notes the senders for which the set has the same answer. Where networks exclude others, or an element has two parts of the sender, these
- * are the senders between the same two bounds of elements.
+ * Notes the senders for which the set has the same answer. If it asks for the port and the address of the sender, the port is noted first:
+ * few elements have one from which clients connect. Where networks exclude others, it is the senders between the same two bounds.
  */
 function askSet(set: IpSet, sides: readonly string[], packet: Packet, sender: SenderConditions): void {
   const side = packet.client;
   if (side === undefined) return;
-  const own = set.parts.flatMap((_, index) => ((sides[index] ?? sides.at(-1)) === (side === 'source' ? 'src' : 'dst') ? [index] : []));
-  const others = [...set.parts.keys()].filter(index => !own.includes(index));
-  const fits = (element: readonly string[]): boolean =>
-    others.every(index => matchPart(set.parts[index] ?? '', element[index] ?? '', sides[index] ?? sides.at(-1) ?? 'dst', packet) !== false);
-  for (const index of own) {
-    const isPort = set.parts[index] === 'port';
-    const value = isPort ? (side === 'source' ? packet.sourcePort : packet.port) : packet[side].value;
-    if (value === undefined) continue;
+  const sideOf = (index: number): string => sides[index] ?? sides.at(-1) ?? 'dst';
+  const isOwn = (index: number): boolean => sideOf(index) === (side === 'source' ? 'src' : 'dst');
+  const indexes = [...set.parts.keys()];
+  const fits = (element: readonly string[], places: readonly number[]): boolean =>
+    places.every(index => matchPart(set.parts[index] ?? '', element[index] ?? '', sideOf(index), packet) !== false);
+  const others = indexes.filter(index => !isOwn(index));
+  const port = side === 'source' ? packet.sourcePort : packet.port;
+  const portIndex = indexes.find(index => isOwn(index) && set.parts[index] === 'port');
+  if (portIndex !== undefined && port !== undefined) {
+    const named = intervalsOf(
+      set.elements.filter(element => fits(element, others)).flatMap(element => portRange(element[portIndex] ?? '')),
+    );
+    const isNamed = holds(named, BigInt(port));
+    const isAlone = indexes.filter(isOwn).length === 1;
+    sender.ask('port', !isNamed ? subtract(allPorts, named) : isAlone ? named : [[BigInt(port), BigInt(port)]]);
+    if (!isNamed) return;
+  }
+  const addresses = indexes.filter(index => isOwn(index) && index !== portIndex);
+  for (const index of addresses) {
     const rangesOf = (elements: readonly (readonly string[])[]): readonly (readonly [bigint, bigint])[] =>
-      elements.filter(fits).flatMap(element => (isPort ? portRange(element[index] ?? '') : addressRange(element[index] ?? '', packet)));
+      elements
+        .filter(element => fits(element, portIndex === undefined ? others : [...others, portIndex]))
+        .flatMap(element => addressRange(element[index] ?? '', packet));
+    const {value} = packet[side];
+    const all = allAddresses(packet.family);
+    const isPlain = addresses.length === 1 && set.exceptions.length === 0;
     const inside =
-      others.length === 0 ? once(set, index, packet.family, () => rangesOf(set.elements)) : intervalsOf(rangesOf(set.elements));
-    const all = isPort ? allPorts : allAddresses(packet.family);
-    const excluded = intervalsOf(rangesOf(set.exceptions));
-    const isSimple = excluded.length === 0 && own.length === 1;
-    const alike = isSimple
-      ? holds(inside, BigInt(value))
-        ? inside
-        : subtract(all, inside)
-      : betweenBounds(BigInt(value), [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all);
-    sender.ask(isPort ? 'port' : 'address', alike);
+      isPlain && set.parts.length === 1 ? once(set, packet.family, () => rangesOf(set.elements)) : intervalsOf(rangesOf(set.elements));
+    if (isPlain) sender.ask('address', holds(inside, value) ? inside : subtract(all, inside));
+    else sender.ask('address', betweenBounds(value, [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all));
   }
 }
 
@@ -77,12 +86,11 @@ function portRange(text: string): readonly (readonly [bigint, bigint])[] {
 }
 
 /** The members of a set of addresses, which may be a hundred thousand, are sorted once. */
-function once(set: IpSet, index: number, family: string, make: () => readonly (readonly [bigint, bigint])[]): Intervals {
+function once(set: IpSet, family: string, make: () => readonly (readonly [bigint, bigint])[]): Intervals {
   const made = sorted.get(set) ?? new Map<string, Intervals>();
   sorted.set(set, made);
-  const key = `${index} ${family}`;
-  const known = made.get(key) ?? intervalsOf(make());
-  made.set(key, known);
+  const known = made.get(family) ?? intervalsOf(make());
+  made.set(family, known);
   return known;
 }
 

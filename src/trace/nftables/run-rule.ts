@@ -26,8 +26,9 @@ export function runRule<R extends RuleText>(run: RuleRun<R>, branch: Branch<R | 
   runFrom(run, 0, branch, out);
 }
 
-function runFrom<R extends RuleText>(run: RuleRun<R>, start: number, from: Branch<R | NftRule>, out: Outlets<R | NftRule>): void {
-  const statements = run.rule.statements();
+function runFrom<R extends RuleText>(given: RuleRun<R>, start: number, from: Branch<R | NftRule>, out: Outlets<R | NftRule>): void {
+  const statements = given.rule.statements();
+  const run = isOfEndpointItself(given.rule) ? {...given, environment: {...given.environment, sender: undefined}} : given;
   if (start === 0 && failsFirst(run, statements, from)) {
     out.next.push(from);
     return;
@@ -70,6 +71,11 @@ function failsFirst<R extends RuleText>(run: RuleRun<R>, statements: readonly Nf
   if (failed === null) sender.forget();
   else sender.decide(...failed);
   return failed !== null;
+}
+
+/** As in iptables: kube-proxy masquerades the connections of an endpoint to itself, and endpoints are senders of their own kind. */
+function isOfEndpointItself({chain, body}: NftRule): boolean {
+  return chain.startsWith('endpoint-') && body.endsWith(' jump mark-for-masquerade');
 }
 
 /** Counters and log statements at the end of a rule do not matter. */
