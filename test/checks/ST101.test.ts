@@ -31,6 +31,9 @@ test('a Service without a selector is distinguished from one whose selector matc
   given.leaveOutNodes();
   given.deleteSlices('shop/manual');
   expect(given.newFindings()).toEqual([finding('shop/manual', 'it has no selector, and no EndpointSlice gives it endpoints')]);
+  expect(given.findings().find(({message}) => message.startsWith('shop/manual'))?.remedy).toMatch(
+    /^Check the program that writes its EndpointSlices/,
+  );
 });
 
 test('terminating endpoints that no longer serve are reported as terminating', async () => {

@@ -31,6 +31,25 @@ test('a node whose host name equals the external IP does not have that address',
   expect(given.newFindings()).toEqual([]);
 });
 
+test.each([
+  ['takes the port of the API server', {port: 6443, labels: {'node-role.kubernetes.io/control-plane': ''}}, 'no longer reach it'],
+  ['takes the port of the kubelet', {port: 10_250, labels: {}}, 'the port of the kubelet'],
+  ['makes the node unreachable in IPVS mode', {port: 80, labels: {}, mode: 'ipvs'}, 'no longer reaches the node'],
+])(
+  'an external IP that %s is an error',
+  async (_, {port, labels, mode = 'iptables'}: {port: number; labels: object; mode?: string}, text) => {
+    const given = await scenario();
+    given.leaveOutNodes();
+    given.service('shop/external-ips', object => ({...object, spec: {...object.spec, externalIPs: ['172.18.0.12'], ports: [{port}]}}));
+    given.nodeObject('node-b', node => ({...node, metadata: {...node.metadata, labels: {...labels}}}));
+    given.api(() => ({
+      configMaps: [{metadata: {namespace: 'kube-system', name: 'kube-proxy'}, data: {'config.conf': `mode: "${mode}"\n`}}],
+    }));
+    const found = given.findings().filter(({code}) => code === 'ST106');
+    expect(found.map(({severity, message}) => [severity, message])).toEqual([['error', containing(text)]]);
+  },
+);
+
 async function withExternalIPs(externalIPs: readonly string[]): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   given.leaveOutNodes();

@@ -261,7 +261,7 @@ describe("ST612: kube-proxy's mark stays on packets in a tunnel", () => {
 
   test('is reported where flannel masquerades them first', async () => {
     const found = await factsFound({...flannel(1450), change: given => flannelRules(given, false)});
-    expect(found).toEqual([
+    expect(found).toMatchObject([
       {...expected, message: containing('FLANNEL-POSTRTG masquerades packets', 'through flannel.1 are masqueraded again')},
     ]);
   });

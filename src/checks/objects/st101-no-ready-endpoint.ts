@@ -43,16 +43,22 @@ function* observe(entries: readonly PortEntry[], context: ClusterContext): Itera
   const whole = empty.length === entries.length;
   const subject = whole ? `${port.namespace}/${port.service}` : port.servicePortName;
   const message = `${subject} has no endpoint that kube-proxy would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}. Connections are refused`;
-  const command = candidates(port.object);
+  const command = {...candidates(port.object), ...(hasSelector(port.object) ? {} : {remedy: withoutSelector})};
   yield whole ? {service: nameOf(port.object), family: port.family, message, ...command} : {...ofPort(port), message, ...command};
 }
 
 /** Shows what can become an endpoint: the pods that the selector matches, or the slices of a Service without a selector. */
 function candidates(object: ServiceObject): Pick<Observation, 'command'> {
   const name = nameOf(object);
-  const {selector = {}} = object.spec ?? {};
-  return Object.keys(selector).length === 0 ? showSlices(name, 'labels') : showPods(name.namespace, selector);
+  return hasSelector(object) ? showPods(name.namespace, object.spec?.selector ?? {}) : showSlices(name, 'labels');
 }
+
+function hasSelector({spec}: ServiceObject): boolean {
+  return Object.keys(spec?.selector ?? {}).length > 0;
+}
+
+const withoutSelector =
+  'Check the program that writes its EndpointSlices, or write one (label kubernetes.io/service-name), or delete the Service. kube-proxy is behaving correctly.';
 
 function isUsed({set}: PortEntry, context: ClusterContext): boolean {
   return set.endpoints.some(endpoint => isUsable(endpoint, context));
@@ -69,8 +75,7 @@ function whyEmpty({port, set}: PortEntry, {api}: ClusterContext): string {
     const names = someOf(set.endpoints.map(endpoint => podOf(endpoint) ?? endpoint.hostPort));
     return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})`;
   }
-  if (object.spec?.selector === undefined || Object.keys(object.spec.selector).length === 0)
-    return 'it has no selector, and no EndpointSlice gives it endpoints';
+  if (!hasSelector(object)) return 'it has no selector, and no EndpointSlice gives it endpoints';
   const pods = matchingPods(object, api);
   if (pods === null) return `no EndpointSlice holds an endpoint for it (selector ${selectorText(object)})`;
   if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
