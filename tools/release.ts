@@ -3,12 +3,13 @@
 import {createHash} from 'node:crypto';
 import {chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {join, resolve} from 'node:path';
+import {join, relative, resolve} from 'node:path';
 import process from 'node:process';
 import {parseArgs} from 'node:util';
 import packageJson from '../package.json' with {type: 'json'};
 import {pack} from './release/archive.ts';
 import {compile, executablePath} from './release/compile.ts';
+import {givenDigests, writeManifests} from './release/deploy-files.ts';
 import {krewManifest} from './release/krew-manifest.ts';
 import {packNpm} from './release/npm-package.ts';
 import {archiveName, executableName, type Platform, platformName, platforms} from './release/platforms.ts';
@@ -53,6 +54,7 @@ if (half === undefined || half === 'pack') {
   packNpm(output);
   const licenses = await executableLicenses();
   for (const platform of chosen) await packExecutable(platform, licenses, time);
+  await packManifests(time);
   writeFileSync(join(output, `svc-trace_v${version}.cdx.json`), sbom(time));
   writeFileSync(join(output, 'release-notes.md'), releaseNotes(text('CHANGELOG.md'), version));
   const sums = new Map(released().map(name => [name, sumOf(name)]));
@@ -107,6 +109,18 @@ async function packExecutable(platform: Platform, licenses: string, time: Date):
     put('THIRD-PARTY-LICENSES.txt', path => writeFileSync(path, licenses), 0o644);
     for (const name of readdirSync(join(root, 'completion'))) put(name, path => copyFileSync(join(root, 'completion', name), path), 0o644);
     await pack({folder, files: readdirSync(folder), archive: join(output, archiveName(platform, version)), time});
+  } finally {
+    rmSync(folder, {recursive: true});
+  }
+}
+
+async function packManifests(time: Date): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-deploy-'));
+  try {
+    writeManifests(join(folder, 'deploy'), givenDigests());
+    const entries = readdirSync(folder, {recursive: true, withFileTypes: true}).filter(entry => entry.isFile());
+    const files = entries.map(({parentPath, name}) => relative(folder, join(parentPath, name)));
+    await pack({folder, files, archive: join(output, `svc-trace_v${version}_deploy.tar.gz`), time});
   } finally {
     rmSync(folder, {recursive: true});
   }

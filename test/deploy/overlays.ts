@@ -1,18 +1,11 @@
-import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
-import {tmpdir} from 'node:os';
-import {join, relative} from 'node:path';
-import {execa} from 'execa';
-import {dump, loadAll} from 'js-yaml';
-import {kubectl} from '../kubectl.ts';
+import {join} from 'node:path';
+import {kustomize, type Overlay} from '../../tools/chart.ts';
 import type {AppliedObject} from './apply-server.ts';
 
 /** The folder of the manifests. */
 export const deployFolder = join(import.meta.dirname, '../../deploy');
 
-export interface Overlay {
-  readonly resources: readonly string[];
-  readonly components?: readonly string[];
-}
+export type {Overlay} from '../../tools/chart.ts';
 
 /** What people put together of the folders of deploy/. */
 export const overlays: Readonly<Record<string, Overlay>> = {
@@ -31,22 +24,9 @@ const known = new Map<Overlay, Promise<readonly AppliedObject[]>>();
 
 /** What `kubectl kustomize` makes of it. */
 export function built(overlay: Overlay): Promise<readonly AppliedObject[]> {
-  const objects = known.get(overlay) ?? build(overlay);
+  const objects = known.get(overlay) ?? Promise.resolve(kustomize(overlay));
   known.set(overlay, objects);
   return objects;
-}
-
-async function build({resources, components = []}: Overlay): Promise<readonly AppliedObject[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-overlay-'));
-  try {
-    const place = (path: string) => relative(folder, join(deployFolder, path));
-    const content = {resources: resources.map(place), components: components.map(name => place(`components/${name}`))};
-    writeFileSync(join(folder, 'kustomization.yaml'), dump(content));
-    const {stdout} = await execa(kubectl, ['kustomize', folder]);
-    return loadAll(stdout) as readonly AppliedObject[];
-  } finally {
-    rmSync(folder, {recursive: true});
-  }
 }
 
 /** Throws where there is none of that name. */

@@ -76,11 +76,18 @@ test('the license of every bundled package is included', async () => {
   expect(licenses.filter(license => license.length < 300).map(license => license.split('\n')[0])).toEqual([]);
 });
 
+test('the archive of manifests has all Kustomizations', async () => {
+  const {stdout} = await execa('tar', ['-tzf', join(releaseFolder, `svc-trace_v${version}_deploy.tar.gz`)]);
+  expect(stdout.split('\n')).toEqual(expect.arrayContaining(['deploy/kustomization.yaml', 'deploy/agents/daemonset.yaml']));
+  expect(stdout).not.toMatch(/Dockerfile|chart/);
+});
+
 test('checksums.txt lists all downloads, and nothing else', () => {
   expect([...sums.keys()]).toEqual(
     [
       `kubectl-svc-trace-${version}.tgz`,
       `svc-trace_v${version}.cdx.json`,
+      `svc-trace_v${version}_deploy.tar.gz`,
       ...manifest.spec.platforms.map(({uri}) => uri.split('/').at(-1) ?? ''),
     ].sort(),
   );

@@ -14,6 +14,14 @@ const named: Readonly<Record<string, boolean>> = {
   'package.json': `v${packageJson.version}` === tag,
   'krew-manifest.yaml': read('krew-manifest.yaml').includes(`\n  version: ${tag}\n`),
   ...Object.fromEntries(withImages.map(path => [path, imagesOf(path).every(version => `v${version}` === tag)])),
+  'deploy/chart/Chart.yaml':
+    read('deploy/chart/Chart.yaml')
+      .match(/^(?:version|appVersion): .*$/gm)
+      ?.every(line => `v${line.split(': ')[1]}` === tag) ?? false,
+  'deploy/chart/values.yaml':
+    read('deploy/chart/values.yaml')
+      .match(/(?<=tag: ).*$/gm)
+      ?.every(version => `v${version}` === tag) ?? false,
   'CHANGELOG.md': read('CHANGELOG.md').includes(`\n## [${tag.slice(1)}] - `),
 };
 
