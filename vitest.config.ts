@@ -29,7 +29,7 @@ export const long = [
  * Tests that change nothing outside: no environment variables, no terminal. Their files share a process, which saves the second
  * that loading the sources takes in each of them. All others have a process of their own.
  */
-const shared = [
+export const shared = [
   'test/{agent,analyze,articles,checks,compare,diagnosis,diff,expect,incidents,model,parse,preview,redact,render,run,trace,traffic}/**/*.test.ts',
   'test/collect/{access,agents,bundle,cluster,kube,manifests,node,objects,watch}/**/*.test.ts',
 ];
