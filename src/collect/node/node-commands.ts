@@ -234,14 +234,22 @@ async function readNftTables(read: ReadonlyMap<string, Buffer>, run: Run, lacks:
   return joinNft([declarations, ...found.flatMap(({document}) => document ?? [])]);
 }
 
-/** Iptables-nft writes tables of these names. It shows one with rules that it does not understand as a comment only. */
+/** Iptables-nft writes tables of these names. A comment says where it understands only a part of one, or nothing. */
 function isShownByIptables(read: ReadonlyMap<string, Buffer>, family: string, name: string): boolean {
   const tool = {ip: 'iptables', ip6: 'ip6tables'}[family];
   if (tool === undefined || !/^(?:raw|mangle|nat|filter|security)$/.test(name)) return false;
   return [`${tool}-save`, `${tool}-nft-save`].some(file => {
     if (file === `${tool}-save` && !textOf(read, file).includes('nf_tables')) return false;
     // All tables were read for it, and those that do nothing left out.
-    return textOf(read, file).includes(chainByChain) || holds(read, file, `*${name}\n`);
+    if (textOf(read, file).includes(chainByChain)) return true;
+    const at = read.get(file)?.indexOf(`\n*${name}\n`) ?? -1;
+    return (
+      at >= 0 &&
+      !read
+        .get(file)
+        ?.toString('latin1', Math.max(0, at - 300), at)
+        .includes(`# Table \`${name}' `)
+    );
   });
 }
 

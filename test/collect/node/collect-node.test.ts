@@ -234,6 +234,18 @@ describe('one node', () => {
       expect(objectsOf(node)).toContainEqual({rule: {family: 'ip', table: 'nat', expr: 'drop'}});
     });
 
+    test('of which iptables-save shows a part are read completely', async () => {
+      const comment = "# Table `nat' contains incompatible base-chains, use 'nft' tool to list them.\n";
+      const node = await collect(
+        new FakeNode({
+          'iptables-save': comment + dump,
+          'nft list flowtables': tables(nat, ['ip6', 'nat']),
+          'nft -j list table ip nat': document(...nat, 'drop'),
+        }),
+      );
+      expect(objectsOf(node)).toContainEqual({rule: {family: 'ip', table: 'nat', expr: 'drop'}});
+    });
+
     test('that cannot be read are missing with the reason, unless they are gone', async () => {
       const node = await collect(
         new FakeNode({

@@ -71,17 +71,29 @@ describeWith([...clusterNeeds, 'nft', 'iptables-legacy', 'tar'], 'rules of other
     return svcTrace(args, {kubeconfig: api.kubeconfig, bin: join(folder, 'bin'), temporary: join(folder, 'tmp')});
   };
 
-  test.each(drops)('in $where are seen when the node is read chain by chain', async ({where, drop}) => {
-    clean();
-    drop(node);
+  const readForWeb = () => {
     const web = cluster.api.store.find('services', 'shop', 'web') as unknown as ServiceObject;
     const slices = cluster.api.store.all('endpointslices') as unknown as readonly EndpointSliceObject[];
-    const read = await collectNode(nodeAt(), entering(node), {
+    return collectNode(nodeAt(), entering(node), {
       ...{signal: new AbortController().signal, timeoutMs: 30_000},
       requested: requestedEntries([web], slices, 6),
     });
+  };
+
+  test.each(drops)('in $where are seen when the node is read chain by chain', async ({where, drop}) => {
+    clean();
+    drop(node);
+    const read = await readForWeb();
     expect(readDumps(read).current.get('IPv4')).toMatchObject({isByChain: true, backend: 'nft'});
     expect(dropsIn(read)).toEqual([where]);
+  });
+
+  test.each(['filter', 'nat'])('in a base chain that nft added to table %s of iptables are seen', async table => {
+    clean();
+    node.run('nft', `add chain ip ${table} other { type filter hook forward priority 1; policy drop; }`);
+    const read = await readForWeb();
+    const {base} = readNft(read)?.tables.get(`ip ${table}`)?.chain('other') ?? {};
+    expect(base).toMatchObject({hook: 'forward', policy: 'drop'});
   });
 
   test('in FORWARD are found by check and trace of one Service', async () => {

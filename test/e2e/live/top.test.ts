@@ -103,7 +103,6 @@ class Load implements AsyncDisposable {
         'lo',
         ...(address.includes(':') ? ['nodad'] : []),
       );
-    node.run('ip', target.address.includes(':') ? '-6' : '-4', 'route', 'add', 'default', 'dev', 'eth0');
     const take = (address: string) => load.served.set(address, (load.served.get(address) ?? 0) + 1);
     await load.#programs.start(node, {kind: 'serve', port: target.targetPort}, 'ready', take);
     return load;
