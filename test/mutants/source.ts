@@ -54,8 +54,6 @@ function applied({start, end, by}: Mutant, code: string): string {
   return bytes.toString('utf8', 0, start) + by + bytes.toString('utf8', end);
 }
 
-if (import.meta.main) await main();
-
 async function main(): Promise<void> {
   const {values, positionals} = parseArgs({
     options: {seed: {type: 'string'}, count: {type: 'string', default: '30'}, help: {type: 'boolean', short: 'h'}},
@@ -172,3 +170,5 @@ function noteChanges(node: Node, note: (span: Span, by: string) => void, textOf:
   else if (type === 'TemplateElement' && span.end > span.start) note({start: span.end, end: span.end}, 'x');
   else if (type === 'ExpressionStatement') note(span, ';');
 }
+
+if (import.meta.main) await main();
