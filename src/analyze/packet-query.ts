@@ -12,6 +12,7 @@ import {walkSide} from '../trace/side.ts';
 import {walkPacket} from '../trace/iptables/walk-packet.ts';
 import {missingFromNft, undeterminedBy, unseenChains, watchChains} from './shown-rules.ts';
 import {environmentOf} from './outcomes/environment.ts';
+import {kernelObstacle} from './outcomes/kernel-obstacle.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {packetOf} from './outcomes/probes.ts';
 
@@ -53,7 +54,7 @@ export function askPacket(query: PacketQuery, {node, facts, rules, shown}: Packe
   const local = {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
   // Where pasted text does not show kube-ipvs0, it is not known which virtual addresses the device has.
   const unbound = new Set(bound === null && shown !== undefined ? servers?.map(({address}) => address) : []);
-  const environment = environmentOf(local, {sets, servers: servers ?? [], unbound, strict: true});
+  const environment = {...environmentOf(local, {sets, servers: servers ?? [], unbound, strict: true}), obstacle: kernelObstacle(facts)};
   const source = parseAddress(query.source);
   const own = source !== null && environment.isLocal(source) === true && query.inInterface === null;
   const packet = packetOf(query, {

@@ -90,6 +90,8 @@ export interface Environment {
   interfaceOf?(address: Address): string | null;
   /** The addresses behind interfaces whose names match a pattern such as `cali+`; null if unknown. */
   behind?(pattern: string, family: Family): Intervals | null;
+  /** Why the kernel does not send on a packet that is not for the node; null if it does, or if that is unknown. */
+  obstacle?(packet: Packet): string | null;
   /** Collects what rules ask of the sender. */
   readonly sender?: SenderConditions | undefined;
 }

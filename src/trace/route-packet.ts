@@ -74,12 +74,16 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   if (packet.origin === 'node') {
     const routed =
       packet.rewritten || packet.virtual !== undefined ? withOutput({...packet, outInterface: null}, route.environment) : packet;
+    const obstacle = local === false ? (route.environment.obstacle?.(routed) ?? null) : null;
+    if (obstacle !== null) return [lost({...end, packet: routed}, obstacle)];
     const sent = pass(route, 'postrouting', [{...end, packet: {...routed, inInterface: null}}]);
     return local ? sent.flatMap(result => (result.verdict === 'accept' ? comeIn(route, result) : [result])) : sent;
   }
   const routed = {...end, packet: withOutput(packet, route.environment)};
   if (local === false && packet.hops !== undefined && packet.hops <= 1)
     return [lost(routed, 'no hop is left for the packet, so the kernel does not forward it')];
+  const obstacle = local === false && packet.captured !== true ? (route.environment.obstacle?.(routed.packet) ?? null) : null;
+  if (obstacle !== null) return [lost(routed, obstacle)];
   const forwarded = (): readonly ChainResult<R>[] => pass(route, 'postrouting', pass(route, 'forward', [routed]));
   if (local === false && packet.captured !== true) return forwarded();
   const delivered = pass(route, 'input', [end]).flatMap(result => balanced(route, result) ?? [result]);

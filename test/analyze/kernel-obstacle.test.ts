@@ -1,0 +1,42 @@
+import {expect, test} from 'vitest';
+import {askNodes} from '../../src/run/packet/packet-flags.ts';
+import {scenario} from '../scenario.ts';
+
+const toService = {source: '10.244.11.4', destination: 'shop/web', port: '80'};
+
+async function asked(packet: typeof toService, files: Readonly<Record<string, string>>) {
+  const given = await scenario();
+  for (const [file, content] of Object.entries(files)) given.file('node-a', file, content);
+  const [answer] = askNodes(packet, given.snapshot(), name => name === 'node-a');
+  return answer?.outcomes.map(({verdict, reason}) => [verdict, reason]) ?? [];
+}
+
+test('with forwarding off no packet is accepted, and the reason is the switch', async () => {
+  const outcomes = await asked(toService, {sysctls: 'net.ipv4.ip_forward = 0\n'});
+  expect(outcomes.length).toBeGreaterThan(1);
+  expect(new Set(outcomes.map(String))).toEqual(new Set(['drop,the node forwards no such packets (net.ipv4.ip_forward is 0)']));
+});
+
+test('with forwarding on, or unread, packets are accepted', async () => {
+  for (const sysctls of ['net.ipv4.ip_forward = 1\n', ''])
+    expect(new Set((await asked(toService, {sysctls})).map(([verdict]) => verdict))).toEqual(new Set(['accept']));
+});
+
+test('a packet to an endpoint without a route is dropped, and others are accepted', async () => {
+  const routes = [
+    {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+    {type: 'blackhole', dst: '10.244.12.0/24'},
+  ];
+  const rules = [{priority: 32_766, src: 'all', table: 'main'}];
+  const outcomes = await asked(toService, {'routes.json': JSON.stringify(routes), 'ip-rules.json': JSON.stringify(rules)});
+  expect(outcomes).toContainEqual(['drop', 'the node has no route to 10.244.12.4']);
+  expect(outcomes).toContainEqual(['accept', undefined]);
+});
+
+test('a node port on 127.0.0.1 does not answer without route_localnet', async () => {
+  const loopback = {source: '127.0.0.1', destination: '127.0.0.1', port: '30080'};
+  const withSwitch = (value: number) =>
+    asked(loopback, {sysctls: `net.ipv4.ip_forward = 1\nnet.ipv4.conf.all.route_localnet = ${value}\n`});
+  expect((await withSwitch(0)).map(String)).toContainEqual(expect.stringMatching(/^drop,the kernel sends nothing from a loopback address/));
+  expect(new Set((await withSwitch(1)).map(([verdict]) => verdict))).toEqual(new Set(['accept']));
+});
