@@ -60,8 +60,7 @@ if (half === undefined || half === 'pack') {
   const sums = new Map(released().map(name => [name, sumOf(name)]));
   writeFileSync(join(output, 'checksums.txt'), [...sums].map(([name, sum]) => `${sum}  ${name}\n`).join(''));
   // Part of the platforms is for trying it out; a manifest is for a release.
-  if (chosen.length === platforms.length)
-    writeFileSync(join(output, 'krew-manifest.yaml'), krewManifest(text('krew-manifest.yaml'), version, sums));
+  if (chosen.length === platforms.length) writeFileSync(join(output, 'krew-manifest.yaml'), krewManifest(version, sums));
 }
 
 /** Ends the process with the help, or with an error (2) where the command line is wrong. */

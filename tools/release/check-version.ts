@@ -12,7 +12,6 @@ const imagesOf = (path: string) =>
 const withImages = globSync('{deploy,docs/ci}/**/*.yaml', {cwd: root}).filter(path => imagesOf(path).length > 0);
 const named: Readonly<Record<string, boolean>> = {
   'package.json': `v${packageJson.version}` === tag,
-  'krew-manifest.yaml': read('krew-manifest.yaml').includes(`\n  version: ${tag}\n`),
   ...Object.fromEntries(withImages.map(path => [path, imagesOf(path).every(version => `v${version}` === tag)])),
   'deploy/chart/Chart.yaml':
     read('deploy/chart/Chart.yaml')

@@ -1,13 +1,58 @@
+import {dump} from 'js-yaml';
+import {archiveName, executableName, platforms} from './platforms.ts';
+
 /**
- * The manifest for krew: the template with the version and the sums of the archives in it.
- * @param sums by the names of the archives
- * Throws when the template names an archive of which there is no sum.
+ * The name in krew's index, and so what users type after `kubectl`. krew's naming guide prefers words to abbreviations such as svc: if its
+ * reviewers do, this becomes `service-trace`, and nothing else has to be changed (docs/release.md).
  */
-export function krewManifest(template: string, version: string, sums: ReadonlyMap<string, string>): string {
-  const dated = template.replaceAll(/(?<=[\s/_])v\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?=[\s/_])/g, `v${version}`).replace(/^#.*\n/gm, '');
-  return dated.replaceAll(/^( +uri: \S+\/)(\S+)(\n +sha256: )".*"$/gm, (_, uri: string, archive: string, field: string) => {
-    const sum = sums.get(archive);
-    if (sum === undefined) throw new Error(`krew-manifest.yaml names ${archive}, which was not made`);
-    return `${uri}${archive}${field}"${sum}"`;
-  });
+export const krewName: string = 'svc-trace';
+
+/**
+ * The manifest for krew-index.
+ * @param sums by the names of the archives
+ * Throws when there is no sum of an archive.
+ */
+export function krewManifest(version: string, sums: ReadonlyMap<string, string>, name = krewName): string {
+  const manifest = {
+    apiVersion: 'krew.googlecontainertools.github.com/v1alpha2',
+    kind: 'Plugin',
+    metadata: {name},
+    spec: {
+      version: `v${version}`,
+      homepage: 'https://github.com/svc-trace/svc-trace',
+      shortDescription: "Trace Services through kube-proxy's rules",
+      description,
+      caveats: caveats(name, version),
+      platforms: platforms.map(platform => {
+        const archive = archiveName(platform, version);
+        const sha256 = sums.get(archive);
+        if (sha256 === undefined) throw new Error(`there is no checksum of ${archive}`);
+        const uri = `https://github.com/svc-trace/svc-trace/releases/download/v${version}/${archive}`;
+        return {selector: {matchLabels: {os: platform.os, arch: platform.arch}}, uri, sha256, bin: executableName(platform)};
+      }),
+    },
+  };
+  return dump(manifest, {lineWidth: -1});
+}
+
+const description = `Traces a Service through kube-proxy's actual rules on every node
+(iptables, nftables, IPVS) to each endpoint, and compares them with the
+rules that kube-proxy should have written. Missing, stale and wrong rules
+are reported with the node, the line and the remedy: for one Service, or
+for all of them in CI.
+
+Nodes are read through pods that already run there, or from a saved bundle.
+Nothing is changed, and nothing is created unless you ask for it.
+`;
+
+function caveats(name: string, version: string): string {
+  const otherName = `\nHelp and output say "kubectl svc-trace": type "kubectl ${name}".\n`;
+  const completer = `kubectl_complete-${name.replaceAll('-', '_')}`;
+  return `Reading nodes requires exec into pods of kube-system, or another transport:
+see "kubectl ${name} access".
+${name === 'svc-trace' ? '' : otherName}
+For completion of "kubectl ${name}", link kubectl_complete-svc_trace of
+the archive next to kubectl-${name.replaceAll('-', '_')}:
+  ln -s "\${KREW_ROOT:-$HOME/.krew}/store/${name}/v${version}/kubectl_complete-svc_trace" "\${KREW_ROOT:-$HOME/.krew}/bin/${completer}"
+`;
 }

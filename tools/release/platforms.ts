@@ -13,7 +13,7 @@ export const bunVersion = '1.4.5';
 /** Of the package `bun-types` of this version, which has the page about the licenses of Bun. */
 export const bunTypesIntegrity = 'sha512-ECHn+9dhL3wv0G6u0+7dQvrnaimXiRDxxerYBmhTaLyJEEuvTPWk2Fye3XIf5Y++JIIiHKfQw4Z7V5D8KuiXbg==';
 
-/** Those of krew-manifest.yaml. "baseline" runs on processors without AVX2 too. */
+/** What executables are made for, and krew installs. "baseline" runs on processors without AVX2 too. */
 export const platforms: readonly Platform[] = [
   {
     ...{os: 'linux', arch: 'amd64', bun: 'linux-x64-baseline'},
