@@ -5,14 +5,14 @@ const root = join(import.meta.dirname, '..');
 
 /** Every page that users or contributors read, by its path. */
 export const docPages: readonly string[] = [
-  ...['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md'],
-  ...['docs', 'docs/internals', 'docs/ci', 'docs/checks'].flatMap(markdownIn),
+  ...['.', '.github', 'docs', 'docs/internals', 'docs/ci', 'docs/checks', 'deploy/chart'].flatMap(markdownIn),
 ];
 
 function markdownIn(folder: string): readonly string[] {
   return readdirSync(join(root, folder))
     .filter(name => name.endsWith('.md'))
-    .map(name => join(folder, name));
+    .map(name => join(folder, name))
+    .sort();
 }
 
 export function readPage(page: string): string {

@@ -39,6 +39,9 @@ test('the image of the agents has exactly the packages whose programs read a nod
 
 test('the images are built from base images of a fixed digest, and run as nobody where they can', () => {
   const text = readFileSync(join(deployFolder, 'images/Dockerfile'), 'utf8');
+  expect(readFileSync(join(deployFolder, '../.devcontainer/Dockerfile'), 'utf8')).toContain(
+    /^FROM (node:\S+@sha256:\S+) AS node$/m.exec(text)?.[1],
+  );
   const stages = new Set([...text.matchAll(/ AS (\S+)$/gm)].map(([, name = '']) => name));
   const bases = [...text.matchAll(/^FROM (?:--platform=\S+ )?(\S+)/gm)].map(([, base = '']) => base).filter(base => !stages.has(base));
   expect(bases.filter(base => base !== 'scratch' && !/^[\w./:-]+@sha256:[0-9a-f]{64}$/.test(base))).toEqual([]);
