@@ -1,0 +1,52 @@
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {findingsOf, type Healthy, judge, type Judgement} from './judge.ts';
+import {type Flow, Laboratory, type Mode, type Seen} from './laboratory.ts';
+import type {Scenario} from './scenarios.ts';
+
+export interface Examined {
+  readonly scenario: Scenario;
+  readonly healthy: Healthy;
+  readonly seen: ReadonlyMap<Flow, Seen>;
+  readonly snapshot: Snapshot;
+  readonly judgement: Judgement;
+}
+
+/** Loads one scenario after the other, sends all flows through it, and judges what the program says. */
+export async function* examineAll(mode: Mode, scenarios: readonly Scenario[]): AsyncGenerator<Examined> {
+  let laboratory = await Laboratory.open(mode);
+  try {
+    laboratory.prepare({load: []});
+    const seen = await laboratory.send();
+    const snapshot = await laboratory.snapshot();
+    const healthy = {seen, findings: findingsOf(snapshot)};
+    const before = new Set(linesOf(snapshot));
+    for (const scenario of scenarios.filter(({modes}) => modes === undefined || modes.includes(mode))) {
+      laboratory.prepare(scenario);
+      const after = await laboratory.send(seen);
+      const read = await laboratory.snapshot();
+      const added = linesOf(read).filter(line => !before.has(line));
+      yield {scenario, healthy, seen: after, snapshot: read, judgement: judge(healthy, {scenario, seen: after, snapshot: read, added})};
+      // What is more than rules stays.
+      if (!scenario.load.some(({tool, backend}) => tool === 'sh' || backend === 'other')) continue;
+      await laboratory[Symbol.asyncDispose]();
+      laboratory = await Laboratory.open(mode);
+    }
+  } finally {
+    await laboratory[Symbol.asyncDispose]();
+  }
+}
+
+/** The rules, policies and switches of node-a, one a line, without counters; of nftables the names of tables and chains. */
+function linesOf({nodes: [node]}: Snapshot): readonly string[] {
+  return (node?.files ?? []).flatMap(file => {
+    const text = node?.read(file)?.toString() ?? '';
+    if (file === 'nft.json')
+      return [...text.matchAll(/"(?:table|chain)": ?"([^"]+)"|"name": ?"([^"]+)"/g)].map(([, chain, name]) => chain ?? name ?? '');
+    if (file.endsWith('tables-save') || file.endsWith('-save'))
+      return text
+        .split('\n')
+        .filter(line => /^[-:]/.test(line))
+        .map(line => line.replace(/^:(\S+) (\S+).*/, '$1 is $2'));
+    return file === 'sysctls' ? text.split('\n') : [];
+  });
+}

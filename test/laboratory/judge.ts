@@ -1,0 +1,108 @@
+import {diagnose} from '../../src/diagnose.ts';
+import type {Finding} from '../../src/model/finding.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {askNodes} from '../../src/run/packet/packet-flags.ts';
+import {endpointsOf, failures, type Flow, flows, type Seen} from './laboratory.ts';
+import type {Scenario} from './scenarios.ts';
+
+/** What a scenario did to a flow. */
+export type Change = 'lost' | 'source' | 'endpoints' | 'gained';
+
+/** How the program's answer compares with the kernel. */
+export interface Judgement {
+  readonly changes: readonly {readonly flow: Flow; readonly change: Change}[];
+  /** The findings that the healthy node does not have. */
+  readonly findings: readonly Finding[];
+  /** In what `check` is wrong: false alarms, silence, rules that are not named, and words that are not true. */
+  readonly check: readonly string[];
+  /** In what `packet` is wrong. */
+  readonly packet: readonly string[];
+}
+
+/** The healthy node: what was seen, and the findings of it. */
+export interface Healthy {
+  readonly seen: ReadonlyMap<Flow, Seen>;
+  readonly findings: readonly Finding[];
+}
+
+/** What is to be judged. */
+export interface Case {
+  readonly scenario: Scenario;
+  readonly seen: ReadonlyMap<Flow, Seen>;
+  readonly snapshot: Snapshot;
+  /** The lines of rules that the scenario loaded, as the node prints them. */
+  readonly added: readonly string[];
+}
+
+export function findingsOf(snapshot: Snapshot): readonly Finding[] {
+  return diagnose(snapshot, {toolVersion: '0.0.0'}).findings;
+}
+
+export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case): Judgement {
+  const known = new Set(healthy.findings.map(identity));
+  const findings = findingsOf(snapshot).filter(finding => !known.has(identity(finding)));
+  const changes = flows.flatMap(flow => {
+    const change = changeOf(healthy.seen.get(flow) ?? {}, seen.get(flow) ?? {});
+    return change === null ? [] : [{flow, change}];
+  });
+  const harmful = changes.filter(({flow, change}) => change === 'lost' || (change === 'source' && flow.isLocalPolicy));
+  const alarms = findings.filter(({severity}) => severity === 'error');
+  const isBan = scenario.aimed === true && harmful.every(({flow}) => flow.sender === 'client');
+  const loud = findings.filter(({severity, code}) => (isBan || severity !== 'info') && /^ST[2-6]/.test(code));
+  const unaffected = findings.filter(finding => /no traffic is affected/.test(finding.message) && quotes(finding, added));
+  return {
+    changes,
+    findings,
+    check: [
+      ...(changes.length > 0 ? [] : alarms.map(({code, message}) => `false alarm: ${code} ${message}`)),
+      ...(harmful.length > 0 && loud.length === 0 ? [`silence: ${changesText(harmful)}`] : []),
+      ...(harmful.length > 0 && loud.length > 0 && !loud.some(finding => quotes(finding, added))
+        ? [`not quoted: ${changesText(harmful)}; ${loud.map(({code, message}) => `${code} ${message}`).join('; ')}`]
+        : []),
+      ...(changes.length > 0 ? unaffected.map(({code, message}) => `affects traffic: ${code} ${message}: ${changesText(changes)}`) : []),
+    ],
+    packet: flows.flatMap(flow => packetFaults(flow, seen.get(flow) ?? {}, snapshot)),
+  };
+}
+
+/** What a flow's connections became is another than before. */
+function changeOf(before: Seen, after: Seen): Change | null {
+  const [was, is] = [failures(before), failures(after)];
+  if (was < is) return 'lost';
+  if (was > is) return 'gained';
+  const [old, now] = [endpointsOf(before), endpointsOf(after)];
+  for (const [endpoint, source] of now) if (old.has(endpoint) && old.get(endpoint) !== source) return 'source';
+  return now.size === old.size ? null : 'endpoints';
+}
+
+const podOf: Readonly<Record<string, string>> = {'10.244.11.4:8080': 'pod4', '10.244.11.5:8080': 'pod5', '10.244.12.4:8080': 'far-pod'};
+
+/** In what the answer of `packet` is none that the kernel gave. An undecided one is never wrong. */
+function packetFaults({sender, source, destination, port, node}: Flow, seen: Seen, snapshot: Snapshot): readonly string[] {
+  const [answer] = askNodes({source, destination, port: String(port), protocol: 'tcp'}, snapshot, name => name === node);
+  const outcomes = (answer?.outcomes ?? []).filter(({probability}) => probability > 0);
+  if (outcomes.some(({verdict}) => verdict === 'undecided')) return [];
+  const served = outcomes.filter(({verdict, destination: to}) => verdict === 'accept' && to !== null);
+  const title = `packet ${sender} ${source} → ${destination}:${port} on ${node}`;
+  const said = outcomes.map(({verdict, destination: to}) => `${verdict} ${to ?? ''}`.trim()).join(', ');
+  const missing = [...endpointsOf(seen).keys()].filter(pod => !served.some(({destination: to}) => podOf[to ?? ''] === pod));
+  if (missing.length > 0) return [`${title}: ${said}, and the kernel reached ${missing.join(', ')}`];
+  if (failures(seen) > 0 && served.length === outcomes.length) return [`${title}: ${said}, and the kernel lost ${failures(seen)}`];
+  if (failures(seen) === 0 && served.length < outcomes.length) return [`${title}: ${said}, and the kernel lost none`];
+  return [];
+}
+
+/** A finding shows a rule of the scenario, or names its chain or policy. */
+function quotes(finding: Finding, added: readonly string[]): boolean {
+  const text = JSON.stringify(finding).replaceAll('\\"', '"');
+  return added.some(line => text.includes(line));
+}
+
+export function changesText(changes: Judgement['changes']): string {
+  const groups = Map.groupBy(changes, ({flow, change}) => `${change} ${flow.sender}`);
+  return [...groups].map(([about, {length}]) => `${about} ${length}`).join(', ');
+}
+
+function identity({code, severity, message, service, entry, endpoint}: Finding): string {
+  return JSON.stringify([code, severity, message, service, entry, endpoint]);
+}

@@ -1,0 +1,313 @@
+import {join} from 'node:path';
+import {collectNode} from '../../src/collect/node/collect-node.ts';
+import {CommandFailed, type Transport} from '../../src/collect/node/transport.ts';
+import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import {apiObjects, endpoint, nodeDump, service, slice} from '../cluster.ts';
+import {Namespace} from '../e2e/kernel/namespace.ts';
+import {withPrintedRules} from '../e2e/kernel/printed-rules.ts';
+import type {Scenario, Step} from './scenarios.ts';
+
+/** `nft` and `legacy`: kube-proxy in iptables mode, by backend. */
+export const modes = ['nft', 'legacy', 'nftables'] as const;
+export type Mode = (typeof modes)[number];
+
+/** Who sends, and from which node's view its packets start. */
+const senders = {
+  pod4: {address: '10.244.11.4', node: 'node-a'},
+  pod5: {address: '10.244.11.5', node: 'node-a'},
+  'node-a': {address: '172.18.0.11', node: 'node-a'},
+  'far-pod': {address: '10.244.12.4', node: 'node-b'},
+  'node-b': {address: '172.18.0.12', node: 'node-b'},
+  client: {address: '203.0.113.9', node: 'node-a'},
+} as const;
+type Sender = keyof typeof senders;
+
+const serviceOf = {
+  web: {address: '10.96.1.1', endpoints: ['10.244.11.4', '10.244.12.4']},
+  api: {address: '10.96.1.2', endpoints: ['10.244.11.5']},
+  np: {address: '10.96.1.3', endpoints: ['10.244.11.4', '10.244.12.4'], nodePort: 30_080},
+  lb: {address: '10.96.1.4', endpoints: ['10.244.11.4', '10.244.12.4'], nodePort: 30_081, ingress: '198.51.100.10'},
+  far: {address: '10.96.1.5', endpoints: ['10.244.12.4']},
+} as const;
+
+/** Connections from one sender to one entry of a Service. */
+export interface Flow {
+  readonly sender: Sender;
+  readonly service: string;
+  readonly source: string;
+  readonly destination: string;
+  readonly port: number;
+  /** Where the rules are that it meets first. */
+  readonly node: 'node-a' | 'node-b';
+  readonly isLocalPolicy: boolean;
+}
+
+/** What became of the attempts of a flow: how many ended with each line or error. */
+export type Seen = Readonly<Record<string, number>>;
+
+const clusterIPs = Object.entries(serviceOf).map(([name, {address}]) => ({name, destination: address, port: 80}));
+const outsideEntries = [
+  {name: 'np', destination: '172.18.0.11', port: serviceOf.np.nodePort},
+  {name: 'lb', destination: '172.18.0.11', port: serviceOf.lb.nodePort},
+  {name: 'lb', destination: serviceOf.lb.ingress, port: 80},
+];
+
+/** Each sender to each entry. Clients outside have no way to cluster IPs. */
+export const flows: readonly Flow[] = Object.entries(senders).flatMap(([sender, {address, node}]) =>
+  [...(sender === 'client' ? [] : clusterIPs), ...outsideEntries].map(({name, destination, port}) => ({
+    ...{sender: sender as Sender, service: `shop/${name}`, source: address, destination, port},
+    // What node-b sends to a node port of node-a meets no rule of Services on the way.
+    node: destination === '172.18.0.11' ? 'node-a' : node,
+    isLocalPolicy: name === 'lb' && destination !== serviceOf.lb.address,
+  })),
+);
+
+const attempts = 8;
+const patience = 1300;
+
+/** The endpoints that answered, and the source that each saw last. */
+export function endpointsOf(seen: Seen): ReadonlyMap<string, string> {
+  return new Map(Object.keys(seen).flatMap(line => (line.includes(' ') ? [line.split(' ') as [string, string]] : [])));
+}
+
+/** How many attempts no endpoint answered. */
+export function failures(seen: Seen): number {
+  return Object.entries(seen).reduce((sum, [line, count]) => (line.includes(' ') ? sum : sum + count), 0);
+}
+
+/** Of two rounds the one that lost nothing; both, if neither or both did. */
+function fairer(first: Seen, second: Seen): Seen {
+  if (failures(first) > 0 && failures(second) === 0) return second;
+  return failures(first) > 0 ? first : {...first, ...second};
+}
+
+const api = apiObjects({
+  services: Object.entries(serviceOf).map(([name, about]) => {
+    const nodePort = 'nodePort' in about ? {nodePort: about.nodePort} : {};
+    const local = {externalTrafficPolicy: 'Local', healthCheckNodePort: 32_081};
+    return service(
+      `shop/${name}`,
+      {
+        type: 'ingress' in about ? 'LoadBalancer' : 'nodePort' in about ? 'NodePort' : 'ClusterIP',
+        ...{clusterIP: about.address, clusterIPs: [about.address], ipFamilies: ['IPv4']},
+        ports: [{port: 80, protocol: 'TCP', targetPort: 8080, ...nodePort}],
+        ...('ingress' in about ? local : 'nodePort' in about ? {externalTrafficPolicy: 'Cluster'} : {}),
+      },
+      'ingress' in about ? {ingress: [{ip: about.ingress, ipMode: 'VIP'}]} : {},
+    );
+  }),
+  endpointSlices: Object.entries(serviceOf).map(([name, {endpoints}]) =>
+    slice(
+      `shop/${name}`,
+      endpoints.map(address => endpoint(address, address.startsWith('10.244.11.') ? 'node-a' : 'node-b', {ready: true})),
+    ),
+  ),
+  nodes: (['node-a', 'node-b'] as const).map(name => ({
+    metadata: {name},
+    spec: {podCIDR: name === 'node-a' ? '10.244.11.0/24' : '10.244.12.0/24'},
+    status: {addresses: [{type: 'InternalIP', address: senders[name].address}]},
+  })),
+  pods: (['pod4', 'pod5', 'far-pod'] as const).map(name => ({
+    metadata: {name, namespace: 'shop'},
+    spec: {nodeName: senders[name].node, containers: []},
+    status: {phase: 'Running', podIP: senders[name].address, podIPs: [{ip: senders[name].address}]},
+  })),
+});
+
+const macs = {pod4: '02:00:00:00:00:04', pod5: '02:00:00:00:00:05', far: '02:00:00:00:00:06'};
+
+/**
+ * Two nodes with pods, and a client outside, each in a network namespace:
+ *
+ *     pod4 ── cali4 ┐                                ┌ cali4 ── far-pod
+ *                   node-a ── eth0 (client) eth0 ── node-b
+ *     pod5 ── cali5 ┘
+ */
+export class Laboratory implements AsyncDisposable {
+  readonly mode: Mode;
+  readonly #places: Readonly<Record<Sender, Namespace>>;
+  readonly #rules: ReadonlyMap<string, NodeDump>;
+  #nodeB: NodeDump | null = null;
+
+  private constructor(mode: Mode, places: Readonly<Record<Sender, Namespace>>) {
+    this.mode = mode;
+    this.#places = places;
+    const files = {'kube-proxy-version': 'v1.36.2\n', 'proxy-mode': this.#proxyMode};
+    const bare: Snapshot = {
+      origin: 'laboratory',
+      api,
+      nodes: ['node-a', 'node-b'].map(name => nodeDump(name, this.#files(name, files))),
+      problems: [],
+    };
+    this.#rules = new Map(
+      ['node-a', 'node-b'].flatMap(name =>
+        withPrintedRules(bare, name, {})
+          .nodes.filter(node => node.name === name)
+          .map(node => [name, node] as const),
+      ),
+    );
+  }
+
+  static async open(mode: Mode): Promise<Laboratory> {
+    const program = join(import.meta.dirname, 'agent.ts');
+    const names = Object.keys(senders) as Sender[];
+    const opened = await Promise.all(names.map(async name => [name, await Namespace.open([program, name])] as const));
+    const laboratory = new Laboratory(mode, Object.fromEntries(opened) as Record<Sender, Namespace>);
+    await laboratory.#build();
+    return laboratory;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(Object.values(this.#places).map(place => place[Symbol.asyncDispose]()));
+  }
+
+  get #proxyMode(): string {
+    return this.mode === 'nftables' ? 'nftables' : 'iptables';
+  }
+
+  /** Removes all rules of the node and loads those of kube-proxy, and then those of the scenario. */
+  prepare({load}: Pick<Scenario, 'load'>): void {
+    const node = this.#places['node-a'];
+    node.run('nft', ['flush', 'ruleset']);
+    if (this.mode === 'legacy') node.run('iptables-legacy-restore', [], noRules);
+    node.run('ipset', ['destroy']);
+    this.#loadKubeProxy('node-a');
+    for (const step of load) this.#take(step);
+    for (const place of [node, this.#places['node-b']]) place.run('sh', ['-c', 'conntrack -F 2>/dev/null']);
+  }
+
+  /** Sends flows. With `healthy`, those that are lost or miss an endpoint are sent again: that may have been chance. */
+  async send(healthy?: ReadonlyMap<Flow, Seen>): Promise<ReadonlyMap<Flow, Seen>> {
+    const first = await this.#send(flows);
+    const again = flows.filter(flow => {
+      const seen = first.get(flow) ?? {};
+      return failures(seen) > 0 || endpointsOf(seen).size < endpointsOf(healthy?.get(flow) ?? {}).size;
+    });
+    const second = again.length === 0 ? first : await this.#send(again);
+    return new Map(flows.map(flow => [flow, fairer(first.get(flow) ?? {}, second.get(flow) ?? first.get(flow) ?? {})]));
+  }
+
+  async #send(chosen: readonly Flow[]): Promise<ReadonlyMap<Flow, Seen>> {
+    const lists = await Promise.all(
+      (Object.keys(senders) as Sender[]).map(async sender => {
+        const own = chosen.filter(flow => flow.sender === sender);
+        const sent = own.flatMap(({source, destination, port}) => Array.from({length: attempts}, () => ({source, destination, port})));
+        const lines = await this.#places[sender].send(sent as never, patience);
+        return own.map((flow, at) => [flow, lines.slice(at * attempts, (at + 1) * attempts)] as const);
+      }),
+    );
+    return new Map(
+      lists
+        .flat()
+        .map(([flow, lines]) => [
+          flow,
+          Object.fromEntries([...Map.groupBy(lines, line => line)].map(([line, {length}]) => [line, length])),
+        ]),
+    );
+  }
+
+  /** Both nodes, read as nodes are read. */
+  async snapshot(): Promise<Snapshot> {
+    this.#nodeB ??= await this.#read('node-b');
+    return {origin: 'laboratory', api, nodes: [await this.#read('node-a'), this.#nodeB], problems: []};
+  }
+
+  async #read(name: 'node-a' | 'node-b'): Promise<NodeDump> {
+    const place = this.#places[name];
+    const transport: Transport = {
+      name: 'namespace',
+      open: async () => ({
+        description: 'in a namespace',
+        run: async ([command = '', ...args]) => {
+          const tool = this.mode === 'legacy' ? command.replace(/^(ip6?tables)-save$/, '$1-legacy-save') : command;
+          try {
+            return Buffer.from(place.run(tool, args));
+          } catch (error) {
+            throw new CommandFailed([command, ...args], {exitCode: 1, stderr: String(error)});
+          }
+        },
+        [Symbol.asyncDispose]: async () => {},
+      }),
+    };
+    const info = {name, addresses: [], labels: {}, pods: []};
+    // What would be asked of kube-proxy is known, and the laboratory has none.
+    const asked = /^(?:kube-proxy|proxy-mode|configz|healthz|metrics)/;
+    const options = {signal: new AbortController().signal, timeoutMs: 60_000, wants: (file: string) => !asked.test(file)};
+    const dump = await collectNode(info, transport, options);
+    const read = Object.fromEntries(dump.files.map(file => [file, dump.read(file)?.toString() ?? '']));
+    return nodeDump(name, this.#files(name, {...read, 'kube-proxy-version': 'v1.36.2\n', 'proxy-mode': this.#proxyMode}));
+  }
+
+  #files(name: string, files: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+    const config = ['apiVersion: kubeproxy.config.k8s.io/v1alpha1', 'kind: KubeProxyConfiguration', `mode: ${this.#proxyMode}`];
+    return {...files, 'kube-proxy-config.yaml': `${[...config, `hostnameOverride: ${name}`, 'clusterCIDR: 10.244.0.0/16'].join('\n')}\n`};
+  }
+
+  #take({tool, text, backend = 'own'}: Step): void {
+    const node = this.#places['node-a'];
+    const own = this.mode === 'legacy' ? 'legacy' : 'nft';
+    const other = own === 'legacy' ? 'nft' : 'legacy';
+    if (tool === 'iptables') node.run(`iptables-${backend === 'own' ? own : other}-restore`, ['--noflush'], text);
+    else if (tool === 'nft') node.run('nft', ['-f', '-'], text);
+    else if (tool === 'ipset') node.run('ipset', ['restore'], text);
+    else node.run('sh', ['-e'], text);
+  }
+
+  #loadKubeProxy(name: 'node-a' | 'node-b'): void {
+    const rules = this.#rules.get(name);
+    for (const file of rules?.files ?? []) {
+      const text = rules?.read(file)?.toString() ?? '';
+      if (file === 'nft.json') this.#places[name].run('nft', ['-f', '-'], text);
+      else this.#places[name].run(`${file.replace('-save', '')}-${this.mode}-restore`, [], text);
+    }
+  }
+
+  async #build(): Promise<void> {
+    const {pod4, pod5, client, 'node-a': nodeA, 'node-b': nodeB, 'far-pod': farPod} = this.#places;
+    const forwarding = [
+      'ip_forward=1',
+      'conf.all.rp_filter=0',
+      'conf.default.rp_filter=0',
+      'conf.all.send_redirects=0',
+      'conf.default.send_redirects=0',
+    ];
+    for (const place of [nodeA, nodeB, client]) place.run('sysctl', ['-qw', ...forwarding.map(setting => `net.ipv4.${setting}`)]);
+    for (const place of [nodeA, nodeB]) place.run('sysctl', ['-qw', 'net.ipv4.conf.all.route_localnet=1', 'net.ipv4.icmp_ratemask=0']);
+    client.ip(
+      'link set lo up\nlink add br0 type bridge\nlink set br0 up\naddress add 172.18.0.1/16 dev br0\naddress add 203.0.113.9/32 dev lo',
+    );
+    for (const [node, own] of [
+      [nodeA, 'node-a'],
+      [nodeB, 'node-b'],
+    ] as const) {
+      client.ip(`link add ${own} type veth peer name eth0 netns ${node.pid}\nlink set ${own} master br0 up`);
+      node.ip(`link set lo up\nlink set eth0 up\naddress add ${senders[own].address}/16 dev eth0\nroute add default via 172.18.0.1`);
+    }
+    client.ip('route add 198.51.100.10 via 172.18.0.11 src 203.0.113.9\nroute replace 172.18.0.11 dev br0 src 203.0.113.9');
+    nodeA.ip('route add 203.0.113.9 via 172.18.0.1\nroute add 10.244.12.0/24 via 172.18.0.12');
+    nodeB.ip('route add 203.0.113.9 via 172.18.0.1\nroute add 10.244.11.0/24 via 172.18.0.11');
+    for (const [node, pod, link, address] of [
+      [nodeA, pod4, 'cali4', senders.pod4.address],
+      [nodeA, pod5, 'cali5', senders.pod5.address],
+      [nodeB, farPod, 'cali4', senders['far-pod'].address],
+    ] as const) {
+      const [mac, own] = [macs[pod === pod4 ? 'pod4' : pod === pod5 ? 'pod5' : 'far'], '02:ee:ee:ee:ee:ee'];
+      node.ip(`link add ${link} address ${own} type veth peer name eth0 address ${mac} netns ${pod.pid}\nlink set ${link} up`);
+      node.ip(`route add ${address} dev ${link} scope link\nneighbour add ${address} lladdr ${mac} dev ${link} nud permanent`);
+      pod.ip(`link set lo up\nlink set eth0 up\naddress add ${address}/32 dev eth0\nroute add 169.254.1.1 dev eth0 scope link`);
+      pod.ip(`neighbour add 169.254.1.1 lladdr ${own} dev eth0 nud permanent\nroute add default via 169.254.1.1`);
+      await pod.listen([8080]);
+    }
+    this.#loadKubeProxy('node-b');
+  }
+}
+
+const noRules = [
+  'raw PREROUTING OUTPUT',
+  'mangle PREROUTING INPUT FORWARD OUTPUT POSTROUTING',
+  'nat PREROUTING INPUT OUTPUT POSTROUTING',
+  'filter INPUT FORWARD OUTPUT',
+]
+  .map(line => line.split(' '))
+  .map(([table, ...chains]) => `*${table}\n${chains.map(chain => `:${chain} ACCEPT [0:0]\n`).join('')}COMMIT\n`)
+  .join('');
