@@ -15,7 +15,6 @@ export function narrowNode(node: NodeDump, mode: string, {to, api}: {readonly to
       const content = node.read(file);
       if (content !== null) narrowed.set(file, Buffer.from(narrowIptablesSave(content.toString('latin1'), to), 'latin1'));
     }
-    for (const file of nftFiles) narrowed.set(file, null);
   } else if (mode === 'nftables') {
     if (node.read('nft.txt') !== null) return null;
     const addresses = addressesOfOthers(api, to);

@@ -1,15 +1,17 @@
 import {parseAddress} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
+import {type Intervals, intervalsOf} from '../model/intervals.ts';
+import {parseInterval} from '../parse/nftables/address-list.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {ipsetsOf} from './node-input.ts';
-import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import type {Outcome} from '../trace/outcome.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
-import {walkSide} from '../trace/side.ts';
-import {walkPacket} from '../trace/iptables/walk-packet.ts';
+import {senderClassOf} from '../trace/sender-space.ts';
+import {type Side, walkConnection} from '../trace/side.ts';
+import {spaceText} from './outcomes/senders.ts';
 import {missingFromNft, undeterminedBy, unseenChains, watchChains} from './shown-rules.ts';
 import {environmentOf} from './outcomes/environment.ts';
 import {kernelObstacle} from './outcomes/kernel-obstacle.ts';
@@ -25,13 +27,22 @@ export interface PacketQuery {
   /** `TCP`, `UDP` or `SCTP`. */
   readonly protocol: string;
   readonly inInterface: string | null;
+  /** Null for any. */
+  readonly sourcePort?: number | null;
 }
 
 /** What one node's rules do to a packet. */
 export interface PacketAnswer {
   readonly node: string;
   readonly query: PacketQuery;
-  readonly outcomes: readonly Outcome<RuleText>[];
+  readonly outcomes: readonly PacketOutcome[];
+  /** The senders for which this holds, in words: `10.244.11.0/24`. */
+  readonly senders?: string;
+}
+
+/** An outcome; of a packet that is accepted although the connection fails, that of the reply or of the next packet. */
+export interface PacketOutcome extends Outcome<RuleText> {
+  readonly lost?: 'reply' | 'next';
 }
 
 export interface PacketNode {
@@ -42,10 +53,10 @@ export interface PacketNode {
   readonly shown?: PacketRules | undefined;
 }
 
-/** A node's rules: of iptables in one family, and of nftables. */
+/** A node's rules: of iptables in one family, also of the other backend, and of nftables. */
 export type PacketRules =
-  | {readonly iptables: Ruleset; readonly nft: NftRuleset | null}
-  | {readonly iptables: null; readonly nft: NftRuleset};
+  | {readonly iptables: Ruleset; readonly nft: NftRuleset | null; readonly others?: readonly Ruleset[]}
+  | {readonly iptables: null; readonly nft: NftRuleset; readonly others?: readonly Ruleset[]};
 
 /** Walks the packet through the actual rules of the node. A packet with one of the node's own addresses as source starts on the node. */
 export function askPacket(query: PacketQuery, {node, facts, rules, shown}: PacketNode): PacketAnswer {
@@ -72,17 +83,33 @@ export function askPacket(query: PacketQuery, {node, facts, rules, shown}: Packe
     reason: 'the source or the destination is no address',
   };
   if (packet === null) return {node: node.name, query, outcomes: [undecided]};
-  const outcomes = mergeOutcomes(
-    shown === undefined ? walkRules(rules, packet, environment) : walkShown(rules, shown, packet, environment),
-  );
+  const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), ...(query.sourcePort == null ? {} : {sourcePort: query.sourcePort})};
+  const pods = rangesOf(facts.podCIDRs, query.family);
+  const {space, result} = senderClassOf(packet, sender => {
+    const walked = {...environment, sender};
+    return shown === undefined ? walkRules(rules, sent, walked, pods) : walkShown(rules, shown, {packet: sent, environment: walked, pods});
+  });
+  const outcomes = mergeOutcomes(result);
   const unseen = servers === null && rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
-  return {node: node.name, query, outcomes: unseen ? outcomes.map(asUnseen) : outcomes};
+  return {
+    node: node.name,
+    query,
+    outcomes: unseen ? outcomes.map(asUnseen) : outcomes,
+    ...(own ? {} : {senders: spaceText(space, query.family)}),
+  };
 }
 
 /** Walks the rules of pasted text. An outcome stands only if the text shows every chain on the path to its end. */
-function walkShown(rules: PacketRules, shown: PacketRules, packet: Packet, environment: Environment): readonly Outcome<RuleText>[] {
+interface Walked {
+  readonly packet: Packet;
+  readonly environment: Environment;
+  /** The addresses of the node's pods. */
+  readonly pods: Intervals;
+}
+
+function walkShown(rules: PacketRules, shown: PacketRules, {packet, environment, pods}: Walked): readonly PacketOutcome[] {
   const watched = rules.iptables === null ? null : watchChains(rules.iptables);
-  const outcomes = walkRules(watched === null ? rules : {...rules, iptables: watched.ruleset}, packet, environment);
+  const outcomes = walkRules(watched === null ? rules : {...rules, iptables: watched.ruleset}, packet, environment, pods);
   const missing = rules.nft === null ? null : missingFromNft(rules.nft);
   const unseen = [
     ...(watched === null || shown.iptables === null ? [] : unseenChains(shown.iptables, watched.visited)),
@@ -92,23 +119,43 @@ function walkShown(rules: PacketRules, shown: PacketRules, packet: Packet, envir
 }
 
 /** The node's iptables are those of IPVS mode, and its virtual servers were not read. */
-function asUnseen(outcome: Outcome<RuleText>): Outcome<RuleText> {
+function asUnseen(outcome: PacketOutcome): PacketOutcome {
   if (outcome.verdict !== 'accept' || outcome.destination !== null) return outcome;
   return {...outcome, verdict: 'undecided', reason: 'kube-proxy runs in IPVS mode, and the virtual servers of the node were not read'};
 }
 
-/** Walks a packet through all rules of a node. */
-export function walkRules({iptables, nft}: PacketRules, packet: Packet, environment: Environment): readonly Outcome<RuleText>[] {
-  if (iptables === null) return walkNftPacket(nft, packet, environment);
-  return nft === null ? walkPacket(iptables, packet, environment) : walkSide({iptables: [iptables], nft, environment}, packet);
+/** Walks a connection through all rules of a node: it is accepted only if the reply and the next packet arrive as well. */
+export function walkRules(
+  {iptables, nft, others = []}: PacketRules,
+  packet: Packet,
+  environment: Environment,
+  pods: Intervals,
+): readonly PacketOutcome[] {
+  const side: Side = {iptables: [...(iptables === null ? [] : [iptables]), ...others], nft, environment};
+  return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...outcome}) => {
+    if (lost === undefined) return outcome;
+    const {verdict, path, reason, policy} = lost.outcome;
+    return {
+      ...outcome,
+      ...{verdict, lost: lost.packet, path: [...outcome.path, ...path]},
+      ...(reason === undefined ? {} : {reason}),
+      ...(policy === undefined ? {} : {policy}),
+    };
+  });
+}
+
+function rangesOf(texts: readonly string[], family: Family): Intervals {
+  const ranges = texts.flatMap(text => parseInterval(text) ?? []).filter(range => range.family === family);
+  return intervalsOf(ranges.map(({low, high}) => [low, high] as const));
 }
 
 /** Paths that end alike and pass the same rules are one outcome. */
-function mergeOutcomes(outcomes: readonly Outcome<RuleText>[]): readonly Outcome<RuleText>[] {
-  const merged = new Map<string, Outcome<RuleText>>();
+function mergeOutcomes(outcomes: readonly PacketOutcome[]): readonly PacketOutcome[] {
+  const merged = new Map<string, PacketOutcome>();
   for (const outcome of outcomes) {
     const key = JSON.stringify([
       outcome.verdict,
+      outcome.lost,
       outcome.destination,
       outcome.masquerade,
       outcome.path.map(({table, chain, line}) => [table, chain, line]),

@@ -36,12 +36,15 @@ export type NoteCondition = (field: SenderField, alike: Intervals) => void;
  * the conditions of a rule are kept back until it is decided.
  */
 export class SenderConditions {
+  /** Whether an endpoint that connects to itself is a sender like all others, and not one of its own kind. */
+  readonly countsEndpoints: boolean;
   readonly #note: NoteCondition;
   #asked: (readonly [SenderField, Intervals])[] = [];
   #kept: (readonly [SenderField, Intervals])[] = [];
 
-  constructor(note: NoteCondition) {
+  constructor(note: NoteCondition, {countsEndpoints = false} = {}) {
     this.#note = note;
+    this.countsEndpoints = countsEndpoints;
   }
 
   ask(field: SenderField, alike: Intervals): void {
@@ -83,6 +86,19 @@ interface Exploration<T> {
   readonly pick: (space: SenderSpace) => Sender;
   readonly walk: (sender: Sender, note: NoteCondition) => T;
   readonly most?: number;
+}
+
+/** The senders that one walk cannot tell apart from this one, with the result of walking it. */
+export function senderClassOf<T>(
+  {family}: {readonly family: Family},
+  walk: (conditions: SenderConditions) => T,
+): {readonly space: SenderSpace; readonly result: T} {
+  let space: SenderSpace = {address: allAddresses(family), port: allPorts};
+  const note: NoteCondition = (field, values) => {
+    space = {...space, [field]: intersect(space[field], values)};
+  };
+  const result = walk(new SenderConditions(note, {countsEndpoints: true}));
+  return {space, result};
 }
 
 interface SenderClasses<T> {

@@ -1,6 +1,8 @@
 import type {Address} from '../model/address.ts';
-import type {NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
+import {holds, type Intervals} from '../model/intervals.ts';
+import type {NftChain, NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
+import {askAddress} from './ask-sender.ts';
 import {type ChainResult, startBranch} from './branch.ts';
 import type {WalkContext} from './iptables/walk-chain.ts';
 import {balanceByIpvs, iptablesChains} from './iptables/walk-packet.ts';
@@ -36,8 +38,9 @@ export function walkSide(side: Side, packet: Packet): readonly Outcome<NodeRule>
 function walkToEnds({iptables, nft, environment, younger = 'nft'}: Side, packet: Packet): readonly OutcomeEnd<NodeRule>[] {
   const contexts = iptables.map((rules): WalkContext => ({rules, environment, ...limitsFor(rules)}));
   const limits = limitsFor(nft ?? iptables);
-  const tables = nft === null ? [] : tablesOf(nft, packet.family).filter(table => !isShownByIptables(table, iptables));
-  const ofNft = nftChains<Rule>({tables, environment, limits});
+  const tables = nft === null ? [] : tablesOf(nft, packet.family);
+  const isShown = (table: NftTableSource, {name}: NftChain): boolean => isIptablesChain(name) && showsTable(iptables, table);
+  const ofNft = nftChains<Rule>({tables, environment, limits, isShown});
   const ofIptables = contexts.flatMap(context => iptablesChains<NftRule>(context));
   const chains = inOrder(younger === 'nft' ? [...ofNft, ...ofIptables] : [...ofIptables, ...ofNft]);
   const route = {chains, environment, balance: balanceByIpvs<NodeRule>(environment)};
@@ -47,11 +50,19 @@ function walkToEnds({iptables, nft, environment, younger = 'nft'}: Side, packet:
   return summarizeEnds(undecideTruncated(ends, tables));
 }
 
-/** A table of iptables-nft that the iptables dump contains too, with more detail. */
-export function isShownByIptables({id, baseChains}: NftTableSource, iptables: readonly ChainSource[]): boolean {
+/** A table of iptables-nft that the iptables dump contains too, with more detail, and nothing beside it. */
+export function isShownByIptables(table: NftTableSource, iptables: readonly ChainSource[]): boolean {
+  return table.baseChains.every(chain => isIptablesChain(chain.name)) && showsTable(iptables, table);
+}
+
+/** Chains that nft added to a table of iptables are in no dump of iptables. */
+function isIptablesChain(name: string): boolean {
+  return /^[A-Z]+$/.test(name);
+}
+
+function showsTable(iptables: readonly ChainSource[], {id}: NftTableSource): boolean {
   const name = /^ip6? (raw|mangle|nat|filter|security)$/.exec(id)?.[1];
-  if (name === undefined || !baseChains.every(chain => /^[A-Z]+$/.test(chain.name))) return false;
-  return iptables.some(rules => (rules as Partial<Ruleset>).backend !== 'legacy' && rules.hasTable(name));
+  return name !== undefined && iptables.some(rules => (rules as Partial<Ruleset>).backend !== 'legacy' && rules.hasTable(name));
 }
 
 /** What one of the ways through a node does to a connection. */
@@ -61,8 +72,8 @@ export interface ConnectionOutcome extends Outcome<NodeRule> {
 }
 
 interface Endpoints {
-  /** Whether an address is that of a pod of this node. */
-  readonly isPodHere: (address: Address) => boolean;
+  /** The addresses of the node's pods. */
+  readonly pods: Intervals;
   /** Endpoints that no rule tells apart have the same text; their replies are walked once. */
   readonly signature: (hostPort: string) => string;
 }
@@ -71,24 +82,19 @@ interface Endpoints {
  * Walks the first packet of a connection; where it reaches an endpoint, also the reply, if it passes this node, and the next packet. The
  * connection is served if all three arrive.
  */
-export function walkConnection(side: Side, packet: Packet, {isPodHere, signature}: Endpoints): readonly ConnectionOutcome[] {
+export function walkConnection(side: Side, packet: Packet, {pods, signature}: Endpoints): readonly ConnectionOutcome[] {
   const known = new Map<string, ConnectionOutcome['lost'] | null>();
   return walkToEnds(side, packet).map(({outcome, packet: end}) => {
     if (outcome.verdict !== 'accept' || outcome.destination === null) return outcome;
     const key = `${signature(outcome.destination)} ${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.connectionMark} ${end.mark}`;
-    const lost = known.get(key) ?? lostLater(side, packet, end, isPodHere);
+    const lost = known.get(key) ?? lostLater(side, packet, end, pods);
     known.set(key, lost);
     return lost === null ? outcome : {...outcome, lost};
   });
 }
 
-function lostLater(
-  side: Side,
-  first: Packet,
-  end: Packet,
-  isPodHere: Endpoints['isPodHere'],
-): NonNullable<ConnectionOutcome['lost']> | null {
-  const reply = replyTo(side, first, end, isPodHere);
+function lostLater(side: Side, first: Packet, end: Packet, pods: Intervals): NonNullable<ConnectionOutcome['lost']> | null {
+  const reply = replyTo(side, first, end, pods);
   for (const [name, packet] of [['reply', reply] as const, ['next', nextAfter(first, end)] as const]) {
     const outcome = packet === null ? undefined : walkSide(side, packet).find(({verdict}) => verdict !== 'accept');
     if (outcome !== undefined) return {packet: name, outcome};
@@ -102,9 +108,15 @@ function trackedOf(first: Packet, end: Packet): Pick<Connection, 'first' | 'isTr
 }
 
 /** Null if the reply does not pass this node: another node sends it straight to the client. */
-function replyTo({environment}: Side, first: Packet, end: Packet, isPodHere: Endpoints['isPodHere']): Packet | null {
+function replyTo({environment}: Side, first: Packet, end: Packet, pods: Intervals): Packet | null {
+  const isPodHere = ({value}: Address): boolean => holds(pods, value);
   const isHere = environment.isLocal(end.destination) === true;
-  if (!isHere && !isPodHere(end.destination) && !end.masquerade && first.origin !== 'node' && !isPodHere(first.source)) return null;
+  if (!isHere && !isPodHere(end.destination) && !end.masquerade && first.origin !== 'node') {
+    askAddress(pods, 'source', first, environment);
+    environment.sender?.keep();
+    environment.sender?.decide();
+    if (!isPodHere(first.source)) return null;
+  }
   if (end.untracked) return null;
   const clientPort = first.sourcePort ?? anyPort;
   const seen = end.masquerade ? (end.sourceAfter ?? environment.redirectAddress(end) ?? first.source) : first.source;

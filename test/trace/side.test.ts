@@ -1,5 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
+import {parseInterval} from '../../src/parse/nftables/address-list.ts';
 import {type Side, walkConnection} from '../../src/trace/side.ts';
 import {environment, packetOf, ruleset} from './send.ts';
 
@@ -13,8 +14,12 @@ function side(tables: Readonly<Record<string, string>>, policies: Readonly<Recor
 
 /** Which packet of a connection is lost: `reply DROP`; `served` if none is. */
 function connection(given: Side, sent = fromPod): string {
-  const isPodHere = ({text}: {readonly text: string}): boolean => text.startsWith('10.244.1.');
-  const [outcome] = walkConnection(given, {...packetOf(sent), sourcePort: 40_000}, {isPodHere, signature: text => text});
+  const pods = parseInterval('10.244.1.0/24');
+  const [outcome] = walkConnection(
+    given,
+    {...packetOf(sent), sourcePort: 40_000},
+    {pods: pods === null ? [] : [[pods.low, pods.high]], signature: text => text},
+  );
   if (outcome === undefined || outcome.verdict !== 'accept') return `first ${outcome?.verdict.toUpperCase()}`;
   return outcome.lost === undefined ? 'served' : `${outcome.lost.packet} ${outcome.lost.outcome.verdict.toUpperCase()}`;
 }

@@ -169,13 +169,7 @@ function sendersOf(
   const nodes = [...groups.nodes].filter(([value]) => holds(address, value)).map(([, name]) => name);
   const [size, all] = [sizeOf(address), sizeOf(whole.address)];
   const isMost = 2n * size > all;
-  const ports =
-    subtract(whole.port, port).length === 0
-      ? ''
-      : `, source port ${someOf(
-          port.map(([low, high]) => (low === high ? `${low}` : `${low}-${high}`)),
-          {max: 3},
-        )}`;
+  const ports = subtract(whole.port, port).length === 0 ? '' : `, source port ${portsText(port)}`;
   const exceptions = isMost && size < all ? ` (all but ${rangesText(subtract(whole.address, address), family)})` : '';
   if (isMost) return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...mostOf(isManyPorts(port))};
   const who = pods.length > 0 ? namesText(pods, 'pod') : kind === 'outside' && nodes.length > 0 ? namesText(nodes, 'node') : '';
@@ -198,6 +192,19 @@ function mostOf(isOften: boolean, most?: Severity): {readonly most?: Severity} {
 
 function namesText(names: readonly string[], noun: string): string {
   return names.length === 1 ? `${noun} ${names[0]}` : `${names.length} ${noun}s: ${someOf(names, {max: 3})}`;
+}
+
+/** A space of senders in words, such as `10.244.11.0/24, source port 1-1023`; of all, `any sender`. */
+export function spaceText({address, port}: SenderSpace, family: 'IPv4' | 'IPv6'): string {
+  const who = sizeOf(address) === sizeOf(allAddresses(family)) ? 'any sender' : rangesText(address, family);
+  return sizeOf(port) === sizeOf(allPorts) ? who : `${who}, source port ${portsText(port)}`;
+}
+
+function portsText(port: Intervals): string {
+  return someOf(
+    port.map(([low, high]) => (low === high ? `${low}` : `${low}-${high}`)),
+    {max: 3},
+  );
 }
 
 function rangesText(ranges: Intervals, family: 'IPv4' | 'IPv6'): string {

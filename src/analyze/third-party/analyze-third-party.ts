@@ -181,7 +181,6 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
     const [, address = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(hostPort) ?? [];
     return `${distinctions.ofAddress(address)} ${distinctions.ofPort(Number(port))}`;
   };
-  const isPodHere = ({value}: Packet['source']): boolean => holds(pods, value);
   return probes
     .filter(({knownTo, source: {kind}}) => knownTo.size === 0 && kind !== 'allowed' && kind !== 'other-range')
     .flatMap(probe => {
@@ -192,7 +191,7 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
         alone: collectPathOutcome<RuleText>(walkSide(noting(sides.does, note), packet), () => null),
         outcomes:
           isOfClient(packet) && probe.source.kind !== 'own-address'
-            ? walkConnection(noting(all, note), packet, {isPodHere, signature})
+            ? walkConnection(noting(all, note), packet, {pods, signature})
             : walkSide(noting(all, note), packet),
       });
       const ports = distinctions.usesSourcePorts ? [clientPorts, otherPorts] : [clientPorts];

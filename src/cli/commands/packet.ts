@@ -12,7 +12,7 @@ import {BaseCommand, type LiveFlags} from './base-command.ts';
 export default class PacketCommand extends BaseCommand {
   static override summary = "Show what a node's actual rules do to one packet";
   static override description =
-    "Walks the first packet of a connection through raw, mangle, nat and filter, and through all nftables tables, as the kernel does. Prints each outcome with its probability, whether it is masqueraded, and its path through the rules.\nA bare dump works in place of a bundle and needs no API objects; --local-address names the node's addresses.";
+    "Walks the first packet of a connection, the reply and the next packet through raw, mangle, nat and filter of both backends, and through all nftables tables, as the kernel does. Prints each outcome with its probability, whether it is masqueraded, and its path through the rules, and for which senders it holds.\nA bare dump works in place of a bundle and needs no API objects; --local-address names the node's addresses.";
   static override examples = [
     '<%= config.bin %> packet --from ./bundle --node node-a --source 10.244.11.20 --destination shop/web',
     '<%= config.bin %> packet --from iptables-save.txt --source 203.0.113.9 --destination 192.0.2.11 --port 30080 --local-address 192.0.2.11',
@@ -29,6 +29,7 @@ export default class PacketCommand extends BaseCommand {
     destination: Flags.string({description: 'where it goes: an address or a Service', required: true, helpGroup: 'PACKET'}),
     port: Flags.string({description: 'port, or the name of a port of the Service', helpGroup: 'PACKET'}),
     protocol: Flags.string({description: 'protocol', options: ['tcp', 'udp', 'sctp', 'TCP', 'UDP', 'SCTP'], helpGroup: 'PACKET'}),
+    'source-port': Flags.integer({description: 'the port it comes from; any if not given', min: 1, max: 65_535, helpGroup: 'PACKET'}),
     'in-interface': Flags.string({description: 'the interface it comes in on', helpGroup: 'PACKET'}),
     'local-address': Flags.string({
       description: 'addresses of the node, when the bundle does not say',

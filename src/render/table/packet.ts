@@ -25,11 +25,11 @@ function packetObject(answers: readonly PacketAnswer[]): object {
   return objects.length === 1 ? (objects[0] ?? {}) : objects;
 }
 
-function answerObject({node, query, outcomes}: PacketAnswer): object {
+function answerObject({node, query, outcomes, senders}: PacketAnswer): object {
   const {family, source, destination, port, protocol} = query;
   return {
     ...{schemaVersion, node, packet: {family, source, destination, port, protocol}},
-    outcomes: outcomes.map(({verdict, destination: rewritten, rewrittenTo, probability, masquerade, path, reason}) => ({
+    outcomes: outcomes.map(({verdict, destination: rewritten, rewrittenTo, probability, masquerade, path, reason, lost}) => ({
       ...{
         verdict,
         destination: rewritten ?? rewrittenTo ?? null,
@@ -37,12 +37,14 @@ function answerObject({node, query, outcomes}: PacketAnswer): object {
         masquerade,
         path: path.map(place),
       },
+      ...(lost === undefined ? {} : {lost}),
       ...(reason === undefined ? {} : {reason}),
     })),
+    ...(senders === undefined ? {} : {senders: {text: senders}}),
   };
 }
 
-function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: number): string {
+function packetTree({node, query, outcomes, senders}: PacketAnswer, style: Style, width: number): string {
   const head = `${style.bold(escapeText(node))}: ${query.protocol} ${query.source} → ${joinHostPort(query.destination, query.port)}`;
   const lines = [`${head}  ${summary(outcomes, style)}`];
   for (const [index, outcome] of outcomes.entries()) {
@@ -50,11 +52,12 @@ function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: 
     const {probability, path, reason} = outcome;
     const chance = probability > 0.999999 ? '' : `${percent(probability)} `;
     const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
-    lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)}${targetText(outcome)}${why}`);
+    lines.push(`${last ? '└─' : '├─'} ${chance}${outcomeText(outcome, style)}${why}`);
     const stem = last ? '  ' : '│ ';
     for (const [at, rule] of path.entries())
       lines.push(...stepLines(rule, path[at + 1], {style, width: width - stem.length}).map(part => stem + part));
   }
+  if (senders !== undefined) lines.push(...wrap(`holds for packets from ${senders}`, width, '  '));
   return lines.join('\n');
 }
 
@@ -76,6 +79,14 @@ function placeOf(rule: RuleText): string {
   const line = dumpLine(rule);
   const lined = (name: string) => (rule.line === 0 ? `${name} (assumed)` : line === 0 ? name : `${name}:${line}`);
   return text.includes(chain) ? lined(table) : `${table} ${lined(chain)}:`;
+}
+
+/** The packet may arrive, and the connection fail all the same. */
+function outcomeText(outcome: PacketAnswer['outcomes'][number], style: Style): string {
+  const {verdict, lost, destination, rewrittenTo} = outcome;
+  if (lost === undefined) return `${verdictText(verdict, style)}${targetText(outcome)}`;
+  const which = lost === 'reply' ? 'the reply' : 'the packet after the reply';
+  return `reaches ${destination ?? rewrittenTo ?? ''}, but ${which} is ${verdictText(verdict, style)}`;
 }
 
 /** Where the packet goes; for an undetermined outcome, where it was rewritten to. */

@@ -3,7 +3,7 @@ import {canonicalAddress, familyOf} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
 import {askPacket, type PacketAnswer, type PacketNode, type PacketQuery, type PacketRules} from '../../analyze/packet-query.ts';
-import {readDumps} from '../../analyze/iptables/read-dumps.ts';
+import {allOf, readDumps} from '../../analyze/iptables/read-dumps.ts';
 import {readNft} from '../../analyze/nftables/read-nft.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import {addBaseRules, emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
@@ -25,6 +25,7 @@ export interface PacketFlags {
   readonly protocol?: string | undefined;
   readonly namespace?: string | undefined;
   readonly 'in-interface'?: string | undefined;
+  readonly 'source-port'?: number | undefined;
   readonly 'local-address'?: readonly string[] | undefined;
 }
 
@@ -41,11 +42,13 @@ export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: 
 
 /** The node's rules of one family, and which parts of them pasted text shows. Throws a CLIError (exit 3) if there are none. */
 function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown'> {
-  const read = readDumps(node).current.get(family) ?? null;
+  const dumps = readDumps(node);
+  const read = dumps.current.get(family) ?? null;
+  const others = allOf(dumps, family).filter(({backend}) => backend !== read?.backend);
   const iptables = read ?? rulesBesideIpvs(node, family);
   const nft = readNft(node);
   if (iptables !== null) {
-    const rules: PacketRules = {iptables: read === null ? iptables : withBaseRules(read, node, snapshot), nft};
+    const rules: PacketRules = {iptables: read === null ? iptables : withBaseRules(read, node, snapshot), nft, others};
     return isExcerpt(iptables) || isPasted(snapshot) ? {rules, shown: {iptables, nft}} : {rules};
   }
   if (nft === null || tablesOf(nft, family).length === 0)
@@ -104,7 +107,15 @@ export function packetQuery(flags: PacketFlags, snapshot: Snapshot): PacketQuery
   if (familyOf(source) !== familyOf(destination))
     wrong(`the source ${source} and the destination ${destination} are of different families`);
   const {port, protocol} = portOf(flags, service);
-  return {family, source, destination, port, protocol, inInterface: flags['in-interface'] ?? null};
+  return {
+    family,
+    source,
+    destination,
+    port,
+    protocol,
+    inInterface: flags['in-interface'] ?? null,
+    sourcePort: flags['source-port'] ?? null,
+  };
 }
 
 function primaryFamily(service: ServiceObject): Family | null {

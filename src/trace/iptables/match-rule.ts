@@ -13,7 +13,7 @@ export type Likelihood = number | null;
 export function matchRule(rule: Rule, packet: Packet, environment: Environment): Likelihood {
   const seen = rule.table === 'raw' ? beforeTracking(packet) : packet;
   if (environment.sender !== undefined)
-    return isOfEndpointItself(rule)
+    return !environment.sender.countsEndpoints && isOfEndpointItself(rule)
       ? matchRule(rule, packet, {...environment, sender: undefined})
       : matchNoting(rule, {packet, seen}, environment, environment.sender);
   let likelihood: Likelihood = 1;

@@ -28,7 +28,10 @@ export function runRule<R extends RuleText>(run: RuleRun<R>, branch: Branch<R | 
 
 function runFrom<R extends RuleText>(given: RuleRun<R>, start: number, from: Branch<R | NftRule>, out: Outlets<R | NftRule>): void {
   const statements = given.rule.statements();
-  const run = isOfEndpointItself(given.rule) ? {...given, environment: {...given.environment, sender: undefined}} : given;
+  const run =
+    given.environment.sender?.countsEndpoints === false && isOfEndpointItself(given.rule)
+      ? {...given, environment: {...given.environment, sender: undefined}}
+      : given;
   if (start === 0 && failsFirst(run, statements, from)) {
     out.next.push(from);
     return;

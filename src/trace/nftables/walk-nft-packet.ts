@@ -51,14 +51,23 @@ interface NftPath {
   readonly tables: readonly NftTableSource[];
   readonly environment: Environment;
   readonly limits: WalkLimits;
+  /** Whether a base chain is walked as one of iptables. */
+  readonly isShown?: (table: NftTableSource, chain: NftChain) => boolean;
 }
 
 /**
  * All base chains, as parts of a path with rules of other kinds (`R`). Of base chains with one hook and priority the kernel runs the
  * youngest first.
  */
-export function nftChains<R extends RuleText>({tables, environment, limits}: NftPath): readonly HookedChain<R | NftRule>[] {
-  const chains = tables.flatMap(table => table.baseChains.flatMap(chain => baseChain(table, chain)));
+export function nftChains<R extends RuleText>({
+  tables,
+  environment,
+  limits,
+  isShown = () => false,
+}: NftPath): readonly HookedChain<R | NftRule>[] {
+  const chains = tables.flatMap(table =>
+    table.baseChains.filter(chain => !isShown(table, chain)).flatMap(chain => baseChain(table, chain)),
+  );
   return chains.toReversed().map(({table, chain, hook, priority, isNat}) => ({
     ...{hook, isNat, natOrder: priority},
     priority: isNat ? natPriority(hook) : priority,

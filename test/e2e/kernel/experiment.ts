@@ -125,7 +125,7 @@ export class Experiment implements AsyncDisposable {
     const packet = packetOf(query, {...query, from: {kind: from === 'node' ? 'node' : 'other', interface: query.inInterface}});
     if (packet === null) throw new Error(`${query.source} or ${query.destination} is no address`);
     const environment = environmentOf(this.#node.facts, {knownTo, strict: true});
-    return predictionOf({outcomes: walkRules(this.#loaded.rules(query.family), packet, environment)});
+    return predictionOf({outcomes: walkRules(this.#loaded.rules(query.family), packet, environment, [])});
   }
 
   async #send(

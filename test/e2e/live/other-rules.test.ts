@@ -96,15 +96,14 @@ describeWith([...clusterNeeds, 'nft', 'iptables-legacy', 'tar'], 'rules of other
     expect(base).toMatchObject({hook: 'forward', policy: 'drop'});
   });
 
-  test('in FORWARD are found by check and trace of one Service', async () => {
+  test.each(drops)('in $where are found by check and trace of one Service', async ({drop}) => {
     clean();
     const asked = ['web', '-n', 'shop', '--node', 'node-a', '-o', 'json'];
-    console.log(JSON.parse((await run('check', ...asked)).stdout).findings);
     expect(JSON.parse((await run('check', ...asked)).stdout)).toMatchObject({summary: {verdict: 'ok'}, nodes: [{read: 'reachable'}]});
-    drops[0]?.drop(node);
+    drop(node);
     for (const command of ['check', 'trace']) {
       const {findings} = JSON.parse((await run(command, ...asked)).stdout) as {readonly findings: readonly object[]};
-      expect(findings).toEqual([expect.objectContaining({code: 'ST303', severity: 'error', node: 'node-a'})]);
+      expect(findings).toContainEqual(expect.objectContaining({code: 'ST303', severity: 'error', node: 'node-a'}));
     }
   });
 
