@@ -34,7 +34,7 @@ const policyRulesOf = once((node: NodeDump) => ({
   IPv4: parsePolicyRules(textOf(node, 'ip-rules.json'), 'IPv4'),
   IPv6: parsePolicyRules(textOf(node, 'ip6-rules.json'), 'IPv6'),
 }));
-const sysctlsOf = once((node: NodeDump) => parseSysctls(textOf(node, 'sysctls')));
+const sysctlsOf = once((node: NodeDump) => parseSysctls(`${textOf(node, 'sysctls')}\n${textOf(node, 'interface-sysctls')}`));
 const connectionsOf = once((node: NodeDump) => parseConnectionStatistics(textOf(node, 'conntrack-stats')));
 const connectionsAfter = once((node: NodeDump) => parseConnectionStatistics(textOf(node, 'conntrack-stats-after')));
 

@@ -93,6 +93,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'conntrack-stats-after': keepOnly(/^[\w=\s]+$/),
   [kubeProxyLog]: redactLog,
   sysctls: redactSysctls,
+  'interface-sysctls': redactSysctls,
   'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \([\w-]+\))?$/),
   'kube-proxy-version': keepOnly(/^(?:Kubernetes )?v?\d+\.\d+[\w.+-]*$/),
   'kube-proxy-config.yaml': redactConfigText,

@@ -391,6 +391,97 @@ const incidents: readonly Incident[] = [
     options: {nodes: name => name === 'node-a', skip: new Set(['ST101'])},
     capture: 'ipvs/1.36',
   },
+  {
+    id: 'F20',
+    title: 'pods on a bridge whose packets bypass iptables',
+    change: given => kernel(given, {sysctls: {'net.bridge.bridge-nf-call-iptables': 0}}),
+    loud: ['ST602'],
+  },
+  {id: 'F43', title: 'forwarding is off', change: given => kernel(given, {sysctls: {'net.ipv4.ip_forward': 0}}), loud: ['ST601']},
+  {id: 'F44', title: 'a bridge port without hairpin mode', change: given => kernel(given, {hairpin: false}), loud: ['ST603']},
+  {
+    id: 'F45',
+    title: 'strict filtering, and a pod whose packets leave by another interface',
+    change: given =>
+      kernel(given, {
+        sysctls: {'net.ipv4.conf.eth0.rp_filter': 1},
+        routes: [{dst: 'default', gateway: '172.19.0.1', dev: 'eth1', table: '2'}],
+        rules: [{priority: 1536, src: '10.244.11.5', table: '2'}],
+      }),
+    loud: ['ST604'],
+  },
+  {
+    id: 'F46',
+    title: 'a full table',
+    change: given => kernel(given, {sysctls: {'net.netfilter.nf_conntrack_count': 65_536}}),
+    loud: ['ST605'],
+  },
+  {
+    id: 'F47',
+    title: 'local ports from 1024 on',
+    change: given => kernel(given, {sysctls: {'net.ipv4.ip_local_port_range': '1024 65535'}}),
+    loud: ['ST607'],
+  },
+  {id: 'F48', title: 'a tunnel as large as its carrier', change: given => kernel(given, {tunnelMtu: 1500}), loud: ['ST610']},
+  {
+    id: 'F49',
+    title: 'pods of another node without a route',
+    change: given => kernel(given, {routes: [{type: 'unreachable', dst: '10.244.12.0/26'}]}),
+    loud: ['ST611'],
+  },
+  {
+    id: 'F50',
+    title: 'flannel masquerades before kube-proxy',
+    change: given => {
+      kernel(given, {});
+      const dump = given.rules('node-a').toString();
+      const masquerade = '-A POSTROUTING ! -s 10.244.0.0/16 -d 10.244.0.0/16 -j MASQUERADE --random-fully';
+      given.file(
+        'node-a',
+        'iptables-save',
+        dump.replace(/^-A POSTROUTING .*-j KUBE-POSTROUTING$/m, jump => `${masquerade}\n${jump}`),
+      );
+    },
+    // The source of these packets is rewritten as well.
+    loud: ['ST211', 'ST612'],
+  },
+  {
+    id: 'F51',
+    title: 'a kube-proxy that ends again and again',
+    change: given =>
+      given.api(({pods}) => ({
+        pods: [
+          ...(pods ?? []).filter(({spec}) => spec?.nodeName !== 'node-b'),
+          {
+            metadata: {namespace: 'kube-system', name: 'kube-proxy-b', labels: {'k8s-app': 'kube-proxy'}},
+            spec: {nodeName: 'node-b', containers: [{name: 'kube-proxy', image: 'kube-proxy:v1.36.2'}]},
+            status: {
+              phase: 'Running',
+              containerStatuses: [
+                {
+                  ...{name: 'kube-proxy', image: '', imageID: '', ready: false, restartCount: 12},
+                  state: {waiting: {reason: 'CrashLoopBackOff'}},
+                },
+              ],
+            },
+          },
+        ],
+      })),
+    loud: ['ST505'],
+    options: {only: new Set(['ST505'])},
+  },
+  {
+    id: 'F52',
+    title: 'a flow to the last endpoint of a Service',
+    change: given => {
+      given.slices('infra/dns', slice => ({...slice, endpoints: []}));
+      const flow =
+        'udp 17 110 src=10.244.13.7 dst=10.96.0.10 sport=40000 dport=53 src=10.244.11.9 dst=10.244.13.7 sport=53 dport=40000 use=1\n';
+      given.file('node-b', 'conntrack', flow);
+    },
+    loud: ['ST101', 'ST508'],
+    options: {only: new Set(['ST101', 'ST508'])},
+  },
   ...['shop/headless', 'shop/alias', 'shop/other-proxy'].map(
     (name): Incident => ({
       id: 'F42',
@@ -422,7 +513,7 @@ describe('docs/incidents.md', () => {
   }));
 
   test('has a line for each of them, in order', () => {
-    expect(rows.map(({id}) => id)).toEqual(Array.from({length: 42}, (_, index) => `F${String(index + 1).padStart(2, '0')}`));
+    expect(rows.map(({id}) => id)).toEqual(Array.from({length: 52}, (_, index) => `F${String(index + 1).padStart(2, '0')}`));
   });
 
   test('names existing codes', () => {
@@ -501,4 +592,37 @@ function unaware(given: Scenario): void {
       hints: {forZones: [{name: endpoint.nodeName === 'node-a' ? 'zone-1' : 'zone-2'}]},
     })),
   }));
+}
+
+interface Kernel {
+  readonly sysctls?: Readonly<Record<string, string | number>>;
+  readonly hairpin?: boolean;
+  readonly routes?: readonly object[];
+  readonly rules?: readonly object[];
+  readonly tunnelMtu?: number;
+}
+
+/** What iproute2 and sysctl print of node-a: a healthy node with a bridge and flannel, and what is given. */
+function kernel(given: Scenario, {sysctls = {}, hairpin = true, routes = [], rules = [], tunnelMtu = 1450}: Kernel): void {
+  const usual = {
+    ...{'net.ipv4.ip_forward': 1, 'net.ipv6.conf.all.forwarding': 1, 'net.ipv4.conf.all.rp_filter': 0, 'net.ipv4.conf.eth0.rp_filter': 0},
+    ...{'net.bridge.bridge-nf-call-iptables': 1, 'net.bridge.bridge-nf-call-ip6tables': 1},
+    ...{'net.netfilter.nf_conntrack_count': 900, 'net.netfilter.nf_conntrack_max': 65_536},
+    'net.ipv4.ip_local_port_range': '32768 60999',
+  };
+  const lines = Object.entries({...usual, ...sysctls}).map(([name, value]) => `${name} = ${value}\n`);
+  given.file('node-a', 'sysctls', lines.join(''));
+  const up = {flags: ['UP'], promiscuity: 0};
+  const port = {...up, ifname: 'veth1', master: 'cni0', link_netnsid: 0, linkinfo: {info_kind: 'veth', info_slave_data: {hairpin}}};
+  const tunnel = {...up, ifname: 'flannel.1', mtu: tunnelMtu, linkinfo: {info_kind: 'vxlan', info_data: {id: 1, link: 'eth0', port: 8472}}};
+  const links = [{...up, ifname: 'eth0', mtu: 1500}, {...up, ifname: 'cni0', linkinfo: {info_kind: 'bridge'}}, port, tunnel];
+  given.file('node-a', 'links.json', JSON.stringify(links));
+  const pods = ['12', '13'].map(n => ({dst: `10.244.${n}.0/24`, gateway: `10.244.${n}.0`, dev: 'flannel.1'}));
+  const main = [
+    {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+    {dst: '172.18.0.0/16', dev: 'eth0'},
+    {dst: '10.244.11.0/24', dev: 'cni0'},
+  ];
+  given.file('node-a', 'routes.json', JSON.stringify([...main, ...pods, ...routes]));
+  given.file('node-a', 'ip-rules.json', JSON.stringify([...rules, {priority: 32_766, src: 'all', table: 'main'}]));
 }

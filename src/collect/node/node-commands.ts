@@ -3,6 +3,7 @@ import pLimit from 'p-limit';
 import type {Backend} from '../../model/ruleset.ts';
 import {kubeProxyLog} from '../../model/kube-proxy-failures.ts';
 import {chainByChain} from '../../parse/iptables/dump-header.ts';
+import {parseLinks} from '../../parse/network-facts.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, parallel, type Run} from './node-command.ts';
@@ -14,7 +15,7 @@ export const backendCommand: readonly string[] = ['iptables-save', '--version'];
 
 export const versionCommand: NodeCommand = {file: 'iptables-version', variants: [{commands: [backendCommand], join: onlyVersionLine}]};
 
-/** Those that a check reads: all with these names, so that those of each interface are among them. */
+/** Those that a check reads, the ones of each interface aside. */
 const sysctls = {
   'net.ipv4': ['ip_forward', 'ip_local_port_range', 'ip_local_reserved_ports'],
   'net.ipv4.conf.all': ['forwarding', 'rp_filter', 'route_localnet', 'arp_ignore', 'arp_announce'],
@@ -97,6 +98,7 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
       ...{file: kubeProxyLog, maxBytes: 1_000_000},
       variants: [{commands: [['journalctl', '-q', '--no-pager', '-o', 'cat', '-n', '1000', ...journalUnits.map(unit => `-u${unit}`)]]}],
     });
+  commands.push(...interfaceSysctls(read.get('addresses.json')));
   // Counts since the node was booted: what grows while it is read is lost now.
   if (read.has('conntrack-stats')) commands.push(connectionCounts('conntrack-stats-after'));
   if (hasIpvs || hasSets) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});
@@ -160,18 +162,27 @@ function dumpHolds(read: ReadonlyMap<string, Buffer>, text: string): boolean {
   return [...read.keys()].some(file => /^ip6?tables.*-save$/.test(file) && holds(read, file, text));
 }
 
-/**
- * The files behind `sysctls`, which `grep` prints with their names. It fails where an interface disappears meanwhile, and that of busybox knows
- * no `--include`.
- */
+/** The files behind `sysctls`, which `grep` prints with their names. It fails where one of them does not exist. */
 function sysctlVariants(): readonly CommandVariant[] {
-  const included = [...new Set<string>(Object.values(sysctls).flat())].map(name => `--include=${name}`);
   const names = Object.entries(sysctls).flatMap(([folder, own]) => own.map(name => `${folder}.${name}`));
-  return [
-    {commands: [['grep', '-rsH', '', '/proc/sys/net', ...included, '--exclude-dir=neigh']], join: asSysctls, keepsPart: true},
-    {commands: [['sysctl', '-e', ...names]]},
-  ];
+  return [grepSysctls(names.map(name => name.replaceAll('.', '/'))), {commands: [['sysctl', '-e', ...names]]}];
 }
+
+function grepSysctls(paths: readonly string[]): CommandVariant {
+  return {commands: [['grep', '-sH', '', ...paths.map(path => `/proc/sys/${path}`)]], join: asSysctls, keepsPart: true};
+}
+
+/** Those of each interface, without the ones that lead to pods: to search the folders of hundreds takes most of a second. */
+function interfaceSysctls(addresses: Buffer | undefined): readonly NodeCommand[] {
+  const links = parseLinks(addresses?.toString('utf8') ?? '') ?? [];
+  const names = links
+    .filter(({name, isPeerElsewhere}) => !isPeerElsewhere && /^[\w.-]+$/.test(name) && !/^\.+$/.test(name))
+    .slice(0, maxInterfaces);
+  const paths = names.flatMap(({name}) => ['rp_filter', 'forwarding'].map(own => `net/ipv4/conf/${name}/${own}`));
+  return paths.length === 0 ? [] : [{file: 'interface-sysctls', variants: [grepSysctls(paths)]}];
+}
+
+const maxInterfaces = 40;
 
 function asSysctls(outputs: readonly Buffer[]): Buffer {
   const lines = Buffer.concat(outputs).toString('utf8');

@@ -100,9 +100,9 @@ export function dropsInvalid(version: KubeProxyVersion, seen: boolean | null): b
   return version.minor >= 15 || (hasForwardChain(version) && (seen ?? version.minor === 14));
 }
 
-/** 1.11: the chain KUBE-FORWARD. It was added between 1.5 and 1.11. */
+/** 1.9: the chain KUBE-FORWARD (kubernetes#52569). */
 export function hasForwardChain(version: KubeProxyVersion): boolean {
-  return version.minor >= 11;
+  return version.minor >= 9;
 }
 
 /** 1.11: external addresses and node ports are rejected in KUBE-EXTERNAL-SERVICES; 1.5 rejects cluster IPs only. */

@@ -51,7 +51,7 @@ describe('a difference between versions', () => {
     'servesBothFamilies with default gates': [21, v => versions.servesBothFamilies(v, {})],
     'refusesLoadBalancerIn any chain': [14, v => versions.refusesLoadBalancerIn(v) !== null],
     'refusesLoadBalancerIn KUBE-EXTERNAL-SERVICES': [20, v => versions.refusesLoadBalancerIn(v) === 'KUBE-EXTERNAL-SERVICES'],
-    hasForwardChain: [11, versions.hasForwardChain],
+    hasForwardChain: [9, versions.hasForwardChain],
     refusesExternalEntries: [11, versions.refusesExternalEntries],
     hooksNewConnectionsOnly: [11, versions.hooksNewConnectionsOnly],
     leavesOutEmptyServices: [11, versions.leavesOutEmptyServices],
