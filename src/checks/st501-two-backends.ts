@@ -1,3 +1,4 @@
+import {holdsServices} from '../analyze/iptables/read-dumps.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import type {Observation} from '../model/finding.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
@@ -24,10 +25,6 @@ export const twoBackends: Check<'ST501'> = {
 /** On the node itself there may be other tools than in the image of kube-proxy. */
 function versionInPod(place: Pick<NodeCheckContext, 'api' | 'node'>, family: Family): Pick<Observation, 'command'> {
   return kubeProxyPod(place.api, place.node.name) === undefined ? {} : onNode(place, `${iptables(family)} --version`);
-}
-
-function holdsServices(ruleset: Ruleset): boolean {
-  return (ruleset.chain('nat', 'KUBE-SERVICES')?.ruleCount ?? 0) > 0;
 }
 
 /** They contradict each other if a chain of a Service or an endpoint differs between the two, or exists in only one. */

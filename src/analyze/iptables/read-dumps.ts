@@ -11,7 +11,10 @@ export interface Dumps {
   readonly uncounted: ReadonlySet<string>;
 }
 
-/** The output of the node's default tools has precedence over that of a backend asked for by name. */
+/**
+ * The output of the node's default tools has precedence over that of a backend asked for by name, unless kube-proxy's rules are in the other
+ * backend alone: kube-proxy may run with other tools than the node's.
+ */
 export function readDumps(node: NodeDump): Dumps {
   const current = new Map<Family, Ruleset>();
   const named = new Map<string, Ruleset>();
@@ -37,7 +40,16 @@ export function readDumps(node: NodeDump): Dumps {
     const legacy = named.get(`${family} legacy`);
     return nft === undefined || legacy === undefined ? [] : [{family, nft, legacy}];
   });
+  for (const {family, nft, legacy} of both) {
+    const [own] = [nft, legacy].filter(holdsServices);
+    if (own !== undefined && !(holdsServices(nft) && holdsServices(legacy))) current.set(family, own);
+  }
   return {current, both, uncounted};
+}
+
+/** Rules of Services. */
+export function holdsServices(ruleset: Ruleset): boolean {
+  return (ruleset.chain('nat', 'KUBE-SERVICES')?.ruleCount ?? 0) > 0;
 }
 
 /** All that the kernel holds of a family, as far as it was read: both backends where both are in use. */
