@@ -4,7 +4,7 @@ import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
-import {constantsIn, namedEndpoints, namedFirst, type RuleConstants} from '../outcomes/rule-constants.ts';
+import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {textsOf} from './rule-texts.ts';
 import type {IptablesServiceView} from './iptables-service-view.ts';
@@ -27,10 +27,14 @@ export function analyzeUnexpectedRules({expected, view, rules, except = new Set(
   const environment = environmentOf(expected.context.facts);
   const cleaned = without(view, rules);
   const effect = effectOf(
-    firstChanges(ports, expected.context, constantsIn(textsOf(rules, view)), {
-      walk: packet => pathOutcomeOf(walkPacket(view, packet, environment)),
-      walkWithout: packet => pathOutcomeOf(walkPacket(cleaned, packet, environment)),
-    }),
+    firstChanges(
+      ports,
+      {context: expected.context, texts: textsOf(rules, view)},
+      {
+        walk: packet => pathOutcomeOf(walkPacket(view, packet, environment)),
+        walkWithout: packet => pathOutcomeOf(walkPacket(cleaned, packet, environment)),
+      },
+    ),
   );
   const [first] = rules;
   const what =
@@ -51,14 +55,14 @@ export function analyzeUnexpectedRules({expected, view, rules, except = new Set(
 /** The first change of each Service port; those that the rules name come first. */
 function firstChanges(
   ports: readonly PortOnNode[],
-  context: NodeContext,
-  constants: RuleConstants,
+  {context, texts}: {readonly context: NodeContext; readonly texts: readonly string[]},
   walks: TwoWalks<Rule>,
 ): readonly OutcomeChange<Rule, PortOnNode>[] {
+  const constants = constantsIn(texts);
   return namedFirst(ports, context, constants)
     .slice(0, maxPorts)
     .flatMap(item => {
-      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, constants)), walks)) return [change];
+      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, constants), texts), walks)) return [change];
       return [];
     });
 }

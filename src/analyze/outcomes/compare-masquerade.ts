@@ -2,7 +2,7 @@ import {entryText} from '../../model/entry.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {OutcomeCase} from './outcome-case.ts';
 import type {ProbeComparison} from './path-outcome.ts';
-import {sourceNames} from './sources.ts';
+import {sourceName} from './sources.ts';
 
 /** Packets reach the right endpoints, with another source address than they should have. */
 export function compareMasquerade<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
@@ -20,7 +20,7 @@ function sayOtherMasquerade<R extends RuleText>(
 ): void {
   const {probe} = comparison;
   const isHairpin = probe.endpoint?.hostPort === destination;
-  const who = probe.endpoint === undefined ? sourceNames[probe.source.kind] : `endpoint ${probe.endpoint.hostPort}`;
+  const who = probe.endpoint === undefined ? sourceName(probe.source) : `endpoint ${probe.endpoint.hostPort}`;
   const entry = entryText(probe.entry);
   const detail = should
     ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} are not masqueraded${isHairpin ? ': a pod that reaches itself through the Service never gets a reply' : ', and should be'}`

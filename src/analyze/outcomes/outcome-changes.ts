@@ -8,7 +8,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './path-outcome.ts';
 import {type Probe, probesFor} from './probes.ts';
-import {sourceNames} from './sources.ts';
+import {sourceName, sourcesNamedIn} from './sources.ts';
 
 /** A probe of a Service port. */
 export interface PortProbe<Port extends ServedPort> {
@@ -45,13 +45,15 @@ export function* outcomeChanges<R extends RuleText, Port extends ServedPort>(
 /** Above this number, Service ports are not probed one by one. */
 export const maxPorts = 300;
 
-/** New connections to a Service port from every kind of client, and those of some of its endpoints to themselves. */
+/** New connections to a Service port from every kind of client, from the networks that texts of rules name, and those of some of its endpoints to themselves. */
 export function* newConnections<Port extends ServedPort>(
   item: Port,
   context: NodeContext,
   hairpins: readonly Endpoint[],
+  texts: readonly string[] = [],
 ): Iterable<PortProbe<Port>> {
-  for (const probe of probesFor({item, context, hairpins})) if (probe.knownTo.size === 0) yield {item, probe};
+  for (const probe of probesFor({item, context, hairpins, clients: sourcesNamedIn(texts, context)}))
+    if (probe.knownTo.size === 0) yield {item, probe};
 }
 
 /** What the rules in question do to packets: the worst change in words, and how many Service ports it concerns. */
@@ -61,7 +63,7 @@ export function effectOf(changes: readonly OutcomeChange<RuleText, ServedPort>[]
   const {item, probe, pathOutcome, without, lost} = worst;
   const others = new Set(changes.map(change => change.item)).size - 1;
   const more = others > 0 ? `, and ${plural(others, 'more Service port')} ${others === 1 ? 'is' : 'are'} affected` : '';
-  const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
+  const where = `packets from ${sourceName(probe.source)} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
   const text = lost
     ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(without)}`
     : `${where} are masqueraded differently because of it`;

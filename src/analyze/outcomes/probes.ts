@@ -7,7 +7,7 @@ import {type Entry, entryText} from '../../model/entry.ts';
 import {hostIP} from '../../model/node-facts.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {entriesOf, probedNodePortAddresses} from './entries.ts';
-import {podInterface, type Source, sourceNames, sourcesFor} from './sources.ts';
+import {podInterface, type Source, sourceName, sourcesFor} from './sources.ts';
 
 /** One packet to try on the expected and on the actual rules. */
 export interface Probe {
@@ -35,7 +35,7 @@ export interface Senders {
 /** The packets of a probe, in words. */
 export function whose({source, entry, senders}: Probe): string {
   if (senders !== undefined) return `packets from ${senders.text} to its ${entryText(entry)}`;
-  const name = source.kind === 'other-range' ? `${source.address} (not in loadBalancerSourceRanges)` : sourceNames[source.kind];
+  const name = source.kind === 'other-range' ? `${source.address} (not in loadBalancerSourceRanges)` : sourceName(source);
   return `packets from ${name} to its ${entryText(entry)}`;
 }
 

@@ -1,7 +1,9 @@
 import {once} from '../../expect/api-index.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {addressInside, type Cidr, contains, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
+import {addressInside, type Cidr, contains, familyOf, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import {intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {hostIP} from '../../model/node-facts.ts';
+import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
 /** The kind of sender of a packet: kube-proxy treats each of them differently. */
@@ -11,6 +13,8 @@ export interface Source {
   readonly kind: SourceKind;
   readonly address: string;
   readonly interface: string | null;
+  /** The network that a rule names, where the source stands for the senders in it. */
+  readonly network?: string;
 }
 
 export const sourceNames: Readonly<Record<SourceKind, string>> = {
@@ -23,6 +27,10 @@ export const sourceNames: Readonly<Record<SourceKind, string>> = {
   'own-address': 'the load-balancer address itself',
   endpoint: 'the endpoint itself',
 };
+
+export function sourceName({kind, network}: Source): string {
+  return network === undefined ? sourceNames[kind] : `${sourceNames[kind]} in ${network}`;
+}
 
 /** Sources from which to try the entries of a Service port on a node. `taken` are addresses that are in use, such as those of endpoints. */
 export function sourcesFor(
@@ -48,6 +56,39 @@ export function sourcesFor(
   for (const range of ranges) add('allowed', addressInside(range, taken), facts.primaryInterface);
   if (ranges.length > 0) for (const address of port.loadBalancerVIPs) add('own-address', address, null);
   return sources;
+}
+
+/** A sender of each kind in each network that rules match sources by: they may treat a part of the pods, or of the clients, differently. */
+export function sourcesNamedIn(texts: readonly string[], context: NodeContext): readonly Source[] {
+  const named = texts.flatMap(text =>
+    [...text.matchAll(sourceCondition)].flatMap(([, list = '']) => list.match(/[\da-f.:]+(?:[/-][\da-f.:]+)?/g) ?? []),
+  );
+  const {podNetworks, local} = podRanges(context);
+  const toIntervals = (networksIn: readonly Cidr[]): Intervals => intervalsOf(networksIn.flatMap(({text}) => rangeOf(text, context)));
+  const here = toIntervals(podNetworks);
+  const elsewhere = subtract(toIntervals(local === null ? [] : [local]), here);
+  return [...new Set(named)].slice(0, maxNetworks).flatMap(network => {
+    const range = rangeOf(network, context);
+    const some = (kind: SourceKind, within: Intervals, name: string | null): readonly Source[] => {
+      const [low, high] = within[0] ?? [];
+      if (low === undefined || high === undefined) return [];
+      const address = formatAddress(context.family, low + (high - low) / 2n);
+      return context.facts.addresses.includes(address) ? [] : [{kind, address, interface: name, network}];
+    };
+    return [
+      ...some('pod', intersect(range, here), podInterface(context)),
+      ...some('remote-pod', intersect(range, elsewhere), context.facts.primaryInterface),
+      ...some('outside', subtract(subtract(range, here), elsewhere), context.facts.primaryInterface),
+    ];
+  });
+}
+
+const sourceCondition = /(?: -s |--src-range |saddr (?:!= )?)(\{[^}]*\}|\S+)/g;
+const maxNetworks = 64;
+
+function rangeOf(text: string, {family}: NodeContext): Intervals {
+  const range = parseInterval(text);
+  return range?.family === family ? [[range.low, range.high]] : [];
 }
 
 /** The network of the pod that sends to Services; null if none is known. */

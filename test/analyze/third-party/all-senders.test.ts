@@ -252,3 +252,42 @@ test('KUBE-FIREWALL that drops everything, because an older iptables lost the ma
   });
   expect(news).toContainEqual(expect.stringMatching(/^ST402 error .* are dropped by a third-party rule/));
 });
+
+describe("a rule in kube-proxy's own chains that hits a part of the senders", () => {
+  test.each([
+    [
+      'no endpoint',
+      '10.244.11.200/29',
+      /^ST216 error .*: packets from a pod of this node in 10\.244\.11\.200\/29 to the cluster IP .* and \d+ more Service ports are affected/,
+    ],
+    [
+      'clients outside',
+      '203.0.113.0/24',
+      /^ST216 error .*: packets from outside the cluster in 203\.0\.113\.0\/24 to the cluster IP .* and \d+ more Service ports are affected/,
+    ],
+  ])('in KUBE-SERVICES, a network with %s', async (_, network, wanted) => {
+    const news = await found('iptables', given => addRules(given, 'iptables', 'nat', [`-A KUBE-SERVICES -s ${network} -j RETURN`]));
+    expect(news[0]).toMatch(wanted);
+  });
+
+  test('in the chain of a Service in iptables mode', async () => {
+    const chain = /-A KUBE-SERVICES -d 10\.96\.1\.1\/32 .* -j (KUBE-SVC-\w+)/;
+    const news = await found('iptables', given => {
+      const [, name = ''] = chain.exec(given.rules('node-a').toString()) ?? [];
+      addRules(given, 'iptables', 'nat', [`-A ${name} -s 203.0.113.0/24 -j RETURN`]);
+    });
+    expect(news).toContainEqual(expect.stringMatching(/^ST\d+ error shop\/web:http: .*203\.0\.113\.0\/24/));
+  });
+
+  test('in the services chain of nftables mode', async () => {
+    const news = await found('nftables', given => {
+      const text = given
+        .rules('node-a', 'nft.txt')
+        .toString()
+        .replace('\tchain services {\n', '\tchain services {\n\t\tip saddr 10.244.11.200/29 return\n');
+      given.file('node-a', 'nft.json', null);
+      given.file('node-a', 'nft.txt', text);
+    });
+    expect(news).toContainEqual(expect.stringMatching(/^ST216 error .*10\.244\.11\.200\/29 .* more Service ports are affected/));
+  });
+});

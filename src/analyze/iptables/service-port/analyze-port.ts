@@ -8,6 +8,7 @@ import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.t
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {clientsOfOtherRanges} from '../../outcomes/other-ranges.ts';
 import {type Probe, probesFor} from '../../outcomes/probes.ts';
+import {sourcesNamedIn} from '../../outcomes/sources.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {SymptomList} from '../../symptoms/symptom-list.ts';
@@ -33,7 +34,14 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
     item.port,
     context,
   );
-  const probes = probesFor({item, context, hairpins: hairpins(given), clients});
+  const named = sourcesNamedIn(
+    own
+      .extraRules()
+      .filter(isNarrow)
+      .map(({text}) => text),
+    context,
+  );
+  const probes = probesFor({item, context, hairpins: hairpins(given), clients: [...clients, ...named]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk(
@@ -48,6 +56,11 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   analyzeHealthCheck(item, own, symptoms);
   explainResidualDifferences({...given, symptoms, changesOutcome});
   return symptoms.all;
+}
+
+/** The rules of source ranges name clients, and those of an endpoint itself its own connections: these are tried in any case. */
+function isNarrow({chain, target}: Rule): boolean {
+  return parseChainName(chain)?.role !== 'FW' && target?.name !== 'KUBE-MARK-MASQ';
 }
 
 /** Clients that get the same endpoints: with an internal Local policy, those of the cluster IP get others than those of other entries. */

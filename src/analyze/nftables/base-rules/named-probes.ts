@@ -9,10 +9,11 @@ import {targetsOf} from '../nft-outcome.ts';
 /** New connections to so many Service ports, those first that the rules name. Endpoints that they name connect to themselves, too. */
 export function* namedProbes(given: NftCase, rules: readonly RuleText[], count: number): Iterable<PortProbe<NftPort>> {
   const {ports, context} = given.expected;
-  const constants = constantsIn(textsOf(rules, given));
+  const texts = textsOf(rules, given);
+  const constants = constantsIn(texts);
   for (const item of namedFirst(ports, context, constants).slice(0, count)) {
     const hairpins = [...new Set([...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, constants)])];
-    yield* newConnections(item, context, hairpins);
+    yield* newConnections(item, context, hairpins, texts);
   }
 }
 

@@ -3,6 +3,7 @@ import type {RuleText} from '../../../model/ruleset.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {clientsOfOtherRanges} from '../../outcomes/other-ranges.ts';
 import {probesFor} from '../../outcomes/probes.ts';
+import {sourcesNamedIn} from '../../outcomes/sources.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {SymptomList} from '../../symptoms/symptom-list.ts';
@@ -28,7 +29,12 @@ export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[]
     item.port,
     context,
   );
-  const probes = probesFor({item, context, hairpins: changedEndpoints(given), clients});
+  const extra = given.differences.filter(({kind, name}) => kind === 'extra' && name !== item.names.firewall);
+  const named = sourcesNamedIn(
+    extra.map(({rule}) => rule.text),
+    context,
+  );
+  const probes = probesFor({item, context, hairpins: changedEndpoints(given), clients: [...clients, ...named]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk({probes, walk: probe => tryNftProbe(expected, view, probe)}, () => hasOtherNftEndpointsOnly(given)),
