@@ -9,6 +9,8 @@ import type {NodeDump} from '../model/snapshot.ts';
 import {ipsetsOf} from './node-input.ts';
 import type {Outcome} from '../trace/outcome.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
+import {listChain} from '../analyze/iptables/listed-chains.ts';
+import {walkPacket} from '../trace/iptables/walk-packet.ts';
 import {senderClassOf} from '../trace/sender-space.ts';
 import {type Side, walkConnection} from '../trace/side.ts';
 import {spaceText} from './outcomes/senders.ts';
@@ -99,7 +101,6 @@ export function askPacket(query: PacketQuery, {node, facts, rules, shown}: Packe
   };
 }
 
-/** Walks the rules of pasted text. An outcome stands only if the text shows every chain on the path to its end. */
 interface Walked {
   readonly packet: Packet;
   readonly environment: Environment;
@@ -107,7 +108,10 @@ interface Walked {
   readonly pods: Intervals;
 }
 
+/** Walks the rules of pasted text. An outcome stands only if the text shows every chain on the path to its end. */
 function walkShown(rules: PacketRules, shown: PacketRules, {packet, environment, pods}: Walked): readonly PacketOutcome[] {
+  if (shown.iptables !== null && shown.nft === null && [...shown.iptables.tables.keys()].join() === 'filter')
+    return walkFilterAlone(shown.iptables, packet, environment);
   const watched = rules.iptables === null ? null : watchChains(rules.iptables);
   const outcomes = walkRules(watched === null ? rules : {...rules, iptables: watched.ruleset}, packet, environment, pods);
   const missing = rules.nft === null ? null : missingFromNft(rules.nft);
@@ -116,6 +120,30 @@ function walkShown(rules: PacketRules, shown: PacketRules, {packet, environment,
     ...(missing === null ? [] : [missing]),
   ];
   return unseen.length === 0 ? outcomes : outcomes.map(outcome => undeterminedBy(outcome, unseen));
+}
+
+/** The text shows nothing but table filter: a packet that is dropped there is lost, whatever its destination was before. */
+function walkFilterAlone(shown: Ruleset, packet: Packet, environment: Environment): readonly PacketOutcome[] {
+  const missing = new Set<string>();
+  // The end of a listed chain does not show; its policy is what happens there.
+  const chain: Ruleset['chain'] = (table, name) => {
+    const own = shown.chain(table, name);
+    if (own === undefined && table === 'filter' && /^[A-Z]+[-_]/.test(name)) missing.add(`filter/${name}`);
+    return own === undefined || own.policy === null ? own : listChain({table, name, policy: own.policy, complete: true}, own.rules());
+  };
+  const isLocal: Environment['isLocal'] = address => environment.isLocal(address) ?? false;
+  return walkPacket({...shown, chain}, packet, {...environment, isLocal}).map(outcome => {
+    const isOpen = outcome.verdict === 'accept' || dependsOnNat(shown) || environment.isLocal(packet.destination) === true;
+    if (isOpen || missing.size > 0) return undeterminedBy(outcome, [...missing, 'table nat']);
+    const parts = [outcome.reason, outcome.policy === undefined ? undefined : `by the policy of ${outcome.policy}`];
+    return {...outcome, reason: [...parts.filter(part => part !== undefined), 'this text shows table filter alone'].join('; ')};
+  });
+}
+
+/** Whether rules match what table nat changes: the destination, the mark, the state of address translation. */
+function dependsOnNat(shown: Ruleset): boolean {
+  const chains = [...(shown.tables.get('filter')?.chains.values() ?? [])].filter(({name}) => name !== 'INPUT' && name !== 'OUTPUT');
+  return chains.some(chain => /(?: |^)(?:-d|-o|--dports?|--mark|--match-set|--dst-type|--ctorig\w+) |DNAT/m.test(chain.text()));
 }
 
 /** The node's iptables are those of IPVS mode, and its virtual servers were not read. */

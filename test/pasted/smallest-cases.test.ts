@@ -33,6 +33,20 @@ const tablesOf = (text: string) =>
   );
 
 describe('the outcome of a packet', () => {
+  const forward = (rules: string) => `-P INPUT ACCEPT\n-P FORWARD DROP\n-P OUTPUT ACCEPT\n-A FORWARD -s 10.9.0.0/16 -j ACCEPT\n${rules}`;
+
+  test('is a policy that drops it, where the text shows FORWARD alone', async () => {
+    expect(await answer(forward(''))).toBe('100.0% drop null');
+  });
+
+  test.each([
+    ['an accept', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT\n'],
+    ['a match on the destination, which table nat changes', '-A FORWARD -d 10.244.0.0/16 -j ACCEPT\n'],
+    ['a jump to a chain that is not shown', '-A FORWARD -j KUBE-FORWARD\n'],
+  ])('is undetermined by FORWARD alone with %s', async (_, rules) => {
+    expect(await answer(forward(rules))).toMatch(/^100\.0% undecided/);
+  });
+
   test('is determined by both tables', async () => {
     expect(await answer(nat + filter)).toBe('100.0% accept 10.244.1.5:8080');
   });
