@@ -36,6 +36,7 @@ export function previewChange({node, item, probe, was, is, effect, cause}: Chang
 const sourceKinds: Readonly<Record<SourceKind, PreviewSource>> = {
   pod: 'pod',
   'remote-pod': 'remotePod',
+  'other-node': 'external',
   node: 'node',
   outside: 'external',
   allowed: 'external',

@@ -2,6 +2,7 @@ import type {Address} from '../model/address.ts';
 import {holds, type Intervals} from '../model/intervals.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
+import {joinHostPort} from '../model/virtual-server.ts';
 import {askAddress} from './ask-sender.ts';
 import {type ChainResult, startBranch} from './branch.ts';
 import type {WalkContext} from './iptables/walk-chain.ts';
@@ -85,8 +86,9 @@ interface Endpoints {
 export function walkConnection(side: Side, packet: Packet, {pods, signature}: Endpoints): readonly ConnectionOutcome[] {
   const known = new Map<string, ConnectionOutcome['lost'] | null>();
   return walkToEnds(side, packet).map(({outcome, packet: end}) => {
-    if (outcome.verdict !== 'accept' || outcome.destination === null) return outcome;
-    const key = `${signature(outcome.destination)} ${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.connectionMark} ${end.mark}`;
+    const {destination, port} = end;
+    if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return outcome;
+    const key = `${signature(joinHostPort(destination.text, port))} ${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.connectionMark} ${end.mark}`;
     const lost = known.get(key) ?? lostLater(side, packet, end, pods);
     known.set(key, lost);
     return lost === null ? outcome : {...outcome, lost};

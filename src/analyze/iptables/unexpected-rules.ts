@@ -6,6 +6,7 @@ import {environmentOf} from '../outcomes/environment.ts';
 import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
+import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
 import {textsOf} from './rule-texts.ts';
 import type {IptablesServiceView} from './iptables-service-view.ts';
 import {listChain} from './listed-chains.ts';
@@ -17,19 +18,20 @@ export interface UnexpectedRulesCase {
   readonly view: IptablesServiceView;
   /** Unattributed rules in chains that Services share. */
   readonly rules: readonly Rule[];
+  readonly senders: KnownSenders;
   /** Service ports that are evaluated elsewhere. */
   readonly except?: ReadonlySet<PortOnNode>;
 }
 
 /** Unattributed rules: their severity is their effect on packets, which are walked with and without them. */
-export function analyzeUnexpectedRules({expected, view, rules, except = new Set()}: UnexpectedRulesCase): Symptom {
+export function analyzeUnexpectedRules({expected, view, rules, senders, except = new Set()}: UnexpectedRulesCase): Symptom {
   const ports = expected.ports.filter(item => !except.has(item));
   const environment = environmentOf(expected.context.facts);
   const cleaned = without(view, rules);
   const effect = effectOf(
     firstChanges(
       ports,
-      {context: expected.context, texts: textsOf(rules, view)},
+      {context: expected.context, texts: textsOf(rules, view), senders},
       {
         walk: packet => pathOutcomeOf(walkPacket(view, packet, environment)),
         walkWithout: packet => pathOutcomeOf(walkPacket(cleaned, packet, environment)),
@@ -55,14 +57,15 @@ export function analyzeUnexpectedRules({expected, view, rules, except = new Set(
 /** The first change of each Service port; those that the rules name come first. */
 function firstChanges(
   ports: readonly PortOnNode[],
-  {context, texts}: {readonly context: NodeContext; readonly texts: readonly string[]},
+  {context, texts, senders}: {readonly context: NodeContext; readonly texts: readonly string[]; readonly senders: KnownSenders},
   walks: TwoWalks<Rule>,
 ): readonly OutcomeChange<Rule, PortOnNode>[] {
   const constants = constantsIn(texts);
+  const clients = sourcesNamedIn(texts, context, senders);
   return namedFirst(ports, context, constants)
     .slice(0, maxPorts)
     .flatMap(item => {
-      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, constants), texts), walks)) return [change];
+      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, constants), clients), walks)) return [change];
       return [];
     });
 }

@@ -2,6 +2,7 @@ import type {NftDifference} from '../../compare/compare-nft-table.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NftChain, NftTable} from '../../model/nft-ruleset.ts';
+import type {KnownSenders} from '../outcomes/sources.ts';
 import type {NftServiceView} from './nft-service-view.ts';
 
 export type NftPortDifference = NftDifference<NftPort>;
@@ -11,6 +12,7 @@ export interface NftCase {
   readonly expected: ExpectedTable;
   readonly actual: NftTable;
   readonly view: NftServiceView;
+  readonly senders: KnownSenders;
 }
 
 export interface NftPortCase extends NftCase {

@@ -8,7 +8,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './path-outcome.ts';
 import {type Probe, probesFor} from './probes.ts';
-import {sourceName, sourcesNamedIn} from './sources.ts';
+import {type Source, sourceName} from './sources.ts';
 
 /** A probe of a Service port. */
 export interface PortProbe<Port extends ServedPort> {
@@ -45,20 +45,19 @@ export function* outcomeChanges<R extends RuleText, Port extends ServedPort>(
 /** Above this number, Service ports are not probed one by one. */
 export const maxPorts = 300;
 
-/** New connections to a Service port from every kind of client, from the networks that texts of rules name, and those of some of its endpoints to themselves. */
+/** New connections to a Service port from every kind of client, from further ones, and those of some of its endpoints to themselves. */
 export function* newConnections<Port extends ServedPort>(
   item: Port,
   context: NodeContext,
   hairpins: readonly Endpoint[],
-  texts: readonly string[] = [],
+  clients: readonly Source[] = [],
 ): Iterable<PortProbe<Port>> {
-  for (const probe of probesFor({item, context, hairpins, clients: sourcesNamedIn(texts, context)}))
-    if (probe.knownTo.size === 0) yield {item, probe};
+  for (const probe of probesFor({item, context, hairpins, clients})) if (probe.knownTo.size === 0) yield {item, probe};
 }
 
 /** What the rules in question do to packets: the worst change in words, and how many Service ports it concerns. */
 export function effectOf(changes: readonly OutcomeChange<RuleText, ServedPort>[]): {readonly severity: Severity; readonly text: string} {
-  const worst = changes.find(({lost}) => lost) ?? changes[0];
+  const worst = changes.find(change => change.lost && !isOfSome(change)) ?? changes.find(({lost}) => lost) ?? changes[0];
   if (worst === undefined) return {severity: 'info', text: 'no traffic is affected'};
   const {item, probe, pathOutcome, without, lost} = worst;
   const others = new Set(changes.map(change => change.item)).size - 1;
@@ -67,5 +66,10 @@ export function effectOf(changes: readonly OutcomeChange<RuleText, ServedPort>[]
   const text = lost
     ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(without)}`
     : `${where} are masqueraded differently because of it`;
-  return {severity: lost ? 'error' : 'warning', text: text + more};
+  return {severity: isOfSome(worst) ? 'info' : lost ? 'error' : 'warning', text: text + more};
+}
+
+/** A part of the clients outside is hit on purpose. */
+function isOfSome({probe: {source}}: OutcomeChange<RuleText, ServedPort>): boolean {
+  return source.kind === 'outside' && source.network !== undefined;
 }

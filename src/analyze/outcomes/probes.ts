@@ -18,6 +18,8 @@ export interface Probe {
   readonly endpoint?: Endpoint;
   /** The lists of clients (of `recent`, or affinity sets) that hold the source. */
   readonly knownTo: ReadonlySet<string>;
+  /** For a packet that another node sends straight to an endpoint of this one: `ip:port`. */
+  readonly direct?: string;
   /** Where the packet stands for a part of the senders of its kind. */
   readonly senders?: Senders;
 }
@@ -33,10 +35,11 @@ export interface Senders {
 }
 
 /** The packets of a probe, in words. */
-export function whose({source, entry, senders}: Probe): string {
-  if (senders !== undefined) return `packets from ${senders.text} to its ${entryText(entry)}`;
+export function whose({source, entry, senders, direct}: Probe): string {
+  const to = direct === undefined ? `to its ${entryText(entry)}` : `sent on by other nodes to its endpoint ${direct}`;
+  if (senders !== undefined) return `packets from ${senders.text} ${to}`;
   const name = source.kind === 'other-range' ? `${source.address} (not in loadBalancerSourceRanges)` : sourceName(source);
-  return `packets from ${name} to its ${entryText(entry)}`;
+  return `packets from ${name} ${to}`;
 }
 
 interface ProbeInput {

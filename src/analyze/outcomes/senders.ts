@@ -68,6 +68,7 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
       ['pod', here],
       ['remote-pod', elsewhere],
       ['outside', outside],
+      ['other-node', intervalsOf(nodes.map(([value]) => [value, value] as const))],
     ]),
     pods: new Map([...running.values()].filter(({range}) => range.family === family).map(({range, name}) => [range.low, name])),
     nodes: new Map(nodes),
@@ -171,8 +172,15 @@ function sendersOf(
   const isMost = 2n * size > all;
   const ports = subtract(whole.port, port).length === 0 ? '' : `, source port ${portsText(port)}`;
   const exceptions = isMost && size < all ? ` (all but ${rangesText(subtract(whole.address, address), family)})` : '';
-  if (isMost) return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...mostOf(isManyPorts(port))};
-  const who = pods.length > 0 ? namesText(pods, 'pod') : kind === 'outside' && nodes.length > 0 ? namesText(nodes, 'node') : '';
+  const arePodsKnown = (kind === 'pod' || kind === 'remote-pod') && !groups.arePodsUnknown;
+  if (isMost && !(arePodsKnown && pods.length === 0))
+    return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...mostOf(isManyPorts(port))};
+  const who =
+    pods.length > 0
+      ? namesText(pods, 'pod')
+      : (kind === 'outside' || kind === 'other-node') && nodes.length > 0
+        ? namesText(nodes, 'node')
+        : '';
   const isUnknownPod = (kind === 'pod' || kind === 'remote-pod') && groups.arePodsUnknown;
   return {
     text: `${rangesText(address, family)}${who === '' ? '' : ` (${who})`}${ports}`,

@@ -1,13 +1,13 @@
 import {once} from '../../expect/api-index.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {addressInside, type Cidr, contains, familyOf, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
-import {intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {hostIP} from '../../model/node-facts.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
 /** The kind of sender of a packet: kube-proxy treats each of them differently. */
-export type SourceKind = 'pod' | 'remote-pod' | 'node' | 'outside' | 'allowed' | 'other-range' | 'own-address' | 'endpoint';
+export type SourceKind = 'pod' | 'remote-pod' | 'other-node' | 'node' | 'outside' | 'allowed' | 'other-range' | 'own-address' | 'endpoint';
 
 export interface Source {
   readonly kind: SourceKind;
@@ -20,6 +20,7 @@ export interface Source {
 export const sourceNames: Readonly<Record<SourceKind, string>> = {
   pod: 'a pod of this node',
   'remote-pod': 'a pod of another node',
+  'other-node': 'another node',
   node: 'the node itself',
   outside: 'outside the cluster',
   allowed: 'an allowed source range',
@@ -58,27 +59,47 @@ export function sourcesFor(
   return sources;
 }
 
-/** A sender of each kind in each network that rules match sources by: they may treat a part of the pods, or of the clients, differently. */
-export function sourcesNamedIn(texts: readonly string[], context: NodeContext): readonly Source[] {
+/** Running pods and other nodes, by address. */
+export interface KnownSenders {
+  readonly pods: ReadonlyMap<bigint, string>;
+  readonly nodes: ReadonlyMap<bigint, string>;
+}
+
+/**
+ * In each network that rules match sources by: a running pod of this node and one of another, another node, and somebody outside. The rules
+ * may treat a part of the pods, or of the clients, differently; a network without any of them is nobody's.
+ */
+export function sourcesNamedIn(texts: readonly string[], context: NodeContext, {pods, nodes}: KnownSenders): readonly Source[] {
   const named = texts.flatMap(text =>
     [...text.matchAll(sourceCondition)].flatMap(([, list = '']) => list.match(/[\da-f.:]+(?:[/-][\da-f.:]+)?/g) ?? []),
   );
   const {podNetworks, local} = podRanges(context);
   const toIntervals = (networksIn: readonly Cidr[]): Intervals => intervalsOf(networksIn.flatMap(({text}) => rangeOf(text, context)));
   const here = toIntervals(podNetworks);
-  const elsewhere = subtract(toIntervals(local === null ? [] : [local]), here);
+  const all = intervalsOf([...here, ...toIntervals(local === null ? [] : [local])]);
   return [...new Set(named)].slice(0, maxNetworks).flatMap(network => {
     const range = rangeOf(network, context);
-    const some = (kind: SourceKind, within: Intervals, name: string | null): readonly Source[] => {
-      const [low, high] = within[0] ?? [];
-      if (low === undefined || high === undefined) return [];
-      const address = formatAddress(context.family, low + (high - low) / 2n);
-      return context.facts.addresses.includes(address) ? [] : [{kind, address, interface: name, network}];
+    const source = (kind: SourceKind, value: bigint | undefined): readonly Source[] => {
+      if (value === undefined || context.facts.addresses.includes(formatAddress(context.family, value))) return [];
+      const name = kind === 'pod' ? podInterface(context) : context.facts.primaryInterface;
+      return [{kind, address: formatAddress(context.family, value), interface: name, network}];
     };
+    const running = [...pods.keys()].filter(value => holds(range, value));
+    const [outside] = subtract(range, all);
     return [
-      ...some('pod', intersect(range, here), podInterface(context)),
-      ...some('remote-pod', intersect(range, elsewhere), context.facts.primaryInterface),
-      ...some('outside', subtract(subtract(range, here), elsewhere), context.facts.primaryInterface),
+      ...source(
+        'pod',
+        running.find(value => holds(here, value)),
+      ),
+      ...source(
+        'remote-pod',
+        running.find(value => !holds(here, value)),
+      ),
+      ...source(
+        'other-node',
+        [...nodes.keys()].find(value => holds(range, value)),
+      ),
+      ...source('outside', outside === undefined ? undefined : outside[0] + (outside[1] - outside[0]) / 2n),
     ];
   });
 }

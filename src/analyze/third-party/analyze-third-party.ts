@@ -1,16 +1,19 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {parseAddress} from '../../model/address.ts';
+import {formatAddress, parseAddress} from '../../model/address.ts';
+import type {Family} from '../../model/family.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
 import {holds, intervalsOf} from '../../model/intervals.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
-import type {Packet} from '../../trace/packet.ts';
+import type {Environment, Packet} from '../../trace/packet.ts';
 import {type NoteCondition, SenderConditions} from '../../trace/sender-space.ts';
 import {type ConnectionOutcome, isShownByIptables, type NodeRule, type Side, walkConnection, walkSide} from '../../trace/side.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
-import {type Probe, probesFor} from '../outcomes/probes.ts';
+import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
+import type {Source} from '../outcomes/sources.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups, senderGroups} from '../outcomes/senders.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {distinctionsBy, type Distinctions, groupPorts, representatives} from './distinctions.ts';
@@ -111,10 +114,10 @@ function refuses({kind, isLater}: RuleEffect): boolean {
   return kind === 'forward-blocked' || kind === 'dropped-by-other-rule' || isLater === true;
 }
 
-/** First packets come before replies, then the more severe, then that of more Service ports. */
+/** The more severe comes first, then first packets before replies, then that of more Service ports. */
 function isBefore<Port>(a: NotedEffect<Port>, b: NotedEffect<Port>): boolean {
-  if ((a.effect.isLater === true) !== (b.effect.isLater === true)) return b.effect.isLater === true;
   if (a.effect.severity !== b.effect.severity) return isWorse(a.effect.severity, b.effect.severity);
+  if ((a.effect.isLater === true) !== (b.effect.isLater === true)) return b.effect.isLater === true;
   return a.items.size > b.items.size;
 }
 
@@ -176,7 +179,11 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
     const parsed = parseAddress(address);
     return parsed !== null && holds(pods, parsed.value);
   });
-  const probes = probesFor({item, context, hairpins: hairpins.slice(0, maxHairpins)});
+  const local = hairpins.slice(0, maxHairpins);
+  const probes = [
+    ...probesFor({item, context, hairpins: local}),
+    ...local.flatMap(endpoint => probesFromElsewhere(item, endpoint, {context, groups, environment: all.environment})),
+  ];
   const signature = (hostPort: string): string => {
     const [, address = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(hostPort) ?? [];
     return `${distinctions.ofAddress(address)} ${distinctions.ofPort(Number(port))}`;
@@ -212,7 +219,35 @@ function isOfClient({sourcePort = 0}: Packet): boolean {
   return holds(clientPorts, BigInt(sourcePort));
 }
 
-/** Endpoints of this node whose connections to themselves are walked. */
+interface Elsewhere {
+  readonly context: NodeContext;
+  readonly groups: SenderGroups;
+  readonly environment: Environment;
+}
+
+/** Other nodes send packets to an endpoint of this one as their rules left them: from their pods, or masqueraded. */
+function probesFromElsewhere({port}: ServedPort, endpoint: Endpoint, {context, groups, environment}: Elsewhere): readonly Probe[] {
+  const kinds = ['remote-pod', 'other-node'] as const;
+  return kinds.flatMap(kind => {
+    const [[low, high] = []] = groups.spaces.get(kind) ?? [];
+    if (low === undefined || high === undefined || (kind === 'other-node' && !isRoutedFlat(groups, environment, context.family))) return [];
+    const source: Source = {kind, address: formatAddress(context.family, low + (high - low) / 2n), interface: null};
+    const packet = packetOf(port, {source: source.address, destination: endpoint.address, port: endpoint.port, from: source});
+    const entry = {kind: 'clusterIP', address: port.clusterIP, port: port.port} as const;
+    return packet === null ? [] : [{entry, source, packet, knownTo: new Set<string>(), direct: endpoint.hostPort}];
+  });
+}
+
+/** Whether packets to pods of other nodes leave by the interface of the nodes: in a tunnel, they have another address than the node's. */
+function isRoutedFlat({spaces}: SenderGroups, {interfaceOf}: Environment, family: Family): boolean {
+  const [pod, node] = (['remote-pod', 'other-node'] as const).map(kind => {
+    const value = spaces.get(kind)?.[0]?.[0];
+    return value === undefined ? null : (interfaceOf?.({family, value, text: formatAddress(family, value)}) ?? null);
+  });
+  return pod !== null && pod === node;
+}
+
+/** Endpoints of this node whose connections to themselves, and from other nodes, are walked. */
 const maxHairpins = 3;
 
 function noting(side: Side, note: NoteCondition): Side {

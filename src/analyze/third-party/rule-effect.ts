@@ -93,7 +93,8 @@ function effectOf(outcome: ConnectionOutcome, walked: WalkedProbe, given: Effect
 }
 
 /** Whether fewer packets reach the endpoints than by kube-proxy's rules alone: others are lost to a fault of these rules. */
-function losesPackets({alone, pathOutcome}: WalkedProbe): boolean {
+function losesPackets({probe, alone, pathOutcome}: WalkedProbe): boolean {
+  if (probe.direct !== undefined) return pathOutcome.dropped + pathOutcome.rejected > alone.dropped + alone.rejected;
   for (const [destination, {probability}] of alone.destinations) {
     const left = pathOutcome.destinations.get(destination)?.probability ?? 0;
     if (left < probability && !near(left, probability)) return true;
@@ -127,7 +128,7 @@ function refusal(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectC
     return {kind: 'unexpected-reject', severity: 'error', rule, detail};
   }
   const hook = decidedAt(outcome, given.nft);
-  const isSentOn = path.some(rewrites) && hook !== 'input' && hook !== 'output';
+  const isSentOn = (path.some(rewrites) || probe.direct !== undefined) && hook !== 'input' && hook !== 'output';
   const unusual = !given.acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
   const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual ? {severity: 'info' as const} : {})};
   const by = rule !== null ? 'by a third-party rule' : byPolicy(policy);
@@ -176,7 +177,7 @@ function laterIf(effect: Effect | null): Effect | null {
 
 /** kube-proxy in iptables mode refuses packets to a Service without endpoints in table filter, where a rule before its own can accept them. */
 function unrefused({destination, path}: ConnectionOutcome, {probe, alone}: WalkedProbe, {isOwn}: EffectCase): Effect | null {
-  if (destination !== null || alone.destinations.size > 0 || alone.rejected === 0) return null;
+  if (destination !== null || probe.direct !== undefined || alone.destinations.size > 0 || alone.rejected === 0) return null;
   const rule = path.findLast(one => !isOwn(one) && !leadsToHook(one));
   if (rule === undefined || rule.table !== 'filter' || !acceptsPackets(rule)) return null;
   const detail = `it has no endpoints, so ${whose(probe)} must be refused; a third-party rule accepts them before kube-proxy's rule refuses them: connections hang or leave the node`;
@@ -274,7 +275,15 @@ export function ruleKey({rule, policy}: RuleEffect): string {
 
 /** For a rule about particular Services. */
 export function symptomOfPort({kind, severity, probe, detail, rule}: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
-  const base = {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
+  const base = {
+    kind,
+    family: port.family,
+    port,
+    ...(probe.direct === undefined ? {entry: probe.entry} : {}),
+    detail,
+    expected: [],
+    actual: rule === null ? [] : [rule],
+  };
   return severity === undefined ? base : {...base, severity};
 }
 

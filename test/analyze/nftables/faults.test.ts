@@ -382,6 +382,7 @@ describe('the usual third-party tables need no action', () => {
 	}
 	chain filter_FORWARD_ZONES {
 		ip saddr 10.244.0.0/16 accept
+		ip6 saddr fd00::/8 accept
 	}
 }`;
   const calico = `table ip calico {

@@ -102,8 +102,8 @@ const cases: readonly Case[] = [
     title: 'pods of another node at node ports',
     table: 'raw',
     rules: ['-A PREROUTING -s 10.244.12.0/24 -j DROP'],
-    iptables: /^ST402 error packets from 10\.244\.12\.0\/24 \(6 pods: .*\) to the node port/,
-    ipvs: /^ST402 error packets from 10\.244\.12\.0\/24 \(6 pods: .*\) to the node port/,
+    iptables: /^ST402 error packets from 10\.244\.12\.0\/24 \(6 pods: .*\) (?:to the node port|sent on by other nodes)/,
+    ipvs: /^ST402 error packets from 10\.244\.12\.0\/24 \(6 pods: .*\) (?:to the node port|sent on by other nodes)/,
   },
   {
     title: 'some of the ports from which clients connect',
@@ -175,13 +175,17 @@ describe.each(cases)('a rule that hits $title', ({table, rules, iptables, ipvs, 
     const news = await found(mode, given => addRules(given, mode, table, rules));
     const [first = ''] = news;
     if (wanted === null) expect(news.filter(text => text.includes('ST302') || text.includes('ST40'))).toEqual([]);
-    else expect(first).toMatch(wanted);
+    // The node that drops what others send on to its endpoints is found as well.
+    else expect(first.replace(/^ST303(?= error packets from .* sent on by other nodes)/, 'ST402')).toMatch(wanted);
   });
 
   test('in nftables mode', async () => {
     const news = (await found('nftables', given => addRules(given, 'nftables', table, rules))).filter(text => !text.startsWith('ST902'));
     if (iptables === null || notInNftables !== undefined) expect(news).toEqual([]);
-    else expect(news[0]?.slice(0, 11)).toBe(iptables.source.replaceAll('\\', '').slice(1, 12));
+    else
+      expect(news[0]?.replace(/^ST303(?= error packets from .* sent on by other nodes)/, 'ST402').slice(0, 11)).toBe(
+        iptables.source.replaceAll('\\', '').slice(1, 12),
+      );
   });
 });
 
@@ -210,7 +214,7 @@ describe('rules of other systems', () => {
 
   test.each([
     ['iptables', 'ST303'],
-    ['ipvs', 'ST402'],
+    ['ipvs', 'ST303'],
   ] as const)('a policy of nftables is found in %s mode', async (mode, code) => {
     const news = await found(mode, given => given.file('node-a', 'nft.txt', drop));
     expect(news[0]).toMatch(new RegExp(`^${code} error .* because no rule accepts them and the policy of inet filter/forward is DROP`));
@@ -255,16 +259,13 @@ test('KUBE-FIREWALL that drops everything, because an older iptables lost the ma
 
 describe("a rule in kube-proxy's own chains that hits a part of the senders", () => {
   test.each([
+    ['a running pod', '10.244.11.4/31', /^ST216 error .* and \d+ more Service ports are affected/],
     [
-      'no endpoint',
-      '10.244.11.200/29',
-      /^ST216 error .*: packets from a pod of this node in 10\.244\.11\.200\/29 to the cluster IP .* and \d+ more Service ports are affected/,
+      'another node',
+      '172.18.0.12/32',
+      /^ST216 error .*: packets from another node in 172\.18\.0\.12\/32 to the .* and \d+ more Service ports are affected/,
     ],
-    [
-      'clients outside',
-      '203.0.113.0/24',
-      /^ST216 error .*: packets from outside the cluster in 203\.0\.113\.0\/24 to the cluster IP .* and \d+ more Service ports are affected/,
-    ],
+    ['clients outside alone', '203.0.113.0/24', /^ST216 info .*: packets from outside the cluster in 203\.0\.113\.0\/24 to the /],
   ])('in KUBE-SERVICES, a network with %s', async (_, network, wanted) => {
     const news = await found('iptables', given => addRules(given, 'iptables', 'nat', [`-A KUBE-SERVICES -s ${network} -j RETURN`]));
     expect(news[0]).toMatch(wanted);
@@ -274,9 +275,9 @@ describe("a rule in kube-proxy's own chains that hits a part of the senders", ()
     const chain = /-A KUBE-SERVICES -d 10\.96\.1\.1\/32 .* -j (KUBE-SVC-\w+)/;
     const news = await found('iptables', given => {
       const [, name = ''] = chain.exec(given.rules('node-a').toString()) ?? [];
-      addRules(given, 'iptables', 'nat', [`-A ${name} -s 203.0.113.0/24 -j RETURN`]);
+      addRules(given, 'iptables', 'nat', [`-A ${name} -s 10.244.11.9/32 -j RETURN`]);
     });
-    expect(news).toContainEqual(expect.stringMatching(/^ST\d+ error shop\/web:http: .*203\.0\.113\.0\/24/));
+    expect(news).toContainEqual(expect.stringMatching(/^ST\d+ error shop\/web:http: .*10\.244\.11\.9\/32/));
   });
 
   test('in the services chain of nftables mode', async () => {
@@ -284,10 +285,23 @@ describe("a rule in kube-proxy's own chains that hits a part of the senders", ()
       const text = given
         .rules('node-a', 'nft.txt')
         .toString()
-        .replace('\tchain services {\n', '\tchain services {\n\t\tip saddr 10.244.11.200/29 return\n');
+        .replace('\tchain services {\n', '\tchain services {\n\t\tip saddr 10.244.11.9 return\n');
       given.file('node-a', 'nft.json', null);
       given.file('node-a', 'nft.txt', text);
     });
-    expect(news).toContainEqual(expect.stringMatching(/^ST216 error .*10\.244\.11\.200\/29 .* more Service ports are affected/));
+    expect(news).toContainEqual(expect.stringMatching(/^ST216 error .* more Service ports are affected/));
+  });
+});
+
+describe("the endpoint's node", () => {
+  test.each(['iptables', 'nftables'] as const)('drops what other nodes send on to its endpoints, in %s mode', async mode => {
+    // Packets that this node itself translates are accepted.
+    const rules = ['-A FORWARD -m conntrack --ctstate DNAT -j ACCEPT', '-A FORWARD -m conntrack --ctstate NEW -j DROP'];
+    const news = await found(mode, given => addRules(given, mode, 'filter', rules));
+    expect(news).toContainEqual(
+      expect.stringMatching(
+        /^ST303 error .*packets from a pod of another node sent on by other nodes to (?:its|the) endpoint 10\.244\.11\.\d+:\d+ are sent to an endpoint and then dropped/,
+      ),
+    );
   });
 });

@@ -40,7 +40,8 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
       .filter(isNarrow)
       .map(({text}) => text),
     context,
-  );
+    given.senders,
+  ).filter(({kind}) => kind !== 'outside');
   const probes = probesFor({item, context, hairpins: hairpins(given), clients: [...clients, ...named]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},

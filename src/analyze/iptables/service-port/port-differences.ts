@@ -1,3 +1,4 @@
+import type {KnownSenders} from '../../outcomes/sources.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
@@ -16,6 +17,7 @@ export interface PortCase {
   readonly view: IptablesServiceView;
   /** Some unexpected rule in a shared chain may match packets of any Service port. */
   readonly isBesideBroadRules: boolean;
+  readonly senders: KnownSenders;
 }
 
 /** The differences of one Service port, with the queries that its analysis needs. */

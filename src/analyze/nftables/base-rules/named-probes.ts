@@ -2,6 +2,7 @@ import type {NftPort} from '../../../expect/nftables/nft-port.ts';
 import {parseNftName} from '../../../expect/nftables/nft-names.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {newConnections, type PortProbe} from '../../outcomes/outcome-changes.ts';
+import {sourcesNamedIn} from '../../outcomes/sources.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
 import type {NftCase} from '../nft-case.ts';
 import {targetsOf} from '../nft-outcome.ts';
@@ -13,7 +14,7 @@ export function* namedProbes(given: NftCase, rules: readonly RuleText[], count: 
   const constants = constantsIn(texts);
   for (const item of namedFirst(ports, context, constants).slice(0, count)) {
     const hairpins = [...new Set([...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, constants)])];
-    yield* newConnections(item, context, hairpins, texts);
+    yield* newConnections(item, context, hairpins, sourcesNamedIn(texts, context, given.senders));
   }
 }
 

@@ -33,7 +33,8 @@ export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[]
   const named = sourcesNamedIn(
     extra.map(({rule}) => rule.text),
     context,
-  );
+    given.senders,
+  ).filter(({kind}) => kind !== 'outside');
   const probes = probesFor({item, context, hairpins: changedEndpoints(given), clients: [...clients, ...named]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},

@@ -55,7 +55,15 @@ function compared(family: Family, change: (dump: string) => string = dump => dum
     changed,
     walked: item => {
       const differences = differencesOf(item);
-      const symptoms = analyzePort({item, differences, expected, actual, view, isBesideBroadRules: true});
+      const symptoms = analyzePort({
+        item,
+        differences,
+        expected,
+        actual,
+        view,
+        isBesideBroadRules: true,
+        senders: {pods: new Map(), nodes: new Map()},
+      });
       return {
         rules: differences.length,
         symptoms: symptoms.map(symptom => ({

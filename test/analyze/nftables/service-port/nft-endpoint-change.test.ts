@@ -79,7 +79,9 @@ function portsOf({api, node}: Stopped, {family = 'IPv4', change = text => text}:
   const expected = expectedTable({api, node, family});
   const {byPort} = attribute(compareNftTable(asNftExpectation(expected), actual).differences, expected);
   const view = new NftServiceView(expected, actual);
-  return [...byPort].map(([item, differences]): NftPortCase => ({item, differences, expected, actual, view}));
+  return [...byPort].map(
+    ([item, differences]): NftPortCase => ({item, differences, expected, actual, view, senders: {pods: new Map(), nodes: new Map()}}),
+  );
 }
 
 /** The symptoms that all probes show, each of them walked, those of every endpoint's own connections too. */
