@@ -47,8 +47,7 @@ export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case)
   });
   const harmful = changes.filter(({flow, change}) => change === 'lost' || (change === 'source' && flow.isLocalPolicy));
   const alarms = findings.filter(({severity}) => severity === 'error');
-  const isBan = scenario.aimed === true && harmful.every(({flow}) => flow.sender === 'client');
-  const loud = findings.filter(({severity, code}) => (isBan || severity !== 'info') && /^ST[2-6]/.test(code));
+  const loud = findings.filter(({severity, code}) => (scenario.isPurpose === true || severity !== 'info') && /^ST[2-6]/.test(code));
   const unaffected = findings.filter(finding => /no traffic is affected/.test(finding.message) && quotes(finding, added));
   return {
     changes,
