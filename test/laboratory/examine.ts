@@ -1,4 +1,5 @@
 import type {Snapshot} from '../../src/model/snapshot.ts';
+import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {findingsOf, type Healthy, judge, type Judgement} from './judge.ts';
 import {type Flow, Laboratory, type Mode, type Seen} from './laboratory.ts';
 import type {Scenario} from './scenarios.ts';
@@ -24,7 +25,7 @@ export async function* examineAll(mode: Mode, scenarios: readonly Scenario[]): A
       laboratory.prepare(scenario);
       const after = await laboratory.send(seen);
       const read = await laboratory.snapshot();
-      const added = linesOf(read).filter(line => !before.has(line));
+      const added = linesOf(read).flatMap(line => (line === '' || before.has(line) ? [] : line.replace(/^(net\.\S+) = .*/, '$1')));
       yield {scenario, healthy, seen: after, snapshot: read, judgement: judge(healthy, {scenario, seen: after, snapshot: read, added})};
       // What is more than rules stays.
       if (!scenario.load.some(({tool, backend}) => tool === 'sh' || backend === 'other')) continue;
@@ -36,17 +37,25 @@ export async function* examineAll(mode: Mode, scenarios: readonly Scenario[]): A
   }
 }
 
-/** The rules, policies and switches of node-a, one a line, without counters; of nftables the names of tables and chains. */
+/** The rules, policies and switches of node-a, one a line, without counters; of nftables the names of tables and chains too. */
 function linesOf({nodes: [node]}: Snapshot): readonly string[] {
   return (node?.files ?? []).flatMap(file => {
-    const text = node?.read(file)?.toString() ?? '';
-    if (file === 'nft.json')
-      return [...text.matchAll(/"(?:table|chain)": ?"([^"]+)"|"name": ?"([^"]+)"/g)].map(([, chain, name]) => chain ?? name ?? '');
-    if (file.endsWith('tables-save') || file.endsWith('-save'))
-      return text
-        .split('\n')
-        .filter(line => /^[-:]/.test(line))
-        .map(line => line.replace(/^:(\S+) (\S+).*/, '$1 is $2'));
-    return file === 'sysctls' ? text.split('\n') : [];
+    const bytes = node?.read(file) ?? Buffer.from('');
+    const lines = bytes.toString().split('\n');
+    if (file === 'nft.json') {
+      const tables = [...parseNftDump(bytes).tables.values()];
+      return tables.flatMap(({id, chains}) => [
+        id,
+        ...[...chains.values()].flatMap(chain => [
+          chain.name,
+          ...chain
+            .text()
+            .split('\n')
+            .map(line => line.trim()),
+        ]),
+      ]);
+    }
+    if (file.endsWith('-save')) return lines.filter(line => /^[-:]/.test(line)).map(line => line.replace(/^:(\S+) (\S+).*/, '$1 is $2'));
+    return file === 'sysctls' ? lines : [];
   });
 }

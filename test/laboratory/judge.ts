@@ -71,25 +71,55 @@ function changeOf(before: Seen, after: Seen): Change | null {
   if (was > is) return 'gained';
   const [old, now] = [endpointsOf(before), endpointsOf(after)];
   for (const [endpoint, source] of now) if (old.has(endpoint) && old.get(endpoint) !== source) return 'source';
-  return now.size === old.size ? null : 'endpoints';
+  return now.size === old.size && [...now.keys()].every(endpoint => old.has(endpoint)) ? null : 'endpoints';
 }
 
 const podOf: Readonly<Record<string, string>> = {'10.244.11.4:8080': 'pod4', '10.244.11.5:8080': 'pod5', '10.244.12.4:8080': 'far-pod'};
 
+/** An end that `packet` says a connection has, and the endpoint that serves it. */
+interface Said {
+  readonly text: string;
+  readonly endpoint: string | null;
+  readonly isUndecided: boolean;
+}
+
 /** In what the answer of `packet` is none that the kernel gave. An undecided one is never wrong. */
 function packetFaults({sender, source, destination, port, node}: Flow, seen: Seen, snapshot: Snapshot): readonly string[] {
-  const [answer] = askNodes({source, destination, port: String(port), protocol: 'tcp'}, snapshot, name => name === node);
-  const outcomes = (answer?.outcomes ?? []).filter(({probability}) => probability > 0);
-  if (outcomes.some(({verdict}) => verdict === 'undecided')) return [];
-  const served = outcomes.filter(({verdict, destination: to}) => verdict === 'accept' && to !== null);
-  const title = `packet ${sender} ${source} → ${destination}:${port} on ${node}`;
-  const said = outcomes.map(({verdict, destination: to}) => `${verdict} ${to ?? ''}`.trim()).join(', ');
-  const missing = [...endpointsOf(seen).keys()].filter(pod => !served.some(({destination: to}) => podOf[to ?? ''] === pod));
-  if (missing.length > 0) return [`${title}: ${said}, and the kernel reached ${missing.join(', ')}`];
-  if (failures(seen) > 0 && served.length === outcomes.length) return [`${title}: ${said}, and the kernel lost ${failures(seen)}`];
-  if (failures(seen) === 0 && served.length < outcomes.length) return [`${title}: ${said}, and the kernel lost none`];
-  return [];
+  const all = saidOf(snapshot, {node, source, destination, port});
+  if (all.some(({isUndecided}) => isUndecided)) return [];
+  const served = new Set(all.flatMap(({endpoint}) => endpoint ?? []));
+  const mayFail = all.some(({endpoint}) => endpoint === null);
+  const said = `packet ${sender} ${source} → ${destination}:${port} on ${node}: ${[...new Set(all.map(({text}) => text))].join(', ')}, and the kernel`;
+  const missing = [...endpointsOf(seen).keys()].filter(pod => !served.has(pod));
+  if (missing.length > 0) return [`${said} reached ${missing.join(', ')}`];
+  if (failures(seen) > 0 && !mayFail) return [`${said} lost ${failures(seen)}`];
+  return failures(seen) === 0 && mayFail ? [`${said} lost none`] : [];
 }
+
+/** What `packet` says, on both nodes where node-b sends a packet on to a pod of node-a. */
+function saidOf(snapshot: Snapshot, asked: Pick<Flow, 'node' | 'source' | 'destination' | 'port'>): readonly Said[] {
+  const {node, source, destination, port} = asked;
+  const answers = askNodes({source, destination, port: String(port), protocol: 'tcp'}, snapshot, name => name === node);
+  return answers
+    .flatMap(({outcomes}) => outcomes)
+    .filter(({probability}) => probability > 0)
+    .flatMap(({verdict, destination: to, masquerade}) => {
+      const end = to ?? `${destination}:${port}`;
+      if (verdict === 'accept' && node === 'node-b' && end.startsWith('10.244.11.')) {
+        const onward = {source: masquerade ? nodeB : source, destination: end.replace(/:.*/, ''), port: 8080};
+        return saidOf(snapshot, {node: 'node-a', ...onward});
+      }
+      return [
+        {
+          text: `${verdict} ${end} on ${node}`,
+          endpoint: verdict === 'accept' ? (podOf[end] ?? null) : null,
+          isUndecided: verdict === 'undecided',
+        },
+      ];
+    });
+}
+
+const nodeB = '172.18.0.12';
 
 /** A finding shows a rule of the scenario, or names its chain or policy. */
 function quotes(finding: Finding, added: readonly string[]): boolean {
