@@ -1,3 +1,4 @@
+import {readFileSync} from 'node:fs';
 import {load} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
 import {krewManifest, krewName} from '../../tools/release/krew-manifest.ts';
@@ -51,4 +52,11 @@ describe.each([krewName, 'service-trace'])('the manifest for krew of the plugin 
 
 test('the manifest for krew is not written if an archive is missing', () => {
   expect(() => krewManifest('1.2.3', sums)).toThrow('there is no checksum of svc-trace_v1.2.3_linux_amd64.tar.gz');
+});
+
+test('the manifest of the checkout is this one, with sums that a release replaces', () => {
+  const own = readFileSync(new URL('../../krew-manifest.yaml', import.meta.url), 'utf8');
+  const {version: current} = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {readonly version: string};
+  const placeholders = new Map(platforms.map(platform => [archiveName(platform, current), '0'.repeat(64)]));
+  expect(own.replace(/^#.*\n/, '')).toBe(krewManifest(current, placeholders));
 });
