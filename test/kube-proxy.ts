@@ -4,7 +4,7 @@ import type {ExpectedRuleset} from '../src/expect/iptables/expected-ruleset.ts';
 import type {ProxyVersion} from '../src/expect/cluster/service-ports.ts';
 import type {EndpointSliceObject, ServiceObject} from '../src/model/api-objects.ts';
 import type {Family} from '../src/model/family.ts';
-import type {NodeFacts} from '../src/model/node-facts.ts';
+import type {NodeFacts} from '../src/model/node/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../src/model/proxy-config.ts';
 import type {ApiObjects} from '../src/model/snapshot.ts';
 import {parseDumps} from '../src/parse/iptables/iptables-save.ts';

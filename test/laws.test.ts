@@ -8,7 +8,7 @@ import {nodeFacts} from '../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../src/expect/proxy-config.ts';
 import {addressInside, parseAddress, parseCidr} from '../src/model/address.ts';
 import {families, type Family} from '../src/model/family.ts';
-import type {NodeFacts} from '../src/model/node-facts.ts';
+import type {NodeFacts} from '../src/model/node/node-facts.ts';
 import type {ProxyConfig} from '../src/model/proxy-config.ts';
 import type {ChainSource, Ruleset} from '../src/model/ruleset.ts';
 import type {ServicePort} from '../src/model/service-port.ts';

@@ -1,7 +1,7 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {addressInside, familyOf, parseCidr} from '../model/address.ts';
 import type {Severity} from '../model/finding.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {Outcome} from '../trace/outcome.ts';
 import type {Environment, Packet} from '../trace/packet.ts';

@@ -2,7 +2,7 @@ import {parseAddress} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
 import {type Intervals, intervalsOf} from '../model/intervals.ts';
 import {parseInterval} from '../parse/nftables/address-list.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';

@@ -2,7 +2,7 @@ import type {ServiceDifferences} from './differing.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {Family} from '../model/family.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace} from '../model/service-trace.ts';

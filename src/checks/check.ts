@@ -3,7 +3,7 @@ import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
 import type {NodeAnalysis} from '../analyze/analyze-node.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Observation, Severity} from '../model/finding.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import type {TrafficContext} from './traffic-context.ts';
 import type {NodeLag} from '../model/state-history.ts';

@@ -1,6 +1,6 @@
 import {compareText} from '../model/text/compare-text.ts';
 import type {Check} from './check.ts';
-import {factsChecks} from './facts-checks.ts';
+import {factsChecks} from './kernel/facts-checks.ts';
 import {noReadyEndpoint} from './objects/st101-no-ready-endpoint.ts';
 import {portWithoutEndpoint} from './objects/st102-port-without-endpoint.ts';
 import {duplicateEndpoint} from './objects/st103-duplicate-endpoint.ts';
@@ -23,7 +23,7 @@ import {modeNotSet} from './st512-mode-not-set.ts';
 import {removedEndpointInUse} from './st513-removed-endpoint-in-use.ts';
 import {endpointGetsNothing} from './st514-endpoint-gets-nothing.ts';
 import {oneEndpointGetsAll} from './st515-one-endpoint-gets-all.ts';
-import {tunnelMasqueraded} from './st612-tunnel-masqueraded.ts';
+import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
 import {nodeNotRead} from './st901-node-not-read.ts';
 import {familyNotRead} from './st902-family-not-read.ts';
 import {noKubeProxy} from './st903-no-kube-proxy.ts';

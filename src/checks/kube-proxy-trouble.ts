@@ -2,7 +2,7 @@ import {nodeObject, podsOnNode} from '../expect/api-index.ts';
 import {k3sRunsKubeProxy} from '../expect/k3s-proxy-fields.ts';
 import {kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {PodObject} from '../model/api-objects.ts';
-import {failureIn, kubeProxyLog} from '../model/kube-proxy-failures.ts';
+import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 
 /** Why kube-proxy of a node does not do its work, by its pod and its log. */

@@ -1,5 +1,5 @@
 import {once} from './api-index.ts';
-import type {NetworkFacts} from '../model/network-facts.ts';
+import type {NetworkFacts} from '../model/node/network-facts.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {parseConnectionStatistics, parseLinks, parsePolicyRules, parseRoutes, parseSysctls} from '../parse/network-facts.ts';
 

@@ -1,7 +1,7 @@
 import {contains, parseAddress, parseCidr} from '../model/address.ts';
 import {once} from './api-index.ts';
 import type {Family} from '../model/family.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../model/proxy-config.ts';
 
 /** How kube-proxy distinguishes traffic of this node's pods from other traffic. Follows `getLocalDetectors`. */

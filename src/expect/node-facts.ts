@@ -1,4 +1,4 @@
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {networkFacts} from './network-facts.ts';
 import {nodeObject} from './api-index.ts';

@@ -4,7 +4,7 @@ import {nftContext} from './nftables/nft-context.ts';
 import {nodePortDestinations} from './node-context.ts';
 import {familyOf} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 
 /** The node's addresses of one family that serve node ports in the mode of its kube-proxy. */

@@ -12,7 +12,7 @@ import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {servedInAnyFamily} from '../expect/cluster/ports-on-node.ts';
 import {nodeFacts} from '../expect/node-facts.ts';
 import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 

@@ -8,7 +8,7 @@ import {tableId} from '../expect/nftables/expected-table.ts';
 import {droppedRanges} from '../expect/nftables/service-ranges.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {Family} from '../model/family.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ChainSource} from '../model/ruleset.ts';
 import type {NftTableSource} from '../model/nft-ruleset.ts';

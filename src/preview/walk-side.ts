@@ -6,7 +6,7 @@ import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import type {ExpectedTable} from '../expect/nftables/expected-table.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {NftRule, NftTableSource} from '../model/nft-ruleset.ts';
 import type {ChainSource, Rule, RuleText} from '../model/ruleset.ts';
 import {balanceByIpvs} from '../trace/iptables/walk-packet.ts';

@@ -1,4 +1,4 @@
-import {failureIn, kubeProxyLog} from '../model/kube-proxy-failures.ts';
+import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {readJson} from '../parse/json-text.ts';
 import {redactConfigText, redactConfigz, unreadable} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';

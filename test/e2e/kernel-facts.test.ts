@@ -3,8 +3,8 @@ import {collectNode} from '../../src/collect/node/collect-node.ts';
 import {CommandFailed, type Transport} from '../../src/collect/node/transport.ts';
 import {networkFacts} from '../../src/expect/network-facts.ts';
 import {parseAddress} from '../../src/model/address.ts';
-import {type NetworkFacts, sysctlNumber} from '../../src/model/network-facts.ts';
-import {routeOf} from '../../src/model/route-of.ts';
+import {type NetworkFacts, sysctlNumber} from '../../src/model/node/network-facts.ts';
+import {routeOf} from '../../src/model/node/route-of.ts';
 import {describeWith} from '../require.ts';
 import {Namespace} from './kernel/namespace.ts';
 

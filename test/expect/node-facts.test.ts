@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {nodeFacts, readNodeFacts} from '../../src/expect/node-facts.ts';
-import {hostIP} from '../../src/model/node-facts.ts';
+import {hostIP} from '../../src/model/node/node-facts.ts';
 import type {NodeObject} from '../../src/model/api-objects.ts';
 import {apiObjects, nodeDump} from '../cluster.ts';
 import {snapshotOf} from '../fixtures.ts';

@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {failureIn} from '../../src/model/kube-proxy-failures.ts';
+import {failureIn} from '../../src/model/node/kube-proxy-failures.ts';
 
 // Lines of public reports.
 const lines: readonly (readonly [line: string, cause: string])[] = [

@@ -1,7 +1,7 @@
 import {servesBothFamilies} from '../../expect/iptables/iptables-versions.ts';
 import {parseAddress} from '../../model/address.ts';
 import {families, type Family} from '../../model/family.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 

@@ -2,7 +2,7 @@ import {setName} from '../../expect/ipvs/set-names.ts';
 import {sparesOtherInterfaces} from '../../expect/ipvs/ipvs-versions.ts';
 import {familyOf} from '../../model/address.ts';
 import {families} from '../../model/family.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {NodeDump} from '../../model/snapshot.ts';

@@ -1,7 +1,7 @@
 import {servedInAnyFamily} from '../../expect/cluster/ports-on-node.ts';
 import type {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import type {Family} from '../../model/family.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';

@@ -1,6 +1,6 @@
 import {once} from '../../expect/api-index.ts';
 import {type Address, contains, parseAddress, parseCidr} from '../../model/address.ts';
-import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
+import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {interfacesOf, ownRanges} from './interfaces.ts';

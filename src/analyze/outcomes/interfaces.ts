@@ -2,9 +2,9 @@ import {once} from '../../expect/api-index.ts';
 import {type Address, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
 import {type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
-import type {Link, NetworkFacts} from '../../model/network-facts.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
-import {routeOf} from '../../model/route-of.ts';
+import type {Link, NetworkFacts} from '../../model/node/network-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
+import {routeOf} from '../../model/node/route-of.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Environment} from '../../trace/packet.ts';
 

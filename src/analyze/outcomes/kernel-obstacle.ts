@@ -1,7 +1,7 @@
 import {isLoopback} from '../../expect/node-context.ts';
-import {noNetworkFacts, sysctlNumber} from '../../model/network-facts.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
-import {routeOf} from '../../model/route-of.ts';
+import {noNetworkFacts, sysctlNumber} from '../../model/node/network-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
+import {routeOf} from '../../model/node/route-of.ts';
 import type {Packet} from '../../trace/packet.ts';
 
 /**

@@ -4,7 +4,7 @@ import {parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {type Entry, entryText} from '../../model/entry.ts';
-import {hostIP} from '../../model/node-facts.ts';
+import {hostIP} from '../../model/node/node-facts.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {entriesOf, probedNodePortAddresses} from './entries.ts';
 import {podInterface, type Source, sourceName, sourcesFor} from './sources.ts';

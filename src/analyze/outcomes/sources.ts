@@ -2,7 +2,7 @@ import {once} from '../../expect/api-index.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {addressInside, type Cidr, contains, familyOf, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
-import {hostIP} from '../../model/node-facts.ts';
+import {hostIP} from '../../model/node/node-facts.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 

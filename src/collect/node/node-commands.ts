@@ -1,7 +1,6 @@
 import {Buffer} from 'node:buffer';
-import pLimit from 'p-limit';
 import type {Backend} from '../../model/ruleset.ts';
-import {kubeProxyLog} from '../../model/kube-proxy-failures.ts';
+import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {chainByChain} from '../../parse/iptables/dump-header.ts';
 import {parseLinks} from '../../parse/network-facts.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
@@ -224,6 +223,8 @@ function nftTable(family: string, name: string): readonly string[] {
 async function readNftTables(read: ReadonlyMap<string, Buffer>, run: Run, lacks: (reason: string) => void): Promise<Buffer | null> {
   const names = read.get('nft-tables')?.toString('utf8').split('\n').slice(0, -1);
   if (names === undefined) return null;
+  // Commands that read a bundle load this file, and not the package.
+  const {default: pLimit} = await import('p-limit');
   const limit = pLimit(parallel);
   const tables = names.map(async line => {
     const [family = '', name = ''] = line.split(/ (.*)/);

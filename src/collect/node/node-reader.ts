@@ -6,7 +6,7 @@ import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts
 import {type CommandVariant, type NodeCommand, parallel} from './node-command.ts';
 import {CommandFailed, type NodeShell, type TakeOutput, Unreachable} from './transport.ts';
 import {partition} from '../../model/lists.ts';
-import {kubeProxyLog} from '../../model/kube-proxy-failures.ts';
+import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text/error-text.ts';
 

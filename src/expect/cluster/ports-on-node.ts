@@ -1,6 +1,6 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import {families, type Family} from '../../model/family.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {Hypothesis} from '../hypothesis.ts';

@@ -1,6 +1,6 @@
 import {type Cidr, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {nodeContext} from '../iptables/iptables-context.ts';
 import {isLoopback, type NodeContext} from '../node-context.ts';

@@ -1,6 +1,6 @@
 import {type Cidr, hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
-import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
+import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {isLoopback, localDetector, type NodeContext} from '../node-context.ts';
 import {expandNodePortAddresses} from '../nodeport-addresses.ts';

@@ -1,5 +1,5 @@
 import {families, type Family} from '../../model/family.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ClusterView} from '../cluster/cluster-view.ts';

@@ -15,7 +15,7 @@ import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {Family} from '../../model/family.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
 
 export interface PacketFlags {

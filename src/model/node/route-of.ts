@@ -1,4 +1,4 @@
-import {type Address, contains} from './address.ts';
+import {type Address, contains} from '../address.ts';
 import type {NetworkFacts, PolicyRule, Route} from './network-facts.ts';
 
 /** Where the kernel sends a packet. `unreachable`: it is refused or dropped, or no route leads there. */

@@ -1,4 +1,4 @@
-import type {Family} from './family.ts';
+import type {Family} from '../family.ts';
 import type {NetworkFacts} from './network-facts.ts';
 
 /** The facts about a node, apart from its rules. */

@@ -1,5 +1,5 @@
-import type {Cidr} from './address.ts';
-import type {Family} from './family.ts';
+import type {Cidr} from '../address.ts';
+import type {Family} from '../family.ts';
 
 /** What a node's kernel holds beside its rules. Null is "not seen", which is never "empty". */
 export interface NetworkFacts {
