@@ -13,7 +13,6 @@ export const long = [
   'test/e2e/live/faults.test.ts',
   'test/e2e/live/top.test.ts',
   'test/e2e/live/wait.test.ts',
-  'test/laboratory/*.test.ts',
   'test/mutants/**/*.test.ts',
   'test/fuzz/**/*.test.ts',
   'test/differential/**/*.test.ts',

@@ -156,24 +156,20 @@ function pick({address, port}: SenderSpace, usual: bigint, {pods, nodes}: Sender
 }
 
 function withSenders<T>(probe: Probe, {space}: SenderClass<T>, whole: SenderSpace, groups: SenderGroups): Probe {
-  if (sizeOf(space.address) === sizeOf(whole.address) && subtract(whole.port, space.port).length === 0) return probe;
+  const isWhole = sizeOf(space.address) === sizeOf(whole.address) && subtract(whole.port, space.port).length === 0;
+  if (isWhole && !holdsNoPodOf(probe.source, space, groups)) return probe;
   return {...probe, senders: sendersOf(probe, space, whole, groups)};
 }
 
-function sendersOf(
-  {source: {kind}, packet: {family}}: Probe,
-  {address, port}: SenderSpace,
-  whole: SenderSpace,
-  groups: SenderGroups,
-): Senders {
+function sendersOf({source, packet: {family}}: Probe, {address, port}: SenderSpace, whole: SenderSpace, groups: SenderGroups): Senders {
+  const {kind} = source;
   const pods = [...groups.pods].filter(([value]) => holds(address, value)).map(([, name]) => name);
   const nodes = [...groups.nodes].filter(([value]) => holds(address, value)).map(([, name]) => name);
   const [size, all] = [sizeOf(address), sizeOf(whole.address)];
   const isMost = 2n * size > all;
   const ports = subtract(whole.port, port).length === 0 ? '' : `, source port ${portsText(port)}`;
   const exceptions = isMost && size < all ? ` (all but ${rangesText(subtract(whole.address, address), family)})` : '';
-  const arePodsKnown = (kind === 'pod' || kind === 'remote-pod') && !groups.arePodsUnknown;
-  if (isMost && !(arePodsKnown && pods.length === 0))
+  if (isMost && !holdsNoPodOf(source, {address, port}, groups))
     return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...mostOf(isManyPorts(port))};
   const who =
     pods.length > 0
@@ -181,12 +177,23 @@ function sendersOf(
       : (kind === 'outside' || kind === 'other-node') && nodes.length > 0
         ? namesText(nodes, 'node')
         : '';
-  const isUnknownPod = (kind === 'pod' || kind === 'remote-pod') && groups.arePodsUnknown;
+  const isUnknownPod = isOfPods(source) && groups.arePodsUnknown;
   return {
     text: `${rangesText(address, family)}${who === '' ? '' : ` (${who})`}${ports}`,
     pods,
     ...mostOf(isManyPorts(port), who !== '' ? undefined : isUnknownPod ? 'warning' : 'info'),
   };
+}
+
+function isOfPods({kind}: Source): boolean {
+  return kind === 'pod' || kind === 'remote-pod';
+}
+
+/** Whether pods of this kind run, and none of them in this space. */
+function holdsNoPodOf(source: Source, {address}: SenderSpace, {spaces, pods, arePodsUnknown}: SenderGroups): boolean {
+  if (!isOfPods(source) || arePodsUnknown) return false;
+  const running = [...pods.keys()].filter(value => holds(spaces.get(source.kind) ?? [], value));
+  return running.length > 0 && !running.some(value => holds(address, value));
 }
 
 function isManyPorts(port: Intervals): boolean {
