@@ -5,26 +5,28 @@
 export function escapeText(text: string): string {
   return text.replace(unsafe, character => {
     const code = character.codePointAt(0) ?? 0;
-    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : unicodeEscape(code);
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : unicodeEscape(character);
   });
 }
 
 /** The same inside the double quotes of JSON and YAML, which escape all other characters themselves. Newlines stay: they are layout. */
 export function escapeUnsafe(quoted: string): string {
-  return quoted.replace(unsafeButNewline, character => unicodeEscape(character.codePointAt(0) ?? 0));
+  return quoted.replace(unsafeButNewline, unicodeEscape);
 }
 
 export function isUnsafe(text: string): boolean {
   return text.search(unsafe) >= 0;
 }
 
-function unicodeEscape(code: number): string {
-  return `\\u${code.toString(16).padStart(4, '0')}`;
+/** A tag character is two UTF-16 units, of which JSON escapes each. */
+function unicodeEscape(character: string): string {
+  return character.replace(/[\s\S]/g, unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not reach the terminal
-const unsafe = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const unsafe = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\udb40[\udc00-\udc7f]/g;
 
 /** JSON of a large report has millions of lines, and each match takes time and memory. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: as above
-const unsafeButNewline = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const unsafeButNewline =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
+  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\udb40[\udc00-\udc7f]/g;

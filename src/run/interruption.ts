@@ -1,7 +1,7 @@
 import process from 'node:process';
 
 /** The signals that end a run. */
-const signals = ['SIGINT', 'SIGTERM'] as const;
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** The user ended the run. */
 export class Interrupted extends Error {
@@ -17,14 +17,20 @@ export class Interrupted extends Error {
 const interrupted = 130;
 
 /**
- * Turns the first SIGINT or SIGTERM into an abort with an Interrupted, so that everything created on the cluster can be removed. A second
- * signal ends the process at once. `close` restores the previous handlers.
+ * Turns the first SIGINT, SIGTERM or SIGHUP into an abort with an Interrupted, so that everything created on the cluster can be removed.
+ * A second signal ends the process at once, but not after SIGHUP: a closed terminal sends several, and writing to it fails. `close`
+ * restores the previous handlers.
  */
 export function listenForInterruption(): {readonly signal: AbortSignal; close(): void} {
   const stop = new AbortController();
+  let hungUp = false;
   const handlers = signals.map(name => {
     const handler = () => {
-      if (stop.signal.aborted) process.exit(interrupted);
+      if (name === 'SIGHUP' && !hungUp) {
+        hungUp = true;
+        process.stderr.on('error', () => {});
+      }
+      if (stop.signal.aborted && !hungUp) process.exit(interrupted);
       stop.abort(new Interrupted(name));
     };
     process.on(name, handler);

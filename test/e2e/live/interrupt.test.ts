@@ -80,7 +80,7 @@ async function start({stage, faults}: Pick<Stage, 'stage' | 'faults'>): Promise<
 
 const check = ['check', '-A', '-o', 'json'];
 
-describe.each(['SIGINT', 'SIGTERM'] as const)('%s', signal => {
+describe.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s', signal => {
   test.each(stages)('while $stage ($transport) leaves nothing behind', async given => {
     const {server, temporary} = await start(given);
     const running = svcTrace([...check, '--transport', given.transport], {kubeconfig: server.kubeconfig, temporary});
