@@ -100,19 +100,28 @@ const podsByAddress = once((api: ApiObjects): ReadonlyMap<string, RunningPod> =>
   return found;
 });
 
+interface ClassesInput {
+  readonly groups: SenderGroups;
+  readonly except: Intervals;
+  readonly ports: readonly Intervals[];
+  /** How many classes are walked; one at least. */
+  readonly most: number;
+}
+
 /**
  * The probe for every class of senders that a walk tells apart, in place of a probe that stands for all. The endpoints of the Service itself
  * are left out of its pods: their packets may return to them.
  */
 export function classesOfProbe<T>(
   probe: Probe,
-  {groups, except, ports}: {readonly groups: SenderGroups; readonly except: Intervals; readonly ports: readonly Intervals[]},
+  {groups, except, ports, most}: ClassesInput,
   walk: (probe: Probe, note: NoteCondition) => T,
 ): {readonly classes: readonly (readonly [Probe, T])[]; readonly isCut: boolean} {
   const {packet, source} = probe;
   const address = subtract(spaceOf(source, packet.source.value, groups), source.kind === 'pod' ? except : []);
   const made = new Map<Sender, Probe>();
   const {classes, rest} = senderClasses({
+    most,
     spaces: ports.map(port => ({address, port})),
     pick: space => pick(space, packet.source.value, groups),
     walk: (sender, note) => {

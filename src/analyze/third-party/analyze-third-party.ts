@@ -61,7 +61,12 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   if (tables.length === 0 && !rules.iptables.some(one => holdsThirdPartyRules(one, given.mode.isOwnChain))) return [];
   const {environment} = given.sides.all;
   const distinctions = distinctionsBy({iptables: rules.iptables, tables, sets: rules.sets, environment, family: context.family});
-  const walks: Walks = {distinctions, groups: senderGroups({api: rules.api, context}), effects: effectCase(given)};
+  const walks: Walks = {
+    distinctions,
+    groups: senderGroups({api: rules.api, context}),
+    effects: effectCase(given),
+    effort: {left: maxWalked, isCut: false},
+  };
   const walked = new Map<Port, readonly RuleEffect[]>();
   const walk = (item: Port): readonly RuleEffect[] => {
     const effects = walked.get(item) ?? analyzeItem(item, given, walks);
@@ -72,7 +77,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   for (const group of groupPorts(ports, context, distinctions))
     for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, given)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
-  return [...oneForEachRule(found)].flatMap(([key, {effect, items}]) => {
+  const symptoms = [...oneForEachRule(found)].flatMap(([key, {effect, items}]) => {
     if (items.size === 1) return [...items].map(item => symptomOfPort(effect, item));
     if (!effect.namesDestination || items.size > maxNamed(ports.length)) return [symptomOfNode(effect, items, context.family)];
     // Each Service port is walked itself, so that its finding describes its own packet.
@@ -83,6 +88,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
       return same === undefined ? [] : [symptomOfPort(same.effect, item)];
     });
   });
+  return walks.effort.isCut ? [...symptoms, cutOff(given)] : symptoms;
 }
 
 /** An effect with the Service ports that it concerns. */
@@ -149,7 +155,18 @@ function reachesSameKinds(item: ServedPort, {context, sides}: WalkedRules): bool
   return probes.every(probe => hasSameKinds(outcome(sides.should, probe), outcome(sides.does, probe)));
 }
 
+/** Above this number of classes on a node, only the usual sender of each kind is walked: a policy for each of hundreds of pods makes many. */
+const maxWalked = 20_000;
+
+/** Not all senders were walked, so nothing is proved for the others. */
+function cutOff({context: {family}}: WalkedRules): Symptom<RuleText> {
+  const detail = `third-party rules tell so many senders apart that only ${maxWalked} classes of them were walked: the outcome for packets from the others is undetermined`;
+  return {kind: 'undecided-path', severity: 'info', family, port: null, detail, expected: [], actual: []};
+}
+
 interface Walks {
+  /** Counts down over all Service ports. */
+  readonly effort: {left: number; isCut: boolean};
   readonly distinctions: Distinctions;
   readonly groups: SenderGroups;
   readonly effects: EffectCase;
@@ -171,7 +188,7 @@ function onlyIfYounger(found: RuleEffect): RuleEffect {
 }
 
 function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Walks, all: Side): readonly RuleEffect[] {
-  const {distinctions, groups, effects} = walks;
+  const {distinctions, groups, effects, effort} = walks;
   const here = item.all.flatMap(({address}) => parseAddress(address) ?? []);
   const except = intervalsOf(here.map(({value}) => [value, value] as const));
   const pods = groups.spaces.get('pod') ?? [];
@@ -202,7 +219,10 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
             : walkSide(noting(all, note), packet),
       });
       const ports = distinctions.usesSourcePorts ? [clientPorts, otherPorts] : [clientPorts];
-      return classesOfProbe(probe, {groups, except, ports}, walk).classes.flatMap(([own, {alone, outcomes}]) => {
+      const {classes, isCut} = classesOfProbe(probe, {groups, except, ports, most: Math.max(1, effort.left)}, walk);
+      effort.left -= classes.length;
+      effort.isCut ||= isCut;
+      return classes.flatMap(([own, {alone, outcomes}]) => {
         const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
         const concerned =
           own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);

@@ -1,0 +1,42 @@
+import {expect, test} from 'vitest';
+import {parseAddress} from '../../../src/model/address.ts';
+import type {Probe} from '../../../src/analyze/outcomes/probes.ts';
+import {classesOfProbe, clientPorts, type SenderGroups} from '../../../src/analyze/outcomes/senders.ts';
+import {packetOf} from '../../trace/send.ts';
+
+const valueOf = (text: string): bigint => parseAddress(text)?.value ?? 0n;
+const groups: SenderGroups = {
+  spaces: new Map([['pod', [[valueOf('10.244.1.0'), valueOf('10.244.1.255')]]]]),
+  pods: new Map([[valueOf('10.244.1.9'), 'shop/web-1']]),
+  nodes: new Map(),
+  arePodsUnknown: false,
+};
+const probe: Probe = {
+  entry: {kind: 'clusterIP', address: '10.96.0.7', port: 80},
+  source: {kind: 'pod', address: '10.244.1.200', interface: null},
+  packet: packetOf({from: '10.244.1.200', to: '10.96.0.7', port: 80}),
+  knownTo: new Set(),
+};
+
+/** Walks that tell the lower half of the pods from the upper one. */
+function halves(most: number): ReturnType<typeof classesOfProbe<string>> {
+  return classesOfProbe(probe, {groups, except: [], ports: [clientPorts], most}, ({packet}, note) => {
+    const half = valueOf('10.244.1.128');
+    note('address', packet.source.value < half ? [[0n, half - 1n]] : [[half, valueOf('255.255.255.255')]]);
+    return packet.source.text;
+  });
+}
+
+test('a class without a running pod is hit on purpose, and one with a pod is named by it', () => {
+  const {classes, isCut} = halves(10);
+  expect(isCut).toBe(false);
+  expect(classes.map(([{senders}, walked]) => [walked, senders])).toEqual([
+    ['10.244.1.200', {text: '10.244.1.128/25', pods: [], most: 'info'}],
+    ['10.244.1.9', {text: '10.244.1.0/25 (pod shop/web-1)', pods: ['shop/web-1']}],
+  ]);
+});
+
+test('above the number of classes the rest is not walked, which is said', () => {
+  const {classes, isCut} = halves(1);
+  expect([classes.length, isCut]).toEqual([1, true]);
+});
