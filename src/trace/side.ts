@@ -98,8 +98,10 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
 function lostLater(side: Side, first: Packet, end: Packet, pods: Intervals): NonNullable<ConnectionOutcome['lost']> | null {
   const reply = replyTo(side, first, end, pods);
   for (const [name, packet] of [['reply', reply] as const, ['next', nextAfter(first, end)] as const]) {
-    const outcome = packet === null ? undefined : walkSide(side, packet).find(({verdict}) => verdict !== 'accept');
-    if (outcome !== undefined) return {packet: name, outcome};
+    const outcomes = packet === null ? [] : walkSide(side, packet);
+    // What rules leave to chance, the first packet meets as well.
+    const [outcome] = outcomes;
+    if (outcome !== undefined && outcomes.every(({verdict}) => verdict !== 'accept')) return {packet: name, outcome};
   }
   return null;
 }

@@ -32,7 +32,7 @@ export function environmentOf(
     virtualServer: packet => (byKey.size === 0 ? undefined : byKey.get(packetKey(packet))),
     isLocal: address =>
       own.has(address.text) || isLoopbackAddress(address) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
-    canBeInterface: (name, address) => canBe(name, address) ?? (!strict && isNeverOnServicePath(name) ? false : null),
+    canBeInterface: name => canBe(name) ?? (!strict && isNeverOnServicePath(name) ? false : null),
     interfaceOf,
     behind,
     localAddresses: family => localRanges(facts)[family],

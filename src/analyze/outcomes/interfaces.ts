@@ -2,7 +2,7 @@ import {once} from '../../expect/api-index.ts';
 import {type Address, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
 import {type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
-import type {Link, NetworkFacts} from '../../model/node/network-facts.ts';
+import type {NetworkFacts} from '../../model/node/network-facts.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import {routeOf} from '../../model/node/route-of.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
@@ -15,7 +15,7 @@ export function interfacesOf(facts: NodeFacts): Interfaces {
 
 interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'behind'>> {
   /** Whether an address whose route is unknown can be behind an interface of this name. */
-  readonly canBe: (pattern: string, address: Address) => boolean | null;
+  readonly canBe: (pattern: string) => boolean | null;
 }
 
 const known = once((facts: NodeFacts): Interfaces => {
@@ -29,7 +29,7 @@ const known = once((facts: NodeFacts): Interfaces => {
       sets.set(key, found);
       return found;
     },
-    canBe: (pattern: string, address: Address) => canBe(facts, pattern, address),
+    canBe: (pattern: string) => canBe(facts, pattern),
   };
 });
 
@@ -74,25 +74,10 @@ function isLike(pattern: string, name: string): boolean {
   return pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 }
 
-/** Whether an address can be behind an interface of this name, where its route is not known; null if that depends on the route. */
-function canBe({network, podCIDRs, primaryInterface}: NodeFacts, pattern: string, address: Address): boolean | null {
+/** Whether an address can be behind an interface of this name, where its route is not known: only if the node has such an interface. */
+function canBe({network}: NodeFacts, pattern: string): boolean | null {
   const links = network?.links ?? null;
-  if (links === null) return null;
-  if (!links.some(({name}) => isLike(pattern, name))) return false;
-  const isPod = podCIDRs.some(text => {
-    const cidr = parseCidr(text);
-    return cidr !== null && contains(cidr, address);
-  });
-  const candidates = links.filter(link => link.name !== 'lo' && link.isUp && isOfPods(link, primaryInterface) === isPod);
-  if (candidates.length === 0) return null;
-  return candidates.every(({name}) => isLike(pattern, name)) ? true : candidates.some(({name}) => isLike(pattern, name)) ? null : false;
-}
-
-/** An interface behind which pods of the node can be: the other end of a veth, or a bridge. */
-function isOfPods({name, kind, isPeerElsewhere}: Link, primary: string | null): boolean {
-  return (
-    name !== primary && (isPeerElsewhere || kind === 'veth' || kind === 'bridge' || /^(?:cali|veth|cni|lxc|eni|cbr|gke|azv)/.test(name))
-  );
+  return links === null || links.some(({name}) => isLike(pattern, name)) ? null : false;
 }
 
 /** The node's own addresses of a family. */

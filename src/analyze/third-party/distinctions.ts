@@ -180,7 +180,7 @@ function collectKey(key: NftExpression, where: NftExpression, table: NftTable, i
 function addNumbers(texts: readonly string[], into: Collected): void {
   const ranges = texts.flatMap(text => {
     const range = numberRange(text);
-    return range === null ? [] : [[BigInt(range[0]), BigInt(range[1])] as const];
+    return range === null || !range.every(Number.isSafeInteger) ? [] : [[BigInt(range[0]), BigInt(range[1])] as const];
   });
   if (ranges.length > 0) into.ports.push(intervalsOf(ranges));
 }

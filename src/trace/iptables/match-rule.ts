@@ -219,13 +219,15 @@ function inPorts(ranges: readonly string[], side: 'source' | 'destination', pack
   const port = side === 'source' ? packet.sourcePort : packet.port;
   const inside = (wanted: number): boolean => ranges.some(range => inPortRange(range, wanted));
   if (port === undefined) return inside(0) && inside(65_535) && ranges.length === 1 ? 1 : null;
-  askPort(ranges.map(portInterval), side, packet, environment);
+  askPort(ranges.flatMap(portInterval), side, packet, environment);
   return truth(inside(port));
 }
 
-function portInterval(text: string): readonly [bigint, bigint] {
+/** None for text that is no range of ports. */
+function portInterval(text: string): readonly (readonly [bigint, bigint])[] {
   const [low = '', high = low] = text.split(':');
-  return [BigInt(low === '' ? 0 : low), BigInt(high === '' ? 65_535 : high)];
+  if (!/^\d*$/.test(low) || !/^\d*$/.test(high)) return [];
+  return [[BigInt(low === '' ? 0 : low), BigInt(high === '' ? 65_535 : high)]];
 }
 
 function inPortRange(text: string, port: number): boolean {

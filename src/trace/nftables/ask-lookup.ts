@@ -51,7 +51,7 @@ function intervalsFor(value: PacketValue | undefined, text: string, {packet, env
   if (value?.kind === 'interface') return environment.behind?.(text.replace(/\*$/, '+'), packet.family) ?? [];
   if (value?.kind === 'number') {
     const range = numberRange(text);
-    return range === null ? [] : [[BigInt(range[0]), BigInt(range[1])]];
+    return range === null || !range.every(Number.isSafeInteger) ? [] : [[BigInt(range[0]), BigInt(range[1])]];
   }
   const interval = parseInterval(text);
   return interval === null || interval.family !== packet.family ? [] : [[interval.low, interval.high]];
@@ -78,7 +78,7 @@ const kept = new WeakMap<NftSet, Map<string, readonly Range[]>>();
 /** `th sport >= 1024`. */
 export function askComparison(value: number, operator: NftOperator, right: NftExpression, {environment: {sender}}: PacketAt): void {
   const range = right.kind === 'value' ? numberRange(right.text) : null;
-  if (sender === undefined || range === null) return;
+  if (sender === undefined || range === null || !range.every(Number.isSafeInteger)) return;
   const [low, high] = [BigInt(range[0]), BigInt(range[1])];
   const inside: Readonly<Record<NftOperator, Intervals>> = {
     '==': [[low, high]],

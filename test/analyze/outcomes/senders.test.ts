@@ -4,10 +4,10 @@ import type {Probe} from '../../../src/analyze/outcomes/probes.ts';
 import {classesOfProbe, clientPorts, type SenderGroups} from '../../../src/analyze/outcomes/senders.ts';
 import {packetOf} from '../../trace/send.ts';
 
-const valueOf = (text: string): bigint => parseAddress(text)?.value ?? 0n;
+const numberOf = (text: string): bigint => parseAddress(text)?.value ?? 0n;
 const groups: SenderGroups = {
-  spaces: new Map([['pod', [[valueOf('10.244.1.0'), valueOf('10.244.1.255')]]]]),
-  pods: new Map([[valueOf('10.244.1.9'), 'shop/web-1']]),
+  spaces: new Map([['pod', [[numberOf('10.244.1.0'), numberOf('10.244.1.255')]]]]),
+  pods: new Map([[numberOf('10.244.1.9'), 'shop/web-1']]),
   nodes: new Map(),
   arePodsUnknown: false,
 };
@@ -21,8 +21,8 @@ const probe: Probe = {
 /** Walks that tell the lower half of the pods from the upper one. */
 function halves(most: number): ReturnType<typeof classesOfProbe<string>> {
   return classesOfProbe(probe, {groups, except: [], ports: [clientPorts], most}, ({packet}, note) => {
-    const half = valueOf('10.244.1.128');
-    note('address', packet.source.value < half ? [[0n, half - 1n]] : [[half, valueOf('255.255.255.255')]]);
+    const half = numberOf('10.244.1.128');
+    note('address', packet.source.value < half ? [[0n, half - 1n]] : [[half, numberOf('255.255.255.255')]]);
     return packet.source.text;
   });
 }
