@@ -1,7 +1,7 @@
 import {parseAddress} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
-import {type Intervals, intervalsOf} from '../model/intervals.ts';
-import {parseInterval} from '../parse/nftables/address-list.ts';
+import type {Intervals} from '../model/intervals.ts';
+import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
@@ -86,7 +86,7 @@ export function askPacket(query: PacketQuery, {node, facts, rules, shown}: Packe
   };
   if (packet === null) return {node: node.name, query, outcomes: [undecided]};
   const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), ...(query.sourcePort == null ? {} : {sourcePort: query.sourcePort})};
-  const pods = rangesOf(facts.podCIDRs, query.family);
+  const pods = addressesIn(facts.podCIDRs, query.family);
   const {space, result} = senderClassOf(packet, sender => {
     const walked = {...environment, sender};
     return shown === undefined ? walkRules(rules, sent, walked, pods) : walkShown(rules, shown, {packet: sent, environment: walked, pods});
@@ -170,11 +170,6 @@ export function walkRules(
       ...(policy === undefined ? {} : {policy}),
     };
   });
-}
-
-function rangesOf(texts: readonly string[], family: Family): Intervals {
-  const ranges = texts.flatMap(text => parseInterval(text) ?? []).filter(range => range.family === family);
-  return intervalsOf(ranges.map(({low, high}) => [low, high] as const));
 }
 
 /** Paths that end alike and pass the same rules are one outcome. */

@@ -107,3 +107,8 @@ export function pathRules<R extends RuleText>(path: Path<R> | null): readonly R[
   for (let at = path; at !== null; at = at.before) rules.push(at.rule);
   return rules.reverse();
 }
+
+/** Whether an interface has a name like `cali+`, or `cali*` as nftables writes it. */
+export function isInterfaceLike(pattern: string, name: string): boolean {
+  return /[+*]$/.test(pattern) ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
+}

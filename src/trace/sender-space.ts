@@ -59,7 +59,13 @@ export class SenderConditions {
     return true;
   }
 
-  /** Like `keep`, where the condition fails: if no other one fails, it alone decides. */
+  /** What the evaluated condition asked decides the walk by itself. */
+  settle(): void {
+    this.keep();
+    this.decide();
+  }
+
+  /** How many conditions are kept back. */
   get count(): number {
     return this.#kept.length;
   }

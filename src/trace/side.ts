@@ -84,18 +84,18 @@ interface Endpoints {
  * connection is served if all three arrive.
  */
 export function walkConnection(side: Side, packet: Packet, {pods, signature}: Endpoints): readonly ConnectionOutcome[] {
-  const known = new Map<string, ConnectionOutcome['lost'] | null>();
+  const known = new Map<string, ConnectionOutcome['lost']>();
   return walkToEnds(side, packet).map(({outcome, packet: end}) => {
     const {destination, port} = end;
     if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return outcome;
     const key = `${signature(joinHostPort(destination.text, port))} ${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.connectionMark} ${end.mark}`;
-    const lost = known.get(key) ?? lostLater(side, packet, end, pods);
-    known.set(key, lost);
-    return lost === null ? outcome : {...outcome, lost};
+    if (!known.has(key)) known.set(key, lostLater(side, packet, end, pods));
+    const lost = known.get(key);
+    return lost === undefined ? outcome : {...outcome, lost};
   });
 }
 
-function lostLater(side: Side, first: Packet, end: Packet, pods: Intervals): NonNullable<ConnectionOutcome['lost']> | null {
+function lostLater(side: Side, first: Packet, end: Packet, pods: Intervals): ConnectionOutcome['lost'] {
   const reply = replyTo(side, first, end, pods);
   for (const [name, packet] of [['reply', reply] as const, ['next', nextAfter(first, end)] as const]) {
     const outcomes = packet === null ? [] : walkSide(side, packet);
@@ -103,7 +103,7 @@ function lostLater(side: Side, first: Packet, end: Packet, pods: Intervals): Non
     const [outcome] = outcomes;
     if (outcome !== undefined && outcomes.every(({verdict}) => verdict !== 'accept')) return {packet: name, outcome};
   }
-  return null;
+  return undefined;
 }
 
 function trackedOf(first: Packet, end: Packet): Pick<Connection, 'first' | 'isTranslated' | 'rewritten' | 'masquerade'> {
@@ -117,8 +117,7 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
   const isHere = environment.isLocal(end.destination) === true;
   if (!isHere && !isPodHere(end.destination) && !end.masquerade && first.origin !== 'node') {
     askAddress(pods, 'source', first, environment);
-    environment.sender?.keep();
-    environment.sender?.decide();
+    environment.sender?.settle();
     if (!isPodHere(first.source)) return null;
   }
   if (end.untracked) return null;

@@ -344,7 +344,7 @@ const nftDnat = (from: string, to: string): Step =>
   nft(`table ip early { chain prerouting { type nat hook prerouting priority -110; ip daddr ${from} tcp dport 80 dnat to ${to}; }; }`);
 
 const client = '203.0.113.9';
-const stranger = '203.0.113.77';
+const outsider = '203.0.113.77';
 
 export const scenarios: readonly Scenario[] = [
   {name: 'nothing', load: []},
@@ -413,10 +413,10 @@ export const scenarios: readonly Scenario[] = [
       ),
     ],
   },
-  {name: 'crowdsec-stranger', load: crowdsec(stranger)},
+  {name: 'crowdsec-outsider', load: crowdsec(outsider)},
   {name: 'crowdsec-client', load: crowdsec(client), isPurpose: true},
   {name: 'crowdsec-pod', load: crowdsec('10.244.11.5')},
-  {name: 'crowdsec-nft-stranger', load: [crowdsecNft(stranger)]},
+  {name: 'crowdsec-nft-outsider', load: [crowdsecNft(outsider)]},
   {name: 'crowdsec-nft-client', load: [crowdsecNft(client)], isPurpose: true},
   {name: 'fail2ban', load: [fail2ban]},
 
@@ -470,7 +470,7 @@ export const scenarios: readonly Scenario[] = [
 
   // Senders.
   {name: 'ban-client-raw', load: [rules('raw', `-A PREROUTING -s ${client} -j DROP`)], isPurpose: true},
-  {name: 'ban-stranger-raw', load: [rules('raw', `-A PREROUTING -s ${stranger} -j DROP`)]},
+  {name: 'ban-outsider-raw', load: [rules('raw', `-A PREROUTING -s ${outsider} -j DROP`)]},
   {name: 'ban-client-mangle', load: [rules('mangle', `-A PREROUTING -s ${client} -j DROP`)], isPurpose: true},
   {name: 'ban-client-forward', load: [rules('filter', `-I FORWARD -s ${client} -j REJECT`)], isPurpose: true},
   {
@@ -530,8 +530,8 @@ export const scenarios: readonly Scenario[] = [
   // The source address, and marks.
   {name: 'masquerade-all-to-pods', load: [rules('nat', '-A POSTROUTING -d 10.244.0.0/16 -j MASQUERADE')]},
   {name: 'masquerade-outside', load: [rules('nat', '-A POSTROUTING -s 10.244.0.0/16 ! -d 10.0.0.0/8 -j MASQUERADE')]},
-  {name: 'foreign-mark-0x4000', load: [rules('mangle', '-A PREROUTING -i eth0 -j MARK --set-xmark 0x4000/0x4000')]},
-  {name: 'foreign-mark-0x40000', load: [rules('mangle', '-A PREROUTING -i eth0 -j MARK --set-xmark 0x40000/0x40000')]},
+  {name: 'other-mark-0x4000', load: [rules('mangle', '-A PREROUTING -i eth0 -j MARK --set-xmark 0x4000/0x4000')]},
+  {name: 'other-mark-0x40000', load: [rules('mangle', '-A PREROUTING -i eth0 -j MARK --set-xmark 0x40000/0x40000')]},
   {name: 'snat-not-of-the-node', load: [rules('nat', '-A POSTROUTING -d 10.244.12.0/24 -j SNAT --to-source 192.0.2.50')]},
   {name: 'snat-local-pods-not-of-the-node', load: [rules('nat', '-A POSTROUTING -d 10.244.11.5/32 -j SNAT --to-source 192.0.2.50')]},
   {name: 'accept-pods-before-masquerade', load: [rules('nat', '-I POSTROUTING -s 10.244.0.0/16 -d 10.244.0.0/16 -j ACCEPT')]},

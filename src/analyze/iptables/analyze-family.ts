@@ -7,7 +7,7 @@ import type {FamilyCase} from './family-case.ts';
 import {compareFamily} from './endpoint-changes.ts';
 import {isKubeProxyChain} from '../third-party/iptables-rules.ts';
 import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
-import {senderGroups} from '../outcomes/senders.ts';
+import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
 import {analyzePort} from './service-port/analyze-port.ts';
@@ -57,7 +57,8 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const owned = attribute(known, index);
   const view = new IptablesServiceView(expected, actual);
   const differing = new Set([...owned.byPort.keys(), ...compared.changed.keys()]);
-  const senders = senderGroups({api: rules.api, context: expected.context});
+  let groups: SenderGroups | undefined;
+  const senders = (): SenderGroups => (groups ??= senderGroups({api: rules.api, context: expected.context}));
   const sides = {expected, actual, view, isBesideBroadRules, senders};
   const ports = [...owned.byPort].flatMap(([item, own]) =>
     actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),

@@ -13,7 +13,7 @@ interface StaleInput {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
   readonly view: IptablesServiceView;
-  readonly senders: KnownSenders;
+  readonly senders: () => KnownSenders;
   /** Rules of shared Service chains that belong to no expected Service port. */
   readonly rules: readonly Rule[];
 }

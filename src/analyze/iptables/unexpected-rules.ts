@@ -18,7 +18,7 @@ export interface UnexpectedRulesCase {
   readonly view: IptablesServiceView;
   /** Unattributed rules in chains that Services share. */
   readonly rules: readonly Rule[];
-  readonly senders: KnownSenders;
+  readonly senders: () => KnownSenders;
   /** Service ports that are evaluated elsewhere. */
   readonly except?: ReadonlySet<PortOnNode>;
 }
@@ -57,7 +57,7 @@ export function analyzeUnexpectedRules({expected, view, rules, senders, except =
 /** The first change of each Service port; those that the rules name come first. */
 function firstChanges(
   ports: readonly PortOnNode[],
-  {context, texts, senders}: {readonly context: NodeContext; readonly texts: readonly string[]; readonly senders: KnownSenders},
+  {context, texts, senders}: {readonly context: NodeContext; readonly texts: readonly string[]; readonly senders: () => KnownSenders},
   walks: TwoWalks<Rule>,
 ): readonly OutcomeChange<Rule, PortOnNode>[] {
   const constants = constantsIn(texts);

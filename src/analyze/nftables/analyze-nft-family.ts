@@ -7,7 +7,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
 import {inferNftSettings, type ExpectNft} from './infer-nft-settings.ts';
 import {attribute} from './attribute-differences.ts';
-import {senderGroups} from '../outcomes/senders.ts';
+import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
 import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import type {Side} from '../../trace/side.ts';
@@ -65,11 +65,12 @@ export function analyzeNftFamily({
     : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
   const owned = attribute(compared.differences, expected);
+  let groups: SenderGroups | undefined;
   const given = {
     expected,
     actual,
     view: new NftServiceView(expected, actual),
-    senders: senderGroups({api: rules.api, context: expected.context}),
+    senders: (): SenderGroups => (groups ??= senderGroups({api: rules.api, context: expected.context})),
   };
   return {
     expected,

@@ -12,7 +12,7 @@ export interface NftCase {
   readonly expected: ExpectedTable;
   readonly actual: NftTable;
   readonly view: NftServiceView;
-  readonly senders: KnownSenders;
+  readonly senders: () => KnownSenders;
 }
 
 export interface NftPortCase extends NftCase {

@@ -6,23 +6,19 @@ import type {NetworkFacts} from '../../model/node/network-facts.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import {routeOf} from '../../model/node/route-of.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
-import type {Environment} from '../../trace/packet.ts';
+import {type Environment, isInterfaceLike} from '../../trace/packet.ts';
 
 /** What routes and links decide about the interfaces of packets. Where neither decides, they are unknown. */
-export function interfacesOf(facts: NodeFacts): Interfaces {
-  return known(facts);
-}
-
-interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'behind'>> {
-  /** Whether an address whose route is unknown can be behind an interface of this name. */
-  readonly canBe: (pattern: string) => boolean | null;
-}
-
-const known = once((facts: NodeFacts): Interfaces => {
+export const interfacesOf = once((facts: NodeFacts): Interfaces => {
   const {network} = facts;
+  const names = new Map<string, string | null>();
   const sets = new Map<string, Intervals | null>();
   return {
-    interfaceOf: (address: Address) => interfaceOf(facts, address),
+    interfaceOf: (address: Address) => {
+      const name = names.has(address.text) ? names.get(address.text) : interfaceOf(facts, address);
+      names.set(address.text, name ?? null);
+      return name ?? null;
+    },
     behind: (pattern: string, family: Family) => {
       const key = `${family} ${pattern}`;
       const found = sets.has(key) ? (sets.get(key) ?? null) : network === undefined ? null : behind(network, pattern, family);
@@ -32,6 +28,11 @@ const known = once((facts: NodeFacts): Interfaces => {
     canBe: (pattern: string) => canBe(facts, pattern),
   };
 });
+
+interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'behind'>> {
+  /** Whether an address whose route is unknown can be behind an interface of this name. */
+  readonly canBe: (pattern: string) => boolean | null;
+}
 
 function interfaceOf({network, onLink = []}: NodeFacts, address: Address): string | null {
   const route = network === undefined ? 'unknown' : routeOf(network, address, {mark: 0});
@@ -65,19 +66,17 @@ function behind({routes, policyRules}: NetworkFacts, pattern: string, family: Fa
     const range = parseInterval(to.text);
     if (range === null) continue;
     const network: Intervals = [[range.low, range.high]];
-    found = hops.some(({dev}) => dev !== null && isLike(pattern, dev)) ? intervalsOf([...found, ...network]) : subtract(found, network);
+    found = hops.some(({dev}) => dev !== null && isInterfaceLike(pattern, dev))
+      ? intervalsOf([...found, ...network])
+      : subtract(found, network);
   }
   return found;
-}
-
-function isLike(pattern: string, name: string): boolean {
-  return pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 }
 
 /** Whether an address can be behind an interface of this name, where its route is not known: only if the node has such an interface. */
 function canBe({network}: NodeFacts, pattern: string): boolean | null {
   const links = network?.links ?? null;
-  return links === null || links.some(({name}) => isLike(pattern, name)) ? null : false;
+  return links === null || links.some(({name}) => isInterfaceLike(pattern, name)) ? null : false;
 }
 
 /** The node's own addresses of a family. */

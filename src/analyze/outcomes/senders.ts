@@ -5,7 +5,7 @@ import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '.
 import type {Severity} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {someOf} from '../../model/text/some-of.ts';
-import {parseInterval} from '../../parse/nftables/address-list.ts';
+import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
 import {
   allAddresses,
   allPorts,
@@ -33,13 +33,7 @@ export interface SenderGroups {
 /** The groups of senders of a node in one family. */
 export function senderGroups({api, context}: {readonly api: ApiObjects; readonly context: NodeContext}): SenderGroups {
   const {facts, family} = context;
-  const ranges = (texts: readonly string[]): Intervals =>
-    intervalsOf(
-      texts
-        .flatMap(text => rangeOf(text))
-        .filter(range => range.family === family)
-        .map(({low, high}) => [low, high] as const),
-    );
+  const ranges = (texts: readonly string[]): Intervals => addressesIn(texts, family);
   const {podNetworks, local} = podRanges(context);
   const running = podsByAddress(api);
   const others = (api.nodes ?? []).filter(({metadata}) => metadata.name !== facts.name);
@@ -76,11 +70,6 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
   };
 }
 
-function rangeOf(text: string): readonly {readonly family: string; readonly low: bigint; readonly high: bigint}[] {
-  const range = parseInterval(text);
-  return range === null ? [] : [range];
-}
-
 interface RunningPod {
   readonly name: string;
   readonly node: string | undefined;
@@ -93,8 +82,8 @@ const podsByAddress = once((api: ApiObjects): ReadonlyMap<string, RunningPod> =>
     if (spec?.hostNetwork === true || status?.phase === 'Succeeded' || status?.phase === 'Failed') continue;
     const ips = [...(status?.podIPs ?? []).flatMap(({ip}) => ip ?? []), status?.podIP ?? ''];
     for (const ip of ips) {
-      const [range] = rangeOf(ip);
-      if (range !== undefined) found.set(ip, {name: `${metadata.namespace ?? ''}/${metadata.name ?? ''}`, node: spec?.nodeName, range});
+      const range = parseInterval(ip);
+      if (range !== null) found.set(ip, {name: `${metadata.namespace ?? ''}/${metadata.name ?? ''}`, node: spec?.nodeName, range});
     }
   }
   return found;

@@ -3,7 +3,7 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import {addressInside, type Cidr, contains, familyOf, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
-import {parseInterval} from '../../parse/nftables/address-list.ts';
+import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
 /** The kind of sender of a packet: kube-proxy treats each of them differently. */
@@ -69,16 +69,22 @@ export interface KnownSenders {
  * In each network that rules match sources by: a running pod of this node and one of another, another node, and somebody outside. The rules
  * may treat a part of the pods, or of the clients, differently; a network without any of them is nobody's.
  */
-export function sourcesNamedIn(texts: readonly string[], context: NodeContext, {pods, nodes}: KnownSenders): readonly Source[] {
+export function sourcesNamedIn(texts: readonly string[], context: NodeContext, senders: () => KnownSenders): readonly Source[] {
   const named = texts.flatMap(text =>
     [...text.matchAll(sourceCondition)].flatMap(([, list = '']) => list.match(/[\da-f.:]+(?:[/-][\da-f.:]+)?/g) ?? []),
   );
+  if (named.length === 0) return [];
+  const {pods, nodes} = senders();
   const {podNetworks, local} = podRanges(context);
-  const toIntervals = (networksIn: readonly Cidr[]): Intervals => intervalsOf(networksIn.flatMap(({text}) => rangeOf(text, context)));
+  const toIntervals = (networksIn: readonly Cidr[]): Intervals =>
+    addressesIn(
+      networksIn.map(({text}) => text),
+      context.family,
+    );
   const here = toIntervals(podNetworks);
   const all = intervalsOf([...here, ...toIntervals(local === null ? [] : [local])]);
   return [...new Set(named)].slice(0, maxNetworks).flatMap(network => {
-    const range = rangeOf(network, context);
+    const range = addressesIn([network], context.family);
     const source = (kind: SourceKind, value: bigint | undefined): readonly Source[] => {
       if (value === undefined || context.facts.addresses.includes(formatAddress(context.family, value))) return [];
       const name = kind === 'pod' ? podInterface(context) : context.facts.primaryInterface;
@@ -106,11 +112,6 @@ export function sourcesNamedIn(texts: readonly string[], context: NodeContext, {
 
 const sourceCondition = /(?: -s |--src-range |saddr (?:!= )?)(\{[^}]*\}|\S+)/g;
 const maxNetworks = 64;
-
-function rangeOf(text: string, {family}: NodeContext): Intervals {
-  const range = parseInterval(text);
-  return range?.family === family ? [[range.low, range.high]] : [];
-}
 
 /** The network of the pod that sends to Services; null if none is known. */
 export function podNetworkOf(context: NodeContext): Cidr | null {

@@ -7,10 +7,10 @@ import {type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftRule, NftTable} from '../../model/nft-ruleset.ts';
 import type {NftExpression} from '../../model/nft-statement.ts';
 import type {Rule, RuleOption, Ruleset} from '../../model/ruleset.ts';
-import {parseInterval} from '../../parse/nftables/address-list.ts';
+import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {numberRange} from '../../trace/nftables/match-value.ts';
-import type {Environment} from '../../trace/packet.ts';
+import {type Environment, isInterfaceLike} from '../../trace/packet.ts';
 import {entriesOf} from '../outcomes/entries.ts';
 import {addressesOf} from '../outcomes/probes.ts';
 import {thirdPartyChains} from './iptables-rules.ts';
@@ -51,14 +51,10 @@ export function distinctionsBy({iptables, tables, sets, environment, family}: Th
       const address = parseAddress(text);
       if (address === null) return text;
       const name = environment.interfaceOf?.(address) ?? null;
-      const behind = name === null ? '?' : patterns.map(pattern => (isLike(pattern, name) ? '1' : '0')).join('');
+      const behind = name === null ? '?' : patterns.map(pattern => (isInterfaceLike(pattern, name) ? '1' : '0')).join('');
       return `${inAddresses(address.value)} ${environment.isLocal(address)} ${behind}`;
     },
   };
-}
-
-function isLike(pattern: string, name: string): boolean {
-  return /[+*]$/.test(pattern) ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 }
 
 /** A function that returns the same text for numbers that are in the same of these sets. */
@@ -127,12 +123,8 @@ function collectSet(set: IpSet | undefined, sides: string, into: Collected): voi
 }
 
 function addAddress(texts: Iterable<string>, {addresses, family}: Collected): void {
-  const ranges: Ranges = [];
-  for (const text of texts) {
-    const range = parseInterval(text);
-    if (range?.family === family) ranges.push([range.low, range.high]);
-  }
-  if (ranges.length > 0) addresses.push(intervalsOf(ranges));
+  const ranges = addressesIn(texts, family);
+  if (ranges.length > 0) addresses.push(ranges);
 }
 
 function addPort(texts: Iterable<string>, {ports}: Collected): void {

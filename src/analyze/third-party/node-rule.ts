@@ -127,14 +127,13 @@ export function namesDestination(rule: NodeRule): boolean {
   );
 }
 
-/** A rule that lets some packets of many pass: whether its limit is above what Services are usually asked for. */
-export function limits(rule: NodeRule): 'far above ordinary use' | 'low' | null {
+/** Whether a rule limits how many packets pass, far above what Services are usually asked for. */
+export function isHighLimit(rule: NodeRule): boolean {
   const text = 'target' in rule ? rule.text : rule.body;
   const rate = /(?:--limit|--hashlimit-(?:upto|above)|--hashlimit|limit rate(?: over)?) (\d+)\/(s|m|h|d)/.exec(text);
   const count = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text);
-  if (rate === null && count === null) return null;
   const perSecond = Number(rate?.[1] ?? 0) / ({s: 1, m: 60, h: 3600, d: 86_400}[rate?.[2] ?? 's'] ?? 1);
-  return perSecond >= 1000 || Number(count?.[1] ?? 0) >= 10_000 ? 'far above ordinary use' : 'low';
+  return perSecond >= 1000 || Number(count?.[1] ?? 0) >= 10_000;
 }
 
 /** The hook at which an outcome was decided, by the base chain that its last rule was called from; null when the path does not show it. */

@@ -19,10 +19,10 @@ import {
   decidedAt,
   decides,
   interceptorOf,
+  isHighLimit,
   isOfPolicy,
   leadsAstray,
   leadsToHook,
-  limits,
   marksForDrop,
   masquerades,
   namesDestination,
@@ -107,7 +107,7 @@ function undetermined({doubt, path, reason}: ConnectionOutcome, {probe, alone}: 
   const rule = doubt ?? path.at(-1);
   if (alone.undecided > 0 || rule === undefined || (doubt === undefined && given.isCut) || given.isOwn(rule)) return null;
   const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
-  const isMinor = masquerades(rule) || isOfPolicy(rule) || limits(rule) === 'far above ordinary use';
+  const isMinor = masquerades(rule) || isOfPolicy(rule) || isHighLimit(rule);
   return {kind: 'undecided-path', rule, detail, ...(isMinor ? {severity: 'info'} : {})};
 }
 

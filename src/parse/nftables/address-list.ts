@@ -1,5 +1,6 @@
 import {type Address, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
+import {type Intervals, intervalsOf} from '../../model/intervals.ts';
 
 /** Addresses from `low` to `high`, both included. */
 export interface AddressInterval {
@@ -16,6 +17,16 @@ export function parseInterval(text: string): AddressInterval | null {
   if (cidr === null) return null;
   const size = 1n << (bitsOf(cidr.family) - BigInt(cidr.prefix));
   return {family: cidr.family, low: cidr.base, high: cidr.base + size - 1n};
+}
+
+/** The addresses of one family that texts such as `10.0.0.0/8` name; texts that are none are left out. */
+export function addressesIn(texts: Iterable<string>, family: Family): Intervals {
+  const ranges: (readonly [low: bigint, high: bigint])[] = [];
+  for (const text of texts) {
+    const range = parseInterval(text);
+    if (range?.family === family) ranges.push([range.low, range.high]);
+  }
+  return intervalsOf(ranges);
 }
 
 function between(low: Address | null, high: Address | null): AddressInterval | null {

@@ -2,7 +2,7 @@ import {type Cidr, contains, parseCidr} from '../../model/address.ts';
 import type {Match, Rule, RuleOption} from '../../model/ruleset.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import {askAddress, askInterface, askLocal, askPort} from '../ask-sender.ts';
-import type {Environment, Packet} from '../packet.ts';
+import {type Environment, isInterfaceLike, type Packet} from '../packet.ts';
 import {sourcesLikeThis} from './chain-index.ts';
 import type {SenderConditions} from '../sender-space.ts';
 
@@ -156,7 +156,7 @@ function inInterfaceOf({inInterface, origin}: Packet): string | null {
 
 function matchInterface(pattern: string, name: string | null, address: Packet['source'], environment: Environment): Likelihood {
   if (name === null) return truth(environment.canBeInterface(pattern, address));
-  return truth(pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern);
+  return truth(isInterfaceLike(pattern, name));
 }
 
 type Matcher = (match: Match, packet: Packet, environment: Environment) => Likelihood;

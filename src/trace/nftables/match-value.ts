@@ -1,3 +1,4 @@
+import {isInterfaceLike} from '../packet.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import type {PacketAt, PacketValue} from './packet-value.ts';
 
@@ -70,7 +71,7 @@ function isInterface(
   {packet, environment}: PacketAt,
 ): boolean | null {
   const pattern = text.replace(/\*$/, '+');
-  if (name !== null) return pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
+  if (name !== null) return isInterfaceLike(pattern, name);
   // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
   if (pattern === 'lo' && side === 'in') return false;
   return environment.canBeInterface(pattern, side === 'in' ? packet.source : packet.destination);

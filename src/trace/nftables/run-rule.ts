@@ -42,8 +42,7 @@ function runFrom<R extends RuleText>(given: RuleRun<R>, start: number, from: Bra
     if (statement === undefined) break;
     const rest = (next: Branch<R | NftRule>, outlets: Outlets<R | NftRule>): void => runFrom(run, at + 1, next, outlets);
     const result = runStatement(run, statement, {branch, isLast: isLast(statements, at), rest, out});
-    run.environment.sender?.keep();
-    run.environment.sender?.decide();
+    run.environment.sender?.settle();
     if (result === null) return;
     branch = result;
   }

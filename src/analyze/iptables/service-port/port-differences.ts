@@ -17,7 +17,7 @@ export interface PortCase {
   readonly view: IptablesServiceView;
   /** Some unexpected rule in a shared chain may match packets of any Service port. */
   readonly isBesideBroadRules: boolean;
-  readonly senders: KnownSenders;
+  readonly senders: () => KnownSenders;
 }
 
 /** The differences of one Service port, with the queries that its analysis needs. */

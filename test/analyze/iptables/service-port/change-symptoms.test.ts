@@ -62,7 +62,7 @@ function compared(family: Family, change: (dump: string) => string = dump => dum
         actual,
         view,
         isBesideBroadRules: true,
-        senders: {pods: new Map(), nodes: new Map()},
+        senders: () => ({pods: new Map(), nodes: new Map()}),
       });
       return {
         rules: differences.length,

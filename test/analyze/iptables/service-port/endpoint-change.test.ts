@@ -49,7 +49,7 @@ function portsThatDiffer(node: NodeDump | undefined, api: ApiObjects, change: (d
       actual,
       view: new IptablesServiceView(expected, actual),
       isBesideBroadRules: false,
-      senders: {pods: new Map(), nodes: new Map()},
+      senders: () => ({pods: new Map(), nodes: new Map()}),
     };
     return own.length === 0 ? [] : [{...sides, item, differences: own}];
   });
@@ -72,7 +72,7 @@ test('one probe shows the same missing and stale endpoints as all probes', async
   for (const given of plain) {
     const symptoms = analyzePort(given);
     expect(new Set(symptoms.map(({kind}) => kind))).toEqual(new Set(['missing-endpoint', 'stale-endpoint']));
-    expect(symptoms).toEqual(analyzePort({...given, isBesideBroadRules: true, senders: {pods: new Map(), nodes: new Map()}}));
+    expect(symptoms).toEqual(analyzePort({...given, isBesideBroadRules: true, senders: () => ({pods: new Map(), nodes: new Map()})}));
   }
 });
 
@@ -94,7 +94,7 @@ describe('with an internal Local policy', () => {
     for (const given of plain) {
       const symptoms = analyzePort(given);
       expect(symptoms.length).toBeGreaterThan(0);
-      expect(symptoms).toEqual(analyzePort({...given, isBesideBroadRules: true, senders: {pods: new Map(), nodes: new Map()}}));
+      expect(symptoms).toEqual(analyzePort({...given, isBesideBroadRules: true, senders: () => ({pods: new Map(), nodes: new Map()})}));
     }
   });
 
@@ -154,7 +154,9 @@ describe.each([
     const plain = ports.filter(lacksEndpointRulesOnly);
     expect(plain.length).toBeGreaterThan(0);
     for (const given of plain)
-      expect(analyzePort(given)).toEqual(analyzePort({...given, isBesideBroadRules: true, senders: {pods: new Map(), nodes: new Map()}}));
+      expect(analyzePort(given)).toEqual(
+        analyzePort({...given, isBesideBroadRules: true, senders: () => ({pods: new Map(), nodes: new Map()})}),
+      );
     expect(plain.some(given => analyzePort(given).some(({kind}) => kind === 'missing-endpoint'))).toBe(true);
   });
 

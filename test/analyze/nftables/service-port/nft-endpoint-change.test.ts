@@ -80,7 +80,14 @@ function portsOf({api, node}: Stopped, {family = 'IPv4', change = text => text}:
   const {byPort} = attribute(compareNftTable(asNftExpectation(expected), actual).differences, expected);
   const view = new NftServiceView(expected, actual);
   return [...byPort].map(
-    ([item, differences]): NftPortCase => ({item, differences, expected, actual, view, senders: {pods: new Map(), nodes: new Map()}}),
+    ([item, differences]): NftPortCase => ({
+      item,
+      differences,
+      expected,
+      actual,
+      view,
+      senders: () => ({pods: new Map(), nodes: new Map()}),
+    }),
   );
 }
 
