@@ -13,6 +13,8 @@ interface HookPlace {
   readonly isNat: boolean;
   /** NAT chains have one common priority and run in this order. */
   readonly natOrder?: number;
+  /** Grows with the age of the chain's table: of chains with equal priority the kernel runs the youngest first. */
+  readonly age?: number;
 }
 
 export interface HookedChain<R extends RuleText = Rule> extends HookPlace {
@@ -33,7 +35,9 @@ type HookedChains<R extends RuleText = Rule> = ReadonlyMap<HookName, readonly Ho
 
 export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): HookedChains<R> {
   return Map.groupBy(
-    chains.toSorted((a, b) => a.priority - b.priority || (a.natOrder ?? a.priority) - (b.natOrder ?? b.priority)),
+    chains.toSorted(
+      (a, b) => a.priority - b.priority || (a.natOrder ?? a.priority) - (b.natOrder ?? b.priority) || (a.age ?? 0) - (b.age ?? 0),
+    ),
     ({hook}) => hook,
   );
 }

@@ -24,31 +24,59 @@ export interface Side {
   readonly nft: NftSource | null;
   /** Facts of the node, ipsets and virtual servers. */
   readonly environment: Environment;
-  /** Whose base chains were created later, which no dump shows. By default those of nftables. */
-  readonly younger?: 'nft' | 'iptables';
+  /** Tables of iptables that the list of nftables does not have are younger than its own; by default older. */
+  readonly isIptablesYounger?: boolean;
 }
 
 /**
- * Walks a packet through all rules of a node, in the order of hooks and priorities, as the kernel does. Of base chains with one priority
- * the kernel runs the younger ones first. The probabilities of the outcomes add up to 1.
+ * Walks a packet through all rules of a node, in the order of hooks, priorities and ages, as the kernel does. The probabilities of the outcomes add up to 1.
  */
 export function walkSide(side: Side, packet: Packet): readonly Outcome<NodeRule>[] {
   return walkToEnds(side, packet).map(({outcome}) => outcome);
 }
 
-function walkToEnds({iptables, nft, environment, younger = 'nft'}: Side, packet: Packet): readonly OutcomeEnd<NodeRule>[] {
+function walkToEnds(side: Side, packet: Packet): readonly OutcomeEnd<NodeRule>[] {
+  const {iptables, nft, environment} = side;
   const contexts = iptables.map((rules): WalkContext => ({rules, environment, ...limitsFor(rules)}));
   const limits = limitsFor(nft ?? iptables);
   const tables = nft === null ? [] : tablesOf(nft, packet.family);
   const isShown = (table: NftTableSource, {name}: NftChain): boolean => isIptablesChain(name) && showsTable(iptables, table);
   const ofNft = nftChains<Rule>({tables, environment, limits, isShown});
-  const ofIptables = contexts.flatMap(context => iptablesChains<NftRule>(context));
-  const chains = inOrder(younger === 'nft' ? [...ofNft, ...ofIptables] : [...ofIptables, ...ofNft]);
+  const ofIptables = contexts.flatMap(context => iptablesChains<NftRule>(context, table => ageOf(side, context.rules, {table, tables})));
+  const chains = inOrder([...ofNft, ...ofIptables]);
   const route = {chains, environment, balance: balanceByIpvs<NodeRule>(environment)};
   const ends: readonly ChainResult<NodeRule>[] = routePacket(route, startBranch<NodeRule>(packet));
   if (nft !== null) noteWalk(nft, limits);
   for (const context of contexts) noteWalk(context.rules, context);
   return summarizeEnds(undecideTruncated(ends, tables));
+}
+
+interface TableAmong {
+  readonly table: string;
+  /** In the order of their creation. */
+  readonly tables: readonly NftTableSource[];
+}
+
+/** A table of iptables-nft stands among those of nftables; when one of iptables-legacy was made, nothing shows. */
+function ageOf({isIptablesYounger = false}: Side, rules: ChainSource, {table, tables}: TableAmong): number {
+  const index = isLegacy(rules) ? -1 : tables.findIndex(({id}) => isOfIptables(id, table, rules));
+  if (index >= 0) return tables.length - index;
+  return isIptablesYounger ? 0 : tables.length + 1;
+}
+
+/** Whether the order is known in which the chains of this table run beside those of nftables. */
+export function knowsAge({iptables, nft}: Side, table: string): boolean {
+  return iptables.every(
+    rules => !rules.hasTable(table) || (!isLegacy(rules) && nft?.tableSources.some(({id}) => isOfIptables(id, table, rules)) === true),
+  );
+}
+
+function isOfIptables(id: string, table: string, {family}: ChainSource): boolean {
+  return id === `${family === 'IPv4' ? 'ip' : 'ip6'} ${table}`;
+}
+
+function isLegacy(rules: ChainSource): boolean {
+  return (rules as Partial<Ruleset>).backend === 'legacy';
 }
 
 /** A table of iptables-nft that the iptables dump contains too, with more detail, and nothing beside it. */
@@ -63,7 +91,7 @@ function isIptablesChain(name: string): boolean {
 
 function showsTable(iptables: readonly ChainSource[], {id}: NftTableSource): boolean {
   const name = /^ip6? (raw|mangle|nat|filter|security)$/.exec(id)?.[1];
-  return name !== undefined && iptables.some(rules => (rules as Partial<Ruleset>).backend !== 'legacy' && rules.hasTable(name));
+  return name !== undefined && iptables.some(rules => !isLegacy(rules) && rules.hasTable(name));
 }
 
 /** What one of the ways through a node does to a connection. */

@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {parseInterval} from '../../src/parse/nftables/address-list.ts';
-import {type Side, walkConnection} from '../../src/trace/side.ts';
+import {type Side, walkConnection, walkSide} from '../../src/trace/side.ts';
 import {environment, packetOf, ruleset} from './send.ts';
 
 const dnat = '-A PREROUTING -d 10.96.0.7/32 -j DNAT --to-destination 10.244.1.5:8080';
@@ -85,5 +85,17 @@ describe('all rule systems are walked together', () => {
     expect(connection({...base, iptables: [...base.iptables, legacy], environment: environment({notInterfaces: ['docker0']})})).toBe(
       'first DROP',
     );
+  });
+
+  test('of two translations with one priority, that of the younger table comes first', () => {
+    const other =
+      'table ip other {\n\tchain c {\n\t\ttype nat hook prerouting priority -100; policy accept;\n\t\tip daddr 10.96.0.7 dnat to 10.244.1.66:80\n\t}\n}\n';
+    const nat = 'table ip nat {\n\tchain PREROUTING {\n\t\ttype nat hook prerouting priority -100; policy accept;\n\t}\n}\n';
+    const destination = (text: string): string | null | undefined =>
+      walkSide({...side({}), nft: parseNftDump(Buffer.from(text))}, packetOf(fromPod))[0]?.destination;
+    expect(destination(nat + other)).toBe('10.244.1.66:80');
+    expect(destination(other + nat)).toBe('10.244.1.5:8080');
+    // The list does not show when a table of iptables-legacy was made.
+    expect(destination(other)).toBe('10.244.1.66:80');
   });
 });

@@ -105,20 +105,16 @@ interface BesideTable {
   readonly rules: NodeRules;
 }
 
-/** Of base chains with one priority the kernel runs the younger ones first. A list of all tables has them in the order of their creation. */
 function sidesOf(
   expected: ExpectedTable,
   actual: NftTable,
   {ruleset, rules}: BesideTable,
 ): {readonly should: Side; readonly does: Side; readonly all: Side} {
   const own = {iptables: [], environment: environmentOf(expected.context.facts, {sets: rules.sets})};
-  const ids = [...ruleset.tables.keys()];
-  const [nat, table] = [ids.indexOf(`${actual.family} nat`), ids.indexOf(actual.id)];
-  const order = nat < 0 ? {} : {younger: nat > table ? ('iptables' as const) : ('nft' as const)};
   return {
     should: {...own, nft: {tableSources: [expected]}},
     does: {...own, nft: {tableSources: [actual]}},
-    all: {...own, ...order, iptables: rules.iptables, nft: ruleset},
+    all: {...own, iptables: rules.iptables, nft: ruleset},
   };
 }
 

@@ -10,7 +10,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 import {type NoteCondition, SenderConditions} from '../../trace/sender-space.ts';
-import {type ConnectionOutcome, isShownByIptables, type NodeRule, type Side, walkConnection, walkSide} from '../../trace/side.ts';
+import {type ConnectionOutcome, isShownByIptables, knowsAge, type NodeRule, type Side, walkConnection, walkSide} from '../../trace/side.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
@@ -175,8 +175,8 @@ interface Walks {
 function analyzeItem(item: ServedPort, given: WalkedRules, walks: Walks): readonly RuleEffect[] {
   const {all} = given.sides;
   const usual = analyzeSide(item, given, walks, all);
-  if (all.younger !== undefined || all.nft === null || !all.iptables.some(rules => rules.hasTable('nat'))) return usual;
-  const other = analyzeSide(item, given, walks, {...all, younger: 'iptables'});
+  if (all.nft === null || knowsAge(all, 'nat')) return usual;
+  const other = analyzeSide(item, given, walks, {...all, isIptablesYounger: true});
   const known = new Set(usual.map(effectKey));
   return [...usual, ...other.filter(found => !known.has(effectKey(found))).map(onlyIfYounger)];
 }

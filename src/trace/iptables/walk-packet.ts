@@ -21,11 +21,14 @@ export function walkPacket(rules: ChainSource, packet: Packet, environment: Envi
 }
 
 /** The base chains of iptables that there are, as parts of a path that may hold rules of other kinds (`R`). */
-export function iptablesChains<R extends RuleText>(context: WalkContext): readonly HookedChain<R | Rule>[] {
+export function iptablesChains<R extends RuleText>(
+  context: WalkContext,
+  ageOf: (table: string) => number = () => 0,
+): readonly HookedChain<R | Rule>[] {
   return hooks.flatMap(({table, hook, name, priority}) => {
     const chain = context.rules.chain(table, name);
     if (chain === undefined) return [];
-    return [{hook, priority, isNat: table === 'nat', walk: branch => passBaseChain<R>(context, chain, branch)}];
+    return [{hook, priority, isNat: table === 'nat', age: ageOf(table), walk: branch => passBaseChain<R>(context, chain, branch)}];
   });
 }
 

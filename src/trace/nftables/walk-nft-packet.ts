@@ -45,6 +45,7 @@ interface BaseChain {
   readonly hook: HookName;
   readonly priority: number;
   readonly isNat: boolean;
+  readonly age: number;
 }
 
 interface NftPath {
@@ -55,30 +56,27 @@ interface NftPath {
   readonly isShown?: (table: NftTableSource, chain: NftChain) => boolean;
 }
 
-/**
- * All base chains, as parts of a path with rules of other kinds (`R`). Of base chains with one hook and priority the kernel runs the
- * youngest first.
- */
+/** All base chains, as parts of a path with rules of other kinds (`R`). A list has tables and chains in the order of their creation. */
 export function nftChains<R extends RuleText>({
   tables,
   environment,
   limits,
   isShown = () => false,
 }: NftPath): readonly HookedChain<R | NftRule>[] {
-  const chains = tables.flatMap(table =>
-    table.baseChains.filter(chain => !isShown(table, chain)).flatMap(chain => baseChain(table, chain)),
+  const chains = tables.flatMap((table, index) =>
+    table.baseChains.filter(chain => !isShown(table, chain)).flatMap(chain => baseChain(table, chain, tables.length - index)),
   );
-  return chains.toReversed().map(({table, chain, hook, priority, isNat}) => ({
-    ...{hook, isNat, natOrder: priority},
+  return chains.toReversed().map(({table, chain, hook, priority, isNat, age}) => ({
+    ...{hook, isNat, age, natOrder: priority},
     priority: isNat ? natPriority(hook) : priority,
     walk: branch => walkBaseChain<R>({limits, environment, table, hook, priority}, chain, branch),
   }));
 }
 
-function baseChain(table: NftTableSource, chain: NftChain): readonly BaseChain[] {
+function baseChain(table: NftTableSource, chain: NftChain, age: number): readonly BaseChain[] {
   const {base} = chain;
   if (base === null || !isHook(base.hook)) return [];
-  return [{table, chain, hook: base.hook, priority: base.priority, isNat: base.type === 'nat'}];
+  return [{table, chain, age, hook: base.hook, priority: base.priority, isNat: base.type === 'nat'}];
 }
 
 function isHook(text: string): text is HookName {
