@@ -42,7 +42,7 @@ export async function drawingFaults(page: BrowserPage): Promise<readonly string[
     // Words that are cut off, or run out of what holds them. Tables may scroll inside a region of their own.
     for (const element of seen('body *'))
       if (element.closest('svg, .scroll') === null && element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).display !== 'inline'
-        && !['INPUT', 'SELECT', 'OPTION'].includes(element.tagName)) faults.push('wider than its place: ' + element.tagName + ' ' + name(element));
+        && !['INPUT', 'TEXTAREA', 'SELECT', 'OPTION'].includes(element.tagName)) faults.push('wider than its place: ' + element.tagName + ' ' + name(element));
     return faults;
   })()`);
 }

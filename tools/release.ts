@@ -17,6 +17,7 @@ import {releaseNotes} from './release/release-notes.ts';
 import {root, run} from './release/run.ts';
 import {sbom} from './release/sbom.ts';
 import {executableLicenses} from './release/third-party.ts';
+import {tryPage} from './try/build.ts';
 
 const help = `Usage: npm run release -- [compile|pack|npm] [--platform NAME]... [--output FOLDER]
 
@@ -56,6 +57,7 @@ if (half === undefined || half === 'pack') {
   for (const platform of chosen) await packExecutable(platform, licenses, time);
   await packManifests(time);
   writeFileSync(join(output, `svc-trace_v${version}.cdx.json`), sbom(time));
+  writeFileSync(join(output, 'svc-trace.html'), await tryPage());
   writeFileSync(join(output, 'release-notes.md'), releaseNotes(text('CHANGELOG.md'), version));
   const sums = new Map(released().map(name => [name, sumOf(name)]));
   writeFileSync(join(output, 'checksums.txt'), [...sums].map(([name, sum]) => `${sum}  ${name}\n`).join(''));
@@ -128,7 +130,7 @@ async function packManifests(time: Date): Promise<void> {
 /** What is offered for download, sorted. */
 function released(): readonly string[] {
   return readdirSync(output)
-    .filter(name => /\.(?:tgz|tar\.gz|zip|cdx\.json)$/.test(name))
+    .filter(name => /\.(?:tgz|tar\.gz|zip|cdx\.json|html)$/.test(name))
     .sort();
 }
 

@@ -86,6 +86,7 @@ test('checksums.txt lists all downloads, and nothing else', () => {
   expect([...sums.keys()]).toEqual(
     [
       `kubectl-svc-trace-${version}.tgz`,
+      'svc-trace.html',
       `svc-trace_v${version}.cdx.json`,
       `svc-trace_v${version}_deploy.tar.gz`,
       ...manifest.spec.platforms.map(({uri}) => uri.split('/').at(-1) ?? ''),

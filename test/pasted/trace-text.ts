@@ -1,14 +1,14 @@
 import {reportRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
 import type {Report} from '../../src/model/report.ts';
-import {noObjects, type Snapshot} from '../../src/model/snapshot.ts';
-import {splitText} from '../../src/parse/pasted/split-text.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {snapshotOfText as read} from '../../src/parse/pasted/split-text.ts';
 import {selectInRules} from '../../src/run/scope/select-in-rules.ts';
 
 /** A pasted text as a file in place of a bundle is read. */
 export function snapshotOfText(text: string): Snapshot {
-  const files = splitText(Buffer.from(text));
-  const node = {name: 'rules.txt', files: [...files.keys()], read: (file: string) => files.get(file) ?? null};
-  return {origin: 'rules.txt', api: noObjects, nodes: [node], problems: []};
+  const snapshot = read('rules.txt', Buffer.from(text));
+  if (snapshot === null) throw new Error('the text has no rules');
+  return snapshot;
 }
 
 /** What `trace NAME… --from rules.txt` reports; without names all Services. */

@@ -7,9 +7,9 @@ import {root} from './run.ts';
 
 const rule = `\n\n${'-'.repeat(80)}\n\n`;
 
-/** The licenses of all packages that went into the bundle, as they ask for. dist/ must have been built. */
-export function thirdPartyLicenses(): string {
-  return [introduction, ...bundledPackages().map(licenseOf)].join(rule);
+/** The licenses of all packages that went into a bundle, by default dist/, as they ask for. */
+export function thirdPartyLicenses(packages = bundledPackages()): string {
+  return [introduction, ...packages.map(licenseOf)].join(rule);
 }
 
 const introduction = 'svc-trace is licensed under the Apache License 2.0 (LICENSE). It contains the packages below.';

@@ -9,7 +9,7 @@ import type {
   ServiceCIDRObject,
   ServiceObject,
 } from '../../model/api-objects.ts';
-import {type ApiObjects, isServiceList, noObjects, type NodeDump, type Snapshot} from '../../model/snapshot.ts';
+import {type ApiObjects, isServiceList, type NodeDump, type Snapshot} from '../../model/snapshot.ts';
 import {
   configMapShape,
   endpointSliceShape,
@@ -19,7 +19,7 @@ import {
   serviceCIDRShape,
   serviceShape,
 } from '../objects/api-shapes.ts';
-import {splitText} from '../../parse/pasted/split-text.ts';
+import {noDump, snapshotOfText} from '../../parse/pasted/split-text.ts';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 import {archiveFiles, type BundleFiles, directoryFiles, isDirectory} from './bundle-files.ts';
 import {historyFile, readHistory} from './history-file.ts';
@@ -39,7 +39,10 @@ export class UnreadableBundle extends Error {}
  */
 export async function readBundle(path: string): Promise<Snapshot> {
   const opened = await open(path);
-  return 'dump' in opened ? bareDump(path, opened.dump) : await snapshotOf(path, opened);
+  if (!('dump' in opened)) return await snapshotOf(path, opened);
+  const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
+  if (snapshot === null) throw new UnreadableBundle(`${path} ${noDump}`);
+  return {...snapshot, origin: path};
 }
 
 async function open(path: string): Promise<BundleFiles | {readonly dump: Buffer}> {
@@ -150,20 +153,4 @@ function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'r
       ...{name, files: names, via: via.get(name) ?? null, missing: missing.get(name) ?? []},
       read: file => (names.includes(file) ? files.read(`nodes/${name}/${file}`) : null),
     }));
-}
-
-/** Rules alone: one node without a name, and no API objects. */
-function bareDump(origin: string, content: Buffer): Snapshot {
-  const files = splitText(content);
-  if (files.size === 0) {
-    throw new UnreadableBundle(
-      `${origin} is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server`,
-    );
-  }
-  const node = {
-    name: origin === '-' ? 'stdin' : (origin.split('/').at(-1) ?? origin),
-    files: [...files.keys()],
-    read: (name: string) => files.get(name) ?? null,
-  };
-  return {origin, api: noObjects, nodes: [node], problems: []};
 }

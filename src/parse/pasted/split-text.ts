@@ -1,6 +1,19 @@
+import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {parseListingCommand} from '../iptables/listing-command.ts';
 import {isPlainDump} from '../iptables/pasted-text.ts';
 import {breaksLines, undecorate} from '../iptables/undecorate.ts';
+
+/** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (noDump). */
+export function snapshotOfText(origin: string, content: Buffer): Snapshot | null {
+  const files = splitText(content);
+  if (files.size === 0) return null;
+  const name = origin.split('/').at(-1) ?? origin;
+  return {origin, api: noObjects, nodes: [{name, files: [...files.keys()], read: file => files.get(file) ?? null}], problems: []};
+}
+
+/** Follows the name of what was read. */
+export const noDump =
+  'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
 
 /** The files of a bundle that a pasted text contains. */
 type PastedFiles = ReadonlyMap<string, Buffer>;

@@ -1,0 +1,104 @@
+// `npm run page` writes release/svc-trace.html, a page on which pasted rules are traced in the browser (docs/try.md).
+import {createHash} from 'node:crypto';
+import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {join} from 'node:path';
+import process from 'node:process';
+import {build} from 'esbuild';
+import packageJson from '../../package.json' with {type: 'json'};
+import {html, made} from '../../src/render/html/html.ts';
+import {style as pageStyle} from '../../src/render/html/page-style.ts';
+import {bundledPackages} from '../release/bundled-packages.ts';
+import {root} from '../release/run.ts';
+import {thirdPartyLicenses} from '../release/third-party.ts';
+
+const {version} = packageJson;
+
+/** The page as one file, with the core in it. An import of Node.js in the core that stand-ins.ts does not have fails the build. */
+export async function tryPage(): Promise<string> {
+  const standIns = join(import.meta.dirname, 'stand-ins.ts');
+  const {outputFiles, metafile} = await build({
+    absWorkingDir: root,
+    entryPoints: [join(import.meta.dirname, 'page.ts')],
+    ...{bundle: true, write: false, metafile: true, minify: true},
+    ...{platform: 'browser', format: 'iife', target: 'es2023', charset: 'ascii', legalComments: 'none', logLevel: 'warning'},
+    alias: {'node:crypto': standIns, '@oclif/core': standIns},
+    inject: [standIns],
+    define: {
+      toolVersion: JSON.stringify(version),
+      example: JSON.stringify(readFileSync(join(root, 'test/fixtures/captures/faults/skewed-balance/nodes/node-a/iptables-save'), 'utf8')),
+    },
+  });
+  const script = outputFiles[0]?.text ?? '';
+  return html`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy(script)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<title>svc-trace: trace pasted rules</title>
+<style>${made(style)}</style>
+</head>
+<body>
+<main>
+<h1>Trace a Kubernetes Service through pasted rules</h1>
+<p>Paste the output of <code>iptables-save</code>, <code>nft list ruleset</code>, <code>nft -j list ruleset</code> or <code>ipvsadm-save -n</code>, or a part of it.
+Nothing leaves this page: the browser forbids it to connect to anything, and it works offline.</p>
+<form id="trace">
+<label class="whole" for="rules">Rules</label>
+<textarea id="rules" class="whole" rows="12" spellcheck="false" autocomplete="off" autocapitalize="off" wrap="off"></textarea>
+<label>or a file: <input id="file" type="file"></label>
+<label>Service: <input id="service" list="services" autocomplete="off" placeholder="all" aria-describedby="service-forms"></label>
+<datalist id="services"></datalist>
+<button>Trace</button>
+<button id="example" type="button">Example</button>
+<p id="service-forms" class="note whole">A name, <code>namespace/name</code>, an address or a chain. Empty lists the Services in the rules.</p>
+</form>
+<h2>What the rules do to one packet</h2>
+<form id="packet">
+<label>Source: <input id="source" required autocomplete="off" placeholder="10.244.11.20"></label>
+<label>Destination: <input id="destination" required autocomplete="off" placeholder="10.96.0.10"></label>
+<label>Port: <input id="port" autocomplete="off" inputmode="numeric" size="6"></label>
+<label>Protocol: <select id="protocol"><option>TCP<option>UDP<option>SCTP</select></label>
+<label>Addresses of the node: <input id="local-address" autocomplete="off" placeholder="192.0.2.11"></label>
+<button>Walk the packet</button>
+</form>
+<p id="status" role="status"></p>
+<pre id="output" tabindex="0" role="region" aria-label="Result" hidden></pre>
+<div id="pictures"></div>
+<noscript><p>This page needs JavaScript. The program does the same: <code>svc-trace trace --from rules.txt</code>.</p></noscript>
+</main>
+<footer>svc-trace ${version}. Without the objects of the API, it shows where packets go, and not whether that is right: <code>kubectl svc-trace check</code> compares.
+<details><summary>Licenses</summary><div><pre>${thirdPartyLicenses(bundledPackages(metafile))}</pre></div></details></footer>
+<script>${made(script)}</script>
+</body>
+</html>
+`.html;
+}
+
+const style = `${pageStyle}
+main { padding-top: 20px }
+h1 { margin-bottom: 8px }
+.whole { flex: 1 0 100%; margin: 0 }
+textarea { font: 13px/1.5 ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; color: inherit; background: var(--ground); border: 1px solid var(--line); border-radius: 4px; padding: 6px 8px; resize: vertical; max-width: 100% }
+button { cursor: pointer; padding: 3px 14px }
+form label { flex-wrap: wrap }
+#status { min-height: 1.5em; margin: 12px 0 4px; overflow-wrap: anywhere }
+#status.error { color: var(--bad); font-weight: bold }
+`;
+
+function policy(script: string): string {
+  const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+  const allowed = [`style-src ${hashOf(style)}`, `script-src ${hashOf(script)}`];
+  return ["default-src 'none'", "connect-src 'none'", ...allowed, "base-uri 'none'", "form-action 'none'"].join('; ');
+}
+
+if (import.meta.main) {
+  const folder = join(root, 'release');
+  const file = join(folder, 'svc-trace.html');
+  const page = await tryPage();
+  mkdirSync(folder, {recursive: true});
+  writeFileSync(file, page);
+  process.stderr.write(`${file}: ${Math.round(Buffer.byteLength(page) / 1000)} KB\n`);
+}

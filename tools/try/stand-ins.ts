@@ -1,0 +1,15 @@
+// What the core imports of Node.js and oclif, as a browser has it: build.ts puts it in their place.
+import {sha256} from '@noble/hashes/sha2.js';
+
+// The trailing slash asks for the package in place of Node's own module.
+export {Buffer} from 'buffer/';
+
+/** The only form of `node:crypto`'s function that the core calls. WebCrypto would be asynchronous. */
+export function hash(_algorithm: 'sha256', text: string, _encoding: 'binary'): string {
+  return String.fromCharCode(...sha256(new TextEncoder().encode(text)));
+}
+
+/** What src/run throws for input that cannot be found or read. */
+class CLIError extends Error {}
+
+export const Errors = {CLIError};
