@@ -1,7 +1,8 @@
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
-import type {Observation} from '../model/finding.ts';
+import type {AffectedService, Observation} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
+import type {ServicePort} from '../model/service-port.ts';
 
 /** What a check reports of symptoms of one kind on a node, each with its symptom. */
 export function symptomObservations(
@@ -12,7 +13,7 @@ export function symptomObservations(
 }
 
 function observationOf(node: string, symptom: Symptom): Observation {
-  const {port, family, severity, entry, endpoint, expected, actual, detail, remedy} = symptom;
+  const {port, family, severity, entry, endpoint, expected, actual, detail, remedy, affects, senders} = symptom;
   const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
   const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
@@ -23,7 +24,21 @@ function observationOf(node: string, symptom: Symptom): Observation {
     ...(remedy === undefined ? {} : {remedy}),
     ...(entry === undefined ? {} : {entry}),
     ...(endpoint === undefined ? {} : {endpoint}),
+    ...(affects === undefined ? {} : {affects: affectedServices(affects)}),
+    ...(senders === undefined ? {} : {senders}),
   };
+}
+
+function affectedServices(ports: readonly ServicePort[]): readonly AffectedService[] {
+  const services = Map.groupBy(ports, serviceKey);
+  return [...services.values()].flatMap(([first, ...rest]) =>
+    first === undefined
+      ? []
+      : {
+          ...{namespace: first.namespace, name: first.service},
+          ports: [...new Set([first, ...rest].map(({portName, port}) => (portName === '' ? `${port}` : portName)))],
+        },
+  );
 }
 
 /** A Service that is missing with all its ports is one finding, not one for each port. */

@@ -12,6 +12,27 @@ export interface ServiceName {
   readonly name: string;
 }
 
+/** Ports of a Service, by name; a port without a name by its number. */
+export interface AffectedService extends ServiceName {
+  readonly ports: readonly string[];
+}
+
+/** Whose packets a finding is about. */
+export interface AffectedSenders {
+  /** In words: `10.244.11.32/27 (2 pods: shop/a, shop/b)`. */
+  readonly text: string;
+  /** One of the packets. */
+  readonly example: {
+    readonly family: Family;
+    readonly source: string;
+    readonly destination: string;
+    readonly port: number;
+    readonly protocol: string;
+  };
+  /** Running pods among them, as `namespace/name`, where the senders are less than a whole kind. */
+  readonly pods: readonly string[];
+}
+
 /** The result of a check. The code and its properties are added when it becomes a Finding. */
 export interface Observation {
   /** Set if it is not the usual severity of the check. */
@@ -23,6 +44,9 @@ export interface Observation {
   readonly entry?: Entry;
   /** `ip:port`. */
   readonly endpoint?: string;
+  /** The Services that a finding of the node concerns. */
+  readonly affects?: readonly AffectedService[];
+  readonly senders?: AffectedSenders;
   readonly message: string;
   /** Rules that are expected and missing. */
   readonly expected?: readonly RuleText[];

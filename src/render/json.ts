@@ -41,10 +41,28 @@ export function reportObject(report: Report, options: Pick<RenderOptions, 'prove
 }
 
 export function findingObject(finding: Finding): object {
-  const {code, name, severity, known, node, family, service, port, entry, endpoint, message, expected, actual, remedy, command, endpoints} =
-    finding;
+  const {
+    code,
+    name,
+    severity,
+    known,
+    node,
+    family,
+    service,
+    port,
+    entry,
+    endpoint,
+    message,
+    expected,
+    actual,
+    remedy,
+    command,
+    endpoints,
+    affects,
+    senders,
+  } = finding;
   return {
-    ...{code, name, severity, known, node, family, service, port, endpoint, endpoints, message, remedy, command},
+    ...{code, name, severity, known, node, family, service, port, endpoint, endpoints, affects, senders, message, remedy, command},
     ...(entry === undefined
       ? {}
       : {entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port}}),

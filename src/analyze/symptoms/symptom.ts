@@ -1,6 +1,6 @@
 import type {Entry} from '../../model/entry.ts';
 import type {Family} from '../../model/family.ts';
-import type {ServiceName, Severity} from '../../model/finding.ts';
+import type {AffectedSenders, ServiceName, Severity} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
@@ -64,6 +64,8 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly actual: readonly R[];
   /** The Service ports that a symptom of the node concerns. */
   readonly affects?: readonly ServicePort[];
+  /** Whose packets it is about. */
+  readonly senders?: AffectedSenders;
   /** All chains that a symptom of unreached chains is about. */
   readonly chains?: readonly string[];
 }

@@ -2,7 +2,7 @@ import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {contains, parseAddress} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
-import {type Severity, severities} from '../../model/finding.ts';
+import {type AffectedSenders, type Severity, severities} from '../../model/finding.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -11,7 +11,7 @@ import type {Environment} from '../../trace/packet.ts';
 import type {ConnectionOutcome, NodeRule} from '../../trace/side.ts';
 import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
-import {podRanges} from '../outcomes/sources.ts';
+import {podRanges, sourceName} from '../outcomes/sources.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {isKubeProxyChain, isUnmarkedDrop} from './iptables-rules.ts';
 import {
@@ -273,6 +273,12 @@ export function ruleKey({rule, policy}: RuleEffect): string {
   return [policy, rule?.table, rule?.chain, rule?.line, rule?.text].join(' ');
 }
 
+function affectedSenders({source, senders, packet}: Probe): AffectedSenders {
+  const {family, port, protocol} = packet;
+  const example = {family, source: packet.source.text, destination: packet.destination.text, port, protocol: protocol.toUpperCase()};
+  return {text: senders?.text ?? sourceName(source), example, pods: senders?.pods ?? []};
+}
+
 /** For a rule about particular Services. */
 export function symptomOfPort({kind, severity, probe, detail, rule}: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
   const base = {
@@ -281,6 +287,7 @@ export function symptomOfPort({kind, severity, probe, detail, rule}: RuleEffect,
     port,
     ...(probe.direct === undefined ? {entry: probe.entry} : {}),
     detail,
+    senders: affectedSenders(probe),
     expected: [],
     actual: rule === null ? [] : [rule],
   };
@@ -288,11 +295,15 @@ export function symptomOfPort({kind, severity, probe, detail, rule}: RuleEffect,
 }
 
 /** For a rule that concerns the node. */
-export function symptomOfNode({kind, severity, detail, rule}: RuleEffect, items: Iterable<ServedPort>, family: Family): Symptom<RuleText> {
+export function symptomOfNode(
+  {kind, severity, detail, rule, probe}: RuleEffect,
+  items: Iterable<ServedPort>,
+  family: Family,
+): Symptom<RuleText> {
   const ports = [...items].map(({port}) => port);
   const scope = `${plural(ports.length, 'Service port')}, such as ${ports[0]?.servicePortName ?? ''}`;
   return {
-    ...{kind, family, port: null, affects: ports, expected: [], actual: rule === null ? [] : [rule]},
+    ...{kind, family, port: null, affects: ports, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]},
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,
     ...(severity === undefined ? {} : {severity}),
   };

@@ -41,13 +41,18 @@ const rules: Shape = {list: {fields: {table: 'string', chain: 'string', line: 'n
 const setting: Shape = {fields: {value: 'string', source: 'string'}};
 const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
 
-const finding: Shape = {
-  fields: {
-    ...{code: 'string', name: 'string', severity: 'string', message: 'string', remedy: 'string', command: 'string', endpoints: 'number'},
-    ...{node: 'string', family: 'string', endpoint: 'string', service: serviceName},
-    port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
-    entry: {fields: {kind: 'string', address: 'string', port: 'number'}},
-    ...{expected: rules, actual: rules},
+const findingFields: Readonly<Record<string, Shape>> = {
+  ...{code: 'string', name: 'string', severity: 'string', message: 'string', remedy: 'string', command: 'string', endpoints: 'number'},
+  ...{node: 'string', family: 'string', endpoint: 'string', service: serviceName},
+  port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
+  entry: {fields: {kind: 'string', address: 'string', port: 'number'}},
+  ...{expected: rules, actual: rules},
+  affects: {list: {fields: {namespace: 'string', name: 'string', ports: {list: 'string'}}}},
+  senders: {
+    fields: {
+      ...{text: 'string', pods: {list: 'string'}},
+      example: {fields: {family: 'string', source: 'string', destination: 'string', port: 'number', protocol: 'string'}},
+    },
   },
 };
 
@@ -72,7 +77,7 @@ const resultShape: Shape = {
       },
     },
     proxy: {fields: {version: {fields: {text: 'string', minor: 'number', patch: 'number'}}, gates: {map: 'boolean'}}},
-    findings: {list: finding},
+    findings: {list: {fields: findingFields}},
     problems: {list: {fields: {node: 'string', message: 'string', remedy: 'string', isMinor: 'boolean'}}},
   },
 };
@@ -116,35 +121,15 @@ function asAnswer({
 }
 
 /** Only the fields that are read: an agent cannot mark a finding as known. */
-function asFinding({
-  code,
-  name,
-  severity,
-  message,
-  remedy,
-  node,
-  family,
-  service,
-  port,
-  entry,
-  endpoint,
-  command,
-  endpoints,
-  ...rules
-}: WrittenFinding): Finding {
+function asFinding(written: WrittenFinding): Finding {
+  const fields = Object.entries(written).filter(([name]) => Object.hasOwn(findingFields, name));
+  const {entry, expected, actual, ...read} = Object.fromEntries(fields) as unknown as WrittenFinding;
   const texts = (written: readonly WrittenRule[]) => written.map(({table, chain, line, rule}) => ({table, chain, line, text: rule}));
   return {
-    ...{code, name, severity, message, remedy},
-    ...(node === undefined ? {} : {node}),
-    ...(family === undefined ? {} : {family}),
-    ...(service === undefined ? {} : {service}),
-    ...(port === undefined ? {} : {port}),
+    ...read,
     // While reading, a null address became a missing field.
     ...(entry === undefined ? {} : {entry: {...entry, address: entry.address ?? null}}),
-    ...(endpoint === undefined ? {} : {endpoint}),
-    ...(command === undefined ? {} : {command}),
-    ...(endpoints === undefined ? {} : {endpoints}),
-    ...(rules.expected === undefined ? {} : {expected: texts(rules.expected)}),
-    ...(rules.actual === undefined ? {} : {actual: texts(rules.actual)}),
+    ...(expected === undefined ? {} : {expected: texts(expected)}),
+    ...(actual === undefined ? {} : {actual: texts(actual)}),
   };
 }

@@ -305,3 +305,22 @@ describe("the endpoint's node", () => {
     );
   });
 });
+
+test('a finding has the Services that it concerns, one of the packets, and the running pods among the senders', async () => {
+  const given = await scenario(modes.iptables);
+  addRules(given, 'iptables', 'filter', ['-A FORWARD -s 10.244.11.9/32 -j DROP']);
+  const finding = given.findings({nodes: node => node === 'node-a'}).find(({code}) => code === 'ST303');
+  expect(finding?.senders).toEqual({
+    text: expect.stringMatching(/^10\.244\.11\.9 \(pod \S+\/\S+\)$/),
+    pods: [expect.stringMatching(/^\S+\/\S+$/)],
+    example: {
+      family: 'IPv4',
+      source: '10.244.11.9',
+      destination: expect.stringMatching(/^10\.96\./),
+      port: expect.any(Number),
+      protocol: 'TCP',
+    },
+  });
+  expect(finding?.affects?.length).toBeGreaterThan(10);
+  expect(finding?.affects).toContainEqual({namespace: 'shop', name: 'web', ports: ['http']});
+});
