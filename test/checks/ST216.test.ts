@@ -122,3 +122,14 @@ test('the rules of a kubelet up to 1.26 in KUBE-FIREWALL stay silent', async () 
   expect(given.rules('node-b').lines('-A KUBE-FIREWALL', '--mark 0x8000/0x8000')).toHaveLength(1);
   expect(given.summaries().map(({code}) => code)).not.toContain('ST216');
 });
+
+test.each(['-A KUBE-SERVICES -s 10.244.0.0/16 -j RETURN', '-A KUBE-SERVICES -j RETURN'])(
+  '%s behind the jump to the node ports changes nothing and is an info',
+  async rule => {
+    const given = await scenario();
+    given.rules('node-b').append('nat', rule);
+    expect(given.newFindings()).toEqual([
+      {...{code: 'ST216', severity: 'info', ...place}, message: containing('no traffic is affected'), actual: [containing(rule)]},
+    ]);
+  },
+);

@@ -38,9 +38,17 @@ export class IptablesServiceView implements ChainSource {
     const actual = this.#actual.chain('nat', 'KUBE-SERVICES');
     const expected = this.#expected.chain('nat', 'KUBE-SERVICES');
     if (actual === undefined || expected === undefined) return actual;
-    const tail = new Set(tailOf(actual));
-    const services = Array.from({length: actual.ruleCount}, (_, index) => index).filter(index => !tail.has(index));
-    return joinChains(actual, services, expected, tailOf(expected));
+    const tail = tailOf(actual);
+    const rest = Array.from({length: actual.ruleCount}, (_, index) => index).filter(index => !tail.includes(index));
+    // A rule of somebody else that was appended behind the jump stays behind it.
+    const behind = rest.filter(index => index > (tail.at(-1) ?? Infinity));
+    const areOthers = behind.every(index => !ruleAt(actual, index)?.target?.name.startsWith('KUBE-'));
+    const last = areOthers ? behind : [];
+    return joinChains(actual, [
+      {chain: actual, indexes: rest.slice(0, rest.length - last.length)},
+      {chain: expected, indexes: tailOf(expected)},
+      {chain: actual, indexes: last},
+    ]);
   }
 }
 

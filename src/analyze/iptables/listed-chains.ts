@@ -14,19 +14,31 @@ export function listChain(like: Pick<Chain, 'table' | 'name' | 'policy' | 'compl
   };
 }
 
-/** The rules of one chain with these indexes, then those of another. They are parsed on demand: a walk needs few of them. */
-export function joinChains(first: Chain, firstRules: readonly number[], second: Chain, secondRules: readonly number[]): Chain {
-  const ruleCount = firstRules.length + secondRules.length;
-  const at = (index: number): Rule | undefined =>
-    index < firstRules.length ? ruleAt(first, firstRules[index] ?? -1) : ruleAt(second, secondRules[index - firstRules.length] ?? -1);
-  const linesOf = (chain: Chain, rules: readonly number[]): readonly string[] => {
+/** Rules of a chain, by their indexes. */
+export interface ChainPart {
+  readonly chain: Chain;
+  readonly indexes: readonly number[];
+}
+
+/** A chain like the first, of the rules of several. They are parsed on demand: a walk needs few of them. */
+export function joinChains(like: Chain, parts: readonly ChainPart[]): Chain {
+  const ruleCount = parts.reduce((sum, {indexes}) => sum + indexes.length, 0);
+  const at = (position: number): Rule | undefined => {
+    let offset = position;
+    for (const {chain, indexes} of parts) {
+      if (offset < indexes.length) return ruleAt(chain, indexes[offset] ?? -1);
+      offset -= indexes.length;
+    }
+    return undefined;
+  };
+  const linesOf = ({chain, indexes}: ChainPart): readonly string[] => {
     const lines = chain.text().split('\n');
-    return rules.map(index => lines[index] ?? '');
+    return indexes.map(index => lines[index] ?? '');
   };
   const rules = onceAsked(() => Array.from({length: ruleCount}, (_, index) => at(index)).filter(rule => rule !== undefined));
   return {
-    ...{table: first.table, name: first.name, policy: first.policy, complete: first.complete, ruleCount, rules, ruleAt: at},
-    text: () => [...linesOf(first, firstRules), ...linesOf(second, secondRules)].join('\n'),
+    ...{table: like.table, name: like.name, policy: like.policy, complete: like.complete, ruleCount, rules, ruleAt: at},
+    text: () => parts.flatMap(linesOf).join('\n'),
   };
 }
 

@@ -32,7 +32,10 @@ function servicesOf(ruleset: Ruleset): Chain {
 
 test('a joined chain has the chosen rules of both chains, in its text, as a list and one by one', () => {
   const [first, second] = [servicesOf(rulesetOf(lines)), servicesOf(rulesetOf([tail]))];
-  const joined = joinChains(first, [0, 2, 3], second, [0]);
+  const joined = joinChains(first, [
+    {chain: first, indexes: [0, 2, 3]},
+    {chain: second, indexes: [0]},
+  ]);
   const expected = [lines[0], lines[2], lines[3], tail];
   expect(joined.text().split('\n')).toEqual(expected);
   expect(joined.rules().map(({text}) => text)).toEqual(expected);
@@ -43,14 +46,19 @@ test('a joined chain has the chosen rules of both chains, in its text, as a list
   expect(joined.rules().map(({line}) => line)).toEqual([...[0, 2, 3].map(index => first.rules()[index]?.line), 5]);
 });
 
-test('the view of per-Service rules has the expected jump to the node ports in place of the actual ones', async () => {
+test('the view of per-Service rules has the expected jump to the node ports, before rules of others that stand behind the actual one', async () => {
   const {api, nodes} = (await scenario('healthy/1.36-iptables')).snapshot();
   const [node] = nodes;
   if (node === undefined) throw new Error('no node');
-  const actual = rulesetOf(lines);
   const {config} = resolveProxyConfig(node, api, {});
-  const expected = expectRuleset({view: new ClusterView(api), config, facts: nodeFacts(node, api), family: 'IPv4', ruleset: actual});
-  const shown = new IptablesServiceView(expected, actual).chain('nat', 'KUBE-SERVICES')?.text().split('\n') ?? [];
-  expect(shown.slice(0, -1)).toEqual([lines[0], lines[2], lines[3]]);
-  expect(shown.at(-1)).toMatch(/^-A KUBE-SERVICES .*--dst-type LOCAL -j KUBE-NODEPORTS$/);
+  const shown = (rules: readonly string[]): readonly string[] => {
+    const actual = rulesetOf(rules);
+    const expected = expectRuleset({view: new ClusterView(api), config, facts: nodeFacts(node, api), family: 'IPv4', ruleset: actual});
+    return new IptablesServiceView(expected, actual).chain('nat', 'KUBE-SERVICES')?.text().split('\n') ?? [];
+  };
+  const jump = expect.stringMatching(/^-A KUBE-SERVICES .*--dst-type LOCAL -j KUBE-NODEPORTS$/);
+  expect(shown(lines)).toEqual([lines[0], jump, lines[2], lines[3]]);
+  // With a rule of kube-proxy behind it, the jump itself is in a wrong place.
+  const service = '-A KUBE-SERVICES -d 10.96.0.9/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-AAAAAAAAAAAAAAAA';
+  expect(shown([...lines, service])).toEqual([lines[0], lines[2], lines[3], service, jump]);
 });
