@@ -11,6 +11,8 @@ import {notServedByKubeProxy} from './objects/st107-not-served-by-kube-proxy.ts'
 import {localPolicyNowhereLocal} from './objects/st108-local-policy-nowhere-local.ts';
 import {endpointOnUnknownNode} from './objects/st109-endpoint-on-unknown-node.ts';
 import {nodePortCollision} from './objects/st110-node-port-collision.ts';
+import {nodesExcludedFromLoadBalancers} from './objects/st111-nodes-excluded-from-load-balancers.ts';
+import {targetPortNotDeclared} from './objects/st112-target-port-not-declared.ts';
 import {twoBackends} from './st501-two-backends.ts';
 import {otherModeLeftovers} from './st502-other-mode-leftovers.ts';
 import {modeMismatch} from './st503-mode-mismatch.ts';
@@ -41,6 +43,8 @@ const all = [
   localPolicyNowhereLocal,
   endpointOnUnknownNode,
   nodePortCollision,
+  nodesExcludedFromLoadBalancers,
+  targetPortNotDeclared,
   twoBackends,
   otherModeLeftovers,
   modeMismatch,

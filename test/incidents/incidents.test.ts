@@ -397,6 +397,31 @@ const incidents: readonly Incident[] = [
     change: given => kernel(given, {sysctls: {'net.bridge.bridge-nf-call-iptables': 0}}),
     loud: ['ST602'],
   },
+  {
+    id: 'F53',
+    title: 'the only load balancer is of MetalLB, and every node is excluded',
+    change: given => {
+      for (const name of ['lb-local', 'lb-no-nodeport', 'lb-ranges', 'lb-pending'])
+        given.service(`shop/${name}`, object => ({...object, spec: {...object.spec, type: 'NodePort'}}));
+      given.service('shop/lb-cluster', object => ({
+        ...object,
+        metadata: {...object.metadata, annotations: {'metallb.io/ip-allocated-from-pool': 'first'}},
+      }));
+      const label = {'node.kubernetes.io/exclude-from-external-load-balancers': ''};
+      for (const name of ['node-a', 'node-b', 'node-c'])
+        given.nodeObject(name, node => ({...node, metadata: {...node.metadata, labels: {...node.metadata.labels, ...label}}}));
+    },
+    loud: ['ST111'],
+    options: api,
+  },
+  {
+    id: 'F54',
+    title: 'endpoints on port 80 of pods that declare 8080',
+    change: given => given.slices('shop/web', slice => ({...slice, ports: (slice.ports ?? []).map(port => ({...port, port: 80}))})),
+    loud: [],
+    quiet: ['ST112'],
+    options: api,
+  },
   {id: 'F43', title: 'forwarding is off', change: given => kernel(given, {sysctls: {'net.ipv4.ip_forward': 0}}), loud: ['ST601']},
   {id: 'F44', title: 'a bridge port without hairpin mode', change: given => kernel(given, {hairpin: false}), loud: ['ST603']},
   {
@@ -513,7 +538,7 @@ describe('docs/incidents.md', () => {
   }));
 
   test('has a line for each of them, in order', () => {
-    expect(rows.map(({id}) => id)).toEqual(Array.from({length: 52}, (_, index) => `F${String(index + 1).padStart(2, '0')}`));
+    expect(rows.map(({id}) => id)).toEqual(Array.from({length: 54}, (_, index) => `F${String(index + 1).padStart(2, '0')}`));
   });
 
   test('names existing codes', () => {
