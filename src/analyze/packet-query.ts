@@ -1,8 +1,9 @@
-import {parseAddress} from '../model/address.ts';
+import {isLoopback} from '../expect/node-context.ts';
+import {type Address, familyOf, parseAddress} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
 import type {Intervals} from '../model/intervals.ts';
 import {addressesIn} from '../parse/nftables/address-list.ts';
-import type {NodeFacts} from '../model/node/node-facts.ts';
+import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
@@ -87,11 +88,17 @@ export function askPacket(query: PacketQuery, {node, facts, rules, shown}: Packe
   if (packet === null) return {node: node.name, query, outcomes: [undecided]};
   const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), ...(query.sourcePort == null ? {} : {sourcePort: query.sourcePort})};
   const pods = addressesIn(facts.podCIDRs, query.family);
-  const {space, result} = senderClassOf(packet, sender => {
-    const walked = {...environment, sender};
-    return shown === undefined ? walkRules(rules, sent, walked, pods) : walkShown(rules, shown, {packet: sent, environment: walked, pods});
-  });
-  const outcomes = mergeOutcomes(result);
+  const walk = (walkedPacket: Packet, sender?: Environment['sender']): readonly PacketOutcome[] => {
+    const walked = {...environment, ...(sender === undefined ? {} : {sender})};
+    return shown === undefined
+      ? walkRules(rules, walkedPacket, walked, pods)
+      : walkShown(rules, shown, {packet: walkedPacket, environment: walked, pods});
+  };
+  const {space, result} = senderClassOf(packet, sender => walk(sent, sender));
+  const onNode = nodeAddress(query, facts);
+  const isNodePort = () =>
+    onNode !== null && walk({...sent, source: onNode, destination: onNode}).some(({destination}) => destination !== null);
+  const outcomes = mergeOutcomes(result).map(outcome => explainLoopback(outcome, query, isNodePort));
   const unseen = servers === null && rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
   return {
     node: node.name,
@@ -99,6 +106,23 @@ export function askPacket(query: PacketQuery, {node, facts, rules, shown}: Packe
     outcomes: unseen ? outcomes.map(asUnseen) : outcomes,
     ...(own ? {} : {senders: spaceText(space, query.family)}),
   };
+}
+
+/** The node's own address, for a packet to a loopback address; null for others. */
+function nodeAddress({destination, family}: PacketQuery, facts: NodeFacts): Address | null {
+  if (!isLoopback(destination)) return null;
+  const own = facts.addresses.find(address => familyOf(address) === family && !isLoopback(address));
+  return parseAddress(hostIP(facts, family) ?? own ?? '');
+}
+
+/** Says of a packet to a loopback address that the node port, which answers on the node's address, is not served there. */
+function explainLoopback(outcome: PacketOutcome, {destination, port}: PacketQuery, isNodePort: () => boolean): PacketOutcome {
+  const {verdict, destination: rewritten, reason} = outcome;
+  if (!isLoopback(destination) || verdict !== 'accept' || rewritten !== null || reason !== undefined || !isNodePort()) return outcome;
+  const why = destination.includes(':')
+    ? 'no proxy mode has rules for node ports on ::1'
+    : 'rules serve node ports on 127.0.0.1 in iptables mode only, unless --iptables-localhost-nodeports is false or --nodeport-addresses leaves it out';
+  return {...outcome, reason: `the node port ${port} is not served on a loopback address: ${why}. Only a process of the node can answer`};
 }
 
 interface Walked {

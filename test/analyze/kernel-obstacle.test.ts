@@ -1,11 +1,11 @@
-import {expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {scenario} from '../scenario.ts';
 
 const toService = {source: '10.244.11.4', destination: 'shop/web', port: '80'};
 
-async function asked(packet: typeof toService, files: Readonly<Record<string, string>>) {
-  const given = await scenario();
+async function asked(packet: typeof toService, files: Readonly<Record<string, string>>, capture?: string) {
+  const given = await scenario(capture);
   for (const [file, content] of Object.entries(files)) given.file('node-a', file, content);
   const [answer] = askNodes(packet, given.snapshot(), name => name === 'node-a');
   return answer?.outcomes.map(({verdict, reason}) => [verdict, reason]) ?? [];
@@ -39,4 +39,28 @@ test('a node port on 127.0.0.1 does not answer without route_localnet', async ()
     asked(loopback, {sysctls: `net.ipv4.ip_forward = 1\nnet.ipv4.conf.all.route_localnet = ${value}\n`});
   expect((await withSwitch(0)).map(String)).toContainEqual(expect.stringMatching(/^drop,the kernel sends nothing from a loopback address/));
   expect(new Set((await withSwitch(1)).map(([verdict]) => verdict))).toEqual(new Set(['accept']));
+});
+
+describe('a node port on a loopback address', () => {
+  const on = (address: string, port = '30080') => ({source: address, destination: address, port});
+
+  test('is said not to be served on ::1, which no proxy mode does', async () => {
+    expect((await asked(on('::1', '30093'), {})).map(String)).toEqual([
+      'accept,the node port 30093 is not served on a loopback address: no proxy mode has rules for node ports on ::1. Only a process of the node can answer',
+    ]);
+  });
+
+  test('is said not to be served on 127.0.0.1 in nftables mode', async () => {
+    expect((await asked(on('127.0.0.1'), {}, 'nftables/1.36')).map(String)).toContainEqual(
+      expect.stringMatching(
+        /^accept,the node port 30080 is not served on a loopback address: rules serve node ports on 127\.0\.0\.1 in iptables mode only/,
+      ),
+    );
+  });
+
+  test('needs no words where the port is no node port, and where it is served', async () => {
+    expect(await asked(on('::1', '22'), {})).toEqual([['accept', undefined]]);
+    expect(await asked(on('127.0.0.1', '22'), {}, 'nftables/1.36')).toEqual([['accept', undefined]]);
+    expect((await asked(on('127.0.0.1'), {})).map(([, reason]) => reason)).not.toContainEqual(expect.stringContaining('is not served'));
+  });
 });
