@@ -1,3 +1,4 @@
+import {escapeText} from './escape.ts';
 import type {RenderOptions} from './renderer.ts';
 
 /** Where a report comes from, as JSON has it: when the cluster was read, from which, in which scope, by which command. */
@@ -14,12 +15,13 @@ interface ReportOrigin {
 export function originOf(scope: string | undefined, {provenance}: Pick<RenderOptions, 'provenance'>): ReportOrigin | null {
   if (provenance === undefined) return null;
   const {command, source, serverVersion, takenAt, readAt = takenAt} = provenance;
+  // Versions and times come from a server or a bundle, and a context may have any name.
   return {
-    ...(readAt === undefined ? {} : {readAt}),
-    ...(source === undefined ? {} : {source}),
-    ...(serverVersion === undefined ? {} : {serverVersion}),
-    ...(scope === undefined ? {} : {scope}),
-    command,
+    ...(readAt === undefined ? {} : {readAt: escapeText(readAt)}),
+    ...(source === undefined ? {} : {source: escapeText(source)}),
+    ...(serverVersion === undefined ? {} : {serverVersion: escapeText(serverVersion)}),
+    ...(scope === undefined ? {} : {scope: escapeText(scope)}),
+    command: escapeText(command),
   };
 }
 

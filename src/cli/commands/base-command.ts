@@ -25,7 +25,8 @@ import {errorText} from '../../model/text/error-text.ts';
 
 /** The flags of a connection to a cluster. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
-type ReportFlags = ClusterFlags & LiveFlags & {readonly from?: string | undefined; readonly output?: string};
+type ArchiveFlag = {readonly 'max-archive-size': number};
+type ReportFlags = ArchiveFlag & ClusterFlags & LiveFlags & {readonly from?: string | undefined; readonly output?: string};
 type ReportOptions = ClusterRun['options'];
 type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
 
@@ -50,7 +51,7 @@ export abstract class BaseCommand extends Command {
    */
   protected async report(flags: ReportFlags, names: readonly string[], options: ReportOptions, wait?: WaitLimit): Promise<Report> {
     if (flags.from !== undefined) {
-      const snapshot = await this.snapshot(flags.from);
+      const snapshot = await this.snapshot(flags.from, flags);
       return diagnose(snapshot, {...diagnoseOptions(flags, names, snapshot), ...options});
     }
     // Loaded only for a cluster, because it takes time.
@@ -87,9 +88,9 @@ export abstract class BaseCommand extends Command {
   }
 
   /** Reads the input of `--from`. Throws a CLIError (exit 2) if it cannot be used. */
-  protected async snapshot(from: string): Promise<Snapshot> {
+  protected async snapshot(from: string, flags: ArchiveFlag): Promise<Snapshot> {
     try {
-      if (this.#read?.from !== from) this.#read = {from, snapshot: readBundle(from)};
+      if (this.#read?.from !== from) this.#read = {from, snapshot: readBundle(from, {archiveLimit: flags['max-archive-size']})};
       const snapshot = await this.#read.snapshot;
       this.#source = bundleSource(snapshot);
       return snapshot;

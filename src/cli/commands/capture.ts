@@ -54,8 +54,8 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
   }
 
   /** An existing bundle. */
-  async #again(from: string, choice: Parameters<typeof selectNodes>[0]): Promise<CapturedBundle> {
-    const snapshot = await this.snapshot(from);
+  async #again(from: string, choice: Parameters<typeof selectNodes>[0] & {readonly 'max-archive-size': number}): Promise<CapturedBundle> {
+    const snapshot = await this.snapshot(from, choice);
     return captureOf(snapshot, selectNodes(choice, snapshot));
   }
 }

@@ -1,7 +1,7 @@
 import {closeSync, openSync, readFileSync, readSync, statSync} from 'node:fs';
 import {Args, Errors, Flags} from '@oclif/core';
 import {type FailOn, reaches} from '../../run/exit-code.ts';
-import {evaluationFlags, outputFlags, quietFlag, verboseFlag} from '../options/flags.ts';
+import {archiveFlag, evaluationFlags, outputFlags, quietFlag, verboseFlag} from '../options/flags.ts';
 import {diagnose} from '../../diagnose.ts';
 import {diffBundles, type DiffSide} from '../../diff/diff-bundles.ts';
 import {unreadSince} from '../../diff/diff-findings.ts';
@@ -22,6 +22,7 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
     after: Args.string({description: 'the later one', required: true, ignoreStdin: true}),
   };
   static override flags = {
+    ...archiveFlag,
     ...outputFlags,
     quiet: quietFlag('print the first line only'),
     verbose: verboseFlag('every line of rules that changed'),
@@ -39,7 +40,7 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
     const {args, flags} = await this.parse(DiffCommand);
     if (args.before === '-' && args.after === '-')
       throw new Errors.CLIError('only one of the two can be read from standard input', {exit: 2});
-    const [before, after] = [await this.#side(args.before), await this.#side(args.after)];
+    const [before, after] = [await this.#side(args.before, flags), await this.#side(args.after, flags)];
     const diff = await this.#diff(before, after);
     const render = diffRenderers[flags.output as keyof typeof diffRenderers];
     this.print(render(diff, this.renderOptions(flags)), flags['output-file']);
@@ -56,10 +57,10 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
     return {...diff, ...counted, notCompared: [...diff.notCompared, ...notCompared]};
   }
 
-  async #side(path: string): Promise<DiffSide> {
+  async #side(path: string, flags: {readonly 'max-archive-size': number}): Promise<DiffSide> {
     const text = textOfReport(path);
     if (text === null) {
-      const snapshot = await this.snapshot(path);
+      const snapshot = await this.snapshot(path, flags);
       return {snapshot, report: diagnose(snapshot, {toolVersion: this.config.version})};
     }
     const report = parseCheckReport(text);

@@ -56,12 +56,14 @@ export default class PacketCommand extends BaseCommand {
     if (unread.length > 0) process.exitCode ??= 3;
   }
 
-  private async answers(flags: PacketFlags & NodeSourceFlags & LiveFlags & {readonly from?: string | undefined}): Promise<PacketAnswers> {
+  private async answers(
+    flags: PacketFlags & NodeSourceFlags & LiveFlags & {readonly from?: string | undefined; readonly 'max-archive-size': number},
+  ): Promise<PacketAnswers> {
     if (flags.from === undefined) {
       const {askCluster} = await import('../../run/packet/ask-cluster.ts');
       return this.withCluster(flags, live => askCluster({flags, ...live}));
     }
-    const snapshot = await this.snapshot(flags.from);
+    const snapshot = await this.snapshot(flags.from, flags);
     return {answers: askNodes(flags, snapshot, selectNodes(flags, snapshot)), unread: []};
   }
 }

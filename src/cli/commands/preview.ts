@@ -99,7 +99,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
         ),
       );
     }
-    const snapshot = await this.snapshot(flags.from);
+    const snapshot = await this.snapshot(flags.from, flags);
     const isChosen = selectNodes(flags, snapshot);
     const dumped = new Set(snapshot.nodes.map(({name}) => name));
     const others = (snapshot.api.nodes ?? [])
@@ -112,6 +112,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
 
 type PreviewFlags = Parameters<BaseCommand['withCluster']>[0] & {readonly output: string} & Parameters<typeof selectNodes>[0] & {
     readonly from?: string | undefined;
+    readonly 'max-archive-size': number;
   } & Parameters<typeof import('../../run/nodes/node-source.ts').nodeSource>[0];
 
 function planOf(

@@ -18,7 +18,7 @@ import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {configFlag, readConfigFile} from '../options/config-file.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {archiveFlag, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {manifestFlags} from '../options/manifest-flags.ts';
 import {BaseCommand} from './base-command.ts';
 
@@ -40,6 +40,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
   static override flags = {
     ...scopeFlags,
     from: sourceFlags.from,
+    ...archiveFlag,
     'for-node': Flags.string({description: 'write the rules of this node', aliases: ['node'], helpValue: 'NODE', helpGroup: 'NODES'}),
     ...manifestFlags,
     family: Flags.string({description: 'print one family only', options: ['IPv4', 'IPv6'], helpGroup: 'OUTPUT'}),
@@ -97,11 +98,12 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
   async #snapshot(
     flags: Parameters<BaseCommand['withCluster']>[0] & {
       readonly from?: string | undefined;
+      readonly 'max-archive-size': number;
       readonly 'for-node'?: string | undefined;
       readonly filename?: readonly string[] | undefined;
     },
   ): Promise<Snapshot> {
-    if (flags.from !== undefined) return this.snapshot(flags.from);
+    if (flags.from !== undefined) return this.snapshot(flags.from, flags);
     if (isOfManifestsAlone(flags)) return emptySnapshot;
     const {readApi} = await import('../../run/rules/read-api.ts');
     return this.withCluster(flags, ({cluster}) => readApi(cluster, flags['for-node']));

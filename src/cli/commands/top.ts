@@ -76,14 +76,16 @@ On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json a
 
   async #ofBundles(
     from: readonly string[],
-    flags: Parameters<typeof diagnoseOptions>[0],
+    flags: Parameters<typeof diagnoseOptions>[0] & {readonly 'max-archive-size': number},
     names: readonly string[],
   ): Promise<TrafficReport> {
     const [first = '', second, ...more] = from;
     if (more.length > 0) throw new Errors.CLIError('--from takes one bundle for totals, or two for rates', {exit: 2});
     const {topOfBundles} = await import('../../run/top/top-bundles.ts');
     const [before, after] =
-      second === undefined ? [null, await this.snapshot(first)] : [await this.snapshot(first), await this.snapshot(second)];
+      second === undefined
+        ? [null, await this.snapshot(first, flags)]
+        : [await this.snapshot(first, flags), await this.snapshot(second, flags)];
     return topOfBundles({before, after}, {...diagnoseOptions(flags, names, after), toolVersion: this.config.version});
   }
 

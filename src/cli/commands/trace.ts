@@ -81,8 +81,12 @@ export default class TraceCommand extends BaseCommand {
   }
 
   /** What rules without API objects show; null if `--from` names more than rules. */
-  private async rulesAlone(from: string, flags: ScopeFlags, names: readonly string[]): Promise<Report | null> {
-    const snapshot = await this.snapshot(from);
+  private async rulesAlone(
+    from: string,
+    flags: ScopeFlags & {readonly 'max-archive-size': number},
+    names: readonly string[],
+  ): Promise<Report | null> {
+    const snapshot = await this.snapshot(from, flags);
     if (!isRulesAlone(snapshot)) return null;
     const selection = {names, namespace: flags.namespace, allNamespaces: flags['all-namespaces'] ?? false};
     return reportRulesAlone(snapshot, {toolVersion: this.config.version}, traces => selectInRules(traces, selection));

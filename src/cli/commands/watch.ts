@@ -16,7 +16,7 @@ import {escapeText} from '../../render/escape.ts';
 import {isClosedPipe} from '../write-errors.ts';
 import {BaseCommand} from './base-command.ts';
 
-const {from: _from, ...nodeFlags} = sourceFlags;
+const {from: _from, 'max-archive-size': _size, ...nodeFlags} = sourceFlags;
 const {'fail-on': _failOn, ...whatCounts} = evaluationFlags;
 const {color} = outputFlags;
 

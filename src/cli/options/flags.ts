@@ -1,4 +1,5 @@
 import {Errors, Flags} from '@oclif/core';
+import {defaultArchiveLimit} from '../../collect/bundle/bundle-files.ts';
 
 /** Which Services. */
 export const scopeFlags = {
@@ -12,6 +13,22 @@ export const scopeFlags = {
   }),
 };
 
+/** How much of an archive is read. */
+export const archiveFlag = {
+  'max-archive-size': Flags.custom<number>({
+    description: 'read an archive whose files have up to this size together, unpacked; half of it is for one file',
+    default: defaultArchiveLimit,
+    defaultHelp: async () => '2Gi',
+    helpValue: 'SIZE',
+    helpGroup: 'NODES',
+    parse: async text => {
+      const [, number, unit] = /^([1-9]\d{0,5})(Mi|Gi)$/.exec(text) ?? [];
+      if (number === undefined) throw new Errors.CLIError(`${text} is not a size such as 512Mi or 8Gi`, {exit: 2});
+      return Number(number) * (unit === 'Gi' ? 1024 ** 3 : 1024 ** 2);
+    },
+  })(),
+};
+
 /** Which nodes, and where their dumps come from. */
 export const sourceFlags = {
   from: Flags.string({
@@ -19,6 +36,7 @@ export const sourceFlags = {
     helpValue: 'BUNDLE',
     helpGroup: 'NODES',
   }),
+  ...archiveFlag,
   node: Flags.string({
     description: 'check this node only (repeatable, or comma-separated)',
     helpValue: 'NODE',

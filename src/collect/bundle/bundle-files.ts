@@ -1,5 +1,6 @@
-import {existsSync, readdirSync, readFileSync, statSync} from 'node:fs';
+import {existsSync, readdirSync, readFileSync, realpathSync, statSync} from 'node:fs';
 import {join, resolve} from 'node:path';
+import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {readInBackground} from './read-in-background.ts';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 
@@ -20,9 +21,9 @@ export interface BundleFiles {
 
 export function directoryFiles(folder: string): BundleFiles {
   const top = join(resolve(folder), '/');
-  const paths = filesIn(top, '').sort();
+  const paths = filesIn(top, '', [realpathSync(top)]).sort();
   const found = new Set(paths);
-  const exists = (path: string): boolean => found.has(path) || existsSync(top + path);
+  const exists = (path: string): boolean => found.has(path) || (existsSync(top + path) && statSync(top + path).isFile());
   const ahead = new Map<string, Buffer>();
   const contentOf = (path: string): Buffer => {
     const content = ahead.get(path) ?? readFileSync(top + path);
@@ -53,13 +54,20 @@ function sizeOf(path: string): number {
   }
 }
 
-/** The files in a folder and in all folders below it, also linked ones. `readdirSync` finds them too, but asks for the status of each file. */
-function filesIn(top: string, below: string): string[] {
+/**
+ * The files in a folder and in all folders below it, also linked ones, but no folder inside itself. What is no file, such as a pipe, is left
+ * out. `readdirSync` finds them too, but asks for the status of each file.
+ */
+function filesIn(top: string, below: string, above: readonly string[]): string[] {
   return readdirSync(top + below, {withFileTypes: true}).flatMap(entry => {
     const path = below + entry.name;
     if (entry.isFile()) return [path];
-    const isFolder = entry.isDirectory() || (entry.isSymbolicLink() && existsSync(top + path) && isDirectory(top + path));
-    return isFolder ? filesIn(top, `${path}/`) : [];
+    if (entry.isDirectory()) return filesIn(top, `${path}/`, above);
+    const real = entry.isSymbolicLink() && existsSync(top + path) ? realpathSync(top + path) : null;
+    if (real === null || above.includes(real)) return [];
+    const status = statSync(real);
+    if (status.isFile()) return [path];
+    return status.isDirectory() ? filesIn(top, `${path}/`, [...above, real]) : [];
   });
 }
 
@@ -67,13 +75,30 @@ function textOf(content: Buffer | null): string | null {
   return content === null ? null : content.toString('utf8');
 }
 
-/** Reads a complete tar archive, gzipped or not. A single top folder, as `tar czf x.tgz bundle/` creates it, is removed from the paths. */
-export async function archiveFiles(content: Buffer): Promise<BundleFiles> {
+/** In bytes: the files that are read of an archive, together. One of them may have half of it. */
+export const defaultArchiveLimit = 2 * 1024 ** 3;
+
+/**
+ * Reads a complete tar archive, gzipped or not. A single top folder, as `tar czf x.tgz bundle/` creates it, is removed from the paths. Files
+ * that nothing reads are skipped as they stream. Throws where the others are larger than the limit, before they are unpacked.
+ */
+export async function archiveFiles(content: Buffer, limit: number): Promise<BundleFiles> {
   const {Parser} = await import('tar');
   const files = new Map<string, Buffer>();
+  let total = 0;
   const parser = new Parser({
     strict: true,
+    maxDecompressionRatio: Infinity,
+    filter: isFileOfBundle,
     onReadEntry: entry => {
+      total += entry.size;
+      if (entry.size > limit / 2 || total > limit) {
+        const what =
+          entry.size > limit / 2 ? `${entry.path} in it has ${mebibytes(entry.size)}` : `its files have over ${mebibytes(limit)}`;
+        const most = `at most ${mebibytes(limit)} are read, and ${mebibytes(limit / 2)} of one file`;
+        parser.abort(new Error(`${what}: ${most} (--max-archive-size raises both)`));
+        return;
+      }
       const parts: Buffer[] = [];
       entry.on('data', part => parts.push(part));
       entry.on('end', () => {
@@ -84,7 +109,9 @@ export async function archiveFiles(content: Buffer): Promise<BundleFiles> {
   await new Promise<void>((resolve, reject) => {
     parser.on('end', resolve);
     parser.on('error', reject);
-    parser.end(content);
+    // A piece is unpacked as a whole before its parts are seen.
+    for (let at = 0; at < content.length; at += pieceLength) parser.write(content.subarray(at, at + pieceLength));
+    parser.end();
   });
   const top = commonFolder([...files.keys()]);
   const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), withoutByteOrderMark(bytes)]));
@@ -95,6 +122,29 @@ export async function archiveFiles(content: Buffer): Promise<BundleFiles> {
     readAhead: async () => {},
   };
 }
+
+const pieceLength = 16 << 10;
+
+function mebibytes(bytes: number): string {
+  return `${Math.ceil(bytes / (1 << 20))} MiB`;
+}
+
+/** Whether a path, with or without a top folder, is one that commands read. */
+export function isFileOfBundle(path: string): boolean {
+  const parts = path.replace(/^\.\//, '').split('/');
+  const [folder, file = ''] = parts.slice(-2);
+  if (folder === 'api' && parts.length <= 3) return file.endsWith('.json');
+  if (parts.length <= 2 && parts.at(-1) === 'snapshot.json') return true;
+  return parts.at(-3) === 'nodes' && parts.length <= 4 && (nodeFiles.has(file) || /^ip6?tables(?:-legacy|-nft)?-save$/.test(file));
+}
+
+/** The files of a node that something reads, beside the dumps of iptables. */
+const nodeFiles = new Set([
+  ...['nft.json', 'nft-ruleset.json', 'nft.txt', 'ipset-save', 'ipvsadm-save', 'ipvsadm-stats', 'ipvsadm-list', 'ipvsadm-part'],
+  ...['conntrack', 'conntrack-tcp', 'conntrack-stats', 'conntrack-stats-after', 'sysctls', 'interface-sysctls', 'iptables-version'],
+  ...['addresses.json', 'kube-ipvs0.json', 'links.json', 'routes.json', 'ip-rules.json', 'ip6-rules.json'],
+  ...['kube-proxy-version', 'kube-proxy-config.yaml', 'configz.json', 'healthz.json', 'proxy-mode', 'metrics', kubeProxyLog],
+]);
 
 function commonFolder(paths: readonly string[]): string {
   const folder = /^[^/]+\//.exec(paths[0] ?? '')?.[0] ?? '';

@@ -21,7 +21,7 @@ import {
 } from '../objects/api-shapes.ts';
 import {noDump, snapshotOfText} from '../../parse/pasted/split-text.ts';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
-import {archiveFiles, type BundleFiles, directoryFiles, isDirectory} from './bundle-files.ts';
+import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory} from './bundle-files.ts';
 import {historyFile, readHistory} from './history-file.ts';
 import type {Shape} from '../objects/object-shape.ts';
 import {acrossGaps} from '../objects/gaps.ts';
@@ -37,20 +37,20 @@ export class UnreadableBundle extends Error {}
  * Reads a bundle: a directory, a `.tgz`, `-` for standard input, or a file with only a dump of iptables-save or nft. Throws
  * UnreadableBundle if nothing can be used; parts that cannot be read become problems of the Snapshot.
  */
-export async function readBundle(path: string): Promise<Snapshot> {
-  const opened = await open(path);
+export async function readBundle(path: string, {archiveLimit = defaultArchiveLimit} = {}): Promise<Snapshot> {
+  const opened = await open(path, archiveLimit);
   if (!('dump' in opened)) return await snapshotOf(path, opened);
   const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
   if (snapshot === null) throw new UnreadableBundle(`${path} ${noDump}`);
   return {...snapshot, origin: path};
 }
 
-async function open(path: string): Promise<BundleFiles | {readonly dump: Buffer}> {
+async function open(path: string, archiveLimit: number): Promise<BundleFiles | {readonly dump: Buffer}> {
   try {
     if (path !== '-' && isDirectory(path)) return directoryFiles(path);
     const content = path === '-' ? await readAll(process.stdin) : readFileSync(path);
-    if (content[0] === 0x1f && content[1] === 0x8b) return await archiveFiles(content);
-    if (content.toString('latin1', 257, 262) === 'ustar') return await archiveFiles(content);
+    if (content[0] === 0x1f && content[1] === 0x8b) return await archiveFiles(content, archiveLimit);
+    if (content.toString('latin1', 257, 262) === 'ustar') return await archiveFiles(content, archiveLimit);
     return {dump: withoutByteOrderMark(content)};
   } catch (error) {
     const reason = errorText(error);

@@ -60,14 +60,16 @@ export function readSnapshotRecord(content: Buffer | null): ReadRecord {
     return {...nothing, problems: [{message: 'snapshot.json cannot be read: what failed when the bundle was made is not known'}]};
   const {takenAt, serverVersion, nodes, problems, scope} = record as Readonly<Record<string, unknown>>;
   return {
-    ...(typeof takenAt === 'string' ? {takenAt} : {}),
-    ...(typeof serverVersion === 'string' ? {serverVersion} : {}),
+    ...(typeof takenAt === 'string' && rfc3339.test(takenAt) ? {takenAt} : {}),
+    ...(typeof serverVersion === 'string' && /^[\w.+~-]{1,64}$/.test(serverVersion) ? {serverVersion} : {}),
     ...readNodes(nodes),
     scope: readScope(scope),
     chosenNodes: asObject(scope)['chosenNodes'] === true,
     problems: Array.isArray(problems) ? problems.flatMap(toProblem) : [],
   };
 }
+
+const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 
 const nothing: ReadRecord = {read: [], via: new Map(), missing: new Map(), unread: [], problems: [], scope: {}, chosenNodes: false};
 

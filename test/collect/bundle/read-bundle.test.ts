@@ -1,4 +1,4 @@
-import {mkdirSync, readFileSync, symlinkSync, writeFileSync} from 'node:fs';
+import {mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {join, relative} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
@@ -61,6 +61,16 @@ describe('a directory', () => {
     ]);
   });
 
+  test('that links to itself, or holds a pipe, is read to its end', async () => {
+    const root = folder.bundle(filesOf(capture));
+    symlinkSync('.', join(root, 'nodes/node-a/again'));
+    symlinkSync('../..', join(root, 'nodes/node-b/top'));
+    await execa('mkfifo', [join(root, 'nodes/node-c/pipe'), join(root, 'api/pods.json.fifo')]);
+    rmSync(join(root, 'snapshot.json'), {force: true});
+    await execa('mkfifo', [join(root, 'snapshot.json')]);
+    expect((await readBundle(root)).nodes.map(({name}) => name)).toEqual(['node-a', 'node-b', 'node-c']);
+  });
+
   test('that does not exist is refused', async () => {
     await expect(readBundle(join(folder.path, 'nowhere'))).rejects.toThrow(UnreadableBundle);
   });
@@ -85,6 +95,38 @@ describe('an archive', () => {
     const cut = join(folder.path, 'cut.tgz');
     writeFileSync(cut, readFileSync(file).subarray(0, 20_000));
     await expect(readBundle(cut)).rejects.toThrow(/cannot read the bundle .*cut\.tgz/);
+  });
+
+  describe('that is made to fill the memory', () => {
+    const zeros = Buffer.alloc(64 << 20);
+
+    async function archive(files: Readonly<Record<string, Buffer>>): Promise<string> {
+      const root = folder.bundle({...filesOf(capture), ...files});
+      const file = join(folder.path, `${Object.keys(files).join('-').replaceAll('/', '_')}.tgz`);
+      await create({file, gzip: true, cwd: root}, ['.']);
+      return file;
+    }
+
+    test('is read without the files that nothing reads', async () => {
+      const names = ['junk', 'api/more/services.json', 'nodes/node-a/core', 'nodes/node-a/deep/iptables-save'];
+      const file = await archive(Object.fromEntries(names.map(name => [name, zeros])));
+      const {nodes} = await readBundle(file, {archiveLimit: 60 << 20});
+      expect(nodes.map(({name, files}) => [name, files.includes('core')])).toEqual(
+        ['node-a', 'node-b', 'node-c'].map(name => [name, false]),
+      );
+    });
+
+    test('is refused where a file is larger than half of the limit', async () => {
+      await expect(readBundle(await archive({'nodes/node-a/metrics': zeros}), {archiveLimit: 100 << 20})).rejects.toThrow(
+        /nodes\/node-a\/metrics in it has 64 MiB: at most 100 MiB are read, and 50 MiB of one file \(--max-archive-size raises both\)$/,
+      );
+    });
+
+    test('is refused where all files together are larger than the limit', async () => {
+      const file = await archive({'nodes/x/metrics': zeros, 'nodes/y/metrics': zeros, 'nodes/z/metrics': zeros});
+      await expect(readBundle(file, {archiveLimit: 130 << 20})).rejects.toThrow(/its files have over 130 MiB/);
+      expect((await readBundle(file, {archiveLimit: 260 << 20})).nodes).toHaveLength(6);
+    });
   });
 
   test('is read through a pipe by the built program', async () => {
