@@ -1,9 +1,12 @@
+import {parseAddress} from '../model/address.ts';
 import {podOf} from '../model/endpoint.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
 import type {Packet} from '../trace/packet.ts';
+import {environmentOf} from './outcomes/environment.ts';
+import {kernelObstacle} from './outcomes/kernel-obstacle.ts';
 import {type PathOutcome, isSameOutcome, type Share} from './outcomes/path-outcome.ts';
 import {type Probe, probesFor} from './outcomes/probes.ts';
 import {sourceNames} from './outcomes/sources.ts';
@@ -20,6 +23,8 @@ interface TraceCase<R extends RuleText> {
   /** The rule of a path that picks the endpoint, and the rule that rewrites the packet. */
   pickOf(path: readonly R[]): R | null;
   rewriteOf(path: readonly R[]): R | null;
+  /** IPVS sends packets on itself: what the kernel needs to forward others is not evaluated. */
+  readonly isSentByIpvs?: true;
 }
 
 /** The actual packet path for every entry of a Service port, compared with the expected one. */
@@ -59,17 +64,37 @@ function preference({entry, source}: Probe): number {
 function traceEntry<R extends RuleText>(given: TraceCase<R>, probe: Probe): EntryTrace {
   const {should, does} = given.walk(probe.packet);
   const names = new Set([...should.destinations.keys(), ...does.destinations.keys()]);
-  const endpoints = [...names]
-    .sort()
-    .map(hostPort => traceEndpoint(given, hostPort, should.destinations.get(hostPort), does.destinations.get(hostPort)));
+  const losses = new Map([...does.destinations.keys()].flatMap(hostPort => lossTo(hostPort, given, probe)));
+  const endpoints = [...names].sort().map(hostPort => {
+    const endpoint = traceEndpoint(given, hostPort, should.destinations.get(hostPort), does.destinations.get(hostPort));
+    return losses.has(hostPort) ? {...endpoint, mark: 'wrong' as const, share: 0} : endpoint;
+  });
+  const [reason] = losses.values();
   return {
     entry: probe.entry,
     from: sourceNames[probe.source.kind],
-    mark: entryMark(should, does),
+    mark: losses.size > 0 ? 'wrong' : entryMark(should, does),
     steps: given.stepsOf(does.outcomes[0]?.path ?? []),
     endpoints,
-    end: endOf(does),
+    end: endOf(does) ?? (reason === undefined ? null : {verdict: 'dropped', rule: null, reason}),
   };
+}
+
+/** Why the kernel loses packets that the rules send to an endpoint; empty if it does not, or if that is not known. */
+function lossTo<R extends RuleText>(
+  hostPort: string,
+  {item, context, isSentByIpvs}: TraceCase<R>,
+  {packet, source}: Probe,
+): readonly [string, string][] {
+  const endpoint = item.all.find(other => other.hostPort === hostPort);
+  const destination = endpoint === undefined ? null : parseAddress(endpoint.address);
+  if (endpoint === undefined || destination === null || isSentByIpvs) return [];
+  const {facts} = context;
+  // A bridge sends packets between its ports, also those that are rewritten, without forwarding.
+  if (source.kind === 'pod' && endpoint.nodeName === facts.name) return [];
+  if (!facts.allAddresses || environmentOf(facts).isLocal(destination) !== false) return [];
+  const reason = kernelObstacle(facts)({...packet, destination, port: endpoint.port});
+  return reason === null ? [] : [[hostPort, reason]];
 }
 
 function entryMark<R extends RuleText>(should: PathOutcome<R>, does: PathOutcome<R>): Mark {

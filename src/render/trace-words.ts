@@ -34,11 +34,12 @@ export function shouldBe({mark, share, expectedShare}: EndpointTrace): string {
 }
 
 /** How a path ends that reaches no endpoint. Not escaped. */
-export function endText({verdict, reason}: NonNullable<EntryTrace['end']>, mark: EntryTrace['mark']): string {
+export function endText({verdict, reason, rule}: NonNullable<EntryTrace['end']>, mark: EntryTrace['mark']): string {
   const words = {
     // kube-proxy itself rejects only packets to Services without endpoints.
     rejected: mark === 'ok' ? 'refused (no endpoints)' : 'refused (REJECT)',
-    dropped: 'dropped (DROP)',
+    // Without a rule it is the kernel itself.
+    dropped: rule === null && reason !== undefined ? `dropped: ${reason}` : 'dropped (DROP)',
     undecided: `undetermined: ${reason ?? ''}`,
     passed: 'not rewritten: no rule matches',
   };

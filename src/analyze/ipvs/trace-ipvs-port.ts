@@ -14,7 +14,7 @@ interface IpvsTraceInput {
 /** The path of a packet to its virtual server, and on to its real servers. */
 export function traceIpvsPort({item, context, sides}: IpvsTraceInput): PortTrace {
   return traceServedPort<Rule>({
-    ...{item, context},
+    ...{item, context, isSentByIpvs: true},
     walk: packet => ({should: pathOutcomeOn(sides.expected, packet), does: pathOutcomeOn(sides.whole, packet)}),
     stepsOf: path =>
       path.filter(isVirtualServer).map(({table, chain, line, text}) => ({table, chain, line, text, to: `virtual server ${chain}`})),

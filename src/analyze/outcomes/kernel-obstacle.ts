@@ -5,8 +5,8 @@ import {routeOf} from '../../model/node/route-of.ts';
 import type {Packet} from '../../trace/packet.ts';
 
 /**
- * Why the kernel does not send a packet on although all rules accept it; null if it does, or if that was not seen. Only for the question
- * about one packet: checks report such a fact once for the node.
+ * Why the kernel does not send a packet on although all rules accept it; null if it does, or if that was not seen. Only for
+ * `packet` and `trace`: checks report such a fact once for the node.
  */
 export function kernelObstacle({network = noNetworkFacts}: NodeFacts): (packet: Packet) => string | null {
   return packet => {
