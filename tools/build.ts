@@ -1,7 +1,7 @@
 // Makes dist/ of src/: a bundle with what it depends on, the declarations of the library, and the list of its commands. All of it goes to
 // a folder of its own that then takes dist/'s place, so a build that fails keeps the last good one, and a file whose source is gone
 // does not linger.
-import {existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync} from 'node:fs';
+import {chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {bundle} from './bundle.ts';
 import {declarations} from './declarations.ts';
@@ -18,6 +18,8 @@ try {
     writeFileSync(join(fresh, 'metafile.json'), JSON.stringify(await bundle(fresh)));
     writeFileSync(join(fresh, 'oclif.manifest.json'), `${JSON.stringify(await commandManifest())}\n`);
     writeFileSync(join(fresh, 'check-pages.json'), JSON.stringify(checkPages()));
+    // Folders of mkdtemp are the user's alone, and other users run the program too.
+    chmodSync(fresh, 0o755);
     if (existsSync(dist)) renameSync(dist, replaced);
     renameSync(fresh, dist);
   }

@@ -1,6 +1,7 @@
 import {parseAddress} from '../model/address.ts';
 import {podOf} from '../model/endpoint.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {ServicePort} from '../model/service-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
@@ -31,7 +32,8 @@ interface TraceCase<R extends RuleText> {
 export function traceServedPort<R extends RuleText>(given: TraceCase<R>): PortTrace {
   const {item, context} = given;
   const {port} = item;
-  const entries = chooseProbes(probesFor({item, context, hairpins: []})).map(probe => traceEntry(given, probe));
+  const probes = probesFor({item, context, hairpins: []});
+  const entries = [...chooseProbes(probes).map(probe => traceEntry(given, probe)), ...blockedEntries(given, probes)];
   const unserved = unservedAddresses(port, context);
   return {
     node: context.facts.name,
@@ -41,6 +43,17 @@ export function traceServedPort<R extends RuleText>(given: TraceCase<R>): PortTr
     entries,
     ...(unserved.length === 0 ? {} : {unserved}),
   };
+}
+
+const outsideRanges = 'outside the source ranges';
+
+/** One packet that `loadBalancerSourceRanges` keep out of each load-balancer IP. Ranges of all addresses keep out none. */
+function blockedEntries<R extends RuleText>(given: TraceCase<R>, probes: readonly Probe[]): readonly EntryTrace[] {
+  if (given.item.port.sourceRanges.length === 0) return [];
+  return probes
+    .filter(({entry, source, knownTo}) => entry.kind === 'loadBalancerIP' && source.kind === 'outside' && knownTo.size === 0)
+    .filter(({packet}) => given.walk(packet).should.destinations.size === 0)
+    .map(probe => ({...traceEntry(given, probe, 'loadBalancerSourceRanges do not allow this client'), from: outsideRanges}));
 }
 
 /** One packet for each entry: from a pod to the cluster IP, from outside to the others, from an allowed range where there are ranges. */
@@ -61,7 +74,7 @@ function preference({entry, source}: Probe): number {
   return at < 0 ? order.length : at;
 }
 
-function traceEntry<R extends RuleText>(given: TraceCase<R>, probe: Probe): EntryTrace {
+function traceEntry<R extends RuleText>(given: TraceCase<R>, probe: Probe, blockedBy = localPolicy(given.item.port, probe)): EntryTrace {
   const {should, does} = given.walk(probe.packet);
   const names = new Set([...should.destinations.keys(), ...does.destinations.keys()]);
   const losses = new Map([...does.destinations.keys()].flatMap(hostPort => lossTo(hostPort, given, probe)));
@@ -70,13 +83,14 @@ function traceEntry<R extends RuleText>(given: TraceCase<R>, probe: Probe): Entr
     return losses.has(hostPort) ? {...endpoint, mark: 'wrong' as const, share: 0} : endpoint;
   });
   const [reason] = losses.values();
+  const mark = losses.size > 0 ? 'wrong' : entryMark(should, does);
   return {
     entry: probe.entry,
     from: sourceNames[probe.source.kind],
-    mark: losses.size > 0 ? 'wrong' : entryMark(should, does),
+    mark,
     steps: given.stepsOf(does.outcomes[0]?.path ?? []),
     endpoints,
-    end: endOf(does) ?? (reason === undefined ? null : {verdict: 'dropped', rule: null, reason}),
+    end: endOf(does, mark === 'ok' ? blockedBy : undefined) ?? (reason === undefined ? null : {verdict: 'dropped', rule: null, reason}),
   };
 }
 
@@ -130,13 +144,21 @@ function traceEndpoint<R extends RuleText>(
   };
 }
 
-function endOf<R extends RuleText>(does: PathOutcome<R>): EntryTrace['end'] {
+/** Why kube-proxy itself drops packets to an entry of a Service with endpoints. */
+function localPolicy({internalPolicyLocal, externalPolicyLocal}: ServicePort, {entry}: Probe): string | undefined {
+  const [policy, isLocal] =
+    entry.kind === 'clusterIP' ? ['internalTrafficPolicy', internalPolicyLocal] : ['externalTrafficPolicy', externalPolicyLocal];
+  return isLocal ? `${policy} is Local, and no endpoint is on this node` : undefined;
+}
+
+function endOf<R extends RuleText>(does: PathOutcome<R>, droppedBy: string | undefined): EntryTrace['end'] {
   const end = does.outcomes.find(({verdict, destination}) => verdict !== 'accept' || destination === null);
   if (end === undefined) return null;
+  const reason = end.reason ?? (end.verdict === 'drop' ? droppedBy : undefined);
   const verdicts = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
   return {
     verdict: verdicts[end.verdict],
     rule: end.verdict === 'accept' ? null : (end.path.at(-1) ?? null),
-    ...(end.reason === undefined ? {} : {reason: end.reason}),
+    ...(reason === undefined ? {} : {reason}),
   };
 }

@@ -7,7 +7,7 @@ import type {Finding, ServiceName} from '../model/finding.ts';
 import {isNoWorse, pairFindings} from '../model/findings/pair-findings.ts';
 import {onceAsked} from '../analyze/once-asked.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
-import type {Report, Summary} from '../model/report.ts';
+import type {Report, ReportedService, Summary} from '../model/report.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
 import type {NodeReading} from '../model/state-history.ts';
 import {clusterFindings} from './cluster-findings.ts';
@@ -18,6 +18,8 @@ import {problemFinding} from './problem-finding.ts';
 import {byName, sortFindings} from './sort-findings.ts';
 import {summarize} from './summarize.ts';
 import {unreadNode} from './unread-node.ts';
+import {partition} from '../model/lists.ts';
+import {hasExternalEntry} from '../model/service-port.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /**
@@ -94,22 +96,24 @@ export class Diagnosis {
     const nodes = results.map(({report}) => report);
     const ofCluster = this.#options.nodesOnly ? [] : clusterFindings({api, view, proxy, services, byName: this.#options.byName ?? false});
     const ofNodes = results.flatMap(result => result.findings).filter(finding => this.#isAsked(finding));
-    const findings = [...ofNodes, ...ofCluster, ...problems.map(problemFinding)].filter(finding => this.#isWanted(finding));
-    const sorted = sortFindings(findings);
+    const [wanted, others] = partition([...ofNodes, ...ofCluster, ...problems.map(problemFinding)], finding => this.#isWanted(finding));
+    const sorted = sortFindings(wanted);
+    const leftOut = others.filter(({severity}) => severity !== 'info');
     const {stayed} = pairFindings(this.#options.known ?? [], sorted, isNoWorse);
     const kept = sorted.map(finding => (stayed.has(finding) ? {...finding, known: true as const} : finding));
-    const served = services.filter(service => notServed(service, proxy.version) === null).map(nameOf);
-    const scope = {served, servicesWithoutRules: countUnserved(services, proxy), unread: this.#cluster.unsure};
+    const served = services.filter(service => notServed(service, proxy.version) === null);
+    const scope = {served: served.map(nameOf), servicesWithoutRules: countUnserved(services, proxy), unread: this.#cluster.unsure};
     const isComplete = problems.every(({isMinor}) => isMinor);
     return {
       tool: {name: 'svc-trace', version: this.#options.toolVersion},
       summary: {
-        ...summarize(kept, nodes, {services: scope, servicePorts: countPorts(view, services, proxy), isComplete}),
+        ...summarize(kept, nodes, {leftOut, services: scope, servicePorts: countPorts(view, services, proxy), isComplete}),
         ...(this.#options.sample === undefined ? {} : {sampledFrom: this.#options.sample.of}),
       },
       nodes,
       findings: kept,
-      services: served,
+      ...(leftOut.length === 0 ? {} : {leftOut}),
+      services: reportedServices(served, view, proxy),
       ...(this.#options.scope === undefined ? {} : {scope: this.#options.scope}),
       traces: results.flatMap(({traces}) => traces),
     };
@@ -158,6 +162,29 @@ function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): Cl
 
 function nameOf({metadata}: ServiceObject): ServiceName {
   return {namespace: metadata.namespace ?? 'default', name: metadata.name};
+}
+
+function reportedServices(services: readonly ServiceObject[], view: ClusterView, proxy: ProxyVersion): readonly ReportedService[] {
+  const entriesOf = onceAsked(() =>
+    Map.groupBy(
+      families.flatMap(family => view.entries(family, proxy)),
+      ({port}) => port.object,
+    ),
+  );
+  return services.map(service => {
+    const {spec} = service;
+    const isDual = (spec?.ipFamilies?.length ?? 0) > 1;
+    if (!isDual && spec?.internalTrafficPolicy !== 'Local') return nameOf(service);
+    const entries = entriesOf().get(service) ?? [];
+    const isLocal =
+      entries.length > 0 && entries.every(({port}) => port.internalPolicyLocal && (port.externalPolicyLocal || !hasExternalEntry(port)));
+    const used = entries.flatMap(({set}) => set.endpoints).filter(({ready, serving, terminating}) => ready || (serving && terminating));
+    return {
+      ...nameOf(service),
+      ...(isDual ? {families: [...new Set(entries.map(({port}) => port.family))]} : {}),
+      ...(isLocal && used.length > 0 ? {onlyOn: new Set(used.flatMap(({nodeName}) => nodeName ?? []))} : {}),
+    };
+  });
 }
 
 function countUnserved(services: readonly ServiceObject[], {version}: ProxyVersion): Summary['servicesWithoutRules'] {

@@ -3,6 +3,8 @@ import {countServices, type ServicesInScope} from '../model/count-services.ts';
 import type {NodeReport, Summary} from '../model/report.ts';
 
 interface SummaryInput {
+  /** Errors and warnings that are not shown: they count for Services only. */
+  readonly leftOut: readonly Finding[];
   readonly services: ServicesInScope;
   readonly servicePorts: number;
   /** Everything requested could be read, except nodes. */
@@ -12,7 +14,7 @@ interface SummaryInput {
 export function summarize(
   findings: readonly Finding[],
   nodes: readonly NodeReport[],
-  {services, servicePorts, isComplete}: SummaryInput,
+  {leftOut, services, servicePorts, isComplete}: SummaryInput,
 ): Summary {
   const count = (severity: Finding['severity']): number =>
     findings.filter(finding => finding.severity === severity && !finding.known).length;
@@ -24,7 +26,8 @@ export function summarize(
     ...{errors, warnings, infos},
     nodesChecked: nodes.filter(({status}) => status === 'checked').length,
     nodesUnread: unread,
-    ...countServices(services, findings, nodes),
+    ...countServices(services, [...findings, ...leftOut], nodes),
     servicePorts,
+    ...(leftOut.length === 0 ? {} : {notShown: leftOut.length}),
   };
 }

@@ -10,8 +10,10 @@ export interface Report {
   readonly summary: Summary;
   readonly nodes: readonly NodeReport[];
   readonly findings: readonly Finding[];
+  /** Errors and warnings that `--only` and `--skip` leave out. They change no cell and no count of Services. */
+  readonly leftOut?: readonly Finding[];
   /** The Services in scope that kube-proxy serves, for the matrix. */
-  readonly services: readonly ServiceName[];
+  readonly services: readonly ReportedService[];
   /** The requested scope, as text: `namespace shop`. */
   readonly scope?: string;
   /** The packet paths to each port, if requested. */
@@ -20,6 +22,13 @@ export interface Report {
   readonly basis?: 'rules';
   /** Set if the run waited for the nodes, by `--wait`. */
   readonly wait?: WaitReport;
+}
+
+export interface ReportedService extends ServiceName {
+  /** Set if it has more than one family. */
+  readonly families?: readonly Family[];
+  /** The nodes with an endpoint, if only clients of these nodes are served: its traffic policies are Local. */
+  readonly onlyOn?: ReadonlySet<string>;
 }
 
 /** How long nodes took to converge. Seconds are counted from the start of the run. */
@@ -62,6 +71,8 @@ export interface Summary {
   readonly servicesWithoutRules: Readonly<Partial<Record<UnservedKind, number>>>;
   readonly servicesNotChecked: number;
   readonly servicePorts: number;
+  /** Errors and warnings that `--only` and `--skip` leave out; left out if there are none. The counts of Services include them. */
+  readonly notShown?: number;
   /** Set by `--sample` if only some nodes were checked: the number of all nodes. */
   readonly sampledFrom?: number;
 }

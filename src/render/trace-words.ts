@@ -39,7 +39,7 @@ export function endText({verdict, reason, rule}: NonNullable<EntryTrace['end']>,
     // kube-proxy itself rejects only packets to Services without endpoints.
     rejected: mark === 'ok' ? 'refused (no endpoints)' : 'refused (REJECT)',
     // Without a rule it is the kernel itself.
-    dropped: rule === null && reason !== undefined ? `dropped: ${reason}` : 'dropped (DROP)',
+    dropped: `dropped${rule === null && reason !== undefined ? '' : ' (DROP)'}${reason === undefined ? '' : `: ${reason}`}`,
     undecided: `undetermined: ${reason ?? ''}`,
     passed: 'not rewritten: no rule matches',
   };

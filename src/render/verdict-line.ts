@@ -10,7 +10,17 @@ import type {Style} from './style.ts';
 export function verdictLine(report: Report, style: Style): string {
   const known = report.findings.filter(({known: isKnown, severity}) => isKnown && severity !== 'info').length;
   const isSaid = known === 0 || isClean(report);
-  return verdictOf(report, style, known) + waitOf(report) + (isSaid ? '' : style.dim(`; ${known} more suppressed by the baseline`));
+  return (
+    verdictOf(report, style, known) +
+    waitOf(report) +
+    (isSaid ? '' : style.dim(`; ${known} more suppressed by the baseline`)) +
+    notShown(report)
+  );
+}
+
+/** What `--skip` and `--only` left out. */
+function notShown({summary: {notShown: number = 0}}: Report): string {
+  return number === 0 ? '' : `; ${plural(number, 'finding')} of other codes not shown`;
 }
 
 function isClean({summary: {errors, warnings, verdict}}: Report): boolean {
@@ -23,10 +33,11 @@ function verdictOf(report: Report, style: Style, known: number): string {
   if (report.basis === 'rules') return style.yellow(`from rules alone: nothing to compare with${rulesAloneFaults(summary)}`);
   if (errors > 0) return style.red(`FAULTY: ${faults(report)}`);
   if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}`);
-  if (services === 0) return style.yellow(`OK: no Services in ${report.scope ?? 'scope'}`);
+  if (services === 0) return style.yellow(`no Services in ${report.scope ?? 'scope'}`);
   const counts = `${breakdown(summary, onNodes(report))}${summary.nodesChecked === 0 ? '; no node was checked' : ''}`;
   if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${counts}`);
   if (known > 0) return style.green(`OK: no new findings (${known} suppressed by the baseline); ${counts}`);
+  if (summary.notShown !== undefined) return style.yellow(`OK for the codes asked for: ${counts}`);
   return style.green(`OK: ${inSync(report)}`);
 }
 

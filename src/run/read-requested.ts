@@ -1,7 +1,7 @@
 import {Errors} from '@oclif/core';
 import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
 import {type ClusterReading, type ReadClusterOptions, readCluster} from '../collect/cluster/read-cluster.ts';
-import type {KubeApi} from '../collect/kube/kube-api.ts';
+import {ApiError, type KubeApi} from '../collect/kube/kube-api.ts';
 import {escapeText} from '../render/escape.ts';
 import {type Selection, type SelectionInput, selectServices} from './scope/select-services.ts';
 
@@ -24,15 +24,30 @@ export async function readAsked(
     const problem = reading.problems.find(({list}) => list === 'services');
     throw new Errors.CLIError(escapeText(problem?.message ?? 'the Services could not be read'), {exit: 3});
   }
-  const known = scope.kind === 'services' && services.length < scope.services.length ? await allServices(api, scope) : services;
+  const known = (await isMistyped(api, scope, services.length)) ? await allServices(api, scope) : services;
   const selection = selectServices(input, {...reading.api, services: known});
   return {...reading, selection};
 }
 
+/** Some of the Services, or the only namespace, may not exist. */
+async function isMistyped(api: KubeApi, scope: ClusterScope, found: number): Promise<boolean> {
+  if (scope.kind === 'services') return found < scope.services.length;
+  const [name] = scope.kind === 'namespaces' && scope.namespaces.length === 1 && found === 0 ? scope.namespaces : [];
+  if (name === undefined) return false;
+  // Who may not get the namespace sees the nearest name, if there is one.
+  return api.get(`/api/v1/namespaces/${encodeURIComponent(name)}`, {}, {once: true}).then(
+    () => false,
+    error => {
+      if (error instanceof ApiError) return true;
+      throw error;
+    },
+  );
+}
+
 /** For suggestions: the Services that the user may list. */
-async function allServices(api: KubeApi, {services}: Extract<ClusterScope, {readonly kind: 'services'}>) {
+async function allServices(api: KubeApi, scope: ClusterScope) {
   const everywhere = await readCluster(api, {kind: 'cluster'});
   if (everywhere.api.services !== null) return everywhere.api.services;
-  const namespaces = [...new Set(services.map(({namespace}) => namespace))];
+  const namespaces = scope.kind === 'services' ? [...new Set(scope.services.map(({namespace}) => namespace))] : [];
   return (await readCluster(api, {kind: 'namespaces', namespaces})).api.services ?? [];
 }

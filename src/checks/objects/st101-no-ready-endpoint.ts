@@ -1,6 +1,6 @@
 import {someOf} from '../../model/text/some-of.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
-import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
+import {readsEndpoints, usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import type {Observation} from '../../model/finding.ts';
@@ -68,18 +68,19 @@ function isUsable(endpoint: Endpoint, {proxy}: ClusterContext): boolean {
   return endpoint.ready || (usesTerminatingEndpoints(proxy.version, proxy.gates) && endpoint.serving && endpoint.terminating);
 }
 
-function whyEmpty({port, set}: PortEntry, {api}: ClusterContext): string {
+function whyEmpty({port, set}: PortEntry, {api, proxy}: ClusterContext): string {
   const {object} = port;
+  const holder = readsEndpoints(proxy.version, proxy.gates) || api.endpointSlices === null ? 'Endpoints object' : 'EndpointSlice';
   if (set.endpoints.length > 0) {
     const leaving = set.endpoints.every(({terminating}) => terminating);
     const names = someOf(set.endpoints.map(endpoint => podOf(endpoint) ?? endpoint.hostPort));
     return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})`;
   }
-  if (!hasSelector(object)) return 'it has no selector, and no EndpointSlice gives it endpoints';
+  if (!hasSelector(object)) return `it has no selector, and no ${holder} gives it endpoints`;
   const pods = matchingPods(object, api);
-  if (pods === null) return `no EndpointSlice holds an endpoint for it (selector ${selectorText(object)})`;
+  if (pods === null) return `no ${holder} holds an endpoint for it (selector ${selectorText(object)})`;
   if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
-  return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no EndpointSlice holds an endpoint of it`;
+  return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no ${holder} holds an endpoint of it`;
 }
 
 /** Null if the pods were not read. */

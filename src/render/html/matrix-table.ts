@@ -12,7 +12,7 @@ import {plural} from '../../model/text/plural.ts';
 
 /** A row for each Service and a column for each node; each cell links to its finding. Many nodes with the same cells share a column. */
 export function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges): Html {
-  const cells = new MatrixCells(report.findings);
+  const cells = new MatrixCells(report);
   const groups = nodeGroups(report, cells);
   const shown = groups.slice(0, maxColumns);
   const {rows, hidden, fine} = serviceRows(report, cells, {few: 12, max: maxRows});

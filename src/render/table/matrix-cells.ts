@@ -1,7 +1,9 @@
 import {plural} from '../../model/text/plural.ts';
 import {affectsAllServices} from '../../model/count-services.ts';
 import {type Finding, type Severity, severities} from '../../model/finding.ts';
-import type {Report} from '../../model/report.ts';
+import type {Family} from '../../model/family.ts';
+import type {Report, ReportedService} from '../../model/report.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {nodeList} from '../node-list.ts';
 
 /** Nodes with the same cells. */
@@ -11,7 +13,7 @@ export interface NodeGroup {
 }
 
 export interface MatrixCell {
-  /** `ok`, `?`, `refused`, codes, or codes in parentheses where an error affects the whole node. */
+  /** `ok`, `?`, `refused`, `local-only`, codes, or codes in parentheses where an error affects the whole node. */
   readonly text: string;
   readonly severity: Severity | 'ok' | 'unknown';
   /** One for each code in the text; for `refused` the reason. */
@@ -25,9 +27,14 @@ export class MatrixCells {
   /** By node, null for the API, then by Service, null for the node itself; one finding for each code, the most severe first. */
   readonly #byNode = new Map<string | null, Map<string | null, Finding[]>>();
   readonly #rankOfService = new Map<string, number>();
+  readonly #refusedFamilies = new Map<string, Set<Family>>();
 
-  constructor(findings: readonly Finding[]) {
-    for (const finding of findings) this.#note(finding);
+  readonly #services: ReadonlyMap<string, ReportedService>;
+
+  /** With the findings that are not shown: a report of other codes makes no Service well. */
+  constructor({findings, leftOut = [], services}: Report) {
+    for (const finding of [...findings, ...leftOut]) this.#note(finding);
+    this.#services = new Map(services.map(service => [namespacedName(service), service]));
   }
 
   hasOwn(group: NodeGroup): boolean {
@@ -56,8 +63,11 @@ export class MatrixCells {
     const isLoud = own.some(({severity}) => severity !== 'info');
     const whole = this.#of(firstOf(group), null).filter(affectsAllServices);
     if (!isLoud && whole.length > 0) return {text: `(${codesOf(whole)})`, severity: 'unknown', findings: whole};
+    if (isLoud) return cellOf(own);
     const refused = this.#of(null, service).find(isRefused);
-    if (!isLoud && refused !== undefined) return {text: 'refused', severity: 'unknown', findings: [refused]};
+    if (refused !== undefined) return {text: this.#refusedText(service), severity: 'unknown', findings: [refused]};
+    const {onlyOn} = this.#services.get(service) ?? {};
+    if (group.isRead && onlyOn?.has(firstOf(group)) === false) return {text: 'local-only', severity: 'unknown', findings: []};
     return cellOf(own);
   }
 
@@ -73,7 +83,18 @@ export class MatrixCells {
 
   /** The same for nodes with the same cells. */
   pattern(node: string): readonly string[] {
-    return [...(this.#byNode.get(node) ?? [])].map(([service, found]) => JSON.stringify([service, cellOf(found).text])).sort();
+    const withLocal = [...this.#services].flatMap(([service, {onlyOn}]) => (onlyOn?.has(node) ? service : []));
+    return [...(this.#byNode.get(node) ?? [])]
+      .map(([service, found]) => JSON.stringify([service, cellOf(found).text]))
+      .concat(withLocal)
+      .sort();
+  }
+
+  /** `refused`; `IPv6 refused` if the Service is served in its other family. */
+  #refusedText(service: string): string {
+    const {families = []} = this.#services.get(service) ?? {};
+    const refused = this.#refusedFamilies.get(service) ?? new Set();
+    return families.length > refused.size && refused.size > 0 ? `${[...refused].join()} refused` : 'refused';
   }
 
   #of(node: string | null, service: string | null): readonly Finding[] {
@@ -87,6 +108,8 @@ export class MatrixCells {
     const service = finding.service === undefined ? null : `${finding.service.namespace}/${finding.service.name}`;
     const found = own.get(service) ?? [];
     own.set(service, withFinding(found, finding));
+    if (service !== null && finding.family !== undefined && isRefused(finding))
+      this.#refusedFamilies.set(service, (this.#refusedFamilies.get(service) ?? new Set()).add(finding.family));
     if (service !== null && (node !== null || finding.severity !== 'info'))
       this.#rankOfService.set(service, Math.min(this.rank(service), rank(finding.severity)));
   }

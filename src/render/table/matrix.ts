@@ -20,7 +20,7 @@ interface MatrixOptions {
  * without a finding are counted in one line if there are many.
  */
 export function matrix(report: Report, {style, width, all}: MatrixOptions): string {
-  const cells = new MatrixCells(report.findings);
+  const cells = new MatrixCells(report);
   const groups = nodeGroups(report, cells);
   const {rows, hidden, fine} = serviceRows(report, cells, all ? {few: Infinity, max: Infinity} : {few: 12, max: 40});
   const lines = [...(groups.some(group => cells.hasOwn(group)) ? [null] : []), ...rows];

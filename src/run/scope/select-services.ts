@@ -1,5 +1,5 @@
 import {Errors} from '@oclif/core';
-import type {ServiceObject} from '../../model/api-objects.ts';
+import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/escape.ts';
@@ -16,6 +16,9 @@ export interface Selection {
   readonly scope: string;
 }
 
+/** Pods show that a namespace exists; they are missing where it is known otherwise. */
+export type SelectableObjects = Pick<ApiObjects, 'services'> & Partial<Pick<ApiObjects, 'pods'>>;
+
 export interface SelectionInput {
   /** `name`, `svc/name` or `namespace/name`. */
   readonly names: readonly string[];
@@ -28,7 +31,7 @@ export interface SelectionInput {
  * The Services that the arguments and flags choose. Throws a CLIError (exit 2) for names together with a selector, and for an unknown name,
  * with the nearest names. In a bundle, a name without a namespace matches in every namespace.
  */
-export function selectServices(input: SelectionInput, api: Pick<ApiObjects, 'services'>): Selection {
+export function selectServices(input: SelectionInput, api: SelectableObjects): Selection {
   refuseNamesWithSelector(input);
   const services = api.services ?? [];
   const wanted = input.names.map(name => parseServiceName(name, input));
@@ -41,7 +44,7 @@ export function selectServices(input: SelectionInput, api: Pick<ApiObjects, 'ser
   if (requirements.length > 0 && api.services !== null && !services.some(service => inNamespace(service) && matches(service)))
     throw nothingSelected(input);
   return {
-    scope: scopeText(input, services),
+    scope: scopeText(input, services, api.pods ?? []),
     byName: wanted.length > 0,
     concerns: service =>
       wanted.length === 0 &&
@@ -53,14 +56,20 @@ export function selectServices(input: SelectionInput, api: Pick<ApiObjects, 'ser
   };
 }
 
-/** Like in kubectl, an empty namespace is no error. The nearest namespace with Services helps if the name was mistyped. */
-function scopeText({names, namespace, allNamespaces, selector}: SelectionInput, services: readonly ServiceObject[]): string {
+/** Like in kubectl, an empty namespace is no error; one that is nearly the name of another with Services is wrong use. */
+function scopeText(
+  {names, namespace, allNamespaces, selector}: SelectionInput,
+  services: readonly ServiceObject[],
+  pods: readonly PodObject[],
+): string {
   if (names.length > 0) return names.map(escapeText).join(', ');
   if (namespace === undefined || allNamespaces) return `all namespaces${selector === undefined ? '' : `, ${escapeText(selector)}`}`;
   const namespaces = services.map(({metadata}) => metadata.namespace ?? 'default');
-  const [near] = namespaces.includes(namespace) ? [] : closest(namespace, namespaces);
-  const labels = selector === undefined ? '' : `, ${escapeText(selector)}`;
-  return `namespace ${escapeText(namespace)}${labels}${near === undefined ? '' : ` (did you mean ${escapeText(near)}?)`}`;
+  const exists = [...services, ...pods].some(({metadata}) => (metadata.namespace ?? 'default') === namespace);
+  const [near] = exists ? [] : closest(namespace, namespaces);
+  if (near !== undefined)
+    throw new Errors.CLIError(escapeText(`no Services in namespace ${namespace}`), {exit: 2, suggestions: [escapeText(near)]});
+  return `namespace ${escapeText(namespace)}${selector === undefined ? '' : `, ${escapeText(selector)}`}`;
 }
 
 /** As kubectl does: throws a CLIError (exit 2). */

@@ -51,7 +51,10 @@ test('packets that are rejected or dropped by design end in a box that is not a 
   const ends = traceGraphs(traces, few).flatMap(({boxes}) => boxes.filter(({kind}) => kind === 'end'));
   expect(ends).toHaveLength(2);
   for (const {lines, isFault} of ends) {
-    expect(lines).toEqual(['○ dropped (DROP)', expect.stringMatching(/^filter\/KUBE-EXTERNAL-SERVICES line \d+$/)]);
+    expect(lines).toEqual([
+      '○ dropped (DROP): externalTrafficPolicy is Local, and no endpoint is on this node',
+      expect.stringMatching(/^filter\/KUBE-EXTERNAL-SERVICES line \d+$/),
+    ]);
     expect(isFault).toBe(false);
   }
 });

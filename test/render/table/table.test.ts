@@ -1,6 +1,9 @@
 import {stripVTControlCharacters} from 'node:util';
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
+import type {DiagnoseOptions} from '../../../src/diagnosis/diagnosis-options.ts';
+import type {Family} from '../../../src/model/family.ts';
+import type {Report} from '../../../src/model/report.ts';
 import type {Finding} from '../../../src/model/finding.ts';
 import {table, wide} from '../../../src/render/table/table.ts';
 import {snapshotOf} from '../../fixtures.ts';
@@ -348,13 +351,64 @@ describe('the verbosity', () => {
   });
 
   test('an empty scope and a run without nodes are reported', () => {
-    expect(table(reportOf({nodes, services: []}), plain)).toBe('OK: no Services in scope');
+    expect(table(reportOf({nodes, services: []}), plain)).toBe('no Services in scope');
     expect(table(reportOf({nodes: [], services}), plain)).toBe('OK: no problems in the API objects of 30 Services; no node was checked');
     const {node: _node, ...empty} = findingOf('', 'shop/web-007', {code: 'ST101', name: 'no-ready-endpoint', severity: 'warning'});
     expect(lines(table(reportOf({nodes: [], services, findings: [empty]}), plain))[0]).toBe(
       'OK with 1 warning: 30 Services: 1 with findings, 29 not checked; no node was checked',
     );
   });
+});
+
+describe('cells', () => {
+  const healthy = snapshotOf('healthy/1.36-iptables');
+  const check = async (names: readonly string[], rest: Partial<DiagnoseOptions> = {}) =>
+    diagnose(await healthy, {toolVersion: '0', selects: ({metadata}) => names.length === 0 || names.includes(metadata.name), ...rest});
+
+  test('a Service of Local policies is local-only on nodes without its endpoints, and ok where other clients are served', async () => {
+    const text = table(await check(['both-local', 'internal-local', 'lb-local']), plain);
+    expect(text).toMatch(/^shop\/both-local +ok +local-only +local-only$/m);
+    expect(text).toMatch(/^shop\/internal-local +ok +local-only +local-only$/m);
+    expect(text).toMatch(/^shop\/lb-local +ok +ok +ok$/m);
+  });
+
+  test('--skip and --only change no cell and no count of Services, and say how many findings are not shown', async () => {
+    const [all, skipped, only] = [
+      await check([]),
+      await check([], {skip: new Set(['ST101'])}),
+      await check([], {only: new Set(['ST202'])}),
+    ];
+    expect(skipped.findings).toEqual([]);
+    expect(skipped.summary).toMatchObject({warnings: 0, servicesInSync: all.summary.servicesInSync, servicesWithFindings: 3, notShown: 3});
+    expect(only.summary).toEqual(skipped.summary);
+    const rows = (report: Report) => lines(table(report, plain)).filter(line => /^(?:SERVICE|shop\/)/.test(line));
+    expect(rows(skipped)).toEqual(rows(all));
+    expect(lines(table(skipped, plain))[0]).toBe(
+      'OK for the codes asked for: 34 Services on all 3 nodes: 28 in sync, 3 with findings, 3 without rules; 3 findings of other codes not shown',
+    );
+  });
+
+  test('a Service of two families that is refused in one of them says which', () => {
+    const refused = (family: Family): Finding => {
+      const {node: _node, ...finding} = findingOf('', 'shop/web-001', {code: 'ST101', severity: 'warning', family});
+      return finding;
+    };
+    const cellsWith = (...found: readonly Finding[]) => {
+      const report = reportOf({nodes: ['node-a'], services: ['shop/web-001'], findings: found});
+      const dual = {...report, services: report.services.map(service => ({...service, families: ['IPv4', 'IPv6'] as const}))};
+      return lines(table(dual, plain)).find(line => line.startsWith('shop/web-001'));
+    };
+    expect(cellsWith(refused('IPv6'))).toMatch(/ST101 +IPv6 refused$/);
+    expect(cellsWith(refused('IPv4'), refused('IPv6'))).toMatch(/ST101 +refused$/);
+  });
+});
+
+test('a kube-proxy newer than the known rules is named without -v', () => {
+  const newer = {...checkedNode('node-b'), kubeProxyVersion: 'v1.99.0'};
+  expect(table(reportOf({nodes: ['node-a', newer], services}), plain)).toContain(
+    'kube-proxy v1.99.0 on node-b is newer than the newest known rules: it was checked against those of v1.37.',
+  );
+  expect(table(reportOf({nodes, services}), plain)).not.toContain('newer');
 });
 
 test('color does not change the layout', () => {

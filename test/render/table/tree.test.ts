@@ -69,10 +69,16 @@ test('a part that is wider than a line breaks at spaces', async () => {
 
 test('packets that are rejected or dropped by design are not faults', async () => {
   expect(tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-b'), plain)).toMatch(
-    /└─ ○ dropped \(DROP\) {2}filter\/KUBE-EXTERNAL-SERVICES:\d+/,
+    /└─ ○ dropped \(DROP\): externalTrafficPolicy is Local, and no endpoint is on this node\n +filter\/KUBE-EXTERNAL-SERVICES:\d+/,
   );
   expect(tree(await traced('healthy/1.36-iptables', 'shop/empty', 'node-b'), plain)).toMatch(
     /└─ ○ refused \(no endpoints\) {2}filter\/KUBE-SERVICES:\d+/,
+  );
+});
+
+test('a client outside the source ranges is shown beside an allowed one', async () => {
+  expect(tree(await traced('healthy/1.36-iptables', 'shop/lb-ranges', 'node-b'), plain)).toMatch(
+    /load-balancer IP 203\.0\.113\.13:80 from outside the source ranges[^├]*└─ ○ dropped \(DROP\): loadBalancerSourceRanges do not allow this client/,
   );
 });
 
