@@ -1,4 +1,5 @@
 import {type AddressText, looksLikeAddress} from './address-text.ts';
+import {messageWords} from './message-words.ts';
 import type {ChainNames} from './chain-names.ts';
 import type {Names} from './names.ts';
 
@@ -33,9 +34,13 @@ export class Words {
     return text.replace(/[^\s"\\]+/g, word => this.#commentWord(word));
   }
 
-  /** A message of this program or of one that it ran: replaces known names, host names and addresses. */
+  /**
+   * A message of this program or of one that it ran: replaces known names, host names and addresses. Of the other words only those of
+   * messages are kept: a user, a group, a context or a path can have any name.
+   */
   message(text: string): string {
-    return text.replace(/[^\s"'`(),;]+/g, word => this.#messageWord(word));
+    const anonymous = text.replace(/\b(User|user|Group|group|ServiceAccount) "[^"]+"/g, '$1 "…"');
+    return anonymous.replace(/[^\s"'`(),;]+/g, word => this.#messageWord(word)).replace(/…(?:[-\s./:@=,]*…)+/g, '…');
   }
 
   #commentWord(word: string): string {
@@ -60,8 +65,20 @@ export class Words {
     if (known !== null) return known + end;
     const chain = /^KUBE-[-A-Z0-9]+$/.test(body) ? this.#chains.replace(body) : null;
     if (chain !== null) return chain + end;
-    return (looksLikeHost(body) ? this.#names.replace(body) : body) + end;
+    if (isOfMessages(body)) return body + end;
+    return (looksLikeHost(body) ? this.#names.replace(body) : '…') + end;
   }
+}
+
+/** Words of messages, numbers, codes, flags and versions. A long number can be that of an account. */
+function isOfMessages(text: string): boolean {
+  const word = text.replace(/^[-.]+/, '').toLowerCase();
+  if (!/[a-z0-9]/.test(word)) return !/[^\x20-\x7e…]/.test(word);
+  return (
+    messageWords.has(word) ||
+    /^(?:metadata|spec|status|net)\.[\w.]+$/.test(word) ||
+    /^(?:v?\d{1,5}(?:\.\d{1,5})*(?:ms|s|m|h|[kmg]i?b?)?|st\d{3})$/.test(word)
+  );
 }
 
 /** A name with dots that is neither a file of a bundle, nor a setting, nor a number. */

@@ -1,5 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {failureIn} from '../../src/model/node/kube-proxy-failures.ts';
+import {Redaction} from '../../src/redact/redaction.ts';
 
 // Lines of public reports.
 const lines: readonly (readonly [line: string, cause: string])[] = [
@@ -69,4 +70,9 @@ describe('the log of kube-proxy', () => {
   ])('%j shows no failure', log => {
     expect(failureIn(log)).toBeNull();
   });
+});
+
+test.each(lines)('redacted, %j has the same cause', (line, cause) => {
+  const redacted = new Redaction('key').message(failureIn(line)?.line ?? '');
+  expect(failureIn(redacted)?.failure.cause).toContain(cause);
 });

@@ -127,6 +127,34 @@ describe('messages', () => {
   ])('%s', (message, expected) => {
     expect(redaction.problem({message}).message).toMatch(expected);
   });
+
+  test.each([
+    [
+      'pods is forbidden: User "planted" cannot list resource "pods" in API group "" at the cluster scope',
+      'pods is forbidden: User "…" cannot list resource "pods" in API group "" at the cluster scope',
+    ],
+    [
+      'services is forbidden: User "system:serviceaccount:planted:robot" cannot list resource "services" in the namespace "planted": RBAC: role.rbac.authorization.k8s.io "planted" not found',
+      'services is forbidden: User "…" cannot list resource "services" in the namespace "…": RBAC: role.rbac.authorization.k8s.io "…" not found',
+    ],
+    ['ssh: planted@bastion: Permission denied (publickey,password).', 'ssh: …: Permission denied (publickey,password).'],
+    [
+      'Warning: Identity file /home/planted/.ssh/id_planted not accessible: No such file or directory.',
+      'Warning: Identity file /…/.ssh/… not accessible: No such file or directory.',
+    ],
+    [
+      'tls: failed to verify certificate: x509: certificate is valid for planted, kubernetes, not planted-2; issuer: CN=planted CA,O=planted',
+      'tls: failed to verify certificate: x509: certificate is valid for …, kubernetes, not …; issuer: … CA,O=…',
+    ],
+    ['Run kubectl svc-trace access --context planted --as planted --as-group=planted', 'Run kubectl svc-trace access --context … --as …'],
+    [
+      'oidc: the token of oidc:planted#4711 in [planted:admins Planted] for account 123456789012 expired',
+      'oidc: the token of oidc:…#4711 in […] for account … expired',
+    ],
+    ['it did not answer within 10s (--node-timeout 10s): v1.36.2', 'it did not answer within 10s (--node-timeout 10s): v1.36.2'],
+  ])('names of users, groups, hosts, contexts and paths do not survive: %s', (message, expected) => {
+    expect(redaction.message(message)).toBe(expected);
+  });
 });
 
 describe('nftables', () => {
