@@ -48,8 +48,16 @@ interface AlikePortsInput {
   readonly expectedOnly: boolean;
 }
 
-/** All Service ports of a node, in groups, and the shape of the node (`nodeShape`). */
-export function alikePorts(input: AlikePortsInput): {readonly node: string | null; readonly groups: readonly PortGroup[]} {
+interface AlikePorts {
+  /** See `nodeShape`. */
+  readonly node: string | null;
+  readonly groups: readonly PortGroup[];
+  /** Whether packets to a Service port may pass rules that are not those that kube-proxy would write with its current settings. */
+  readonly isFaulty: (pair: PortPair) => boolean;
+}
+
+/** All Service ports of a node, in groups. */
+export function alikePorts(input: AlikePortsInput): AlikePorts {
   const {setup, before, after, expectedOnly} = input;
   const {family} = before.context;
   const iptables = expectedOnly ? [] : allOf(setup.dumps, family);
@@ -86,7 +94,10 @@ export function alikePorts(input: AlikePortsInput): {readonly node: string | nul
     groups.set(key, group);
     group.pairs.push(pair);
   }
-  return {node, groups: [...groups.values()]};
+  const isNodeFaulty = !expectedOnly && (deviations === null || deviations.rest === null || deviations.texts.length > 0);
+  const isFaulty = ({before: item, written}: PortPair): boolean =>
+    isNodeFaulty || (item !== null && (written !== item || deviations?.ports.has(item) === true));
+  return {node, groups: [...groups.values()], isFaulty};
 }
 
 const noDeviations: Deviations = {ports: new Set(), written: new Map(), texts: [], ofPorts: [], rest: ''};

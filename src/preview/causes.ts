@@ -27,8 +27,17 @@ interface CauseCase {
 /** Why the outcome changes: the first cause that fits. */
 export function causeOf(given: CauseCase): Cause {
   const [id] = Object.entries(fits).find(([, applies]) => applies(given)) ?? ['other-rules'];
+  if (id === 'masquerade-all' && given.config.mode.value === given.configAfter.mode.value) return masqueradeAllSet(given);
   return causes[id] ?? {id: 'other-rules', ...otherRules(given)};
 }
+
+/** A restart of kube-proxy without the change would treat the packet as the change does. */
+export const healedFault: Cause = {
+  id: 'healed',
+  reason: "today's rules are not those that kube-proxy writes: any restart of kube-proxy changes this packet in the same way",
+  remedy:
+    'Find the fault with: kubectl svc-trace check. Correct it before the change, so that its effects are not taken for those of the change.',
+};
 
 type CauseTest = (given: CauseCase) => boolean;
 
@@ -38,6 +47,11 @@ const fits: Readonly<Record<string, CauseTest>> = {
   'new-service': ({planned}) => planned === 'new',
   'removed-service': ({planned}) => planned === 'removed',
   'changed-service': ({planned, config, configAfter}) => planned === 'changed' && isSameProxy(config, configAfter),
+  'traffic-distribution': ({effect, planned, item, config, configAfter}) =>
+    effect === 'shares' &&
+    planned === 'changed' &&
+    config.version.value.minor !== configAfter.version.value.minor &&
+    item.all.some(({zoneHints, nodeHints}) => zoneHints !== null || nodeHints !== null),
   'session-affinity': ({effect}) => effect === 'affinity',
   'localhost-node-ports': ({probe}) => probe.kind === 'localhost',
   'unused-ports': ({probe}) => probe.kind === 'unused-port',
@@ -84,12 +98,28 @@ function isSameProxy(before: ProxyConfig, after: ProxyConfig): boolean {
   return before.mode.value === after.mode.value && before.version.value.minor === after.version.value.minor;
 }
 
-function otherRules({config, configAfter}: CauseCase): Omit<Cause, 'id'> {
-  const side = ({mode, version}: ProxyConfig): string => `kube-proxy ${version.value.text} in ${mode.value} mode`;
-  if (isSameProxy(config, configAfter))
-    return {reason: "today's rules or settings lead this packet elsewhere", remedy: 'Compare with: kubectl svc-trace check.'};
+/** The setting is changed within one mode. */
+function masqueradeAllSet({after}: CauseCase): Cause {
   return {
-    reason: `${side(config)} and ${side(configAfter)} treat this packet differently`,
+    id: 'masquerade-all',
+    reason: `masqueradeAll is ${after.masqueradeAll ? 'off today and on' : 'on today and off'} after the change`,
+    remedy: after.masqueradeAll
+      ? 'Expect endpoints to see the address of the node; remove what relies on the addresses of clients.'
+      : 'Make sure that replies of the endpoints return through the node that translated the connection.',
+  };
+}
+
+function otherRules({config, configAfter}: CauseCase): Omit<Cause, 'id'> {
+  if (isSameProxy(config, configAfter)) return {reason: 'the settings change', remedy: 'Compare the settings before and after.'};
+  const [was, is] = [config, configAfter].map(({mode, version}) => ({
+    mode: `${mode.value} mode`,
+    version: `kube-proxy ${version.value.text}`,
+  }));
+  const differs = (name: 'mode' | 'version'): boolean => was?.[name] !== is?.[name];
+  const side = (one: typeof was): string =>
+    differs('mode') && differs('version') ? `${one?.version} in ${one?.mode}` : differs('version') ? `${one?.version}` : `${one?.mode}`;
+  return {
+    reason: `${side(was)} and ${side(is)} treat this packet differently`,
     remedy: 'Trace the Service before the change, and test it on the first node that is changed.',
   };
 }
@@ -104,6 +134,10 @@ const causes: Readonly<Record<string, Cause>> = Object.fromEntries(
     'new-service': ['the manifests add the Service port', 'No action if clients are to see this.'],
     'removed-service': ['the manifests remove the Service port', 'Keep it as long as clients use it.'],
     'changed-service': ['the manifests change the Service or its endpoints', 'Compare the objects with: kubectl diff -f FILE.'],
+    'traffic-distribution': [
+      'the two versions follow the hints of EndpointSlices under other conditions: without an annotation of the Service from 1.31 on, hints that name nodes from 1.34 on',
+      'Check that the endpoints in each zone, or on each node, can carry its clients: see trafficDistribution of the Service.',
+    ],
     'session-affinity': ['session affinity or its timeout changes', 'Expect clients to be sent to another endpoint once.'],
     'localhost-node-ports': [
       'node ports on loopback addresses work in iptables mode (IPv4), not in IPVS mode, and in nftables mode only from 1.37 on for TCP, with a feature gate',

@@ -1,3 +1,4 @@
+import {onceAsked} from '../analyze/once-asked.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
@@ -7,7 +8,7 @@ import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {alikePorts, hasSameEndpoints, isReplaced, keyOf, type PortPair} from './alike-ports.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
-import {causeOf, type PlannedChange} from './causes.ts';
+import {causeOf, healedFault, type PlannedChange} from './causes.ts';
 import {effectOf, probeOutcome} from './effect.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
@@ -44,8 +45,9 @@ function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundC
     ? expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: false})
     : actualSide(setup, setup.view, family);
   const after = expectedSide({setup, view: viewAfter, config: configAfter, family, besideOthers: !expectedOnly});
-  const sides: Sides = {setup, before, after, configAfter};
-  const {node, groups} = alikePorts({...sides, viewAfter, expectedOnly});
+  const {node, groups, isFaulty} = alikePorts({setup, before, after, configAfter, viewAfter, expectedOnly});
+  const restarted = onceAsked(() => expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: true}));
+  const sides: Sides = {setup, before, after, configAfter, restarted: pair => (isFaulty(pair) ? restarted() : null)};
   // What cannot be compared with other nodes is known to this one alone.
   const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {both: new Map(), after: new Map()};
   if (node !== null) input.walked.set(node, walked);
@@ -86,6 +88,8 @@ interface Sides {
   readonly before: WalkedSide;
   readonly after: WalkedSide;
   readonly configAfter: ProxyConfig;
+  /** The node as a restart of kube-proxy without the change would leave it; null where that changes nothing for a Service port. */
+  readonly restarted: (pair: PortPair) => WalkedSide | null;
 }
 
 /** Where a packet ends on both sides. */
@@ -145,7 +149,7 @@ function walkPort(
   const all = probes.map((probe, index): ProbeWalk => ({was: walkSide(sides.before, probe.packet), is: walkAfter(probe, index)}));
   const walks = probes.map((probe, index) => {
     const walk = all[index];
-    return walk === undefined || compareProbe(sides, pair, {probe, walk}) === null ? null : walk;
+    return walk === undefined || changeOf(sides, pair, {probe, walk}) === null ? null : walk;
   });
   return {
     changed: walks.every(walk => walk === null) ? null : {pair, walks},
@@ -189,22 +193,36 @@ function walkLike(
   };
 }
 
+interface WalkedProbe {
+  readonly probe: PreviewProbe;
+  readonly walk: ProbeWalk;
+}
+
 /** Null if nothing changes for the packet. */
-function compareProbe(
-  sides: Sides,
-  pair: PortPair,
-  {probe, walk}: {readonly probe: PreviewProbe; readonly walk: ProbeWalk},
-): ChangeCase | null {
-  const {setup, before, after, configAfter} = sides;
+function changeOf({before, after}: Sides, pair: PortPair, {probe, walk}: WalkedProbe): Pick<ChangeCase, 'was' | 'is' | 'effect'> | null {
   const was = probeOutcome(before, probe, {path: walk.was, item: pair.before});
   const is = probeOutcome(after, probe, {path: walk.is, item: pair.after});
   const effect = affinityChanges(pair) && probe.kind === 'entry' ? (effectOf(was, is) ?? 'affinity') : effectOf(was, is);
-  if (effect === null) return null;
-  const change = {node: setup.node.name, item: pair.known, probe, was, is, effect};
+  return effect === null ? null : {was, is, effect};
+}
+
+/** The change of a packet with its cause; null if nothing changes. */
+function compareProbe(sides: Sides, pair: PortPair, walked: WalkedProbe): ChangeCase | null {
+  const {setup, before, after, configAfter} = sides;
+  const found = changeOf(sides, pair, walked);
+  if (found === null) return null;
+  const {probe} = walked;
+  const restarted = sides.restarted(pair);
+  const healed =
+    restarted === null ? found.was : probeOutcome(restarted, probe, {path: walkSide(restarted, probe.packet), item: pair.before});
+  const change = {node: setup.node.name, item: pair.known, probe, ...found};
+  if (restarted !== null && effectOf(healed, found.is) === null && found.effect !== 'affinity') return {...change, cause: healedFault};
   return {
     ...change,
     cause: causeOf({
       ...change,
+      // A fault of today is no reason of what the change does beside it.
+      was: healed,
       planned: plannedChange(pair),
       config: setup.config,
       configAfter,

@@ -8,6 +8,8 @@ import {captureNames, snapshotOf} from '../fixtures.ts';
 import {type Scenario, scenario} from '../scenario.ts';
 import {adviceOf, idsOf, interfaces, nodes, previewFrom, previewOf, toNftables, withKernel} from './previews.ts';
 
+const options = {color: false, width: 120, quiet: false, verbose: false, failOn: 'error'} as const;
+
 describe('the settings a node already has change nothing', () => {
   test.each(captureNames('healthy', 'settings', 'eras', 'faults', 'ipvs', 'nftables'))('%s', async name => {
     const found = previewOf(await snapshotOf(name), {});
@@ -247,8 +249,6 @@ describe('planned objects', () => {
 });
 
 describe('the output', () => {
-  const options = {color: false, width: 120, quiet: false, verbose: false, failOn: 'error'} as const;
-
   test('a version that is not known is said to be unknown', async () => {
     const found = {...(await toNftables()), services: 34};
     const side = (proxyMode: string) => ({proxyMode, kubeProxyVersion: 'unknown'});
@@ -260,8 +260,10 @@ describe('the output', () => {
 
   test('has the result in its first line, and counts that add up', async () => {
     const found = {...(await toNftables()), services: 34};
-    const text = previewRenderers.table(found, options);
-    const [, affected, lost, other] = /^CHANGES: (\d+) of 34 Services affected on 3 nodes \((\d+) lost, (\d+) other\)/.exec(text) ?? [];
+    const text = previewRenderers.table(found, {...options, width: 1000});
+    const [, affected, lost, other] =
+      /^CHANGES: (\d+) of 34 Services affected on 3 nodes \((\d+) lost at [a-z ]+ only, (\d+) other; no cluster IP is lost\)/.exec(text) ??
+      [];
     expect(Number(affected)).toBeGreaterThan(0);
     expect(Number(lost) + Number(other)).toBe(Number(affected));
   });
@@ -332,7 +334,9 @@ describe('the output', () => {
     expect(Object.keys(summary).sort()).toEqual([
       'affectedServices',
       'gained',
+      'healed',
       'lost',
+      'lostClusterIPs',
       'nodesChecked',
       'nodesUnread',
       'other',
@@ -350,4 +354,49 @@ describe('the output', () => {
     expect(page.match(/<script>/g)).toHaveLength(1);
     expect(previewRenderers.markdown(nasty, options)).not.toContain('<script>');
   });
+});
+
+describe("faults of today's rules", () => {
+  const stale = (given: Scenario): void => {
+    given.rules('node-a').insertBefore(['-A KUBE-SERVICES -d 10.96.0.10/32 -p udp'], '-A KUBE-SERVICES -d 10.96.0.10/32 -p udp -j RETURN');
+  };
+
+  test('are healed by the change and not blamed on it', async () => {
+    const healthy = await toNftables();
+    const found = await toNftables(stale);
+    const healed = found.changes.filter(({cause}) => cause.id === 'healed');
+    expect(healed.length).toBeGreaterThan(0);
+    expect(new Set(healed.map(({node, packet, effect}) => `${node} ${packet.destination} ${effect}`))).toEqual(
+      new Set(['node-a 10.96.0.10 gained']),
+    );
+    const keys = (changes: Preview['changes']): readonly string[] => changes.map(change => JSON.stringify(change)).toSorted();
+    expect(keys(found.changes.filter(({cause}) => cause.id !== 'healed'))).toEqual(keys(healthy.changes));
+    const text = previewRenderers.table(found, options);
+    expect(text).toContain('HEALED BY ANY RESTART OF KUBE-PROXY');
+    expect(text.slice(0, text.indexOf('HEALED BY'))).not.toContain('GAINED');
+  });
+});
+
+test('the first line says that no cluster IP is lost, and what is', async () => {
+  const first = previewRenderers.table({...(await toNftables()), services: 40}, {...options, width: 1000}).split('\n')[0];
+  expect(first).toMatch(/\d+ lost at node ports on loopback addresses only/);
+  expect(first).toContain('; no cluster IP is lost');
+});
+
+test('within one mode the reason for masqueradeAll names no other mode', async () => {
+  const found = previewOf(await snapshotOf('healthy/1.36-iptables'), {masqueradeAll: true});
+  const reasons = new Set(found.changes.filter(({cause}) => cause.id === 'masquerade-all').map(({cause}) => cause.reason));
+  expect(reasons).toEqual(new Set(['masqueradeAll is off today and on after the change']));
+});
+
+test('what manifests add does not fail, and the loss of what they remove does', async () => {
+  const snapshot = await snapshotOf('healthy/1.36-iptables');
+  const {api} = snapshot;
+  const [, ...others] = (api.services ?? []).toSorted((a, b) => Number(b.metadata.name === 'web') - Number(a.metadata.name === 'web'));
+  const without = {...snapshot, api: {...api, services: others}};
+  const added = previewOf(without, {}, api, {expectedOnly: true});
+  expect(added.changes.map(({effect}) => effect)).toContain('gained');
+  expect(previewExitCode(added, 'lost')).toBe(0);
+  expect(previewExitCode(added, 'any')).toBe(1);
+  expect(previewExitCode(previewOf(snapshot, {}, without.api), 'lost')).toBe(1);
 });

@@ -27,6 +27,7 @@ function changeObject({cause, entry, ...change}: PreviewChange): object {
     entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port},
     ...{source, packet, before, after, effect},
     ...{reason: cause.reason, remedy: cause.remedy, docs: docsOf(cause.id)},
+    ...(cause.id === 'healed' ? {healed: true} : {}),
   };
 }
 

@@ -22,12 +22,34 @@ interface PreviewItem {
 /** With `verbose`, requirements that are met and all Services and nodes are named. */
 export function previewText(preview: Preview, verbose: boolean): PreviewText {
   const summary = summarizePreview(preview);
-  const {requirements, advice, nodes, notes} = preview;
+  const {requirements, changes, advice, nodes, notes} = preview;
   const unread = nodes.filter(({basis}) => basis === 'unread');
   const computed = nodes.filter(({basis}) => basis === 'expected');
   const open = requirements.filter(({status}) => verbose || status !== 'met');
   const sections = [
-    {title: 'WHAT CHANGES', items: [...changeItems(preview.changes, verbose), ...adviceItems(advice, 'change')]},
+    {
+      title: 'WHAT CHANGES',
+      items: [
+        ...changeItems(
+          changes.filter(change => !isHealed(change)),
+          verbose,
+        ),
+        ...adviceItems(
+          advice.filter(one => !isHealed({cause: one})),
+          'change',
+        ),
+      ],
+    },
+    {
+      title: 'HEALED BY ANY RESTART OF KUBE-PROXY',
+      items: [
+        ...changeItems(changes.filter(isHealed), verbose),
+        ...adviceItems(
+          advice.filter(one => isHealed({cause: one})),
+          'change',
+        ),
+      ],
+    },
     {title: 'REQUIREMENTS', items: requirementItems(open)},
     {title: 'AT THE MOMENT OF THE SWITCH', items: adviceItems(advice, 'switch')},
     {title: 'CHECK BY HAND', items: adviceItems(advice, 'by-hand')},
@@ -63,6 +85,11 @@ export function isLoss({effect}: Advice): boolean {
   return effect === 'lost';
 }
 
+/** A fault of today's rules, and no effect of the change. */
+function isHealed({cause}: Pick<PreviewChange, 'cause'>): boolean {
+  return cause.id === 'healed';
+}
+
 /** Why nodes were not read whose both sides are computed; nothing of those that were not to be read. */
 function reasonsOf(nodes: Preview['nodes']): readonly (readonly [reason: string, names: readonly string[]])[] {
   const groups = new Map<string, string[]>();
@@ -84,8 +111,8 @@ function verdictText(preview: Preview, summary: PreviewSummary): string {
   return `BLOCKED: kube-proxy would not work on ${blocked} of ${plural(preview.nodes.length, 'node')}: ${first.detail}.${rest}`;
 }
 
-function outcomeText({before, after, nodes}: Preview, summary: PreviewSummary): string {
-  const {verdict, services, affectedServices, lost, gained, other, nodesChecked, nodesUnread} = summary;
+function outcomeText({before, after, nodes, changes}: Preview, summary: PreviewSummary): string {
+  const {verdict, services, affectedServices, lost, lostClusterIPs, gained, other, healed, nodesChecked, nodesUnread} = summary;
   const change = `kube-proxy ${sideText(before)} to ${sideText(after)}`;
   const on = `${plural(nodesChecked, 'node')}`;
   const unread = nodesUnread === 0 ? '' : `; ${nodesUnread} of ${plural(nodes.length, 'node')} not checked`;
@@ -93,17 +120,42 @@ function outcomeText({before, after, nodes}: Preview, summary: PreviewSummary): 
   if (services === 0)
     return `${verdict === 'changes' ? 'CHANGES' : verdict.toUpperCase()}: there are no Services in scope${unread} (${change})`;
   if (verdict === 'same') return `SAME: no packet to ${plural(services, 'Service')} on ${on} is treated differently (${change})`;
+  if (affectedServices === 0 && healed > 0)
+    return `CHANGES: only today's faults of ${plural(healed, 'Service')} on ${on} are healed, as by any restart of kube-proxy${unread} (${change})`;
   if (affectedServices === 0 && verdict === 'changes')
     return `CHANGES: no Service is affected on ${on}; see below what changes beside them${unread} (${change})`;
   if (verdict === 'incomplete') return `INCOMPLETE: no changes on ${on}${unread} (${change})`;
   const kinds = [
-    [lost, 'lost'],
+    [lostClusterIPs, 'lost at the cluster IP'],
+    [lost - lostClusterIPs, lostElsewhere(changes)],
     [gained, 'gained'],
     [other, 'other'],
   ] as const;
   const counts = kinds.filter(([count]) => count > 0).map(([count, name]) => `${count} ${name}`);
-  return `CHANGES: ${affectedServices} of ${plural(services, 'Service')} affected on ${on} (${counts.join(', ')})${unread}: ${change}`;
+  const spared = lost > 0 && lostClusterIPs === 0 ? '; no cluster IP is lost' : '';
+  const beside = healed === 0 ? '' : `; ${healed} more with only faults of today that any restart heals`;
+  return `CHANGES: ${affectedServices} of ${plural(services, 'Service')} affected on ${on} (${counts.join(', ')}${spared}${beside})${unread}: ${change}`;
 }
+
+/** The entries other than cluster IPs that are lost, the most narrow name for each. */
+function lostElsewhere(changes: readonly PreviewChange[]): string {
+  const lost = changes.filter(change => change.effect === 'lost' && change.entry.kind !== 'clusterIP' && !isHealed(change));
+  const names = lost.map(({cause, entry}) => narrowEntries[cause.id] ?? entryKinds[entry.kind]);
+  return `lost at ${[...new Set(names)].sort().join(', ')} only`;
+}
+
+const narrowEntries: Readonly<Record<string, string>> = {
+  'localhost-node-ports': 'node ports on loopback addresses',
+  'node-port-addresses': 'node ports on secondary addresses of nodes',
+  'health-check-ports': 'health check ports',
+};
+
+const entryKinds: Readonly<Record<PreviewChange['entry']['kind'], string>> = {
+  clusterIP: 'cluster IPs',
+  nodePort: 'node ports',
+  loadBalancerIP: 'load-balancer IPs',
+  externalIP: 'external IPs',
+};
 
 function sideText({kubeProxyVersion, proxyMode}: PreviewSide): string {
   return kubeProxyVersion === 'unknown' ? `${proxyMode} mode (version unknown)` : `${kubeProxyVersion} in ${proxyMode} mode`;
