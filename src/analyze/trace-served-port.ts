@@ -98,14 +98,12 @@ function traceEntry<R extends RuleText>(given: TraceCase<R>, probe: Probe, block
 function lossTo<R extends RuleText>(
   hostPort: string,
   {item, context, isSentByIpvs}: TraceCase<R>,
-  {packet, source}: Probe,
+  {packet}: Probe,
 ): readonly [string, string][] {
   const endpoint = item.all.find(other => other.hostPort === hostPort);
   const destination = endpoint === undefined ? null : parseAddress(endpoint.address);
   if (endpoint === undefined || destination === null || isSentByIpvs) return [];
   const {facts} = context;
-  // A bridge sends packets between its ports, also those that are rewritten, without forwarding.
-  if (source.kind === 'pod' && endpoint.nodeName === facts.name) return [];
   if (!facts.allAddresses || environmentOf(facts).isLocal(destination) !== false) return [];
   const reason = kernelObstacle(facts)({...packet, destination, port: endpoint.port});
   return reason === null ? [] : [[hostPort, reason]];

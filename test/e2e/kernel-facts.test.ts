@@ -1,31 +1,13 @@
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {collectNode} from '../../src/collect/node/collect-node.ts';
-import {CommandFailed, type Transport} from '../../src/collect/node/transport.ts';
 import {networkFacts} from '../../src/expect/network-facts.ts';
 import {parseAddress} from '../../src/model/address.ts';
 import {type NetworkFacts, sysctlNumber} from '../../src/model/node/network-facts.ts';
 import {routeOf} from '../../src/model/node/route-of.ts';
 import {describeWith} from '../require.ts';
-import {Namespace} from './kernel/namespace.ts';
+import {Namespace, readNode} from './kernel/namespace.ts';
 
-/** Reads a namespace as a node is read. */
-export async function factsOf(namespace: Namespace): Promise<NetworkFacts> {
-  const transport: Transport = {
-    name: 'namespace',
-    open: async () => ({
-      description: 'in a namespace',
-      run: async argv => {
-        try {
-          return Buffer.from(namespace.run(argv[0] ?? '', argv.slice(1)));
-        } catch (error) {
-          throw new CommandFailed(argv, {exitCode: 1, stderr: String(error)});
-        }
-      },
-      [Symbol.asyncDispose]: async () => {},
-    }),
-  };
-  const node = {name: 'node-a', addresses: [], labels: {}, pods: []};
-  return networkFacts(await collectNode(node, transport, {signal: new AbortController().signal, timeoutMs: 60_000}));
+async function factsOf(namespace: Namespace): Promise<NetworkFacts> {
+  return networkFacts(await readNode(namespace));
 }
 
 const devices = ['p0', 'p1', 'p2', 'cni0'];

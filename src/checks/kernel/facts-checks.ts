@@ -42,7 +42,7 @@ const table = [
       for (const family of servedFamilies(context)) {
         const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
         const network = networkOf(context);
-        const effect = 'Pods on it reach no endpoint outside of it, and node ports lead to no pod';
+        const effect = 'Its pods reach no other pod by a Service and nothing outside of it, and node ports lead to no pod';
         if (sysctlNumber(network, all) === 0) {
           yield {family, message: `${all} is 0: the node forwards no ${family} packets. ${effect}.`, commands: [`sysctl -w ${all}=1`]};
           continue;
@@ -173,7 +173,7 @@ const table = [
       const inside = [...new Set(nodePorts)].filter(port => low <= port && port <= high && !isReserved(port)).sort((a, b) => a - b);
       if (inside.length === 0) return;
       yield {
-        message: `net.ipv4.ip_local_port_range is ${low} to ${high}, and ${plural(inside.length, 'node port')} (${someOf(inside.map(String))}) ${inside.length === 1 ? 'is' : 'are'} inside it and not reserved: if a process of the node picks such a port for a connection, the replies go to the Service instead.`,
+        message: `net.ipv4.ip_local_port_range is ${low} to ${high}, and ${plural(inside.length, 'node port')} (${someOf(inside.map(String))}) ${inside.length === 1 ? 'is' : 'are'} inside it and not reserved: if the kernel picks such a port for a process of the node, the Service gets what others send to it, except for replies of tracked connections. kube-proxy before 1.24 leaves out a node port that is taken.`,
       };
     },
   },

@@ -3,6 +3,7 @@ import type {Backend} from '../../model/ruleset.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {chainByChain} from '../../parse/iptables/dump-header.ts';
 import {parseLinks} from '../../parse/network-facts.ts';
+import {parseNodeAddresses} from '../../parse/node-addresses.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, parallel, type Run} from './node-command.ts';
@@ -171,11 +172,17 @@ function grepSysctls(paths: readonly string[]): CommandVariant {
   return {commands: [['grep', '-sH', '', ...paths.map(path => `/proc/sys/${path}`)]], join: asSysctls, keepsPart: true};
 }
 
-/** Those of each interface, without the ones that lead to pods: to search the folders of hundreds takes most of a second. */
+/**
+ * Those of each interface, without the ones that lead to pods: to search the folders of hundreds takes most of a second. The interface of a
+ * node that is itself a container has its other end elsewhere too, and is known by its network.
+ */
 function interfaceSysctls(addresses: Buffer | undefined): readonly NodeCommand[] {
-  const links = parseLinks(addresses?.toString('utf8') ?? '') ?? [];
+  const text = addresses?.toString('utf8') ?? '';
+  const links = parseLinks(text) ?? [];
+  const isNetwork = (network: string): boolean => /\.\d+\/(?!32$)/.test(network);
+  const wired = new Set(parseNodeAddresses(text)?.flatMap(({name, networks}) => (networks.some(isNetwork) ? name : [])));
   const names = links
-    .filter(({name, isPeerElsewhere}) => !isPeerElsewhere && /^[\w.-]+$/.test(name) && !/^\.+$/.test(name))
+    .filter(({name, isPeerElsewhere}) => (!isPeerElsewhere || wired.has(name)) && /^[\w.-]+$/.test(name) && !/^\.+$/.test(name))
     .slice(0, maxInterfaces);
   const paths = names.flatMap(({name}) => ['rp_filter', 'forwarding'].map(own => `net/ipv4/conf/${name}/${own}`));
   return paths.length === 0 ? [] : [{file: 'interface-sysctls', variants: [grepSysctls(paths)]}];

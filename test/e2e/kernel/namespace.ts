@@ -1,6 +1,9 @@
 import {type ChildProcess, spawn, spawnSync} from 'node:child_process';
 import {join} from 'node:path';
 import process from 'node:process';
+import {collectNode} from '../../../src/collect/node/collect-node.ts';
+import type {CollectedNode} from '../../../src/collect/node/collected-node.ts';
+import {CommandFailed, type Transport} from '../../../src/collect/node/transport.ts';
 import type {Flow, Order, Sight} from './agent.ts';
 
 /** Debian keeps what only root runs where a plain user's `PATH` does not look. */
@@ -97,4 +100,24 @@ export class Namespace implements AsyncDisposable {
       });
     });
   }
+}
+
+/** Reads a namespace as a node is read. */
+export async function readNode(namespace: Namespace): Promise<CollectedNode> {
+  const transport: Transport = {
+    name: 'namespace',
+    open: async () => ({
+      description: 'in a namespace',
+      run: async argv => {
+        try {
+          return Buffer.from(namespace.run(argv[0] ?? '', argv.slice(1)));
+        } catch (error) {
+          throw new CommandFailed(argv, {exitCode: 1, stderr: String(error)});
+        }
+      },
+      [Symbol.asyncDispose]: async () => {},
+    }),
+  };
+  const node = {name: 'node-a', addresses: [], labels: {}, pods: []};
+  return collectNode(node, transport, {signal: new AbortController().signal, timeoutMs: 60_000});
 }
