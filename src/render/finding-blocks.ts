@@ -1,8 +1,10 @@
-import type {Finding} from '../model/finding.ts';
+import {affectsAllServices} from '../model/count-services.ts';
+import {type Finding, severities} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 import {plural} from '../model/text/plural.ts';
 import {type FindingGroup, groupFindings} from './group-findings.ts';
+import {nodeList} from './node-list.ts';
 import {olderRules} from './older-rules.ts';
 
 /** The content of one block of text: a finding, others of the same code on the same nodes, and the findings that it probably causes. */
@@ -22,8 +24,8 @@ export function spreadBlocks(findings: readonly Finding[]): readonly FindingBloc
 
 /**
  * One block for a cause: if a node's kube-proxy stopped, the findings of its Services are in the block of that finding; if only its rules
- * show that, in the block of the first. Three or more findings of one code on the same nodes are one block. Blocks keep the order of their
- * first findings; a cause takes the position of its first effect.
+ * show that, in the block of the first. Three or more findings of one code on the same nodes are one block, and so are two or more of the
+ * API objects. The worst come first, and of equally bad ones those that explain others or affect all Services of a node.
  */
 export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
   const groups = groupFindings(findings);
@@ -40,14 +42,37 @@ export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock
     const first = causeOf.get(group) ?? group;
     if (done.has(first)) continue;
     const own = alike.get(likeness(first)) ?? [first];
-    const merged = own.length >= minAlike && isOfService(first) && !older.has(first) ? own : [first];
+    const merged =
+      own.length >= (first.nodes.length === 0 ? 2 : minAlike) && first.finding.service !== undefined && !older.has(first) ? own : [first];
     for (const each of merged) done.add(each);
     blocks.push({...first, others: merged.slice(1), effects: effects.get(first) ?? [], reason: older.has(first) ? 'older-rules' : 'cause'});
   }
-  return blocks;
+  const order = new Map(blocks.map(block => [block, blockOrder(block)]));
+  return blocks.toSorted((a, b) => (order.get(a) ?? 0) - (order.get(b) ?? 0));
 }
 
 const minAlike = 3;
+
+/** By severity; of one severity the block that explains most first. Between 0 and the number of severities. */
+function blockOrder(block: FindingBlock): number {
+  const {finding, effects} = block;
+  const worst = Math.min(...[finding, ...effects.map(effect => effect.finding)].map(({severity}) => severities.indexOf(severity)));
+  return worst + (isCauseBlock(block) ? 1 / (effects.length + 2) / 2 : 0.75);
+}
+
+/** It explains findings of Services, or affects all Services of its nodes. */
+function isCauseBlock({finding, effects}: FindingBlock): boolean {
+  return effects.length > 0 || affectsAllServices(finding);
+}
+
+/** What explains most, for the first line: `ST305 no-service-rules on node-a`. Null if nothing explains more than itself. */
+export function causeText(findings: readonly Finding[]): string | null {
+  const [first] = causeBlocks(findings.filter(({severity, known}) => severity !== 'info' && known === undefined));
+  if (first === undefined || !isCauseBlock(first)) return null;
+  const {finding, nodes, reason} = first;
+  const where = `on ${nodeList(nodes)}`;
+  return reason === 'older-rules' ? `kube-proxy no longer applies changes ${where}` : `${finding.code} ${finding.name} ${where}`;
+}
 
 /** What the findings of a block have in common, and the subjects of the others: endpoints of one Service port, otherwise Service ports. */
 interface BlockPlaces {
@@ -66,6 +91,8 @@ export function blockPlaces({finding, others}: FindingBlock): BlockPlaces {
       others: endpoints.filter(endpoint => endpoint !== finding.endpoint),
     };
   const places = ports.filter(port => port !== portText(finding));
+  if (finding.node === undefined && [finding, ...others.map(other => other.finding)].every(({port}) => port === undefined))
+    return {head: plural(places.length + 1, 'Service'), others: places};
   return {head: `${plural(others.length + 1, 'finding')} on ${plural(places.length + 1, 'Service port')}`, others: places};
 }
 
@@ -94,7 +121,7 @@ export function effectsText({effects, reason}: FindingBlock): {
   const head =
     reason === 'cause'
       ? `${plural(effects.length, 'finding')} on ${plural(services.length, 'Service')}, likely from this cause`
-      : `${plural(effects.length, 'more finding')} on ${plural(services.length, 'Service')}, likely because the rules are older than these changes in the API`;
+      : `${plural(effects.length, 'more finding')} on ${plural(services.length, 'Service')}, likely from this cause`;
   return {head, codes: codes.join(', '), services};
 }
 

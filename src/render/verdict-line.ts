@@ -1,6 +1,7 @@
 import {plural} from '../model/text/plural.ts';
 import type {Report} from '../model/report.ts';
 import {escapeText} from './escape.ts';
+import {causeText} from './finding-blocks.ts';
 import {nodeList} from './node-list.ts';
 import {secondsText} from './seconds-text.ts';
 import {breakdown, withoutRulesText} from './service-counts.ts';
@@ -31,7 +32,10 @@ function verdictOf(report: Report, style: Style, known: number): string {
   const {summary} = report;
   const {errors, warnings, verdict, services} = summary;
   if (report.basis === 'rules') return style.yellow(`from rules alone: nothing to compare with${rulesAloneFaults(summary)}`);
-  if (errors > 0) return style.red(`FAULTY: ${faults(report)}`);
+  if (errors > 0) {
+    const cause = causeText(report.findings);
+    return style.red(`FAULTY: ${cause === null ? '' : `${cause}: `}${faults(report)}`);
+  }
   if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}`);
   if (services === 0) return style.yellow(`no Services in ${report.scope ?? 'scope'}`);
   const counts = `${breakdown(summary, onNodes(report))}${summary.nodesChecked === 0 ? '; no node was checked' : ''}`;

@@ -18,9 +18,7 @@ test('a node whose kube-proxy stopped is one block, even if only its rules show 
   expect(blocks).toHaveLength(1);
   const [block] = blocks;
   expect(block?.effects).toHaveLength(findings.length - 1);
-  expect(block === undefined ? '' : effectsText(block).head).toBe(
-    '21 more findings on 10 Services, likely because the rules are older than these changes in the API',
-  );
+  expect(block === undefined ? '' : effectsText(block).head).toBe('21 more findings on 10 Services, likely from this cause');
 });
 
 test('spread blocks have one finding each', async () => {

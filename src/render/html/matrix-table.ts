@@ -1,6 +1,6 @@
 import type {Finding} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
-import {type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../table/matrix-cells.ts';
+import {causedText, type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../table/matrix-cells.ts';
 import {nodeTitles} from '../table/node-titles.ts';
 import {withoutRulesText} from '../service-counts.ts';
 import type {ListedFinding} from './finding-list.ts';
@@ -15,7 +15,9 @@ export function matrixHtml(report: Report, listed: readonly ListedFinding[], ran
   const cells = new MatrixCells(report);
   const groups = nodeGroups(report, cells);
   const shown = groups.slice(0, maxColumns);
-  const {rows, hidden, fine} = serviceRows(report, cells, {few: 12, max: maxRows});
+  const {rows: own, hidden, caused, fine} = serviceRows(report, cells, {few: 12, max: maxRows});
+  const rows = [...caused.slice(0, maxRows - own.length), ...own];
+  const folded = caused.slice(maxRows - own.length);
   if (shown.length === 0 || (rows.length === 0 && !shown.some(group => cells.hasOwn(group)))) return nothing;
   const titles = nodeTitles(shown);
   const legend = titles.flatMap(title => title.legend);
@@ -27,7 +29,7 @@ export function matrixHtml(report: Report, listed: readonly ListedFinding[], ran
   ];
   const links = linksOf(listed);
   const found = foundByService(report);
-  const own = shown.some(group => cells.hasOwn(group))
+  const whole = shown.some(group => cells.hasOwn(group))
     ? [
         rowHtml('(the node itself)', found.get('') ?? '', [
           ...(cells.hasApi ? [html`<td></td>`] : []),
@@ -39,7 +41,7 @@ export function matrixHtml(report: Report, listed: readonly ListedFinding[], ran
 <div class="scroll" tabindex="0" role="region" aria-label="Services and nodes"><table>
 <thead><tr><th scope="col">Service</th>${cells.hasApi ? html`<th scope="col">API</th>` : nothing}${shown.map((group, index) => columnHtml(group, titles[index]?.title ?? '', ranges))}</tr></thead>
 <tbody>
-${own}
+${whole}
 ${withFindingsFirst(rows, found).map(service =>
   rowHtml(service, found.get(service) ?? '', [
     ...(cells.hasApi ? [cellHtml(cells.ofApi(service), links(null))] : []),
@@ -49,6 +51,7 @@ ${withFindingsFirst(rows, found).map(service =>
 </tbody></table></div>
 ${isLong(legend) ? html`<details><summary>Names of the nodes</summary><div>${legend.map(line => html`<p>${line}</p>`)}</div></details>` : nothing}
 ${notes.map(note => html`<p class="note">${note}</p>`)}
+${folded.length === 0 ? nothing : fineHtml(folded, causedText(folded.length))}
 ${fine.length === 0 ? nothing : fineHtml(fine, fineText(report, cells, fine.length))}
 </section>`;
 }

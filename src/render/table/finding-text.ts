@@ -37,12 +37,13 @@ export function findingTexts(findings: readonly Finding[], {style, width, max, s
       ...findingLines(block, style, width),
       ...othersLines(block, style, width),
       ...effectLines(block, style, width),
-      ...(hidden > 0 ? [style.dim(`  and ${hidden} more of ${code}; -o wide shows them`)] : []),
       ...(next?.code === code && next.remedy === remedy
         ? command === next.command
           ? []
           : commandLines(block, style)
         : adviceLines(block, style, width)),
+      ...ruleLines(block, style, width),
+      ...(hidden > 0 ? [style.dim(`  and ${hidden} more of ${code}; -o wide shows them`)] : []),
     ].join('\n');
   });
 }
@@ -71,14 +72,22 @@ function listText(names: readonly string[]): string {
 
 const maxListed = 8;
 
-/** The message, the subject, and the expected and actual rules. */
-function findingLines({finding, nodes}: FindingGroup, style: Style, width: number): readonly string[] {
-  const {code, name, severity, known, message, expected = [], actual = []} = finding;
+/** The subject, the cause where only the rules show it, and the message. */
+function findingLines({finding, nodes, reason}: FindingBlock, style: Style, width: number): readonly string[] {
+  const {code, name, severity, known, message} = finding;
   const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}${finding.family === 'IPv6' ? ' (IPv6)' : ''}`;
-  const on = nodes.length > 1 ? `${escapeText(nodes[0] ?? '')} ` : '';
+  const cause = `kube-proxy no longer applies changes on ${nodeList(nodes)}: the rules there are older than the API`;
   return [
     ...wrap(`${bySeverity(style, severity)(`${code} ${severity}`)}${known ? ' (known)' : ''}  ${style.bold(name)}${where}`, width, ''),
+    ...(reason === 'older-rules' ? wrap(style.bold(cause), proseWidth(width), '  ') : []),
     ...wrap(escapeText(message), proseWidth(width), '  '),
+  ];
+}
+
+/** The rules come last: whom it hits and what to do matter more. */
+function ruleLines({finding: {expected = [], actual = []}, nodes}: FindingBlock, style: Style, width: number): readonly string[] {
+  const on = nodes.length > 1 ? `${escapeText(nodes[0] ?? '')} ` : '';
+  return [
     ...expected.slice(0, 4).flatMap(rule => wrap(ruleText(rule), width, `  ${style.dim('expected')}  `)),
     ...actual.slice(0, 4).flatMap(rule => wrap(`${lineText(rule, on)}${ruleText(rule)}`, width, `  ${style.dim('found   ')}  `)),
   ];

@@ -4,6 +4,8 @@ import {type Finding, type Severity, severities} from '../../model/finding.ts';
 import type {Family} from '../../model/family.ts';
 import type {Report, ReportedService} from '../../model/report.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {causeBlocks} from '../finding-blocks.ts';
+import type {FindingGroup} from '../group-findings.ts';
 import {nodeList} from '../node-list.ts';
 
 /** Nodes with the same cells. */
@@ -30,15 +32,25 @@ export class MatrixCells {
   readonly #refusedFamilies = new Map<string, Set<Family>>();
 
   readonly #services: ReadonlyMap<string, ReportedService>;
+  /** The nodes whose rules are older than the API, with the first finding that shows it. */
+  readonly #outdated = new Map<string, Finding>();
+  /** The Services that have findings on nodes only because of a cause there. */
+  readonly #caused = new Set<string>();
 
   /** With the findings that are not shown: a report of other codes makes no Service well. */
   constructor({findings, leftOut = [], services}: Report) {
     for (const finding of [...findings, ...leftOut]) this.#note(finding);
+    this.#noteCauses([...findings, ...leftOut].filter(({severity}) => severity !== 'info'));
     this.#services = new Map(services.map(service => [namespacedName(service), service]));
   }
 
   hasOwn(group: NodeGroup): boolean {
-    return this.#of(firstOf(group), null).length > 0;
+    return this.#outdated.has(firstOf(group)) || this.#of(firstOf(group), null).some(({severity}) => severity !== 'info');
+  }
+
+  /** The Service has findings only because of a cause of a node, which has a row of its own. */
+  isCaused(service: string): boolean {
+    return this.#caused.has(service);
   }
 
   /** Some Service has an error or warning in its API objects. */
@@ -47,7 +59,9 @@ export class MatrixCells {
   }
 
   ofNode(group: NodeGroup): MatrixCell {
-    return cellOf(this.#of(firstOf(group), null));
+    const own = cellOf(this.#of(firstOf(group), null));
+    const older = this.#outdated.get(firstOf(group));
+    return older !== undefined && own.text === 'ok' ? {text: 'outdated', severity: 'error', findings: [older]} : own;
   }
 
   /** Empty without an error or warning: harmless findings do not concern the Service's traffic. */
@@ -85,9 +99,26 @@ export class MatrixCells {
   pattern(node: string): readonly string[] {
     const withLocal = [...this.#services].flatMap(([service, {onlyOn}]) => (onlyOn?.has(node) ? service : []));
     return [...(this.#byNode.get(node) ?? [])]
-      .map(([service, found]) => JSON.stringify([service, cellOf(found).text]))
+      .map(([service, found]) => [service, cellOf(found).text])
+      .filter(([, text]) => text !== 'ok')
+      .map(cell => JSON.stringify(cell))
       .concat(withLocal)
       .sort();
+  }
+
+  #noteCauses(findings: readonly Finding[]): void {
+    const blocks = causeBlocks(findings);
+    const caused = new Set<FindingGroup>();
+    for (const block of blocks) {
+      if (block.effects.length === 0) continue;
+      for (const effect of block.effects) caused.add(effect);
+      if (block.reason !== 'older-rules') continue;
+      caused.add(block);
+      for (const node of block.nodes) this.#outdated.set(node, block.finding);
+    }
+    const nameOf = ({finding: {service}}: FindingGroup): string => (service === undefined ? '' : namespacedName(service));
+    for (const group of caused) this.#caused.add(nameOf(group));
+    for (const block of blocks) for (const group of [block, ...block.others]) if (!caused.has(group)) this.#caused.delete(nameOf(group));
   }
 
   /** `refused`; `IPv6 refused` if the Service is served in its other family. */
@@ -110,7 +141,7 @@ export class MatrixCells {
     own.set(service, withFinding(found, finding));
     if (service !== null && finding.family !== undefined && isRefused(finding))
       this.#refusedFamilies.set(service, (this.#refusedFamilies.get(service) ?? new Set()).add(finding.family));
-    if (service !== null && (node !== null || finding.severity !== 'info'))
+    if (service !== null && finding.severity !== 'info')
       this.#rankOfService.set(service, Math.min(this.rank(service), rank(finding.severity)));
   }
 }
@@ -134,12 +165,12 @@ function firstOf({nodes}: NodeGroup): string {
   return nodes[0] ?? '';
 }
 
-/** The codes of errors and warnings; those of infos only if there are no others. */
+/** The codes of errors and warnings. Infos change no cell. */
 function cellOf(findings: readonly Finding[]): MatrixCell {
   const [worst] = findings;
   if (worst === undefined) return {text: 'ok', severity: 'ok', findings};
   const {severity} = worst;
-  if (severity === 'info') return {text: `ok ${codesOf(findings)}`, severity, findings};
+  if (severity === 'info') return {text: 'ok', severity: 'ok', findings: []};
   const loud = findings.filter(finding => finding.severity !== 'info');
   return {text: codesOf(loud), severity, findings: loud};
 }
@@ -173,6 +204,8 @@ interface ServiceRows {
   readonly rows: readonly string[];
   /** How many Services with findings are left out. */
   readonly hidden: number;
+  /** Services with findings that a cause of their node explains. */
+  readonly caused: readonly string[];
   /** How many Services without findings are left out. */
   readonly fine: readonly string[];
 }
@@ -180,12 +213,18 @@ interface ServiceRows {
 /** Services with findings, at most `max` of them; or all Services if there are `few`. As `namespace/name`. */
 export function serviceRows({services}: Report, cells: MatrixCells, {few, max}: {readonly few: number; readonly max: number}): ServiceRows {
   const named = services.map(({namespace, name}) => `${namespace}/${name}`);
-  if (named.length <= few) return {rows: named, hidden: 0, fine: []};
+  if (named.length <= few) return {rows: named, hidden: 0, caused: [], fine: []};
   const loud: string[] = [];
   const fine: string[] = [];
-  for (const service of named) (cells.rank(service) === Infinity ? fine : loud).push(service);
+  const caused: string[] = [];
+  for (const service of named) (cells.rank(service) === Infinity ? fine : cells.isCaused(service) ? caused : loud).push(service);
   const shown = loud.toSorted((a, b) => cells.rank(a) - cells.rank(b)).slice(0, max);
-  return {rows: shown, hidden: loud.length - shown.length, fine};
+  return {rows: shown, hidden: loud.length - shown.length, caused, fine};
+}
+
+/** One line for the Services whose findings a cause explains; empty without any. */
+export function causedText(caused: number): string {
+  return caused === 0 ? '' : `${plural(caused, 'Service')} with findings only from the cause on the node itself`;
 }
 
 /** One line for the Services without findings of their own. */

@@ -2,7 +2,7 @@ import {plural} from '../../model/text/plural.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
-import {emptyCell, type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
+import {causedText, emptyCell, type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
 import {nodeTitles} from './node-titles.ts';
 import {withoutRulesText} from '../service-counts.ts';
 import {bySeverity, type Style} from '../style.ts';
@@ -22,7 +22,7 @@ interface MatrixOptions {
 export function matrix(report: Report, {style, width, all}: MatrixOptions): string {
   const cells = new MatrixCells(report);
   const groups = nodeGroups(report, cells);
-  const {rows, hidden, fine} = serviceRows(report, cells, all ? {few: Infinity, max: Infinity} : {few: 12, max: 40});
+  const {rows, hidden, caused, fine} = serviceRows(report, cells, all ? {few: Infinity, max: Infinity} : {few: 12, max: 40});
   const lines = [...(groups.some(group => cells.hasOwn(group)) ? [null] : []), ...rows];
   const columns = [...(cells.hasApi ? [apiColumn(lines, cells)] : []), ...nodeColumns(groups, lines, cells)];
   // Without rows the matrix adds nothing to the verdict.
@@ -35,6 +35,7 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
   ]);
   const notes = [
     ...fit.shown.flatMap(({legend}) => legend),
+    ...(caused.length > 0 ? [`${causedText(caused.length)}; -o wide shows them`] : []),
     ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; -o wide shows them`] : []),
     ...(fine.length > 0 ? [fineText(report, cells, fine.length)] : []),
     ...(withoutRulesText(report.summary) === '' ? [] : [withoutRulesText(report.summary)]),

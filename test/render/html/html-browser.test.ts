@@ -117,11 +117,12 @@ describeWith(['chromium'], 'in a browser', () => {
   test('filters hide findings, rows and columns, and a reset shows them again', async () => {
     const page = await open(checkPage(await checked('faults/frozen-node'), plain));
     const reset = () => page.evaluate("document.querySelector('[type=reset]').click()");
-    expect(await seen(page, '#matrix tbody tr')).toHaveLength(13);
+    expect(await seen(page, '#matrix tbody tr')).toHaveLength(14);
     expect(await seen(page, '#shown')).toEqual(['Showing 25 of 25 findings']);
 
     expect(await seen(page, '.block > summary')).toEqual([
-      'ST201 error service-not-programmed: shop/newborn:http on node-b, and 21 more findings on 10 Services, likely because the rules are older than these changes in the API',
+      'ST201 error service-not-programmed: shop/newborn:http on node-b, and 21 more findings on 10 Services, likely from this cause',
+      'ST101 warning no-ready-endpoint: 3 Services',
     ]);
 
     await fill(page, 'service', 'SHOP/WEB');
@@ -133,11 +134,11 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(await seen(page, '.path summary')).toEqual(['shop/web']);
     expect(await seen(page, '#shown')).toEqual(['Showing 2 of 25 findings']);
     await reset();
-    expect(await seen(page, '#matrix tbody tr')).toHaveLength(13);
+    expect(await seen(page, '#matrix tbody tr')).toHaveLength(14);
 
     await fill(page, 'node', 'node-c');
     expect(await seen(page, '#matrix thead th')).toEqual(['Service', 'API', 'node-c']);
-    expect(await seen(page, '#matrix tbody td:last-child')).toEqual([...Array(10).fill('ok'), ...Array(3).fill('refused')]);
+    expect(await seen(page, '#matrix tbody td:last-child')).toEqual([...Array(11).fill('ok'), ...Array(3).fill('refused')]);
     expect(await seen(page, '.finding')).toEqual([]);
     await reset();
 
@@ -201,7 +202,8 @@ describeWith(['chromium'], 'in a browser', () => {
   test('a page without scripts shows everything but the filters', async () => {
     const page = await open(checkPage(report, plain), {scripts: false});
     expect(await seen(page, 'form')).toEqual([]);
-    expect(await seen(page, '.finding')).toHaveLength(4);
+    expect(await seen(page, '.block > summary')).toEqual(['ST101 warning no-ready-endpoint: 3 Services']);
+    expect(await seen(page, '.finding')).toHaveLength(1);
     expect(page.complaints).toEqual([]);
   });
 

@@ -131,7 +131,7 @@ shop/web           ok      (ST305)  ok`);
       );
   });
 
-  test('a cell shows the codes of all errors and warnings, or else those of infos', () => {
+  test('a cell shows the codes of all errors and warnings, and no infos', () => {
     const report = reportOf({
       nodes,
       services: ['shop/web'],
@@ -142,7 +142,7 @@ shop/web           ok      (ST305)  ok`);
         findingOf('node-b', 'shop/web', {code: 'ST218', severity: 'info'}),
       ],
     });
-    expect(table(report, plain)).toContain('shop/web  ST203,ST208  ok ST218  ok');
+    expect(table(report, plain)).toContain('shop/web  ST203,ST208  ok      ok');
   });
 });
 
@@ -311,7 +311,7 @@ describe('the width of the terminal', () => {
 
   test('without a terminal a rule is one line, for searching', () => {
     const text = table(reportOf({nodes, services: ['shop/web'], findings: [finding]}), {...plain, width: Infinity});
-    expect(text).toContain(`found     line 461: nat ${rule}\n`);
+    expect(text).toContain(`found     line 461: nat ${rule}`);
     expect(text).toContain(`expected  nat ${rule}\n`);
   });
 
@@ -360,6 +360,45 @@ describe('the verbosity', () => {
   });
 });
 
+describe('the cause', () => {
+  const shown = async (fault: string, options = {}) =>
+    table(await diagnose(await snapshotOf(`faults/${fault}`), {toolVersion: '0'}), {...plain, width: 200, ...options});
+
+  test('a kube-proxy that stopped leads the first line, has one row, and is the first block; its Services are a number', async () => {
+    const text = await shown('frozen-node');
+    expect(lines(text)[0]).toMatch(/^FAULTY: kube-proxy no longer applies changes on node-b: 22 errors on 1 of 3 nodes, /);
+    expect(lines(text).find(line => line.startsWith('(the node'))).toMatch(/^\(the node itself\) +ok +outdated +ok$/);
+    expect(lines(text).filter(line => /^shop\//.test(line))).toHaveLength(3);
+    expect(text).toContain('10 Services with findings only from the cause on the node itself; -o wide shows them');
+    expect(lines(text).filter(line => /^ST\d/.test(line))).toEqual([
+      'ST201 error  service-not-programmed  node-b',
+      'ST101 warning  no-ready-endpoint',
+    ]);
+  });
+
+  test('an error of a whole node leads the first line', async () => {
+    expect(lines(await shown('nat-flushed'))[0]).toMatch(/^FAULTY: ST305 no-service-rules on node-a: 1 error on 1 of 3 nodes/);
+  });
+
+  test('the fault of one Service is its own cause', async () => {
+    expect(lines(await shown('missing-endpoint'))[0]).toMatch(/^FAULTY: 1 error on 1 of 3 nodes/);
+  });
+
+  test('a block says what is wrong, what to do, and then the rules', async () => {
+    const text = await shown('missing-endpoint');
+    expect([...text.matchAll(/^ {2}(do|run|more|expected|found)/gm)].slice(0, 6).map(([, label]) => label)).toEqual([
+      ...['do', 'run', 'more', 'expected', 'found', 'found'],
+    ]);
+  });
+
+  test('an error that explains others comes before other errors, a warning after them', () => {
+    const hooked = findingOf('node-b', null, {code: 'ST301', name: 'services-chain-not-hooked'});
+    const health = findingOf('node-a', null, {code: 'ST505', name: 'kube-proxy-not-syncing', severity: 'warning'});
+    const text = table(reportOf({nodes, services, findings: [findingOf('node-c', 'shop/web-001'), hooked, health]}), plain);
+    expect(lines(text).flatMap(line => /^ST\d+/.exec(line)?.[0] ?? [])).toEqual(['ST301', 'ST202', 'ST505']);
+  });
+});
+
 describe('cells', () => {
   const healthy = snapshotOf('healthy/1.36-iptables');
   const check = async (names: readonly string[], rest: Partial<DiagnoseOptions> = {}) =>
@@ -383,7 +422,7 @@ describe('cells', () => {
     expect(only.summary).toEqual(skipped.summary);
     const rows = (report: Report) => lines(table(report, plain)).filter(line => /^(?:SERVICE|shop\/)/.test(line));
     expect(rows(skipped)).toEqual(rows(all));
-    expect(lines(table(skipped, plain))[0]).toBe(
+    expect(lines(table(skipped, {...plain, width: 200}))[0]).toBe(
       'OK for the codes asked for: 34 Services on all 3 nodes: 28 in sync, 3 with findings, 3 without rules; 3 findings of other codes not shown',
     );
   });
@@ -405,7 +444,7 @@ describe('cells', () => {
 
 test('a kube-proxy newer than the known rules is named without -v', () => {
   const newer = {...checkedNode('node-b'), kubeProxyVersion: 'v1.99.0'};
-  expect(table(reportOf({nodes: ['node-a', newer], services}), plain)).toContain(
+  expect(table(reportOf({nodes: ['node-a', newer], services}), {...plain, width: 200})).toContain(
     'kube-proxy v1.99.0 on node-b is newer than the newest known rules: it was checked against those of v1.37.',
   );
   expect(table(reportOf({nodes, services}), plain)).not.toContain('newer');
