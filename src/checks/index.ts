@@ -25,6 +25,7 @@ import {modeNotSet} from './st512-mode-not-set.ts';
 import {removedEndpointInUse} from './st513-removed-endpoint-in-use.ts';
 import {endpointGetsNothing} from './st514-endpoint-gets-nothing.ts';
 import {oneEndpointGetsAll} from './st515-one-endpoint-gets-all.ts';
+import {twoProxies} from './st516-two-proxies.ts';
 import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
 import {nodeNotRead} from './st901-node-not-read.ts';
 import {familyNotRead} from './st902-family-not-read.ts';
@@ -57,6 +58,7 @@ const all = [
   removedEndpointInUse,
   endpointGetsNothing,
   oneEndpointGetsAll,
+  twoProxies,
   tunnelMasqueraded,
   nodeNotRead,
   familyNotRead,
