@@ -25,6 +25,27 @@ export function redactNftName(name: string, replacements: Replacements): string 
   return `${parsed.role}-${hash}-${content}`;
 }
 
+/** The new name of a chain, set or other object of a table. In tables of other programs, they are named as in iptables. */
+export function redactObjectName(name: string, isKubeProxys: boolean, replacements: Replacements): string {
+  if (isKubeProxys && (parseNftName(name) !== null || kubeProxyNames.has(name))) return redactNftName(name, replacements);
+  return commonTables.has(name) ? name : replacements.chains.replace(name);
+}
+
+/** Names of tables that every cluster may have. */
+export const commonTables: ReadonlySet<string> = new Set(['kube-proxy', 'filter', 'nat', 'mangle', 'raw', 'security', 'firewalld']);
+
+/** The chains, sets and maps of kube-proxy that are not of one Service. */
+const kubeProxyNames = new Set(
+  `
+  services service-endpoints-check nodeport-endpoints-check cluster-ips-check firewall-check firewall-allow-check reject-chain masquerading
+  mark-for-masquerade nat-prerouting nat-postrouting nat-output filter-prerouting filter-prerouting-pre-dnat filter-input filter-forward
+  filter-output filter-output-pre-dnat filter-output-post-dnat cluster-ips nodeport-ips service-ips service-nodeports no-endpoint-services
+  no-endpoint-nodeports firewall-ips firewall-allow hairpin-connections
+`
+    .trim()
+    .split(/\s+/),
+);
+
 /** The endpoint (`address:port`) in a chain's name; null for other chains. */
 export function nftEndpoint(name: string): string | null {
   const endpoint = parseNftName(name)?.endpoint ?? null;

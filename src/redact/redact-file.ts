@@ -11,7 +11,7 @@ import {type Treatment, treat} from './treatment.ts';
 /** Redacts one file of a node; null for an unknown file name, which is left out. */
 export function redactFile(file: string, content: Buffer, replacements: Replacements): Buffer | null {
   if (/^ip6?tables(?:-legacy|-nft)?-save$/.test(file)) return redactDump(content, replacements);
-  if (file === 'nft.json' || file === 'nft-ruleset.json') return redactNftDump(content, replacements);
+  if (file === 'nft.json' || file === 'nft-ruleset.json' || file === 'nft.txt') return redactNftDump(content, replacements);
   const redact = Object.hasOwn(textFiles, file) ? textFiles[file] : undefined;
   return redact === undefined ? null : Buffer.from(redact(content.toString('utf8'), replacements));
 }

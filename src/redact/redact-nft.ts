@@ -1,7 +1,8 @@
 import {jsonItems} from '../parse/nftables/nft-json-items.ts';
+import {mergeAddresses} from '../parse/nftables/address-list.ts';
 import {readJson} from '../parse/json-text.ts';
 import {networksBetween} from './network-range.ts';
-import {nftEndpoint, redactNftName} from './nft-names.ts';
+import {commonTables, nftEndpoint, redactObjectName} from './nft-names.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './sorted-order.ts';
 
@@ -52,13 +53,29 @@ class NftRedaction {
       const networks = this.#range(value['range']);
       return networks.length === 1 ? networks[0] : {set: networks};
     }
-    return this.#fields(value);
+    if ('left' in value && 'right' in value) return this.#match(value);
+    return Array.isArray(value['set']) ? this.#set(value, value['set']) : this.#fields(value);
+  }
+
+  /** nft lists the addresses of an anonymous set in their order, with adjacent ones merged. */
+  #set(value: JsonFields, set: readonly unknown[]): JsonFields {
+    const fresh = this.#fields(value);
+    const [before, after] = [addressTexts(set), addressTexts(fresh['set'])];
+    if (before === null || after === null || mergeAddresses(before)?.join() !== before.join()) return fresh;
+    return {...fresh, set: (mergeAddresses(after) ?? []).map(addressElement)};
   }
 
   /** A range among the elements of a set is replaced by the networks that cover it. */
   #item(item: unknown, key: string): unknown {
     if (isObject(item) && Array.isArray(item['range'])) return this.#range(item['range']);
     return Array.isArray(item) ? [this.part(item, key)] : this.part(item, key);
+  }
+
+  /** Users, groups and control groups are names of somebody's. */
+  #match(value: JsonFields): JsonFields {
+    const {left, right} = value;
+    const anonymous = isOfSomebody(left) ? withoutWords(right) : this.part(right, 'right');
+    return {...value, left: this.part(left, 'left'), right: anonymous};
   }
 
   #fields(value: JsonFields): JsonFields {
@@ -68,14 +85,13 @@ class NftRedaction {
   #text(text: string, key: string): string {
     const {words, text: addresses} = this.#replacements;
     if (key === 'comment' || key === 'prefix') return words.comment(text);
-    if (key === 'name' || key === 'target' || key === 'chain') return this.#name(text);
-    if (key === 'table') return knownTables.has(text) ? text : this.#replacements.setName(text);
+    if (nameKeys.has(key)) return this.#name(text);
+    if (key === 'table') return commonTables.has(text) ? text : this.#replacements.setName(text);
     return text.startsWith('@') ? `@${this.#name(text.slice(1))}` : addresses.replace(text);
   }
 
   #name(name: string): string {
-    const {chains} = this.#replacements;
-    return this.#isKubeProxy ? redactNftName(name, this.#replacements) : knownTables.has(name) ? name : chains.replace(name);
+    return redactObjectName(name, this.#isKubeProxy, this.#replacements);
   }
 
   #prefix({addr, len}: JsonFields): JsonFields {
@@ -104,7 +120,43 @@ class NftRedaction {
   }
 }
 
-const knownTables = new Set(['kube-proxy', 'filter', 'nat', 'mangle', 'raw', 'security', 'firewalld']);
+/** Keys whose text names an object of the table, or one that somebody made. */
+const nameKeys = new Set([
+  ...['name', 'target', 'chain', 'counter', 'quota', 'limit', 'synproxy', 'secmark', 'flowtable'],
+  ...['ct helper', 'ct timeout', 'ct expectation'],
+]);
+
+function isOfSomebody(left: unknown): boolean {
+  const key = isObject(left) && isObject(left['meta']) ? left['meta']['key'] : null;
+  return (
+    /^(?:skuid|skgid|rtclassid|iifgroup|oifgroup|cgroup)$/.test(String(key)) ||
+    (isObject(left) && ('socket' in left || JSON.stringify(left).includes('"label"')))
+  );
+}
+
+function withoutWords(value: unknown): unknown {
+  if (typeof value === 'string') return 'name';
+  if (Array.isArray(value)) return value.map(withoutWords);
+  return isObject(value) ? Object.fromEntries(Object.entries(value).map(([key, part]) => [key, withoutWords(part)])) : value;
+}
+
+/** `10.0.0.1`, `10.0.0.0/8` and `10.0.0.1-10.0.0.9`; null if there are other elements. */
+function addressTexts(elements: unknown): readonly string[] | null {
+  if (!Array.isArray(elements)) return null;
+  const texts = elements.map((element: unknown) => {
+    if (!isObject(element)) return String(element);
+    const {prefix, range} = element;
+    if (isObject(prefix)) return `${prefix['addr']}/${prefix['len']}`;
+    return Array.isArray(range) ? range.join('-') : '';
+  });
+  return mergeAddresses(texts) === null ? null : texts;
+}
+
+function addressElement(text: string): unknown {
+  const [addr, len] = text.split('/');
+  if (len !== undefined) return {prefix: {addr, len: Number(len)}};
+  return text.includes('-') ? {range: text.split('-')} : text;
+}
 
 function isNumbered(value: JsonFields): value is JsonFields & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}} {
   const {key, data} = value;

@@ -217,6 +217,68 @@ describe('nftables', () => {
   });
 });
 
+test('an anonymous set of addresses keeps the order that nft lists it in', () => {
+  const ranges = ['100.0.1.0/24', '150.0.2.0/24', '203.0.113.0/24', '212.0.0.0/16', '9.9.9.9/32'].sort(
+    (a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10),
+  );
+  for (const key of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j']) {
+    const other = new Replacements(key);
+    const set = ranges.map(text => ({prefix: {addr: text.split('/')[0], len: Number(text.split('/')[1])}}));
+    const rule = {rule: {table: 'kube-proxy', expr: [{match: {right: {set}}}]}};
+    const read = redactFile('nft.json', Buffer.from(JSON.stringify({nftables: [rule]})), other)?.toString() ?? '';
+    const values = [...read.matchAll(/(\d+)\.(\d+)\.(\d+)\.(\d+)/g)].map(([, ...bytes]) =>
+      bytes.reduce((sum, byte) => sum * 256 + Number(byte), 0),
+    );
+    expect(values).toHaveLength(5);
+    expect(values).toEqual(values.toSorted((a, b) => a - b));
+  }
+});
+
+test('the JSON form of nft keeps no name of a counter, a helper, a user, a group or a control group', () => {
+  const match = (left: object, right: unknown) => ({match: {op: '==', left, right}});
+  const expr = [
+    match({meta: {key: 'skuid'}}, 'planted'),
+    match({meta: {key: 'skgid'}}, {set: ['planted', {range: ['planted', 70]}]}),
+    match({socket: {key: 'cgroupv2', level: 2}}, 'planted.slice/planted'),
+    match({ct: {key: 'label'}}, 'planted'),
+    match({meta: {key: 'iifname'}}, 'eth0'),
+    {counter: 'planted'},
+    {'ct helper': 'planted'},
+    {quota: 'planted'},
+  ];
+  const objects = [
+    {counter: {family: 'inet', name: 'planted', table: 'planted'}},
+    {rule: {family: 'inet', table: 'planted', chain: 'planted', expr}},
+  ];
+  const redacted = redactFile('nft.json', Buffer.from(JSON.stringify({nftables: objects})), replacements)?.toString() ?? '';
+  expect(redacted).not.toMatch(/planted/);
+  expect(redacted).toContain('"iifname"}},"right":"eth0"');
+});
+
+test('the text form of nft keeps no name of a table, a chain, a set, a counter, a user or a group', () => {
+  const text = [
+    'table inet planted {',
+    '\tcounter planted-hits {',
+    '\tset planted_banned {',
+    '\tchain planted-in {',
+    '\t\ttype filter hook input priority filter; policy accept;',
+    '\t\tip saddr @planted_banned counter name "planted-hits" drop',
+    '\t\tmeta skuid "planted" ct helper set "planted-ftp" jump planted-sub comment "planted"',
+    '\t\tsocket cgroupv2 level 2 "planted.slice" goto planted-sub',
+    '\t\ttcp dport vmap { 80 : jump planted-sub, 443 : goto planted-sub }',
+    'table ip kube-proxy {',
+    '\tchain services {',
+    '\t\tip daddr . meta l4proto . th dport vmap @service-ips',
+    '\t\tjump firewall-check',
+    '\t\tjump planted-chain',
+  ].join('\n');
+  const redacted = redactFile('nft.txt', Buffer.from(text), replacements)?.toString() ?? '';
+  expect(redacted).not.toMatch(/planted/i);
+  expect(redacted).toContain('chain services {\n\t\tip daddr . meta l4proto . th dport vmap @service-ips\n\t\tjump firewall-check\n');
+  const [, set] = /set (\S+) \{/.exec(redacted) ?? [];
+  expect(redacted).toContain(`ip saddr @${set} counter name`);
+});
+
 describe('what the kernel holds beside rules', () => {
   const redacted = (file: string, value: unknown): string =>
     redactFile(file, Buffer.from(JSON.stringify(value)), replacements)?.toString() ?? '';
