@@ -8,7 +8,7 @@ import type {Finding} from '../../model/finding.ts';
 import {plural} from '../../model/text/plural.ts';
 import {dumpLine} from '../dump-line.ts';
 import {groupCommands} from '../group-commands.ts';
-import {bySeverity, type Style} from '../style.ts';
+import {bySeverity, type Style, styleOf} from '../style.ts';
 import {proseWidth, wrap} from '../wrap.ts';
 
 interface FindingTextOptions {
@@ -87,10 +87,43 @@ function findingLines({finding, nodes, reason}: FindingBlock, style: Style, widt
 /** The rules come last: whom it hits and what to do matter more. */
 function ruleLines({finding: {expected = [], actual = []}, nodes}: FindingBlock, style: Style, width: number): readonly string[] {
   const on = nodes.length > 1 ? `${escapeText(nodes[0] ?? '')} ` : '';
+  const hasColor = style.red('x') !== 'x';
+  const marked = (rule: RuleText, other: RuleText | undefined, label: string, place: string | null): readonly string[] => {
+    const isSameChain = other !== undefined && other.table === rule.table && other.chain === rule.chain;
+    const text = markDifferences(ruleText(rule), isSameChain ? ruleText(other) : undefined);
+    const lines = wrap(`${place === null ? '' : lineText(rule, place)}${text}`, width, `  ${style.dim(label)}  `);
+    return hasColor ? lines : lines.flatMap(withCarets);
+  };
   return [
-    ...expected.slice(0, 4).flatMap(rule => wrap(ruleText(rule), width, `  ${style.dim('expected')}  `)),
-    ...actual.slice(0, 4).flatMap(rule => wrap(`${lineText(rule, on)}${ruleText(rule)}`, width, `  ${style.dim('found   ')}  `)),
+    ...expected
+      .slice(0, 4)
+      .flatMap((rule, at) => marked(rule, expected.length === actual.length ? actual[at] : undefined, 'expected', null)),
+    ...actual.slice(0, 4).flatMap((rule, at) => marked(rule, expected.length === actual.length ? expected[at] : undefined, 'found   ', on)),
   ];
+}
+
+const inColor = styleOf(true).red;
+
+/** The rule, with what the other rule does not have marked: in red, or by carets below where there is no color. */
+function markDifferences(text: string, other: string | undefined): string {
+  const others = new Set(other?.split(' '));
+  const words = text.split(' ');
+  const own = words.filter(word => !others.has(word)).length;
+  // Rules that have little in common are two rules, not one that differs.
+  if (other === undefined || own > words.length / 3) return text;
+  return words.map(word => (others.has(word) ? word : inColor(word))).join(' ');
+}
+
+/** The line without color and, if something is marked in it, a line of carets. */
+function withCarets(line: string): readonly string[] {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: color codes begin with one
+  const mark = /\u001b\[31m(.*?)\u001b\[39m/g;
+  if (line.search(mark) < 0) return [line];
+  const carets = line
+    .replace(mark, (_, word: string) => '\0'.repeat(word.length))
+    .replaceAll(/[^\0]/g, ' ')
+    .replaceAll('\0', '^');
+  return [line.replaceAll(mark, '$1'), carets.trimEnd()];
 }
 
 function adviceLines(block: FindingGroup, style: Style, width: number): readonly string[] {

@@ -391,6 +391,20 @@ describe('the cause', () => {
     ]);
   });
 
+  test('of two rules that differ, the differing token has carets below it, or is red', async () => {
+    const text = await shown('wrong-dnat', {width: 80});
+    for (const address of ['192.0.2.10:5432', '192.0.2.66:5432']) {
+      const at = lines(text).findIndex(line => line.endsWith(`--to-destination ${address}`));
+      const column = lines(text)[at]?.indexOf(address) ?? 0;
+      expect(lines(text)[at + 1]).toBe(' '.repeat(column) + '^'.repeat(address.length));
+    }
+    const colored = await shown('wrong-dnat', {color: true});
+    expect(colored).toContain('--to-destination \u001b[31m192.0.2.66:5432\u001b[39m');
+    expect(colored).not.toContain('^^');
+    // One rule expected, two others found: none of them is the other, changed.
+    expect(await shown('missing-endpoint')).not.toContain('^');
+  });
+
   test('an error that explains others comes before other errors, a warning after them', () => {
     const hooked = findingOf('node-b', null, {code: 'ST301', name: 'services-chain-not-hooked'});
     const health = findingOf('node-a', null, {code: 'ST505', name: 'kube-proxy-not-syncing', severity: 'warning'});
