@@ -1,8 +1,8 @@
-import {existsSync, mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
+import {cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {join} from 'node:path';
+import {dirname, join} from 'node:path';
 import {execa} from 'execa';
-import {afterAll, afterEach, beforeAll, describe, expect, test} from 'vitest';
+import {afterAll, afterEach, beforeAll, describe, expect, test, vi} from 'vitest';
 import {svcTraceCommand} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer} from '../stand-in/api-server.ts';
@@ -165,6 +165,20 @@ describe('capture of a bundle', () => {
     const {exitCode, stderr} = await svcTrace('capture', '--from', bundle, '-o', path);
     expect({exitCode, stderr}).toEqual({exitCode: 0, stderr: `${path}: 3 nodes`});
     expect(await checkJson('--from', path)).toEqual(await checkJson('--from', bundle));
+  });
+
+  test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('leaves nothing behind after %s', async signal => {
+    const many = target('many');
+    cpSync(bundle, many, {recursive: true});
+    for (let node = 0; node < 100; node++) cpSync(join(bundle, 'nodes/node-a'), join(many, `nodes/copy-${node}`), {recursive: true});
+    const path = target('interrupted');
+    mkdirSync(dirname(path), {recursive: true});
+    const running = svcTrace('capture', '--from', many, '-o', path, '--redact');
+    await vi.waitUntil(() => readdirSync(dirname(path)).length > 0, {timeout: 20_000, interval: 5});
+    running.kill(signal);
+    const {exitCode, stderr} = await running;
+    expect({exitCode, stderr}).toEqual({exitCode: 130, stderr: `interrupted (${signal})`});
+    expect(readdirSync(dirname(path))).toEqual([]);
   });
 
   test('overwrites nothing', async () => {

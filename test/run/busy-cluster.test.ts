@@ -109,7 +109,7 @@ async function checkCaptured(given: Given): Promise<Report> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-busy-'));
   onTestFinished(() => rmSync(folder, {recursive: true}));
   const path = join(folder, 'bundle');
-  await writeCapture(await captureCluster({flags, cluster, signal, progress}), {path, redact: false, toolVersion: '0.0.0'});
+  await writeCapture(await captureCluster({flags, cluster, signal, progress}), {path, redact: false, toolVersion: '0.0.0', signal});
   return diagnoseSnapshot(await readBundle(path), {toolVersion: '0.0.0'});
 }
 

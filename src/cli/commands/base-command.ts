@@ -75,14 +75,21 @@ export abstract class BaseCommand extends Command {
     const {progressLine} = await import('../../run/nodes/node-progress.ts');
     const cluster = openCluster(flags, `svc-trace/${this.config.version}`);
     const progress = progressLine(!flags.quiet && !flags['no-progress']);
-    const interruption = listenForInterruption();
-    const {signal} = interruption;
     try {
-      return await work({cluster, progress, signal});
+      return await this.untilInterrupted(signal => work({cluster, progress, signal}));
     } finally {
-      interruption.close();
       progress.close();
       cluster[Symbol.dispose]();
+    }
+  }
+
+  /** Runs work that a signal ends in an orderly way. */
+  protected async untilInterrupted<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const {signal, close} = listenForInterruption();
+    try {
+      return await work(signal);
+    } finally {
+      close();
       if (signal.reason instanceof Interrupted) process.exitCode ??= signal.reason.exitCode;
     }
   }

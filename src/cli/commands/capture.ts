@@ -47,8 +47,10 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
     const options = {path, redact, toolVersion: this.config.version};
     const {record, redaction} =
       from === undefined
-        ? await this.withCluster(flags, async live => writeCapture(await captureCluster({flags, ...live}), options))
-        : await writeCapture(await this.#again(from, flags), options);
+        ? await this.withCluster(flags, async live =>
+            writeCapture(await captureCluster({flags, ...live}), {...options, signal: live.signal}),
+          )
+        : await this.untilInterrupted(async signal => writeCapture(await this.#again(from, flags), {...options, signal}));
     if (!flags.quiet) process.stderr.write(captureSummary(path, record, redaction));
     if (from === undefined && !isComplete(record)) process.exitCode = 3;
   }

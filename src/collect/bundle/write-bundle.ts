@@ -1,3 +1,4 @@
+import {setImmediate} from 'node:timers/promises';
 import {append} from '../../model/lists.ts';
 import type {ApiObjects, NodeDump, Problem} from '../../model/snapshot.ts';
 import {apiFiles, apiListText} from '../objects/api-list-text.ts';
@@ -21,6 +22,8 @@ export interface BundleContent {
   readonly problems: readonly Problem[];
   /** The states that Services had until now, requested when all nodes have arrived; null if none changed. */
   readonly history?: () => RecordedHistory | null;
+  /** Ends the writing between two files: nothing is left of the bundle. */
+  readonly signal?: AbortSignal;
 }
 
 /** A node, and how it was read. */
@@ -46,7 +49,12 @@ export async function writeBundle(path: string, content: BundleContent): Promise
 }
 
 async function writeAll(target: BundleTarget, path: string, content: BundleContent): Promise<SnapshotRecord> {
-  const write = (file: string, bytes: Buffer): Promise<void> => attempt(path, () => target.write(file, bytes));
+  const write = async (file: string, bytes: Buffer): Promise<void> => {
+    // Without this turn, the signals of a process that redacts file after file are not delivered.
+    await setImmediate();
+    content.signal?.throwIfAborted();
+    await attempt(path, () => target.write(file, bytes));
+  };
   for (const [list, about] of Object.entries(apiFiles)) {
     const items = content.api[list as keyof typeof apiFiles];
     if (items !== null && items !== undefined) await write(about.file, apiListText(items, about));

@@ -13,6 +13,7 @@ interface WriteOptions {
   readonly path: string;
   readonly redact: boolean;
   readonly toolVersion: string;
+  readonly signal: AbortSignal;
 }
 
 interface WrittenCapture {
@@ -24,12 +25,13 @@ interface WrittenCapture {
 /**
  * Writes a bundle. The redaction key is random and is discarded after the run. Throws a CLIError (exit 2) if the bundle cannot be written.
  */
-export async function writeCapture(capture: Capture, {path, redact, toolVersion}: WriteOptions): Promise<WrittenCapture> {
+export async function writeCapture(capture: Capture, {path, redact, toolVersion, signal}: WriteOptions): Promise<WrittenCapture> {
   const redaction = redact ? new Redaction(randomBytes(32)) : null;
   const {origin, takenAt, serverVersion, ...content} = redaction === null ? capture : redactCapture(capture, redaction);
   try {
     const record = await writeBundle(path, {
       ...content,
+      signal,
       record: {
         ...{tool: {name: 'svc-trace', version: toolVersion}, takenAt, origin: redact ? null : origin},
         ...(serverVersion === undefined ? {} : {serverVersion}),

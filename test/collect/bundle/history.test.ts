@@ -19,7 +19,7 @@ async function written(snapshot: Snapshot, redact: boolean): Promise<string> {
   const path = join(folder, 'bundle');
   await writeCapture(
     captureOf(snapshot, () => true),
-    {path, redact, toolVersion: '0.0.0'},
+    {path, redact, toolVersion: '0.0.0', signal: new AbortController().signal},
   );
   return path;
 }
