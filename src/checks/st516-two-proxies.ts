@@ -2,6 +2,7 @@ import {nodeObject, podsOnNode} from '../expect/api-index.ts';
 import {k3sRunsKubeProxy} from '../expect/k3s-proxy-fields.ts';
 import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {PodObject} from '../model/api-objects.ts';
+import {commandLine} from '../model/text/command-line.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 import type {Check} from './check.ts';
 import {run} from './commands/service-commands.ts';
@@ -27,7 +28,7 @@ export const twoProxies: Check<'ST516'> = {
     yield {
       node: name,
       message: `${proxies.join(' and ')} both write rules for Services: each rewrites or removes what the other has written, and which one a packet meets depends on the order of their rules`,
-      ...run(`kubectl get pods -A -o wide --field-selector spec.nodeName=${name}`),
+      ...run(commandLine`kubectl get pods -A -o wide --field-selector ${`spec.nodeName=${name}`}`),
     };
   },
 };

@@ -1,5 +1,8 @@
 import {expect, test} from 'vitest';
+import type {NodeCheckContext} from '../../src/checks/check.ts';
+import {twoProxies} from '../../src/checks/st516-two-proxies.ts';
 import type {PodObject} from '../../src/model/api-objects.ts';
+import {noObjects} from '../../src/model/snapshot.ts';
 import {containing, type FindingSummary, scenario} from '../scenario.ts';
 
 interface Given {
@@ -64,4 +67,11 @@ test('a kube-proxy pod beside that in k3s is reported, and the static pod of RKE
     {message: containing('the kube-proxy in k3s and pod kube-system/kube-proxy-x7')},
   ]);
   expect(await of('rke2.io/node-args', {name: 'kube-proxy-node-a'})).toEqual([]);
+});
+
+test('the command quotes the name of a node', () => {
+  const name = 'node-a; reboot';
+  const pods = [daemon, {name: 'kube-proxy-node-a'}].map(pod).map(one => ({...one, spec: {...one.spec, nodeName: name}}));
+  const [found] = twoProxies.node?.({api: {...noObjects, pods}, node: {name}} as unknown as NodeCheckContext) ?? [];
+  expect(found?.command).toContain("--field-selector 'spec.nodeName=node-a; reboot'");
 });

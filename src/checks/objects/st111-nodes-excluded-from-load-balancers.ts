@@ -1,6 +1,7 @@
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
+import {commandLine} from '../../model/text/command-line.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {someOf} from '../../model/text/some-of.ts';
 import type {Check, ClusterContext} from '../check.ts';
@@ -33,7 +34,7 @@ export const nodesExcludedFromLoadBalancers: Check<'ST111'> = {
         service: nameOf(object),
         ...(isMetalLB(object) ? {severity: 'warning' as const} : {}),
         message: `${namespacedName(object.metadata)} has a load balancer, and ${isLocal ? 'all nodes with its endpoints (externalTrafficPolicy is Local)' : 'all nodes'} have the label ${label} (${names}): ${who}`,
-        ...run(`kubectl label node ${serving[0]?.metadata.name ?? ''} ${label}-`),
+        ...run(commandLine`kubectl label node ${serving[0]?.metadata.name ?? ''} ${`${label}-`}`),
       };
     }
   },
