@@ -25,12 +25,17 @@ export const valueFlags: readonly string[] = `
 export function withCommand(argv: readonly string[], commands: readonly string[], flagsWithValue: readonly string[]): string[] {
   if (argv.length === 0 || argv[0] === '--version') return [...argv];
   const at = firstWord(argv, flagsWithValue);
-  if (at === undefined) return asksForHelp(argv) ? [...argv] : ['trace', ...argv];
+  if (at === undefined) return asksForHelp(argv) ? [...argv] : [isForAll(argv) ? 'check' : 'trace', ...argv];
   const word = argv[at] ?? '';
   const others = argv.toSpliced(at, 1);
   if (word === 'help')
     return namesNoCommand(others, commands, flagsWithValue) ? [...argv] : withCommand(['--help', ...others], commands, flagsWithValue);
   return commands.includes(word) ? [word, ...others] : ['trace', ...argv];
+}
+
+/** All Services are checked; a path to each of them would be long. */
+function isForAll(argv: readonly string[]): boolean {
+  return argv.some(word => word === '-A' || word === '--all-namespaces') && !argv.some(word => /^(?:-l|--selector)/.test(word));
 }
 
 /** `help WORD` with a word that is not a command: the caller reports it. */

@@ -24,6 +24,7 @@ export function shortError(error: ParseError, given: GivenWords): string {
     return `Error: unknown command or Service "${given.word}". Did you mean \`${given.bin} ${command}\`?`;
   const known = Object.keys(error.parse?.input?.flags ?? {}).map(name => `--${name}`);
   const meant = (error.flags ?? []).flatMap(flag => closest(flag.replace(/=.*/s, ''), known));
+  if (error.flags?.includes('-w')) return `Error: unknown flag -w. Did you mean \`${given.bin} watch\`?`;
   const suggestions = meant.length > 0 ? meant : (error.suggestions ?? []);
   const hint = suggestions.length === 0 ? '' : `${/[.?]$/.test(error.message) ? '' : '.'} Did you mean ${suggestions.join(', ')}?`;
   return `Error: ${plainMessage(error.message)}${hint}`;

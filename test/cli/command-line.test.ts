@@ -63,8 +63,9 @@ test('a leading --version stays first', () => {
   expect(rewrite('--version check')).toBe('--version check');
 });
 
-test('flags alone are passed to trace, which reports that a Service is missing', () => {
-  expect(rewrite('-A')).toBe('trace -A');
+test('flags alone are passed to trace, which reports that a Service is missing, and -A to check', () => {
+  expect(rewrite('-A')).toBe('check -A');
+  expect(rewrite('-A -l app=web')).toBe('trace -A -l app=web');
   expect(rewrite('-n')).toBe('trace -n');
 });
 

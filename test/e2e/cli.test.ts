@@ -210,6 +210,10 @@ describe('the choice of Services', () => {
     [[], 34],
     [['-n', 'infra'], 6],
     [['web', 'infra/dns'], 2],
+    [['svc', 'web'], 1],
+    [['10.96.1.1'], 1],
+    [['web.shop.svc.cluster.local', 'dns.infra'], 2],
+    [['-n', 'shop,infra'], 33],
     [['-l', 'component=apiserver'], 1],
     [['-l', 'component in (apiserver, other),!tier'], 1],
     [['-l', '!component', '-n', 'shop'], 27],
@@ -225,6 +229,21 @@ describe('the choice of Services', () => {
     expect(nothing.stderr).toContain('no Services in namespace infar. Did you mean infra?');
     const empty = await svcTrace(['check', '-n', 'elsewhere', '--from', faulty]);
     expect(empty).toMatchObject({exitCode: 0, stdout: 'no Services in namespace elsewhere'});
+  });
+
+  test('an address of no Service, and a name in several namespaces, are wrong use', async () => {
+    const address = await svcTrace(['check', '10.96.77.77', '--from', faulty]);
+    expect(address).toMatchObject({exitCode: 2, stderr: 'Error: 10.96.77.77 is the address of no Service'});
+    const several = await svcTrace(['check', 'web', '-n', 'shop,infra', '--from', faulty]);
+    expect(several.stderr).toContain('web may be in each of the namespaces shop,infra: write NAMESPACE/NAME');
+    expect(several.exitCode).toBe(2);
+  });
+
+  test('-A without a command is check, and check -w suggests watch', async () => {
+    expect((await svcTrace(['-A', '--from', faulty])).stdout).toContain('34 Services');
+    expect((await svcTrace(['check', '-w', '--from', faulty])).stderr).toBe(
+      'Error: unknown flag -w. Did you mean `kubectl svc-trace watch`?',
+    );
   });
 
   test('names together with a selector are wrong use, as in kubectl', async () => {

@@ -23,7 +23,11 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
   ];
   static override strict = false;
   static override args = {
-    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
+    service: Args.string({
+      description: 'NAME, svc/NAME, NAMESPACE/NAME, NAME.NAMESPACE.svc or an address; several may be given',
+      required: false,
+      ignoreStdin: true,
+    }),
   };
   static override flags = {
     ...scopeFlags,

@@ -3,7 +3,12 @@ import {defaultArchiveLimit} from '../../collect/bundle/bundle-files.ts';
 
 /** Which Services. */
 export const scopeFlags = {
-  namespace: Flags.string({char: 'n', description: 'namespace of the Services', helpValue: 'NAMESPACE', helpGroup: 'SERVICES'}),
+  namespace: Flags.string({
+    char: 'n',
+    description: 'namespace of the Services, or several (a,b)',
+    helpValue: 'NAMESPACE',
+    helpGroup: 'SERVICES',
+  }),
   'all-namespaces': Flags.boolean({char: 'A', description: 'Services of all namespaces', helpGroup: 'SERVICES'}),
   selector: Flags.string({
     char: 'l',

@@ -1,20 +1,20 @@
 import type {ClusterScope} from '../../collect/cluster/cluster-scope.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {parseServiceName, refuseNamesWithSelector, type SelectionInput} from './select-services.ts';
+import {refuseNamesWithSelector, type SelectionInput, wantedServices} from './select-services.ts';
 
 /**
  * What must be read for the requested Services: one Service and its slices if it is named, one namespace, or everything if no narrower
  * scope gives the right answer.
  */
 export function askedScope(input: SelectionInput): ClusterScope {
-  const named = input.names.map(name => parseServiceName(name, input));
+  const named = wantedServices(input);
   const placed = named.filter((service): service is ServiceName => service.namespace !== undefined);
   if (placed.length < named.length) return {kind: 'cluster'};
   if (placed.length > maxNamedServices) return {kind: 'namespaces', namespaces: [...new Set(placed.map(({namespace}) => namespace))]};
   if (placed.length > 0) return {kind: 'services', services: placed};
   if (input.allNamespaces || input.namespace === undefined) return {kind: 'cluster'};
-  return {kind: 'namespaces', namespaces: [input.namespace]};
+  return {kind: 'namespaces', namespaces: input.namespace.split(',')};
 }
 
 /**

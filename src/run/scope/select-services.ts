@@ -3,6 +3,7 @@ import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/escape.ts';
+import {canonicalAddress} from '../../model/address.ts';
 import {matchesSelector, parseSelector} from './label-selector.ts';
 import {closest} from './closest.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
@@ -20,8 +21,9 @@ export interface Selection {
 export type SelectableObjects = Pick<ApiObjects, 'services'> & Partial<Pick<ApiObjects, 'pods'>>;
 
 export interface SelectionInput {
-  /** `name`, `svc/name` or `namespace/name`. */
+  /** `name`, `svc/name`, `namespace/name`, a DNS name in the cluster, or an address of a Service. */
   readonly names: readonly string[];
+  /** One, or several with commas between them. */
   readonly namespace: string | undefined;
   readonly allNamespaces: boolean;
   readonly selector: string | undefined;
@@ -34,12 +36,13 @@ export interface SelectionInput {
 export function selectServices(input: SelectionInput, api: SelectableObjects): Selection {
   refuseNamesWithSelector(input);
   const services = api.services ?? [];
-  const wanted = input.names.map(name => parseServiceName(name, input));
-  const unknown = wanted.find(({namespace, name}) => !services.some(service => isNamed(service, namespace, name)));
+  const wanted = wantedServices(input);
+  const unknown = wanted.find(one => !services.some(service => isNamed(service, one)));
   if (unknown !== undefined) throw unknownService(unknown, services);
   const requirements = input.selector === undefined ? [] : parseSelector(input.selector);
+  const namespaces = input.namespace?.split(',');
   const inNamespace = (service: ServiceObject): boolean =>
-    input.namespace === undefined || input.allNamespaces || service.metadata.namespace === input.namespace;
+    input.allNamespaces || (namespaces?.includes(service.metadata.namespace ?? 'default') ?? true);
   const matches = (service: ServiceObject): boolean => matchesSelector(service.metadata.labels ?? {}, requirements);
   if (requirements.length > 0 && api.services !== null && !services.some(service => inNamespace(service) && matches(service)))
     throw nothingSelected(input);
@@ -47,12 +50,8 @@ export function selectServices(input: SelectionInput, api: SelectableObjects): S
     scope: scopeText(input, services, api.pods ?? []),
     byName: wanted.length > 0,
     concerns: service =>
-      wanted.length === 0 &&
-      requirements.length === 0 &&
-      (input.namespace === undefined || input.allNamespaces || service.namespace === input.namespace),
-    selects: service =>
-      (wanted.length === 0 ? inNamespace(service) : wanted.some(({namespace, name}) => isNamed(service, namespace, name))) &&
-      matches(service),
+      wanted.length === 0 && requirements.length === 0 && (input.allNamespaces || (namespaces?.includes(service.namespace) ?? true)),
+    selects: service => (wanted.length === 0 ? inNamespace(service) : wanted.some(one => isNamed(service, one))) && matches(service),
   };
 }
 
@@ -64,12 +63,13 @@ function scopeText(
 ): string {
   if (names.length > 0) return names.map(escapeText).join(', ');
   if (namespace === undefined || allNamespaces) return `all namespaces${selector === undefined ? '' : `, ${escapeText(selector)}`}`;
+  const asked = namespace.split(',');
   const namespaces = services.map(({metadata}) => metadata.namespace ?? 'default');
-  const exists = [...services, ...pods].some(({metadata}) => (metadata.namespace ?? 'default') === namespace);
+  const exists = [...services, ...pods].some(({metadata}) => asked.includes(metadata.namespace ?? 'default'));
   const [near] = exists ? [] : closest(namespace, namespaces);
   if (near !== undefined)
     throw new Errors.CLIError(escapeText(`no Services in namespace ${namespace}`), {exit: 2, suggestions: [escapeText(near)]});
-  return `namespace ${escapeText(namespace)}${selector === undefined ? '' : `, ${escapeText(selector)}`}`;
+  return `${asked.length > 1 ? 'namespaces' : 'namespace'} ${asked.map(escapeText).join(', ')}${selector === undefined ? '' : `, ${escapeText(selector)}`}`;
 }
 
 /** As kubectl does: throws a CLIError (exit 2). */
@@ -85,19 +85,43 @@ export interface WantedService {
   /** Undefined searches all namespaces. */
   readonly namespace: string | undefined;
   readonly name: string;
+  /** In place of a name. */
+  readonly address?: string;
 }
 
-/** Reads `name`, `svc/name` or `namespace/name`. Throws a CLIError (exit 2). */
+/** What the arguments name. `svc web` is `svc/web`, as kubectl takes it. Throws a CLIError (exit 2). */
+export function wantedServices(input: SelectionInput): readonly WantedService[] {
+  const [first = '', ...others] = input.names;
+  return (others.length > 0 && serviceKinds.has(first) ? others : input.names).map(name => parseServiceName(name, input));
+}
+
+const serviceKinds: ReadonlySet<string> = new Set(['svc', 'service', 'services']);
+
+/** Names of Services have no dots. */
+const dnsName = /^([a-z][a-z0-9-]*)\.([a-z0-9][a-z0-9-]*)(?:\.svc(?:\..+)?)?$/;
+
+/** Reads `name`, `svc/name`, `namespace/name`, `name.namespace.svc.cluster.local`, or an address. Throws a CLIError (exit 2). */
 export function parseServiceName(text: string, {namespace, allNamespaces}: SelectionInput): WantedService {
   const [first = '', second, ...rest] = text.split('/');
   if (rest.length > 0 || first === '' || second === '')
     throw new Errors.CLIError(`"${text}" is not a Service name: write NAME, svc/NAME or NAMESPACE/NAME`, {exit: 2});
+  const address = canonicalAddress(text);
+  if (address !== null) return {namespace: undefined, name: text, address};
+  const [, host, domain] = dnsName.exec(text) ?? [];
+  if (host !== undefined && domain !== undefined) return {namespace: domain, name: host};
   const own = allNamespaces ? undefined : namespace;
+  if (own?.includes(',') && (second === undefined || serviceKinds.has(first)))
+    throw new Errors.CLIError(escapeText(`${text} may be in each of the namespaces ${own}: write NAMESPACE/NAME`), {exit: 2});
   if (second === undefined) return {namespace: own, name: first};
-  return ['svc', 'service', 'services'].includes(first) ? {namespace: own, name: second} : {namespace: first, name: second};
+  return serviceKinds.has(first) ? {namespace: own, name: second} : {namespace: first, name: second};
 }
 
-function isNamed({metadata}: ServiceObject, namespace: string | undefined, name: string): boolean {
+function isNamed({metadata, spec, status}: ServiceObject, {namespace, name, address}: WantedService): boolean {
+  if (address !== undefined) {
+    const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []);
+    const own = [spec?.clusterIP ?? '', ...(spec?.clusterIPs ?? []), ...(spec?.externalIPs ?? []), ...ingress];
+    return own.some(one => canonicalAddress(one) === address);
+  }
   return metadata.name === name && (namespace === undefined || (metadata.namespace ?? 'default') === namespace);
 }
 
@@ -112,7 +136,8 @@ const otherKinds: ReadonlySet<string> = new Set(
   'po pod pods deploy deployment deployments ds daemonset sts statefulset ep endpoints endpointslice no node nodes ing ingress'.split(' '),
 );
 
-function unknownService({namespace, name}: WantedService, services: readonly ServiceObject[]): Error {
+function unknownService({namespace, name, address}: WantedService, services: readonly ServiceObject[]): Error {
+  if (address !== undefined) return new Errors.CLIError(`${escapeText(name)} is the address of no Service`, {exit: 2});
   const near = closest(
     name,
     services.map(({metadata}) => metadata.name),

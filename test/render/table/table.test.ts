@@ -392,7 +392,7 @@ describe('the cause', () => {
   });
 
   test('of two rules that differ, the differing token has carets below it, or is red', async () => {
-    const text = await shown('wrong-dnat', {width: 80});
+    const text = await shown('wrong-dnat');
     for (const address of ['192.0.2.10:5432', '192.0.2.66:5432']) {
       const at = lines(text).findIndex(line => line.endsWith(`--to-destination ${address}`));
       const column = lines(text)[at]?.indexOf(address) ?? 0;
