@@ -13,6 +13,9 @@ export interface Preview {
   readonly before: PreviewSide;
   readonly after: PreviewSide;
   readonly services: number;
+  /** `namespace/name` of the Services in scope, before or after the change. */
+  readonly scope: readonly string[];
+  readonly settings: PreviewPlan['settings'];
   readonly nodes: readonly PreviewNode[];
   readonly requirements: readonly Requirement[];
   readonly changes: readonly PreviewChange[];
@@ -81,4 +84,40 @@ export interface Advice extends Cause {
   readonly effect?: PreviewEffect;
   /** The nodes concerned; empty for all. */
   readonly nodes: readonly string[];
+}
+
+/** Settings of kube-proxy by the names of `ProxyConfig`, without those that are of one node alone. */
+export type PreviewSettings = Readonly<Record<string, unknown>>;
+
+/** What a preview recorded for a comparison after the change. */
+export interface PreviewPlan {
+  readonly scope: readonly string[];
+  /** Of the nodes that were checked, grouped by equal settings. */
+  readonly settings: readonly {readonly nodes: readonly string[]; readonly before: PreviewSettings; readonly after: PreviewSettings}[];
+  readonly changes: readonly PreviewChange[];
+}
+
+export interface PlanNode {
+  readonly name: string;
+  readonly status: 'switched' | 'not-switched' | 'unread';
+  readonly reason?: string;
+}
+
+/** A change that a plan has, and what the rules do with its packet now. */
+export interface ForetoldChange {
+  readonly change: PreviewChange;
+  /** `otherwise`: neither as before nor as foretold; `not-compared`: the first packet of a connection does not show it. */
+  readonly status: 'came' | 'did-not-come' | 'otherwise' | 'not-compared';
+  readonly now: readonly PreviewOutcome[];
+}
+
+/** What became of a plan. */
+export interface PlanCheck {
+  readonly nodes: readonly PlanNode[];
+  /** How many nodes of the plan were not to be checked. */
+  readonly notChecked: number;
+  /** Of nodes that were switched. */
+  readonly foretold: readonly ForetoldChange[];
+  /** Changes that the plan does not have. */
+  readonly besides: readonly PreviewChange[];
 }

@@ -1,5 +1,6 @@
 import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
 import {familyOf, hostCidr} from '../model/address.ts';
+import type {PreviewSettings} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import type {NodeSetup} from './node-setup.ts';
@@ -66,4 +67,12 @@ function valuesOf(config: ProxyConfig): string {
       name === 'version' ? [(value as {minor: number}).minor, (value as {patch: number}).patch] : value,
     ]),
   );
+}
+
+/** Settings that a node has whatever the plan: they are those of the node at the time of the check. */
+const ofNode: ReadonlySet<string> = new Set(['nodeName', 'zone', 'bindAddress']);
+
+/** The settings of a node that a plan records, by name. */
+export function plannedSettings(config: ProxyConfig): PreviewSettings {
+  return Object.fromEntries(Object.entries(config).flatMap(([name, {value}]) => (ofNode.has(name) ? [] : [[name, value]])));
 }

@@ -45,7 +45,7 @@ const sourceKinds: Readonly<Record<SourceKind, PreviewSource>> = {
   endpoint: 'endpoint',
 };
 
-function outcomesOf({path, served}: ProbeOutcome): readonly PreviewOutcome[] {
+export function outcomesOf({path, served}: ProbeOutcome): readonly PreviewOutcome[] {
   const ends = [...served].map(([destination, {probability, masquerade}]) => ({
     verdict: 'accept' as const,
     destination,

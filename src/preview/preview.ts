@@ -2,14 +2,23 @@ import {someOf} from '../model/text/some-of.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {oldestNftMinor} from '../expect/nftables/nft-versions.ts';
 import {pushTo} from '../model/lists.ts';
-import type {Advice, Preview, PreviewChange, PreviewNode, PreviewSide, Requirement} from '../model/preview.ts';
+import type {
+  Advice,
+  Preview,
+  PreviewChange,
+  PreviewNode,
+  PreviewPlan,
+  PreviewSettings,
+  PreviewSide,
+  Requirement,
+} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../model/snapshot.ts';
 import {adviceOf} from './advice/index.ts';
 import type {NodeAdvice} from './advice/advice-case.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
-import {isSameConfig, type PlannedChange, plannedConfig} from './plan.ts';
+import {plannedSettings, isSameConfig, type PlannedChange, plannedConfig} from './plan.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
 import {requirementsOf} from './requirements.ts';
 import {writableModes} from './rules/expected-rules.ts';
@@ -21,6 +30,8 @@ interface PreviewInput {
   /** The API objects after the change; the current ones if no objects are planned. */
   readonly apiAfter: ApiObjects;
   readonly selects: (port: ServicePort) => boolean;
+  /** See `Preview.scope`. */
+  readonly scope: readonly string[];
   readonly services: number;
   readonly expectedOnly: boolean;
   readonly notes: readonly string[];
@@ -51,6 +62,8 @@ export class PreviewRun {
   readonly #advice = new Map<string, NodeAdvice[]>();
   /** Nodes whose proxy mode nothing tells. */
   readonly #guessed: string[] = [];
+  /** Nodes by their settings on both sides. */
+  readonly #settings = new Map<string, string[]>();
   readonly #before = new Set<string>();
   readonly #after = new Set<string>();
   /** Shown only if no node was checked. */
@@ -90,6 +103,8 @@ export class PreviewRun {
     if (isUnread && !isWithoutMode(configAfter)) return;
     for (const requirement of requirementsOf({setup, configAfter, viewAfter})) this.#requirements.push(requirement);
     if (isUnread) return;
+    const {name} = node;
+    pushTo(this.#settings, JSON.stringify([plannedSettings(setup.config), plannedSettings(configAfter)]), name);
     if (basis.basis === 'expected' && setup.config.mode.source === byDefault) this.#guessed.push(node.name);
     for (const said of adviceOf({setup, configAfter})) this.#advise(said, node.name);
     if (isSameConfig(setup.config, configAfter) && viewAfter === setup.view) return;
@@ -102,7 +117,7 @@ export class PreviewRun {
   }
 
   result(): Preview {
-    const {services, notes: given} = this.#input;
+    const {services, scope, notes: given} = this.#input;
     const notes = [
       ...given,
       ...(this.#guessed.length === 0
@@ -112,7 +127,8 @@ export class PreviewRun {
           ]),
     ];
     return {
-      ...{services, notes},
+      ...{services, scope, notes},
+      settings: [...this.#settings].map(([text, nodes]) => settingsOf(text, nodes)),
       before: joined(this.#before.size > 0 ? this.#before : this.#unread.before),
       after: joined(this.#after.size > 0 ? this.#after : this.#unread.after),
       nodes: this.#nodes.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
@@ -152,13 +168,19 @@ function answerText({effect}: PreviewChange): string {
       : effect;
 }
 
+function settingsOf(text: string, nodes: readonly string[]): PreviewPlan['settings'][number] {
+  const [before = {}, after = {}] = JSON.parse(text) as PreviewSettings[];
+  return {nodes: nodes.toSorted(), before, after};
+}
+
 const byDefault = 'kube-proxy default';
 
 function isWithoutMode({mode, version}: ProxyConfig): boolean {
   return mode.value === 'nftables' && version.value.minor < oldestNftMinor;
 }
 
-function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after: ProxyConfig, expectedOnly: boolean): PreviewNode {
+/** Whether a node can be previewed. */
+export function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after: ProxyConfig, expectedOnly: boolean): PreviewNode {
   const {name} = node;
   const unsupported = [config, after].find(({mode}) => !writableModes.includes(mode.value));
   if (unsupported !== undefined) return {name, basis: 'unread', reason: `the rules of ${unsupported.mode.value} mode are not known`};

@@ -53,7 +53,7 @@ function tryPreview(seed: number): readonly string[] {
   const wholes = [preview, previewInFull].map(ofProgram => {
     const plan = {overrides, configFile: null};
     const {changes, requirements, advice} = ofProgram({
-      ...{snapshot, nodes: snapshot.nodes, plan, apiAfter, selects: () => true, services: 0, expectedOnly: false, notes: []},
+      ...{snapshot, nodes: snapshot.nodes, plan, apiAfter, selects: () => true, scope: [], services: 0, expectedOnly: false, notes: []},
     });
     return [...changes.map(changeText), ...[...requirements, ...advice].map(item => JSON.stringify(item))];
   });

@@ -185,7 +185,7 @@ describeWith(tools, 'preview predicts the behavior of the kernel', () => {
 
     test('in its list: with every Service, entry and kind of client, and no other', () => {
       const plan = {overrides: {mode}, configFile: null};
-      const rest = {apiAfter: snapshot.api, selects: () => true, services: 0, expectedOnly: false, notes: []};
+      const rest = {apiAfter: snapshot.api, selects: () => true, scope: [], services: 0, expectedOnly: false, notes: []};
       const {changes} = preview({snapshot, nodes: [node], plan, ...rest});
       const asked = new Map(questions.filter(({service}) => service !== '').map(question => [keyOf(question), question]));
       const seen = new Set(

@@ -48,7 +48,21 @@ export function previewOf(
 ): Preview {
   const plan = {overrides, configFile: null};
   const wanted = snapshot.nodes.filter(({name}) => chosen?.includes(name) ?? true);
-  return preview({snapshot, nodes: wanted, plan, apiAfter, selects: () => true, services: 0, expectedOnly, notes: []});
+  return preview({
+    snapshot,
+    nodes: wanted,
+    plan,
+    apiAfter,
+    selects: () => true,
+    scope: namesOf(snapshot.api),
+    services: 0,
+    expectedOnly,
+    notes: [],
+  });
+}
+
+function namesOf({services}: Snapshot['api']): readonly string[] {
+  return (services ?? []).map(({metadata}) => `${metadata.namespace}/${metadata.name}`);
 }
 
 export function idsOf({changes}: Preview, protocol?: string): readonly string[] {

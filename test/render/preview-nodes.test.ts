@@ -8,6 +8,8 @@ const preview: Preview = {
   before: {proxyMode: 'iptables', kubeProxyVersion: 'v1.36.0'},
   after: {proxyMode: 'nftables', kubeProxyVersion: 'v1.36.0'},
   services: 3,
+  scope: [],
+  settings: [],
   nodes: nodes.map(name => ({name, basis: 'expected'})),
   requirements: nodes.map(node => ({node, name: 'kernel', status: 'unknown', detail: 'the Node does not show its kernel'})),
   changes: [],

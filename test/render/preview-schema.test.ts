@@ -25,6 +25,7 @@ test.each([
     plan,
     apiAfter: snapshot.api,
     selects: () => true,
+    scope: [],
     services: 34,
     expectedOnly: false,
     notes: [],

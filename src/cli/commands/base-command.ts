@@ -8,7 +8,7 @@ import {readBundle, UnreadableBundle} from '../../collect/bundle/read-bundle.ts'
 import type {ClusterFlags, ClusterRun} from '../../run/cluster-run.ts';
 import {systemClock} from '../../run/clock.ts';
 import type {ParsedConnectionFlags} from '../../run/options/connection.ts';
-import {diagnoseOptions} from '../options/diagnose-options.ts';
+import {diagnoseOptions, selectNodes} from '../options/diagnose-options.ts';
 import {Interrupted, listenForInterruption} from '../../run/interruption.ts';
 import type {WaitLimit} from '../../run/options/wait-limit.ts';
 import {diagnose} from '../../diagnose.ts';
@@ -16,17 +16,28 @@ import type {Report} from '../../model/report.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {parseCheckReport} from '../../parse/check-report.ts';
+import {parsePreviewPlan} from '../../parse/preview-plan.ts';
+import type {PreviewPlan} from '../../model/preview.ts';
 import {escapeText} from '../../render/escape.ts';
 import type {Provenance, RenderOptions} from '../../render/renderer.ts';
 import {commandText} from '../options/command-text.ts';
 import {wantsColor} from '../terminal-color.ts';
 import {isClosedPipe} from '../write-errors.ts';
+import type {PreviewRunInput} from '../../preview/preview.ts';
+import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
+import type {NodeByNode} from '../../run/preview/preview-cluster.ts';
+import {emptyNodeDump} from '../../run/rules/choose-rules-node.ts';
+import type {NodeChoice} from '../../run/scope/choose-nodes.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 /** The flags of a connection to a cluster. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
 type ArchiveFlag = {readonly 'max-archive-size': number};
 type ReportFlags = ArchiveFlag & ClusterFlags & LiveFlags & {readonly from?: string | undefined; readonly output?: string};
+type NodeByNodeFlags = LiveFlags &
+  ArchiveFlag &
+  NodeSourceFlags &
+  NodeChoice & {readonly from?: string | undefined; readonly output: string};
 type ReportOptions = ClusterRun['options'];
 type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
 
@@ -59,6 +70,30 @@ export abstract class BaseCommand extends Command {
     return this.withCluster(flags, live =>
       this.withSource(live, flags.output, () => diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live})),
     );
+  }
+
+  /** Adds the chosen nodes of the bundle that `--from` names, otherwise of the cluster, to a run, one by one. */
+  protected async nodeByNode<T>(
+    flags: NodeByNodeFlags,
+    input: (snapshot: Snapshot) => PreviewRunInput,
+    start: (input: PreviewRunInput) => NodeByNode<T>,
+  ): Promise<T> {
+    if (flags.from === undefined) {
+      const {previewCluster} = await import('../../run/preview/preview-cluster.ts');
+      const chooses = (snapshot: Snapshot) => selectNodes(flags, snapshot);
+      return this.withCluster(flags, live =>
+        this.withSource(live, flags.output, () => previewCluster({flags, input, start, chooses, ...live})),
+      );
+    }
+    const snapshot = await this.snapshot(flags.from, flags);
+    const isChosen = selectNodes(flags, snapshot);
+    const dumped = new Set(snapshot.nodes.map(({name}) => name));
+    const others = (snapshot.api.nodes ?? [])
+      .filter(({metadata}) => !dumped.has(metadata.name))
+      .map(({metadata}) => emptyNodeDump(metadata.name));
+    const run = start(input(snapshot));
+    for (const node of [...snapshot.nodes, ...others]) if (isChosen(node.name)) run.add(node);
+    return run.result();
   }
 
   /** Runs the work, and finds out meanwhile what its report says about where it comes from. */
@@ -170,9 +205,21 @@ export abstract class BaseCommand extends Command {
     throw notABaseline(file, report.whyNot, `kubectl svc-trace check -A -o json --output-file ${file}`);
   }
 
+  /** The plan of an earlier `preview -o json`. Throws a CLIError (exit 2) if the file is not one. */
+  protected previewPlan(file: string): PreviewPlan {
+    const plan = parsePreviewPlan(this.#readText(file));
+    if (!('whyNot' in plan)) return plan;
+    const command = `kubectl svc-trace preview -A --proxy-mode nftables -o json --output-file ${file}`;
+    throw new Errors.CLIError(escapeText(`cannot use ${file} as a plan: ${plan.whyNot}. Make one with: ${command}`), {exit: 2});
+  }
+
   #readBaseline(file: string): string {
     if (statSync(file, {throwIfNoEntry: false})?.isDirectory())
       throw notABaseline(file, 'it is a directory', `kubectl svc-trace check -A --from ${file} -o json --output-file baseline.json`);
+    return this.#readText(file);
+  }
+
+  #readText(file: string): string {
     try {
       return readFileSync(file, 'utf8');
     } catch (error) {

@@ -1,4 +1,4 @@
-import {Args, Flags} from '@oclif/core';
+import {Args, Errors, Flags} from '@oclif/core';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn} from '../../run/exit-code.ts';
@@ -8,6 +8,14 @@ import {waitLimit} from '../../run/options/wait-limit.ts';
 import {pieceRenderers, renderers} from '../../render/index.ts';
 import type {PieceRenderer} from '../../render/renderer.ts';
 import type {Report} from '../../model/report.ts';
+import {planCheckRenderers, planExitCode} from '../../render/preview/plan-check.ts';
+import type {PreviewPlan} from '../../model/preview.ts';
+import {escapeText} from '../../render/escape.ts';
+import type {Snapshot} from '../../model/snapshot.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import type {PreviewRunInput} from '../../preview/preview.ts';
+import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
+import {selectServices} from '../../run/scope/select-services.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class CheckCommand extends BaseCommand {
@@ -44,6 +52,11 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
       helpValue: 'DURATION',
       helpGroup: 'FINDINGS',
     }),
+    plan: Flags.string({
+      description: 'compare with a plan of "preview -o json" instead: which changes came, which did not, and what changed besides',
+      helpValue: 'FILE',
+      helpGroup: 'FINDINGS',
+    }),
     output: Flags.string({char: 'o', description: 'output format', options: Object.keys(renderers), default: 'table', helpGroup: 'OUTPUT'}),
   };
 
@@ -51,6 +64,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     const {flags, argv} = await this.parse(CheckCommand);
     refuseBesideAgents(flags);
     refuseFull(flags, argv as string[]);
+    if (flags.plan !== undefined) return this.#checkPlan({...flags, plan: flags.plan}, argv as string[]);
     const known = this.baseline(flags.baseline);
     const options = {
       toolVersion: this.config.version,
@@ -62,6 +76,23 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn);
   }
 
+  async #checkPlan(flags: PlanFlags, names: readonly string[]): Promise<void> {
+    const formats = Object.keys(planCheckRenderers);
+    if (!formats.includes(flags.output)) throw new Errors.CLIError(`with --plan, -o must be one of ${formats.join(', ')}`, {exit: 2});
+    if (flags.wait !== undefined || flags.baseline !== undefined)
+      throw new Errors.CLIError('--plan goes with neither --wait nor --baseline', {exit: 2});
+    const {PlanCheckRun} = await import('../../preview/check-plan.ts');
+    const plan = this.previewPlan(flags.plan);
+    const found = await this.nodeByNode(
+      flags,
+      snapshot => planScope({...flags, scope: plan.scope}, names, snapshot),
+      input => new PlanCheckRun(input, plan),
+    );
+    const render = planCheckRenderers[flags.output as keyof typeof planCheckRenderers];
+    this.print(render(found, this.renderOptions(flags)), flags['output-file']);
+    process.exitCode ??= planExitCode(found, flags['fail-on']);
+  }
+
   async #show(report: Report, flags: Parameters<BaseCommand['renderOptions']>[0] & {readonly output: string}): Promise<void> {
     const options = this.renderOptions(flags);
     const format = flags.output as keyof typeof renderers;
@@ -69,4 +100,29 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     if (pieces === undefined) this.print(renderers[format](report, options), flags['output-file']);
     else await this.printPieces(pieces(report, options), flags['output-file']);
   }
+}
+
+type PlanFlags = Parameters<BaseCommand['nodeByNode']>[0] &
+  Parameters<BaseCommand['renderOptions']>[0] &
+  ScopeFlags & {
+    readonly plan: string;
+    readonly wait?: string | undefined;
+    readonly baseline?: string | undefined;
+    readonly 'fail-on': string;
+  };
+
+/** All Services of the plan, unless a scope is given. */
+function planScope(flags: PlanFlags & Pick<PreviewPlan, 'scope'>, names: readonly string[], {api}: Snapshot): PreviewRunInput {
+  const {namespace, selector} = flags;
+  const isScoped = names.length > 0 || namespace !== undefined || selector !== undefined;
+  const {selects} = selectServices({names, namespace, selector, allNamespaces: flags['all-namespaces'] ?? !isScoped}, api);
+  const services = (api.services ?? []).filter(selects);
+  const planned = new Set(flags.scope);
+  if (!services.some(({metadata}) => planned.has(namespacedName(metadata))))
+    throw new Errors.CLIError(escapeText(`the plan ${flags.plan} has no Service in scope`), {exit: 2});
+  return {
+    ...{api, apiAfter: api, plan: {overrides: {}, configFile: null}, notes: [], expectedOnly: false, services: services.length},
+    scope: services.map(({metadata}) => namespacedName(metadata)),
+    selects: ({object}) => selects(object),
+  };
 }

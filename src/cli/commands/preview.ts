@@ -1,20 +1,18 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {newestKnownMinor} from '../../model/proxy-config.ts';
-import type {Preview as PreviewReport} from '../../model/preview.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
-import {preview, type PreviewRunInput} from '../../preview/preview.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {PreviewRun, type PreviewRunInput} from '../../preview/preview.ts';
 import {serviceNotes} from '../../preview/manifests/service-notes.ts';
 import {writableModes} from '../../preview/rules/expected-rules.ts';
 import {escapeText} from '../../render/escape.ts';
 import {previewRenderers} from '../../render/preview/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {previewExitCode} from '../../run/preview/exit-code.ts';
-import {emptyNodeDump} from '../../run/rules/choose-rules-node.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {configFlag, readConfigFile} from '../options/config-file.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {selectNodes} from '../options/diagnose-options.ts';
 import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {manifestFlags} from '../options/manifest-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
@@ -74,46 +72,26 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
       };
       const {selects} = selectServices(asked, after.api);
       const services = (after.api.services ?? []).filter(selects).length;
+      const scope = [...(snapshot.api.services ?? []), ...(after.api.services ?? [])]
+        .filter(selects)
+        .map(({metadata}) => namespacedName(metadata));
       return {
         api: snapshot.api,
         apiAfter: after.api,
         plan,
         notes: [...notes, ...serviceNotes({api: after.api, asked: planned.filter(selects), version: newestVersion})],
         services,
+        scope: [...new Set(scope)].sort(),
         selects: ({object}) => selects(object),
         expectedOnly: flags['expected-only'] ?? false,
       };
     };
-    const report = await this.#preview(flags, input);
+    const report = await this.nodeByNode(flags, input, planned => new PreviewRun(planned));
     const render = previewRenderers[flags.output as keyof typeof previewRenderers];
     this.print(render(report, this.renderOptions({...flags, 'fail-on': undefined})), flags['output-file']);
     process.exitCode ??= previewExitCode(report, flags['fail-on']);
   }
-
-  async #preview(flags: PreviewFlags, input: (snapshot: Snapshot) => PreviewRunInput): Promise<PreviewReport> {
-    if (flags.from === undefined) {
-      const {previewCluster} = await import('../../run/preview/preview-cluster.ts');
-      return this.withCluster(flags, live =>
-        this.withSource(live, flags.output, () =>
-          previewCluster({flags, input, chooses: snapshot => selectNodes(flags, snapshot), ...live}),
-        ),
-      );
-    }
-    const snapshot = await this.snapshot(flags.from, flags);
-    const isChosen = selectNodes(flags, snapshot);
-    const dumped = new Set(snapshot.nodes.map(({name}) => name));
-    const others = (snapshot.api.nodes ?? [])
-      .filter(({metadata}) => !dumped.has(metadata.name))
-      .map(({metadata}) => emptyNodeDump(metadata.name));
-    const nodes = [...snapshot.nodes, ...others].filter(({name}) => isChosen(name));
-    return preview({snapshot, nodes, ...input(snapshot)});
-  }
 }
-
-type PreviewFlags = Parameters<BaseCommand['withCluster']>[0] & {readonly output: string} & Parameters<typeof selectNodes>[0] & {
-    readonly from?: string | undefined;
-    readonly 'max-archive-size': number;
-  } & Parameters<typeof import('../../run/nodes/node-source.ts').nodeSource>[0];
 
 function planOf(
   flags: Parameters<typeof evaluationOptions>[0] & {

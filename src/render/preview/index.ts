@@ -9,7 +9,7 @@ import {styleOf} from '../style.ts';
 import {wrap, wrapLines} from '../wrap.ts';
 import {toYaml} from '../yaml.ts';
 import {previewObject} from './preview-json.ts';
-import {previewText} from './preview-text.ts';
+import {type PreviewText, previewText} from './preview-text.ts';
 
 /** Turns a preview into text, without a newline at its end. */
 type PreviewRenderer = (preview: Preview, options: RenderOptions) => string;
@@ -23,9 +23,13 @@ export const previewRenderers = {
   html,
 } as const satisfies Readonly<Record<string, PreviewRenderer>>;
 
-function table(preview: Preview, {color, width, verbose, quiet}: RenderOptions): string {
+function table(preview: Preview, options: RenderOptions): string {
+  return previewTable(previewText(preview, options.verbose), options);
+}
+
+/** The text for a terminal. */
+export function previewTable({verdict, isBad, sections}: PreviewText, {color, width, quiet}: RenderOptions): string {
   const style = styleOf(color);
-  const {verdict, isBad, sections} = previewText(preview, verbose);
   const first = wrapLines((isBad ? style.red : style.bold)(escapeText(verdict)), width);
   if (quiet) return first;
   const blocks = sections.map(({title, items}) => {

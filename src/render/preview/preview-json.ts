@@ -6,7 +6,7 @@ import {summarizePreview} from './summary.ts';
 
 /** The JSON of `preview`, as docs/preview.schema.json describes it. */
 export function previewObject(preview: Preview, options: Pick<RenderOptions, 'provenance'>): object {
-  const {before, after, nodes, requirements, changes, advice, notes} = preview;
+  const {before, after, nodes, requirements, changes, advice, notes, settings, scope} = preview;
   const origin = originOf(undefined, options);
   return {
     schemaVersion,
@@ -17,10 +17,12 @@ export function previewObject(preview: Preview, options: Pick<RenderOptions, 'pr
     requirements,
     changes: [...changes.toSorted(byPlace).map(changeObject), ...advice.map(adviceObject)],
     notes,
+    settings,
+    scope,
   };
 }
 
-function changeObject({cause, entry, ...change}: PreviewChange): object {
+export function changeObject({cause, entry, ...change}: PreviewChange): object {
   const {node, service, port, source, packet, before, after, effect} = change;
   return {
     ...{node, service, port},

@@ -19,6 +19,8 @@ interface PreviewItem {
   readonly lines: readonly (readonly [label: string, text: string])[];
 }
 
+type ExtraLines = (example: PreviewChange) => PreviewItem['lines'];
+
 /** With `verbose`, requirements that are met and all Services and nodes are named. */
 export function previewText(preview: Preview, verbose: boolean): PreviewText {
   const summary = summarizePreview(preview);
@@ -174,13 +176,14 @@ const titles: Readonly<Record<PreviewEffect, string>> = {
   undetermined: 'UNDETERMINED: one side cannot be told',
 };
 
-function changeItems(changes: readonly PreviewChange[], verbose: boolean): readonly PreviewItem[] {
+/** One item for each effect and cause; `extra` adds lines about the example. */
+export function changeItems(changes: readonly PreviewChange[], verbose: boolean, extra: ExtraLines = () => []): readonly PreviewItem[] {
   const groups = new Map<string, PreviewChange[]>();
   for (const change of changes) pushTo(groups, `${order.indexOf(change.effect)} ${change.cause.id}`, change);
-  return [...groups].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, group]) => changeItem(group, verbose));
+  return [...groups].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, group]) => changeItem(group, verbose, extra));
 }
 
-function changeItem(group: readonly PreviewChange[], verbose: boolean): readonly PreviewItem[] {
+function changeItem(group: readonly PreviewChange[], verbose: boolean, extra: ExtraLines): readonly PreviewItem[] {
   const [first] = group;
   if (first === undefined) return [];
   const {packet, source, cause, entry, service} = first;
@@ -203,6 +206,7 @@ function changeItem(group: readonly PreviewChange[], verbose: boolean): readonly
         ],
         ['before', outcomesText(first.before)],
         ['after', outcomesText(first.after)],
+        ...extra(first),
         ['do', cause.remedy],
       ],
     },
@@ -217,7 +221,7 @@ const sourceNames: Readonly<Record<PreviewChange['source']['kind'], string>> = {
   endpoint: 'the endpoint itself,',
 };
 
-function outcomesText(outcomes: readonly PreviewOutcome[]): string {
+export function outcomesText(outcomes: readonly PreviewOutcome[]): string {
   const served = outcomes.filter(({destination}) => destination !== null);
   const masquerade = served.some(one => one.masquerade) ? ', masqueraded' : '';
   const ends = someOf(

@@ -1,8 +1,7 @@
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import {collectNodes} from '../../collect/node/collect-nodes.ts';
-import type {Preview} from '../../model/preview.ts';
-import type {Snapshot} from '../../model/snapshot.ts';
-import {PreviewRun, type PreviewRunInput} from '../../preview/preview.ts';
+import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
+import type {PreviewRunInput} from '../../preview/preview.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {requireServices} from '../rules/whole-services.ts';
 import {unlessInterrupted} from '../interruption.ts';
@@ -11,22 +10,31 @@ import {progressText} from '../nodes/node-progress.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
 import {emptyNodeDump} from '../rules/choose-rules-node.ts';
 
-interface PreviewClusterRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
+/** Takes nodes one by one: a `PreviewRun` or a `PlanCheckRun`. */
+export interface NodeByNode<T> {
+  add(node: NodeDump): void;
+  addExpected(node: NodeDump, reason: string): void;
+  addUnread(name: string, reason: string): void;
+  result(): T;
+}
+
+interface PreviewClusterRun<T> extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
   readonly flags: NodeSourceFlags;
   /** The planned change, which can depend on the API objects. */
   readonly input: (snapshot: Snapshot) => PreviewRunInput;
+  readonly start: (input: PreviewRunInput) => NodeByNode<T>;
   readonly chooses: (snapshot: Snapshot) => (name: string) => boolean;
 }
 
-/** Reads the API and the nodes of a cluster, and previews each node as it arrives. */
-export async function previewCluster({flags, cluster, signal, progress, input, chooses}: PreviewClusterRun): Promise<Preview> {
+/** Reads the API and the nodes of a cluster, and adds each node as it arrives. */
+export async function previewCluster<T>({flags, cluster, signal, progress, input, start, chooses}: PreviewClusterRun<T>): Promise<T> {
   progress.say('reading the API');
   const {api, problems} = await unlessInterrupted(readCluster(cluster.api, {kind: 'cluster'}), signal);
   const snapshot: Snapshot = {origin: cluster.description, api, nodes: [], problems};
   requireServices(snapshot);
   const plan = input(snapshot);
   if (plan.expectedOnly) {
-    const run = new PreviewRun(plan);
+    const run = start(plan);
     const names = api.nodes?.map(({metadata}) => metadata.name).filter(chooses(snapshot)) ?? flags.node ?? [];
     for (const name of names) run.add(emptyNodeDump(name));
     return run.result();
@@ -36,7 +44,7 @@ export async function previewCluster({flags, cluster, signal, progress, input, c
     signal,
   );
   await clearLeftovers(transport, {cluster, flags});
-  const run = new PreviewRun({
+  const run = start({
     ...plan,
     api: {...plan.api, pods},
     apiAfter: plan.apiAfter === plan.api ? {...plan.api, pods} : {...plan.apiAfter, pods},

@@ -1,0 +1,116 @@
+/** A plan is held against real nodes of the same workload in the other mode. */
+import {describe, expect, test} from 'vitest';
+import type {PlanCheck} from '../../src/model/preview.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {parsePreviewPlan} from '../../src/parse/preview-plan.ts';
+import {PlanCheckRun} from '../../src/preview/check-plan.ts';
+import {planCheckRenderers, planExitCode} from '../../src/render/preview/plan-check.ts';
+import {previewRenderers} from '../../src/render/preview/index.ts';
+import {snapshotOf} from '../fixtures.ts';
+import {nftScenario, replaced} from '../nft-scenario.ts';
+import {scenario} from '../scenario.ts';
+import {previewOf} from './previews.ts';
+
+const options = {color: false, width: 1000, quiet: false, verbose: false, failOn: 'error'} as const;
+
+function planText(before: Snapshot, mode: string): string {
+  return previewRenderers.json(previewOf(before, {mode}), options);
+}
+
+function checked(text: string, {api, nodes}: Snapshot): PlanCheck {
+  const plan = parsePreviewPlan(text);
+  if ('whyNot' in plan) throw new Error(plan.whyNot);
+  const scope = (api.services ?? []).map(({metadata}) => `${metadata.namespace}/${metadata.name}`);
+  const input = {api, apiAfter: api, plan: {overrides: {}, configFile: null}, notes: [], expectedOnly: false, services: scope.length};
+  const run = new PlanCheckRun({...input, scope, selects: () => true}, plan);
+  for (const node of nodes) run.add(node);
+  return run.result();
+}
+
+function firstLine(found: PlanCheck): string {
+  return planCheckRenderers.table(found, options).split('\n')[0] ?? '';
+}
+
+describe.each([
+  ['healthy/1.36-iptables', 'nftables/1.36', 'nftables'],
+  ['nftables/1.36', 'healthy/1.36-iptables', 'iptables'],
+  ['healthy/1.33-iptables', 'nftables/1.33', 'nftables'],
+])('%s to %s', (before, after, mode) => {
+  test('came as planned, and nothing else changed', async () => {
+    const found = checked(planText(await snapshotOf(before), mode), await snapshotOf(after));
+    const others = found.foretold.filter(({status}) => status !== 'came');
+    expect(
+      others.map(({change, status, now}) => [status, change.service.name, change.packet, change.source.kind, change.after, now]),
+    ).toEqual([]);
+    expect(found.foretold.length).toBeGreaterThan(20);
+    expect(found.besides.map(({service, packet, source, effect}) => [service.name, packet, source.kind, effect])).toEqual([]);
+    expect(firstLine(found)).toMatch(/^AS PLANNED: 3 of 3 nodes switched; (\d+) of \1 foretold changes came; nothing else changed$/);
+    expect(planExitCode(found, 'error')).toBe(0);
+  });
+});
+
+test('a node that is still as before is not switched, and fails nothing', async () => {
+  const before = await snapshotOf('healthy/1.36-iptables');
+  const found = checked(planText(before, 'nftables'), before);
+  expect(found.nodes.map(({status}) => status)).toEqual(['not-switched', 'not-switched', 'not-switched']);
+  expect(firstLine(found)).toBe('NOT SWITCHED: no node has the settings of the plan yet');
+  expect(planExitCode(found, 'error')).toBe(0);
+});
+
+test('a loss that the plan does not have is found, on its node alone', async () => {
+  const given = await scenario('nftables/1.36');
+  const text = planText(await snapshotOf('healthy/1.36-iptables'), 'nftables');
+  const plan = JSON.parse(text);
+  // The plan without what it says of one Service is one in which that Service changes unforetold.
+  const name = plan.changes.find((change: {topic?: string}) => change.topic === undefined).service.name;
+  const shorter = plan.changes.filter(
+    (change: {service?: {name: string}; node?: string}) => change.service?.name !== name || change.node !== 'node-b',
+  );
+  const found = checked(JSON.stringify({...plan, changes: shorter}), given.snapshot());
+  expect(new Set(found.besides.map(({node, service}) => `${node} ${service.name}`))).toEqual(new Set([`node-b ${name}`]));
+  expect(firstLine(found)).toMatch(/^DIFFERS: 3 of 3 nodes switched; .* \d+ not foretold$/);
+  expect(planCheckRenderers.table(found, options)).toContain('NOT FORETOLD');
+  expect(planExitCode(found, 'error')).toBe(1);
+  expect(planExitCode(found, 'never')).toBe(0);
+});
+
+test('a foretold loss that did not come is said', async () => {
+  const text = planText(await snapshotOf('healthy/1.36-iptables'), 'nftables');
+  const plan = JSON.parse(text);
+  const [first] = plan.changes.filter(({effect, topic}: {effect: string; topic?: string}) => topic === undefined && effect === 'lost');
+  // As if it had been foretold the other way round.
+  const swapped = plan.changes.map((change: object) => (change === first ? {...first, before: first.after, after: first.before} : change));
+  const found = checked(JSON.stringify({...plan, changes: swapped}), await snapshotOf('nftables/1.36'));
+  expect(found.foretold.filter(({status}) => status === 'did-not-come').map(({change}) => change.packet)).toEqual([first.packet]);
+  expect(planCheckRenderers.table(found, options)).toContain('FORETOLD, AND DID NOT COME');
+  expect(planExitCode(found, 'error')).toBe(1);
+});
+
+test('a node that the plan does not have was not checked', async () => {
+  const before = await snapshotOf('healthy/1.36-iptables');
+  const plan = JSON.parse(planText({...before, nodes: before.nodes.slice(1)}, 'nftables'));
+  const found = checked(JSON.stringify(plan), await snapshotOf('nftables/1.36'));
+  expect(found.nodes[0]).toEqual({name: 'node-a', status: 'unread', reason: 'the plan does not have the node'});
+  expect(planExitCode(found, 'error')).toBe(3);
+});
+
+test.each([
+  ['', 'it is empty'],
+  ['{', 'it is not JSON, or it is truncated'],
+  ['{"schemaVersion": 1, "findings": []}', 'it is no report of preview -o json'],
+  ['{"schemaVersion": 1, "changes": [], "requirements": []}', 'it has no settings of nodes: an older svc-trace wrote it'],
+  ['{"schemaVersion": 1, "changes": [{}], "requirements": [], "settings": [], "scope": []}', 'change 1 in it cannot be read'],
+])('%j is no plan', (text, whyNot) => expect(parsePreviewPlan(text)).toEqual({whyNot}));
+
+test('a node with another version than the plan has is named', async () => {
+  const found = checked(planText(await snapshotOf('healthy/1.36-iptables'), 'nftables'), await snapshotOf('nftables/1.33'));
+  expect(found.nodes[0]).toEqual({name: 'node-a', status: 'switched', reason: 'its version is not that of the plan'});
+});
+
+test('what the node loses by a fault since the switch is not foretold', async () => {
+  const given = await nftScenario(replaced(/10\.96\.1\.1 \. tcp \. 80 : goto \S+,\s+/, ''));
+  const found = checked(planText(await snapshotOf('healthy/1.36-iptables'), 'nftables'), given.snapshot());
+  const lost = found.besides.filter(({effect}) => effect === 'lost');
+  expect(new Set(lost.map(({node, packet}) => `${node} ${packet.destination}`))).toEqual(new Set(['node-a 10.96.1.1']));
+  expect(planExitCode(found, 'error')).toBe(1);
+});
