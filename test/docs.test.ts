@@ -99,6 +99,7 @@ describe('commands in the pages', () => {
     await create({cwd: healthy, file: join(folder, 'before.tgz'), gzip: true}, ['api', 'nodes']);
     await run('check -A --from before.tgz -o json --output-file before.json');
     for (const report of ['after.json', 'baseline.json']) await run(`check -A --from after.tgz -o json --output-file ${report}`);
+    await run('preview -A --proxy-mode nftables -o json --output-file plan.json');
   }
 
   /** The built program, run once for each command line: pages repeat them. */
