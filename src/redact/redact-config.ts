@@ -1,6 +1,7 @@
-import {dump, load} from 'js-yaml';
+import {dump} from 'js-yaml';
 import {attempt} from '../parse/attempt.ts';
 import {readJson} from '../parse/json-text.ts';
+import {readYaml} from '../parse/yaml-text.ts';
 import type {Replacements} from './replacements.ts';
 import {treatAddress} from './treatment.ts';
 
@@ -25,7 +26,7 @@ export function redactConfigz(text: string, replacements: Replacements): string 
 
 /** A KubeProxyConfiguration in YAML or JSON. Comments are left out. */
 export function redactConfigText(text: string, replacements: Replacements): string {
-  const config = attempt(() => load(text));
+  const config = attempt(() => readYaml(text));
   return config instanceof Error ? unreadable : dump(redactSettings(config, '', replacements), {lineWidth: -1});
 }
 

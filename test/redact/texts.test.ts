@@ -22,6 +22,22 @@ describe('settings of kube-proxy', () => {
     expect(text).not.toMatch(/acme|node-a/i);
   });
 
+  test.each([
+    ['a: &a [x,x,x,x,x,x,x,x,x]', ...'bcdefghij']
+      .map((line, at) =>
+        at === 0
+          ? line
+          : `${line}: &${line} [${Array(9)
+              .fill(`*${'abcdefghij'[at - 1]}`)
+              .join()}]`,
+      )
+      .join('\n'),
+    'a: &a [*a, {b: *a}]',
+  ])('that stand for a value without end are left out: %j', text => {
+    expect(redactConfigText(text, replacements)).toBe('{redacted: [');
+    expect(() => parseConfigFile(text)).toThrow();
+  });
+
   test('in /configz are redacted like those in a file', () => {
     expect(parseConfigz(redactConfigz(JSON.stringify({'kubeproxy.config.k8s.io': config}), replacements))).toMatchObject(expected);
   });

@@ -1,4 +1,4 @@
-import {load} from 'js-yaml';
+import {readYaml} from '../yaml-text.ts';
 
 /** The fields of a KubeProxyConfiguration that matter here, from any format. Undefined means unset. */
 export interface KubeProxyFields {
@@ -31,7 +31,7 @@ export function parseConfigz(text: string): KubeProxyFields {
 
 /** Reads a KubeProxyConfiguration in YAML or JSON. Throws a YAMLException if it is neither. */
 export function parseConfigFile(text: string): KubeProxyFields {
-  if (lastFile?.text !== text) lastFile = {text, fields: fieldsBesideName(text) ?? fieldsOf(asObject(load(text)))};
+  if (lastFile?.text !== text) lastFile = {text, fields: fieldsBesideName(text) ?? fieldsOf(asObject(readYaml(text)))};
   return lastFile.fields;
 }
 
@@ -58,7 +58,7 @@ function isPlainName(name: string): boolean {
 
 /** The `kind` that a text in YAML or JSON names; null where it names none. Throws a YAMLException on what is neither. */
 export function kindOfConfig(text: string): string | null {
-  const {kind} = asObject(load(text));
+  const {kind} = asObject(readYaml(text));
   return typeof kind === 'string' ? kind : null;
 }
 
