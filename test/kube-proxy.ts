@@ -3,7 +3,7 @@ import {expectRuleset} from '../src/expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../src/expect/iptables/expected-ruleset.ts';
 import type {ProxyVersion} from '../src/expect/cluster/service-ports.ts';
 import type {EndpointSliceObject, ServiceObject} from '../src/model/api-objects.ts';
-import type {Family} from '../src/model/family.ts';
+import type {Family} from '../src/model/address.ts';
 import type {NodeFacts} from '../src/model/node/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../src/model/proxy-config.ts';
 import type {ApiObjects} from '../src/model/snapshot.ts';

@@ -3,7 +3,7 @@ import {expectRuleset} from '../src/expect/iptables/expect-ruleset.ts';
 import {hasCanary, servesBothFamilies} from '../src/expect/iptables/iptables-versions.ts';
 import {nodeFacts} from '../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../src/expect/proxy-config.ts';
-import type {Family} from '../src/model/family.ts';
+import type {Family} from '../src/model/address.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import {seededRandom} from './bench/random.ts';
 import {nodeDump} from './cluster.ts';

@@ -6,7 +6,7 @@ import type {
   ServicePortSpec,
   SliceEndpoint,
 } from '../src/model/api-objects.ts';
-import type {Family} from '../src/model/family.ts';
+import type {Family} from '../src/model/address.ts';
 import type {ApiObjects, Snapshot} from '../src/model/snapshot.ts';
 import type {Random} from './bench/random.ts';
 import {apiObjects, type EndpointSetup, endpoint, nodeDump, service, slice} from './cluster.ts';

@@ -4,7 +4,7 @@ import type {ExpectedRuleset} from '../src/expect/iptables/expected-ruleset.ts';
 import {canaryChain} from '../src/expect/iptables/base-rules.ts';
 import {nodeFacts} from '../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../src/expect/proxy-config.ts';
-import {families} from '../src/model/family.ts';
+import {families} from '../src/model/address.ts';
 import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import type {Random} from './bench/random.ts';
 

@@ -1,4 +1,4 @@
-import {families} from '../src/model/family.ts';
+import {families} from '../src/model/address.ts';
 import type {ApiObjects, NodeDump} from '../src/model/snapshot.ts';
 import type {Random} from './bench/random.ts';
 import {expectedTable} from './nft-expectation.ts';

@@ -1,7 +1,7 @@
 import {expect} from 'vitest';
 import {type DiagnoseOptions, diagnose} from '../src/diagnose.ts';
 import type {EndpointSliceObject, NodeObject, ServiceObject} from '../src/model/api-objects.ts';
-import {entryText} from '../src/model/entry.ts';
+import {entryText} from '../src/model/service-port.ts';
 import type {Finding} from '../src/model/finding.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import {EditableDump} from './editable-dump.ts';

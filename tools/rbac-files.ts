@@ -1,10 +1,9 @@
-import {agentPermissions, collectPermissions, readResult} from '../src/collect/access/agents-permissions.ts';
-import {permissionsFor} from '../src/collect/access/permissions.ts';
-import {defaultAgentPlace} from '../src/collect/agents/agent-place.ts';
+import {agentPermissions, collectPermissions, permissionsFor, readResult} from '../src/collect/access/permissions.ts';
+import {defaultAgentPlace} from '../src/collect/agents/agent-tokens.ts';
 import {defaultDebugNamespace} from '../src/collect/transports/debug.ts';
 import type {TransportName} from '../src/collect/transports/index.ts';
 import type {Permission} from '../src/model/access.ts';
-import {bindCommands, roleManifest} from '../src/render/access/access-roles.ts';
+import {bindCommands, roleManifest} from '../src/render/access/access.ts';
 
 const files: readonly (readonly [name: string, transport: TransportName, what: string])[] = [
   ['read-only', 'ssh', 'reads the API only: nodes are reached by --transport ssh, docker or local'],

@@ -2,10 +2,9 @@ import {constants} from 'node:crypto';
 import {createServer, type IncomingMessage, type Server, type ServerResponse} from 'node:http';
 import https from 'node:https';
 import {gzipSync} from 'node:zlib';
-import {agentRealm, agentTokenHeader} from '../collect/agents/agent-place.ts';
+import {agentRealm, agentTokenHeader} from '../collect/agents/agent-tokens.ts';
 import type {AccessGate, Admission} from './access-gate.ts';
-import {clientName} from './client-name.ts';
-import {limitConnections} from './connection-limit.ts';
+import {clientName, limitConnections} from './connection-limit.ts';
 import type {KeyPair} from './key-pair.ts';
 import type {ListenAddress} from './listen-address.ts';
 

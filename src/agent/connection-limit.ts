@@ -1,6 +1,5 @@
 import type {Server, Socket} from 'node:net';
-import {clientName} from './client-name.ts';
-import {RateLimit} from './rate-limit.ts';
+import ipaddr from 'ipaddr.js';
 
 /** Open connections of one client, and of all. One client alone cannot block the kubelet's probes. */
 const [maxOfOne, maxOfAll] = [32, 128];
@@ -35,4 +34,45 @@ export function limitConnections(server: Server, now: () => number = () => perfo
     });
     for (const listener of accept) listener.call(server, socket);
   });
+}
+
+/** The client that limits apply to: an IPv4 address or an IPv6 /64, in which one machine can use any address. */
+export function clientName(address: string | undefined): string {
+  if (address === undefined || !ipaddr.isValid(address)) return '';
+  const parsed = ipaddr.process(address);
+  return parsed.kind() === 'ipv4'
+    ? parsed.toString()
+    : (parsed as ipaddr.IPv6).parts
+        .slice(0, 4)
+        .map(part => part.toString(16))
+        .join(':');
+}
+
+interface RateLimitOptions {
+  readonly perSecond: number;
+  /** The size of a bucket. */
+  readonly burst: number;
+  /** The maximum number of buckets. The least recently used one is dropped first. */
+  readonly clients?: number;
+}
+
+/** A token bucket for each client. */
+export class RateLimit {
+  readonly #options: Required<RateLimitOptions>;
+  readonly #buckets = new Map<string, {readonly left: number; readonly at: number}>();
+
+  constructor({clients = 1024, ...options}: RateLimitOptions) {
+    this.#options = {...options, clients};
+  }
+
+  /** Takes a token from the client's bucket; false if it is empty. `now` is monotonic, in milliseconds. */
+  take(client: string, now: number): boolean {
+    const {perSecond, burst, clients} = this.#options;
+    const before = this.#buckets.get(client) ?? {left: burst, at: now};
+    const left = Math.min(burst, before.left + ((now - before.at) / 1000) * perSecond);
+    this.#buckets.delete(client);
+    this.#buckets.set(client, {left: left >= 1 ? left - 1 : left, at: now});
+    if (this.#buckets.size > clients) this.#buckets.delete(this.#buckets.keys().next().value ?? '');
+    return left >= 1;
+  }
 }

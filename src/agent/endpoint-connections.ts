@@ -1,10 +1,10 @@
 import type {NodeInfo, NodeShell, Transport} from '../collect/node/transport.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
-import {families, type Family} from '../model/family.ts';
+import {families, type Family} from '../model/address.ts';
 import type {ServiceName} from '../model/finding.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {errorText} from '../model/text/error-text.ts';
+import {errorText} from '../model/text.ts';
 import type {Clock} from '../run/clock.ts';
 import {readSample} from '../run/top/read-sample.ts';
 import {measurePort} from '../traffic/measure-port.ts';

@@ -1,8 +1,7 @@
 import type {ServedPort} from '../expect/cluster/served-port.ts';
-import type {Hypothesis} from '../expect/hypothesis.ts';
-import type {NodeContext} from '../expect/node-context.ts';
+import type {Hypothesis, NodeContext} from '../expect/node-context.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {nodeNameMismatch, zoneUnknown} from './symptoms/hypothesis-symptoms.ts';
+import {nodeNameMismatch, zoneUnknown} from './symptoms/node-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
 /** The expectation for one node under a hypothesis. */

@@ -1,10 +1,18 @@
-import type {Family} from '../model/family.ts';
-import type {KubeProxyVersion} from '../model/proxy-config.ts';
-import type {Rule, Ruleset} from '../model/ruleset.ts';
-import {chainsOfRoles} from '../expect/iptables/role-chains.ts';
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {chainsOfRoles} from '../expect/iptables/chain-names.ts';
 import {deletesLocalChains} from '../expect/iptables/iptables-versions.ts';
+import {addressInside, type Family, familyOf, parseCidr} from '../model/address.ts';
+import type {Severity} from '../model/finding.ts';
+import type {NftRuleset} from '../model/nft-ruleset.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
+import type {KubeProxyVersion} from '../model/proxy-config.ts';
+import type {Chain, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
+import type {NodeDump} from '../model/snapshot.ts';
+import {plural} from '../model/text.ts';
+import type {Environment, Outcome, Packet} from '../trace/packet.ts';
+import {environmentOf} from './outcomes/environment.ts';
+import {packetOf} from './outcomes/probes.ts';
 import {portalChains, portalRules} from './userspace/portal-rules.ts';
-import {plural} from '../model/text/plural.ts';
 
 /** Rules that an old kube-proxy left behind, and what they still do. */
 export interface Leftover {
@@ -48,3 +56,109 @@ export function leftoverLocalChains(ruleset: Ruleset, version: KubeProxyVersion)
   const message = `kube-proxy 1.23 or older left ${plural(chains.length, 'chain')} KUBE-XLB-… (such as ${chains[0]?.name}), which kube-proxy from 1.28 on does not remove: chains that they lead to cannot be deleted, and then every sync of kube-proxy fails`;
   return {family: ruleset.family, message, catches: false, rules: rules.slice(0, 6)};
 }
+
+/** What rules of a proxy mode that no longer runs still do to packets. */
+export interface LeftoverEffect {
+  readonly severity: Severity;
+  readonly text: string;
+}
+
+export interface LeftoverCase {
+  readonly entries: readonly PortEntry[];
+  readonly facts: NodeFacts;
+  readonly walk: (packet: Packet, environment: Environment) => readonly Outcome<RuleText>[];
+}
+
+/** Above this number, Service ports are not probed. */
+const maxPorts = 300;
+
+/** Walks packets of pods to cluster IPs through the leftovers alone: packets that these match may never reach the rules in use. Null if none match. */
+export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEffect | null {
+  const environment = environmentOf(facts);
+  const caught: PortEntry[] = [];
+  const wrong: PortEntry[] = [];
+  for (const entry of entries.slice(0, maxPorts)) {
+    const packet = packetFromPod(entry, facts);
+    const outcomes = packet === null ? [] : walk(packet, environment);
+    if (outcomes.every(({verdict, destination}) => verdict === 'undecided' || (verdict === 'accept' && destination === null))) continue;
+    caught.push(entry);
+    const usable = new Set(entry.set.endpoints.filter(({ready, terminating}) => ready || terminating).map(({hostPort}) => hostPort));
+    const astray = outcomes.some(({destination}) => (destination === null ? !entry.port.internalPolicyLocal : !usable.has(destination)));
+    if (usable.size > 0 && astray) wrong.push(entry);
+  }
+  const [first] = wrong.length > 0 ? wrong : caught;
+  if (first === undefined) return null;
+  const count = `${plural(caught.length, 'Service port')}`;
+  const astray = wrong.length > 0 ? `, and sends those of ${wrong.length} to an address that is no endpoint of theirs` : '';
+  return {
+    severity: wrong.length > 0 ? 'error' : 'warning',
+    text: `it still intercepts packets of ${count}${astray} (such as ${first.port.servicePortName}), and nothing keeps its rules up to date`,
+  };
+}
+
+function packetFromPod({port}: PortEntry, {podCIDRs, addresses}: NodeFacts): Packet | null {
+  const network = podCIDRs.map(text => parseCidr(text)).find(cidr => cidr?.family === port.family) ?? null;
+  const source =
+    (network === null ? null : addressInside(network, new Set())) ?? addresses.find(address => familyOf(address) === port.family);
+  if (source === undefined) return null;
+  return packetOf(port, {source, destination: port.clusterIP, port: port.port, from: {kind: 'pod', interface: null}});
+}
+
+/** A proxy mode whose rules or servers the kernel holds, and the evidence for it. */
+export interface ModeInRules {
+  readonly mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace';
+  readonly sign: () => string;
+}
+
+interface RulesOfNode {
+  readonly node: NodeDump;
+  readonly rulesets: ReadonlyMap<Family, Ruleset>;
+  readonly nft: () => NftRuleset | null;
+}
+
+/** The modes whose rules, tables or virtual servers a node holds, going by what was collected of it. */
+export function modesInRules({node, rulesets, nft}: RulesOfNode): readonly ModeInRules[] {
+  const held: ModeInRules[] = [];
+  const all = [...rulesets.values()];
+  // One is enough; they are counted only for a message.
+  if (chainsOfServices(all).next().done !== true)
+    held.push({mode: 'iptables', sign: () => `${[...chainsOfServices(all)].length} chains of Services in iptables`});
+  const portals = all.flatMap(ruleset => portalChains.filter(({name}) => (ruleset.chain('nat', name)?.ruleCount ?? 0) > 0)).length;
+  if (portals > 0) held.push({mode: 'userspace', sign: () => `${portals} chains of portals in iptables`});
+  const ipvs = ipvsSigns(node, all);
+  if (ipvs.length > 0) held.push({mode: 'ipvs', sign: () => ipvs.join(', ')});
+  if ([...(nft()?.tables.values() ?? [])].some(({name}) => name === 'kube-proxy'))
+    held.push({mode: 'nftables', sign: () => 'the nftables table kube-proxy'});
+  return held;
+}
+
+function* chainsOfServices(rulesets: readonly Ruleset[]): IterableIterator<Chain> {
+  for (const ruleset of rulesets) {
+    const chains = ruleset.tables.get('nat')?.chains.startingWith('KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-') ?? [];
+    for (const chain of chains) if (chain.ruleCount > 0) yield chain;
+  }
+}
+
+function ipvsSigns(node: NodeDump, rulesets: readonly Ruleset[]): readonly string[] {
+  const servers = (node.read('ipvsadm-save')?.toString('utf8') ?? '').match(/^-A /gm)?.length ?? 0;
+  const link = node.read('kube-ipvs0.json')?.toString('utf8') ?? '';
+  const addresses = link.match(/"local"/g)?.length ?? 0;
+  const chains = rulesets.flatMap(ruleset =>
+    [...ruleset.tables.values()].flatMap(({chains: own}) => ipvsChains.filter(name => own.has(name))),
+  );
+  return [
+    ...(servers > 0 ? [`${servers} virtual servers`] : []),
+    ...(addresses > 0 ? [`${addresses} addresses on kube-ipvs0`] : []),
+    ...(chains.length > 0 ? [`iptables chains such as ${[...new Set(chains)].slice(0, 3).join(', ')}`] : []),
+  ];
+}
+
+/** Chains that only the IPVS mode makes. */
+const ipvsChains = [
+  'KUBE-LOAD-BALANCER',
+  'KUBE-NODE-PORT',
+  'KUBE-IPVS-FILTER',
+  'KUBE-IPVS-OUT-FILTER',
+  'KUBE-SOURCE-RANGES-FIREWALL',
+  'KUBE-IPVS-IPS',
+];

@@ -1,8 +1,8 @@
-import {namespacedName} from '../model/text/namespaced-name.ts';
+import {parseChainName} from '../expect/iptables/chain-names.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
-import {narrowIptablesSave} from './iptables/narrow-iptables-save.ts';
+import {namespacedName} from '../model/text.ts';
 import type {NarrowTo} from './narrow-to.ts';
-import {narrowNftJson} from './nftables/narrow-nft-json.ts';
+import {narrowNftJson} from './nftables/nft-rules.ts';
 
 /**
  * A node with the rules of some Services alone, and all base rules: to try states of these Services on is little work then. Null in a mode
@@ -40,4 +40,53 @@ function addressesOfOthers({services}: ApiObjects, to: NarrowTo): ReadonlySet<st
   for (const {metadata, spec} of services ?? [])
     for (const address of spec?.clusterIPs ?? []) (to.services.has(namespacedName(metadata)) ? own : others).add(address);
   return new Set([...others].filter(address => !own.has(address)));
+}
+
+/**
+ * An `iptables-save` without what kube-proxy wrote for other Services than these: their chains, and the rules of shared chains that lead
+ * there. Endpoint chains that nothing leads to stay, for nobody can tell whose they are.
+ */
+function narrowIptablesSave(text: string, to: NarrowTo): string {
+  const lines = text.split('\n');
+  const [others, own] = [new Set<string>(), new Set<string>()];
+  const isOthers = lines.map(line => isRule(line) && isLineOfOthers(line, to));
+  for (const [index, line] of lines.entries()) {
+    const target = isRule(line) ? targetOf(line) : null;
+    if (target?.startsWith('KUBE-SEP-')) (isOthers[index] ? others : own).add(target);
+  }
+  const isGone = (chain: string): boolean => {
+    const parsed = parseChainName(chain);
+    if (parsed === null) return false;
+    return parsed.role === 'SEP' ? others.has(chain) && !own.has(chain) : !to.hashes.has(parsed.hash);
+  };
+  const kept = lines.filter((line, index) => !isOthers[index] && !((line.startsWith(':') || isRule(line)) && isGone(chainOf(line))));
+  return kept.join('\n');
+}
+
+/** Of other Services, whatever endpoint chains there are. */
+function isLineOfOthers(line: string, {services, hashes}: NarrowTo): boolean {
+  const chain = chainOf(line);
+  if (!chain.startsWith('KUBE-')) return false;
+  const parsed = parseChainName(chain);
+  if (parsed !== null) return parsed.role !== 'SEP' && !hashes.has(parsed.hash);
+  const target = parseChainName(targetOf(line) ?? '');
+  if (target !== null) return !hashes.has(target.hash);
+  const [, service] = /--comment "?([^\s"/]+\/[^\s":]+)/.exec(line) ?? [];
+  return service !== undefined && !services.has(service);
+}
+
+function isRule(line: string): boolean {
+  return line.startsWith('-A ') || (line.startsWith('[') && line.includes('] -A '));
+}
+
+function chainOf(line: string): string {
+  if (line.startsWith(':')) return line.slice(1, line.indexOf(' '));
+  const from = line.indexOf('-A ') + 3;
+  const end = line.indexOf(' ', from);
+  return end < 0 ? line.slice(from) : line.slice(from, end);
+}
+
+function targetOf(line: string): string | null {
+  const at = line.lastIndexOf(' -j KUBE-');
+  return at < 0 ? null : (line.slice(at + 4).split(' ', 1)[0] ?? null);
 }

@@ -1,14 +1,18 @@
-import type {ServiceDifferences} from './differing.ts';
+import {nodeObject} from '../expect/api-index.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import type {Family} from '../model/family.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {Family} from '../model/address.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
-import type {ProxyConfig} from '../model/proxy-config.ts';
+import {type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
-import type {Dumps} from './iptables/read-dumps.ts';
+import {type IpSet, parseIpsetSave} from '../parse/ipvs/ipset-save.ts';
+import {Differing, type ServiceDifferences} from './differing.ts';
+import {allOf, type Dumps} from './iptables/node-rulesets.ts';
 import type {Symptom} from './symptoms/symptom.ts';
+import type {NodeRules} from './third-party/analyze-third-party.ts';
 
 /** A mode of kube-proxy: how a node that runs in it is evaluated. */
 export interface ProxyMode {
@@ -61,4 +65,71 @@ export interface ModeAnalysis {
 export interface UnreadFamily {
   readonly family: Family;
   readonly reason: string;
+}
+
+/** False if the Node was not read: then its zone is inferred from the rules. */
+export function knowsZone({config, api, node}: Pick<NodeInput, 'config' | 'api' | 'node'>): boolean {
+  return config.zone.source === 'flag' || nodeObject(api, node.name) !== undefined;
+}
+
+/** All rules of a node in one family, whatever the mode of its kube-proxy. */
+export function nodeRules({node, dumps, nft, api}: NodeInput, family: Family): NodeRules {
+  return {iptables: allOf(dumps, family), nft, sets: ipsetsOf(node), api};
+}
+
+/** The node's ipsets; none where they were not read. */
+export function ipsetsOf(node: NodeDump): ReadonlyMap<string, IpSet> {
+  return parseIpsetSave(node.read('ipset-save')?.toString('utf8') ?? '');
+}
+
+/** What was found in one family of a node. */
+export interface FamilyResult {
+  readonly family: Family;
+  /** Why it was not evaluated, or not wholly. */
+  readonly reasons: readonly string[];
+  readonly evaluated: boolean;
+  readonly symptoms: readonly Symptom[];
+  readonly traces: readonly PortTrace[];
+  /** The Service ports that differ, with the part of the dumps that each differing object is in. */
+  readonly differing: readonly (readonly [ServedPort, readonly string[]])[];
+}
+
+/** A family of which nothing was found, because it was not evaluated. */
+export function unreadFamily(family: Family, reason: string): FamilyResult {
+  return {family, reasons: [reason], evaluated: false, symptoms: [], traces: [], differing: []};
+}
+
+export function joinFamilies(
+  results: readonly FamilyResult[],
+): Pick<ModeAnalysis, 'families' | 'unread' | 'symptoms' | 'traces' | 'differing'> {
+  const differing = new Differing();
+  for (const [{port}, places] of results.flatMap(result => result.differing)) differing.add(port, places);
+  return {
+    families: results.filter(({evaluated}) => evaluated).map(({family}) => family),
+    unread: results.flatMap(({family, reasons}) => reasons.map(reason => ({family, reason}))),
+    symptoms: results.flatMap(({symptoms}) => symptoms),
+    traces: results.flatMap(({traces}) => traces),
+    differing: differing.services,
+  };
+}
+
+/** Where a dump is truncated. */
+interface Cut {
+  readonly table: string;
+  readonly line: number;
+}
+
+/** Follows `the dump` in messages. A dump in JSON has only one line. */
+export function cutReason({table, line}: Cut): string {
+  return `is truncated ${line > 1 ? `at line ${line} ` : ''}in table ${table}`;
+}
+
+/**
+ * Settings that were inferred from a truncated dump may be wrong, so differences from them are no findings. Null if another source
+ * has the settings, or the dump is complete.
+ */
+export function whyDoubtful({version, clusterCIDRs, masqueradeAll, masqueradeBit}: ProxyConfig, cut: Cut | null): string | null {
+  const isGuess = version.value.guessed === true || [clusterCIDRs, masqueradeAll, masqueradeBit].some(({source}) => source === seenInRules);
+  if (cut === null || !isGuess) return null;
+  return `a dump ${cutReason(cut)}, and kube-proxy's settings are known from the rules alone: the rules were not checked`;
 }

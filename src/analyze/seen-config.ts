@@ -2,8 +2,8 @@ import {inferConfig, type InferredConfig} from '../expect/iptables/infer-config.
 import {inferIpvsConfig} from '../expect/ipvs/infer-ipvs-config.ts';
 import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
 import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
-import type {Dumps} from './iptables/read-dumps.ts';
-import {kubeProxyTables} from './nftables/read-nft.ts';
+import type {Dumps} from './iptables/node-rulesets.ts';
+import {kubeProxyTables} from './nftables/nft-rules.ts';
 
 /**
  * What the node's rules show of its kube-proxy. In iptables and IPVS mode kube-proxy deletes its tables of nftables mode when it starts;

@@ -1,12 +1,13 @@
+import type {NodeAnalysis} from '../analyze/analyze-node.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
-import type {NodeAnalysis} from '../analyze/analyze-node.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
-import type {Observation, Severity} from '../model/finding.ts';
+import type {Observation, ServiceName, Severity} from '../model/finding.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
+import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
-import type {TrafficContext} from './traffic-context.ts';
 import type {NodeLag} from '../model/state-history.ts';
+import type {TrafficContext} from './traffic-context.ts';
 
 /**
  * One finding code. A check of the API alone runs once; a check of a node runs once a node; a check of traffic, once a Service port and
@@ -45,4 +46,18 @@ export interface NodeCheckContext extends NodeAnalysis {
   /** The Services were followed while the node was read: `view` contains the states that the node matches best. */
   readonly isFollowed?: boolean;
   readonly lag?: NodeLag;
+}
+
+/** How a finding names a Service. */
+export function nameOf(service: ServiceObject): ServiceName {
+  return {namespace: service.metadata.namespace ?? 'default', name: service.metadata.name};
+}
+
+/** How a finding names a Service port. */
+export function ofPort(port: ServicePort): Pick<Observation, 'service' | 'port' | 'family'> {
+  return {
+    family: port.family,
+    service: {namespace: port.namespace, name: port.service},
+    port: {name: port.portName, protocol: port.protocol, port: port.port},
+  };
 }

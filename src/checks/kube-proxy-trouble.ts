@@ -1,6 +1,5 @@
 import {nodeObject, podsOnNode} from '../expect/api-index.ts';
-import {k3sRunsKubeProxy} from '../expect/k3s-proxy-fields.ts';
-import {kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
+import {k3sRunsKubeProxy, kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';

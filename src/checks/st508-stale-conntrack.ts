@@ -1,16 +1,13 @@
-import {someOf} from '../model/text/some-of.ts';
+import {commandLine, someOf} from '../model/text.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {canonicalAddress} from '../model/address.ts';
+import {canonicalAddress, families, type Family} from '../model/address.ts';
 import type {Endpoint} from '../model/endpoint.ts';
-import {type Family, families} from '../model/family.ts';
-import {commandLine} from '../model/text/command-line.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type TrackedConnection, parseConntrack} from '../parse/conntrack.ts';
-import type {Check, NodeCheckContext} from './check.ts';
+import {type Check, type NodeCheckContext, ofPort} from './check.ts';
 import {nodePortAddresses} from '../expect/node-port-addresses.ts';
-import {run} from './commands/service-commands.ts';
-import {ofPort} from './service-observation.ts';
+import {run} from './commands/commands.ts';
 
 export const staleConntrack: Check<'ST508'> = {
   code: 'ST508',

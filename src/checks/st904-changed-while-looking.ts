@@ -1,11 +1,9 @@
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
-import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {serviceKey} from '../expect/cluster/cluster-view.ts';
+import {type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
-import type {Check, NodeCheckContext} from './check.ts';
-import {commandLine} from '../model/text/command-line.ts';
-import {run} from './commands/service-commands.ts';
-import {ofPort} from './service-observation.ts';
+import {type Check, type NodeCheckContext, ofPort} from './check.ts';
+import {commandLine} from '../model/text.ts';
+import {run} from './commands/commands.ts';
 
 export const changedWhileLooking: Check<'ST904'> = {
   code: 'ST904',

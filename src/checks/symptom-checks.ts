@@ -1,10 +1,8 @@
-import type {Severity} from '../model/finding.ts';
+import type {Observation, Severity} from '../model/finding.ts';
 import type {Symptom, SymptomKind} from '../analyze/symptoms/symptom.ts';
-import type {Observation} from '../model/finding.ts';
 import type {Check, NodeCheckContext} from './check.ts';
-import {listPlace, logAndRestart, restart, showArguments, showLog} from './commands/node-commands.ts';
-import {run} from './commands/service-commands.ts';
-import {commandLine} from '../model/text/command-line.ts';
+import {listPlace, logAndRestart, restart, run, showArguments, showLog} from './commands/commands.ts';
+import {commandLine} from '../model/text.ts';
 import {isKubeProxyChain} from '../analyze/third-party/iptables-rules.ts';
 import {symptomObservations} from './symptom-observations.ts';
 import {kubeProxyTrouble, replacementOf, troubleText} from './kube-proxy-trouble.ts';

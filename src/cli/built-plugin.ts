@@ -1,7 +1,6 @@
 import type {Command, Interfaces} from '@oclif/core';
-import {builtManifest} from './built-manifest.ts';
+import {builtManifest, packageJson} from './built-manifest.ts';
 import {commandModules} from './command-modules.ts';
-import {packageJson} from './package-json.ts';
 
 /** This program as a plugin of oclif whose commands are in the bundle. oclif's own loader would look for separate files. */
 export function builtPlugin(root: string): Interfaces.Plugin {

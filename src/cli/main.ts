@@ -3,8 +3,8 @@ import {fileURLToPath} from 'node:url';
 import {valueFlags, withCommand} from './command-line.ts';
 import {commandModules} from './command-modules.ts';
 import {showHelp} from './help/show-help.ts';
-import {versionText} from './version-text.ts';
-import {endOnWriteError} from './write-errors.ts';
+import {versionText} from './built-manifest.ts';
+import {endOnWriteError} from './terminal.ts';
 
 /**
  * Runs the command line and sets the exit code.

@@ -1,6 +1,5 @@
 import type {Interfaces} from '@oclif/core';
-import {isBuilt} from './built-manifest.ts';
-import {packageJson} from './package-json.ts';
+import {isBuilt, packageJson} from './built-manifest.ts';
 
 /** How oclif finds the commands of the package in this folder: the built ones, or those of the sources. */
 export async function oclifOptions(root: string): Promise<Interfaces.Options> {

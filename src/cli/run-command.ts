@@ -1,12 +1,11 @@
 import process from 'node:process';
 import {Errors, handle, run, settings} from '@oclif/core';
-import {closest} from '../run/scope/closest.ts';
-import {escapeText} from '../render/escape.ts';
+import {escapeText} from '../render/terminal-text.ts';
 import {wrapLines} from '../render/wrap.ts';
+import {closest} from '../run/scope/closest.ts';
 import {wordForCommand} from './command-line.ts';
 import {oclifOptions} from './oclif-options.ts';
-import {shortError} from './short-error.ts';
-import {endOnWriteError} from './write-errors.ts';
+import {endOnWriteError} from './terminal.ts';
 
 /** What an error message needs to know about the command line. */
 interface CommandLine {
@@ -55,4 +54,79 @@ function isWrongUse(error: unknown): error is Error & {readonly oclif: {readonly
 function withExitCode(thrown: unknown): Error {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   return 'oclif' in error ? error : Object.assign(error, {oclif: {exit: 3}});
+}
+
+/** The data that oclif's parser adds to an error about a flag or argument. */
+interface ParseError extends Error {
+  readonly suggestions?: readonly string[];
+  /** Flags that do not exist. */
+  readonly flags?: readonly string[];
+  readonly oclif?: {readonly exit?: number};
+  readonly parse?: {readonly input?: {readonly flags?: Readonly<Record<string, unknown>>}};
+}
+
+/** The words of the command line from which a suggestion is derived. */
+interface GivenWords {
+  /** The word in the position of a command that was taken for a Service; null if a command was given. */
+  readonly word: string | null;
+  readonly commands: readonly string[];
+  readonly bin: string;
+}
+
+/** An error of wrong use in one or two lines: what is wrong, and a suggestion. */
+export function shortError(error: ParseError, given: GivenWords): string {
+  const command = meantCommand(error, given);
+  if (command !== null && given.word !== null)
+    return `Error: unknown command or Service "${given.word}". Did you mean \`${given.bin} ${command}\`?`;
+  const known = Object.keys(error.parse?.input?.flags ?? {}).map(name => `--${name}`);
+  const meant = (error.flags ?? []).flatMap(flag => closest(flag.replace(/=.*/s, ''), known));
+  if (error.flags?.includes('-w')) return `Error: unknown flag -w. Did you mean \`${given.bin} watch\`?`;
+  const suggestions = meant.length > 0 ? meant : (error.suggestions ?? []);
+  const hint = suggestions.length === 0 ? '' : `${/[.?]$/.test(error.message) ? '' : '.'} Did you mean ${suggestions.join(', ')}?`;
+  return `Error: ${plainMessage(error.message)}${hint}`;
+}
+
+/** The command closest to a mistyped first word; null if none is close. */
+function meantCommand(error: Error, {word, commands}: Pick<GivenWords, 'word' | 'commands'>): string | null {
+  const {oclif} = error as ParseError;
+  return word === null || oclif?.exit !== 2 ? null : (closest(word, commands)[0] ?? null);
+}
+
+/** The parser's messages in plain words. */
+function plainMessage(message: string): string {
+  const text = message
+    .replace(/\n?See more help with --help\s*$/, '')
+    .replace(/\n\nNote: [\s\S]*$/, '')
+    .replace(/^The following errors? occurred:\s*/, '')
+    .trim();
+  for (const [pattern, plain] of rephrased) if (pattern.test(text)) return text.replace(pattern, plain);
+  return text;
+}
+
+const rephrased: readonly (readonly [pattern: RegExp, plain: (...parts: string[]) => string])[] = [
+  [/^Nonexistent flags?: ([\s\S]*)$/, (_, flags = '') => `unknown flag ${flags.trim()}`],
+  [/^Parsing (--\S+)\s+Expected an? (.*?) but received: ?([\s\S]*)$/, (_, flag, kind, value) => `${flag}: "${value}" is not an ${kind}`],
+  [/^Parsing (--\S+)\s+([\s\S]*)$/, (_, flag, reason) => `${flag}: ${reason}`],
+  [/^Expected (--[\w-]+)=([\s\S]*) to be one of: ([\s\S]*)$/, (_, flag, value, options) => `${flag}: "${value}" must be one of ${options}`],
+  [/^Expected ([\s\S]*) to be one of: ([\s\S]*)$/, (_, value, options) => `"${value}" must be one of ${options}`],
+  [/^Flag (--\S+) expects[\s\S]*$/, (_, flag) => `${flag} needs a value`],
+  [/^Flag (--\S+) can only be specified once$/, (_, flag) => `${flag} can be given only once`],
+  [/^Missing \d+ required args?:\s*\n?([\s\S]*)$/, (_, list = '') => `missing argument: ${firstWords(list)}`],
+  [/^Unexpected arguments?: ([\s\S]*)$/, (_, list = '') => `unexpected argument: ${list.trim().replace(/\s+/g, ', ')}`],
+  [
+    /^(?:Missing required flag \S+\s*)+$/,
+    (all = '') => {
+      const flags = [...all.matchAll(/flag (\S+)/g)].map(([, name]) => `--${name}`);
+      return `missing ${flags.length === 1 ? 'flag' : 'flags'}: ${flags.join(', ')}`;
+    },
+  ],
+];
+
+/** The names of a list of arguments with their descriptions. */
+function firstWords(list: string): string {
+  return list
+    .split('\n')
+    .map(line => line.trim().split(/\s/, 1)[0]?.toUpperCase() ?? '')
+    .filter(name => name !== '')
+    .join(', ');
 }

@@ -1,6 +1,5 @@
-import type {Difference} from '../model/difference.ts';
+import type {Difference, Rule} from '../model/ruleset.ts';
 import {pushTo} from '../model/lists.ts';
-import type {Rule} from '../model/ruleset.ts';
 import {comparableRule} from '../parse/iptables/comparable-rule.ts';
 
 export interface OwnedRule<Owner> {

@@ -1,4 +1,4 @@
-import type {Family} from '../model/family.ts';
+import type {Family} from '../model/address.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {CountedRule, EntryTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump} from '../model/snapshot.ts';

@@ -1,36 +1,35 @@
+import {analyzeNode, type NodeAnalysis} from '../analyze/analyze-node.ts';
+import type {ServiceDifferences} from '../analyze/differing.ts';
+import {readDumps} from '../analyze/iptables/node-rulesets.ts';
+import {narrowNode} from '../analyze/narrow-node.ts';
+import type {NarrowTo} from '../analyze/narrow-to.ts';
+import {readNft} from '../analyze/nftables/nft-rules.ts';
+import {onceAsked} from '../analyze/once-asked.ts';
+import type {NodeInput} from '../analyze/proxy-mode.ts';
+import {seenConfig} from '../analyze/seen-config.ts';
+import {withinWhatWasRead} from '../analyze/symptoms/node-symptoms.ts';
+import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import type {NodeCheckContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
-import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
+import {once} from '../expect/api-index.ts';
+import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
+import {clusterIPOf, type ProxyVersion} from '../expect/cluster/service-ports.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {readNodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
-import {readDumps} from '../analyze/iptables/read-dumps.ts';
-import {readNft} from '../analyze/nftables/read-nft.ts';
-import {seenConfig} from '../analyze/seen-config.ts';
-import {analyzeNode} from '../analyze/analyze-node.ts';
-import {narrowNode} from '../analyze/narrow-node.ts';
-import type {NarrowTo} from '../analyze/narrow-to.ts';
-import type {NodeInput} from '../analyze/proxy-mode.ts';
-import type {ServiceDifferences} from '../analyze/differing.ts';
-import {onceAsked} from '../analyze/once-asked.ts';
+import {families, type Family} from '../model/address.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
-import type {Family} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
+import type {ProxyConfig, Setting} from '../model/proxy-config.ts';
 import type {NodeReport} from '../model/report.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import type {PortTrace, UnservedAddress} from '../model/service-trace.ts';
+import {type ApiObjects, type NodeDump, nothingInIt} from '../model/snapshot.ts';
 import type {NodeLag} from '../model/state-history.ts';
-import type {PortTrace} from '../model/service-trace.ts';
-import {namespacedName} from '../model/text/namespaced-name.ts';
-import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
-import {countEndpoints} from './count-endpoints.ts';
+import {namespacedName} from '../model/text.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
-import {nodeReport} from './node-report.ts';
-import {problemFinding} from './problem-finding.ts';
-import {toFinding} from './to-finding.ts';
-import {tracedPorts} from './traced-ports.ts';
-import {withUnservedFamilies} from './unserved-families.ts';
-import {withinWhatWasRead} from '../analyze/symptoms/within-what-was-read.ts';
+import {problemFinding, toFinding} from './to-finding.ts';
 
 /** What is kept of a node after its dumps are dropped. */
 export interface NodeResult {
@@ -159,4 +158,137 @@ function changeToldOnce(findings: readonly Finding[]): readonly Finding[] {
 /** The text of a rule is a slice of its chain's or of the dump, and would keep all of it in memory. Chains of one Service port are short. */
 function detached(finding: Finding): Finding {
   return (finding.actual ?? []).every(({chain}) => parseChainName(chain) !== null) ? finding : structuredClone(finding);
+}
+
+/**
+ * Adds to the traces of one node the cluster IPs of families that its kube-proxy does not serve: up to 1.20 it serves one. A family that
+ * could not be read is not added, because that is a finding.
+ */
+export function withUnservedFamilies(
+  traces: readonly PortTrace[],
+  services: readonly ServiceObject[],
+  unread: readonly {readonly family: Family}[],
+): readonly PortTrace[] {
+  const served = new Set([...traces, ...unread].map(({family}) => family));
+  const others = families.filter(family => !served.has(family));
+  if (others.length === 0) return traces;
+  return traces.map(trace => {
+    const unserved = others.flatMap(family => clusterIP(trace, services, family));
+    return unserved.length === 0 ? trace : {...trace, unserved: [...unserved, ...(trace.unserved ?? [])]};
+  });
+}
+
+function clusterIP(
+  {service, port, family: served}: PortTrace,
+  services: readonly ServiceObject[],
+  family: Family,
+): readonly UnservedAddress[] {
+  const object = services.find(({metadata}) => metadata.name === service.name && (metadata.namespace ?? 'default') === service.namespace);
+  const address = object === undefined ? null : clusterIPOf(object, family);
+  if (address === null) return [];
+  return [{kind: 'clusterIP', address, port: port.port, reason: `kube-proxy on this node serves ${served} only`}];
+}
+
+/**
+ * The Service ports of a node that are traced. The number of faulty Services is limited to what a report can show: traces take memory on
+ * every node.
+ */
+function tracedPorts(services: readonly ServiceObject[], trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {
+  if (trace === false) return () => false;
+  const asked = new Set(services.map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.name}`));
+  const isAsked = ({namespace, service}: ServicePort): boolean => asked.has(`${namespace}/${service}`);
+  if (trace !== 'faulty') return isAsked;
+  const faulty = oncePerFamily(found => new Set(faultyServices(found).slice(0, maxServices)));
+  return (port, found) => isAsked(port) && faulty(found).has(`${port.namespace}/${port.service}`);
+}
+
+const maxServices = 24;
+
+function faultyServices(found: readonly Symptom[]): readonly string[] {
+  const loud = found.filter(({severity}) => severity !== 'info');
+  return [...new Set(loud.flatMap(({port}) => (port === null ? [] : [`${port.namespace}/${port.service}`])))];
+}
+
+/** Every port of a family uses the same list. */
+function oncePerFamily<T>(make: (found: readonly Symptom[]) => T): (found: readonly Symptom[]) => T {
+  let last: {readonly found: readonly Symptom[]; readonly made: T} | null = null;
+  return found => {
+    if (last?.found !== found) last = {found, made: make(found)};
+    return last.made;
+  };
+}
+
+/** Tells findings of an endpoint how many ready endpoints its Service port has. The ports are looked up if there is such a finding. */
+function countEndpoints(view: ClusterView, proxy: ProxyVersion): (finding: Finding) => Finding {
+  return finding => {
+    const {endpoint, service, port, family = 'IPv4'} = finding;
+    if (endpoint === undefined || service === undefined || port === undefined) return finding;
+    const entry = portsOf(view.entries(family, proxy)).get(keyOf(service, port));
+    const ready = entry === undefined ? none : readyOf(entry);
+    return ready.has(endpoint) ? {...finding, endpoints: ready.size} : finding;
+  };
+}
+
+const none: ReadonlySet<string> = new Set();
+
+/** The ready endpoints of a Service port, each once. A stopped kube-proxy has many findings of one port. */
+const readyOf = once(
+  ({set}: PortEntry): ReadonlySet<string> => new Set(set.endpoints.flatMap(({ready, hostPort}) => (ready ? [hostPort] : []))),
+);
+
+/** Nodes with the same version of kube-proxy share the list, and this. */
+const known = new WeakMap<readonly PortEntry[], ReadonlyMap<string, PortEntry>>();
+
+function portsOf(entries: readonly PortEntry[]): ReadonlyMap<string, PortEntry> {
+  let ports = known.get(entries);
+  if (ports === undefined) {
+    ports = new Map(
+      entries.map(entry => {
+        const {namespace, service, portName, protocol} = entry.port;
+        return [keyOf({namespace, name: service}, {name: portName, protocol}), entry];
+      }),
+    );
+    known.set(entries, ports);
+  }
+  return ports;
+}
+
+function keyOf({namespace, name}: NonNullable<Finding['service']>, port: Pick<NonNullable<Finding['port']>, 'name' | 'protocol'>): string {
+  return `${namespace}/${name}:${port.name}/${port.protocol}`;
+}
+
+function nodeReport({name, missing, via}: NodeDump, {config, status, rulesets, families: evaluated, counts}: NodeAnalysis): NodeReport {
+  const [first] = rulesets.values();
+  const backend = first?.backend ?? null;
+  // Files are read side by side: which is done first is chance.
+  const notRead = (missing ?? []).filter(({reason}) => reason !== nothingInIt).toSorted((a, b) => (a.file < b.file ? -1 : 1));
+  return {
+    name,
+    status: status.kind === 'not-served' ? 'unsupported' : status.kind,
+    ...(status.kind === 'checked' ? {} : {reason: status.reason}),
+    proxyMode: config.mode.value,
+    kubeProxyVersion: config.version.value.text,
+    ...(backend === null ? {} : {backend}),
+    families: evaluated,
+    ...counts,
+    ...([...rulesets.values()].some(({isByChain}) => isByChain) ? {read: 'reachable' as const} : {}),
+    settings: settingsOf(config),
+    ...(via === undefined || via === null ? {} : {via}),
+    ...(notRead.length === 0 ? {} : {notRead}),
+  };
+}
+
+function settingsOf(config: ProxyConfig): Readonly<Record<string, Setting<string>>> {
+  // The settings of IPVS do not matter in other modes.
+  const entries = Object.entries(config).filter(([name]) => !name.startsWith('ipvs') || config.mode.value === 'ipvs');
+  return Object.fromEntries(entries.map(([name, {value, source}]) => [name, {value: settingText(value), source}]));
+}
+
+function settingText(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value ?? '');
+  if (Array.isArray(value)) return value.join(',');
+  if ('text' in value) return String(value.text);
+  return Object.entries(value)
+    .map(([name, on]) => `${name}=${on}`)
+    .join(',');
 }

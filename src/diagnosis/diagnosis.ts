@@ -1,26 +1,23 @@
-import {ClusterView} from '../expect/cluster/cluster-view.ts';
-import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
-import {notServed} from '../expect/cluster/service-ports.ts';
-import type {ServiceObject} from '../model/api-objects.ts';
-import {families} from '../model/family.ts';
-import type {Finding, ServiceName} from '../model/finding.ts';
-import {isNoWorse, pairFindings} from '../model/findings/pair-findings.ts';
 import {onceAsked} from '../analyze/once-asked.ts';
+import type {ClusterContext} from '../checks/check.ts';
+import {checks} from '../checks/index.ts';
+import {kubeProxyTrouble, troubleText} from '../checks/kube-proxy-trouble.ts';
+import {ClusterView} from '../expect/cluster/cluster-view.ts';
+import {notServed, type ProxyVersion} from '../expect/cluster/service-ports.ts';
+import {families} from '../model/address.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
+import {type Finding, isNoWorse, pairFindings, type ServiceName} from '../model/finding.ts';
+import {partition} from '../model/lists.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
-import type {Report, ReportedService, Summary} from '../model/report.ts';
+import {countServices, type NodeReport, type Report, type ReportedService, type ServicesInScope, type Summary} from '../model/report.ts';
+import {hasExternalEntry} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
 import type {NodeReading} from '../model/state-history.ts';
-import {clusterFindings} from './cluster-findings.ts';
-import type {DiagnoseOptions} from './diagnosis-options.ts';
+import {namespacedName} from '../model/text.ts';
 import {diagnoseNode, type NodeResult} from './diagnose-node.ts';
 import {diagnoseStates} from './diagnose-states.ts';
-import {problemFinding} from './problem-finding.ts';
-import {byName, sortFindings} from './sort-findings.ts';
-import {summarize} from './summarize.ts';
-import {unreadNode} from './unread-node.ts';
-import {partition} from '../model/lists.ts';
-import {hasExternalEntry} from '../model/service-port.ts';
-import {namespacedName} from '../model/text/namespaced-name.ts';
+import type {DiagnoseOptions} from './diagnosis-options.ts';
+import {byName, problemFinding, sortFindings, toFinding} from './to-finding.ts';
 
 /**
  * A diagnosis in progress: nodes are diagnosed one by one, in any order, and only the findings of each are kept. The same API objects and
@@ -208,4 +205,60 @@ function countPorts(view: ClusterView, services: readonly ServiceObject[], proxy
   const entries = families.flatMap(family => view.entries(family, proxy).filter(({port}) => asked.has(port.object)));
   // Unlike the name, the hash is a text that was put together before.
   return new Set(entries.map(({port}) => port.hash)).size;
+}
+
+/** The findings that need only the API objects. */
+function clusterFindings(context: ClusterContext): readonly Finding[] {
+  return checks.flatMap(check =>
+    check.cluster === undefined ? [] : [...check.cluster(context)].map(observation => toFinding(check, observation)),
+  );
+}
+
+/** `dump`: what was read of it, which may be the log of its kube-proxy. */
+function unreadNode({name, reason: failure, remedy}: UnreadNode, api: ApiObjects, dump?: NodeDump): NodeResult {
+  const trouble = kubeProxyTrouble({api, node: dump ?? {name}});
+  const text = trouble.container === null ? null : troubleText(trouble);
+  const reason = text === null ? failure : `${failure}; of kube-proxy: ${text}`;
+  return {
+    report: {name, status: 'unread', reason, families: [], rules: 0, chains: 0, settings: {}},
+    findings: [
+      problemFinding({
+        node: name,
+        message: `${name} was not checked: ${reason}`,
+        remedy: text === null ? remedy : (trouble.remedy ?? remedy),
+      }),
+    ],
+    proxy: null,
+    traces: [],
+  };
+}
+
+interface SummaryInput {
+  /** Errors and warnings that are not shown: they count for Services only. */
+  readonly leftOut: readonly Finding[];
+  readonly services: ServicesInScope;
+  readonly servicePorts: number;
+  /** Everything requested could be read, except nodes. */
+  readonly isComplete: boolean;
+}
+
+function summarize(
+  findings: readonly Finding[],
+  nodes: readonly NodeReport[],
+  {leftOut, services, servicePorts, isComplete}: SummaryInput,
+): Summary {
+  const count = (severity: Finding['severity']): number =>
+    findings.filter(finding => finding.severity === severity && !finding.known).length;
+  const unread = nodes.filter(({status}) => status === 'unread').length;
+  const [errors, warnings, infos] = [count('error'), count('warning'), count('info')];
+  const incomplete = unread > 0 || !isComplete;
+  return {
+    verdict: errors + warnings > 0 && !(incomplete && errors === 0) ? 'findings' : incomplete ? 'incomplete' : 'ok',
+    ...{errors, warnings, infos},
+    nodesChecked: nodes.filter(({status}) => status === 'checked').length,
+    nodesUnread: unread,
+    ...countServices(services, [...findings, ...leftOut], nodes),
+    servicePorts,
+    ...(leftOut.length === 0 ? {} : {notShown: leftOut.length}),
+  };
 }

@@ -1,12 +1,15 @@
-import type {BundleDiff} from '../model/findings/bundle-diff.ts';
+import {readDumps} from '../analyze/iptables/node-rulesets.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
+import type {BundleDiff, NodeChange, RulesChange, ServiceChange} from '../model/findings/bundle-diff.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
-import type {Report} from '../model/report.ts';
-import type {Snapshot} from '../model/snapshot.ts';
+import type {NodeReport, Report} from '../model/report.ts';
+import type {ChainsByName} from '../model/ruleset.ts';
+import type {NodeDump, Snapshot} from '../model/snapshot.ts';
+import {namespacedName} from '../model/text.ts';
+import {parseNftJson} from '../parse/nftables/nft-json.ts';
 import {diffEndpoints} from './diff-endpoints.ts';
+import {type ComparedFields, diffFields, pairUp} from './diff-fields.ts';
 import {diffFindings, unreadSince} from './diff-findings.ts';
-import {diffNodes} from './diff-nodes.ts';
-import {diffRules} from './diff-rules.ts';
-import {diffServices} from './diff-services.ts';
 
 /** One of the two sides: the collected data, if available, and the findings. */
 export interface DiffSide {
@@ -20,7 +23,7 @@ export function diffBundles(before: DiffSide, after: DiffSide): BundleDiff {
   const whole = before.snapshot !== null && after.snapshot !== null ? [before.snapshot, after.snapshot] : [];
   const [old, young] = whole;
   const objects =
-    old === undefined || young === undefined ? nothing('a report contains no Services, endpoints or rules') : diffSnapshots(old, young);
+    old === undefined || young === undefined ? noObjects('a report contains no Services, endpoints or rules') : diffSnapshots(old, young);
   return {
     ...objects,
     nodes: diffNodes(before.report.nodes, after.report.nodes),
@@ -38,7 +41,7 @@ function unreadReasons(before: DiffSide, after: DiffSide): readonly string[] {
 
 type Objects = Pick<BundleDiff, 'services' | 'endpoints' | 'rules' | 'notCompared'>;
 
-function nothing(reason: string): Objects {
+function noObjects(reason: string): Objects {
   return {services: [], endpoints: [], rules: [], notCompared: [reason]};
 }
 
@@ -62,3 +65,162 @@ function diffSnapshots(before: Snapshot, after: Snapshot): Objects {
 
 /** The endpoints do not depend on versions, except some old ones that read them differently. */
 const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0}, gates: {}};
+
+/** Nodes that are new, removed, or have other settings. */
+function diffNodes(before: readonly NodeReport[], after: readonly NodeReport[]): readonly NodeChange[] {
+  return pairUp(before, after, ({name}) => name).flatMap((pair): readonly NodeChange[] => {
+    const node = (pair.after ?? pair.before)?.name ?? '';
+    if (pair.before === undefined || pair.after === undefined)
+      return [{kind: pair.before === undefined ? 'came' : 'went', node, fields: []}];
+    const fields = diffFields(nodeFields(pair.before), nodeFields(pair.after));
+    return fields.length === 0 ? [] : [{kind: 'changed', node, fields}];
+  });
+}
+
+function nodeFields({status, reason, backend, settings}: NodeReport): ComparedFields {
+  return {
+    ...{status: reason === undefined ? status : `${status}: ${reason}`, backend},
+    ...Object.fromEntries(Object.entries(settings).map(([name, {value}]) => [name, value])),
+  };
+}
+
+/** Services that are new, removed, or changed in a field that kube-proxy uses. */
+function diffServices(before: readonly ServiceObject[], after: readonly ServiceObject[]): readonly ServiceChange[] {
+  return pairUp(before, after, keyOf).flatMap((pair): readonly ServiceChange[] => {
+    const {metadata} = pair.after ?? pair.before ?? {metadata: {name: ''}};
+    const service = {namespace: metadata.namespace ?? 'default', name: metadata.name};
+    if (pair.before === undefined || pair.after === undefined)
+      return [{kind: pair.before === undefined ? 'came' : 'went', service, fields: []}];
+    const fields = diffFields(serviceFields(pair.before), serviceFields(pair.after));
+    return fields.length === 0 ? [] : [{kind: 'changed', service, fields}];
+  });
+}
+
+function keyOf({metadata}: ServiceObject): string {
+  return namespacedName(metadata);
+}
+
+function serviceFields({metadata, spec = {}, status}: ServiceObject): ComparedFields {
+  const ports = (spec.ports ?? []).map(({name, protocol = 'TCP', port, nodePort, targetPort}) => [
+    `port ${name || port}/${protocol}`,
+    `${port}${targetPort === undefined ? '' : ` → ${targetPort}`}${nodePort ? `, node port ${nodePort}` : ''}`,
+  ]);
+  const {sessionAffinity, sessionAffinityConfig} = spec;
+  const timeout = sessionAffinityConfig?.clientIP?.timeoutSeconds;
+  return {
+    type: spec.type,
+    'cluster IP': list(spec.clusterIPs ?? [spec.clusterIP ?? '']),
+    'external IPs': list(spec.externalIPs),
+    'load-balancer IPs': list(
+      status?.loadBalancer?.ingress?.map(({ip, hostname, ipMode}) => `${ip ?? hostname}${ipMode === 'Proxy' ? ' (Proxy)' : ''}`),
+    ),
+    loadBalancerSourceRanges: list(spec.loadBalancerSourceRanges),
+    externalTrafficPolicy: spec.externalTrafficPolicy,
+    internalTrafficPolicy: spec.internalTrafficPolicy,
+    sessionAffinity: sessionAffinity === 'ClientIP' ? `ClientIP${timeout === undefined ? '' : ` for ${timeout} s`}` : sessionAffinity,
+    healthCheckNodePort: spec.healthCheckNodePort?.toString(),
+    selector: list(Object.entries(spec.selector ?? {}).map(([key, value]) => `${key}=${value}`)),
+    'service-proxy-name': metadata.labels?.['service.kubernetes.io/service-proxy-name'],
+    ...Object.fromEntries(ports),
+  };
+}
+
+function list(values: readonly string[] | null | undefined): string | undefined {
+  return !values?.length ? undefined : values.toSorted().join(', ');
+}
+
+/** The lines that only one side has, for each chain, set or list; ignores their order and counters. */
+export function diffRules(before: NodeDump, after: NodeDump): readonly RulesChange[] {
+  const [old, young] = [heldLines(before), heldLines(after)];
+  return [...new Set([...old.keys(), ...young.keys()])]
+    .flatMap(name =>
+      diffHeld(old.get(name) ?? noLines, young.get(name) ?? noLines).map(change => ({...change, place: name + change.place})),
+    )
+    .map(({place, came, went}) => ({node: after.name, place, came, went}))
+    .sort((a, b) => (a.place < b.place ? -1 : 1));
+}
+
+const noLines: HeldLines = {places: () => [], textAt: () => ''};
+
+type PlaceChange = Omit<RulesChange, 'node'>;
+
+/** Most texts are the same on both sides, and nothing is kept of them. */
+function diffHeld(old: HeldLines, young: HeldLines): readonly PlaceChange[] {
+  const changes = new Map<string, PlaceChange>();
+  const compareAt = (place: string) => {
+    const [was, is] = [old.textAt(place), young.textAt(place)];
+    if (was === is) return;
+    const [came, went] = [linesOnlyIn(is, was), linesOnlyIn(was, is)];
+    if (came.length + went.length > 0) changes.set(place, {place, came, went});
+  };
+  for (const place of old.places()) compareAt(place);
+  for (const place of young.places()) if (old.textAt(place) === '') compareAt(place);
+  return [...changes.values()];
+}
+
+/** A line that occurs twice in one text and once in the other is left over once. */
+function linesOnlyIn(text: string, other: string): readonly string[] {
+  const left = new Map<string, number>();
+  for (const line of linesOf(other)) left.set(line, (left.get(line) ?? 0) + 1);
+  return linesOf(text).filter(line => {
+    const count = left.get(line) ?? 0;
+    if (count > 0) left.set(line, count - 1);
+    return count === 0;
+  });
+}
+
+function linesOf(text: string): readonly string[] {
+  return text === '' ? [] : text.split('\n');
+}
+
+/** The chains of one table, its sets, or a list, by name. The text of each is created on demand. */
+interface HeldLines {
+  places(): Iterable<string>;
+  /** Empty if there is no such name. */
+  textAt(place: string): string;
+}
+
+/** The content of a node: the chains of iptables and nftables, the elements of sets, virtual servers. */
+function heldLines(node: NodeDump): ReadonlyMap<string, HeldLines> {
+  return new Map([...iptablesLines(node), ...nftablesLines(node), ...plainLines(node)]);
+}
+
+type Held = readonly [name: string, lines: HeldLines];
+
+function* iptablesLines(node: NodeDump): Iterable<Held> {
+  for (const [family, {tables}] of readDumps(node).current)
+    for (const {name, chains} of tables.values())
+      yield [
+        `${family === 'IPv6' ? 'ip6tables' : 'iptables'} ${name}/`,
+        {places: () => chains.keys(), textAt: chain => textOf(chains, chain)},
+      ];
+}
+
+/** Creates no object for each chain: most are the same on both sides. */
+function textOf(chains: ChainsByName, name: string): string {
+  const place = chains.placeOf(name);
+  return place < 0 ? '' : chains.textAt(place);
+}
+
+function* nftablesLines(node: NodeDump): Iterable<Held> {
+  const content = node.read('nft.json');
+  if (content === null) return;
+  for (const {id, chains, sets} of parseNftJson(content).tables.values()) {
+    yield [`nftables ${id}/`, {places: () => chains.keys(), textAt: chain => chains.get(chain)?.text() ?? ''}];
+    // The clients of an endpoint change all the time.
+    const lasting = [...sets.keys()].filter(name => !name.startsWith('affinity-'));
+    const elements = (set: string) => [...(sets.get(set)?.elements.values() ?? [])];
+    const textAt = (set: string) =>
+      elements(set)
+        .map(({key, value}) => (value === null ? key : `${key} : ${value}`))
+        .join('\n');
+    yield [`nftables ${id}/@`, {places: () => lasting, textAt}];
+  }
+}
+
+function* plainLines(node: NodeDump): Iterable<Held> {
+  for (const file of ['ipvsadm-save', 'ipset-save']) {
+    const content = node.read(file);
+    if (content !== null) yield [file, {places: () => [''], textAt: () => content.toString('utf8').trimEnd()}];
+  }
+}

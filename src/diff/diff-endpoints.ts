@@ -3,11 +3,10 @@ import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {EndpointChange} from '../model/findings/bundle-diff.ts';
 import {type Endpoint, podOf} from '../model/endpoint.ts';
-import {families} from '../model/family.ts';
+import {families} from '../model/address.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {pairUp} from './diff-keyed.ts';
-import {sameJson} from './same-json.ts';
+import {pairUp, sameJson} from './diff-fields.ts';
 
 /** Endpoints of Services that are new, removed, or changed their state. */
 export function diffEndpoints(before: ApiObjects, after: ApiObjects, proxy: ProxyVersion): readonly EndpointChange[] {

@@ -1,6 +1,5 @@
 import type {FindingChange} from '../model/findings/bundle-diff.ts';
-import type {Finding} from '../model/finding.ts';
-import {pairFindings} from '../model/findings/pair-findings.ts';
+import {type Finding, pairFindings} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 
 type ReportFindings = Pick<Report, 'nodes' | 'findings'>;

@@ -1,5 +1,5 @@
 import type {CategorizedEndpoints, Endpoint} from '../model/endpoint.ts';
-import type {Family} from '../model/family.ts';
+import type {Family} from '../model/address.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {once} from './api-index.ts';
 import type {ClusterView} from './cluster/cluster-view.ts';

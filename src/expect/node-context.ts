@@ -1,8 +1,18 @@
-import {contains, parseAddress, parseCidr} from '../model/address.ts';
-import {once} from './api-index.ts';
-import type {Family} from '../model/family.ts';
+import {contains, families, type Family, hostCidr, parseAddress, parseCidr} from '../model/address.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../model/proxy-config.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import {once} from './api-index.ts';
+
+/** Assumptions about kube-proxy that contradict the API. */
+export interface Hypothesis {
+  readonly nodeName?: string;
+  readonly zone?: string | null;
+  readonly detector?: LocalDetector;
+  readonly masqueradeAll?: boolean;
+  /** For a Service port with duplicate endpoints: which of the possible lists kube-proxy built. */
+  readonly picks?: ReadonlyMap<ServicePort, number>;
+}
 
 /** How kube-proxy distinguishes traffic of this node's pods from other traffic. Follows `getLocalDetectors`. */
 export type LocalDetector =
@@ -76,4 +86,24 @@ export function localDetector(family: Family, config: ProxyConfig, facts: NodeFa
 function cidrDetector(cidrs: readonly string[], family: Family): LocalDetector {
   const cidr = cidrs.map(text => parseCidr(text.trim())).find(parsed => parsed?.family === family);
   return cidr === undefined || cidr === null ? {kind: 'none'} : {kind: 'cidr', cidr: cidr.text};
+}
+
+interface NodePortAddressesInput {
+  readonly given: readonly string[];
+  readonly version: KubeProxyVersion;
+  /** The node's address in a family as kube-proxy sees it; a loopback address if it has none. */
+  readonly nodeIP: (family: Family) => string;
+}
+
+/**
+ * `nodePortAddresses` with its keywords replaced by CIDRs of both families. Up to 1.36 `primary` is the only entry if it is used; 1.37 adds
+ * `localhost` and `all`, and allows several. Follows `platformApplyDefaults` and `NewNodePortAddresses`.
+ */
+export function expandNodePortAddresses({given, version, nodeIP}: NodePortAddressesInput): readonly string[] {
+  if (version.minor < 37 && given[0] !== 'primary') return given;
+  return given.flatMap(text => {
+    if (text === 'primary') return families.flatMap(family => (isLoopback(nodeIP(family)) ? [] : [hostCidr(nodeIP(family), family)]));
+    if (text === 'localhost') return ['127.0.0.0/8', '::1/128'];
+    return text === 'all' ? ['0.0.0.0/0', '::/0'] : [text];
+  });
 }

@@ -1,9 +1,8 @@
-import {nodeContext} from './iptables/iptables-context.ts';
+import {nodeContext} from './iptables/expect-ruleset.ts';
 import {ipvsContext} from './ipvs/ipvs-context.ts';
-import {nftContext} from './nftables/nft-context.ts';
+import {nftContext} from './nftables/expect-table.ts';
 import {nodePortDestinations} from './node-context.ts';
-import {familyOf} from '../model/address.ts';
-import type {Family} from '../model/family.ts';
+import {type Family, familyOf} from '../model/address.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 

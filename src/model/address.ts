@@ -1,5 +1,4 @@
 import ipaddr from 'ipaddr.js';
-import type {Family} from './family.ts';
 
 /** One IP address as a number, for comparisons; `text` is the form in which kube-proxy and iptables print it. */
 export interface Address {
@@ -148,3 +147,8 @@ function prefixLength(text: string, family: Family): number | null {
   const ones = mask.value.toString(2).padStart(bitsOf(family), '0');
   return /^1*0*$/.test(ones) ? ones.lastIndexOf('1') + 1 : null;
 }
+
+/** An IP family, spelled as in `spec.ipFamilies` and in the `addressType` of an EndpointSlice. */
+export type Family = 'IPv4' | 'IPv6';
+
+export const families: readonly Family[] = ['IPv4', 'IPv6'];

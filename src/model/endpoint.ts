@@ -1,5 +1,5 @@
 import type {EndpointSliceObject, SliceEndpoint} from './api-objects.ts';
-import {namespacedName} from './text/namespaced-name.ts';
+import {namespacedName} from './text.ts';
 
 /** One address of one Service port, as kube-proxy stores it. */
 export interface Endpoint {

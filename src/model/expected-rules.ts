@@ -1,4 +1,4 @@
-import type {Family} from './family.ts';
+import type {Family} from './address.ts';
 
 /** What kube-proxy should write on one node, in the spelling of the tools that list it. */
 export interface ExpectedRules {

@@ -1,6 +1,6 @@
-import type {Entry} from './entry.ts';
-import type {Family} from './family.ts';
+import type {Family} from './address.ts';
 import type {RuleText} from './ruleset.ts';
+import type {Entry} from './service-port.ts';
 
 /** The effect on packets: lost or sent to a wrong place (error), served but not as configured (warning), by design or harmless (info). */
 export type Severity = 'error' | 'warning' | 'info';
@@ -67,4 +67,65 @@ export interface Finding extends Observation {
   readonly name: string;
   readonly severity: Severity;
   readonly remedy: string;
+}
+
+/** The findings that two runs have in common. */
+interface PairedFindings {
+  /** Findings of the later run that were in the earlier one. */
+  readonly stayed: ReadonlySet<Finding>;
+  readonly came: readonly Finding[];
+  readonly went: readonly Finding[];
+}
+
+/**
+ * Pairs the findings of two runs, one to one: if there are two now and there was one before, only one is known. Findings with equal
+ * messages are paired first; message and line numbers may differ. `fits` restricts the pairs further.
+ */
+export function pairFindings(
+  before: readonly Finding[],
+  after: readonly Finding[],
+  fits: (before: Finding, after: Finding) => boolean,
+): PairedFindings {
+  if (before.length === 0) return {stayed: new Set(), came: after, went: []};
+  const left = Map.groupBy(before, identityOf);
+  const stayed = new Set<Finding>();
+  const pair = (finding: Finding, isSame: (other: Finding) => boolean): void => {
+    const others = left.get(identityOf(finding)) ?? [];
+    const at = others.findIndex(other => fits(other, finding) && isSame(other));
+    if (at < 0) return;
+    others.splice(at, 1);
+    stayed.add(finding);
+  };
+  for (const finding of after) pair(finding, ({message}) => message === finding.message);
+  for (const finding of after) if (!stayed.has(finding)) pair(finding, () => true);
+  return {stayed, came: after.filter(finding => !stayed.has(finding)), went: [...left.values()].flat()};
+}
+
+/** A finding of a higher severity than before is a new one. */
+export function isNoWorse(before: Finding, after: Finding): boolean {
+  return severities.indexOf(after.severity) >= severities.indexOf(before.severity);
+}
+
+/** The identity of a finding across runs: everything except message and line numbers. */
+export function identityOf({
+  code,
+  node,
+  family,
+  service,
+  port,
+  entry,
+  endpoint,
+}: Omit<Finding, 'severity' | 'name' | 'message' | 'remedy'>): string {
+  return JSON.stringify([
+    code,
+    node ?? null,
+    family ?? null,
+    service?.namespace ?? null,
+    service?.name ?? null,
+    port?.name ?? null,
+    port?.protocol ?? null,
+    entry?.kind ?? null,
+    entry?.address ?? null,
+    endpoint ?? null,
+  ]);
 }

@@ -1,5 +1,5 @@
-import type {Entry} from './entry.ts';
-import type {Family} from './family.ts';
+import type {Entry} from './service-port.ts';
+import type {Family} from './address.ts';
 import type {ServiceName} from './finding.ts';
 
 /** The settings of one side. */

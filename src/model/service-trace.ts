@@ -1,5 +1,5 @@
-import type {Entry, EntryKind} from './entry.ts';
-import type {Family} from './family.ts';
+import type {Entry, EntryKind} from './service-port.ts';
+import type {Family} from './address.ts';
 import type {ServiceName} from './finding.ts';
 import type {RuleText} from './ruleset.ts';
 

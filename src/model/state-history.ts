@@ -1,6 +1,6 @@
 import type {EndpointSliceObject, ServiceObject} from './api-objects.ts';
 import {sliceService} from './endpoint.ts';
-import {namespacedName} from './text/namespaced-name.ts';
+import {namespacedName} from './text.ts';
 
 /** The changes of Services and EndpointSlices while nodes were read. Times are milliseconds since 1970, all by one clock. */
 export interface StateHistory {

@@ -1,4 +1,4 @@
-import type {Family} from './family.ts';
+import type {Family} from './address.ts';
 import type {Protocol} from './service-port.ts';
 
 /** One virtual server of IPVS: an address and port whose connections the kernel distributes over real servers. */

@@ -1,6 +1,6 @@
 import {type Finding, severities} from '../model/finding.ts';
 import type {NodeReport} from '../model/report.ts';
-import {readJson} from './json-text.ts';
+import {readJson} from './attempt.ts';
 
 interface SavedReport {
   readonly nodes: readonly NodeReport[];

@@ -1,7 +1,6 @@
-import {parseCidr} from '../model/address.ts';
-import type {Family} from '../model/family.ts';
+import {type Family, parseCidr} from '../model/address.ts';
 import type {ConnectionStatistics, Link, PolicyRule, Route} from '../model/node/network-facts.ts';
-import {readJson} from './json-text.ts';
+import {readJson} from './attempt.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

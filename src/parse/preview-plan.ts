@@ -1,5 +1,5 @@
 import type {PreviewChange, PreviewPlan} from '../model/preview.ts';
-import {readJson} from './json-text.ts';
+import {readJson} from './attempt.ts';
 
 /** The plan that `preview -o json` wrote; the reason as text if the file is no such plan. */
 export function parsePreviewPlan(text: string): PreviewPlan | {readonly whyNot: string} {

@@ -1,21 +1,24 @@
-import {shapeOf} from '../analyze/outcomes/port-shape.ts';
-import {allOf} from '../analyze/iptables/read-dumps.ts';
+import {allOf} from '../analyze/iptables/node-rulesets.ts';
+import {shapeOf} from '../analyze/outcomes/outcome-changes.ts';
+import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
+import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
+import {once} from '../expect/api-index.ts';
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
-import type {NodeContext} from '../expect/node-context.ts';
-import type {Endpoint} from '../model/endpoint.ts';
-import type {ProxyConfig} from '../model/proxy-config.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
-import {once} from '../expect/api-index.ts';
+import type {NodeContext} from '../expect/node-context.ts';
+import {canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import type {Endpoint} from '../model/endpoint.ts';
+import {partition} from '../model/lists.ts';
+import type {NftChains, NftTableSource} from '../model/nft-ruleset.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {Chain, Ruleset} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type Deviations, deviationsOf} from './deviating-ports.ts';
 import type {NodeSetup} from './node-setup.ts';
-import {hasKnownClients, nodeShape} from './node-shape.ts';
-import {constantsIn, type RuleConstants, signatureOf, thirdPartyTexts} from './port-groups.ts';
-import {ledPorts} from './led-ports.ts';
+import {hasKnownClients, ledPorts, nodeShape} from './node-shape.ts';
 import {endpointHere, previewProbes} from './preview-probes.ts';
-import {senderShape} from './sender-shape.ts';
-import {otherTables} from './third-party-rules.ts';
+import {otherTables} from './sides.ts';
 import type {WalkedSide} from './walk-side.ts';
 
 /** A Service port on both sides; null where one does not have it. */
@@ -232,4 +235,99 @@ const contestedIn = once((entries: readonly PortEntry[]): ReadonlySet<ServicePor
 function claimsOf({clusterIP, externalIPs, loadBalancerVIPs, port, nodePort, protocol}: ServicePort): readonly string[] {
   const claims = [clusterIP, ...externalIPs, ...loadBalancerVIPs].map(address => `${address} ${port} ${protocol}`);
   return nodePort === 0 ? claims : [...claims, `${nodePort} ${protocol}`];
+}
+
+/** The constants by which third-party rules distinguish Service ports. */
+interface RuleConstants {
+  readonly networks: readonly Cidr[];
+  readonly ports: readonly (readonly [low: number, high: number])[];
+  /** They match sets or ranges, whose members are not among the constants. */
+  readonly usesSets: boolean;
+}
+
+/** All addresses and port numbers in rules. A list of `-m recent` counts as empty, so that it distinguishes no packets. */
+function constantsIn(texts: readonly string[]): RuleConstants {
+  const networks = new Map<string, Cidr>();
+  const ports = new Map<string, readonly [number, number]>();
+  let usesSets = false;
+  for (const text of texts) {
+    if (/--match-set|@[\w-]/.test(text) || addressRange.test(text)) usesSets = true;
+    for (const [found] of text.matchAll(/[0-9a-fA-F]*[.:][0-9a-fA-F.:]*(?:\/\d+)?/g)) {
+      const cidr = parseCidr(found) ?? parseCidr(`${found.replace(/:\d+$/, '')}/32`) ?? parseCidr(`${found}/128`);
+      if (cidr !== null) networks.set(cidr.text, cidr);
+    }
+    for (const [, low = '', high = low] of text.matchAll(/\b(\d{1,5})(?:[:-](\d{1,5}))?\b/g))
+      ports.set(`${low}-${high}`, [Number(low), Number(high)]);
+  }
+  return {networks: [...networks.values()], ports: [...ports.values()], usesSets};
+}
+
+const addressRange = /\d\.\d+-\d+\.\d|[0-9a-f]*:[0-9a-f:]*-[0-9a-f]*:[0-9a-f]/;
+
+/** Service ports with the same signature match the same third-party rules. `here` is the endpoint that connects to its own Service. */
+function signatureOf({port, endpoints: {cluster, local}}: ServedPort, here: string | undefined, {networks, ports}: RuleConstants): string {
+  if (networks.length + ports.length === 0) return '';
+  const served = [...cluster, ...local];
+  const addresses = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...served.map(({address}) => address)];
+  const numbers = [port.port, port.nodePort, port.healthCheckNodePort, ...new Set(served.map(one => one.port))];
+  const {hosts, wide} = byHost(networks);
+  const inside = addresses.flatMap((text, place) => {
+    const found = wide.flatMap((network, index) => (isInside(network, text) ? index : []));
+    const canonical = canonicalAddress(text);
+    const host = canonical !== null && hosts.has(canonical) ? [canonical] : [];
+    return found.length + host.length === 0 ? [] : [`${place}:${[...host, ...found].join('+')}`];
+  });
+  const within = ports.map(([low, high]) => numbers.map(number => (low <= number && number <= high ? '1' : '0')).join(''));
+  return [served.findIndex(({address}) => address === here), addresses.length, ...inside, ...within].join();
+}
+
+/** Single addresses are looked up: rules can name thousands. */
+const byHost = once((networks: RuleConstants['networks']) => {
+  const [hosts, wide] = partition(networks, ({family, prefix}) => prefix === (family === 'IPv4' ? 32 : 128));
+  return {hosts: new Set(hosts.map(({text}) => canonicalAddress(text.replace(/\/\d+$/, '')))), wide};
+});
+
+function isInside(network: Cidr, text: string): boolean {
+  const address = parseAddress(text);
+  return address !== null && contains(network, address);
+}
+
+/** The texts of all rules outside of kube-proxy's own chains and tables. */
+export function thirdPartyTexts(iptables: readonly Ruleset[], tables: readonly NftTableSource[]): readonly string[] {
+  const rules = iptables.flatMap(thirdPartyChains).flatMap(linesOf);
+  const nft = tables.flatMap(table => [...('chains' in table ? (table.chains as NftChains).values() : [])].map(chain => chain.text()));
+  return [...rules, ...nft];
+}
+
+/** The texts of its rules, none of which is parsed. */
+function linesOf(chain: Chain): readonly string[] {
+  const text = chain.text();
+  return text === '' ? [] : text.split('\n');
+}
+
+/**
+ * What kube-proxy's rules match of the senders of packets to a Service port: whether its endpoint that connects to it is a pod for the
+ * detectors of both sides, and which senders are in its source ranges. Two Service ports that differ in this are not alike.
+ */
+function senderShape(item: ServedPort, contexts: readonly [NodeContext, NodeContext]): string {
+  const [before] = contexts;
+  const here = endpointHere(item, before)?.address;
+  const ofEndpoint = here === undefined ? 'none' : inside(here, podNetworksOf(contexts));
+  if (item.port.sourceRanges.length === 0) return ofEndpoint;
+  const ranges = item.port.sourceRanges.map(range => parseCidr(range));
+  const taken = new Set(item.all.map(({address}) => address));
+  const senders = contexts.flatMap(context => sourcesFor(item.port, context, taken).map(({address}) => address));
+  const nodes = contexts.map(({nodeIP}) => nodeIP);
+  return [ofEndpoint, ...[...senders, ...nodes, ...(here === undefined ? [] : [here])].map(address => inside(address, ranges))].join();
+}
+
+/** For each side, the network of the sending pods and that of the detector. */
+function podNetworksOf(contexts: readonly NodeContext[]): readonly (Cidr | null)[] {
+  return contexts.flatMap(context => [podNetworkOf(context), context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null]);
+}
+
+/** A digit for each network: whether the address is in it. */
+function inside(text: string, networks: readonly (Cidr | null)[]): string {
+  const address = parseAddress(text);
+  return networks.map(network => (network !== null && address !== null && contains(network, address) ? '1' : '0')).join('');
 }

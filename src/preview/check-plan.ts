@@ -3,7 +3,7 @@ import {near} from '../analyze/outcomes/path-outcome.ts';
 import {packetOf} from '../analyze/outcomes/probes.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {isLoopback} from '../expect/node-context.ts';
-import {families} from '../model/family.ts';
+import {families} from '../model/address.ts';
 import {pushTo} from '../model/lists.ts';
 import type {
   ForetoldChange,
@@ -17,7 +17,7 @@ import type {
 } from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
-import {namespacedName} from '../model/text/namespaced-name.ts';
+import {namespacedName} from '../model/text.ts';
 import {probeOutcome} from './effect.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
 import {basisOf, type PreviewRunInput} from './preview.ts';
@@ -25,8 +25,7 @@ import {outcomesOf} from './preview-change.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
 import {plannedSettings} from './plan.ts';
 import {actualSide} from './sides.ts';
-import type {WalkedSide} from './walk-side.ts';
-import {walkSide} from './walk-side.ts';
+import {type WalkedSide, walkSide} from './walk-side.ts';
 
 /** Compares nodes with the plan that a preview wrote: what it foretold, and what changed besides. Nodes are added one by one. */
 export class PlanCheckRun {

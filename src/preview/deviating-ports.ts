@@ -1,7 +1,8 @@
-import {asExpectation} from '../analyze/iptables/expectation.ts';
+import {allOf} from '../analyze/iptables/node-rulesets.ts';
+import {asExpectation} from '../analyze/iptables/resolve-version.ts';
 import {endpointChange} from '../analyze/iptables/service-port/endpoint-change.ts';
 import {compareIpvs} from '../analyze/ipvs/ipvs-differences.ts';
-import {asNftExpectation} from '../analyze/nftables/nft-expectation.ts';
+import {asNftExpectation} from '../analyze/nftables/resolve-nft-version.ts';
 import {compareNftTable} from '../compare/compare-nft-table.ts';
 import {compareRulesets, type OwnerRules} from '../compare/compare-rulesets.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
@@ -10,10 +11,12 @@ import {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
 import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {ExpectedTable, tableId} from '../expect/nftables/expected-table.ts';
-import type {RuleText} from '../model/ruleset.ts';
+import type {Family} from '../model/address.ts';
+import type {NftTable} from '../model/nft-ruleset.ts';
+import type {Chain, RuleText, Table} from '../model/ruleset.ts';
 import {serverKey, type VirtualServer} from '../model/virtual-server.ts';
 import type {NodeSetup} from './node-setup.ts';
-import {restOfRules} from './rest-of-rules.ts';
+import {jumpsToServiceChain, otherTables, serviceChains} from './sides.ts';
 import type {WalkedSide} from './walk-side.ts';
 
 /** Service ports whose rules on the node are not the expected ones, and what else is on it. */
@@ -124,4 +127,38 @@ function otherIpvsDeviations(
   const ports = [...byPort].flatMap(([port, {members, missingAddresses: missing}]) => (members.length + missing.length > 0 ? [port] : []));
   const others = [extraServers, extraAddresses, extraMembers, missingAddresses, wrongSets];
   return {ports, isComplete: state.problems.length === 0 && others.every(({length}) => length === 0)};
+}
+
+/**
+ * The text of all rules of a node in one family beside those that were compared with the expected ones: the chains in `compared`
+ * (`table/chain`) and those of Service ports in iptables mode, or the table of kube-proxy in nftables mode. If it is the same on two nodes,
+ * the rules that packets to Service ports without deviations can reach differ only as far as the expected rules do. Null if it cannot
+ * show that.
+ */
+function restOfRules(setup: NodeSetup, family: Family, compared: ReadonlySet<string> = new Set()): string | null {
+  const [ruleset, second] = allOf(setup.dumps, family);
+  // Only one backend was compared.
+  if (second !== undefined || ruleset?.isByChain === true || (ruleset?.cut ?? null) !== null) return null;
+  const nft = setup.nft();
+  if ((nft?.cut ?? null) !== null || (setup.config.mode.value !== 'nftables' && nft?.tables.has(tableId(family)) === true)) return null;
+  const chains = [...(ruleset?.tables.values() ?? [])].flatMap(table => chainsBeside(table, compared).map(chainText));
+  const others = new Set(otherTables(nft, ruleset === undefined ? [] : [ruleset]).map(({id}) => id));
+  const tables = [...(nft?.tables.values() ?? [])].filter(({id}) => others.has(id)).map(tableText);
+  const text = [...chains, ...tables].join('\n');
+  return jumpsToServiceChain.test(text) ? null : text;
+}
+
+/** Only the compared chains jump to the chains of Service ports. */
+function chainsBeside({name: table, chains}: Table, compared: ReadonlySet<string>): readonly Chain[] {
+  const others = table === 'nat' ? chains.notStartingWith(...serviceChains) : chains.values();
+  return [...others].filter(({name}) => !compared.has(`${table}/${name}`));
+}
+
+function chainText(chain: Chain): string {
+  return `${chain.table}/${chain.name} ${chain.policy} ${chain.complete}\n${chain.text()}`;
+}
+
+function tableText({id, dormant, declared, chains, others}: NftTable): string {
+  const texts = [...chains.values()].map(chain => `${chain.name} ${JSON.stringify(chain.base)} ${chain.complete}\n${chain.text()}`);
+  return [`${id} ${dormant} ${declared}`, ...texts, ...others].join('\n');
 }

@@ -1,11 +1,13 @@
 import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {tableId} from '../expect/nftables/expected-table.ts';
+import {parseNftName} from '../expect/nftables/nft-names.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
-import {type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
-import type {Family} from '../model/family.ts';
+import {type Cidr, contains, type Family, parseAddress, parseCidr} from '../model/address.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {nodeAddresses} from './preview-probes.ts';
+import {jumpsToServiceChain} from './sides.ts';
 import type {WalkedSide} from './walk-side.ts';
 
 interface NodeShapeInput {
@@ -79,3 +81,42 @@ export function hasKnownClients(setup: NodeSetup, family: Family): boolean {
   const sets = setup.nft()?.tables.get(tableId(family))?.sets.values() ?? [];
   return [...sets].some(({timeout, elements}) => timeout !== null && elements.size > 0);
 }
+
+/**
+ * Tells the Service ports whose packets these rules may send to the chains of another one, whose rules are not theirs. The rules are those
+ * of a node that are not expected: of Services that were deleted, and of others than kube-proxy. The names are those of all Service ports.
+ */
+export function ledPorts(rules: readonly string[], names: ReadonlySet<string>): (item: ServedPort) => boolean {
+  const hosts = new Set<string>();
+  const nodePorts = new Set<number>();
+  for (const rule of rules) {
+    // Then kube-proxy's current chains are reached after the change too.
+    if (jumpsToEntries.test(rule) && !isBuiltIn.test(rule)) return () => true;
+    if (leadsToService(rule, names)) return () => true;
+    if (!jumpsToServiceChain.test(rule)) continue;
+    const plain = rule.replace(/"(?:[^"\\]|\\.)*"/g, '""');
+    const host = /^-A KUBE-SERVICES -d ([^/ ]+)\/(?:32|128) /.exec(plain)?.[1];
+    const nodePort = /^-A KUBE-NODEPORTS .*(?<!!) --dport (\d+) /.exec(plain)?.[1];
+    if (host !== undefined) hosts.add(host);
+    else if (nodePort !== undefined) nodePorts.add(Number(nodePort));
+    else return () => true;
+  }
+  if (hosts.size + nodePorts.size === 0) return () => false;
+  return ({port: {clusterIP, externalIPs, loadBalancerVIPs, nodePort}}) =>
+    nodePorts.has(nodePort) || [clusterIP, ...externalIPs, ...loadBalancerVIPs].some(address => hosts.has(address));
+}
+
+/** In nftables mode: a rule, and not an element of a map, which has the address of one Service, leads to the chains of a Service port. */
+function leadsToService(rule: string, names: ReadonlySet<string>): boolean {
+  if (isElement.test(rule)) return false;
+  return [...rule.matchAll(/(?:jump|goto) ([^\s,}]+)/g)].some(([, chain = '']) => {
+    const parsed = parseNftName(chain);
+    return parsed !== null && (names.has(parsed.servicePortName) || chain.endsWith('...'));
+  });
+}
+
+const isElement = /^\S+ \. \S+(?: \. \S+)? : goto /;
+
+/** The chains with the entries of all Services. The built-in chains jump there, and do not after a change of the mode. */
+const jumpsToEntries = /(?:-j|-g|jump|goto) KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL)(?:\s|$)/;
+const isBuiltIn = /^-A (?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING|KUBE-SERVICES) /;

@@ -2,19 +2,18 @@ import {onceAsked} from '../analyze/once-asked.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
-import {families, type Family} from '../model/family.ts';
+import {families, type Family} from '../model/address.ts';
+import type {Endpoint} from '../model/endpoint.ts';
 import type {PreviewChange} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {alikePorts, hasSameEndpoints, isReplaced, keyOf, type PortPair} from './alike-ports.ts';
-import {type ChangeCase, previewChange} from './preview-change.ts';
-import {causeOf, healedFault, type PlannedChange} from './causes.ts';
-import {effectOf, probeOutcome} from './effect.ts';
+import {causeOf, effectOf, healedFault, type PlannedChange, probeOutcome} from './effect.ts';
 import type {NodeSetup} from './node-setup.ts';
+import {type ChangeCase, previewChange} from './preview-change.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
 import {actualSide, expectedSide} from './sides.ts';
-import {outcomeLike} from './outcome-like.ts';
-import {type SideOutcome, type WalkedSide, walkSide} from './walk-side.ts';
+import {type SideOutcome, type SideShare, type WalkedSide, walkSide} from './walk-side.ts';
 
 interface PreviewNodeInput {
   readonly setup: NodeSetup;
@@ -262,4 +261,32 @@ function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase):
   const walks = walkOnce(walked, isAlike(item) ? `unused port of ${keyOf(item)}` : null, () => walkPort(sides, pair, {probes}).changed);
   if (walks === null) return [];
   return changesLike(sides, pair, {walks, probes}).map(found => ({change: previewChange(found), isUnusedPort: true}));
+}
+
+/**
+ * The outcome of a packet to a Service port, by that of the same packet to another one that no rule distinguishes from it: with its own
+ * endpoints, in the place of the other's. Null if the endpoints are not treated alike, so that their places matter: the packet must be
+ * walked.
+ */
+function outcomeLike(walked: SideOutcome, lead: ServedPort | null, item: ServedPort | null): SideOutcome | null {
+  const {destinations, passed, rejected, dropped, undecided} = walked;
+  if (destinations.size === 0) return undecided === 0 ? walked : null;
+  if (lead === null || item === null || passed + rejected + dropped + undecided > 0) return null;
+  const shares = [...destinations];
+  if (new Set(shares.map(([, {masquerade}]) => masquerade)).size > 1) return null;
+  const served = listOf(shares, lead, item);
+  if (served === null) return null;
+  const own = shares.map(([, share], index): [string, SideShare] => [served[index]?.hostPort ?? '', share]);
+  return new Map(own).size === shares.length ? {...walked, destinations: new Map(own)} : null;
+}
+
+/** The list of endpoints that the packet was balanced over, as the other Service port has it; null if it is not one, or in another order. */
+function listOf(shares: readonly (readonly [string, unknown])[], lead: ServedPort, item: ServedPort): readonly Endpoint[] | null {
+  const isList = (list: readonly Endpoint[]): boolean =>
+    list.length === shares.length && list.every(({hostPort}, index) => shares[index]?.[0] === hostPort);
+  const lists = (['cluster', 'local'] as const).filter(name => isList(lead.endpoints[name])).map(name => item.endpoints[name]);
+  const [first, second = first] = lists;
+  if (first === undefined || first.length !== shares.length) return null;
+  // Where both are the same list of the one, they must be of the other.
+  return second !== undefined && first.every((endpoint, index) => second[index] === endpoint) ? first : null;
 }

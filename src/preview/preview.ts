@@ -1,4 +1,4 @@
-import {someOf} from '../model/text/some-of.ts';
+import {someOf} from '../model/text.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {oldestNftMinor} from '../expect/nftables/nft-versions.ts';
 import {pushTo} from '../model/lists.ts';

@@ -1,13 +1,13 @@
 import {overlongNames} from '../expect/nftables/overlong-names.ts';
 import {nodeObject} from '../expect/api-index.ts';
-import {modesInRules} from '../analyze/modes-in-rules.ts';
+import {modesInRules} from '../analyze/leftover-modes.ts';
 import {isGateOn} from '../expect/cluster/proxy-versions.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import {isKernelTooOldForNftables} from '../model/node/kernel-version.ts';
+import {isKernelTooOldForNftables} from '../model/node/node-facts.ts';
 import type {Requirement} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeSetup} from './node-setup.ts';
-import {refusedSettings} from './refused-settings.ts';
+import {refusedSettings} from './plan.ts';
 
 interface RequirementsInput {
   readonly setup: NodeSetup;

@@ -1,19 +1,18 @@
-import {baseRuleSource} from '../analyze/ipvs/base-rule-source.ts';
-import {expectedSets} from '../analyze/ipvs/ipvs-sides.ts';
-import {allOf} from '../analyze/iptables/read-dumps.ts';
+import {allOf} from '../analyze/iptables/node-rulesets.ts';
+import {baseRuleSource, expectedSets} from '../analyze/ipvs/base-rule-source.ts';
+import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../expect/iptables/expect-ruleset.ts';
 import {expectIpvs} from '../expect/ipvs/expected-ipvs.ts';
+import {droppedRanges} from '../expect/nftables/base-chains.ts';
 import {expectTable} from '../expect/nftables/expect-table.ts';
 import {tableId} from '../expect/nftables/expected-table.ts';
-import {droppedRanges} from '../expect/nftables/service-ranges.ts';
-import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import type {Family} from '../model/family.ts';
+import type {Family} from '../model/address.ts';
+import type {NftRuleset, NftTableSource} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
-import type {ChainSource} from '../model/ruleset.ts';
-import type {NftTableSource} from '../model/nft-ruleset.ts';
+import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
+import {isShownByIptables} from '../trace/side.ts';
 import type {NodeSetup} from './node-setup.ts';
-import {otherTables, RulesAfter} from './third-party-rules.ts';
 import type {WalkedSide} from './walk-side.ts';
 
 interface ExpectedSideInput {
@@ -112,4 +111,73 @@ function ofFamily(tables: readonly NftTableSource[], family: Family): readonly N
 
 function withBound(facts: NodeFacts, bound: readonly string[]): NodeFacts {
   return {...facts, addresses: [...new Set([...facts.addresses, ...bound])]};
+}
+
+/** Chains that belong to one Service port or endpoint, of iptables. */
+export const serviceChains = ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-SEP-', 'KUBE-EXT-', 'KUBE-FW-', 'KUBE-XLB-'];
+
+export const jumpsToServiceChain = new RegExp(`(?:-j|-g|jump|goto) (?:${serviceChains.join('|')})`);
+
+/**
+ * The iptables rules of a node after kube-proxy removed its own and wrote those of `written`. Built-in chains contain kube-proxy's jumps in
+ * their old position, or first, and all third-party rules. Without `written`, only the latter remain.
+ */
+class RulesAfter implements ChainSource {
+  readonly family: Family;
+  readonly #actual: Ruleset;
+  readonly #written: ChainSource | null;
+  readonly #chains = new Map<string, Chain | undefined>();
+
+  constructor(actual: Ruleset, written: ChainSource | null) {
+    this.family = actual.family;
+    this.#actual = actual;
+    this.#written = written;
+  }
+
+  hasTable(table: string): boolean {
+    return this.#actual.hasTable(table) || (this.#written?.hasTable(table) ?? false);
+  }
+
+  chain(table: string, name: string): Chain | undefined {
+    const key = `${table}/${name}`;
+    if (!this.#chains.has(key)) this.#chains.set(key, this.#make(table, name));
+    return this.#chains.get(key);
+  }
+
+  #make(table: string, name: string): Chain | undefined {
+    const actual = this.#actual.chain(table, name);
+    const written = this.#written?.chain(table, name);
+    if (!builtIn.has(name)) return written ?? actual;
+    const rules = actual?.rules() ?? [];
+    const jumps = written?.rules() ?? [];
+    const place = Math.max(0, rules.findIndex(isProxyJump));
+    const others = rules.filter(rule => !isProxyJump(rule));
+    const before = rules.slice(0, place).filter(rule => !isProxyJump(rule)).length;
+    return chainOf({table, name, policy: actual?.policy ?? 'ACCEPT'}, others.toSpliced(before, 0, ...jumps));
+  }
+}
+
+const builtIn: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+/** kube-proxy deletes its jumps, except those to KUBE-FIREWALL, which the kubelet used as well. Others with `KUBE-` are kube-router's. */
+function isProxyJump({target}: Rule): boolean {
+  return target !== null && /^KUBE-(?!FIREWALL$|KUBELET|IPTABLES-HINT|ROUTER-|NWPLCY-|POD-FW-)/.test(target.name);
+}
+
+function chainOf(
+  {table, name, policy}: {readonly table: string; readonly name: string; readonly policy: string},
+  rules: readonly Rule[],
+): Chain {
+  return {
+    ...{table, name, policy},
+    complete: true,
+    ruleCount: rules.length,
+    rules: () => rules,
+    text: () => rules.map(({text}) => text).join('\n'),
+  };
+}
+
+/** The tables of nftables that are neither kube-proxy's nor in the dump of iptables. */
+export function otherTables(nft: NftRuleset | null, iptables: readonly Ruleset[]): readonly NftTableSource[] {
+  return (nft?.tableSources ?? []).filter(table => !table.id.endsWith(' kube-proxy') && !isShownByIptables(table, iptables));
 }

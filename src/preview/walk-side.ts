@@ -9,15 +9,11 @@ import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {NftRule, NftTableSource} from '../model/nft-ruleset.ts';
 import type {ChainSource, Rule, RuleText} from '../model/ruleset.ts';
-import {balanceByIpvs} from '../trace/iptables/walk-packet.ts';
-import {iptablesChains} from '../trace/iptables/walk-packet.ts';
+import {balanceByIpvs, iptablesChains} from '../trace/iptables/walk-packet.ts';
 import {nftChains} from '../trace/nftables/walk-nft-packet.ts';
-import type {Environment, Packet} from '../trace/packet.ts';
-import type {Outcome} from '../trace/outcome.ts';
+import type {Environment, Outcome, Packet} from '../trace/packet.ts';
 import {inOrder, routePacket} from '../trace/route-packet.ts';
-import {startBranch} from '../trace/branch.ts';
-import {summarizeBranches} from '../trace/summarize-branches.ts';
-import {limitsFor} from '../trace/walk-limits.ts';
+import {limitsFor, startBranch, summarizeBranches} from '../trace/branch.ts';
 
 /** One of the two sides of a node in one family. */
 export interface WalkedSide {

@@ -1,8 +1,7 @@
 import {endpointChainName, parseChainName, servicePortHash} from '../expect/iptables/chain-names.ts';
-import type {AddressText} from './address-text.ts';
+import type {AddressText} from './addresses.ts';
 import type {KeyedHash} from './keyed-hash.ts';
 import type {Names} from './names.ts';
-import {knownChainName} from './known-chains.ts';
 
 const protocols = ['tcp', 'udp', 'sctp'];
 
@@ -111,3 +110,39 @@ export class ChainNames {
 function hashOf(chain: string): string {
   return parseChainName(chain)?.hash ?? '';
 }
+
+/** Whether the name of a chain or target is the same on every node that has it. */
+function knownChainName(name: string): boolean {
+  return known.has(name);
+}
+
+/**
+ * Built-in chains, targets of iptables, chains of kube-proxy and the kubelet that are not named after a Service, and those of common
+ * programs.
+ */
+const known = new Set(
+  `
+  PREROUTING INPUT FORWARD OUTPUT POSTROUTING
+  ACCEPT DROP QUEUE RETURN AUDIT BPF CHECKSUM CLASSIFY CLUSTERIP CONNMARK CONNSECMARK CT DNAT DNPT DSCP ECN HL HMARK IDLETIMER LED LOG
+  MARK MASQUERADE NETMAP NFLOG NFQUEUE NOTRACK RATEEST REDIRECT REJECT SECMARK SET SNAT SNPT SYNPROXY TCPMSS TCPOPTSTRIP TEE TOS TPROXY
+  TRACE TTL ULOG
+  KUBE-SERVICES KUBE-EXTERNAL-SERVICES KUBE-NODEPORTS KUBE-NODE-PORT KUBE-POSTROUTING KUBE-FORWARD KUBE-FIREWALL KUBE-PROXY-FIREWALL
+  KUBE-MARK-MASQ KUBE-MARK-DROP KUBE-PROXY-CANARY KUBE-KUBELET-CANARY KUBE-IPTABLES-HINT KUBE-LOAD-BALANCER KUBE-IPVS-FILTER
+  KUBE-IPVS-OUT-FILTER KUBE-SOURCE-RANGES-FIREWALL KUBE-PORTALS-CONTAINER KUBE-PORTALS-HOST KUBE-NODEPORT-CONTAINER KUBE-NODEPORT-HOST
+  KUBE-ROUTER-INPUT KUBE-ROUTER-FORWARD KUBE-ROUTER-OUTPUT KUBE-ROUTER-SERVICES KUBE-NWPLCY-DEFAULT KUBE-NWPLCY-COMMON
+  CNI-HOSTPORT-DNAT CNI-HOSTPORT-SETMARK CNI-HOSTPORT-MASQ CNI-FORWARD CNI-ADMIN
+  DOCKER DOCKER-USER DOCKER-FORWARD DOCKER-BRIDGE DOCKER-CT DOCKER-INTERNAL DOCKER-ISOLATION-STAGE-1 DOCKER-ISOLATION-STAGE-2
+  FLANNEL-POSTRTG FLANNEL-FWD IP-MASQ IP-MASQ-AGENT
+  ISTIO_REDIRECT ISTIO_IN_REDIRECT ISTIO_INBOUND ISTIO_OUTPUT ISTIO_OUTPUT_DNS ISTIO_PRERT ISTIO_POSTRT ISTIO_DIVERT ISTIO_TPROXY
+  CILIUM_INPUT CILIUM_OUTPUT CILIUM_FORWARD CILIUM_POST_nat CILIUM_PRE_nat CILIUM_OUTPUT_nat CILIUM_POST_mangle CILIUM_PRE_mangle
+  CILIUM_OUTPUT_raw CILIUM_PRE_raw
+  cali-INPUT cali-FORWARD cali-OUTPUT cali-PREROUTING cali-POSTROUTING cali-cidr-block cali-fip-dnat cali-fip-snat cali-nat-outgoing
+  cali-failsafe-in cali-failsafe-out cali-forward-check cali-forward-endpoint-mark cali-from-endpoint-mark cali-from-hep-forward
+  cali-from-host-endpoint cali-from-wl-dispatch cali-set-endpoint-mark cali-to-hep-forward cali-to-host-endpoint cali-to-wl-dispatch
+  cali-wl-to-host cali-rpf-skip
+  INPUT_direct FORWARD_direct OUTPUT_direct PREROUTING_direct POSTROUTING_direct INPUT_ZONES FORWARD_IN_ZONES FORWARD_OUT_ZONES
+  FORWARD_ZONES PREROUTING_ZONES POSTROUTING_ZONES
+`
+    .trim()
+    .split(/\s+/),
+);

@@ -1,4 +1,4 @@
-import type {AddressMap} from './address-map.ts';
+import type {AddressMap} from './addresses.ts';
 import type {KeyedHash} from './keyed-hash.ts';
 
 /** The kind of a name, which shows in the new name. `word` stands for every other kind. */

@@ -1,7 +1,7 @@
-import {configMapPlaces} from '../model/config-map-places.ts';
+import {configMapPlaces} from '../model/proxy-config.ts';
 import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {readJson} from '../parse/json-text.ts';
+import {readJson} from '../parse/attempt.ts';
 import {redactArguments, redactConfigText} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
 import {type Treatment, treat} from './treatment.ts';

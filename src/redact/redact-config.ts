@@ -1,6 +1,5 @@
 import {dump} from 'js-yaml';
-import {attempt} from '../parse/attempt.ts';
-import {readJson} from '../parse/json-text.ts';
+import {attempt, readJson} from '../parse/attempt.ts';
 import {readYaml} from '../parse/yaml-text.ts';
 import type {Replacements} from './replacements.ts';
 import {treatAddress} from './treatment.ts';

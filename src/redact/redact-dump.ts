@@ -1,7 +1,6 @@
-import {fromPastedText} from '../parse/iptables/pasted-text.ts';
-import {learnDump} from './learn-dump.ts';
+import {fromPastedText, type ListingCommand, parseListingCommand} from '../parse/iptables/pasted-text.ts';
+import {type ChainNames, servicePortPattern} from './chain-names.ts';
 import type {Replacements} from './replacements.ts';
-import {redactRuleLine} from './rule-line.ts';
 import {sortedOrder} from './sorted-order.ts';
 
 /**
@@ -84,4 +83,128 @@ function redactPicks(run: readonly Pick[], replacements: Replacements): readonly
     const rename = (name: string) => chains.replace(run[name === 'from' ? from : to]?.target ?? '');
     return line.replaceAll(rename('from'), rename('to')).replace(` -> ${fresh[from]}"`, ` -> ${fresh[to]}"`);
   });
+}
+
+/**
+ * Learns from the rules of a dump what their chain names are derived from: the Service ports in comments, and the endpoints of DNAT rules.
+ * This includes Services and endpoints that are no longer in the API.
+ */
+function learnDump(lines: Iterable<string>, chains: ChainNames): void {
+  const rewrites: string[] = [];
+  const picks: string[] = [];
+  const seen = new Set<string>();
+  for (const line of lines) {
+    if (!line.includes('KUBE-')) continue;
+    const comment = flagValue(line, '--comment');
+    if (comment?.includes('/') && !seen.has(comment)) {
+      seen.add(comment);
+      for (const word of comment.replaceAll('"', '').split(' ')) if (servicePortPattern.test(word)) chains.learn(word);
+    }
+    if (line.includes('-j KUBE-SEP-')) picks.push(line);
+    else if (line.includes('--to-destination ')) rewrites.push(line);
+  }
+  const pickedBy = new Map<string, string>();
+  for (const line of picks) learnPick(line, chains, pickedBy);
+  for (const line of rewrites) learnRewrite(line, chains, pickedBy);
+}
+
+/** `-A KUBE-SVC-… --comment "shop/web:http -> 10.244.1.5:8080" … -j KUBE-SEP-…` */
+function learnPick(line: string, chains: ChainNames, pickedBy: Map<string, string>): void {
+  const [, from = '', to = ''] = /-A (\S+) .*-j (\S+)/.exec(line) ?? [];
+  pickedBy.set(to, from);
+  const port = chains.portOf(from);
+  const [, endpoint] = / -> (\S+?)"/.exec(line) ?? [];
+  if (port !== null && endpoint !== undefined) chains.learnEndpoint(port.name, port.protocol, endpoint);
+}
+
+/** The DNAT rule of an endpoint. Its Service port is in its comment, or is that of the chain that jumps to it. */
+function learnRewrite(line: string, chains: ChainNames, pickedBy: ReadonlyMap<string, string>): void {
+  const chain = /-A (\S+)/.exec(line)?.[1] ?? '';
+  const target = flagValue(line, '--to-destination');
+  if (target === null || chains.knows(chain)) return;
+  const named = flagValue(line, '--comment')?.replaceAll('"', '');
+  const protocol = flagValue(line, '-p');
+  if (named !== undefined && protocol !== null) chains.learnEndpoint(named, protocol, target);
+  const port = chains.portOf(pickedBy.get(chain) ?? '');
+  if (port !== null) chains.learnEndpoint(port.name, port.protocol, target);
+}
+
+/** The kind of value of an iptables flag; values of other flags are only searched for addresses. */
+const flagKinds = new Map<string, 'chain' | 'comment' | 'set' | 'free' | 'kept'>([
+  ...['-A', '-N', '-I', '-D', '-P', '-E', '-j', '-g', '--jump', '--goto'].map(flag => [flag, 'chain'] as const),
+  ['--comment', 'comment'],
+  ...['--name', '--match-set', '--add-set', '--del-set', '--map-set', '--hashlimit-name', '--label'].map(flag => [flag, 'set'] as const),
+  ...[
+    '--log-prefix',
+    '--nflog-prefix',
+    '--ulog-prefix',
+    '--string',
+    '--hex-string',
+    '--path',
+    '--helper',
+    '--uid-owner',
+    '--gid-owner',
+  ].map(flag => [flag, 'free'] as const),
+  ...['-i', '-o', '-m', '-p', '--physdev-in', '--physdev-out', '--nfacct-name'].map(flag => [flag, 'kept'] as const),
+]);
+
+const beforeRule = /^\s*(?:\[\d+:\d+\] )?/;
+
+/**
+ * One line of `iptables-save` or `iptables -S`. Matches, targets, ports, marks and interfaces stay; chains, comments, sets and addresses
+ * are replaced. Any other line is treated as a comment.
+ */
+export function redactRuleLine(line: string, replacements: Replacements): string {
+  if (line === 'COMMIT' || /^\*[a-z]+$|^[.…\s]*$/.test(line)) return line;
+  if (line.startsWith(':')) return redactDeclaration(line, replacements);
+  const command = parseListingCommand(line);
+  if (command !== null) return printedCommand(command);
+  if (line.startsWith('#')) return isHeader(line) ? line : `# ${replacements.words.comment(line.slice(1).trim())}`;
+  const begin = beforeRule.exec(line)?.[0] ?? '';
+  const rule = line.slice(begin.length);
+  return /^-[ANIDPE] /.test(rule) ? begin + redactRule(rule, replacements) : replacements.words.comment(line);
+}
+
+/** The values of a flag in a line, such as the comment, with their quotes. Null if the line does not have the flag. */
+function flagValue(line: string, flag: string): string | null {
+  const at = line.indexOf(` ${flag} `);
+  if (at < 0) return null;
+  return /^(?:"(?:[^"\\]|\\.)*"|\S+)/.exec(line.slice(at + flag.length + 2))?.[0] ?? null;
+}
+
+function isHeader(line: string): boolean {
+  return /^# (?:Generated by ip6?tables[\w-]* v[\d.]+(?: \(\w+\))? on|Completed on) [\w: ]+$|^# Warning: ip6?tables(?:-legacy)? tables present/.test(
+    line,
+  );
+}
+
+/** The command line above a listing, without search terms. */
+function printedCommand({family, table, filtered}: ListingCommand): string {
+  const tool = family === 'IPv6' ? 'ip6tables' : 'iptables';
+  return `# ${table === null ? `${tool}-save` : `${tool} -t ${table} -S`}${filtered ? ' | grep' : ''}`;
+}
+
+/** `:KUBE-SERVICES - [0:0]`. */
+function redactDeclaration(line: string, {chains}: Replacements): string {
+  const [, name = '', rest = ''] = /^:(\S+)(.*)$/.exec(line) ?? [];
+  return `:${chains.replace(name)}${rest}`;
+}
+
+function redactRule(rule: string, replacements: Replacements): string {
+  let flag = '';
+  return rule.replace(/"(?:[^"\\]|\\.)*"?|[^\s"]+/g, word => {
+    const before = flag;
+    flag = word;
+    if (word.startsWith('-') && !/^-?\d/.test(word)) return word;
+    return redactValue(before, word, replacements);
+  });
+}
+
+function redactValue(flag: string, word: string, replacements: Replacements): string {
+  const kind = flagKinds.get(flag);
+  if (kind === 'kept' || word === '!') return word;
+  if (kind === 'chain') return replacements.chains.replace(word);
+  if (kind === 'set') return replacements.setName(word);
+  if (kind === 'comment' || kind === 'free' || word.startsWith('"')) return replacements.words.comment(word);
+  return replacements.text.replace(word);
 }

@@ -1,12 +1,11 @@
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
-import {readJson} from '../parse/json-text.ts';
+import {readJson} from '../parse/attempt.ts';
+import {commonTables, redactNftName, redactObjectName} from './nft-names.ts';
 import {redactConfigText, redactConfigz, unreadable} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
-import {keepOnly, redactAddresses, redactIpset, redactMetrics, redactSysctls} from './redact-lines.ts';
 import {redactNft} from './redact-nft.ts';
-import {redactNftText} from './redact-nft-text.ts';
 import type {Replacements} from './replacements.ts';
-import {type Treatment, treat} from './treatment.ts';
+import {treat, treatAddress, type Treatment} from './treatment.ts';
 
 /** Redacts one file of a node; null for an unknown file name, which is left out. */
 export function redactFile(file: string, content: Buffer, replacements: Replacements): Buffer | null {
@@ -76,6 +75,12 @@ const time: Treatment = value => (typeof value === 'string' && /^\d{4}-\d\d-\d\d
 const health = {lastUpdated: time, currentTime: time, healthy: 'kept', nodeEligible: 'kept'} as const;
 const healthz: Treatment = {fields: {...health, status: {fields: {IPv4: {fields: health}, IPv6: {fields: health}}}}};
 
+const keptLabels = new Set(
+  'ip_family table le quantile code name stage version build_date compiler git_commit git_tree_state git_version go_version major minor platform'.split(
+    ' ',
+  ),
+);
+
 const textFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
   'ipset-save': redactIpset,
   'ipvsadm-save': redactAddresses,
@@ -114,4 +119,105 @@ function redactJson(treatment: Treatment): (text: string, replacements: Replacem
     const value = readJson(text);
     return value === undefined ? unreadable : `${JSON.stringify(treat(value, treatment, replacements))}\n`;
   };
+}
+
+const parts = /(comment "[^"]*"|prefix "[^"]*"|(?:service|local|external|firewall|endpoint|affinity)-[A-Z2-7]{8}-[^\s{},;:]+)/;
+
+/** The text output of `nft list`. Keywords of nft, numbers and interfaces stay; tables, chains, sets and other objects get other names. */
+function redactNftText(text: string, replacements: Replacements): string {
+  let isKubeProxys = false;
+  return text
+    .split('\n')
+    .map(line => {
+      const [, start = '', table = '', rest = ''] = /^(table \w+ )([^\s{]+)(.*)$/.exec(line) ?? [];
+      if (table !== '') {
+        isKubeProxys = table === 'kube-proxy';
+        return `${start}${commonTables.has(table) ? table : replacements.setName(table)}${rest}`;
+      }
+      const redacted = line
+        .split(parts)
+        .map((part, index) => (index % 2 === 0 ? replacements.text.replace(part) : redactPart(part, replacements)))
+        .join('');
+      return withoutNames(redacted, name => redactObjectName(name, isKubeProxys, replacements), replacements);
+    })
+    .join('\n');
+}
+
+function withoutNames(line: string, rename: (name: string) => string, {words}: Replacements): string {
+  const fresh = (name: string): string => (ofService.test(name) ? name : rename(name));
+  return line
+    .replace(
+      /^(\s*(?:chain|set|map|counter|quota|limit|flowtable|synproxy|secmark|ct \w+) )([^\s"{]+)(?= \{)/,
+      (_, kind, name) => kind + fresh(name),
+    )
+    .replace(/(\b(?:jump|goto) |@|\b(?:counter|quota|limit|synproxy) name "?)([A-Za-z_][\w./-]*)/g, (_, kind, name) => kind + fresh(name))
+    .replace(
+      /(\b(?:helper set|timeout set|secmark set|skuid|skgid|cgroupv2 level \d+|ct label(?: set)?|rtclassid|(?:iif|oif)group) (?:!= )?)"([^"]*)"/g,
+      (_, kind, name) => `${kind}"${words.comment(name)}"`,
+    );
+}
+
+const ofService = /^(?:service|local|external|firewall|endpoint|affinity)-[A-Z2-7]{8}-/;
+
+function redactPart(part: string, replacements: Replacements): string {
+  if (!part.endsWith('"')) return redactNftName(part, replacements);
+  const quote = part.indexOf('"');
+  return part.slice(0, quote) + replacements.words.comment(part.slice(quote));
+}
+
+/** `ipset save`. Types, sizes and timeouts stay. */
+function redactIpset(text: string, replacements: Replacements): string {
+  return eachLine(text, line => {
+    const [, verb = '', name = '', rest = ''] = /^(create|add) (\S+)(.*)$/s.exec(line.trim()) ?? [];
+    if (verb === '') return replacements.words.comment(line);
+    const [, before = '', comment] = /^(.*?)( comment ".*"| comment \S+)?$/s.exec(rest) ?? [];
+    const said = comment === undefined ? '' : ` comment ${replacements.words.comment(comment.slice(' comment '.length))}`;
+    const element = before.replace(
+      /^( )(\S+)/,
+      (_, space: string, first: string) => space + (verb === 'add' ? member(first, replacements) : first),
+    );
+    return `${verb} ${replacements.setName(name)}${element}${said}`;
+  });
+}
+
+/** An element names another set if the set is one of sets. */
+function member(text: string, replacements: Replacements): string {
+  return /^[A-Za-z][\w-]*$/.test(text) && text.includes('-') ? replacements.setName(text) : replacements.text.replace(text);
+}
+
+/** `ipvsadm-save`, `conntrack -L`: keywords, numbers, and addresses. */
+function redactAddresses(text: string, {text: addresses}: Replacements): string {
+  return eachLine(text, line => addresses.replace(line));
+}
+
+/** Metrics in the text format of Prometheus. */
+function redactMetrics(text: string, replacements: Replacements): string {
+  return eachLine(text, line =>
+    line.startsWith('#')
+      ? ''
+      : line.replace(/(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"/g, (found, label: string, value: string) =>
+          keptLabels.has(label) ? found : `${label}="${treatAddress(value, replacements)}"`,
+        ),
+  );
+}
+
+/** `net.ipv4.ip_forward = 1`. */
+function redactSysctls(text: string): string {
+  return text
+    .split('\n')
+    .filter(line => /^[\w./-]+ ?= ?[-,\d\s]*$/.test(line))
+    .map(line => `${line}\n`)
+    .join('');
+}
+
+/** A file of one word or line, which is kept if it has the expected form. */
+function keepOnly(pattern: RegExp): (text: string) => string {
+  return text => (pattern.test(text.trim()) || text.trim() === '' ? text : 'redacted\n');
+}
+
+function eachLine(text: string, replace: (line: string) => string): string {
+  return text
+    .split('\n')
+    .map(line => (line === '' ? '' : replace(line)))
+    .join('\n');
 }

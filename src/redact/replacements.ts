@@ -1,9 +1,7 @@
-import {AddressMap} from './address-map.ts';
-import {AddressText} from './address-text.ts';
+import {AddressMap, AddressText, looksLikeAddress} from './addresses.ts';
 import {ChainNames} from './chain-names.ts';
 import {KeyedHash} from './keyed-hash.ts';
 import {Names} from './names.ts';
-import {Words} from './words.ts';
 
 /** All replacements in one bundle, by one key. Equal texts have equal replacements. */
 export class Replacements {
@@ -51,3 +49,158 @@ const kubeProxySets: readonly string[] = `
 `
   .trim()
   .split(/\s+/);
+
+/** Words in the comments of kube-proxy and the kubelet, which explain rules. */
+const vocabulary = new Set(
+  `
+  a accepted all and balancing block by chain check checks clusterip cluster conntrack connections destinations dropped endpoints
+  external externally-visible filter firewall firewalled for forwarding from has health host hairpin incoming internal invalid ip ips
+  ipvs kube-proxy kubernetes load balancer loadbalancer local localnet lb masquerade no node nodeport nodeports not of other out pod pods
+  portals ports port postrouting reach redirect requiring route rule rules service services snat traffic trying the to vip
+  will access active clusterips allowed reject in on unallocated drop last must note this be packet packets marked source destination
+  udp tcp sctp purpose type hash externaltrafficpolicy=local cidr using nodeports -> + -
+`
+    .trim()
+    .split(/\s+/),
+);
+
+/** Replaces identifying parts of text that people or programs wrote. */
+class Words {
+  readonly #names: Names;
+  readonly #addresses: AddressText;
+  readonly #chains: ChainNames;
+
+  constructor(names: Names, addresses: AddressText, chains: ChainNames) {
+    this.#names = names;
+    this.#addresses = addresses;
+    this.#chains = chains;
+  }
+
+  /** A comment: replaces all words except the few that kube-proxy uses. */
+  comment(text: string): string {
+    return text.replace(/[^\s"\\]+/g, word => this.#commentWord(word));
+  }
+
+  /**
+   * A message of this program or of one that it ran: replaces known names, host names and addresses. Of the other words only those of
+   * messages are kept: a user, a group, a context or a path can have any name.
+   */
+  message(text: string): string {
+    const anonymous = text.replace(/\b(User|user|Group|group|ServiceAccount) "[^"]+"/g, '$1 "…"');
+    return anonymous.replace(/[^\s"'`(),;]+/g, word => this.#messageWord(word)).replace(/…(?:[-\s./:@=,]*…)+/g, '…');
+  }
+
+  #commentWord(word: string): string {
+    if (vocabulary.has(word.toLowerCase().replace(/[;:,.']$/, '')) || /^\d+$/.test(word)) return word;
+    const chain = /^KUBE-[A-Z]+-?[-A-Z0-9]*$/.test(word) ? this.#chains.replace(word) : null;
+    return chain ?? this.#chains.servicePort(word) ?? this.#addressOr(word, () => this.#names.replace(word));
+  }
+
+  #addressOr(word: string, otherwise: () => string): string {
+    const replaced = this.#addresses.replace(word);
+    return replaced !== word || looksLikeAddress(word) ? replaced : otherwise();
+  }
+
+  #messageWord(word: string): string {
+    const parts = this.#addresses.replace(word).split(/([^\w.-]+)/);
+    return parts.map(part => this.#messagePart(part)).join('');
+  }
+
+  #messagePart(part: string): string {
+    const [, body = '', end = ''] = /^(.*?)([.-]*)$/s.exec(part) ?? [];
+    const known = this.#names.known(body);
+    if (known !== null) return known + end;
+    const chain = /^KUBE-[-A-Z0-9]+$/.test(body) ? this.#chains.replace(body) : null;
+    if (chain !== null) return chain + end;
+    if (isOfMessages(body)) return body + end;
+    return (looksLikeHost(body) ? this.#names.replace(body) : '…') + end;
+  }
+}
+
+/** Words of messages, numbers, codes, flags and versions. A long number can be that of an account. */
+function isOfMessages(text: string): boolean {
+  const word = text.replace(/^[-.]+/, '').toLowerCase();
+  if (!/[a-z0-9]/.test(word)) return !/[^\x20-\x7e…]/.test(word);
+  return (
+    messageWords.has(word) ||
+    /^(?:metadata|spec|status|net)\.[\w.]+$/.test(word) ||
+    /^(?:v?\d{1,5}(?:\.\d{1,5})*(?:ms|s|m|h|[kmg]i?b?)?|st\d{3})$/.test(word)
+  );
+}
+
+/** A name with dots that is neither a file of a bundle, nor a setting, nor a number. */
+function looksLikeHost(text: string): boolean {
+  return (
+    /^[a-z0-9][-a-z0-9]*(?:\.[a-z0-9][-a-z0-9]*)+$/i.test(text) &&
+    /[a-z]/i.test(text) &&
+    !/\.(?:json|yaml)$|^v?\d|^(?:metadata|spec|status|net)\./.test(text)
+  );
+}
+
+/**
+ * The words that messages keep when they are redacted: those of this program, and those that the API server, ssh, TLS, the kernel and
+ * kube-proxy explain failures with. None is a name.
+ */
+const messageWords: ReadonlySet<string> = new Set(
+  `
+  a able t supported statistic xor-mark random-fully load match sys net parameters hashsize addr j api addresses.json nodes.json endpoints.json pods.json scope item rbac.authorization.k8s.io role.rbac.authorization.k8s.io clusterrole.rbac.authorization.k8s.io discovery.k8s.io
+  endpointslices.discovery.k8s.io client.authentication.k8s.io networking.k8s.io gssapi-keyex accessible about accept accept-new accepts access account address addresses addresstype after afterwards again against agent agents
+  agents-namespace agents-selector agents-token-file ago algorithm all allow allowed allows alone already alternative an and annotation
+  another answer answered any api apigroup apiversion app apparmor applied apply archive are argument arguments as ask asked asks assertion
+  at attach auth auth-provider authenticate authentication authorities authority authorized bad banner be because before begins begun behind
+  being between bigger binary bind body both broken bridgeinterface buffer bundle bundles busy but by bytes ca cache called can can't cannot
+  capture case cause certificate certificate-authority certificate-authority-data chain change changed changes changing check checked
+  choose chosen cidr client client-certificate client-certificate-data client-key client-key-data clientip clock close closed cluster
+  cluster-cidr clustercidr clusterip clusterips clusterrole cni code com combined come command commands commit compare complete component
+  components concurrency config configmap configmaps configuration configz configz.json connect connected connection connections conntrack
+  container containers contains context continue contradict contradicts converged copy core correct corrected could couldn't
+  couldn counters count counting create created creates credential credentials curl current current-context cut daemonset data deadline debug
+  debug-image debug-namespace decode decoding default delete deleted denial denials denied denies deploy deployment deployments describe
+  destination detectlocal determine device dial did didn different differ differs digits directory disconnected dns do does doesn doesn't domain
+  done dropped ds due dump dumped dumps duration e each earlier eacces econnrefused econnreset ehostunreach either else elsewhere empty encoded
+  encoding end ended endpoint endpoints endpointslice endpointslices endpointslices.json enetunreach enotfound environment eof epipe error
+  errors etimedout eventually event events every everyone everything exceeded exec execcredential executable execute exist exists exit exited
+  expected expired expires explain export extension external externalip extra f fail failed failing fails failure false families family fargate fatal
+  fault field fields file files filter find finding firewall first flag flags folder follow for for-node forbidden form found fqdn from full
+  function gateway gather gave generated get give given go got group groups gssapi-with-mic had hand handshake hangs hardware has have head
+  headers health healthy healthz healthz.json held help here higher hold holding holds host hostkey hostname hostname-override how http https
+  https_proxy i i/o id identity if iifname image image-pull-secret impersonate in incompatible incomplete index info ing ingress init
+  initialization initialize inotify input insecure insecure-http insecure-skip-tls-verify insmod install installed instances intercepted interface
+  interfacenameprefix interfaces internal internalip interrupted into invalid invocation io ip ip-rules.json ip6-rules.json ip6tables
+  ip6tables-legacy-save ip6tables-nft-save ip6tables-restore ip6tables-save ip_vs ip_vs_rr ip_vs_sh ip_vs_wrr ips ipset ipset-save iptables
+  iptables-legacy-save iptables-nft iptables-nft-save iptables-restore iptables-save iptables-version ipv4 ipv6 ipvs ipvsadm ipvsadm-save is
+  isn isn't issuer it item items its itself journalctl json jump k3s keep keeps kept kernel kernel-modules-extra key keyboard-interactive
+  keys kex killed kind know known kube-ipvs0 kube-ipvs0.json kube-proxy kube-proxy.log kube-proxy-config.yaml kube-proxy-version kube-system
+  kubeconfig kubectl kubelet kubernetes l label labels lacks last later latest leaf leave leaves left legacy less let limit line lines links.json
+  linux linux-modules-extra list listed listen listening listens lists load loadbalancing loaded local local-address localhost lock log
+  logged login logins logs long longer look lookup loopback lost lower machine made make makes malformed managed-by many map mapping mark
+  masquerade match matches matching max may me mean memory message metadata method metrics minute minutes missing mode modprobe module
+  modules more most move much must n name named names namespace namespaces nat native need needed needs negotiate neither net netlink network
+  networks never new newer next nf_conntrack nf_conntrack_max nf_tables nfacct nft nft-ruleset.json nft.json nftables no no_proxy node node-proxier
+  node-selector node-timeout nodeport nodeportaddresses nodes none nor not nothing now null number o object objects of off offending offer often
+  oidc ok old older on once one ones only open openid operation option options or other others otherwise out output over overload own owner
+  packet packets page parse parsing part parts password patch path pattern peer permanent permission permissions permitted perhaps place
+  plain please plugin pod pods pods/exec pods/log policy policies port ports portions possible preauth prefix print printed prints private privileged
+  probe problem problems proc process program programs progress prometheus promise protocol provide provided proxier proxy proxy-mode proxy-url
+  proxyjump public publickey pull put query quits quote quotes r raise raises range rate rbac re-checks reach reached read readable reading ready
+  reason record refuse refused refuses reinstall reinstalled reject rejected rejects release remedy remote remove renew renewed replace replaced
+  replay reply reported request request-timeout requested requests requires reset resolve resource resources response restart restarted restore
+  restores result results retries retrieve retry return returned returns reverse review revision revoked rewritten right rights rke2 role roles root
+  route routes routes.json rule rules ruleset run running runs s same save say says sctp second seconds securitycontext.privileged see segmentation
+  selector self self-signed self-subject-access-review selinux serve served server servers server's serves service serviceaccount serviceaccounts
+  servicecidr servicecidrs services services.json session sessionaffinity set sets setting settings several should shows sign signature signed
+  since sleep smaller snapshot.json so socket some something soon source spec split ss ssh ssh-add ssh-address ssh-keygen ssh-option ssh-port
+  ssh-user standard start started starting startup state statefulset states statistics status stderr stdin stdout stay still stop stopped stops
+  stream strict stricthostkeychecking string sts subject subjectaccessreview subprotocol such sudo sufficient svc-trace sync synced syncing sysctl
+  sysctls system table tables taken takes talk target tcp temporarily ten terminal terminated test text than that the their them
+  then there these they this those through throttled time timed timeout timer times tls tls-server-name to token tokenreview tokens too took tool
+  tools trace tracked transport trim true truncated trust trusted try trying two tty type types udp uid unable unallocated unauthorized unavailable
+  undefined under understand understood unexpected unfinished unknown unless unmarshaling unreachable unreadable unread unresolved unsupported until
+  up update upgrade url use used user username uses using utf8 v valid value values variable variants verb verbs verification verified verify version
+  versions via view virtual virtual-kubelet w wait waited waiting want warning was watch watched watches way we websocket well were wget what when where
+  whether which while who whole why will windows with within without work works would write writing written wrong wrote x509 xt_nfacct xtables xtables.lock
+  yaml yet yml you your zone zones
+  `
+    .trim()
+    .split(/\s+/),
+);

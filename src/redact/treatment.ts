@@ -1,4 +1,4 @@
-import {looksLikeAddress} from './address-text.ts';
+import {looksLikeAddress} from './addresses.ts';
 import type {NameKind} from './names.ts';
 import type {Replacements} from './replacements.ts';
 

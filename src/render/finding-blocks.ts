@@ -1,11 +1,8 @@
-import {affectsAllServices} from '../model/count-services.ts';
 import {type Finding, severities} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
-import {namespacedName} from '../model/text/namespaced-name.ts';
-import {plural} from '../model/text/plural.ts';
-import {type FindingGroup, groupFindings} from './group-findings.ts';
-import {nodeList} from './node-list.ts';
-import {olderRules} from './older-rules.ts';
+import {affectsAllServices} from '../model/report.ts';
+import {namespacedName, plural} from '../model/text.ts';
+import {nodeList} from './names-of-nodes.ts';
 
 /** The content of one block of text: a finding, others of the same code on the same nodes, and the findings that it probably causes. */
 export interface FindingBlock extends FindingGroup {
@@ -152,4 +149,104 @@ function isOfService({finding, nodes}: FindingGroup): boolean {
 
 function likeness({finding: {code, severity, known, family, remedy}, nodes}: FindingGroup): string {
   return JSON.stringify([code, severity, known ?? null, family ?? null, remedy, nodes]);
+}
+
+/**
+ * Findings of nodes whose rules are what they were before changes in the API: what is new is missing, what is gone is still there, and
+ * nothing else is wrong with the Services of the node. The first finding of each such set of nodes, with the others.
+ */
+function olderRules(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, readonly FindingGroup[]> {
+  const ofServices = groups.filter(({finding}) => finding.service !== undefined && finding.severity !== 'info');
+  const byNode = new Map<string, FindingGroup[]>();
+  for (const group of ofServices) for (const node of group.nodes) pushTo(byNode, node, group);
+  const older = new Set([...byNode].filter(([, own]) => areOlder(own)).map(([node]) => node));
+  const sets = new Map<string, FindingGroup[]>();
+  for (const group of ofServices)
+    if (group.nodes.length > 0 && group.nodes.every(node => older.has(node))) pushTo(sets, JSON.stringify(group.nodes), group);
+  return new Map([...sets.values()].flatMap(([first, ...others]) => (first === undefined || others.length < 2 ? [] : [[first, others]])));
+}
+
+/** Rules that were deleted or added by hand are seldom both, and on several Services. */
+function areOlder(groups: readonly FindingGroup[]): boolean {
+  const codes = new Set(groups.map(({finding}) => finding.code));
+  const services = new Set(groups.map(({finding: {service}}) => JSON.stringify(service)));
+  const all = [...codes];
+  return (
+    services.size > 1 &&
+    all.every(code => missing.has(code) || remaining.has(code) || changed.has(code)) &&
+    all.some(code => missing.has(code)) &&
+    all.some(code => remaining.has(code))
+  );
+}
+
+/** A new Service, endpoint or entry, or the first endpoint, that the rules lack. */
+const missing: ReadonlySet<string> = new Set(['ST201', 'ST202', 'ST206', 'ST213']);
+/** A former endpoint or Service, or the last endpoint, that the rules still have. */
+const remaining: ReadonlySet<string> = new Set(['ST203', 'ST205', 'ST212']);
+/** Another traffic policy, affinity or source ranges than now. */
+const changed: ReadonlySet<string> = new Set(['ST207', 'ST209', 'ST210']);
+
+/** The commands for one finding on many nodes. */
+interface GroupCommands {
+  /** One after the other. */
+  readonly lines: readonly CommandLine[];
+  /** So many nodes have commands of their own that are not among the lines. */
+  readonly otherNodes: number;
+}
+
+interface CommandLine {
+  /** A command that is not kubectl's is run on the node, as root. */
+  readonly isOnNode: boolean;
+  /** Not escaped. */
+  readonly text: string;
+}
+
+/** Pods of several nodes are deleted with one command; of other commands those of the first node are shown. */
+export function groupCommands({commands}: Pick<FindingGroup, 'commands'>): GroupCommands {
+  const distinct = [...new Set(commands)];
+  const [first = ''] = distinct;
+  const deletions = distinct.slice(0, maxPods).map(command => deletion.exec(command));
+  const isOneDeletion = distinct.length > 1 && deletions.every(found => found?.[1] === deletions[0]?.[1] && found !== null);
+  const text = isOneDeletion
+    ? `${first} ${deletions
+        .slice(1)
+        .map(found => found?.[2])
+        .join(' ')}`
+    : first;
+  const lines = text === '' ? [] : text.split('\n').map(line => ({isOnNode: !line.startsWith('kubectl '), text: line}));
+  return {lines, otherNodes: distinct.length - (isOneDeletion ? deletions.length : Math.min(distinct.length, 1))};
+}
+
+/** The lines by where they are run, for formats with a block of text for each place. */
+export function commandsByPlace(group: Pick<FindingGroup, 'commands'>): readonly (readonly [label: string, texts: readonly string[]])[] {
+  const {lines, otherNodes} = groupCommands(group);
+  const more = otherNodes > 0 ? `, and likewise on ${plural(otherNodes, 'more node')}` : '';
+  const places = Map.groupBy(lines, ({isOnNode}) => isOnNode);
+  return [...places].map(([isOnNode, own]) => [`Run${isOnNode ? ' on the node' : ''}${more}`, own.map(({text}) => text)]);
+}
+
+/** In the last line. */
+const deletion = /(?:^|\n)(kubectl -n \S+ delete) (\S+)$/;
+const maxPods = 10;
+
+/** The same finding on many nodes, shown once. The first is shown; the others differ in node and line numbers only. */
+export interface FindingGroup {
+  readonly finding: Finding;
+  readonly nodes: readonly string[];
+  /** The command of each node that has one. */
+  readonly commands: readonly string[];
+}
+
+export function groupFindings(findings: readonly Finding[]): readonly FindingGroup[] {
+  const groups = new Map<string, {finding: Finding; nodes: string[]; commands: string[]}>();
+  for (const finding of findings) {
+    const {code, severity, service, port, entry, endpoint, family, node} = finding;
+    const message = node === undefined ? finding.message : finding.message.replaceAll(node, '\0');
+    const key = JSON.stringify([code, severity, service, port, entry, endpoint, family, message]);
+    const group = groups.get(key) ?? {finding, nodes: [], commands: []};
+    groups.set(key, group);
+    if (node !== undefined) group.nodes.push(node);
+    if (finding.command !== undefined) group.commands.push(finding.command);
+  }
+  return [...groups.values()];
 }

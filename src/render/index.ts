@@ -1,6 +1,6 @@
 import {github} from './ci/github.ts';
-import {checkPage} from './html/check-page.ts';
-import {json, jsonPieces} from './json.ts';
+import {checkPage} from './html/pages.ts';
+import {json, jsonPieces, yaml, yamlPieces} from './json.ts';
 import {junit} from './ci/junit.ts';
 import {markdown} from './ci/markdown.ts';
 import {openreports, policyreport} from './policy/policy-report.ts';
@@ -8,7 +8,6 @@ import {prometheus} from './ci/prometheus.ts';
 import type {PieceRenderer, Renderer} from './renderer.ts';
 import {sarif} from './ci/sarif.ts';
 import {table, wide} from './table/table.ts';
-import {yaml, yamlPieces} from './yaml.ts';
 
 /** The output formats of `check`. A new format is one file and one line here. */
 export const renderers = {

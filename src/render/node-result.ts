@@ -1,6 +1,6 @@
 import type {Finding} from '../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../model/node-result.ts';
-import {escapeUnsafe} from './escape.ts';
+import {escapeUnsafe} from './terminal-text.ts';
 import {findingObject, place} from './json.ts';
 
 interface AnswerTime {

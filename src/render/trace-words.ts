@@ -1,8 +1,7 @@
-import {namespacedName} from '../model/text/namespaced-name.ts';
-import {entryText} from '../model/entry.ts';
-import {dumpLine} from './dump-line.ts';
-import {plural} from '../model/text/plural.ts';
+import type {RuleText} from '../model/ruleset.ts';
+import {entryText} from '../model/service-port.ts';
 import type {CountedRule, EndpointTrace, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
+import {namespacedName, plural} from '../model/text.ts';
 
 /** `namespace/name:port`, as kube-proxy names a Service port. Not escaped. */
 export function portName({service, port}: PortTrace): string {
@@ -70,3 +69,13 @@ export function ofFirstNode(group: readonly PortTrace[]): string {
   ];
   return shown.length === 0 ? '' : `${shown.join(' and ')} of ${first.node}`;
 }
+
+/**
+ * The line of a rule in the node's dump or in pasted text. 0 if it has none: rules in JSON are counted in their chain, and IPVS servers,
+ * elements of ipsets and addresses are found by their key.
+ */
+export function dumpLine({table, line, isOrdinal}: Pick<RuleText, 'table' | 'line' | 'isOrdinal'>): number {
+  return isOrdinal || keyed.has(table) ? 0 : line;
+}
+
+const keyed: ReadonlySet<string> = new Set(['ipvs', 'ipset', 'kube-ipvs0']);

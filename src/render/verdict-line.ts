@@ -1,11 +1,9 @@
-import {plural} from '../model/text/plural.ts';
-import type {Report} from '../model/report.ts';
-import {escapeText} from './escape.ts';
+import {newestKnownMinor} from '../model/proxy-config.ts';
+import {type Report, type Summary, sumOf, type UnservedKind} from '../model/report.ts';
+import {plural} from '../model/text.ts';
 import {causeText} from './finding-blocks.ts';
-import {nodeList} from './node-list.ts';
-import {secondsText} from './seconds-text.ts';
-import {breakdown, withoutRulesText} from './service-counts.ts';
-import type {Style} from './style.ts';
+import {nodeList} from './names-of-nodes.ts';
+import {escapeText, type Style} from './terminal-text.ts';
 
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style): string {
@@ -117,4 +115,73 @@ function waitOf({wait, findings}: Report): string {
   const stuck = late.filter(name => findings.some(({code, node}) => code === 'ST505' && node === name));
   const why = stuck.length === 0 ? '' : `; kube-proxy does not keep up on ${nodeList(stuck)} (ST505)`;
   return `; ${time} not in sync: ${nodeList(late)}${why}`;
+}
+
+/** `3.2 s`, `60 s`. */
+export function secondsText(seconds: number): string {
+  return `${Number(seconds.toFixed(1))} s`;
+}
+
+/** What limits the report: nodes of which only some chains were read, or whose kube-proxy is newer than the known rules; null if nothing. */
+export function partialReading(report: Report): string | null {
+  const limits = [readInPart(report), newerProxies(report)].filter(text => text !== '');
+  return limits.length === 0 ? null : limits.join('\n');
+}
+
+function newerProxies({nodes}: Report): string {
+  const isNewer = (version = ''): boolean => Number(/^v1\.(\d+)/.exec(version)?.[1] ?? 0) > newestKnownMinor;
+  const newer = Map.groupBy(
+    nodes.filter(({kubeProxyVersion}) => isNewer(kubeProxyVersion)),
+    ({kubeProxyVersion}) => kubeProxyVersion ?? '',
+  );
+  return [...newer]
+    .map(
+      ([version, all]) =>
+        `kube-proxy ${escapeText(version)} on ${nodeList(all.map(({name}) => name))} is newer than the newest known rules: it was checked against those of v1.${newestKnownMinor}.`,
+    )
+    .join('\n');
+}
+
+function readInPart({nodes}: Report): string {
+  const names = nodes.filter(({read}) => read === 'reachable').map(({name}) => name);
+  if (names.length === 0) return '';
+  return `Only the chains that packets to the named Services can reach were read on ${nodeList(names)}. Rules in other chains of table nat, third-party rules too, were not seen; --full reads all rules.`;
+}
+
+/**
+ * Where every Service in scope is: `34 Services: 28 in sync, 3 with findings, 3 without rules`; `1 Service in sync`. `where` are the nodes,
+ * such as ` on all 3 nodes`.
+ */
+function breakdown(summary: Summary, where = ''): string {
+  const {services, servicesInSync, servicesWithFindings, servicesWithoutRules, servicesNotChecked} = summary;
+  const parts = [
+    ...part(servicesInSync, 'in sync'),
+    ...part(servicesWithFindings, 'with findings'),
+    ...part(sumOf(servicesWithoutRules), 'without rules'),
+    ...part(servicesNotChecked, 'not checked'),
+  ];
+  const [only = ''] = parts;
+  // "1 Service with findings on all 3 nodes" would place the findings on each of them.
+  const isPlain = parts.length < 2 && (where === '' || servicesInSync > 0);
+  if (isPlain) return `${plural(services, 'Service')}${only.replace(/^\d+/, '')}${where}`;
+  return `${plural(services, 'Service')}${where}: ${parts.join(', ')}`;
+}
+
+/** `3 Services have no kube-proxy rules: 1 ExternalName, 1 headless, 1 other proxy`; empty without such Services. */
+export function withoutRulesText({servicesWithoutRules}: Summary): string {
+  const number = sumOf(servicesWithoutRules);
+  if (number === 0) return '';
+  const reasons = Object.entries(servicesWithoutRules).map(([kind, each]) => `${each} ${kinds[kind as UnservedKind]}`);
+  return `${plural(number, 'Service')} ${number === 1 ? 'has' : 'have'} no kube-proxy rules: ${reasons.join(', ')}`;
+}
+
+const kinds: Readonly<Record<UnservedKind, string>> = {
+  externalName: 'ExternalName',
+  headless: 'headless',
+  otherProxy: 'other proxy',
+  noClusterIP: 'without a cluster IP',
+};
+
+function part(number: number, what: string): readonly string[] {
+  return number === 0 ? [] : [`${number} ${what}`];
 }

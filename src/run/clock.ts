@@ -1,3 +1,4 @@
+import process from 'node:process';
 import {setTimeout} from 'node:timers/promises';
 
 /** The time, and a way to wait. Tests replace it. */
@@ -12,3 +13,57 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   sleep: (milliseconds, signal) => setTimeout(milliseconds, undefined, {signal}),
 };
+
+/** The signals that end a run. */
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** The user ended the run. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted';
+  /** The same text for every signal: it says that everything created on the cluster was removed. */
+  readonly exitCode = interrupted;
+
+  constructor(signal: (typeof signals)[number]) {
+    super(`interrupted (${signal})`);
+  }
+}
+
+const interrupted = 130;
+
+/**
+ * Turns the first SIGINT, SIGTERM or SIGHUP into an abort with an Interrupted, so that everything created on the cluster can be removed.
+ * A second signal ends the process at once, but not after SIGHUP: a closed terminal sends several, and writing to it fails. `close`
+ * restores the previous handlers.
+ */
+export function listenForInterruption(): {readonly signal: AbortSignal; close(): void} {
+  const stop = new AbortController();
+  let hungUp = false;
+  const handlers = signals.map(name => {
+    const handler = () => {
+      if (name === 'SIGHUP' && !hungUp) {
+        hungUp = true;
+        process.stderr.on('error', () => {});
+      }
+      if (stop.signal.aborted && !hungUp) process.exit(interrupted);
+      stop.abort(new Interrupted(name));
+    };
+    process.on(name, handler);
+    return {name, handler};
+  });
+  return {
+    signal: stop.signal,
+    close: () => {
+      for (const {name, handler} of handlers) process.off(name, handler);
+    },
+  };
+}
+
+/** Rejects with the signal's reason without waiting for a promise that ignores the signal. */
+export async function unlessInterrupted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const {promise, reject} = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, {once: true});
+  work.catch(() => {});
+  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', onAbort));
+}

@@ -1,23 +1,38 @@
+import {AgentTokens} from '../collect/agents/agent-tokens.ts';
+import type {ClusterScope} from '../collect/cluster/cluster-reader.ts';
+import type {ProxyPodsReading} from '../collect/cluster/read-agent-pods.ts';
+import {ApiError, type KubeApi} from '../collect/kube/kube-api.ts';
+import {manyChains, type RequestedEntries} from '../collect/node/read-chains.ts';
 import type {DiagnoseOptions} from '../diagnosis/diagnosis-options.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
-import type {Report} from '../model/report.ts';
-import type {Problem} from '../model/snapshot.ts';
-import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
-import type {ClusterRun} from './cluster-run.ts';
-import {chainsOfPort, requestedEntries} from './scope/requested-entries.ts';
-import {askedInput, askedScope} from './scope/requested-scope.ts';
-import {Interrupted, unlessInterrupted} from './interruption.ts';
-import {evaluationOptions} from './options/evaluation-options.ts';
-import {readAsked} from './read-requested.ts';
-import {FollowedServices} from './follow-services.ts';
+import {endpointSet, sliceOwner} from '../expect/cluster/endpoint-sets.ts';
+import {type ProxyVersion, servicePorts} from '../expect/cluster/service-ports.ts';
+import {chainName, endpointChainName} from '../expect/iptables/chain-names.ts';
+import {canonicalAddress, type Family} from '../model/address.ts';
+import type {EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
-import {readAllAgain, readAsBefore} from './reread.ts';
+import {newestKnownMinor} from '../model/proxy-config.ts';
+import type {Report} from '../model/report.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import type {Problem} from '../model/snapshot.ts';
+import type {StateHistory} from '../model/state-history.ts';
+import {namespacedName} from '../model/text.ts';
+import {Interrupted, unlessInterrupted} from './clock.ts';
+import type {ClusterRun} from './cluster-run.ts';
+import {FollowedServices} from './follow-services.ts';
+import {AgentEvaluator} from './nodes/agent-evaluator.ts';
+import {agentSource} from './nodes/agent-source.ts';
+import {DumpEvaluator} from './nodes/dump-evaluator.ts';
+import type {NodeEvaluator} from './nodes/evaluated-nodes.ts';
+import {clearLeftovers} from './nodes/node-intake.ts';
+import {type NodesOfCluster, nodeSource, readProxyPodsFor} from './nodes/node-source.ts';
+import {type NodeAhead, openAhead} from './nodes/open-ahead.ts';
+import {evaluationOptions} from './options/evaluation-options.ts';
 import {recheck, retract} from './recheck.ts';
-import {podsWithoutEndpoints} from './service-pods.ts';
+import {podsWithoutEndpoints, readAllAgain, readAsBefore} from './reread.ts';
+import type {ChosenNodes} from './scope/choose-nodes.ts';
+import {askedInput, askedScope, readAsked} from './scope/requested-scope.ts';
 import {WaitUntilClean} from './wait/wait-until-clean.ts';
-import {type NodeAccess, chooseEvaluator} from './nodes/choose-evaluator.ts';
-import {readProxyPodsFor} from './nodes/node-source.ts';
-import {openAhead} from './nodes/open-ahead.ts';
 
 /**
  * The pipeline for a cluster: reads the API, then the nodes while it follows the Services, and diagnoses each node as it arrives. If the
@@ -103,3 +118,140 @@ function distinct(problems: readonly Problem[]): readonly Problem[] {
 function sampleOf({sample}: NodeAccess): Pick<DiagnoseOptions, 'sample'> {
   return sample === undefined ? {} : {sample};
 }
+
+interface FollowedStates {
+  /** Those of the Services as far as they are known, where somebody follows them. */
+  readonly states?: (() => StateHistory) | undefined;
+  /** A node that has a state of before this has not followed. Milliseconds since 1970; left out where the grace period alone counts. */
+  readonly notBefore?: number | undefined;
+  /** See `DumpEvaluator`. */
+  readonly requested?: RequestedEntries | undefined;
+  /** See `DumpEvaluator`. */
+  readonly ahead?: NodeAhead | undefined;
+}
+
+/** The chosen nodes, and how to evaluate them. */
+export interface NodeAccess {
+  readonly names: readonly string[];
+  /** Pods that were read to reach the nodes. They also identify kube-proxy. */
+  readonly pods: readonly PodObject[] | null;
+  /** Set if only a sample of the nodes was chosen. */
+  readonly sample?: ChosenNodes['sample'];
+  readonly problems: readonly Problem[];
+  evaluatorOf(diagnosis: Diagnosis, followed: FollowedStates): NodeEvaluator;
+  /** Removes what a killed run left on the cluster. */
+  clear(): Promise<readonly Problem[]>;
+}
+
+/** `objects` are the Nodes; null if they may not be listed. `proxyPods` are read if left out, unless agents answer. Throws a CLIError (exit 2) for a node that does not exist. */
+export function chooseEvaluator(
+  run: ClusterRun,
+  objects: readonly NodeObject[] | null,
+  proxyPods: ProxyPodsReading | undefined,
+): Promise<NodeAccess> {
+  return run.flags.agents ? byAgents(run, objects) : byReading(run, {objects, proxyPods});
+}
+
+async function byReading(run: ClusterRun, {objects, proxyPods}: Omit<NodesOfCluster, 'api'>): Promise<NodeAccess> {
+  const {flags, cluster, signal, progress, clock} = run;
+  const {api} = cluster;
+  const source = await nodeSource(flags, {api, objects, proxyPods});
+  const find = (now: readonly NodeObject[] | null) => nodeSource(flags, {api, objects: now ?? objects, anyFailure: true});
+  return {
+    ...source,
+    names: source.nodes.map(({name}) => name),
+    evaluatorOf: (diagnosis, followed) =>
+      new DumpEvaluator(source, diagnosis, {...followed, signal, progress, clock, find, counters: flags.counters === true}),
+    clear: () => clearLeftovers(source.transport, run),
+  };
+}
+
+async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<NodeAccess> {
+  const {flags, cluster, signal, progress, clock} = run;
+  const {api} = cluster;
+  const source = await agentSource(flags, {api, objects});
+  const find = (now: readonly NodeObject[] | null) => agentSource(flags, {api, objects: now ?? objects, anyFailure: true});
+  const tokens = new AgentTokens({api, namespace: source.place.namespace, file: flags['agents-token-file'], now: () => clock.now()});
+  // With --wait, nodes are checked again anyway.
+  const isPatient = run.wait === undefined;
+  return {
+    ...source,
+    evaluatorOf: (diagnosis, {notBefore}) =>
+      new AgentEvaluator(source, {api, tokens, diagnosis, signal, progress, clock, find, isPatient, notBefore}),
+    clear: async () => [],
+  };
+}
+
+/** The addresses and node ports at which clients reach these Services, and their names. `chainsOfPort` is of the whole cluster. */
+export function requestedEntries(
+  services: readonly ServiceObject[],
+  slices: readonly EndpointSliceObject[],
+  chainsOfPort: number,
+): RequestedEntries {
+  const addresses = services.flatMap(({spec, status}) => [
+    ...(spec?.clusterIPs ?? []),
+    ...(spec?.clusterIP === undefined ? [] : [spec.clusterIP]),
+    ...(spec?.externalIPs ?? []),
+    ...(status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []),
+  ]);
+  const nodePorts = services.flatMap(({spec}) => (spec?.ports ?? []).flatMap(({nodePort}) => nodePort ?? []));
+  return {
+    names: new Set(services.map(({metadata}) => namespacedName(metadata))),
+    addresses: new Set(addresses.flatMap(address => canonicalAddress(address) ?? [])),
+    nodePorts: new Set(nodePorts),
+    chainsOfPort,
+    likelyChains: likelyChains(services, slices),
+  };
+}
+
+/**
+ * How many chains a Service port of a big cluster has on average, estimated from some EndpointSlices; null where the nodes have so few
+ * chains that all are read at once, and where the slices of all namespaces may not be listed.
+ */
+export async function chainsOfPort(api: KubeApi, signal: AbortSignal): Promise<number | null> {
+  try {
+    const {items, metadata} = await api.get<SlicePage>('/apis/discovery.k8s.io/v1/endpointslices', {limit: '20'}, {signal, once: true});
+    const sample = items ?? [];
+    const endpoints = sample.reduce((sum, slice) => sum + (slice.endpoints?.length ?? 0), 0);
+    const chains = 1 + Math.max(usualEndpoints, endpoints / Math.max(1, sample.length));
+    return (sample.length + (metadata?.remainingItemCount ?? 0)) * chains >= manyChains ? chains : null;
+  } catch (error) {
+    if (error instanceof ApiError || signal.aborted) return null;
+    throw error;
+  }
+}
+
+interface SlicePage {
+  readonly items?: readonly {readonly endpoints?: readonly unknown[] | null}[] | null;
+  readonly metadata?: {readonly remainingItemCount?: number};
+}
+
+/** Assumed at least: slices are listed by their names, and the first namespaces may be those with small Services. */
+const usualEndpoints = 5;
+
+/**
+ * The chains that kube-proxy most probably has for these Services and their endpoints, before its version and settings are known. A name too
+ * many costs one command, and one that is not here a round trip.
+ */
+export function likelyChains(
+  services: readonly ServiceObject[],
+  slices: readonly EndpointSliceObject[],
+): Readonly<Record<Family, readonly string[]>> {
+  const ofFamily = (family: Family): readonly string[] =>
+    services.flatMap(service => {
+      const own = slices.filter(slice => sliceOwner(slice, newestProxy.version) === namespacedName(service.metadata));
+      return servicePorts(service, family, newestProxy).flatMap(port => chainsOf(port, own));
+    });
+  return {IPv4: ofFamily('IPv4'), IPv6: ofFamily('IPv6')};
+}
+
+function chainsOf(port: ServicePort, slices: readonly EndpointSliceObject[]): readonly string[] {
+  const ready = endpointSet(port, slices, newestProxy.version).endpoints.filter(endpoint => endpoint.ready);
+  // With a Local policy or topology hints it depends on the node which endpoints it uses.
+  if (ready.length === 0 || port.internalPolicyLocal) return [];
+  const own = chainName('SVC', port.hash);
+  if (ready.some(({zoneHints, nodeHints}) => zoneHints !== null || nodeHints !== null)) return [own];
+  return [own, ...ready.map(({hostPort}) => endpointChainName(port.servicePortName, port.protocol, hostPort))];
+}
+
+const newestProxy: ProxyVersion = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0}, gates: {}};

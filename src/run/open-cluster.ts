@@ -2,7 +2,7 @@ import {Errors} from '@oclif/core';
 import {createKubeApi} from '../collect/kube/create-kube-api.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import {loadConnection} from '../collect/kube/load-connection.ts';
-import {parseTimeout} from '../collect/kube/parse-timeout.ts';
+import {parseTimeout} from '../collect/kube/connection-options.ts';
 import {asConnectionFlags, type ParsedConnectionFlags} from './options/connection.ts';
 
 /** A connection to a cluster. Disposing of it closes the connections. */

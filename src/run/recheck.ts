@@ -1,12 +1,10 @@
 import {changedWhileLooking, gracePeriod} from '../checks/st904-changed-while-looking.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {toFinding} from '../diagnosis/to-finding.ts';
-import type {Finding} from '../model/finding.ts';
-import {identityOf} from '../model/findings/finding-identity.ts';
+import {type Finding, identityOf} from '../model/finding.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {namespacedName} from '../model/text/namespaced-name.ts';
-import type {Clock} from './clock.ts';
-import {unlessInterrupted} from './interruption.ts';
+import {namespacedName} from '../model/text.ts';
+import {type Clock, unlessInterrupted} from './clock.ts';
 import type {ServiceHistory} from './service-history.ts';
 
 interface RecheckInput {

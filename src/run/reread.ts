@@ -1,9 +1,11 @@
-import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
-import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
-import {readServices} from '../collect/cluster/read-cluster.ts';
+import {ClusterReader, type ClusterScope} from '../collect/cluster/cluster-reader.ts';
+import {readServicePods, readServices, type ServicePods} from '../collect/cluster/read-cluster.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
+import {sliceService} from '../model/endpoint.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {unlessInterrupted} from './interruption.ts';
+import {namespacedName} from '../model/text.ts';
+import {unlessInterrupted} from './clock.ts';
 
 interface ReadingAgain {
   readonly api: KubeApi;
@@ -34,4 +36,22 @@ export async function readAsBefore({api, scope, before, signal}: ReadingAgain): 
 /** Without slices or Endpoints no node can be evaluated. */
 export function isThere({services, endpointSlices, endpoints}: Pick<ApiObjects, 'services' | 'endpointSlices' | 'endpoints'>): boolean {
   return services !== null && (endpointSlices !== null || endpoints !== null);
+}
+
+/** The pods of the Services without endpoints: only for these do pods show more than slices. */
+export function podsWithoutEndpoints(api: KubeApi, services: readonly ServiceObject[], objects: EndpointObjects): Promise<ServicePods> {
+  const withSome = withEndpoints(objects);
+  return readServicePods(
+    api,
+    services.filter(({metadata}) => !withSome.has(namespacedName(metadata))),
+  );
+}
+
+type EndpointObjects = Pick<ApiObjects, 'endpointSlices' | 'endpoints'>;
+
+function withEndpoints({endpointSlices, endpoints}: EndpointObjects): ReadonlySet<string> {
+  return new Set([
+    ...(endpointSlices ?? []).flatMap(slice => ((slice.endpoints ?? []).length > 0 ? (sliceService(slice) ?? []) : [])),
+    ...(endpoints ?? []).filter(({subsets}) => (subsets ?? []).length > 0).map(({metadata}) => namespacedName(metadata)),
+  ]);
 }

@@ -1,10 +1,9 @@
 import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../model/api-objects.ts';
-import {type StateChange, type StateHistory, servicesOf} from '../model/state-history.ts';
-import type {ApiObjects} from '../model/snapshot.ts';
-import {changedAt} from './changed-at.ts';
 import {sliceService} from '../model/endpoint.ts';
-import {namespacedName} from '../model/text/namespaced-name.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
+import {servicesOf, type StateChange, type StateHistory} from '../model/state-history.ts';
+import {namespacedName} from '../model/text.ts';
 
 /** An object as a watch or a list shows it; null if it does not exist. */
 type SeenObject =
@@ -271,4 +270,18 @@ function reaches(known: VersionedObject, seen: VersionedObject): boolean {
 function isOlder(one: VersionedObject, other: VersionedObject): boolean {
   const [version, known] = [one?.metadata.resourceVersion ?? '', other?.metadata.resourceVersion ?? ''];
   return /^\d+$/.test(version) && /^\d+$/.test(known) && BigInt(version) < BigInt(known);
+}
+
+/**
+ * When an object was last written, by what the API server and the controllers note in it, in milliseconds since 1970; 0 when they do not.
+ * `clockAheadMs` is how far the clock here is ahead of theirs.
+ */
+export function changedAt({creationTimestamp, annotations, managedFields}: ObjectMeta, clockAheadMs = 0): number {
+  const times = [
+    creationTimestamp,
+    annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
+    ...(managedFields ?? []).map(({time}) => time),
+  ];
+  const latest = Math.max(0, ...times.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time)));
+  return latest === 0 ? 0 : latest + clockAheadMs;
 }

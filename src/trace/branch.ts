@@ -1,5 +1,6 @@
 import type {Rule, RuleText} from '../model/ruleset.ts';
-import type {Packet, Path} from './packet.ts';
+import {joinHostPort} from '../model/virtual-server.ts';
+import {type Outcome, type Packet, type Path, pathRules} from './packet.ts';
 
 /** One of the paths that a packet may take, with its probability. */
 export interface Branch<R extends RuleText = Rule> {
@@ -39,7 +40,7 @@ export function undecided<R extends RuleText>(branch: Branch<R>, reason: string)
 }
 
 /** Merges branches in the same state. */
-export function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): readonly Branch<R>[] {
+function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): readonly Branch<R>[] {
   if (branches.length < 2) return branches;
   const merged = new Map<string, Branch<R>>();
   for (const branch of branches) {
@@ -57,7 +58,7 @@ export function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): 
 /** Above this number, branches that depend on a rule that cannot be evaluated are not followed one by one. */
 const maxSuppositions = 256;
 
-export function limitSuppositions<R extends RuleText>(branches: readonly Branch<R>[], done: ChainResult<R>[]): readonly Branch<R>[] {
+function limitSuppositions<R extends RuleText>(branches: readonly Branch<R>[], done: ChainResult<R>[]): readonly Branch<R>[] {
   if (branches.length <= maxSuppositions) return branches;
   const supposed = branches.filter(branch => branch.supposed !== null).slice(maxSuppositions);
   for (const branch of supposed) done.push(undecided(branch, 'too many rules on the way cannot be told'));
@@ -99,4 +100,185 @@ function samePacket(a: Packet, b: Packet): boolean {
       a.untracked === b.untracked &&
       a.masquerade === b.masquerade)
   );
+}
+
+/**
+ * Merges the ends of all branches. An end that depends on a rule whose match is unknown counts only if the outcomes are the same when the
+ * rule matches; otherwise it is undecided.
+ */
+export function summarizeBranches<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly Outcome<R>[] {
+  return summarizeEnds(ends).map(({outcome}) => outcome);
+}
+
+/** An outcome, and the packet at the end of its path. */
+export interface OutcomeEnd<R extends RuleText> {
+  readonly outcome: Outcome<R>;
+  readonly packet: Packet;
+}
+
+export function summarizeEnds<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly OutcomeEnd<R>[] {
+  const real = ends.filter(({supposed}) => supposed === null);
+  const doubtful = doubtfulRules(ends);
+  return real.map(end => {
+    // A rule may only seem to matter because of a later one that cannot be evaluated either.
+    const doubt = end.inferred.findLast(rule => doubtful.has(rule));
+    const {packet} = end;
+    if (doubt === undefined) return {packet, outcome: outcomeOf(end)};
+    const others = doubtful.get(doubt) ?? [];
+    const other = others.find(one => samePlace(one.packet, end.packet)) ?? others[0];
+    const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : pathOutcome(other)}: ${doubt.text}`;
+    return {packet, outcome: {...outcomeOf({...end, verdict: 'undecided'}), reason, doubt}};
+  });
+}
+
+function samePlace(a: Packet, b: Packet): boolean {
+  return a.destination.text === b.destination.text && a.port === b.port;
+}
+
+/** The rules whose match would change the outcome, each with the ends that the packet would then have. */
+function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): ReadonlyMap<R, readonly ChainResult<R>[]> {
+  const usual = new Map<R, Set<string>>();
+  for (const end of ends) if (end.supposed === null) for (const rule of end.inferred) pathOutcomesOf(usual, rule).add(pathOutcome(end));
+  const supposed = new Map<R, Set<string>>();
+  for (const end of ends) if (end.supposed !== null) pathOutcomesOf(supposed, end.supposed).add(pathOutcome(end));
+  const doubtful = new Map<R, ChainResult<R>[]>();
+  for (const end of ends) {
+    const rule = end.supposed;
+    if (rule === null) continue;
+    const isNew = !pathOutcomesOf(usual, rule).has(pathOutcome(end));
+    const isFewer = !doubtful.has(rule) && pathOutcomesOf(supposed, rule).size < pathOutcomesOf(usual, rule).size;
+    if (isNew || isFewer) doubtful.set(rule, [...(doubtful.get(rule) ?? []), end]);
+  }
+  return doubtful;
+}
+
+function pathOutcomesOf<R extends RuleText>(map: Map<R, Set<string>>, rule: R): Set<string> {
+  const pathOutcomes = map.get(rule) ?? new Set();
+  map.set(rule, pathOutcomes);
+  return pathOutcomes;
+}
+
+function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
+  return [
+    verdict,
+    ...(packet.rewritten ? [joinHostPort(packet.destination.text, packet.port)] : []),
+    ...(packet.masquerade && verdict === 'accept' ? ['masquerade'] : []),
+  ].join(' ');
+}
+
+function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
+  const {packet, probability, path, verdict, reason, policy} = end;
+  const rewrittenTo = packet.rewritten && packet.captured !== true ? joinHostPort(packet.destination.text, packet.port) : null;
+  return {
+    verdict: verdict === 'return' ? 'accept' : verdict,
+    destination: verdict === 'undecided' ? null : rewrittenTo,
+    ...(verdict === 'undecided' && rewrittenTo !== null ? {rewrittenTo} : {}),
+    probability,
+    masquerade: packet.masquerade,
+    ...(packet.sourceAfter === undefined ? {} : {sourceAfter: packet.sourceAfter}),
+    path: pathRules(path),
+    ...(reason === undefined ? {} : {reason}),
+    ...(verdict === 'drop' && policy !== undefined ? {policy} : {}),
+  };
+}
+
+/** Limits that end a walk through pathological rules. */
+export interface WalkLimits {
+  /** Counts down; a walk through rules that loop ends at 0. */
+  budget: number;
+  /** The rules evaluated so far, to end a walk that evaluates the same rules over and over. */
+  readonly seen?: SeenRules;
+}
+
+interface Countable {
+  readonly name: string;
+  readonly ruleCount: number;
+}
+
+/** How many different rules a walk has evaluated. */
+class SeenRules {
+  readonly #chains = new Set<Countable>();
+  #rules = 0;
+  #evaluated = 0;
+
+  enter(chain: Countable): void {
+    this.#evaluated += chain.ruleCount;
+    if (this.#chains.has(chain)) return;
+    this.#chains.add(chain);
+    this.#rules += chain.ruleCount;
+  }
+
+  /** A walk through a real node's rules evaluates each some dozens of times, or once for each endpoint of a large Service. */
+  get goesRound(): boolean {
+    return this.#evaluated > 50_000 && this.#evaluated > 100 * this.#rules;
+  }
+}
+
+/** Rules evaluated in one walk. For a real node these are a few hundred, and some dozens for each endpoint of a large Service. */
+const walkBudget = 500_000;
+
+/** Rulesets whose chains branch and join again without end: after one walk that hit the limit, later walks through them are short. */
+const inVain = new WeakSet<object>();
+const shortBudget = 2_000;
+
+/** The limits of one walk through these rules. */
+export function limitsFor(rules: object): WalkLimits {
+  return {budget: inVain.has(rules) ? shortBudget : walkBudget, seen: new SeenRules()};
+}
+
+/** Records that a walk hit the limit. */
+export function noteWalk(rules: object, {budget}: WalkLimits): void {
+  if (budget < 0) inVain.add(rules);
+}
+
+/** The kernel allows no loops and far fewer levels than this. */
+const deepestChain = 64;
+
+/** A chain that is being walked, and the call that led to it. */
+export interface Call {
+  readonly chain: string;
+  readonly depth: number;
+  readonly above: Call | null;
+}
+
+/** Enters a chain. Returns a text with the reason if it cannot. */
+export function enterChain(limits: WalkLimits, chain: Countable, above: Call | null): Call | string {
+  const call: Call = {chain: chain.name, depth: (above?.depth ?? 0) + 1, above};
+  if (call.depth > deepestChain || isOpen(chain.name, above))
+    return `chains call each other in a circle, or more than ${deepestChain} deep`;
+  limits.seen?.enter(chain);
+  if (limits.seen?.goesRound) limits.budget = 0;
+  return call;
+}
+
+function isOpen(chain: string, call: Call | null): boolean {
+  for (let at = call; at !== null; at = at.above) if (at.chain === chain) return true;
+  return false;
+}
+
+interface PassedRules<R extends RuleText> {
+  readonly done: ChainResult<R>[];
+  /** What happens at the end of the chain. */
+  readonly live: readonly Branch<R>[];
+}
+
+/** Takes a packet through rules in order. It may have matched rules of other kinds (`R`) before. */
+export function passRules<T extends R, R extends RuleText>(
+  limits: WalkLimits,
+  rules: readonly T[],
+  start: Branch<R>,
+  step: (rule: T, branch: Branch<R>, out: Outlets<R>) => void,
+): PassedRules<R> {
+  const done: ChainResult<R>[] = [];
+  let live: readonly Branch<R>[] = [start];
+  for (const rule of rules) {
+    const next: Branch<R>[] = [];
+    for (const branch of live) {
+      if (--limits.budget < 0) done.push(undecided(branch, 'the way through these rules is too long to follow'));
+      else step(rule, branch, {done, next});
+    }
+    live = limitSuppositions(mergeAlike(next), done);
+    if (live.length === 0) break;
+  }
+  return {done, live};
 }

@@ -1,9 +1,29 @@
-import type {Address} from '../model/address.ts';
-import type {Family} from '../model/family.ts';
+import type {Address, Family} from '../model/address.ts';
+import {holds, type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
 import type {Rule, RuleText} from '../model/ruleset.ts';
-import type {Intervals} from '../model/intervals.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
-import type {SenderConditions} from './sender-space.ts';
+import {allAddresses, allPorts, type SenderConditions} from './sender-space.ts';
+
+/** The outcome of a packet: the end of one path through the rules. `R` is the type of rules in this proxy mode. */
+export interface Outcome<R extends RuleText = Rule> {
+  readonly verdict: 'accept' | 'reject' | 'drop' | 'undecided';
+  /** `ip:port` that the packet was rewritten to; null when it was not. */
+  readonly destination: string | null;
+  readonly probability: number;
+  readonly masquerade: boolean;
+  /** The address that SNAT gives the packet. */
+  readonly sourceAfter?: Address;
+  /** The rules that it matched, in order. */
+  readonly path: readonly R[];
+  /** Where the packet was rewritten to before the outcome became undecided. */
+  readonly rewrittenTo?: string;
+  /** For an undecided outcome, what is unknown. */
+  readonly reason?: string;
+  /** The base chain whose policy dropped the packet, if no rule did: `table/chain`. */
+  readonly policy?: string;
+  /** The rule whose match is unknown, if it is one rule. */
+  readonly doubt?: R;
+}
 
 /** A packet at one point of its path through the rules: the first of a new connection, unless it has a `connection`. */
 export interface Packet {
@@ -111,4 +131,32 @@ export function pathRules<R extends RuleText>(path: Path<R> | null): readonly R[
 /** Whether an interface has a name like `cali+`, or `cali*` as nftables writes it. */
 export function isInterfaceLike(pattern: string, name: string): boolean {
   return /[+*]$/.test(pattern) ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
+}
+
+type Side = 'source' | 'destination';
+
+/** Notes that the path depends on whether the address of one side is one of these, if that is the client's. */
+export function askAddress(values: Iterable<readonly [bigint, bigint]>, side: Side, packet: Packet, {sender}: Environment): void {
+  if (sender === undefined || packet.client !== side) return;
+  const inside = intervalsOf(values);
+  sender.ask('address', holds(inside, packet[side].value) ? inside : subtract(allAddresses(packet.family), inside));
+}
+
+export function askPort(values: Iterable<readonly [bigint, bigint]>, side: Side, packet: Packet, {sender}: Environment): void {
+  const port = side === 'source' ? packet.sourcePort : packet.port;
+  if (sender === undefined || packet.client !== side || port === undefined) return;
+  const inside = intervalsOf(values);
+  sender.ask('port', holds(inside, BigInt(port)) ? inside : subtract(allPorts, inside));
+}
+
+/** The interface of the client's side follows from its address. */
+export function askInterface(pattern: string, side: Side, packet: Packet, environment: Environment): void {
+  if (environment.sender === undefined || packet.client !== side || packet.origin === 'node') return;
+  const behind = environment.behind?.(pattern, packet.family) ?? null;
+  if (behind !== null) askAddress(behind, side, packet, environment);
+}
+
+export function askLocal(side: Side, packet: Packet, environment: Environment): void {
+  const own: Intervals | undefined = environment.localAddresses?.(packet.family);
+  if (own !== undefined) askAddress(own, side, packet, environment);
 }

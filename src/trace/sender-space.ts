@@ -1,4 +1,4 @@
-import type {Family} from '../model/family.ts';
+import type {Family} from '../model/address.ts';
 import {intersect, type Intervals, subtract} from '../model/intervals.ts';
 
 /** The packets that differ by their sender alone: its address, and its port. */

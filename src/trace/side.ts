@@ -3,16 +3,12 @@ import {holds, type Intervals} from '../model/intervals.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
-import {askAddress} from './ask-sender.ts';
-import {type ChainResult, startBranch} from './branch.ts';
+import {askAddress, type Connection, type Environment, type Outcome, type Packet} from './packet.ts';
+import {type ChainResult, limitsFor, noteWalk, type OutcomeEnd, startBranch, summarizeEnds} from './branch.ts';
 import type {WalkContext} from './iptables/walk-chain.ts';
 import {balanceByIpvs, iptablesChains} from './iptables/walk-packet.ts';
 import {nftChains, tablesOf, undecideTruncated} from './nftables/walk-nft-packet.ts';
-import type {Outcome} from './outcome.ts';
-import type {Connection, Environment, Packet} from './packet.ts';
 import {inOrder, routePacket} from './route-packet.ts';
-import {type OutcomeEnd, summarizeEnds} from './summarize-branches.ts';
-import {limitsFor, noteWalk} from './walk-limits.ts';
 
 /** A rule on the path through a node: of nftables, or of iptables. */
 export type NodeRule = Rule | NftRule;

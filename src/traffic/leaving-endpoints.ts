@@ -1,8 +1,7 @@
 import {endpointSet} from '../expect/cluster/endpoint-sets.ts';
-import type {Endpoint} from '../model/endpoint.ts';
-import {sliceService} from '../model/endpoint.ts';
+import {type Endpoint, sliceService} from '../model/endpoint.ts';
 import type {StateHistory} from '../model/state-history.ts';
-import {namespacedName} from '../model/text/namespaced-name.ts';
+import {namespacedName} from '../model/text.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type {Family} from '../model/family.ts';
-import type {ConntrackCounts} from '../parse/conntrack-counts.ts';
+import type {Family} from '../model/address.ts';
+import type {ConntrackCounts} from '../parse/conntrack.ts';
 import type {NatCounters} from '../parse/iptables/nat-counters.ts';
 import type {IpvsStats} from '../parse/ipvs/ipvsadm-stats.ts';
 

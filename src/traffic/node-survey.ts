@@ -1,4 +1,9 @@
+import {diagnoseNode, type NodeSurroundings} from '../diagnosis/diagnose-node.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {nodeFacts} from '../expect/node-facts.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import type {PortTrace} from '../model/service-trace.ts';
+import type {NodeDump} from '../model/snapshot.ts';
 
 /** What is known of a node before its counters are read: its mode, and the shares that its rules give to endpoints. */
 export interface NodeSurvey {
@@ -20,4 +25,49 @@ export interface SurveyedPort extends PortEntry {
   readonly shares: ReadonlyMap<string, number> | null;
   /** Each new connection is assigned to an endpoint at random, independently of earlier ones. */
   readonly isRandom: boolean;
+}
+
+/** The shares that a node's rules give to endpoints. `options.trace` has to be set. */
+export function surveyNode(node: NodeDump, surroundings: NodeSurroundings): NodeSurvey {
+  const {report, proxy, traces} = diagnoseNode(node, surroundings);
+  const mode = report.proxyMode ?? null;
+  const asked = new Set(surroundings.services);
+  const entries = proxy === null ? [] : report.families.flatMap(family => surroundings.view.entries(family, proxy));
+  const ports = entries
+    .filter(({port}) => asked.has(port.object))
+    .map((entry): SurveyedPort => {
+      const isRandom = (mode === 'iptables' || mode === 'nftables') && entry.port.affinitySeconds === null;
+      return {...entry, key: portKey(entry.port), shares: sharesOf(entry.port, traces), isRandom};
+    });
+  const {addresses} = nodeFacts(node, surroundings.api);
+  return {
+    ...{name: node.name, status: report.status, mode, addresses, ports},
+    ...(proxy === null ? {} : {kubeProxyMinor: proxy.version.minor}),
+    ...(report.reason === undefined ? {} : {reason: report.reason}),
+  };
+}
+
+/** A node that could not be read. */
+export function unreadSurvey(name: string, reason: string): NodeSurvey {
+  return {name, status: 'unread', reason, mode: null, addresses: [], ports: []};
+}
+
+function portKey({servicePortName, protocol, family}: ServicePort): string {
+  return `${servicePortName} ${protocol} ${family}`;
+}
+
+function sharesOf(port: ServicePort, traces: readonly PortTrace[]): SurveyedPort['shares'] {
+  const trace = traces.find(
+    ({family, service, port: {name, protocol, port: number}}) =>
+      family === port.family &&
+      service.namespace === port.namespace &&
+      service.name === port.service &&
+      name === port.portName &&
+      protocol === port.protocol &&
+      number === port.port,
+  );
+  const entry = trace?.entries.find(({entry: {kind}}) => kind === 'clusterIP');
+  return entry === undefined
+    ? null
+    : new Map(entry.endpoints.flatMap(({hostPort, share}) => (share === null ? [] : [[hostPort, share] as const])));
 }

@@ -1,14 +1,34 @@
+import {ofPort} from '../checks/check.ts';
+import {checks} from '../checks/index.ts';
+import {staleConntrack} from '../checks/st508-stale-conntrack.ts';
+import type {TrafficContext} from '../checks/traffic-context.ts';
+import {sortFindings, toFinding} from '../diagnosis/to-finding.ts';
 import {podOf} from '../model/endpoint.ts';
-import type {CellTraffic, EndpointTraffic, PortTraffic, TrafficReport, TrafficSource} from '../model/traffic/traffic-report.ts';
+import type {Finding} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
-import {sortFindings} from '../diagnosis/sort-findings.ts';
-import {byOddness, byPortOddness} from './oddness.ts';
-import type {MeasuredNode} from './measured-node.ts';
-import {measurePort, type MeasuredPort} from './measure-port.ts';
+import {compareText} from '../model/text.ts';
+import type {
+  CellTraffic,
+  EndpointTotals,
+  EndpointTraffic,
+  NodeTraffic,
+  PortTotals,
+  PortTraffic,
+  TrafficReport,
+  TrafficSource,
+} from '../model/traffic/traffic-report.ts';
+import {type MeasuredPort, measurePort, type Reads} from './measure-port.ts';
 import type {NodeSample} from './node-sample.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
-import {endpointTotals, portTotals} from './totals.ts';
-import {trafficFindings} from './traffic-findings.ts';
+
+/** One node with all its measurements. */
+interface MeasuredNode {
+  readonly survey: NodeSurvey;
+  readonly node: NodeTraffic;
+  /** Null if nothing could be read. */
+  readonly read: Reads | null;
+  readonly ports: ReadonlyMap<string, MeasuredPort>;
+}
 
 /** A node with its counters; `after` is null if nothing could be read. */
 export interface NodeRead {
@@ -127,3 +147,157 @@ function isShown({state, totals, nodes}: EndpointTraffic): boolean {
   if (state !== 'stale' || (totals.newPerSecond ?? 0) > 0 || (totals.openConnections ?? 0) > 0) return true;
   return nodes.some(({expectedShare}) => (expectedShare ?? 0) > 0);
 }
+
+/** The findings about the counters of each node. */
+function trafficFindings(nodes: readonly MeasuredNode[]): readonly Finding[] {
+  return nodes.flatMap(({survey, read, ports}) =>
+    survey.ports.flatMap(surveyed => {
+      const cells = ports.get(surveyed.key)?.cells;
+      if (cells === undefined || read === null) return [];
+      const clients = read.after.connections?.ports.get(surveyed.key)?.clients ?? null;
+      const context = {node: survey.name, entry: surveyed, cells, clients, isRandom: surveyed.isRandom};
+      const found = checks.flatMap(check => [...(check.traffic?.(context) ?? [])].map(observation => toFinding(check, observation)));
+      return [...found, ...staleFlows(context, surveyed, read)];
+    }),
+  );
+}
+
+/** kube-proxy deletes the flows of a removed endpoint soon after: a single read may show them just before. */
+function staleFlows({node, cells}: TrafficContext, {port, set, key}: SurveyedPort, {before}: Reads): readonly Finding[] {
+  if (port.protocol !== 'UDP' || set.endpoints.length === 0) return [];
+  const old = before?.connections?.ports.get(key)?.endpoints;
+  return [...cells].flatMap(([hostPort, {openConnections}]) => {
+    const isEndpoint = set.endpoints.some(endpoint => endpoint.hostPort === hostPort);
+    if (!openConnections || isEndpoint || (old !== undefined && !old.get(hostPort)?.open)) return [];
+    const flows = openConnections === 1 ? '1 tracked UDP flow leads' : `${openConnections} tracked UDP flows lead`;
+    const message = `${port.servicePortName}: ${flows} to ${hostPort}, no endpoint of the Service`;
+    return [toFinding(staleConntrack, {...ofPort(port), node, endpoint: hostPort, message})];
+  });
+}
+
+/** Endpoints, conspicuous ones first: stale ones, terminating ones, those with another share than their rules give them. */
+function byOddness(a: EndpointTraffic, b: EndpointTraffic): number {
+  return rank(b) - rank(a) || oddDeviation(b) - oddDeviation(a) || compareText(a.hostPort, b.hostPort);
+}
+
+function rank({state, totals}: EndpointTraffic): number {
+  if (state === 'stale') return 3;
+  if (state === 'terminating') return 2;
+  return oddDeviation({totals}) > 0 ? 1 : 0;
+}
+
+function getsSomething({totals}: EndpointTraffic): boolean {
+  return (totals.newPerSecond ?? 0) > 0 || (totals.openConnections ?? 0) > 0;
+}
+
+/** A larger deviation is not random: the probability is less than one in 300,000. */
+const oddFrom = 4.5;
+
+function oddDeviation({totals}: Pick<EndpointTraffic, 'totals'>): number {
+  const deviation = Math.abs(totals.deviation ?? 0);
+  return deviation >= oddFrom ? deviation : 0;
+}
+
+/** Service ports: those with findings first, then those with conspicuous endpoints, then those with most connections. */
+function byPortOddness(findings: readonly Finding[]): (a: PortTraffic, b: PortTraffic) => number {
+  const severity = new Map<string, number>();
+  for (const {service, port, severity: name} of findings) {
+    const key = `${service?.namespace}/${service?.name} ${port?.name} ${port?.protocol}`;
+    severity.set(key, Math.max(severity.get(key) ?? 0, ['info', 'warning', 'error'].indexOf(name) + 1));
+  }
+  const worst = ({service, port}: PortTraffic): number =>
+    severity.get(`${service.namespace}/${service.name} ${port.name} ${port.protocol}`) ?? 0;
+  const odd = ({endpoints}: PortTraffic): number => Math.max(0, ...endpoints.filter(getsSomething).map(rank));
+  const busy = ({totals}: PortTraffic): number => totals.newPerSecond ?? totals.totalConnections ?? -1;
+  const name = ({service, port, family}: PortTraffic): string => `${service.namespace}/${service.name} ${port.name} ${port.port} ${family}`;
+  return (a, b) => worst(b) - worst(a) || odd(b) - odd(a) || busy(b) - busy(a) || compareText(name(a), name(b));
+}
+
+/** The cells of one Service port on one node, by `ip:port`. */
+type NodeCells = ReadonlyMap<string, CellTraffic>;
+
+function portTotals(nodes: readonly NodeCells[], isRate: boolean): Omit<PortTotals, 'nodes'> {
+  const all = nodes.flatMap(cells => [...cells.values()]);
+  return {
+    newPerSecond: sumOf(all, perSecond),
+    totalConnections: sumOf(all, ({totalConnections}) => totalConnections),
+    openConnections: sumOf(all, ({openConnections}) => openConnections),
+    measuredNodes: nodes.filter(cells => [...cells.values()].some(cell => countOf(cell, isRate) !== null)).length,
+  };
+}
+
+interface TotalsOptions {
+  /** There were two reads. */
+  readonly isRate: boolean;
+  /** Each connection is assigned to an endpoint at random. */
+  readonly isRandom: boolean;
+}
+
+function endpointTotals(name: string, nodes: readonly NodeCells[], {isRate, isRandom}: TotalsOptions): EndpointTotals {
+  const own = nodes.flatMap(cells => cells.get(name) ?? []);
+  const count = (cell: CellTraffic): number | null => countOf(cell, isRate);
+  // A node that did not count this endpoint is left out of the total, too.
+  const counted = nodes.filter(cells => cells.has(name) && [...cells.values()].every(cell => count(cell) !== null));
+  const perNode = counted.map(cells => ({
+    all: [...cells.values()].reduce((sum, cell) => sum + (count(cell) ?? 0), 0),
+    part: count(cells.get(name) ?? noCell) ?? 0,
+    share: cells.get(name)?.expectedShare ?? null,
+  }));
+  const all = perNode.reduce((sum, node) => sum + node.all, 0);
+  const part = perNode.reduce((sum, node) => sum + node.part, 0);
+  return {
+    newPerSecond: sumOf(own, perSecond),
+    totalConnections: sumOf(own, ({totalConnections}) => totalConnections),
+    openConnections: sumOf(own, ({openConnections}) => openConnections),
+    closingConnections: sumOf(own, ({closingConnections}) => closingConnections),
+    share: all === 0 ? null : part / all,
+    expectedShare: expectedShare(own, perNode),
+    deviation: isRandom && isRate ? deviation(perNode) : null,
+  };
+}
+
+interface NodeCount {
+  readonly all: number;
+  readonly part: number;
+  readonly share: number | null;
+}
+
+/** Weighted by the counts of each node; without any counts, all nodes have the same weight. */
+function expectedShare(own: readonly CellTraffic[], counted: readonly NodeCount[]): number | null {
+  const known = counted.flatMap(({all, share}) => (share === null ? [] : [{weight: all, share}]));
+  const weighed = known.some(({weight}) => weight > 0)
+    ? known
+    : own.flatMap(({expectedShare: share}) => (share === null ? [] : [{weight: 1, share}]));
+  const weight = weighed.reduce((sum, node) => sum + node.weight, 0);
+  return weight === 0 ? null : weighed.reduce((sum, node) => sum + node.weight * node.share, 0) / weight;
+}
+
+/** The standard deviation of a sum of binomial distributions, one for each node. */
+function deviation(nodes: readonly NodeCount[]): number | null {
+  let [difference, variance] = [0, 0];
+  for (const {all, part, share} of nodes) {
+    if (share === null) return null;
+    difference += part - all * share;
+    variance += all * share * (1 - share);
+  }
+  return variance === 0 ? (difference === 0 ? 0 : null) : difference / Math.sqrt(variance);
+}
+
+function countOf({newConnections, totalConnections}: CellTraffic, isRate: boolean): number | null {
+  return isRate ? newConnections : totalConnections;
+}
+
+function perSecond({newConnections, seconds}: CellTraffic): number | null {
+  return newConnections === null || seconds === null || seconds <= 0 ? null : newConnections / seconds;
+}
+
+/** Null if none of them is known. */
+function sumOf(cells: readonly CellTraffic[], value: (cell: CellTraffic) => number | null): number | null {
+  const known = cells.map(value).filter(one => one !== null);
+  return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0);
+}
+
+const noCell: CellTraffic = {
+  ...{node: '', newConnections: null, seconds: null, totalConnections: null},
+  ...{openConnections: null, closingConnections: null, expectedShare: null},
+};

@@ -1,9 +1,8 @@
 import {describe, expect, test} from 'vitest';
 import {Agent, type AgentOptions} from '../../src/agent/agent.ts';
 import type {CheckResult} from '../../src/agent/self-check.ts';
-import {whyOutdated} from '../../src/agent/outdated.ts';
-import {maxAge} from '../../src/model/node-result.ts';
-import type {AgentResult} from '../../src/model/node-result.ts';
+import {whyOutdated} from '../../src/agent/run-agent.ts';
+import {type AgentResult, maxAge} from '../../src/model/node-result.ts';
 import type {Report} from '../../src/model/report.ts';
 
 const result = {report: {status: 'checked'}, judgedAt: 0, intervalSeconds: 60, seconds: 2} as unknown as AgentResult;

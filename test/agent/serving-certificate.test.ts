@@ -5,7 +5,7 @@ import {join} from 'node:path';
 import {afterEach, beforeEach, describe, expect, test} from 'vitest';
 import type {KeyPair} from '../../src/agent/key-pair.ts';
 import {selfSignedCertificate} from '../../src/agent/self-signed-certificate.ts';
-import {type CertificateFiles, ServingCertificate} from '../../src/agent/serving-certificate.ts';
+import {type CertificateFiles, ServingCertificate} from '../../src/agent/serve-agent.ts';
 import {certificate, certificateFile} from '../stand-in/certificates.ts';
 
 const day = 24 * 3_600_000;

@@ -1,7 +1,7 @@
 import {execFile} from 'node:child_process';
 import process from 'node:process';
 import {promisify} from 'node:util';
-import {ConntrackCounter, conntrackKey} from '../../src/parse/conntrack-counts.ts';
+import {ConntrackCounter, conntrackKey} from '../../src/parse/conntrack.ts';
 
 /** What it takes to count a table of tracked connections, a tenth of which belong to the Service that is counted. */
 export interface TableFigures {

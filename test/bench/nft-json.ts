@@ -4,10 +4,10 @@ import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import {nodeFacts} from '../../src/expect/node-facts.ts';
 import {proxyVersion} from '../../src/expect/cluster/service-ports.ts';
 import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
-import {asNftExpectation} from '../../src/analyze/nftables/nft-expectation.ts';
+import {asNftExpectation} from '../../src/analyze/nftables/resolve-nft-version.ts';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {compareNftTable} from '../../src/compare/compare-nft-table.ts';
-import {families} from '../../src/model/family.ts';
+import {families} from '../../src/model/address.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {median} from './statistics.ts';
 

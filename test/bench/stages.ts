@@ -5,7 +5,7 @@ import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../src/expect/iptables/expect-ruleset.ts';
 import {nodeFacts} from '../../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
-import {asExpectation} from '../../src/analyze/iptables/expectation.ts';
+import {asExpectation} from '../../src/analyze/iptables/resolve-version.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 
 /** One part of a check, and the CPU time (user and system) that it took. */

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
-import type {Family} from '../../src/model/family.ts';
+import type {Family} from '../../src/model/address.ts';
 import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
 const flow = (to: string) =>

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import type {NodeCheckContext} from '../../src/checks/check.ts';
-import {twoProxies} from '../../src/checks/st516-two-proxies.ts';
+import {twoProxies} from '../../src/checks/kube-proxy.ts';
 import type {PodObject} from '../../src/model/api-objects.ts';
 import {noObjects} from '../../src/model/snapshot.ts';
 import {containing, type FindingSummary, scenario} from '../scenario.ts';

@@ -1,10 +1,9 @@
 import {checks} from '../../src/checks/index.ts';
 import type {TrafficContext} from '../../src/checks/traffic-context.ts';
-import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
-import {parseVersion} from '../../src/expect/kube-proxy-version.ts';
+import {ClusterView, type PortEntry} from '../../src/expect/cluster/cluster-view.ts';
+import {parseVersion} from '../../src/expect/proxy-config.ts';
 import type {ServiceObject} from '../../src/model/api-objects.ts';
 import type {CellTraffic} from '../../src/model/traffic/traffic-report.ts';
-import type {PortEntry} from '../../src/expect/cluster/cluster-view.ts';
 
 interface GivenEndpoint {
   readonly address: string;

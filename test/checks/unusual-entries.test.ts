@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
-import {noReadyEndpoint} from '../../src/checks/objects/st101-no-ready-endpoint.ts';
-import {unusualEntries} from '../../src/checks/objects/port-entries.ts';
+import {noReadyEndpoint} from '../../src/checks/objects/ready-endpoints.ts';
+import {unusualEntries} from '../../src/checks/objects/node-ports-and-target-ports.ts';
 import type {ClusterContext} from '../../src/checks/check.ts';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import type {EndpointSliceObject, SliceEndpoint, SlicePort} from '../../src/model/api-objects.ts';

@@ -1,6 +1,6 @@
 import {diagnose as diagnoseSnapshot} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
-import type {Family} from '../../src/model/family.ts';
+import type {Family} from '../../src/model/address.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import type {NodeLag} from '../../src/model/state-history.ts';
 import {type Random, seededRandom} from '../bench/random.ts';

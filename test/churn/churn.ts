@@ -1,5 +1,5 @@
 import type {EndpointSliceObject, ServiceObject, ServiceSpec, SliceEndpoint} from '../../src/model/api-objects.ts';
-import type {Family} from '../../src/model/family.ts';
+import type {Family} from '../../src/model/address.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
 import type {StateChange} from '../../src/model/state-history.ts';
 import type {Random} from '../bench/random.ts';

@@ -1,5 +1,5 @@
 import {afterAll, beforeAll, expect, test} from 'vitest';
-import type {Family} from '../../src/model/family.ts';
+import type {Family} from '../../src/model/address.ts';
 import {Namespace} from '../e2e/kernel/namespace.ts';
 import {describeWith} from '../require.ts';
 import {type ChurnedMode, checkUnderChurn, iptablesMode, nftablesMode} from './churn-checks.ts';

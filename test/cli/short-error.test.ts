@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {shortError} from '../../src/cli/short-error.ts';
+import {shortError} from '../../src/cli/run-command.ts';
 
 const commands = ['check', 'diff', 'trace', 'watch'];
 

@@ -1,12 +1,12 @@
 import {describe, expect, test} from 'vitest';
-import {asNftExpectation} from '../../src/analyze/nftables/nft-expectation.ts';
+import {asNftExpectation} from '../../src/analyze/nftables/resolve-nft-version.ts';
 import {compareNftTable} from '../../src/compare/compare-nft-table.ts';
-import {families} from '../../src/model/family.ts';
+import {families} from '../../src/model/address.ts';
 import type {NftRuleset} from '../../src/model/nft-ruleset.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
 import {formatNftRuleset} from '../../src/parse/nftables/nft-format.ts';
 import {parseNftJson} from '../../src/parse/nftables/nft-json.ts';
-import {parseNftText} from '../../src/parse/nftables/nft-text.ts';
+import {parseNftText} from '../../src/parse/nftables/nft-dump.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
 import {expectedTable} from '../nft-expectation.ts';

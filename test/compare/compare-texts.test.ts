@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {compareTexts} from '../../src/compare/compare-texts.ts';
+import {compareTexts} from '../../src/compare/compare-nft-table.ts';
 
 describe('two lists compared in order', () => {
   test.each([

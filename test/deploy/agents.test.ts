@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {loadAll} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
-import {agentAudience} from '../../src/collect/agents/agent-place.ts';
+import {agentAudience} from '../../src/collect/agents/agent-tokens.ts';
 import {capturePath} from '../fixtures.ts';
 import {testWithKubectl} from '../kubectl.ts';
 import {startAgent} from './agent-run.ts';

@@ -3,7 +3,7 @@ import {join} from 'node:path';
 import {dump} from 'js-yaml';
 import {allowedBy, urlsAllowedBy} from '../collect/access/roles.ts';
 import {capturePath} from '../fixtures.ts';
-import {agentAudience} from '../../src/collect/agents/agent-place.ts';
+import {agentAudience} from '../../src/collect/agents/agent-tokens.ts';
 import type {TokenUser} from '../stand-in/authentication.ts';
 import {tokenFor} from '../stand-in/reviews.ts';
 import type {ApiServer, ApiServerOptions, LoggedRequest} from '../stand-in/api-server.ts';

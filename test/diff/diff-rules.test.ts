@@ -1,6 +1,6 @@
 /** The later dump is read by what differs from the earlier one: each difference must be seen wherever it is. */
 import {expect, test} from 'vitest';
-import {diffRules} from '../../src/diff/diff-rules.ts';
+import {diffRules} from '../../src/diff/diff-bundles.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
 import {readFixture} from '../fixtures.ts';
 

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {sameJson} from '../../src/diff/same-json.ts';
+import {sameJson} from '../../src/diff/diff-fields.ts';
 
 test.each([
   [null, null],

@@ -2,11 +2,11 @@
 import {describe, expect, test} from 'vitest';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import type {ExpectedRules} from '../../src/model/expected-rules.ts';
-import {type Family, families} from '../../src/model/family.ts';
+import {type Family, families} from '../../src/model/address.ts';
 import {pushTo} from '../../src/model/lists.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {expectedRules} from '../../src/preview/rules/expected-rules.ts';
-import {parseNftText} from '../../src/parse/nftables/nft-text.ts';
+import {parseNftText} from '../../src/parse/nftables/nft-dump.ts';
 import {rulesRenderers} from '../../src/render/rules/index.ts';
 import {nodeDump} from '../cluster.ts';
 import {describeWith} from '../require.ts';

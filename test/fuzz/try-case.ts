@@ -3,7 +3,7 @@ import {parseAddress} from '../../src/model/address.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
-import {undecorate} from '../../src/parse/iptables/undecorate.ts';
+import {undecorate} from '../../src/parse/iptables/pasted-text.ts';
 import type {Environment, Packet} from '../../src/trace/packet.ts';
 import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
 import {type Random, seededRandom} from '../bench/random.ts';

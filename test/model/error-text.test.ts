@@ -1,6 +1,6 @@
 import {readFileSync} from 'node:fs';
 import {expect, test} from 'vitest';
-import {errorText} from '../../src/model/text/error-text.ts';
+import {errorText} from '../../src/model/text.ts';
 
 function thrownBy(action: () => unknown): unknown {
   try {

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {someOf} from '../../src/model/text/some-of.ts';
+import {someOf} from '../../src/model/text.ts';
 
 test.each([
   [[], ''],

@@ -1,10 +1,10 @@
 import {diagnose} from '../../src/diagnose.ts';
-import type {Family} from '../../src/model/family.ts';
+import type {Family} from '../../src/model/address.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
-import {parseNodeAddresses} from '../../src/parse/node-addresses.ts';
+import {parseNodeAddresses} from '../../src/parse/ipvs/kube-ipvs0.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {pathOutcomeText, isSameOutcome, Walker, type Walked} from './outcomes.ts';
 import {type Mutation, mutate, mutationsOf} from './mutations.ts';

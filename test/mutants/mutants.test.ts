@@ -1,6 +1,6 @@
 import process from 'node:process';
 import {afterAll, describe, expect, test} from 'vitest';
-import type {Family} from '../../src/model/family.ts';
+import type {Family} from '../../src/model/address.ts';
 import {seededRandom} from '../bench/random.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {oldNodes} from '../old-nodes.ts';

@@ -1,6 +1,5 @@
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
-import {addressInside, familyOf, parseAddress, parseCidr} from '../../src/model/address.ts';
-import type {Family} from '../../src/model/family.ts';
+import {addressInside, type Family, familyOf, parseAddress, parseCidr} from '../../src/model/address.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
 import type {Packet} from '../../src/trace/packet.ts';
 

@@ -1,5 +1,5 @@
 import process from 'node:process';
-import type {Family} from '../../src/model/family.ts';
+import type {Family} from '../../src/model/address.ts';
 import {seededRandom} from '../bench/random.ts';
 import {laboratory} from './laboratory.ts';
 import {runIpvsMutants} from './run-ipvs.ts';

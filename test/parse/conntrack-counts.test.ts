@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {ConntrackCounter, conntrackKey, type ConntrackOptions} from '../../src/parse/conntrack-counts.ts';
+import {ConntrackCounter, conntrackKey, type ConntrackOptions} from '../../src/parse/conntrack.ts';
 
 const ports = new Map([
   [conntrackKey('TCP', '10.96.1.1', 80), 'web'],

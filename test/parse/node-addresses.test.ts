@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {parseNodeAddresses} from '../../src/parse/node-addresses.ts';
+import {parseNodeAddresses} from '../../src/parse/ipvs/kube-ipvs0.ts';
 import {readFixture} from '../fixtures.ts';
 
 test('the output of ip -j addr gives each interface with its addresses and networks of both families', () => {

@@ -1,8 +1,7 @@
 import {describe, expect, test} from 'vitest';
-import {addManifests} from '../../src/preview/manifests/add-manifests.ts';
+import {addManifests, serviceNotes} from '../../src/preview/manifests/add-manifests.ts';
 import {parseEndpoint, slicesOf} from '../../src/preview/manifests/endpoint-flag.ts';
 import type {ServiceObject, ServiceSpec} from '../../src/model/api-objects.ts';
-import {serviceNotes} from '../../src/preview/manifests/service-notes.ts';
 import {apiObjects, service, slice} from '../cluster.ts';
 
 describe('a planned Service', () => {

@@ -2,10 +2,10 @@
 import {describe, expect, test} from 'vitest';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import type {ExpectedRules} from '../../src/model/expected-rules.ts';
-import {families} from '../../src/model/family.ts';
+import {families} from '../../src/model/address.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
-import {parseNftText} from '../../src/parse/nftables/nft-text.ts';
+import {parseNftText} from '../../src/parse/nftables/nft-dump.ts';
 import {memberText, parseIpsetSave} from '../../src/parse/ipvs/ipset-save.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {expectedRules} from '../../src/preview/rules/expected-rules.ts';

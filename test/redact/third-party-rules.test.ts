@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {thirdPartyRules, ipsets, mergedDump, scenarioWith} from '../analyze/third-party/merge.ts';
 import {Replacements} from '../../src/redact/replacements.ts';
-import {redactRuleLine} from '../../src/redact/rule-line.ts';
+import {redactRuleLine} from '../../src/redact/redact-dump.ts';
 import {findingCounts, redacted} from './redacted.ts';
 
 describe.each(thirdPartyRules())('the rules of $name', rules => {

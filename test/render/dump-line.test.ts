@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {dumpLine} from '../../src/render/dump-line.ts';
+import {dumpLine} from '../../src/render/trace-words.ts';
 
 test('a rule of iptables is shown with its line in the dump', () => {
   for (const table of ['raw', 'mangle', 'nat', 'filter', 'security']) expect(dumpLine({table, line: 86})).toBe(86);

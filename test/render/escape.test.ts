@@ -1,8 +1,7 @@
 import {expect, test} from 'vitest';
 import {load} from 'js-yaml';
-import {escapeText, escapeUnsafe} from '../../src/render/escape.ts';
-import {toJson} from '../../src/render/json.ts';
-import {toYaml} from '../../src/render/yaml.ts';
+import {escapeText, escapeUnsafe} from '../../src/render/terminal-text.ts';
+import {toJson, toYaml} from '../../src/render/json.ts';
 import {hostile} from './report.ts';
 
 test.each([

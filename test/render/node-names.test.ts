@@ -1,7 +1,6 @@
 import {expect, test} from 'vitest';
-import {nodeList} from '../../src/render/node-list.ts';
-import {nodeRanges} from '../../src/render/node-names.ts';
-import {nodeTitles} from '../../src/render/table/node-titles.ts';
+import {nodeList, nodeRanges} from '../../src/render/names-of-nodes.ts';
+import {nodeTitles} from '../../src/render/table/matrix-cells.ts';
 
 function texts(names: readonly string[]): readonly string[] {
   return nodeRanges(names).map(({text}) => text);

@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {Ajv2020} from 'ajv/dist/2020.js';
 import {describe, expect, test} from 'vitest';
-import {readResult} from '../../src/collect/agents/read-result.ts';
+import {readResult} from '../../src/collect/agents/ask-agent.ts';
 import {diagnose} from '../../src/diagnose.ts';
 import type {AgentResult} from '../../src/model/node-result.ts';
 import type {Report} from '../../src/model/report.ts';

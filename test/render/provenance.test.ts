@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {junit} from '../../src/render/ci/junit.ts';
 import {markdown} from '../../src/render/ci/markdown.ts';
-import {checkPage} from '../../src/render/html/check-page.ts';
+import {checkPage} from '../../src/render/html/pages.ts';
 import {json} from '../../src/render/json.ts';
 import {plain, reportOf} from './report.ts';
 

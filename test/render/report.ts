@@ -1,7 +1,6 @@
 import type {Finding} from '../../src/model/finding.ts';
-import type {NodeReport, Report} from '../../src/model/report.ts';
+import {countServices, type NodeReport, type Report} from '../../src/model/report.ts';
 import type {Rule} from '../../src/model/ruleset.ts';
-import {countServices} from '../../src/model/count-services.ts';
 import type {RenderOptions} from '../../src/render/renderer.ts';
 
 /** A report with the counts that follow from what is given. */

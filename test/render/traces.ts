@@ -1,7 +1,7 @@
 import {diagnose} from '../../src/diagnose.ts';
 import type {Report} from '../../src/model/report.ts';
 import type {EndpointTrace, EntryTrace, PortTrace} from '../../src/model/service-trace.ts';
-import {namespacedName} from '../../src/model/text/namespaced-name.ts';
+import {namespacedName} from '../../src/model/text.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {findingOf, reportOf, ruleOf, unreadNode} from './report.ts';

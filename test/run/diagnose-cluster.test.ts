@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs';
 import {afterEach, describe, expect, test} from 'vitest';
 import {diagnoseCluster} from '../../src/run/diagnose-cluster.ts';
 import type {ClusterRun} from '../../src/run/cluster-run.ts';
-import {Interrupted} from '../../src/run/interruption.ts';
+import {Interrupted} from '../../src/run/clock.ts';
 import {openCluster} from '../../src/run/open-cluster.ts';
 import type {Report} from '../../src/model/report.ts';
 import {capturePath} from '../fixtures.ts';

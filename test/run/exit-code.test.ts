@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {exitCode, type FailOn} from '../../src/run/exit-code.ts';
+import {exitCode, type FailOn} from '../../src/run/options/wait-limit.ts';
 import {findingOf, reportOf, unreadNode} from '../render/report.ts';
 
 const error = findingOf('node-a', 'shop/web');

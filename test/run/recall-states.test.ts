@@ -4,7 +4,7 @@ import type {KubeApi} from '../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../src/collect/kube/load-connection.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
 import {watchServices} from '../../src/collect/watch/service-watches.ts';
-import {earlierVersions, recallStates} from '../../src/run/recall-states.ts';
+import {earlierVersions, recallStates} from '../../src/run/follow-services.ts';
 import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
 import type {StoredObject} from '../stand-in/object-store.ts';
 

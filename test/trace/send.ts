@@ -2,8 +2,7 @@ import {expect} from 'vitest';
 import {parseAddress} from '../../src/model/address.ts';
 import type {ChainSource, Ruleset} from '../../src/model/ruleset.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
-import type {Environment, Packet} from '../../src/trace/packet.ts';
-import type {Outcome} from '../../src/trace/outcome.ts';
+import type {Environment, Outcome, Packet} from '../../src/trace/packet.ts';
 import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
 
 /** The first packet of a connection, as a test spells it. Packets from an address of the node are its own. */

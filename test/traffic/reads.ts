@@ -1,7 +1,7 @@
 import type {NodeSample} from '../../src/traffic/node-sample.ts';
 import type {NodeSurvey, SurveyedPort} from '../../src/traffic/node-survey.ts';
 import {wantedChains, wantedConnections} from '../../src/traffic/wanted-counters.ts';
-import {ConntrackCounter} from '../../src/parse/conntrack-counts.ts';
+import {ConntrackCounter} from '../../src/parse/conntrack.ts';
 import {NatCounterReader} from '../../src/parse/iptables/nat-counters.ts';
 import {parseIpvsadmStats} from '../../src/parse/ipvs/ipvsadm-stats.ts';
 import type {PortEntry} from '../../src/expect/cluster/cluster-view.ts';

@@ -6,7 +6,7 @@ import process from 'node:process';
 import {build} from 'esbuild';
 import packageJson from '../../package.json' with {type: 'json'};
 import {html, made} from '../../src/render/html/html.ts';
-import {style as pageStyle} from '../../src/render/html/page-style.ts';
+import {style as pageStyle} from '../../src/render/html/page.ts';
 import {bundledPackages} from '../release/bundled-packages.ts';
 import {root} from '../release/run.ts';
 import {thirdPartyLicenses} from '../release/third-party.ts';

@@ -1,30 +1,31 @@
-import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {ChainSource, Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
-import {inferIptablesSettings} from './infer-settings.ts';
-import type {FamilyCase} from './family-case.ts';
-import {compareFamily} from './endpoint-changes.ts';
-import {isKubeProxyChain} from '../third-party/iptables-rules.ts';
-import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
-import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import {partition, pushTo} from '../../model/lists.ts';
+import type {Chain, ChainSource, Rule, Ruleset, RuleText} from '../../model/ruleset.ts';
+import {plural} from '../../model/text.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
+import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
+import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
+import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
+import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
+import {noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import {staleService} from '../symptoms/port-symptoms.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
+import {isKubeProxyChain} from '../third-party/iptables-rules.ts';
 import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
+import {listChain, textsOf, withChain} from './chain-texts.ts';
+import {compareFamily} from './endpoint-changes.ts';
+import {type FamilyCase, inferIptablesSettings} from './infer-settings.ts';
+import {pathOutcomeOf} from './iptables-outcome.ts';
+import {leftoverChains, misnamedChains, withMisnamed} from './misnamed-chains.ts';
+import {isBeyondTheCut} from './node-rulesets.ts';
+import {IptablesServiceView, PortIndex, servicePortName} from './rules-of-ports.ts';
 import {analyzePort} from './service-port/analyze-port.ts';
 import type {PortDifference} from './service-port/port-differences.ts';
-import {misnamedChains, withMisnamed} from './misnamed-chains.ts';
-import {listChain, withChain} from './listed-chains.ts';
-import {leftoverChains} from './leftover-chains.ts';
-import {PortIndex} from './port-index.ts';
-import {IptablesServiceView} from './iptables-service-view.ts';
-import {staleServices} from './stale-services.ts';
-import {isBeyondTheCut} from './what-was-read.ts';
-import {analyzeUnexpectedRules, type UnexpectedRulesCase} from './unexpected-rules.ts';
-import {noServiceWorks} from '../symptoms/no-service-works.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
-import {uncoveredPods} from '../uncovered-pods.ts';
-import {partition, pushTo} from '../../model/lists.ts';
-import {plural} from '../../model/text/plural.ts';
 
 interface FamilyAnalysis {
   readonly symptoms: readonly Symptom[];
@@ -197,4 +198,109 @@ function attribute(differences: readonly PortDifference[], index: PortIndex): At
     else if (owners.length === 0) rest.push(difference);
   }
   return {byPort, unexpected, broad, rest};
+}
+
+interface UnexpectedRulesCase {
+  readonly expected: ExpectedRuleset;
+  readonly view: IptablesServiceView;
+  /** Unattributed rules in chains that Services share. */
+  readonly rules: readonly Rule[];
+  readonly senders: () => KnownSenders;
+  /** Service ports that are evaluated elsewhere. */
+  readonly except?: ReadonlySet<PortOnNode>;
+}
+
+/** Unattributed rules: their severity is their effect on packets, which are walked with and without them. */
+function analyzeUnexpectedRules({expected, view, rules, senders, except = new Set()}: UnexpectedRulesCase): Symptom {
+  const ports = expected.ports.filter(item => !except.has(item));
+  const environment = environmentOf(expected.context.facts);
+  const cleaned = without(view, rules);
+  const effect = effectOf(
+    firstChanges(
+      ports,
+      {context: expected.context, texts: textsOf(rules, view), senders},
+      {
+        walk: packet => pathOutcomeOf(walkPacket(view, packet, environment)),
+        walkWithout: packet => pathOutcomeOf(walkPacket(cleaned, packet, environment)),
+      },
+    ),
+  );
+  const [first] = rules;
+  const what =
+    rules.length === 1
+      ? `a rule in ${first?.table}/${first?.chain} is not one that kube-proxy would have written`
+      : `${rules.length} rules in kube-proxy's chains were not written by kube-proxy`;
+  return {
+    kind: 'unexpected-rule',
+    severity: effect.severity,
+    family: expected.family,
+    port: null,
+    detail: `${what}: ${effect.text}`,
+    expected: [],
+    actual: rules.slice(0, 6),
+  };
+}
+
+/** The first change of each Service port; those that the rules name come first. */
+function firstChanges(
+  ports: readonly PortOnNode[],
+  {context, texts, senders}: {readonly context: NodeContext; readonly texts: readonly string[]; readonly senders: () => KnownSenders},
+  walks: TwoWalks<Rule>,
+): readonly OutcomeChange<Rule, PortOnNode>[] {
+  const constants = constantsIn(texts);
+  const clients = sourcesNamedIn(texts, context, senders);
+  return namedFirst(ports, context, constants)
+    .slice(0, maxPorts)
+    .flatMap(item => {
+      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, constants), clients), walks)) return [change];
+      return [];
+    });
+}
+
+/** The actual rules without these. */
+function without(view: IptablesServiceView, rules: readonly Rule[]): ChainSource {
+  const left = new Set(rules);
+  const touched = new Set(rules.map(({table, chain}) => `${table}/${chain}`));
+  const made = new Map<string, Chain>();
+  return {
+    family: view.family,
+    hasTable: table => view.hasTable(table),
+    chain: (table, name) => {
+      const key = `${table}/${name}`;
+      const chain = view.chain(table, name);
+      if (chain === undefined || !touched.has(key)) return chain;
+      const known =
+        made.get(key) ??
+        listChain(
+          chain,
+          chain.rules().filter(rule => !left.has(rule)),
+        );
+      made.set(key, known);
+      return known;
+    },
+  };
+}
+
+interface StaleInput {
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+  readonly view: IptablesServiceView;
+  readonly senders: () => KnownSenders;
+  /** Rules of shared Service chains that belong to no expected Service port. */
+  readonly rules: readonly Rule[];
+}
+
+/** Service ports that the API does not have and the node still answers for: one symptom each, with all their rules. */
+function staleServices({expected, actual, view, senders, rules}: StaleInput): readonly Symptom[] {
+  const leadsOn = (rule: Rule): boolean => rule.table === 'nat' && (actual.chain('nat', rule.target?.name ?? '')?.ruleCount ?? 0) > 0;
+  const groups = new Map<string, Rule[]>();
+  for (const rule of rules) {
+    const key = servicePortName(rule) ?? parseChainName(rule.target?.name ?? '')?.hash ?? '';
+    pushTo(groups, key, rule);
+  }
+  return [...groups].map(([name, group]) =>
+    name === ''
+      ? analyzeUnexpectedRules({expected, view, senders, rules: group})
+      : staleService({name, served: group.some(leadsOn), rules: group}, expected),
+  );
 }

@@ -1,12 +1,11 @@
-import {someOf} from '../../model/text/some-of.ts';
+import {plural, someOf} from '../../model/text.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import type {Family} from '../../model/family.ts';
+import type {Family} from '../../model/address.ts';
 import type {Chain, ChainsByName, Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
-import {listChain} from './listed-chains.ts';
+import {listChain} from './chain-texts.ts';
 import {pushTo} from '../../model/lists.ts';
-import {plural} from '../../model/text/plural.ts';
 
 /**
  * Some rules of a node, as people paste them: the node may have more rules than they show. Listings of table nat or filter alone count too.

@@ -1,16 +1,33 @@
-import type {Hypothesis} from '../../expect/hypothesis.ts';
+import {masqueradingChains} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {type SeenIptablesDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
-import {masqueradingChains} from '../../expect/iptables/role-chains.ts';
-import type {LocalDetector} from '../../expect/node-context.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Hypothesis, LocalDetector} from '../../expect/node-context.ts';
 import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
-import {describeDetector, otherDetectorSymptom} from '../symptoms/hypothesis-symptoms.ts';
+import {describeDetector, otherDetectorSymptom} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import type {FamilyCase} from './family-case.ts';
+import type {NodeRules} from '../third-party/analyze-third-party.ts';
+
+/** Builds the expectation under a hypothesis. */
+export type Expect = (hypothesis: Hypothesis) => ExpectedRuleset;
+
+/** One family's rules on one node. */
+export interface FamilyCase {
+  /** Builds the expectation, under a hypothesis if the rules call for one. */
+  readonly expect: Expect;
+  readonly actual: Ruleset;
+  /** All rules of the node beside it. */
+  readonly rules: NodeRules;
+  /** False if the Node was not read: then its zone is inferred from the rules. */
+  readonly knowsZone: boolean;
+  /** Each Service is analyzed by itself: no finding stands for many of them. */
+  readonly eachService: boolean;
+  /** Not all Services were read: a chain of no expected Service may belong to another one. */
+  readonly isPartial: boolean;
+}
 
 /** If one hypothesis explains many differences in the node's iptables, it is the finding. */
 export function inferIptablesSettings(

@@ -1,24 +1,35 @@
+import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import type {Family} from '../../model/family.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Family} from '../../model/address.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
-import type {Ruleset} from '../../model/ruleset.ts';
+import {type Rule, type Ruleset, ruleTextOf} from '../../model/ruleset.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
-import {type FamilyResult, joinFamilies, unreadFamily} from '../join-families.ts';
-import {cutReason, whyDoubtful} from '../truncated-settings.ts';
-import {knowsZone, nodeRules} from '../node-input.ts';
-import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {
+  cutReason,
+  type FamilyResult,
+  joinFamilies,
+  knowsZone,
+  type ModeAnalysis,
+  type NodeInput,
+  nodeRules,
+  type ProxyMode,
+  unreadFamily,
+  whyDoubtful,
+} from '../proxy-mode.ts';
+import {withinWhatWasRead} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {withinWhatWasRead} from '../symptoms/within-what-was-read.ts';
-import type {Expect} from './family-case.ts';
-import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
-import {invalidRules} from './invalid-rules.ts';
+import {traceServedPort} from '../trace-served-port.ts';
 import {analyzeFamily} from './analyze-family.ts';
-import {countRules} from './read-dumps.ts';
-import {servedFamilies} from './served-families.ts';
-import {resolveVersion} from './resolve-version.ts';
-import {tracePort} from './service-port/trace-port.ts';
-import {whyNoRules, whyNoTables} from './what-was-read.ts';
+import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
+import type {Expect} from './infer-settings.ts';
+import {pathOutcomeOf} from './iptables-outcome.ts';
+import {countRules, invalidRules, whyNoRules, whyNoTables} from './node-rulesets.ts';
+import {resolveVersion, servedFamilies} from './resolve-version.ts';
 
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
 export const iptablesMode: ProxyMode = {
@@ -91,4 +102,31 @@ function whyEmpty(node: NodeDump): string {
   const files = node.files.filter(file => file.endsWith('-save') && !file.startsWith('ip'));
   if (node.files.includes('iptables-save')) return whyNoRules(node, 'IPv4');
   return files.length > 0 ? `it has no iptables-save, only ${files.join(', ')}` : 'it has no iptables-save';
+}
+
+interface TraceInput {
+  readonly item: PortOnNode;
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+}
+
+/** The path of a packet through the node's actual chains, down to the one that rewrites it. */
+function tracePort({item, expected, actual}: TraceInput): PortTrace {
+  const environment = environmentOf(expected.context.facts);
+  return traceServedPort<Rule>({
+    ...{item, context: expected.context},
+    walk: packet => ({
+      should: pathOutcomeOf(walkPacket(expected, packet, environment)),
+      does: pathOutcomeOf(walkPacket(actual, packet, environment)),
+    }),
+    stepsOf: path => path.filter(isPath).map(rule => ({...ruleTextOf(rule), to: rule.target?.name ?? ''})),
+    pickOf: path => path.findLast(({target}) => parseChainName(target?.name ?? '')?.role === 'SEP') ?? null,
+    rewriteOf: path => path.findLast(({target}) => target?.name === 'DNAT') ?? null,
+  });
+}
+
+/** The jumps that lead to the chain that picks an endpoint. */
+function isPath({table, target}: Rule): boolean {
+  const role = parseChainName(target?.name ?? '')?.role;
+  return table === 'nat' && (target?.name === 'KUBE-NODEPORTS' || (role !== undefined && role !== 'SEP'));
 }

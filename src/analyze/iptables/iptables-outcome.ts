@@ -1,6 +1,6 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../model/ruleset.ts';
-import type {Outcome} from '../../trace/outcome.ts';
+import type {Outcome} from '../../trace/packet.ts';
 import {type PathOutcome, collectPathOutcome} from '../outcomes/path-outcome.ts';
 
 /** The outcome of a packet that was walked through iptables. */

@@ -1,13 +1,14 @@
-import {compareRulesets} from '../../compare/compare-rulesets.ts';
+import {compareRulesets, type RulesetExpectation} from '../../compare/compare-rulesets.ts';
 import {type ExpectInput, expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {usesLocalChains} from '../../expect/iptables/infer-config.ts';
-import {neighborsOf} from '../../expect/iptables/iptables-versions.ts';
-import type {Family} from '../../model/family.ts';
+import {neighborsOf, servesBothFamilies} from '../../expect/iptables/iptables-versions.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import {families, type Family, parseAddress} from '../../model/address.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
 import {type KubeProxyVersion, type ProxyConfig, seenInRules} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import {asExpectation} from './expectation.ts';
 import {isExcerpt} from './excerpt.ts';
-import {servedFamilies} from './served-families.ts';
 
 /** Versions from 1.27 on whose rules look alike and that treat some Services in different ways: the first of each kind. */
 const lookalikes: readonly number[] = [36, 35, 34, 33, 31, 30, 29, 28, 27];
@@ -91,3 +92,43 @@ function countDifferences(input: Input, rulesets: ReadonlyMap<Family, Ruleset>):
   }
   return differences;
 }
+
+/** The families that a node's kube-proxy writes rules for: up to 1.20 one, unless a gate says otherwise. */
+export function servedFamilies(
+  {config, facts}: {readonly config: ProxyConfig; readonly facts: NodeFacts},
+  rulesets: ReadonlyMap<Family, Ruleset>,
+): readonly Family[] {
+  if (servesBothFamilies(config.version.value, config.featureGates.value)) return families;
+  // The gate may be set in a source that was not read, so a family in which kube-proxy wrote rules is served.
+  const written = families.filter(family => rulesets.get(family)?.chain('nat', 'KUBE-SERVICES') !== undefined);
+  return written.length > 0 ? written : [ownFamily(config, facts)];
+}
+
+/** The family of kube-proxy's bindAddress; that of the node's first address where it binds to all. */
+function ownFamily(config: ProxyConfig, facts: NodeFacts): Family {
+  const bind = parseAddress(config.bindAddress.value);
+  if (bind !== null && bind.value !== 0n) return bind.family;
+  return facts.hostIPs[0]?.includes(':') ? 'IPv6' : 'IPv4';
+}
+
+/** An ExpectedRuleset in the form in which rulesets are compared: grouped by Service port. */
+export function asExpectation(expected: ExpectedRuleset): RulesetExpectation<PortOnNode> {
+  return {
+    owners: expected.ports,
+    rulesOf: item => expected.rulesOf(item),
+    baseRules: () => expected.baseRules(),
+    open: baseChains,
+    unordered: serviceChains,
+  };
+}
+
+const baseChains = new Set(['filter/INPUT', 'filter/FORWARD', 'filter/OUTPUT', 'nat/PREROUTING', 'nat/OUTPUT', 'nat/POSTROUTING']);
+
+const serviceChains = new Set([
+  'nat/KUBE-SERVICES',
+  'nat/KUBE-NODEPORTS',
+  'filter/KUBE-SERVICES',
+  'filter/KUBE-EXTERNAL-SERVICES',
+  'filter/KUBE-PROXY-FIREWALL',
+  'filter/KUBE-NODEPORTS',
+]);

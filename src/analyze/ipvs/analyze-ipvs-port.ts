@@ -1,17 +1,16 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {Rule} from '../../model/ruleset.ts';
-import {blindToWeight, realServerRule} from '../../trace/balance.ts';
+import {blindToWeight, realServerRule} from '../../trace/iptables/walk-packet.ts';
 import {comparePathOutcomes} from '../outcomes/compare-outcomes.ts';
-import {configuredAffinity} from '../symptoms/configured-affinity.ts';
+import {configuredAffinity} from '../symptoms/port-symptoms.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {memberEvidence, serverEvidence} from './evidence.ts';
+import {ipvsProbes, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
 import type {MemberDifference, IpvsPortDifferences} from './ipvs-differences.ts';
 import {serversOf} from './infer-ipvs-settings.ts';
-import {ipvsProbes} from './ipvs-probes.ts';
 import {IpvsSemantics, settingEvidence} from './ipvs-semantics.ts';
-import {pathOutcomeOn, type IpvsSides} from './ipvs-sides.ts';
+import {pathOutcomeOn, type IpvsSides} from './base-rule-source.ts';
 
 interface IpvsPortCase {
   readonly item: ServedPort;

@@ -4,10 +4,10 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import type {ChainSource} from '../../model/ruleset.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
-import {onePerShape} from '../outcomes/port-shape.ts';
+import {onePerShape} from '../outcomes/outcome-changes.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
-import {pathOutcomeOn, type IpvsSide} from './ipvs-sides.ts';
+import {pathOutcomeOn, type IpvsSide} from './base-rule-source.ts';
 
 /** The effects of base rules that differ, the most severe first. */
 export type BaseRuleHarm =

@@ -1,7 +1,15 @@
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
-import type {Chain, ChainSource} from '../../model/ruleset.ts';
-import {listChain} from '../iptables/listed-chains.ts';
+import {setName, type SetRole, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
+import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import type {Environment, Packet} from '../../trace/packet.ts';
+import {listChain} from '../iptables/chain-texts.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {collectPathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
+import type {IpvsDifferences} from './ipvs-differences.ts';
+import type {IpvsState} from './ipvs-state.ts';
 
 /** The iptables rules that kube-proxy writes around IPVS, as a walk needs them. */
 export function baseRuleSource({baseRules, ports, outFilter, context: {family}}: ExpectedIpvs): ChainSource {
@@ -34,4 +42,65 @@ function textChain(table: string, name: string, texts: readonly string[]): Chain
 /** A source in which some chains are taken from another. */
 export function withChainsOf(source: ChainSource, other: ChainSource, keys: ReadonlySet<string>): ChainSource {
   return {...source, chain: (table, name) => (keys.has(`${table}/${name}`) ? other : source).chain(table, name)};
+}
+
+/** One of the two sides that a packet is walked through. */
+export interface IpvsSide {
+  readonly rules: ChainSource;
+  readonly environment: Environment;
+}
+
+export interface IpvsSides {
+  readonly expected: IpvsSide;
+  /** The actual state inside the expected base rules, which are evaluated separately. */
+  readonly actual: IpvsSide;
+  /** The actual state with the actual base rules. */
+  readonly whole: IpvsSide;
+}
+
+interface SidesInput {
+  readonly expected: ExpectedIpvs;
+  readonly differences: IpvsDifferences;
+  readonly state: IpvsState;
+  readonly ruleset: Ruleset | null;
+  /** kube-ipvs0 is reported as missing: its effect is not reported again for each Service. */
+  readonly deviceGone: boolean;
+}
+
+/** What was not read is assumed to be as expected. */
+export function sidesOf({expected, differences, state, ruleset, deviceGone}: SidesInput): IpvsSides {
+  const {facts, family} = expected.context;
+  const wanted = {sets: expectedSets(expected), servers: [...differences.resolved.values()].map(({server}) => server)};
+  const local = (bound: Iterable<string>): typeof facts => ({...facts, addresses: [...facts.addresses, ...bound]});
+  const sets = state.sets === null ? wanted.sets : new Map([...emptySets(expected), ...state.sets]);
+  const servers = state.servers?.filter(server => server.family === family) ?? wanted.servers;
+  const bound = state.bound === null || deviceGone ? expected.bound.keys() : state.bound;
+  const baseRules = baseRuleSource(expected);
+  const environment = environmentOf(local(bound), {sets, servers});
+  const outFilter = new Set(ruleset?.hasTable('filter') ? [outFilterChain] : []);
+  return {
+    expected: {rules: baseRules, environment: environmentOf(local(expected.bound.keys()), wanted)},
+    actual: {rules: ruleset === null ? baseRules : withChainsOf(baseRules, ruleset, outFilter), environment},
+    whole: {rules: ruleset ?? baseRules, environment},
+  };
+}
+
+/** The outcome of a packet on one side. The timeout of a virtual server decides how long clients stay with a real server; it is compared separately. */
+export function pathOutcomeOn({rules, environment}: IpvsSide, packet: Packet): PathOutcome {
+  return collectPathOutcome<Rule>(walkPacket(rules, packet, environment), () => null);
+}
+
+/** The sets of IPVS mode with their expected members. */
+export function expectedSets({members, context: {family}}: ExpectedIpvs): ReadonlyMap<string, IpSet> {
+  return new Map([...members].map(([role, wanted]) => [setName(role, family), setOf(role, setName(role, family), [...wanted.keys()])]));
+}
+
+function emptySets({members, context: {family}}: ExpectedIpvs): ReadonlyMap<string, IpSet> {
+  return new Map([...members.keys()].map(role => [setName(role, family), setOf(role, setName(role, family), [])]));
+}
+
+function setOf(role: SetRole, name: string, members: readonly string[]): IpSet {
+  const type = setTypes[role];
+  const elements = members.map(member => member.split(','));
+  return {name, type, elements, parts: (type.split(':')[1] ?? '').split(','), exceptions: [], lines: elements.map(() => 0)};
 }

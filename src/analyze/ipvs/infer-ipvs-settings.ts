@@ -1,7 +1,7 @@
 import {compareServers} from '../../compare/compare-ipvs.ts';
 import {once} from '../../expect/api-index.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
-import type {Hypothesis} from '../../expect/hypothesis.ts';
+import type {Hypothesis} from '../../expect/node-context.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';

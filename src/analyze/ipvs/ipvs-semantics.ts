@@ -1,16 +1,16 @@
 import {podOf} from '../../model/endpoint.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
-import {type Entry, entryText} from '../../model/entry.ts';
+import {type Entry, entryText} from '../../model/service-port.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
-import {realServerRule, serverRule} from '../../trace/balance.ts';
-import type {Outcome} from '../../trace/outcome.ts';
+import {realServerRule, serverRule} from '../../trace/iptables/walk-packet.ts';
+import type {Outcome} from '../../trace/packet.ts';
 import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/mode-semantics.ts';
 import {sourceNames} from '../outcomes/sources.ts';
-import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
+import {addressEvidence, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
 import type {IpvsPortDifferences} from './ipvs-differences.ts';
-import type {IpvsSides} from './ipvs-sides.ts';
+import type {IpvsSides} from './base-rule-source.ts';
 
 interface SemanticsInput {
   readonly item: ServedPort;

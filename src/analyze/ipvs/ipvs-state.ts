@@ -1,7 +1,5 @@
-import {setName} from '../../expect/ipvs/set-names.ts';
-import {sparesOtherInterfaces} from '../../expect/ipvs/ipvs-versions.ts';
-import {familyOf} from '../../model/address.ts';
-import {families} from '../../model/family.ts';
+import {setName, sparesOtherInterfaces} from '../../expect/ipvs/ipvs-sets.ts';
+import {families, familyOf} from '../../model/address.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -9,9 +7,8 @@ import type {NodeDump} from '../../model/snapshot.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';
 import {type IpSet, memberText, parseIpsetSave} from '../../parse/ipvs/ipset-save.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
-import {parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
-import {parseNodeAddresses} from '../../parse/node-addresses.ts';
-import {truncatedLine} from '../../parse/truncated-line.ts';
+import {parseIpvsDevice, parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
+import {truncatedLine} from '../../parse/lines.ts';
 
 /** The state of IPVS mode on a node beside its iptables. Null stands for a part that was not read, or is truncated. */
 export interface IpvsState {

@@ -1,18 +1,25 @@
+import type {ClusterView} from '../../expect/cluster/cluster-view.ts';
+import {servedInAnyFamily} from '../../expect/cluster/served-port.ts';
+import type {FormerOwner} from '../../expect/cluster/service-states.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
-import {setName, type SetRole} from '../../expect/ipvs/set-names.ts';
-import type {FormerOwner} from '../../expect/cluster/former-owners.ts';
-import {hasIpvsFilter} from '../../expect/ipvs/ipvs-versions.ts';
-import {contains, parseAddress} from '../../model/address.ts';
+import {hasIpvsFilter, setName, type SetRole} from '../../expect/ipvs/ipvs-sets.ts';
+import {contains, type Family, parseAddress} from '../../model/address.ts';
 import type {ServiceName} from '../../model/finding.ts';
-import type {Rule} from '../../model/ruleset.ts';
+import {append} from '../../model/lists.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {NodeDump} from '../../model/snapshot.ts';
+import {namespacedName} from '../../model/text.ts';
 import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
 import {memberText} from '../../parse/ipvs/ipset-save.ts';
-import {sharesOf} from '../../trace/balance.ts';
+import {sharesOf, walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {packetOf} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
 import type {IpvsDifferences, MemberDifference} from './ipvs-differences.ts';
-import type {IpvsState} from './ipvs-state.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {addressEvidence, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
+import {type IpvsState, readIpvsState} from './ipvs-state.ts';
 
 interface StaleCase {
   readonly expected: ExpectedIpvs;
@@ -126,4 +133,105 @@ function analyzeMembers({expected, differences}: StaleCase, said: ReadonlySet<st
 
 function refusesOwnPorts({role, member}: MemberDifference, {context}: ExpectedIpvs): boolean {
   return role === 'KUBE-IPVS-IPS' && hasIpvsFilter(context.version) && context.facts.addresses.includes(member);
+}
+
+interface NodeWide {
+  readonly expected: ExpectedIpvs;
+  readonly differences: IpvsDifferences;
+  readonly state: IpvsState;
+}
+
+/** One cause that affects many Services is one finding: an emptied set, another scheduler. */
+export function mergeByNode(symptoms: readonly Symptom<Rule>[], given: NodeWide): readonly Symptom<Rule>[] {
+  const isScheduler = ({cause}: Symptom<Rule>): boolean => cause === 'scheduler';
+  return emptiedSets(given).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, {of: isScheduler, words: ''}));
+}
+
+/** If some Services are affected, those that are not affected are not reported. */
+function mergeOfSet(symptoms: readonly Symptom<Rule>[], set: string): readonly Symptom<Rule>[] {
+  const loud = symptoms.some(symptom => isOfSet(symptom, set) && symptom.severity !== 'info');
+  const kept = loud ? symptoms.filter(symptom => !isOfSet(symptom, set) || symptom.severity !== 'info') : symptoms;
+  return mergeAlike(kept, {of: symptom => isOfSet(symptom, set), words: `ipset ${set} holds nothing, so `});
+}
+
+function emptiedSets({expected, state}: NodeWide): readonly string[] {
+  if (state.sets === null) return [];
+  return [...expected.members].flatMap(([role, members]) => {
+    const set = setName(role, expected.context.family);
+    return members.size > 1 && (state.sets?.get(set)?.elements.length ?? 0) === 0 ? [set] : [];
+  });
+}
+
+function isOfSet({expected}: Symptom<Rule>, set: string): boolean {
+  return expected.some(({table, chain}) => table === 'ipset' && chain === set);
+}
+
+interface SharedCause {
+  readonly of: (symptom: Symptom<Rule>) => boolean;
+  /** Put before the detail of the first Service port. */
+  readonly words: string;
+}
+
+/** Symptoms of one kind and one cause become the first of them, for the whole node. */
+function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: SharedCause): readonly Symptom<Rule>[] {
+  const merged: Symptom<Rule>[] = [];
+  for (const group of Map.groupBy(symptoms, symptom => (of(symptom) ? symptom.kind : null))) {
+    const [kind, all] = group;
+    const [first] = all;
+    const ports = new Set(all.flatMap(({port}) => port?.servicePortName ?? []));
+    if (kind === null || first === undefined || ports.size < 2) {
+      append(merged, all);
+      continue;
+    }
+    const {entry: _, entries: __, endpoint: ___, ...rest} = first;
+    const severe = all.find(({severity}) => severity === 'error') ?? first;
+    const detail = `${words}${first.detail.replace(' its ', ' the ')} (${ports.size} Service ports, such as ${[...ports][0]})`;
+    merged.push({
+      ...{...rest, port: null, detail},
+      ...(severe.severity === undefined ? {} : {severity: severe.severity}),
+      expected: all.flatMap(({expected}) => expected).slice(0, 6),
+      actual: all.flatMap(({actual}) => actual).slice(0, 6),
+    });
+  }
+  return merged;
+}
+
+interface LeftoverServersCase {
+  readonly node: NodeDump;
+  readonly facts: NodeFacts;
+  readonly view: ClusterView;
+  readonly config: ProxyConfig;
+  readonly rulesets: ReadonlyMap<Family, Ruleset>;
+}
+
+/**
+ * Virtual servers that IPVS mode left behind and that still match packets. Another mode translates the packets of Services before IPVS, so
+ * these are servers for addresses and ports of deleted Services.
+ */
+export function catchingServers({node, facts, view, config, rulesets}: LeftoverServersCase): readonly VirtualServer[] {
+  const {servers, sets, bound} = readIpvsState(node);
+  if (servers === null) return [];
+  const taken = new Set(
+    servedInAnyFamily({view, config}).flatMap(({protocol, clusterIP, externalIPs, loadBalancerVIPs, port, nodePort}) => [
+      ...[clusterIP, ...externalIPs, ...loadBalancerVIPs].map(address => `${protocol} ${joinHostPort(address, port)}`),
+      ...(nodePort === 0 ? [] : [`${protocol} ${nodePort}`]),
+    ]),
+  );
+  const isTaken = ({protocol, address, port}: VirtualServer): boolean =>
+    taken.has(`${protocol} ${joinHostPort(address, port)}`) || taken.has(`${protocol} ${port}`);
+  const local = {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
+  const environment = environmentOf(local, {servers, ...(sets === null ? {} : {sets})});
+  return servers.filter(server => {
+    const ruleset = rulesets.get(server.family);
+    const packet = packetTo(server);
+    if (isTaken(server) || sharesOf(server).length === 0 || ruleset === undefined || packet === null) return false;
+    return walkPacket(ruleset, packet, environment).some(
+      ({path, destination}) => destination !== null && path.some(({table}) => table === 'ipvs'),
+    );
+  });
+}
+
+function packetTo({family, protocol, address, port}: VirtualServer) {
+  const source = family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77';
+  return packetOf({protocol, family}, {source, destination: address, port, from: {kind: 'outside', interface: null}});
 }

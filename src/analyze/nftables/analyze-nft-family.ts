@@ -1,24 +1,33 @@
 import {compareNftTable} from '../../compare/compare-nft-table.ts';
-import type {NftPort} from '../../expect/nftables/nft-port.ts';
+import {formerChains, isServiceCIDRRule} from '../../expect/nftables/base-chains.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
+import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
+import type {Severity} from '../../model/finding.ts';
+import {pushTo} from '../../model/lists.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
-import {noServiceWorks} from '../symptoms/no-service-works.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
-import {uncoveredPods} from '../uncovered-pods.ts';
-import {inferNftSettings, type ExpectNft} from './infer-nft-settings.ts';
-import {attribute} from './attribute-differences.ts';
-import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
-import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
-import {environmentOf} from '../outcomes/environment.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {plural} from '../../model/text.ts';
 import type {Side} from '../../trace/side.ts';
-import {analyzeNftBaseRules} from './base-rules/analyze-nft-base-rules.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
+import {noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
+import {
+  analyzeClusterIPsCheck,
+  analyzeNodePortIPs,
+  baseChainChecks,
+  type BaseChainLoss,
+  lossOfChain,
+} from './base-rules/base-chain-losses.ts';
+import {baseChainProbes, changedProbes, namedProbes} from './base-rules/base-rule-effects.ts';
+import {analyzeUnexpectedNftRules} from './base-rules/unexpected-nft-rules.ts';
+import {leftoverNftChains, mergeEmptyChains, staleNftServices} from './leftover-nft-chains.ts';
+import {type NftBaseRulesCase, type NftPortDifference, NftServiceView, withChains} from './nft-case.ts';
+import {targetsOf} from './nft-outcome.ts';
+import {asNftExpectation, type ExpectNft, inferNftSettings} from './resolve-nft-version.ts';
 import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
-import {mergeEmptyChains} from './merge-empty-chains.ts';
-import {leftoverNftChains} from './leftover-nft-chains.ts';
-import {asNftExpectation} from './nft-expectation.ts';
-import {NftServiceView} from './nft-service-view.ts';
-import {staleNftServices} from './stale-nft-services.ts';
-import {plural} from '../../model/text/plural.ts';
+import {isEntryMap, isRefusal} from './service-port/nft-evidence.ts';
 
 interface NftFamilyCase {
   readonly expect: ExpectNft;
@@ -140,4 +149,164 @@ function noServiceRules({context: {family}, ports, id}: ExpectedTable, actual: N
     expected: [],
     actual: [],
   };
+}
+
+interface AttributedNft {
+  readonly byPort: ReadonlyMap<NftPort, readonly NftPortDifference[]>;
+  /** Elements that belong to no Service port that is expected. */
+  readonly unexpected: readonly NftPortDifference[];
+  readonly baseRules: readonly NftPortDifference[];
+  /** Differences that belong to findings of Services: the address of a stale one, the hairpins of stale endpoints. */
+  readonly isExplained: (difference: NftPortDifference) => boolean;
+}
+
+/** Gives each difference to the Service ports that it may concern: by its owner, the chain it leads to, its address and port. */
+export function attribute(differences: readonly NftPortDifference[], expected: ExpectedTable): AttributedNft {
+  const byPort = new Map<NftPort, NftPortDifference[]>();
+  const unexpected: NftPortDifference[] = [];
+  const baseRules: NftPortDifference[] = [];
+  let index: EntryIndex | null = null;
+  const listed = new Set<string>();
+  for (const difference of differences) {
+    // All ports of a Service have its cluster IP; it is reported for one.
+    const {name, kind, key = ''} = difference;
+    if (name === 'cluster-ips' && listed.has(`${kind} ${key}`)) continue;
+    if (name === 'cluster-ips') listed.add(`${kind} ${key}`);
+    const thirdParty = difference.owner === null && isOfServices(difference);
+    if (thirdParty) index ??= entryIndex(expected);
+    const owners = difference.owner !== null ? [difference.owner] : thirdParty ? concerned(difference, expected, index ?? new Map()) : [];
+    for (const owner of owners) {
+      pushTo(byPort, owner, difference);
+    }
+    if (owners.length > 0) continue;
+    if (thirdParty) unexpected.push(difference);
+    else baseRules.push(difference);
+  }
+  const stale = new Set(unexpected.map(({key = ''}) => key.split(' . ')[0]));
+  const isExplained = ({what, kind, name, key = ''}: NftPortDifference): boolean =>
+    what === 'element' &&
+    kind === 'extra' &&
+    ((name === 'cluster-ips' && stale.has(key)) || (name === 'hairpin-connections' && byPort.size + unexpected.length > 0));
+  return {byPort, unexpected, baseRules, isExplained};
+}
+
+function isOfServices(difference: NftPortDifference): boolean {
+  const {what, name} = difference;
+  return what === 'element' && (isEntryMap(name) || isRefusal(difference) || name.startsWith('firewall'));
+}
+
+type EntryIndex = ReadonlyMap<string, readonly NftPort[]>;
+
+/** Service ports by the keys of their entries. */
+function entryIndex({ports}: ExpectedTable): EntryIndex {
+  const index = new Map<string, NftPort[]>();
+  for (const item of ports) {
+    const {port} = item;
+    const protocol = port.protocol.toLowerCase();
+    const addresses = new Set([port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs]);
+    const keys = [...addresses].map(address => `${address} . ${protocol} . ${port.port}`);
+    if (port.nodePort !== 0) keys.push(`${protocol} . ${port.nodePort}`);
+    for (const key of keys) pushTo(index, key, item);
+  }
+  return index;
+}
+
+function concerned({rule, key = ''}: NftPortDifference, expected: ExpectedTable, index: EntryIndex): readonly NftPort[] {
+  const byTarget = targetsOf(rule).flatMap(chain => expected.portOfBase(parseNftName(chain)?.base ?? '') ?? []);
+  return [...new Set([...byTarget, ...(index.get(key) ?? [])])];
+}
+
+/** What is wrong with the base rules: hooks, lookups, masquerading, node-port addresses, checks. */
+function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[] {
+  const byChain = new Map<string, NftPortDifference[]>();
+  for (const difference of given.differences) {
+    if (isLegitimate(difference) || given.isExplained(difference)) continue;
+    pushTo(byChain, difference.name, difference);
+  }
+  return [
+    ...[...byChain].flatMap(([name, differences]) => analyzeChain(given, name, differences)),
+    ...analyzeNodePortIPs(given),
+    ...analyzeClusterIPsCheck(given),
+    ...analyzeUnexpectedChains(given),
+  ];
+}
+
+/** Differences that are legitimate. The rule of service networks and the node-port addresses are evaluated separately. */
+function isLegitimate({what, name, kind, rule}: NftPortDifference): boolean {
+  if (name === 'nodeport-ips') return true;
+  return (
+    what === 'rule' && name === 'cluster-ips-check' && kind !== 'missing' && isServiceCIDRRule(rule.text.replace(/ comment ".*"$/, ''))
+  );
+}
+
+/** All that is missing from a chain is one finding, whose severity is the effect on packets. All unexpected rules are another one. */
+function analyzeChain(given: NftBaseRulesCase, name: string, differences: readonly NftPortDifference[]): readonly Symptom[] {
+  const {expected, actual} = given;
+  const missing = differences.filter(({kind}) => kind === 'missing');
+  const others = differences.filter(({kind}) => kind !== 'missing');
+  const explained = new Set(others.filter(({what}) => what !== 'rule' && missing.length > 0));
+  const symptoms: Symptom[] = [];
+  if (missing.length > 0) {
+    const loss = lossOfChain(name, missing, actual.chain(name));
+    // A rule in place of a missing one belongs to the same finding.
+    const found = others.filter(({what, rule}) => what !== 'rule' || missing.some(one => resembles(one.rule, rule)));
+    const severity = severityOf(given, name, loss);
+    const isOtherJump = hookChains.has(name) && found.some(({what}) => what === 'rule');
+    const words = isOtherJump ? otherJump(name) : loss;
+    for (const one of found) explained.add(one);
+    symptoms.push({
+      kind: loss.kind,
+      severity,
+      family: expected.context.family,
+      port: null,
+      detail: `${words.what}: ${severity === 'info' ? 'no traffic is affected' : words.loss}`,
+      expected: missing.map(({rule}) => rule).slice(0, 6),
+      actual: found.map(({rule}) => rule).slice(0, 6),
+    });
+  }
+  const extra = others.filter(one => !explained.has(one));
+  return [...symptoms, ...(extra.length === 0 ? [] : analyzeUnexpectedNftRules(given, extra))];
+}
+
+/** All that kube-proxy writes into them is a jump to `services`. */
+const hookChains = new Set(['nat-prerouting', 'nat-output']);
+
+/** Some packets may still take the jump. */
+function otherJump(name: string): Pick<BaseChainLoss, 'what' | 'loss'> {
+  return {what: `the jump from ${name} to services has other conditions`, loss: 'packets that do not meet them reach no Service'};
+}
+
+/** With the expected rules of Services: the one that is tried for all of its shape may have a fault of its own. */
+function severityOf(given: NftBaseRulesCase, name: string, {severity}: BaseChainLoss): Severity {
+  const {expected, actual} = given;
+  const found = actual.chain(name);
+  if (!expected.baseRules.some(chain => chain.name === name)) return 'info';
+  const table = withChains(expected, new Map([[name, found]]));
+  const own = given.differences.flatMap(({kind, name: chain, rule}) => (kind === 'extra' && chain === name ? [rule] : []));
+  const probes = [...baseChainProbes(expected), ...(own.length === 0 ? [] : namedProbes(given, own, maxNamed))];
+  const changed = changedProbes({expected, table, other: expected}, probes).length > 0 || baseChainChecks({expected, table});
+  return changed ? severity : 'info';
+}
+
+/** Service ports that a rule in place of a missing one names are tried as well. */
+const maxNamed = 50;
+
+/** Two rules that look the same map up, or jump to the same chain. */
+function resembles(a: RuleText, b: RuleText): boolean {
+  const subject = ({text}: RuleText): string =>
+    /(?:vmap|jump|goto) (\S+)/.exec(text)?.[1] ?? /masquerade|reject|drop|mark set/.exec(text)?.[0] ?? text;
+  return subject(a) === subject(b);
+}
+
+/** Chains that no version writes: every packet passes a base chain, and any other chain only if a rule jumps to it. */
+function analyzeUnexpectedChains(given: NftBaseRulesCase): readonly Symptom[] {
+  const former = new Map(
+    formerChains(given.expected.context).map(({name, rules}) => [name, new Set(rules.map(text => text.replace(/ comment ".*"$/, '')))]),
+  );
+  return given.unexpectedChains.flatMap(chain => {
+    if (parseNftName(chain.name) !== null) return [];
+    const unexpected = chain.rules().filter(({body}) => !(former.get(chain.name)?.has(body) ?? false));
+    const differences = unexpected.map(rule => ({kind: 'extra', what: 'rule', name: chain.name, rule, owner: null}) as const);
+    return differences.length === 0 ? [] : analyzeUnexpectedNftRules(given, differences);
+  });
 }

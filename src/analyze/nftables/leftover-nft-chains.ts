@@ -1,9 +1,16 @@
+import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import {parseNftName} from '../../expect/nftables/nft-names.ts';
-import type {NftChain} from '../../model/nft-ruleset.ts';
-import {orphanChains} from '../symptoms/orphan-chains.ts';
+import {mayKeepEmptyChains} from '../../expect/nftables/nft-versions.ts';
+import type {Family} from '../../model/address.ts';
+import {pushTo} from '../../model/lists.ts';
+import type {NftChain, NftRule, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {orphanChains} from '../symptoms/node-symptoms.ts';
+import {staleService} from '../symptoms/port-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import type {NftCase} from './nft-case.ts';
+import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
+import {isEntryMap} from './service-port/nft-evidence.ts';
 
 interface ComparedChains {
   readonly unexpectedChains: readonly NftChain[];
@@ -38,4 +45,100 @@ export function leftoverNftChains({expected, actual}: NftCase, {unexpectedChains
 
 function targetsOfChain(chain: NftChain): readonly string[] {
   return targetsOf({table: chain.table, chain: chain.name, line: 0, text: chain.text()});
+}
+
+/** From this number of Service ports on, all have one cause. */
+const minPorts = 5;
+
+/**
+ * If many Services lead to empty chains of endpoints, there is one cause: a kube-proxy that took over the chains, already flushed,
+ * from its predecessor.
+ */
+export function mergeEmptyChains({context, ports}: ExpectedTable, symptoms: readonly Symptom<RuleText>[]): readonly Symptom<RuleText>[] {
+  const broken = symptoms.filter(({kind, endpoint}) => kind === 'broken-jump' && endpoint !== undefined);
+  const concerned = new Set(broken.map(({port}) => port));
+  const many = concerned.size >= minPorts || (concerned.size === ports.length && ports.length > 1);
+  if (!many || !mayKeepEmptyChains(context.version)) return symptoms;
+  const names = [...concerned].slice(0, 3).map(port => port?.servicePortName ?? '');
+  const detail = `${broken.length} chains of endpoints are empty, though rules lead to them, and connections sent there are not translated: ${concerned.size} of ${ports.length} Service ports are broken, such as ${names.join(', ')}. kube-proxy ${context.version.text} may leave them so for an hour after it took over from another one`;
+  const whole: Symptom<RuleText> = {
+    kind: 'broken-jump',
+    family: context.family,
+    port: null,
+    detail,
+    expected: broken.flatMap(({expected}) => expected).slice(0, 2),
+    actual: broken.flatMap(({actual}) => actual).slice(0, 2),
+  };
+  return [whole, ...symptoms.filter(symptom => !broken.includes(symptom))];
+}
+
+/**
+ * Tables that see packets outside the path of a walk (bridges, devices, ARP) and may drop them. Their effect on packets of Services is not
+ * evaluated, which is reported.
+ */
+export function unwalkedChains({tables}: NftRuleset, family: Family): readonly Symptom[] {
+  return [...tables.values()].flatMap(table => {
+    const chains = table.dormant ? [] : table.baseChains.filter(chain => !isWalked(table, chain));
+    const stopping = chains.length === 0 ? [] : rulesThatStop(table);
+    const policies = chains.filter(({base}) => base?.policy === 'drop');
+    if (stopping.length === 0 && policies.length === 0) return [];
+    const names = chains.map(({name, base}) => `${name} (hook ${base?.hook})`).join(', ');
+    const what = policies.length > 0 ? 'a policy that drops' : 'rules that drop or take packets';
+    const detail = `table ${table.id} has ${what} at ${names}, where svc-trace does not walk: whether they affect packets of Services was not checked`;
+    return [
+      {...{kind: 'undecided-path', severity: 'info'}, family, port: null, detail, expected: [], actual: stopping.slice(0, 3)} as const,
+    ];
+  });
+}
+
+function isWalked({family}: NftTable, {base}: NftChain): boolean {
+  return (family === 'ip' || family === 'ip6' || family === 'inet') && base?.hook !== 'ingress' && base?.hook !== 'egress';
+}
+
+/** Which chain calls which does not matter, since none of them is followed. In table `inet` the chains of other hooks are. */
+function rulesThatStop(table: NftTable): readonly NftRule[] {
+  const chains = [...table.chains.values()].filter(chain => chain.base === null || !isWalked(table, chain));
+  return chains.flatMap(chain => chain.rules().filter(({body}) => stops.test(body)));
+}
+
+const stops = /(?:^|[ :])(?:drop|reject|queue|fwd to|dup to|redirect|dnat)(?: |,|$)/;
+
+/** Service ports that the API does not have and the node still answers for: one symptom each, with all their elements. */
+export function staleNftServices(given: NftCase, elements: readonly NftPortDifference[]): readonly Symptom[] {
+  const groups = new Map<string, NftPortDifference[]>();
+  for (const element of elements) {
+    const name = nameOf(element);
+    pushTo(groups, name, element);
+  }
+  const {family} = given.expected.context;
+  return [...groups].map(([name, group]) => {
+    if (name === '') return unexpectedElements(given, group);
+    const served = group.some(element => leadsOn(element, given.actual));
+    return staleService({name, served, rules: group.map(({rule}) => rule)}, {family, ports: given.expected.ports});
+  });
+}
+
+function nameOf({rule, comment}: NftPortDifference): string {
+  const named = targetsOf(rule).map(chain => parseNftName(chain)?.servicePortName);
+  return named.find(name => name !== undefined) ?? comment ?? '';
+}
+
+function leadsOn({name, rule}: NftPortDifference, actual: NftTable): boolean {
+  return isEntryMap(name) && targetsOf(rule).some(chain => (actual.chain(chain)?.ruleCount ?? 0) > 0);
+}
+
+/** Unattributed elements, at addresses of no Service. */
+function unexpectedElements({expected}: NftCase, elements: readonly NftPortDifference[]): Symptom {
+  const takes = elements.some(({name}) => isEntryMap(name));
+  const count = elements.length === 1 ? 'an element' : `${elements.length} elements`;
+  const detail = `${count} of ${elements[0]?.name} that kube-proxy would not have written: ${takes ? 'they intercept packets to addresses of no Service' : 'no packet of a Service matches them'}`;
+  return {
+    kind: 'unexpected-rule',
+    severity: takes ? 'warning' : 'info',
+    family: expected.context.family,
+    port: null,
+    detail,
+    expected: [],
+    actual: elements.map(({rule}) => rule).slice(0, 6),
+  };
 }

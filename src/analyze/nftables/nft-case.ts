@@ -1,9 +1,8 @@
 import type {NftDifference} from '../../compare/compare-nft-table.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
-import type {NftPort} from '../../expect/nftables/nft-port.ts';
-import type {NftChain, NftTable} from '../../model/nft-ruleset.ts';
+import type {NftPort} from '../../expect/nftables/nft-names.ts';
+import type {NftChain, NftFamily, NftSet, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
-import type {NftServiceView} from './nft-service-view.ts';
 
 export type NftPortDifference = NftDifference<NftPort>;
 
@@ -28,4 +27,80 @@ export interface NftBaseRulesCase extends NftCase {
   readonly serviceRanges: readonly string[] | null;
   /** Differences that the findings of Services explain. */
   readonly isExplained: (difference: NftPortDifference) => boolean;
+}
+
+/**
+ * The actual chains and elements of Services inside the expected base rules. The base rules are evaluated separately, so that one
+ * broken hook is one finding and not one for every Service.
+ */
+export class NftServiceView implements NftTableSource {
+  readonly id: string;
+  readonly family: NftFamily;
+  readonly baseChains: readonly NftChain[];
+  /** All base chains are present: they are the expected ones. */
+  readonly declared = true;
+  readonly #expected: ExpectedTable;
+  readonly #actual: NftTable;
+  readonly #baseRules: ReadonlySet<string>;
+
+  constructor(expected: ExpectedTable, actual: NftTable) {
+    this.id = expected.id;
+    this.family = expected.family;
+    this.baseChains = expected.baseChains;
+    this.#expected = expected;
+    this.#actual = actual;
+    this.#baseRules = new Set(expected.baseRules.map(({name}) => name));
+  }
+
+  chain(name: string): NftChain | undefined {
+    if (this.#baseRules.has(name)) return this.#expected.chain(name);
+    return this.#actual.chain(name) ?? (this.#actual.declared ? undefined : unread(this.id, name));
+  }
+
+  set(name: string): NftSet | undefined {
+    if (name === 'nodeport-ips') return this.#expected.set(name);
+    const found = this.#actual.set(name);
+    if (found !== undefined) return found;
+    const shape = this.#expected.set(name);
+    return shape === undefined ? undefined : {...shape, elements: new Map(), complete: this.#actual.complete};
+  }
+}
+
+/** A chain that may follow after the end of a truncated dump. */
+function unread(table: string, name: string): NftChain {
+  const nothing = {text: () => '', holds: (texts: readonly string[]) => texts.length === 0, rules: () => []};
+  return {table, name, base: null, comment: null, ruleCount: 0, complete: false, ...nothing};
+}
+
+/** A table with some of its chains replaced; undefined removes a chain. */
+export function withChains(table: NftTableSource, chains: ReadonlyMap<string, NftChain | undefined>): NftTableSource {
+  const added = [...chains].flatMap(([name, chain]) =>
+    chain !== undefined && chain.base !== null && !table.baseChains.some(base => base.name === name) ? [chain] : [],
+  );
+  const kept = table.baseChains.flatMap(chain => (chains.has(chain.name) ? asBase(chains.get(chain.name)) : [chain]));
+  return {
+    id: table.id,
+    family: table.family,
+    declared: table.declared,
+    baseChains: [...kept, ...added],
+    chain: name => (chains.has(name) ? chains.get(name) : table.chain(name)),
+    set: name => table.set(name),
+  };
+}
+
+function asBase(chain: NftChain | undefined): readonly NftChain[] {
+  return chain === undefined || chain.base === null ? [] : [chain];
+}
+
+/** A table in which one set holds other elements. */
+export function withSet(table: NftTableSource, name: string, set: NftSet | undefined): NftTableSource {
+  const {id, family, declared, baseChains} = table;
+  return {
+    id,
+    family,
+    declared,
+    baseChains,
+    chain: wanted => table.chain(wanted),
+    set: wanted => (wanted === name ? set : table.set(wanted)),
+  };
 }

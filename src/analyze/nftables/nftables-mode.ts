@@ -1,21 +1,33 @@
+import {serviceRanges} from '../../expect/nftables/base-chains.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
-import {tableId} from '../../expect/nftables/expected-table.ts';
+import {type ExpectedTable, tableId} from '../../expect/nftables/expected-table.ts';
+import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
 import {dropsUnallocated, oldestNftMinor} from '../../expect/nftables/nft-versions.ts';
-import {serviceRanges} from '../../expect/nftables/service-ranges.ts';
-import {families, type Family} from '../../model/family.ts';
+import {families, type Family} from '../../model/address.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
-import type {Ruleset} from '../../model/ruleset.ts';
-import {cutReason, whyDoubtful} from '../truncated-settings.ts';
-import {knowsZone, nodeRules} from '../node-input.ts';
-import {type FamilyResult, joinFamilies, unreadFamily} from '../join-families.ts';
-import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
-import type {ExpectNft} from './infer-nft-settings.ts';
-import {allOf} from '../iptables/read-dumps.ts';
+import {type Ruleset, type RuleText, ruleTextOf} from '../../model/ruleset.ts';
+import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
+import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
+import {allOf} from '../iptables/node-rulesets.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {
+  cutReason,
+  type FamilyResult,
+  joinFamilies,
+  knowsZone,
+  type ModeAnalysis,
+  type NodeInput,
+  nodeRules,
+  type ProxyMode,
+  unreadFamily,
+  whyDoubtful,
+} from '../proxy-mode.ts';
+import {traceServedPort} from '../trace-served-port.ts';
 import {analyzeNftFamily} from './analyze-nft-family.ts';
-import {kubeProxyTables} from './read-nft.ts';
-import {resolveNftVersion} from './resolve-nft-version.ts';
-import {unwalkedChains} from './unwalked-chains.ts';
-import {traceNftPort} from './service-port/trace-nft-port.ts';
+import {unwalkedChains} from './leftover-nft-chains.ts';
+import {nftPathOutcome, pathOutcomeOfOutcomes, pickingChain, targetsOf} from './nft-outcome.ts';
+import {kubeProxyTables} from './nft-rules.ts';
+import {type ExpectNft, resolveNftVersion} from './resolve-nft-version.ts';
 
 /** A table of its own for each family, with maps from addresses to chains. */
 export const nftablesMode: ProxyMode = {
@@ -90,4 +102,37 @@ function whyPartly({cut}: NftRuleset, iptables: readonly Ruleset[]): string | nu
   if (cut !== null) return `the dump ${cutReason(cut)}`;
   const beside = iptables.find(ruleset => ruleset.cut !== null)?.cut ?? null;
   return beside === null ? null : `the dump of iptables ${cutReason(beside)}`;
+}
+
+interface NftTraceInput {
+  readonly item: NftPort;
+  readonly expected: ExpectedTable;
+  readonly ruleset: NftRuleset;
+}
+
+/** The path of a packet from the map that holds its address through the chains of the Service, down to the rule that rewrites it. */
+function traceNftPort({item, expected, ruleset}: NftTraceInput): PortTrace {
+  const environment = environmentOf(expected.context.facts);
+  return traceServedPort<RuleText>({
+    ...{item, context: expected.context},
+    walk: packet => ({
+      should: nftPathOutcome(expected, packet, environment),
+      does: pathOutcomeOfOutcomes(walkNftPacket(ruleset, packet, environment)),
+    }),
+    stepsOf,
+    pickOf: path => path.findLast(({chain}) => chain === pickingChain(path)) ?? null,
+    rewriteOf: path => path.findLast(({text}) => / dnat /.test(` ${text}`)) ?? null,
+  });
+}
+
+/** A map leads to the chain of the next rule; which of its elements did so is seen by that. */
+function stepsOf(path: readonly RuleText[]): readonly TraceStep[] {
+  return path.flatMap((rule, at) => {
+    const {text} = rule;
+    const next = path[at + 1]?.chain ?? '';
+    const to = / vmap @service-/.test(` ${text}`) ? next : (targetsOf(rule)[0] ?? '');
+    const role = parseNftName(to)?.role;
+    const leads = role === 'external' || role === 'service' || role === 'local';
+    return leads ? [{...ruleTextOf(rule), to}] : [];
+  });
 }

@@ -1,13 +1,13 @@
-import {podOf} from '../../model/endpoint.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
-import {entryText} from '../../model/entry.ts';
+import {podOf} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {compareMasquerade} from './compare-masquerade.ts';
-import {sayRefused} from './explain-refusal.ts';
-import type {Misdirected} from './mode-semantics.ts';
-import type {OutcomeCase} from './outcome-case.ts';
-import {near, type ProbeComparison} from './path-outcome.ts';
-import type {Probe} from './probes.ts';
+import {entryText} from '../../model/service-port.ts';
+import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
+import type {SymptomKind} from '../symptoms/symptom.ts';
+import type {Misdirected, ModeSemantics} from './mode-semantics.ts';
+import {describePathOutcome, near, type ProbeComparison} from './path-outcome.ts';
+import {type Probe, whose} from './probes.ts';
+import {sourceName} from './sources.ts';
 
 /** Endpoints that get no traffic, or should get none; if these are right, their shares and masquerading. */
 export function compareEndpoints<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
@@ -89,3 +89,78 @@ function through({entry}: Pick<Probe, 'entry'>): string {
 function percentText(probability: number): string {
   return `${Math.round(probability * 1000) / 10}%`;
 }
+
+/** Packets reach the right endpoints, with another source address than they should have. */
+export function compareMasquerade<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+  const {expected, actual} = comparison;
+  const diverging = [...expected.destinations].find(
+    ([destination, {masquerade}]) => (actual.destinations.get(destination)?.masquerade ?? masquerade) !== masquerade,
+  );
+  if (diverging !== undefined) sayOtherMasquerade(given, comparison, {destination: diverging[0], should: diverging[1].masquerade});
+}
+
+function sayOtherMasquerade<R extends RuleText>(
+  given: OutcomeCase<R>,
+  comparison: ProbeComparison<R>,
+  {destination, should}: {readonly destination: string; readonly should: boolean},
+): void {
+  const {probe} = comparison;
+  const isHairpin = probe.endpoint?.hostPort === destination;
+  const who = probe.endpoint === undefined ? sourceName(probe.source) : `endpoint ${probe.endpoint.hostPort}`;
+  const entry = entryText(probe.entry);
+  const detail = should
+    ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} are not masqueraded${isHairpin ? ': a pod that reaches itself through the Service never gets a reply' : ', and should be'}`
+    : `packets from ${who} through its ${entry} are masqueraded, and should keep their source address`;
+  const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !given.item.port.externalPolicyLocal));
+  const evidence = given.semantics.evidence({kind: 'masquerade', comparison});
+  const cause = evidence.expected[0]?.text ?? evidence.actual[0]?.text ?? entry;
+  given.symptoms.say(
+    {
+      kind: 'masquerade-mismatch',
+      severity: mustReturn ? 'error' : 'warning',
+      ...(isHairpin ? {endpoint: destination} : {}),
+      entry: probe.entry,
+      detail,
+      ...evidence,
+    },
+    `masquerade ${should} ${isHairpin ? destination : cause}`,
+  );
+}
+
+/** Endpoints should be reached, and the packet is refused. */
+export function sayRefused<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+  const {expected, actual, probe} = comparison;
+  const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
+  const rule = outcome?.path.at(-1);
+  const differing = given.semantics.evidence({kind: 'policy', comparison});
+  // An element of a map that refuses is no rule of the path with a place of its own.
+  const evidence = {expected: differing.expected, actual: rule === undefined || rule.line === 0 ? differing.actual : [rule]};
+  if (outcome !== undefined && given.semantics.refusedFor(outcome) === 'ranges') {
+    const ranges = given.item.port.sourceRanges.length > 0;
+    const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges allow them' : 'there are no loadBalancerSourceRanges'}`;
+    return given.symptoms.say(
+      {kind: 'source-ranges-mismatch', refuses: true, entry: probe.entry, detail, ...evidence},
+      `ranges ${entryText(probe.entry)}`,
+    );
+  }
+  const detail = `${whose(probe)} end in ${describePathOutcome(actual)}, and should reach ${describePathOutcome(expected)}`;
+  given.symptoms.say(
+    {kind: 'unexpected-reject', severity: 'error', entry: probe.entry, detail, ...evidence},
+    `refused ${entryText(probe.entry)}`,
+  );
+}
+
+/** The probes of one Service port, and what else is known of it. */
+export interface OutcomeCase<R extends RuleText> {
+  readonly item: ServedPort;
+  readonly probes: readonly Probe[];
+  /** Walks a probe through the expected and the actual rules. */
+  readonly walk: (probe: Probe) => ProbeComparison<R>;
+  readonly semantics: ModeSemantics<R>;
+  readonly symptoms: SymptomList<R>;
+  /** What the rules of session affinity show by themselves, computed after the endpoints were compared. Null if they show nothing. */
+  readonly affinity?: (changesOutcome: boolean) => PortSymptom<R> | null;
+}
+
+/** Symptoms of single endpoints. */
+export const endpointKinds: readonly SymptomKind[] = ['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address', 'broken-jump'];

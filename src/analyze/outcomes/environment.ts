@@ -1,11 +1,14 @@
 import {once} from '../../expect/api-index.ts';
-import {type Address, contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {isLoopback} from '../../expect/node-context.ts';
+import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {type NetworkFacts, noNetworkFacts, routeOf, sysctlNumber} from '../../model/node/network-facts.ts';
 import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
-import {interfacesOf, ownRanges} from './interfaces.ts';
+import {parseInterval} from '../../parse/nftables/address-list.ts';
 import {isInSet} from '../../trace/iptables/match-set.ts';
-import type {Environment, Packet} from '../../trace/packet.ts';
+import {type Environment, isInterfaceLike, type Packet} from '../../trace/packet.ts';
 
 export interface EnvironmentOptions {
   /** The `recent` lists that hold the packet's source. */
@@ -63,4 +66,109 @@ function isLoopbackAddress(address: Address): boolean {
 /** Interfaces that neither pods nor clients of Services use: the loopback, and the bridges of Docker and libvirt. */
 function isNeverOnServicePath(pattern: string): boolean {
   return pattern === 'lo' || /^(?:docker\d+|br-[0-9a-f+]+|virbr\d*\+?|podman\d+)$/.test(pattern);
+}
+
+/** What routes and links decide about the interfaces of packets. Where neither decides, they are unknown. */
+const interfacesOf = once((facts: NodeFacts): Interfaces => {
+  const {network} = facts;
+  const names = new Map<string, string | null>();
+  const sets = new Map<string, Intervals | null>();
+  return {
+    interfaceOf: (address: Address) => {
+      const name = names.has(address.text) ? names.get(address.text) : interfaceOf(facts, address);
+      names.set(address.text, name ?? null);
+      return name ?? null;
+    },
+    behind: (pattern: string, family: Family) => {
+      const key = `${family} ${pattern}`;
+      const found = sets.has(key) ? (sets.get(key) ?? null) : network === undefined ? null : behind(network, pattern, family);
+      sets.set(key, found);
+      return found;
+    },
+    canBe: (pattern: string) => canBe(facts, pattern),
+  };
+});
+
+interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'behind'>> {
+  /** Whether an address whose route is unknown can be behind an interface of this name. */
+  readonly canBe: (pattern: string) => boolean | null;
+}
+
+function interfaceOf({network, onLink = []}: NodeFacts, address: Address): string | null {
+  const route = network === undefined ? 'unknown' : routeOf(network, address, {mark: 0});
+  if (route !== 'unknown') return route.kind === 'unicast' ? route.dev : null;
+  // Without routes, an address is on the link that has its network.
+  const found = onLink
+    .map(one => ({name: one.name, cidr: parseCidr(one.network)}))
+    .filter(({cidr}) => cidr !== null && contains(cidr, address))
+    .sort((a, b) => (b.cidr?.prefix ?? 0) - (a.cidr?.prefix ?? 0));
+  return found[0]?.name ?? null;
+}
+
+/** Above this number of routes, which addresses are behind an interface is not computed. */
+const maxRoutes = 2_000;
+
+/** Only for the usual policy rules: the tables `local`, `main` and `default`. */
+function behind({routes, policyRules}: NetworkFacts, pattern: string, family: Family): Intervals | null {
+  const [own, rules] = [routes[family], policyRules[family]];
+  if (
+    own === null ||
+    rules === null ||
+    own.length > maxRoutes ||
+    rules.some(({action}) => action.kind !== 'lookup' || !/^(?:local|main|default|25[345])$/.test(action.table))
+  )
+    return null;
+  let found: Intervals = [];
+  const main = own
+    .filter(({table}) => table === 'main' || table === '254')
+    .toSorted((a, b) => a.to.prefix - b.to.prefix || b.metric - a.metric);
+  for (const {to, hops} of main) {
+    const range = parseInterval(to.text);
+    if (range === null) continue;
+    const network: Intervals = [[range.low, range.high]];
+    found = hops.some(({dev}) => dev !== null && isInterfaceLike(pattern, dev))
+      ? intervalsOf([...found, ...network])
+      : subtract(found, network);
+  }
+  return found;
+}
+
+/** Whether an address can be behind an interface of this name, where its route is not known: only if the node has such an interface. */
+function canBe({network}: NodeFacts, pattern: string): boolean | null {
+  const links = network?.links ?? null;
+  return links === null || links.some(({name}) => isInterfaceLike(pattern, name)) ? null : false;
+}
+
+/** The node's own addresses of a family. */
+function ownRanges(addresses: readonly string[], family: Family): Intervals {
+  const own = addresses.flatMap(text => parseAddress(text) ?? []).filter(address => address.family === family);
+  const loopback = parseInterval(family === 'IPv4' ? '127.0.0.0/8' : '::1');
+  return intervalsOf([
+    ...own.map(({value}) => [value, value] as const),
+    ...(loopback === null ? [] : [[loopback.low, loopback.high] as const]),
+  ]);
+}
+
+/**
+ * Why the kernel does not send a packet on although all rules accept it; null if it does, or if that was not seen. Only for
+ * `packet` and `trace`: checks report such a fact once for the node.
+ */
+export function kernelObstacle({network = noNetworkFacts}: NodeFacts): (packet: Packet) => string | null {
+  return packet => {
+    const {family, origin, source, destination, mark, inInterface} = packet;
+    if (origin !== 'node') {
+      const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
+      // IPv4 has a switch for each interface, which the one for all writes to.
+      const own = family === 'IPv4' && inInterface !== null ? `net.ipv4.conf.${inInterface}.forwarding` : null;
+      const value = own === null ? null : sysctlNumber(network, own);
+      if (value === 0 || (value === null && sysctlNumber(network, all) === 0))
+        return `the node forwards no such packets (${value === 0 ? own : all} is 0)`;
+    } else if (family === 'IPv4' && isLoopback(source.text)) {
+      if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') === 0)
+        return 'the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0)';
+    }
+    const iif = origin === 'node' ? 'lo' : inInterface;
+    const route = routeOf(network, destination, {mark, source, ...(iif === null ? {} : {iif})});
+    return route !== 'unknown' && route.kind === 'unreachable' ? `the node has no route to ${destination.text}` : null;
+  };
 }

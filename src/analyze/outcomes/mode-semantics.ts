@@ -1,6 +1,6 @@
-import type {Entry} from '../../model/entry.ts';
+import type {Entry} from '../../model/service-port.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import type {Outcome} from '../../trace/outcome.ts';
+import type {Outcome} from '../../trace/packet.ts';
 import type {PortSymptom} from '../symptoms/symptom-list.ts';
 import type {PathOutcome, ProbeComparison} from './path-outcome.ts';
 

@@ -1,10 +1,10 @@
-import {plural} from '../../model/text/plural.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
-import {entryText} from '../../model/entry.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
+import {entryText} from '../../model/service-port.ts';
+import {plural} from '../../model/text.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './path-outcome.ts';
 import {type Probe, probesFor} from './probes.ts';
@@ -72,4 +72,25 @@ export function effectOf(changes: readonly OutcomeChange<RuleText, ServedPort>[]
 /** A part of the clients outside is hit on purpose. */
 function isOfSome({probe: {source}}: OutcomeChange<RuleText, ServedPort>): boolean {
   return source.kind === 'outside' && source.network !== undefined;
+}
+
+/** All properties of a Service port that decide which base rules its packets match, in a mode whose base rules name no Service. */
+export function shapeOf({port, endpoints}: ServedPort, hostIPs: readonly string[]): string {
+  return [
+    port.protocol,
+    port.externalPolicyLocal,
+    port.internalPolicyLocal,
+    port.nodePort !== 0,
+    port.loadBalancerVIPs.length > 0,
+    port.externalIPs.length > 0,
+    port.sourceRanges.length > 0,
+    endpoints.hasAny,
+    endpoints.local.length > 0,
+    endpoints.reachable.some(({address}) => hostIPs.includes(address)),
+  ].join();
+}
+
+/** The last Service port of each shape. */
+export function onePerShape<Port extends ServedPort>(ports: readonly Port[], shape: (item: Port) => string): readonly Port[] {
+  return [...new Map(ports.map(item => [shape(item), item])).values()];
 }

@@ -1,5 +1,5 @@
 import type {Rule, RuleText} from '../../model/ruleset.ts';
-import type {Outcome} from '../../trace/outcome.ts';
+import type {Outcome} from '../../trace/packet.ts';
 import type {Probe} from './probes.ts';
 
 /** One packet walked through the expected and through the actual rules. */

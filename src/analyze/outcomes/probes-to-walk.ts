@@ -1,5 +1,5 @@
 import type {RuleText} from '../../model/ruleset.ts';
-import type {OutcomeCase} from './outcome-case.ts';
+import type {OutcomeCase} from './compare-endpoints.ts';
 import type {ProbeComparison} from './path-outcome.ts';
 import type {Probe} from './probes.ts';
 

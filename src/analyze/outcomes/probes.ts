@@ -1,12 +1,13 @@
-import type {NodeContext} from '../../expect/node-context.ts';
+import {writesExternalIPs} from '../../expect/cluster/proxy-versions.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
-import {parseAddress} from '../../model/address.ts';
-import type {Severity} from '../../model/finding.ts';
+import {isLoopback, type NodeContext, nodePortDestinations} from '../../expect/node-context.ts';
+import {familyOf, formatAddress, parseAddress} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
-import {type Entry, entryText} from '../../model/entry.ts';
+import type {Severity} from '../../model/finding.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
+import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
+import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Packet} from '../../trace/packet.ts';
-import {entriesOf, probedNodePortAddresses} from './entries.ts';
 import {podInterface, type Source, sourceName, sourcesFor} from './sources.ts';
 
 /** One packet to try on the expected and on the actual rules. */
@@ -147,4 +148,62 @@ function affinityProbes(item: ServedPort, probes: readonly Probe[]): readonly Pr
   return [...usual.values()]
     .reverse()
     .flatMap(made => item.endpoints.reachable.slice(0, 64).map(endpoint => ({...made, knownTo: new Set([item.clientList(endpoint)])})));
+}
+
+/** All entries of a Service port that kube-proxy serves on a node. */
+export function entriesOf(port: ServicePort, context: NodeContext): readonly Entry[] {
+  const external = writesExternalIPs(context.version, context.gates) ? port.externalIPs : [];
+  return [
+    {kind: 'clusterIP', address: port.clusterIP, port: port.port},
+    ...(port.nodePort === 0 ? [] : [{kind: 'nodePort', address: null, port: port.nodePort} as const]),
+    ...[...new Set(port.loadBalancerVIPs)].map(address => ({kind: 'loadBalancerIP', address, port: port.port}) as const),
+    ...[...new Set(external)].map(address => ({kind: 'externalIP', address, port: port.port}) as const),
+  ];
+}
+
+/** Addresses of the node on which to try a node port: its own first, a few others after it, link-local ones if it has no other. Never loopback. */
+export function probedNodePortAddresses(context: NodeContext): readonly string[] {
+  const served = nodePortDestinations(context) ?? context.facts.addresses.filter(address => familyOf(address) === context.family);
+  const answering = served.filter(address => !isLoopback(address));
+  const routable = answering.filter(address => !address.startsWith('fe80:'));
+  const usable = routable.length > 0 ? routable : answering;
+  const own = usable.filter(address => context.facts.hostIPs.includes(address));
+  return [...own, ...usable.filter(address => !own.includes(address))].slice(0, 4);
+}
+
+/**
+ * A client in each network that texts of rules or elements name, and that loadBalancerSourceRanges do not hold: a range that was removed from
+ * the Service may still be allowed on the node. Without ranges, all clients are allowed.
+ */
+export function clientsOfOtherRanges(texts: readonly string[], {sourceRanges}: ServicePort, context: NodeContext): readonly Source[] {
+  if (sourceRanges.length === 0) return [];
+  const ranges = intervalsIn(sourceRanges);
+  const named = intervalsIn(texts.flatMap(text => text.match(/[\da-f.:]+(?:[/-][\da-f.:]+)?/g) ?? []));
+  return named
+    .filter(({family}) => family === context.family)
+    .slice(0, maxNetworks)
+    .flatMap(network => {
+      const address = addressOutside(network, ranges, context);
+      return address === undefined ? [] : [{kind: 'other-range', address, interface: context.facts.primaryInterface}];
+    });
+}
+
+const maxNetworks = 64;
+
+function intervalsIn(texts: readonly string[]): readonly AddressInterval[] {
+  return texts.flatMap(text => parseInterval(text) ?? []);
+}
+
+/** Tries addresses all over the network. */
+function addressOutside(
+  {family, low, high}: AddressInterval,
+  ranges: readonly AddressInterval[],
+  {facts}: NodeContext,
+): string | undefined {
+  const size = high - low + 1n;
+  const isAllowed = (value: bigint): boolean => ranges.some(range => range.family === family && range.low <= value && value <= range.high);
+  return Array.from({length: 16}, (_, part) => low + (size * BigInt(2 * part + 1)) / 32n)
+    .filter(value => !isAllowed(value))
+    .map(value => formatAddress(family, value))
+    .find(text => !facts.addresses.includes(text));
 }

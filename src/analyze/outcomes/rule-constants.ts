@@ -3,7 +3,7 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import {parseAddress} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import {probedNodePortAddresses} from './entries.ts';
+import {probedNodePortAddresses} from './probes.ts';
 
 /** The addresses, ports and networks in rules: only by these can rules tell Service ports of one shape apart. */
 export interface RuleConstants {

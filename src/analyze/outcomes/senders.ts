@@ -4,7 +4,7 @@ import {formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import {someOf} from '../../model/text/some-of.ts';
+import {someOf} from '../../model/text.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
 import {
   allAddresses,

@@ -1,8 +1,7 @@
 import type {NodeContext} from '../../expect/node-context.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {honorsIPMode, writesExternalIPs} from '../../expect/cluster/proxy-versions.ts';
-import {canonicalAddress, familyOf} from '../../model/address.ts';
-import {families} from '../../model/family.ts';
+import {canonicalAddress, families, familyOf} from '../../model/address.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {UnservedAddress} from '../../model/service-trace.ts';
 import {addressesOf} from './probes.ts';

@@ -1,5 +1,5 @@
 import {type ParsedName, parseNftName} from '../../expect/nftables/nft-names.ts';
-import type {Entry} from '../../model/entry.ts';
+import type {Entry} from '../../model/service-port.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {NftRule, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import {ruleTextOf} from '../../model/ruleset.ts';

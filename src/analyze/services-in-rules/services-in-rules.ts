@@ -1,11 +1,14 @@
-import {compareText} from '../../model/text/compare-text.ts';
-import type {PortTrace} from '../../model/service-trace.ts';
+import type {CountedRule, PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
-import {readDumps} from '../iptables/read-dumps.ts';
-import {readNft} from '../nftables/read-nft.ts';
+import {compareText} from '../../model/text.ts';
+import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
+import {parseIpvsadm, type UnweightedServer} from '../../parse/ipvs/ipvsadm-save.ts';
+import {type IpvsStats, parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
+import {readDumps} from '../iptables/node-rulesets.ts';
+import {readNft} from '../nftables/nft-rules.ts';
 import {iptablesServices} from './iptables-services.ts';
-import {ipvsServices} from './ipvs-services.ts';
 import {nftServices} from './nft-services.ts';
+import {entryTrace, type ShownPath, type ShownPick} from './shown-port.ts';
 
 /** The Service ports in the rules of a node, in any proxy mode, sorted by name. The traces say what the rules do not show. */
 export function servicesInRules(node: NodeDump): readonly PortTrace[] {
@@ -20,4 +23,60 @@ export function servicesInRules(node: NodeDump): readonly PortTrace[] {
 
 function keyOf({service, port, family}: PortTrace): string {
   return `${service.namespace === 'unnamed' ? '~' : ''}${service.namespace}/${service.name}:${port.name}/${port.protocol}/${family}`;
+}
+
+/** The virtual servers of IPVS with their real servers. The kernel stores the addresses of Services, not their names. */
+function ipvsServices(node: NodeDump): readonly PortTrace[] {
+  const text = (node.read('ipvsadm-save') ?? node.read('ipvsadm-part'))?.toString('utf8');
+  if (text === undefined) return [];
+  const {servers, unweighted} = parseIpvsadm(text);
+  const stats = parseIpvsadmStats(text);
+  return [
+    ...servers.map(server => serverTrace(node.name, server, picksOf(server, stats))),
+    ...unweighted.map(server => serverTrace(node.name, server, unweightedPicks(server, stats))),
+  ];
+}
+
+type AnyServer = VirtualServer | UnweightedServer;
+
+function serverTrace(node: string, server: AnyServer, picks: readonly ShownPick[]): PortTrace {
+  const {family, address, port, protocol} = server;
+  const isNodePort = port >= 30_000 && port <= 32_767;
+  const step = {...placeOf(server, server), to: `virtual server ${address}`};
+  const entry = {kind: isNodePort ? 'nodePort' : 'clusterIP', address: isNodePort ? null : address, port} as const;
+  return {
+    ...{node, family, service: {namespace: 'ipvs', name: address}, port: {name: '', protocol, port}},
+    entries: [entryTrace(entry, {steps: [step], picks, masquerade: false, end: endOf(server, picks)})],
+  };
+}
+
+/** A virtual server without real servers refuses every connection. */
+function endOf(server: AnyServer, picks: readonly ShownPick[]): ShownPath['end'] {
+  return picks.length === 0 ? {verdict: 'rejected', rule: placeOf(server, server)} : null;
+}
+
+type Place = Pick<VirtualServer, 'line' | 'text'>;
+
+function placeOf({address}: Pick<AnyServer, 'address'>, {line, text}: Place): CountedRule {
+  return {table: 'ipvs', chain: address, line, text};
+}
+
+function picksOf(server: VirtualServer, stats: IpvsStats): readonly ShownPick[] {
+  const total = server.realServers.reduce((sum, {weight}) => sum + weight, 0);
+  return server.realServers.filter(({weight}) => weight > 0).map(real => pickOf(server, real, {share: real.weight / total, stats}));
+}
+
+/** Without weights it is not known which real servers take new connections, and how many. */
+function unweightedPicks(server: UnweightedServer, stats: IpvsStats): readonly ShownPick[] {
+  return server.realServers.map(real => pickOf(server, real, {share: null, stats}));
+}
+
+function pickOf(
+  server: AnyServer,
+  real: Place & {readonly hostPort: string},
+  {share, stats}: {readonly share: number | null; readonly stats: IpvsStats},
+): ShownPick {
+  const connections = stats.servers.get(serverKey(server))?.get(real.hostPort)?.connections ?? null;
+  const rule = {...placeOf(server, real), ...(connections === null ? {} : {connections})};
+  return {hostPort: real.hostPort, share, pick: rule, rewrite: rule};
 }

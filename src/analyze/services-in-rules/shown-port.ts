@@ -1,4 +1,4 @@
-import type {Entry} from '../../model/entry.ts';
+import type {Entry} from '../../model/service-port.ts';
 import {type RuleText, ruleTextOf} from '../../model/ruleset.ts';
 import type {CountedRule, EndpointTrace, EntryTrace, TraceStep} from '../../model/service-trace.ts';
 import {sourceNames} from '../outcomes/sources.ts';

@@ -1,8 +1,7 @@
-import type {Entry} from '../../model/entry.ts';
-import type {Family} from '../../model/family.ts';
+import type {Entry, ServicePort} from '../../model/service-port.ts';
+import type {Family} from '../../model/address.ts';
 import type {AffectedSenders, ServiceName, Severity} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import type {ServicePort} from '../../model/service-port.ts';
 
 /** What is wrong with a node's rules, named as the finding that reports it. */
 export type SymptomKind =

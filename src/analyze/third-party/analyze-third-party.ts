@@ -1,7 +1,6 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {formatAddress, parseAddress} from '../../model/address.ts';
-import type {Family} from '../../model/family.ts';
+import {type Family, formatAddress, parseAddress} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {holds, intervalsOf} from '../../model/intervals.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';

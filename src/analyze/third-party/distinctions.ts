@@ -1,18 +1,15 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {parseAddress} from '../../model/address.ts';
-import type {Family} from '../../model/family.ts';
+import {type Family, parseAddress} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
-import type {NftRule, NftTable} from '../../model/nft-ruleset.ts';
-import type {NftExpression} from '../../model/nft-statement.ts';
+import type {NftExpression, NftRule, NftTable} from '../../model/nft-ruleset.ts';
 import type {Rule, RuleOption, Ruleset} from '../../model/ruleset.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
-import {numberRange} from '../../trace/nftables/match-value.ts';
+import {numberRange} from '../../trace/nftables/packet-value.ts';
 import {type Environment, isInterfaceLike} from '../../trace/packet.ts';
-import {entriesOf} from '../outcomes/entries.ts';
-import {addressesOf} from '../outcomes/probes.ts';
+import {addressesOf, entriesOf} from '../outcomes/probes.ts';
 import {thirdPartyChains} from './iptables-rules.ts';
 
 /** What third-party rules can tell apart: destinations and senders with the same texts meet the same rules. */

@@ -1,12 +1,11 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {contains, parseAddress} from '../../model/address.ts';
-import type {Family} from '../../model/family.ts';
+import {contains, type Family, parseAddress} from '../../model/address.ts';
 import {type AffectedSenders, type Severity, severities} from '../../model/finding.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {plural} from '../../model/text/plural.ts';
+import {plural} from '../../model/text.ts';
 import type {Environment} from '../../trace/packet.ts';
 import type {ConnectionOutcome, NodeRule} from '../../trace/side.ts';
 import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';

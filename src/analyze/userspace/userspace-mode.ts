@@ -1,12 +1,14 @@
-import {proxyVersion} from '../../expect/cluster/service-ports.ts';
-import type {Family} from '../../model/family.ts';
+import {proxyVersion, type ProxyVersion} from '../../expect/cluster/service-ports.ts';
+import type {Family} from '../../model/address.ts';
+import {pushTo} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import {countRules} from '../iptables/read-dumps.ts';
+import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
+import type {EntryTrace, PortTrace} from '../../model/service-trace.ts';
+import {countRules} from '../iptables/node-rulesets.ts';
+import {unservedFromOutside} from '../outcomes/unserved-addresses.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
-import {analyzePortals} from './analyze-portals.ts';
-import {portalOf} from './portal.ts';
-import {type PortalRule, portalRules} from './portal-rules.ts';
-import {tracePortals} from './trace-portals.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {type PortalChain, portalChains, type PortalRule, portalRules} from './portal-rules.ts';
 
 /**
  * kube-proxy's mode up to 1.1, and until 1.25 on request: rules redirect packets to a port of kube-proxy itself, which picks the endpoint.
@@ -41,4 +43,128 @@ function analyze(input: NodeInput, ruleset: Ruleset): ModeAnalysis {
 function whatIsNotSeen(rules: readonly PortalRule[], ruleset: Ruleset): string {
   const part = ruleset.tables.get('nat')?.complete === true ? '' : ' The dump is also an excerpt.';
   return `in userspace mode kube-proxy itself picks the endpoints, and no rule shows which: only the ${rules.length} rules that send packets to its ports were checked.${part}`;
+}
+
+/** The path to kube-proxy for every entry of a Service port, as far as the rules show it. */
+function tracePortals({port, entries, rules}: Portal, node: string, proxy: ProxyVersion): PortTrace {
+  const trace = (entry: Entry): EntryTrace => {
+    const found =
+      rules.find(rule => rule.chain.hook === 'PREROUTING' && matchesEntry(rule, entry, port)) ??
+      rules.find(rule => matchesEntry(rule, entry, port));
+    const base = {entry, from: found?.chain.hook === 'OUTPUT' ? 'the node itself' : 'a pod of this node', endpoints: []};
+    if (found === undefined) return {...base, mark: 'missing', steps: [], end: {verdict: 'passed', rule: null}};
+    const {table, chain, line, text} = found.rule;
+    const reason = `kube-proxy, on port ${found.proxyPort ?? 'unknown'}, picks the endpoint`;
+    return {
+      ...base,
+      mark: 'ok',
+      steps: [{table, chain, line, text, to: `${found.rule.target?.name ?? ''} ${found.proxyPort ?? ''}`.trim()}],
+      end: {verdict: 'undecided', rule: found.rule, reason},
+    };
+  };
+  const unserved = unservedFromOutside(port, proxy);
+  return {
+    node,
+    family: port.family,
+    service: {namespace: port.namespace, name: port.service},
+    port: {name: port.portName, protocol: port.protocol, port: port.port},
+    entries: entries.map(trace),
+    ...(unserved.length === 0 ? {} : {unserved}),
+  };
+}
+
+interface PortalCase {
+  readonly portals: readonly Portal[];
+  readonly rules: readonly PortalRule[];
+  readonly ruleset: Ruleset;
+}
+
+/** What is known of a node in userspace mode: missing and stale entries, hooks, and contradicting ports. */
+function analyzePortals(given: PortalCase): readonly Symptom[] {
+  return [...missingHooks(given), ...given.portals.flatMap(portal => analyzePortal(portal, given)), ...leftovers(given)];
+}
+
+function missingHooks({rules, ruleset}: PortalCase): readonly Symptom[] {
+  return portalChains.flatMap(chain => {
+    const base = ruleset.chain('nat', chain.hook);
+    const used = rules.some(rule => rule.chain === chain);
+    if (!used || base === undefined || !base.complete || base.rules().some(({target}) => target?.name === chain.name)) return [];
+    const detail = `${chain.name} is not reached from nat/${chain.hook}: ${chain.hook === 'OUTPUT' ? 'the node itself' : 'pods and other hosts'} cannot use ${chain.kind === 'nodePort' ? 'node ports' : 'Services'}`;
+    return [{...plain('services-chain-not-hooked'), detail}];
+  });
+}
+
+function analyzePortal(portal: Portal, given: PortalCase): readonly Symptom[] {
+  const missing = portal.entries.flatMap(entry => chainsWithout(entry, portal, given).map(chain => ({entry, chain})));
+  const all = portal.entries.flatMap(entry => chainsFor(entry));
+  if (missing.length > 0 && missing.length === all.length)
+    return [{...plain('service-not-programmed'), port: portal.port, detail: 'not programmed on this node: no entry reaches kube-proxy'}];
+  return [...missing.map(({entry, chain}) => missingEntry(portal, entry, chain)), ...disagreeing(portal)];
+}
+
+function chainsFor({kind}: Entry): readonly PortalChain[] {
+  return portalChains.filter(chain => chain.kind === (kind === 'nodePort' ? 'nodePort' : 'address'));
+}
+
+/** Rules may be missing from a chain that the excerpt shows in part or not at all. */
+function chainsWithout(entry: Entry, {port, rules}: Portal, {ruleset}: PortalCase): readonly PortalChain[] {
+  return chainsFor(entry).filter(chain => {
+    const complete = ruleset.chain('nat', chain.name)?.complete ?? ruleset.tables.get('nat')?.complete ?? false;
+    return complete && !rules.some(rule => rule.chain === chain && matchesEntry(rule, entry, port) && rule.proxyPort !== null);
+  });
+}
+
+function missingEntry({port}: Portal, entry: Entry, {name, hook}: PortalChain): Symptom {
+  const whose = hook === 'OUTPUT' ? 'the node itself' : 'pods and other hosts';
+  const detail = `its ${entryText(entry)} is not in ${name}: packets of ${whose} do not reach kube-proxy`;
+  return {...plain('missing-entry'), port, entry, detail};
+}
+
+/** All rules of one Service port redirect to one port of kube-proxy. */
+function disagreeing({port, rules}: Portal): readonly Symptom[] {
+  const ports = [...new Set(rules.flatMap(({proxyPort}) => proxyPort ?? []))];
+  if (ports.length < 2) return [];
+  const detail = `its rules lead to different ports of kube-proxy (${ports.join(', ')}), which listens on one for each Service port: what goes to another is refused`;
+  return [{...plain('unexpected-rule'), severity: 'error', port, detail, actual: rules.map(({rule}) => rule)}];
+}
+
+/** Rules for entries of no Service. */
+function leftovers({portals, rules}: PortalCase): readonly Symptom[] {
+  const wanted = new Set(portals.flatMap(portal => portal.rules));
+  const groups = new Map<string, PortalRule[]>();
+  for (const rule of rules) if (!wanted.has(rule)) pushTo(groups, rule.servicePortName, rule);
+  return [...groups].map(([name, group]) => {
+    const [namespace = '', service = ''] = (name.split(':')[0] ?? '').split('/');
+    const places = [...new Set(group.map(({address, port}) => (address === null ? `node port ${port}` : `${address}:${port}`)))].join(', ');
+    const detail = `packets to ${places} are still sent to kube-proxy for ${name === '' ? 'a Service without a name' : name}: the API has no such entry (any more)`;
+    const known = service === '' ? {} : {service: {namespace, name: service}};
+    return {...plain('stale-service'), ...known, detail, actual: group.map(({rule}) => rule)};
+  });
+}
+
+function plain<Kind extends Symptom['kind']>(kind: Kind) {
+  return {kind, family: 'IPv4', port: null, expected: [], actual: []} as const;
+}
+
+/** One Service port with its entries and the rules that name them. */
+interface Portal {
+  readonly port: ServicePort;
+  readonly entries: readonly Entry[];
+  readonly rules: readonly PortalRule[];
+}
+
+function portalOf(port: ServicePort, rules: readonly PortalRule[]): Portal {
+  const addresses: readonly Entry[] = [
+    {kind: 'clusterIP', address: port.clusterIP, port: port.port},
+    ...port.loadBalancerVIPs.map(address => ({kind: 'loadBalancerIP', address, port: port.port}) as const),
+    ...port.externalIPs.map(address => ({kind: 'externalIP', address, port: port.port}) as const),
+  ];
+  const entries: readonly Entry[] =
+    port.nodePort === 0 ? addresses : [...addresses, {kind: 'nodePort', address: null, port: port.nodePort}];
+  return {port, entries, rules: rules.filter(rule => entries.some(entry => matchesEntry(rule, entry, port)))};
+}
+
+/** Whether a rule matches the packets of an entry of a Service port. */
+function matchesEntry(rule: PortalRule, entry: Entry, port: ServicePort): boolean {
+  return rule.port === entry.port && rule.protocol === port.protocol.toLowerCase() && rule.address === entry.address;
 }

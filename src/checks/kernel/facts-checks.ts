@@ -1,14 +1,11 @@
 import {nodeObject} from '../../expect/api-index.ts';
-import {type Address, parseAddress} from '../../model/address.ts';
-import type {Family} from '../../model/family.ts';
+import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
-import {sysctlNumber} from '../../model/node/network-facts.ts';
-import {isOlderKernel} from '../../model/node/kernel-version.ts';
-import {type RouteResult, routeOf} from '../../model/node/route-of.ts';
-import {plural} from '../../model/text/plural.ts';
-import {someOf} from '../../model/text/some-of.ts';
+import {routeOf, type RouteResult, sysctlNumber} from '../../model/node/network-facts.ts';
+import {isOlderKernel} from '../../model/node/node-facts.ts';
+import {plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
-import {run} from '../commands/service-commands.ts';
+import {run} from '../commands/commands.ts';
 import {entriesOf, networkOf, podAddresses, podBridges, routeTo, servedFamilies} from './node-paths.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */

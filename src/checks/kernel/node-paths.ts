@@ -1,14 +1,12 @@
 import {once} from '../../expect/api-index.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
-import {type Address, contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
-import {type Family, families} from '../../model/family.ts';
-import {type Link, type NetworkFacts, noNetworkFacts} from '../../model/node/network-facts.ts';
-import {type RouteResult, routeOf} from '../../model/node/route-of.ts';
+import {type Link, type NetworkFacts, noNetworkFacts, routeOf, type RouteResult} from '../../model/node/network-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import {parseNodeAddresses} from '../../parse/node-addresses.ts';
+import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
 
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */

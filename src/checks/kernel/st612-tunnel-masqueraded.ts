@@ -1,12 +1,11 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {type Address, parseAddress} from '../../model/address.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
-import {type ChainResult, startBranch} from '../../trace/branch.ts';
+import {type ChainResult, limitsFor, startBranch} from '../../trace/branch.ts';
 import {iptablesChains} from '../../trace/iptables/walk-packet.ts';
 import {type Packet, pathRules} from '../../trace/packet.ts';
-import {limitsFor} from '../../trace/walk-limits.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
-import {listPlace} from '../commands/node-commands.ts';
+import {listPlace} from '../commands/commands.ts';
 import {networkOf, podAddresses, routeTo} from './node-paths.ts';
 
 export const tunnelMasqueraded: Check<'ST612'> = {

@@ -2,7 +2,7 @@ import process from 'node:process';
 import {Errors, Flags} from '@oclif/core';
 import {parseListenAddress} from '../../agent/listen-address.ts';
 import type {ServingMode} from '../../agent/serve-agent.ts';
-import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
+import {parseTimeout} from '../../collect/kube/connection-options.ts';
 import {systemClock} from '../../run/clock.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {FindingChanges} from '../../run/watch/finding-changes.ts';
@@ -10,7 +10,7 @@ import {settingFlags, verboseFlag} from '../options/flags.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {watchLines} from '../../run/watch/watch-lines.ts';
-import {escapeText} from '../../render/escape.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {BaseCommand} from './base-command.ts';
 
 const helpGroup = 'AGENT';

@@ -1,13 +1,11 @@
 import process from 'node:process';
 import {Flags} from '@oclif/core';
-import {type Capture as CapturedBundle, captureOf} from '../../run/capture/capture.ts';
-import {captureCluster} from '../../run/capture/capture-cluster.ts';
+import {type Capture as CapturedBundle, captureCluster, captureOf} from '../../run/capture/capture-cluster.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {captureSummary} from '../../run/capture/capture-summary.ts';
+import {captureSummary, isComplete, writeCapture} from '../../run/capture/write-capture.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
 import {outputFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
-import {isComplete, writeCapture} from '../../run/capture/write-capture.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class CaptureCommand extends BaseCommand {

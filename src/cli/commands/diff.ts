@@ -1,13 +1,13 @@
 import {closeSync, openSync, readFileSync, readSync, statSync} from 'node:fs';
 import {Args, Errors, Flags} from '@oclif/core';
-import {type FailOn, reaches} from '../../run/exit-code.ts';
+import {type FailOn, reaches} from '../../run/options/wait-limit.ts';
 import {archiveFlag, evaluationFlags, outputFlags, quietFlag, verboseFlag} from '../options/flags.ts';
 import {diagnose} from '../../diagnose.ts';
 import {diffBundles, type DiffSide} from '../../diff/diff-bundles.ts';
 import {unreadSince} from '../../diff/diff-findings.ts';
 import type {BundleDiff} from '../../model/findings/bundle-diff.ts';
 import {parseCheckReport, startsAsReport} from '../../parse/check-report.ts';
-import {escapeText} from '../../render/escape.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {diffRenderers} from '../../render/table/diff.ts';
 import {BaseCommand} from './base-command.ts';
 

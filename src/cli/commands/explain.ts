@@ -3,9 +3,9 @@ import {Args, Command} from '@oclif/core';
 import {checks} from '../../checks/index.ts';
 import {findingCode} from '../../run/options/evaluation-options.ts';
 import {pageText} from '../../render/explain/page-text.ts';
-import {bySeverity, styleOf} from '../../render/style.ts';
+import {bySeverity, styleOf} from '../../render/terminal-text.ts';
 import {wrap} from '../../render/wrap.ts';
-import {wantsColor} from '../terminal-color.ts';
+import {wantsColor} from '../terminal.ts';
 import {outputFlags} from '../options/flags.ts';
 import {packageFile} from '../package-file.ts';
 

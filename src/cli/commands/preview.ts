@@ -1,20 +1,19 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {newestKnownMinor} from '../../model/proxy-config.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 import {PreviewRun, type PreviewRunInput} from '../../preview/preview.ts';
-import {serviceNotes} from '../../preview/manifests/service-notes.ts';
+import {serviceNotes} from '../../preview/manifests/add-manifests.ts';
 import {writableModes} from '../../preview/rules/expected-rules.ts';
-import {escapeText} from '../../render/escape.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {previewRenderers} from '../../render/preview/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {previewExitCode} from '../../run/preview/exit-code.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
-import {configFlag, readConfigFile} from '../options/config-file.ts';
+import {configFlag, manifestFlags, readConfigFile} from '../options/manifest-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
-import {manifestFlags} from '../options/manifest-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {BaseCommand} from './base-command.ts';
 

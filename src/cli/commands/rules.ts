@@ -1,25 +1,23 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
-import {droppedRanges} from '../../expect/nftables/service-ranges.ts';
+import {droppedRanges} from '../../expect/nftables/base-chains.ts';
 import type {ExpectedRules} from '../../model/expected-rules.ts';
-import {families, type Family} from '../../model/family.ts';
+import {families, type Family} from '../../model/address.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {type NodeSetup, nodeSetup} from '../../preview/node-setup.ts';
 import {plannedConfig} from '../../preview/plan.ts';
-import {serviceNotes} from '../../preview/manifests/service-notes.ts';
+import {serviceNotes} from '../../preview/manifests/add-manifests.ts';
 import {expectedRules, writableModes} from '../../preview/rules/expected-rules.ts';
-import {escapeText} from '../../render/escape.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {formatOfMode, formatsOfMode, type RulesFormat, rulesRenderers} from '../../render/rules/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
-import {chooseRulesNode} from '../../run/rules/choose-rules-node.ts';
-import {requireServices} from '../../run/rules/whole-services.ts';
+import {chooseRulesNode, requireServices} from '../../run/rules/choose-rules-node.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
-import {configFlag, readConfigFile} from '../options/config-file.ts';
+import {configFlag, manifestFlags, readConfigFile} from '../options/manifest-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {archiveFlag, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
-import {manifestFlags} from '../options/manifest-flags.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class RulesCommand extends BaseCommand {

@@ -1,11 +1,11 @@
 import process from 'node:process';
 import {Args, Errors, Flags} from '@oclif/core';
-import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
+import {parseTimeout} from '../../collect/kube/connection-options.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {escapeText} from '../../render/escape.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {topRenderers} from '../../render/top/index.ts';
 import {systemClock} from '../../run/clock.ts';
-import {listenForKeys} from '../../run/screen-keys.ts';
+import {listenForKeys} from '../../run/live-screen.ts';
 import {topScreen} from '../../run/top/top-screen.ts';
 import type {TopRun} from '../../run/top/top-session.ts';
 import {connectionFlags} from '../options/connection-flags.ts';

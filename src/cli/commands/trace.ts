@@ -1,6 +1,6 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {exitCode, type FailOn} from '../../run/exit-code.ts';
+import {exitCode, type FailOn} from '../../run/options/wait-limit.ts';
 import {
   evaluationFlags,
   fullFlag,

@@ -1,19 +1,17 @@
 import process from 'node:process';
 import {Args, Errors, Flags} from '@oclif/core';
-import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
-import {systemClock} from '../../run/clock.ts';
+import {parseTimeout} from '../../collect/kube/connection-options.ts';
+import {Interrupted, systemClock} from '../../run/clock.ts';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {FindingChanges} from '../../run/watch/finding-changes.ts';
 import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
-import {Interrupted} from '../../run/interruption.ts';
 import {transportFlags} from '../options/transport-flags.ts';
-import {watchLines} from '../../run/watch/watch-lines.ts';
-import {listenForKeys, type ScrollKey} from '../../run/screen-keys.ts';
+import {watchLines, type WatchView} from '../../run/watch/watch-lines.ts';
+import {listenForKeys, type ScrollKey} from '../../run/live-screen.ts';
 import {type ScrolledView, watchScreen} from '../../run/watch/watch-screen.ts';
-import type {WatchView} from '../../run/watch/watch-view.ts';
-import {escapeText} from '../../render/escape.ts';
-import {isClosedPipe} from '../write-errors.ts';
+import {escapeText} from '../../render/terminal-text.ts';
+import {isClosedPipe} from '../terminal.ts';
 import {BaseCommand} from './base-command.ts';
 
 const {from: _from, 'max-archive-size': _size, ...nodeFlags} = sourceFlags;

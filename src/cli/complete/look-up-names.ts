@@ -1,13 +1,11 @@
 import process from 'node:process';
-import {listNames} from '../../collect/cluster/list-names.ts';
+import {listNames} from '../../collect/cluster/cluster-reader.ts';
 import {readBundle} from '../../collect/bundle/read-bundle.ts';
 import {loadKubeconfig} from '../../collect/kube/load-kubeconfig.ts';
 import type {ParsedConnectionFlags} from '../../run/options/connection.ts';
 import type {ObjectMeta} from '../../model/api-objects.ts';
-import type {CommandWords} from './command-words.ts';
-import type {Candidate} from './complete.ts';
-import type {ValueKind} from './value-kind.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import type {Candidate, CommandWords, ValueKind} from './complete.ts';
+import {namespacedName} from '../../model/text.ts';
 
 interface Looking {
   readonly typed: string;

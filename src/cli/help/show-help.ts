@@ -1,8 +1,8 @@
 import process from 'node:process';
+import {wrap} from '../../render/wrap.ts';
+import {packageJson} from '../built-manifest.ts';
+import type {ArgumentParts, CommandParts, FlagParts} from '../command-parts.ts';
 import {commandSpecs} from '../complete/command-spec.ts';
-import {packageJson} from '../package-json.ts';
-import {commandHelp, type HelpSpec} from './command-help.ts';
-import {programHelp} from './program-help.ts';
 
 /** Prints the help of the command at the beginning of the arguments, or of the program. False if the arguments do not ask for help. */
 export async function showHelp(args: readonly string[], {root, bin}: {readonly root: string; readonly bin: string}): Promise<boolean> {
@@ -19,3 +19,163 @@ export async function showHelp(args: readonly string[], {root, bin}: {readonly r
   process.stdout.write(`${text}\n`);
   return true;
 }
+
+/** What help shows of a command. */
+export interface HelpSpec extends CommandParts<HelpFlag, HelpArgument> {
+  readonly description?: string | undefined;
+  readonly examples?: readonly unknown[] | undefined;
+}
+
+interface HelpFlag extends FlagParts {
+  readonly default?: unknown;
+  readonly required?: boolean | undefined;
+  readonly helpGroup?: string | undefined;
+}
+
+interface HelpArgument extends ArgumentParts {
+  readonly description?: string | undefined;
+  readonly required?: boolean | undefined;
+}
+
+/** The help of one command: usage in one line, examples, description, its own flags, and last the connection flags. */
+export function commandHelp(spec: HelpSpec, layout: HelpLayout): string {
+  const {summary = '', description = '', flags} = spec;
+  const width = helpWidth(layout);
+  const shown = Object.values(flags).filter(({hidden}) => hidden !== true);
+  const groups = Map.groupBy(shown, ({helpGroup = 'OTHER'}) => helpGroup);
+  const order = [...groups.keys()].toSorted((a, b) => Number(a === connection) - Number(b === connection));
+  return [
+    wrap(summary, width, '').join('\n'),
+    `Usage: ${layout.bin} ${spec.id}${argumentsText(spec)} [flags]`,
+    ...examplesText(spec, layout.bin),
+    description
+      .split('\n')
+      .flatMap(line => wrap(line, width, ''))
+      .join('\n'),
+    ...argumentLines(spec, width),
+    ...order.map(group => groupText(group, groups.get(group) ?? [], width)),
+  ]
+    .filter(part => part !== '')
+    .join('\n\n');
+}
+
+const connection = 'CLUSTER';
+
+function argumentsText({args = {}, strict}: HelpSpec): string {
+  return Object.values(args)
+    .map(({name, required}) => {
+      const text = name.toUpperCase() + (strict === false ? '...' : '');
+      return required === true ? ` ${text}` : ` [${text}]`;
+    })
+    .join('');
+}
+
+function examplesText({examples = []}: HelpSpec, bin: string): readonly string[] {
+  const lines = examples.filter(example => typeof example === 'string').map(example => `  ${example.replaceAll('<%= config.bin %>', bin)}`);
+  return lines.length === 0 ? [] : [['Examples:', ...lines].join('\n')];
+}
+
+function argumentLines({args = {}}: HelpSpec, width: number): readonly string[] {
+  const rows = Object.values(args).map(({name, description = '', options}) => ({
+    head: `  ${name.toUpperCase()}`,
+    text: [description, ...oneOf(options)].join(': '),
+  }));
+  return rows.length === 0 ? [] : [['Arguments:', ...rowLines(rows, width)].join('\n')];
+}
+
+function groupText(group: string, flags: readonly HelpFlag[], width: number): string {
+  const title = group === connection ? 'Connection, as for kubectl:' : `${group.charAt(0)}${group.slice(1).toLowerCase()}:`;
+  const rows = flags
+    .toSorted((a, b) => Number(a.char === undefined) - Number(b.char === undefined) || (a.name < b.name ? -1 : 1))
+    .map(flag => ({head: headOf(flag), text: textOf(flag)}));
+  return [title, ...rowLines(rows, width)].join('\n');
+}
+
+function headOf({name, char, type, allowNo, helpValue, options}: HelpFlag): string {
+  const value = typeof helpValue === 'string' ? helpValue : options === undefined ? 'VALUE' : (valueNames[name] ?? 'VALUE');
+  return `  ${char === undefined ? '   ' : `-${char},`} --${allowNo === true ? '[no-]' : ''}${name}${type === 'option' ? ` ${value}` : ''}`;
+}
+
+/** The placeholder of a value from a list. */
+const valueNames: Readonly<Record<string, string>> = {
+  output: 'FORMAT',
+  transport: 'NAME',
+  color: 'WHEN',
+  'fail-on': 'SEVERITY',
+  'ssh-address': 'TYPE',
+  'detect-local-mode': 'MODE',
+  'proxy-mode': 'MODE',
+  protocol: 'PROTOCOL',
+};
+
+function textOf({description = '', options, default: given, required, type}: HelpFlag): string {
+  const isShown = type === 'option' && (typeof given === 'string' || typeof given === 'number');
+  return [
+    [description, ...oneOf(options)].join(': '),
+    ...(isShown ? [`(default ${String(given)})`] : []),
+    ...(required === true ? ['(required)'] : []),
+  ].join(' ');
+}
+
+function oneOf(options: readonly string[] | undefined): readonly string[] {
+  return options === undefined ? [] : [options.join(', ')];
+}
+
+interface HelpLayout {
+  /** The program as users call it. */
+  readonly bin: string;
+  /** Columns of the terminal. */
+  readonly width: number;
+}
+
+/** A flag, argument or command, indented, and what is said about it. */
+interface HelpRow {
+  readonly head: string;
+  readonly text: string;
+}
+
+/** In columns. Longer lines are hard to read. */
+function helpWidth({width}: HelpLayout): number {
+  return Math.min(width, 100);
+}
+
+/** Two columns. If a head is too long for the first, its text starts on the next line. */
+function rowLines(rows: readonly HelpRow[], width: number): readonly string[] {
+  const column = Math.min(Math.max(...rows.map(({head}) => head.length)) + 2, maxHead);
+  return rows.flatMap(({head, text}) => {
+    if (head.length + 2 <= column) return wrap(text, width, head.padEnd(column));
+    return [head, ...wrap(text, width, ' '.repeat(column))];
+  });
+}
+
+const maxHead = 34;
+
+/** What the help of the program shows. */
+interface ProgramSpec {
+  /** One line of summary, and perhaps more lines. */
+  readonly description: string;
+  readonly commands: readonly {readonly id: string; readonly summary?: string | undefined; readonly hidden?: boolean | undefined}[];
+}
+
+/** The help of the program: what it does, and its commands by name. */
+export function programHelp({description, commands}: ProgramSpec, layout: HelpLayout): string {
+  const width = helpWidth(layout);
+  const [summary = '', ...more] = description.split('\n');
+  const paragraph = (text: string): string => wrap(text, width, '').join('\n');
+  const rows = commands
+    .filter(({hidden}) => hidden !== true)
+    .map(({id, summary: text = ''}): HelpRow => ({head: `  ${id}`, text}))
+    .toSorted((a, b) => (a.head < b.head ? -1 : 1));
+  return [
+    paragraph(summary),
+    `Usage: ${layout.bin} COMMAND [flags]`,
+    ...more.map(paragraph),
+    ['Commands:', ...rowLines(rows, width)].join('\n'),
+    ['Flags:', ...rowLines(programFlags, width)].join('\n'),
+  ].join('\n\n');
+}
+
+const programFlags: readonly HelpRow[] = [
+  {head: '  -h, --help', text: 'show help; after a command, its examples and flags'},
+  {head: '      --version', text: 'print the version'},
+];

@@ -1,6 +1,6 @@
 import {Errors, Flags} from '@oclif/core';
-import {defaultAgentPlace, readerAccount} from '../../collect/agents/agent-place.ts';
-import type {ParsedAgentsFlags} from '../../run/options/agents.ts';
+import {defaultAgentPlace, readerAccount} from '../../collect/agents/agent-tokens.ts';
+import type {ParsedAgentsFlags} from '../../run/options/connection.ts';
 
 const helpGroup = 'AGENTS';
 

@@ -1,10 +1,10 @@
 import type {DiagnoseOptions} from '../../diagnose.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
-import {type ChosenNodes, chooseNodes, type NodeChoice} from '../../run/scope/choose-nodes.ts';
 import {evaluationOptions, type ParsedEvaluationFlags} from '../../run/options/evaluation-options.ts';
-import {selectServices} from '../../run/scope/select-services.ts';
+import {chooseNodes, type ChosenNodes, type NodeChoice} from '../../run/scope/choose-nodes.ts';
 import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
+import {selectServices} from '../../run/scope/select-services.ts';
 
 /** Converts the command line to the options of `diagnose` for a bundle. Throws a CLIError (exit 2) for unknown names. */
 export function diagnoseOptions(
@@ -34,4 +34,21 @@ function nodesOf(flags: NodeChoice, {nodes, api}: Snapshot): ChosenNodes {
   const dumped = nodes.map(({name}): [string, NodeObject] => [name, {metadata: {name}}]);
   const objects = (api.nodes ?? []).map((node): [string, NodeObject] => [node.metadata.name, node]);
   return chooseNodes(flags, [...new Map([...dumped, ...objects]).values()]);
+}
+
+/** A command line as it can be typed again, with what is secret left out. */
+export function commandText(args: readonly string[]): string {
+  const shown = args.map((arg, index) => {
+    const [flag = '', value] = arg.split(/=(.*)/s);
+    if (value !== undefined && secretFlags.has(flag)) return `${flag}=${hidden}`;
+    return secretFlags.has(args[index - 1] ?? '') ? hidden : quoted(arg);
+  });
+  return ['kubectl svc-trace', ...shown].join(' ');
+}
+
+const secretFlags: ReadonlySet<string> = new Set(['--token']);
+const hidden = 'HIDDEN';
+
+function quoted(arg: string): string {
+  return /^[\w./:=,@%+-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
 }

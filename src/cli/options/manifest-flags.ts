@@ -1,4 +1,8 @@
-import {Flags} from '@oclif/core';
+import {readFileSync} from 'node:fs';
+import {Errors, Flags} from '@oclif/core';
+import {errorText} from '../../model/text.ts';
+import {kindOfConfig} from '../../parse/kube-proxy/kube-proxy-config.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 
 /** Objects that are not applied yet. */
 export const manifestFlags = {
@@ -18,3 +22,28 @@ export const manifestFlags = {
     helpGroup: 'MANIFESTS',
   }),
 };
+
+/** `--config FILE`. */
+export function configFlag(description: string) {
+  return Flags.string({description, helpValue: 'FILE', helpGroup: 'KUBE-PROXY'});
+}
+
+/** The text of a KubeProxyConfiguration. Throws a CLIError (exit 2). */
+export function readConfigFile(file: string): string {
+  const {text, kind} = readConfig(file);
+  if (kind === configKind) return text;
+  const found = kind === null ? 'it names no kind' : `its kind is ${kind}`;
+  throw new Errors.CLIError(escapeText(`--config ${file} is not a ${configKind}: ${found}`), {exit: 2});
+}
+
+/** kube-proxy itself starts with nothing else. */
+const configKind = 'KubeProxyConfiguration';
+
+function readConfig(file: string): {readonly text: string; readonly kind: string | null} {
+  try {
+    const text = readFileSync(file, 'utf8');
+    return {text, kind: kindOfConfig(text)};
+  } catch (error) {
+    throw new Errors.CLIError(escapeText(`cannot read ${file}: ${errorText(error).split('\n', 1)[0]}`), {exit: 2});
+  }
+}

@@ -1,7 +1,7 @@
 import {Flags} from '@oclif/core';
 import {defaultDebugImage, defaultDebugNamespace} from '../../collect/transports/debug.ts';
 import {transportNames, transports} from '../../collect/transports/index.ts';
-import {sshAddressTypes} from '../../collect/transports/ssh-host.ts';
+import {sshAddressTypes} from '../../collect/transports/ssh.ts';
 
 const helpGroup = 'TRANSPORT';
 const choices = Object.entries(transports).map(([name, {summary}]) => `${name}: ${summary}`);

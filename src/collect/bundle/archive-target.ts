@@ -5,7 +5,7 @@ import {basename, dirname, join, resolve} from 'node:path';
 import {pipeline} from 'node:stream/promises';
 import {createGzip} from 'node:zlib';
 import {Header, Pax} from 'tar';
-import {type BundleTarget, unfinishedName} from './bundle-target.ts';
+import {type BundleTarget, unfinishedName} from './directory-target.ts';
 
 /** A gzipped tar archive, written file by file. Everything is in one folder, named after the archive. */
 export async function archiveTarget(path: string): Promise<BundleTarget> {

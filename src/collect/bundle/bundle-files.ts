@@ -1,8 +1,8 @@
-import {existsSync, readdirSync, readFileSync, realpathSync, statSync} from 'node:fs';
+import {closeSync, existsSync, fstatSync, openSync, read, readdirSync, readFileSync, realpathSync, statSync} from 'node:fs';
 import {join, resolve} from 'node:path';
-import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
-import {readInBackground} from './read-in-background.ts';
+import {promisify} from 'node:util';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
+import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 
 /** The files of a bundle in any storage. Paths are relative to the bundle, with forward slashes. */
 export interface BundleFiles {
@@ -130,7 +130,7 @@ function mebibytes(bytes: number): string {
 }
 
 /** Whether a path, with or without a top folder, is one that commands read. */
-export function isFileOfBundle(path: string): boolean {
+function isFileOfBundle(path: string): boolean {
   const parts = path.replace(/^\.\//, '').split('/');
   const [folder, file = ''] = parts.slice(-2);
   if (folder === 'api' && parts.length <= 3) return file.endsWith('.json');
@@ -153,4 +153,20 @@ function commonFolder(paths: readonly string[]): string {
 
 export function isDirectory(path: string): boolean {
   return statSync(path).isDirectory();
+}
+
+/**
+ * Reads a file in a thread of Node.js. It is one request, which goes on while JavaScript runs; `readFile` would wait for JavaScript after
+ * each part. Rejects if the file cannot be read as a whole.
+ */
+export async function readInBackground(path: string): Promise<Buffer> {
+  const file = openSync(path, 'r');
+  try {
+    const bytes = Buffer.allocUnsafeSlow(fstatSync(file).size);
+    const {bytesRead} = await promisify(read)(file, bytes, 0, bytes.length, 0);
+    if (bytesRead < bytes.length) throw new Error(`${path}: only ${bytesRead} of ${bytes.length} bytes were read`);
+    return bytes;
+  } finally {
+    closeSync(file);
+  }
 }

@@ -1,7 +1,6 @@
 import {existsSync, readdirSync, statSync} from 'node:fs';
-import type {BundleTarget} from './bundle-target.ts';
-import {directoryTarget} from './directory-target.ts';
-import {errorText} from '../../model/text/error-text.ts';
+import {type BundleTarget, directoryTarget} from './directory-target.ts';
+import {errorText} from '../../model/text.ts';
 
 /** A target to which no bundle can be written, with what to do. */
 export class UnwritableTarget extends Error {}

@@ -1,8 +1,15 @@
+import type {ObjectMeta} from '../../model/api-objects.ts';
+import type {ServiceName} from '../../model/finding.ts';
 import {append} from '../../model/lists.ts';
 import type {Problem, ServiceList} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import type {Shape} from '../objects/object-shape.ts';
-import {usableItems} from '../objects/usable-items.ts';
+import {type Shape, usableItems} from '../objects/usable-items.ts';
+
+/** Which Services and slices to read. */
+export type ClusterScope =
+  | {readonly kind: 'cluster'}
+  | {readonly kind: 'namespaces'; readonly namespaces: readonly string[]}
+  | {readonly kind: 'services'; readonly services: readonly ServiceName[]};
 
 /**
  * Reads kinds of objects, and records what could not be read as problems. Rejects with an ApiError if the API server cannot be reached at
@@ -85,4 +92,10 @@ interface Listed {
 /** A list: its path, and what it is restricted to. */
 export function listKey(path: string, query: Readonly<Record<string, string>> = {}): string {
   return Object.keys(query).length === 0 ? path : `${path}?${new URLSearchParams(query)}`;
+}
+
+/** The names of the first objects of a list: more would not be read by anyone. Rejects with an ApiError. */
+export async function listNames(api: KubeApi, path: string): Promise<readonly ObjectMeta[]> {
+  const {items} = await api.get<{readonly items?: readonly {readonly metadata: ObjectMeta}[] | null}>(path, {limit: '500'});
+  return (items ?? []).map(({metadata}) => metadata);
 }

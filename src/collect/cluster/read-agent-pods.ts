@@ -1,13 +1,15 @@
-import type {PodObject} from '../../model/api-objects.ts';
+import type {NodeObject, PodObject} from '../../model/api-objects.ts';
+import {pushTo} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';
-import {podShape} from '../objects/api-shapes.ts';
+import {namespacedName} from '../../model/text.ts';
+import {type AgentPlace, defaultAgentPort} from '../agents/agent-tokens.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
+import type {NodeInfo} from '../node/transport.ts';
+import {podShape} from '../objects/api-shapes.ts';
 import {agentsOn} from '../transports/host-agents.ts';
 import {ClusterReader} from './cluster-reader.ts';
-import {pushTo} from '../../model/lists.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-export interface PodsReading {
+interface PodsReading {
   /** Null if no list could be read. */
   readonly pods: readonly PodObject[] | null;
   readonly problems: readonly Problem[];
@@ -120,4 +122,59 @@ function joined(lists: readonly (readonly PodObject[] | null)[]): readonly PodOb
 /** A missing permission for a list is one problem, however often it was tried. */
 function distinct(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map(problem => [problem.remedy, problem])).values()];
+}
+
+/** What transports need to know about these nodes. A node whose object was not read is known by its name and its pods. */
+export function nodeInfos(names: readonly string[], objects: readonly NodeObject[], {pods, problems}: PodsReading): readonly NodeInfo[] {
+  const byName = new Map(objects.map(object => [object.metadata.name, object]));
+  const byNode = podsByNode(pods ?? []);
+  const isUnlisted = pods === null && problems.length > 0 && problems.every(({isPermanent}) => isPermanent);
+  return names.map(name => {
+    const object = byName.get(name);
+    return {
+      name,
+      addresses: (object?.status?.addresses ?? []).flatMap(({type, address}) =>
+        type === undefined || address === undefined ? [] : [{type, address}],
+      ),
+      labels: object?.metadata.labels ?? {},
+      pods: byNode.get(name) ?? [],
+      ...(problems[0] === undefined ? {} : {unlisted: problems[0].message}),
+      ...(isUnlisted ? {isUnlisted: true as const} : {}),
+    };
+  });
+}
+
+/** The agents' pods, by node name; null if they may not be listed. */
+export async function readAgents(reader: ClusterReader, {namespace, selector}: AgentPlace): Promise<ReadonlyMap<string, PodObject> | null> {
+  const pods = await reader.list<PodObject>({
+    path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`,
+    query: {labelSelector: selector},
+    shape: podShape,
+    remedy: `Get the right to list pods of ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`,
+  });
+  if (pods === null) return null;
+  const best = [...podsByNode(pods)].flatMap(([node, own]) => {
+    const [first] = own.toSorted((a, b) => rankOf(a) - rankOf(b));
+    return first === undefined ? [] : [[node, first] as const];
+  });
+  return new Map(best);
+}
+
+/** During an update there are briefly two: the old one and the new one. */
+function rankOf({metadata, status}: PodObject): number {
+  if (metadata.deletionTimestamp !== undefined) return 3;
+  if (status?.phase !== 'Running') return 2;
+  return status.conditions?.some(({type, status: value}) => type === 'Ready' && value === 'True') ? 0 : 1;
+}
+
+export interface AgentPort {
+  /** `http` if the port has that name: agents with --insecure-http, and agents of older versions. */
+  readonly scheme: 'http' | 'https';
+  readonly port: number;
+}
+
+/** The first port that the pod has. */
+export function agentPort({spec}: PodObject): AgentPort {
+  const [first] = spec?.containers?.flatMap(({ports}) => ports ?? []) ?? [];
+  return {scheme: first?.name === 'http' ? 'http' : 'https', port: first?.containerPort ?? defaultAgentPort};
 }

@@ -1,3 +1,6 @@
+import {ApiError, type ListResult} from './kube-api.ts';
+import type {ApiResponse} from './send-request.ts';
+
 /** One request to the API server. */
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
@@ -40,4 +43,77 @@ export function requestUrl(server: URL, path: string, query: Iterable<readonly [
   url.pathname = `${server.pathname.replace(/\/$/, '')}${path}`;
   for (const [name, value] of query) url.searchParams.append(name, value);
   return url;
+}
+
+/** The result of one attempt. */
+type RequestOutcome = {readonly kind: 'answer'; readonly response: ApiResponse} | {readonly kind: 'failure'; readonly error: unknown};
+
+/**
+ * The delay before a retry, in milliseconds; null for no retry. 429 means that nothing was done yet. After any other result, only a request
+ * that is safe to repeat is repeated.
+ */
+export function retryDelay(
+  outcome: RequestOutcome,
+  {method, once, isReview}: Pick<ApiRequest, 'method' | 'once' | 'isReview'>,
+  {retries, backoff}: RetryState,
+): number | null {
+  const idempotent = (method !== 'POST' || isReview === true) && once !== true;
+  if (outcome.kind === 'failure') return idempotent && retries < maxRetries && isBroken(outcome.error) ? backoff * 2 ** retries : null;
+  const {status, headers} = outcome.response;
+  const throttled = status === 429 && retries < maxThrottled;
+  if (!throttled && !(idempotent && status >= 500 && retries < maxRetries)) return null;
+  return retryAfter(headers['retry-after']) ?? backoff * 2 ** retries;
+}
+
+interface RetryState {
+  /** The number of retries so far. */
+  readonly retries: number;
+  /** The first delay, in milliseconds. */
+  readonly backoff: number;
+}
+
+const maxRetries = 4;
+const maxThrottled = 8;
+
+/** A connection that broke during the request, as keep-alive connections do when the API server restarts; or a truncated answer. */
+function isBroken(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | null)?.code ?? '';
+  return ['ECONNRESET', 'EPIPE', 'Z_BUF_ERROR'].includes(code);
+}
+
+/** In milliseconds, at most half a minute; null without the header. */
+function retryAfter(header: string | undefined): number | null {
+  if (header === undefined) return null;
+  const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
+  return Number.isNaN(seconds) ? null : Math.min(Math.max(seconds, 0), 30) * 1000;
+}
+
+interface ListPage<T> {
+  readonly metadata?: {readonly resourceVersion?: string; readonly continue?: string};
+  /** Null for an empty list of some API servers. */
+  readonly items?: readonly T[] | null;
+}
+
+const pageSize = '500';
+const maxStarts = 4;
+
+/** Reads a list page by page. If the next page has expired (410), the list is read again from the start, so that it is consistent. */
+export async function listPages<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<ListPage<T>>): Promise<ListResult<T>> {
+  for (let start = 1; ; start++) {
+    try {
+      return await readAll(readPage);
+    } catch (error) {
+      if (start === maxStarts || !(error instanceof ApiError && error.status === 410)) throw error;
+    }
+  }
+}
+
+async function readAll<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<ListPage<T>>): Promise<ListResult<T>> {
+  const pages: (readonly T[])[] = [];
+  for (let next = ''; ; ) {
+    const {metadata, items} = await readPage({limit: pageSize, ...(next === '' ? {} : {continue: next})});
+    pages.push(items ?? []);
+    next = metadata?.continue ?? '';
+    if (next === '') return {items: pages.flat(), resourceVersion: metadata?.resourceVersion ?? ''};
+  }
 }

@@ -18,3 +18,16 @@ export interface ConnectionFlags {
   readonly tlsServerName?: string | undefined;
   readonly proxyUrl?: string | undefined;
 }
+
+const units: Readonly<Record<string, number>> = {h: 3_600_000, m: 60_000, s: 1000, ms: 1, us: 0.001, µs: 0.001, ns: 0.000_001};
+
+/**
+ * Parses `--request-timeout` like kubectl: seconds, or a Go duration such as `1m30s`. In milliseconds, 0 for no limit; null if it is
+ * neither.
+ */
+export function parseTimeout(text: string): number | null {
+  if (/^\d+$/.test(text)) return Number(text) * 1000;
+  const parts = [...text.matchAll(/(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|ns)/gy)];
+  if (parts.length === 0 || parts.map(([part]) => part).join('') !== text) return null;
+  return Math.ceil(parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (units[unit] ?? 0), 0));
+}

@@ -2,7 +2,7 @@ import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
 import {CommandFailed} from '../node/transport.ts';
 import {type FailedRequest, isStatus, noAnswer, realmOf, refusal} from './api-failure.ts';
-import {type ApiRequest, describeRequest, isAnsweredByNode, requestUrl} from './api-request.ts';
+import {type ApiRequest, describeRequest, isAnsweredByNode, listPages, requestUrl, retryDelay} from './api-request.ts';
 import {
   type ApiAnswer,
   ApiError,
@@ -14,8 +14,6 @@ import {
   type StreamOptions,
 } from './kube-api.ts';
 import type {KubectlConfig} from './kubectl-config.ts';
-import {listPages} from './list-pages.ts';
-import {retryDelay} from './retry-delay.ts';
 import {type ApiResponse, bodyParts, readResponse, responseTo, sendRequest, type WireRequest} from './send-request.ts';
 
 export interface KubeApiOptions {

@@ -1,17 +1,15 @@
+import {existsSync, readFileSync, statSync} from 'node:fs';
+import {join} from 'node:path';
 import process from 'node:process';
-import {type ChosenContext, chooseContext} from './choose-context.ts';
-import {checkUser} from './check-user.ts';
+import {someOf} from '../../model/text.ts';
 import {chooseProxy} from './choose-proxy.ts';
 import type {ConnectionFlags} from './connection-options.ts';
+import {fixedCredentials, pemOf} from './credentials/credentials.ts';
 import {canAsk} from './credentials/exec-credentials.ts';
-import {fixedCredentials} from './credentials/credentials.ts';
-import {impersonationHeaders} from './impersonation.ts';
-import {inClusterContext, serviceAccountFolder} from './in-cluster.ts';
-import {type Cluster, KubeconfigError} from './kubeconfig.ts';
+import {userCredentials} from './credentials/user-credentials.ts';
+import {type Cluster, type Context, type ExecConfig, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 import {type Connection, KubectlConfig, type Trust} from './kubectl-config.ts';
 import {type LoadedKubeconfig, loadKubeconfig} from './load-kubeconfig.ts';
-import {pemOf} from './pem.ts';
-import {userCredentials} from './credentials/user-credentials.ts';
 
 /** The environment in which a kubeconfig is read. */
 interface ConnectionEnvironment {
@@ -119,4 +117,217 @@ function clusterInfo(cluster: Cluster, {ca}: Trust): object {
     ...(cluster['disable-compression'] ? {'disable-compression': true} : {}),
     config: config ?? null,
   };
+}
+
+/** Throws KubeconfigError if a user of a kubeconfig contradicts itself. Follows client-go's validateAuthInfo. */
+export function checkUser(user: User, name: string): void {
+  const problems = [
+    ...methodProblems(user),
+    ...certificateProblems(user),
+    ...(user.exec ? execProblems(user, user.exec) : []),
+    ...impersonationProblems(user),
+  ];
+  if (problems.length > 0) throw new KubeconfigError(`the kubeconfig's user "${name}" cannot be used: ${problems.join('; ')}`);
+}
+
+function methodProblems(user: User): readonly string[] {
+  return user.token && (user.username || user.password) ? ['it has both a token and a user name with a password: only one is allowed'] : [];
+}
+
+function certificateProblems(user: User): readonly string[] {
+  const problems: string[] = [];
+  const {'client-certificate': cert, 'client-certificate-data': certData, 'client-key': key, 'client-key-data': keyData} = user;
+  if (!cert && !certData) return problems;
+  if (cert && certData) problems.push('it has both client-certificate and client-certificate-data');
+  if (key && keyData) problems.push('it has both client-key and client-key-data');
+  if (!key && !keyData) problems.push('it has a client certificate but no client-key');
+  return problems;
+}
+
+function execProblems(user: User, exec: ExecConfig): readonly string[] {
+  const problems: string[] = [];
+  if (user['auth-provider']) problems.push('it has both exec and auth-provider');
+  if (!exec.command) problems.push('its exec has no command');
+  if (exec.env?.some(({name}) => !name)) problems.push('its exec has a variable without a name');
+  if (!execVersions.includes(exec.apiVersion ?? '')) {
+    problems.push(`its exec has the apiVersion "${exec.apiVersion ?? ''}", and ${execVersions.join(' and ')} are known`);
+  } else if (exec.interactiveMode === undefined ? exec.apiVersion === execVersions[0] : !interactiveModes.includes(exec.interactiveMode)) {
+    problems.push(`its exec has the interactiveMode "${exec.interactiveMode ?? ''}", which must be one of ${interactiveModes.join(', ')}`);
+  }
+  return problems;
+}
+
+const execVersions = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1'];
+const interactiveModes = ['Never', 'IfAvailable', 'Always'];
+
+function impersonationProblems(user: User): readonly string[] {
+  const more = user['as-uid'] || user['as-groups']?.length || Object.keys(user['as-user-extra'] ?? {}).length > 0;
+  return more && !user.as ? ['groups, a uid or extra to impersonate are given, but no user (--as)'] : [];
+}
+
+/** The headers that ask the API server to act as someone else. Follows client-go's impersonatingRoundTripper. */
+export function impersonationHeaders(user: User): Readonly<Record<string, string | readonly string[]>> {
+  if (!user.as) return {};
+  return {
+    'Impersonate-User': headerText(user.as),
+    ...(user['as-uid'] ? {'Impersonate-Uid': headerText(user['as-uid'])} : {}),
+    ...(user['as-groups']?.length ? {'Impersonate-Group': user['as-groups'].map(headerText)} : {}),
+    ...Object.fromEntries(
+      Object.entries(user['as-user-extra'] ?? {}).map(([key, values]) => [`Impersonate-Extra-${headerName(key)}`, values.map(headerText)]),
+    ),
+  };
+}
+
+/** Go sends UTF-8 in a header unchanged; Node.js needs a string with one character for each byte. */
+function headerText(text: string): string {
+  return Buffer.from(text, 'utf8').toString('latin1');
+}
+
+/** Keys such as `scopes.example.com/a` contain characters that are invalid in header names: these and `%` are percent-encoded. */
+function headerName(key: string): string {
+  return [...Buffer.from(key, 'utf8')]
+    .map(byte =>
+      /[A-Za-z0-9!#$&'*+.^_`|~-]/.test(String.fromCharCode(byte))
+        ? String.fromCharCode(byte)
+        : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`,
+    )
+    .join('');
+}
+
+/** The result of flags and kubeconfig. */
+export interface ChosenContext {
+  /** Empty if there is none. */
+  readonly contextName: string;
+  readonly userName: string;
+  readonly cluster: Cluster;
+  readonly user: User;
+  /** Empty if neither flag nor context names one. */
+  readonly namespace: string;
+  /** Whether the user is the service account of the pod that this runs in. Default: false. */
+  readonly inPod?: boolean;
+}
+
+/** Follows client-go's DirectClientConfig: getContext, getCluster, getAuthInfo, with flags taking precedence. Throws KubeconfigError. */
+export function chooseContext(config: Kubeconfig, flags: ConnectionFlags): ChosenContext {
+  const contextName = flags.context || config.currentContext;
+  const context = contextOf(config, contextName);
+  const userName = flags.user || context.user || '';
+  return {
+    contextName,
+    userName,
+    cluster: withClusterFlags(clusterOf(config, context, flags), flags),
+    user: withUserFlags(userOf(config, userName, flags), flags),
+    namespace: flags.namespace || context.namespace || '',
+  };
+}
+
+function contextOf(config: Kubeconfig, name: string): Context {
+  if (name === '') return {};
+  const context = config.contexts.get(name);
+  if (context === undefined)
+    throw new KubeconfigError(`there is no context "${name}" in the kubeconfig. ${known('contexts', config.contexts)}`);
+  return context;
+}
+
+function clusterOf(config: Kubeconfig, context: Context, flags: ConnectionFlags): Cluster {
+  const name = flags.cluster || context.cluster || '';
+  const cluster = config.clusters.get(name);
+  if (cluster !== undefined) return cluster;
+  if (flags.cluster) throw new KubeconfigError(`there is no cluster "${name}" in the kubeconfig. ${known('clusters', config.clusters)}`);
+  return {};
+}
+
+/**
+ * A context may name a user that does not exist. kubectl then asks for a name and a password; here requests are anonymous, and a refusal
+ * says why.
+ */
+function userOf(config: Kubeconfig, name: string, flags: ConnectionFlags): User {
+  const user = config.users.get(name);
+  if (user === undefined && flags.user) {
+    throw new KubeconfigError(`there is no user "${name}" in the kubeconfig. ${known('users', config.users)}`);
+  }
+  return user ?? {};
+}
+
+function known(what: string, entries: ReadonlyMap<string, unknown>): string {
+  const names = [...entries.keys()];
+  if (names.length === 0) return `It has no ${what}.`;
+  return `Its ${what}: ${someOf(names, {max: 10})}.`;
+}
+
+/** A flag about trust replaces everything the file says about trust; `--server` also drops the file's tls-server-name. */
+function withClusterFlags(cluster: Cluster, flags: ConnectionFlags): Cluster {
+  const {server, tlsServerName, certificateAuthority, insecureSkipTlsVerify, proxyUrl} = flags;
+  const {
+    'certificate-authority': ca,
+    'certificate-authority-data': caData,
+    'insecure-skip-tls-verify': insecure,
+    'tls-server-name': name,
+    ...rest
+  } = cluster;
+  const trust =
+    certificateAuthority || insecureSkipTlsVerify
+      ? {'certificate-authority': certificateAuthority, 'insecure-skip-tls-verify': insecureSkipTlsVerify}
+      : {'certificate-authority': ca, 'certificate-authority-data': caData, 'insecure-skip-tls-verify': insecure};
+  return given({
+    ...rest,
+    ...trust,
+    'tls-server-name': server || tlsServerName ? tlsServerName : name,
+    server: server || cluster.server,
+    'proxy-url': proxyUrl || cluster['proxy-url'],
+  });
+}
+
+function withUserFlags(user: User, flags: ConnectionFlags): User {
+  const {token, clientCertificate, clientKey} = flags;
+  return given({
+    ...user,
+    ...(token ? {token, tokenFile: undefined} : {}),
+    ...(clientCertificate ? {'client-certificate': clientCertificate, 'client-certificate-data': undefined} : {}),
+    ...(clientKey ? {'client-key': clientKey, 'client-key-data': undefined} : {}),
+    ...impersonatedUser(user, flags),
+  });
+}
+
+/** Extra is merged by key; for all other fields a flag replaces the value of the file. */
+export function impersonatedUser(user: User, {as, asGroups, asUid, asUserExtra}: ConnectionFlags): User {
+  return {
+    ...(as ? {as} : {}),
+    ...(asGroups?.length ? {'as-groups': asGroups} : {}),
+    ...(asUid ? {'as-uid': asUid} : {}),
+    ...(asUserExtra ? {'as-user-extra': {...user['as-user-extra'], ...asUserExtra}} : {}),
+  };
+}
+
+type Given<T> = {[K in keyof T]: Exclude<T[K], undefined>};
+
+function given<T extends object>(value: T): Given<T> {
+  return Object.fromEntries(Object.entries(value).filter(([, content]) => content !== undefined)) as Given<T>;
+}
+
+/** Where the kubelet mounts the service account of a pod. */
+export const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** The pod's own service account, as in client-go's inClusterClientConfig; null if this is not a pod. */
+export function inClusterContext(environment: NodeJS.ProcessEnv, folder: string, flags: ConnectionFlags): ChosenContext | null {
+  const host = environment['KUBERNETES_SERVICE_HOST'];
+  const port = environment['KUBERNETES_SERVICE_PORT'];
+  const token = join(folder, 'token');
+  if (!host || !port || !existsSync(token) || statSync(token).isDirectory()) return null;
+  const ca = flags.certificateAuthority || join(folder, 'ca.crt');
+  return {
+    inPod: true,
+    contextName: '',
+    userName: '',
+    cluster: {
+      server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+      ...(existsSync(ca) ? {'certificate-authority': ca} : {}),
+    },
+    user: {...(flags.token ? {token: flags.token} : {tokenFile: token}), ...impersonatedUser({}, flags)},
+    namespace: flags.namespace || environment['POD_NAMESPACE'] || namespaceIn(join(folder, 'namespace')),
+  };
+}
+
+function namespaceIn(file: string): string {
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
 }

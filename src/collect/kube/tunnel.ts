@@ -3,7 +3,7 @@ import https from 'node:https';
 import type {Socket} from 'node:net';
 import type {Duplex} from 'node:stream';
 import {hostOf} from './choose-proxy.ts';
-import {errorText} from '../../model/text/error-text.ts';
+import {errorText} from '../../model/text.ts';
 
 interface TunnelTarget {
   readonly host: string;

@@ -1,13 +1,11 @@
-import type {CollectedNode} from './collected-node.ts';
+import {errorText} from '../../model/text.ts';
+import {type CounterScope, type NodeCommand, parallel, withCounters} from './node-command.ts';
 import {firstCommands, furtherCommands, mayHaveFailed, otherBackends, versionCommand} from './node-commands.ts';
-import {type CounterScope, withCounters} from './counter-commands.ts';
-import {type NodeCommand, parallel} from './node-command.ts';
 import {isBroken, NodeReader} from './node-reader.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
-import {type NodeInfo, type NodeShell, type ReadLog, type Transport, Unreachable} from './transport.ts';
-import {errorText} from '../../model/text/error-text.ts';
+import {type CollectedNode, type NodeInfo, type NodeShell, type ReadLog, type Transport, Unreachable} from './transport.ts';
 
-export interface CollectOptions {
+interface CollectOptions {
   readonly signal: AbortSignal;
   /** Timeout for one node, from the first connection to the last file, in milliseconds. */
   readonly timeoutMs: number;
@@ -147,5 +145,67 @@ async function dispose(shell: NodeShell, reading: NodeReader): Promise<void> {
     await shell[Symbol.asyncDispose]();
   } catch (error) {
     reading.failed(`${shell.description}: could not be cleaned up: ${errorText(error)}`);
+  }
+}
+
+interface CollectNodesOptions extends CollectOptions {
+  /** How many nodes may be in progress at a time: being read, or read and not consumed yet. */
+  readonly concurrency?: number;
+  /** Called whenever a number changes. */
+  readonly onProgress?: (progress: CollectProgress) => void;
+}
+
+export interface CollectProgress {
+  readonly total: number;
+  /** Nodes that were read, including failed ones. */
+  readonly done: number;
+  /** Nodes that were read in part or not at all. */
+  readonly failed: number;
+  readonly inProgress: number;
+}
+
+/**
+ * Reads many nodes and yields each when it is done, in no particular order. A node is in progress until the next one is requested, so at
+ * most `concurrency` dumps are in memory if the caller drops each after use. Rejects with the signal's reason when it is aborted. When it
+ * ends, also by `break`, all shells have been disposed of.
+ */
+export async function* collectNodes(
+  nodes: readonly NodeInfo[],
+  transport: Transport,
+  options: CollectNodesOptions,
+): AsyncGenerator<CollectedNode, void, void> {
+  const {concurrency = 16, onProgress} = options;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const waiting = nodes.values();
+  const inProgress = new Map<NodeInfo, Promise<readonly [NodeInfo, CollectedNode]>>();
+  let done = 0;
+  let failed = 0;
+  const report = () => onProgress?.({total: nodes.length, done, failed, inProgress: inProgress.size});
+  const fill = () => {
+    while (inProgress.size < concurrency && !signal.aborted) {
+      const {value: node} = waiting.next();
+      if (node === undefined) return;
+      inProgress.set(
+        node,
+        collectNode(node, transport, {...options, signal}).then(collected => [node, collected]),
+      );
+      report();
+    }
+  };
+  try {
+    for (fill(); inProgress.size > 0; fill()) {
+      const [node, collected] = await Promise.race(inProgress.values());
+      options.signal.throwIfAborted();
+      inProgress.delete(node);
+      done++;
+      if (collected.status !== 'read') failed++;
+      report();
+      yield collected;
+    }
+    options.signal.throwIfAborted();
+  } finally {
+    stop.abort(new Error('stopped'));
+    await Promise.all(inProgress.values());
   }
 }

@@ -1,9 +1,9 @@
 import {Buffer} from 'node:buffer';
 import type {Backend} from '../../model/ruleset.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
-import {chainByChain} from '../../parse/iptables/dump-header.ts';
+import {chainByChain} from '../../parse/iptables/dump-chain.ts';
 import {parseLinks} from '../../parse/network-facts.ts';
-import {parseNodeAddresses} from '../../parse/node-addresses.ts';
+import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, parallel, type Run} from './node-command.ts';

@@ -1,14 +1,13 @@
 import {Buffer} from 'node:buffer';
 import pLimit from 'p-limit';
-import type {CollectedNode, MissingFile} from './collected-node.ts';
+import {type CollectedNode, CommandFailed, type MissingFile, type NodeShell, type TakeOutput, Unreachable} from './transport.ts';
 import {ApiError} from '../kube/kube-api.ts';
 import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, parallel} from './node-command.ts';
-import {CommandFailed, type NodeShell, type TakeOutput, Unreachable} from './transport.ts';
 import {partition} from '../../model/lists.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
-import {errorText} from '../../model/text/error-text.ts';
+import {errorText} from '../../model/text.ts';
 
 interface NodeConnection {
   readonly shell: NodeShell;

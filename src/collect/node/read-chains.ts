@@ -1,8 +1,7 @@
 import {Buffer} from 'node:buffer';
 import pLimit from 'p-limit';
-import {canonicalAddress} from '../../model/address.ts';
-import type {Family} from '../../model/family.ts';
-import {chainByChain} from '../../parse/iptables/dump-header.ts';
+import {canonicalAddress, type Family} from '../../model/address.ts';
+import {chainByChain} from '../../parse/iptables/dump-chain.ts';
 import {parallel, type Run} from './node-command.ts';
 import {backendCommand} from './node-commands.ts';
 import {CommandFailed} from './transport.ts';

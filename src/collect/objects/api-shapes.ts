@@ -1,4 +1,4 @@
-import type {Shape} from './object-shape.ts';
+import type {Shape} from './usable-items.ts';
 
 const strings: Shape = {list: 'string'};
 const names: Shape = {map: 'string'};

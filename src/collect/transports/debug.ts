@@ -1,12 +1,14 @@
 import {randomBytes} from 'node:crypto';
+import {hostname, userInfo} from 'node:os';
+import process from 'node:process';
+import {setTimeout as sleep} from 'node:timers/promises';
+import type {PodObject} from '../../model/api-objects.ts';
+import {errorText, namespacedName} from '../../model/text.ts';
 import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
-import {type DebugPodOptions, debugContainer, debugPod, podPath, podsPath} from './debug-pod.ts';
-import {cannotCreate, untilRunning} from './debug-pod-start.ts';
 import {podShell} from './exec.ts';
 import {refuseInvalidNodeName} from './node-name.ts';
-import {errorText} from '../../model/text/error-text.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {toolFolders} from './root-command.ts';
 
 export interface DebugOptions {
   /** An image with `sleep` and `nsenter`, or with its own iptables. */
@@ -118,4 +120,211 @@ function whyNotRun({notFound, exitCode, stderr}: CommandFailed): string | null {
 
 function debugShell(shell: NodeShell, remove: () => Promise<void>): NodeShell {
   return {description: shell.description, run: shell.run, [Symbol.asyncDispose]: remove};
+}
+
+/**
+ * Deletes debug pods that a killed run left, and resolves to their names: pods that have ended, pods older than ten minutes and than their
+ * intended lifetime, and pods of this user and machine whose process no longer exists. Pods of running processes stay. Rejects with an
+ * ApiError. `now` is in milliseconds.
+ */
+export async function removeLeftovers(api: KubeApi, namespace: string, now = Date.now()): Promise<readonly string[]> {
+  const {items} = await api.list<DebugPodObject>(podsPath(namespace), {labelSelector: `${managedBy.key}=${managedBy.value}`});
+  const left = items
+    .filter(pod => isOurs(pod) && (hasEnded(pod) || isTooOld(pod, now) || isOfDeadProcess(pod)))
+    .map(({metadata}) => metadata.name);
+  for (const name of left) await api.delete(podPath({namespace, name}), {gracePeriodSeconds: '0'});
+  return left;
+}
+
+interface DebugPodObject extends PodObject {
+  readonly spec?: PodObject['spec'] & {readonly activeDeadlineSeconds?: number};
+}
+
+/** Another tool of this name could use the same label. */
+function isOurs({metadata}: DebugPodObject): boolean {
+  return metadata.labels?.[managedBy.key] === managedBy.value && metadata.annotations?.[ownerAnnotation] !== undefined;
+}
+
+function hasEnded({status}: DebugPodObject): boolean {
+  return status?.phase === 'Succeeded' || status?.phase === 'Failed';
+}
+
+function isTooOld({metadata, spec}: DebugPodObject, now: number): boolean {
+  const age = now - Date.parse(metadata.creationTimestamp ?? '');
+  return age > Math.max(600, spec?.activeDeadlineSeconds ?? 0) * 1000;
+}
+
+function isOfDeadProcess({metadata}: DebugPodObject): boolean {
+  if (metadata.annotations?.[ownerAnnotation] !== thisOwner()) return false;
+  const id = Number(metadata.annotations?.[processAnnotation]);
+  return Number.isInteger(id) && id > 0 && !isAlive(id);
+}
+
+function isAlive(id: number): boolean {
+  try {
+    process.kill(id, 0);
+    return true;
+  } catch (error) {
+    return !(error instanceof Error && 'code' in error && error.code === 'ESRCH');
+  }
+}
+
+interface DebugPodOptions {
+  readonly name: string;
+  readonly namespace: string;
+  readonly node: string;
+  readonly runId: string;
+  readonly image: string;
+  readonly imagePullSecret: string | undefined;
+  readonly lifetimeSeconds: number;
+}
+
+/** The label of every pod that is created here. */
+const managedBy = {key: 'app.kubernetes.io/managed-by', value: 'svc-trace'} as const;
+const runLabel = 'svc-trace/run';
+/** Annotations: the user and machine that created a pod, and the process. */
+const ownerAnnotation = 'svc-trace/owner';
+const processAnnotation = 'svc-trace/process';
+
+const debugContainer = 'debug';
+
+/** The user of this process, and the machine. */
+export function thisOwner(): string {
+  return `${userName()}@${hostname()}`;
+}
+
+/** A user with only a number, as in many containers, has no name. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid?.() ?? '');
+  }
+}
+
+function podsPath(namespace: string): string {
+  return `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
+}
+
+function podPath({namespace, name}: {readonly namespace: string; readonly name: string}): string {
+  return `${podsPath(namespace)}/${encodeURIComponent(name)}`;
+}
+
+/** A privileged pod that does nothing, in the host's network and process namespaces. It ends by itself if it is not deleted. */
+export function debugPod(pod: DebugPodOptions): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: pod.name,
+      namespace: pod.namespace,
+      labels: {[managedBy.key]: managedBy.value, [runLabel]: pod.runId, ...nodeLabel(pod.node)},
+      annotations: {[ownerAnnotation]: thisOwner(), [processAnnotation]: String(process.pid)},
+    },
+    spec: {
+      nodeName: pod.node,
+      hostNetwork: true,
+      hostPID: true,
+      dnsPolicy: 'Default',
+      restartPolicy: 'Never',
+      activeDeadlineSeconds: pod.lifetimeSeconds,
+      terminationGracePeriodSeconds: 0,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      tolerations: [{operator: 'Exists'}],
+      ...(pod.imagePullSecret === undefined ? {} : {imagePullSecrets: [{name: pod.imagePullSecret}]}),
+      containers: [
+        {
+          name: debugContainer,
+          image: pod.image,
+          imagePullPolicy: 'IfNotPresent',
+          command: ['sleep', String(pod.lifetimeSeconds)],
+          env: [{name: 'PATH', value: `/usr/local/bin:/usr/bin:/bin:${toolFolders}`}],
+          securityContext: {privileged: true, runAsUser: 0},
+          resources: {requests: {cpu: '10m', memory: '16Mi'}},
+        },
+      ],
+    },
+  };
+}
+
+/** Left out if the name is too long for a label; the pod's spec has it anyway. */
+function nodeLabel(node: string): Readonly<Record<string, string>> {
+  return node.length > 63 ? {} : {'svc-trace/node': node};
+}
+
+/** What the status of a pod shows about its start. */
+interface StartingPod extends PodObject {
+  readonly status?: PodObject['status'] & {
+    readonly reason?: string;
+    readonly message?: string;
+    readonly containerStatuses?: readonly {readonly state?: {readonly waiting?: {readonly reason?: string; readonly message?: string}}}[];
+  };
+}
+
+/** Why the pod could not be created, and what to do. */
+function cannotCreate({namespace, node}: DebugPodOptions, error: ApiError): Unreachable {
+  return new Unreachable(`cannot create a debug pod in ${namespace} for ${node}: ${error.message}${createRemedy(error)}`, {cause: error});
+}
+
+function createRemedy({status, message}: ApiError): string {
+  if (/violates PodSecurity/i.test(message)) {
+    return ' (the namespace does not allow privileged pods; choose one that does with --debug-namespace, or use --transport ssh)';
+  }
+  if (status === 403) return ' (debug pods need the verbs create, get and delete on pods)';
+  return status === 404 ? ' (choose a namespace that is there with --debug-namespace)' : '';
+}
+
+/** Resolves when the pod runs. Rejects with an Unreachable as soon as it is certain that it will not, or when the timeout expires. */
+async function untilRunning(
+  api: KubeApi,
+  pod: DebugPodOptions,
+  limit: {readonly signal: AbortSignal; readonly timeoutMs: number},
+): Promise<void> {
+  const end = performance.now() + limit.timeoutMs;
+  for (let pause = 200; ; pause = Math.min(pause * 1.5, 1000)) {
+    const status = await readStatus(api, pod);
+    if (status?.phase === 'Running') return;
+    const reason = whyItFails(status, pod);
+    if (reason !== null) throw new Unreachable(`the debug pod ${namespacedName(pod)} on ${pod.node} did not start: ${reason}`);
+    if (limit.signal.aborted || performance.now() > end) throw new Unreachable(stillWaiting(status, pod), {cause: limit.signal.reason});
+    await sleep(pause, undefined, {signal: limit.signal}).catch(() => {});
+  }
+}
+
+async function readStatus(api: KubeApi, pod: DebugPodOptions): Promise<StartingPod['status']> {
+  try {
+    return (await api.get<StartingPod>(podPath(pod))).status;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const gone = error.status === 404 ? 'it was deleted' : error.message;
+    throw new Unreachable(`the debug pod ${namespacedName(pod)} on ${pod.node} did not start: ${gone}`, {cause: error});
+  }
+}
+
+/** Null while it may still start. The first ErrImagePull is not final: the kubelet tries again. */
+function whyItFails(status: StartingPod['status'], pod: DebugPodOptions): string | null {
+  if (status?.phase === 'Failed' || status?.phase === 'Succeeded') {
+    return `it ended at once${status.reason === undefined ? '' : ` (${status.reason}${status.message === undefined ? '' : `: ${status.message}`})`}`;
+  }
+  const waiting = waitingOf(status);
+  const said = waiting?.message === undefined ? '' : `: ${waiting.message}`;
+  if (/^(?:ImagePullBackOff|InvalidImageName|ErrImageNeverPull)$/.test(waiting?.reason ?? '')) {
+    return `the node cannot pull the image ${pod.image} (${waiting?.reason}${said}); choose another with --debug-image, and --image-pull-secret where it needs one`;
+  }
+  if (/^(?:CreateContainer\w*Error|RunContainerError|StartError|CrashLoopBackOff)$/.test(waiting?.reason ?? '')) {
+    return `${waiting?.reason}${said}; the image ${pod.image} needs "sleep"`;
+  }
+  return null;
+}
+
+function stillWaiting(status: StartingPod['status'], pod: DebugPodOptions): string {
+  const waiting = waitingOf(status);
+  const state = [status?.phase ?? 'unknown', waiting?.reason, waiting?.message].filter(part => part !== undefined).join(', ');
+  const remedy = waiting === undefined ? 'the kubelet has not taken it: is the node ready?' : 'a bigger --node-timeout may help';
+  return `the debug pod ${namespacedName(pod)} on ${pod.node} has not started in time (${state}): ${remedy}`;
+}
+
+function waitingOf(status: StartingPod['status']): {readonly reason?: string; readonly message?: string} | undefined {
+  return status?.containerStatuses?.find(({state}) => state?.waiting !== undefined)?.state?.waiting;
 }

@@ -1,7 +1,8 @@
+import {Buffer} from 'node:buffer';
 import type {PodObject} from '../../model/api-objects.ts';
-import type {ExecTarget} from '../kube/kube-api.ts';
-import type {NodeInfo} from '../node/transport.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {errorText, namespacedName} from '../../model/text.ts';
+import type {ExecTarget, KubeApi} from '../kube/kube-api.ts';
+import type {NodeInfo, ReadLog} from '../node/transport.ts';
 
 /** A kind of pod that runs on every node, in the host network, and contains iptables. */
 interface HostAgent {
@@ -40,7 +41,7 @@ export function agentsOn(node: NodeInfo): readonly ExecTarget[] {
 }
 
 /** The container of kube-proxy, whatever its state. */
-export function kubeProxyOn(node: NodeInfo): ExecTarget | null {
+function kubeProxyOn(node: NodeInfo): ExecTarget | null {
   const pods = node.pods.filter(({spec, metadata}) => spec?.nodeName === node.name && systemNamespaces.test(metadata.namespace ?? ''));
   const [found] = hostAgents.slice(0, 3).flatMap(agent => pods.filter(pod => isOne(pod, agent)).map(pod => containerOf(pod, agent)));
   return found ?? null;
@@ -85,3 +86,48 @@ function containerOf({metadata, spec}: PodObject, {container}: HostAgent): ExecT
   const names = (spec?.containers ?? []).flatMap(({name}) => name ?? []);
   return {namespace: metadata.namespace ?? '', pod: metadata.name, container: names.find(name => container.test(name)) ?? names[0] ?? ''};
 }
+
+const maxBytes = 200_000;
+
+/**
+ * The end of the log of kube-proxy's container, by the API server. If the container waits for its next start, that of its last run; if it has
+ * just been started again, both: a container in a crash loop runs for some seconds each time, and says nothing before it fails.
+ */
+export function kubeProxyLogOf(api: KubeApi): ReadLog {
+  // Whoever may not read one log may read none.
+  let refusal: unknown;
+  return async (node, signal) => {
+    if (refusal !== undefined) throw refusal;
+    const target = kubeProxyOn(node);
+    if (target === null) return null;
+    const path = `/api/v1/namespaces/${target.namespace}/pods/${target.pod}/log`;
+    const query = {container: target.container, tailLines: '200', limitBytes: String(maxBytes)};
+    const readParts = async (more: Readonly<Record<string, string>>): Promise<readonly Buffer[]> => {
+      const limits = {signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]), silenceMs: timeoutMs};
+      const parts: Buffer[] = [];
+      for await (const part of await api.stream(path, {...query, ...more}, limits)) parts.push(part);
+      return parts;
+    };
+    try {
+      // The node may have removed it.
+      const before = hasJustRestarted(node, target) ? await readParts({previous: 'true'}).catch(() => []) : [];
+      return Buffer.concat([...before, ...(await readParts({}))]);
+    } catch (error) {
+      if (/forbidden/i.test(errorText(error))) refusal = error;
+      throw error;
+    }
+  };
+}
+
+/** Whether the container failed, and runs again since some minutes at most. */
+function hasJustRestarted({pods}: NodeInfo, {namespace, pod, container}: ExecTarget): boolean {
+  const found = pods.find(({metadata}) => metadata.name === pod && metadata.namespace === namespace);
+  const status = found?.status?.containerStatuses?.find(({name}) => name === container);
+  const ended = status?.lastState?.terminated;
+  const started = Date.parse(status?.state?.running?.startedAt ?? '');
+  return ended !== undefined && ended.exitCode !== 0 && Date.now() - started < justRestartedMs;
+}
+
+/** As long as kubelet waits at most between two starts, and then resets the wait. */
+const justRestartedMs = 600_000;
+const timeoutMs = 5000;

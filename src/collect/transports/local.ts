@@ -1,8 +1,7 @@
 import {hostname, networkInterfaces} from 'node:os';
 import process from 'node:process';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
-import {asRoot, isProgramMissing, toolFolders} from './root-command.ts';
-import {runProgram} from './run-program.ts';
+import {asRoot, isProgramMissing, runProgram, toolFolders} from './root-command.ts';
 
 export interface LocalOptions {
   readonly sudo?: boolean;

@@ -1,13 +1,10 @@
 import {mkdtemp, open, readFile, rm} from 'node:fs/promises';
+import {isIP} from 'node:net';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {CommandFailed, type NodeInfo, type NodeShell, type TakeOutput, type Transport, Unreachable} from '../node/transport.ts';
 import {refuseInvalidNodeName} from './node-name.ts';
-import {asRoot, isProgramMissing, sudoRefusal} from './root-command.ts';
-import {runProgram} from './run-program.ts';
-import {type SshAddressType, sshHost} from './ssh-host.ts';
-import {remoteCommand} from './ssh-quote.ts';
-import {isPermanentFailure, sshRemedy} from './ssh-remedy.ts';
+import {asRoot, isProgramMissing, runProgram, sudoRefusal, toolFolders} from './root-command.ts';
 
 export interface SshOptions {
   readonly user?: string;
@@ -147,4 +144,97 @@ class SshConnection implements NodeShell {
 /** The last message of ssh is the reason of its failure. */
 function lastLine(said: string): string {
   return said.trim().split('\n').at(-1)?.trim() ?? '';
+}
+
+/** The line for the login shell of the node: every word quoted, and a PATH with the directories of the tools. */
+function remoteCommand(argv: readonly string[]): string {
+  return `env PATH="$PATH:${toolFolders}" ${argv.map(quoted).join(' ')}`;
+}
+
+/** In single quotes, only the single quote is special in a POSIX shell. */
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** What to do about a failure of ssh, by its message. */
+function sshRemedy(said: string, host: string): string {
+  return remedies.find(({pattern}) => pattern.test(said))?.remedy(host) ?? `try "ssh ${host}" by hand`;
+}
+
+/** Whether ssh would fail the same way again: a key or a setting is wrong. */
+function isPermanentFailure(said: string): boolean {
+  return remedies.find(({pattern}) => pattern.test(said))?.isPermanent ?? false;
+}
+
+interface Remedy {
+  readonly pattern: RegExp;
+  readonly remedy: (host: string) => string;
+  readonly isPermanent?: true;
+}
+
+/** The first match counts. */
+const remedies: readonly Remedy[] = [
+  {
+    pattern: /System is booting up|pam_nologin/,
+    remedy: () => 'it is starting and accepts no logins yet',
+  },
+  {
+    pattern: /HOST IDENTIFICATION HAS CHANGED/,
+    isPermanent: true,
+    remedy: host =>
+      `its host key differs from the known one; if the node was reinstalled, remove the old key with "ssh-keygen -R ${host}"; otherwise the connection may be intercepted`,
+  },
+  {
+    pattern: /Host key verification failed|host key is known/,
+    isPermanent: true,
+    remedy: host =>
+      `its host key is not known here; check and accept it by "ssh ${host}" once, or use --ssh-option StrictHostKeyChecking=accept-new`,
+  },
+  {
+    pattern: /Permission denied|Too many authentication failures/,
+    isPermanent: true,
+    remedy: () =>
+      'the node took none of your keys; choose the user with --ssh-user and the key with ssh-add or --ssh-option IdentityFile=FILE',
+  },
+  {pattern: /Could not resolve hostname/, remedy: () => 'the name is not known here; try --ssh-address InternalIP or ExternalIP'},
+  {pattern: /Connection refused/, remedy: () => 'nothing listens there; choose the port with --ssh-port or the address with --ssh-address'},
+  {
+    pattern: /timed out|No route to host|Network is unreachable/i,
+    remedy: () =>
+      'the address is not to be reached from here; try --ssh-address ExternalIP, or a jump host with --ssh-option ProxyJump=HOST',
+  },
+  {
+    pattern: /Bad configuration option|Bad owner or permissions|keyword .* extra arguments/i,
+    isPermanent: true,
+    remedy: () => 'put your ssh configuration or --ssh-option right',
+  },
+];
+
+export const sshAddressTypes = ['InternalIP', 'ExternalIP', 'Hostname'] as const;
+export type SshAddressType = (typeof sshAddressTypes)[number];
+
+/**
+ * The host for ssh: the node's address of that type, or its Hostname if it has no InternalIP. Anything but an IP address or a host name is
+ * refused.
+ */
+function sshHost(node: NodeInfo, type: SshAddressType = 'InternalIP'): string {
+  const host = addressOf(node, type) ?? (type === 'ExternalIP' ? undefined : (addressOf(node, 'Hostname') ?? node.name));
+  if (host === undefined) {
+    const known = node.addresses.map(entry => `${entry.type} ${entry.address}`).join(', ');
+    throw new Unreachable(`${node.name} has no ${type} (it has ${known || 'no addresses'}): choose another with --ssh-address`, {
+      isPermanent: true,
+    });
+  }
+  // The node's kubelet reports its addresses: they can be trusted no more than the node.
+  const isHost = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(host) || (isIP(host) !== 0 && !host.includes('%'));
+  if (!isHost)
+    throw new Unreachable(
+      `the ${type} of ${node.name}, ${JSON.stringify(host)}, is neither an IP address nor a host name: it is not given to ssh`,
+      {isPermanent: true},
+    );
+  return host;
+}
+
+function addressOf({addresses}: NodeInfo, type: SshAddressType): string | undefined {
+  return addresses.find(entry => entry.type === type)?.address;
 }

@@ -1,10 +1,11 @@
-import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';
-import {systemConfigMaps} from '../../model/config-map-places.ts';
+import type {ConfigMapObject, EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../../model/api-objects.ts';
+import type {ServiceName} from '../../model/finding.ts';
+import {systemConfigMaps} from '../../model/proxy-config.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import {configMapShape, nodeShape, podShape} from '../objects/api-shapes.ts';
 import {ClusterReader} from '../cluster/cluster-reader.ts';
-import {readServiceCIDRs} from '../cluster/read-cluster.ts';
+import {readServiceCIDRs, type ServiceObjects} from '../cluster/read-cluster.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
+import {configMapShape, endpointSliceShape, nodeShape, podShape, serviceShape} from '../objects/api-shapes.ts';
 
 export interface NodeObjects {
   readonly objects: Pick<ApiObjects, 'nodes' | 'pods' | 'configMaps' | 'serviceCIDRs'>;
@@ -35,7 +36,7 @@ function readNode(reader: ClusterReader, name: string): Promise<readonly NodeObj
   return reader.get<NodeObject>({path: `/api/v1/nodes/${encodeURIComponent(name)}`, query: fromCache, shape: nodeShape, remedy});
 }
 
-/** On k3s and RKE2, the servers pass kube-proxy's settings to the agents: see `k3s-proxy-fields.ts`. */
+/** On k3s and RKE2, the servers pass kube-proxy's settings to the agents: see `kube-proxy-pod.ts`. */
 function isOfK3s({metadata: {annotations = {}}}: NodeObject): boolean {
   return 'k3s.io/node-args' in annotations || 'rke2.io/node-args' in annotations;
 }
@@ -56,4 +57,24 @@ async function readConfigMaps(reader: ClusterReader): Promise<readonly ConfigMap
     systemConfigMaps.map(name => reader.get<ConfigMapObject>({...what, path: `/api/v1/namespaces/kube-system/configmaps/${name}`})),
   );
   return lists.some(list => list === null) ? null : lists.flatMap(list => list ?? []);
+}
+
+/**
+ * A Service and its slices as stored in etcd, whatever the watches delivered; a text says why they could not be read. Uses lists only: this
+ * needs no more permissions than a watch.
+ */
+export async function lookUpService(api: KubeApi, {namespace, name}: ServiceName): Promise<ServiceObjects | string> {
+  const reader = new ClusterReader(api, {anyFailure: true});
+  const place = `namespaces/${encodeURIComponent(namespace)}`;
+  const [services, endpointSlices] = await Promise.all([
+    reader.list<ServiceObject>({
+      ...{path: `/api/v1/${place}/services`, query: {fieldSelector: `metadata.name=${name}`}, shape: serviceShape, remedy: ''},
+    }),
+    reader.list<EndpointSliceObject>({
+      ...{path: `/apis/discovery.k8s.io/v1/${place}/endpointslices`, shape: endpointSliceShape, remedy: ''},
+      query: {labelSelector: `kubernetes.io/service-name=${name}`},
+    }),
+  ]);
+  if (services !== null && endpointSlices !== null) return {services, endpointSlices, endpoints: null};
+  return reader.problems[0]?.message ?? 'it could not be asked';
 }

@@ -3,14 +3,11 @@ import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {maxSilence} from '../kube/send-request.ts';
-import type {Shape} from '../objects/object-shape.ts';
-import {usableItems} from '../objects/usable-items.ts';
+import {type Shape, usableItems} from '../objects/usable-items.ts';
 import type {PastEvents} from './past-events.ts';
-import {readList} from './read-list.ts';
+import {readList, watchEvents} from './read-list.ts';
 import {type StringPool, trimObject} from './trim-object.ts';
-import {watchEvents} from './watch-events.ts';
-import {errorText} from '../../model/text/error-text.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {errorText, namespacedName} from '../../model/text.ts';
 
 interface Watched {
   readonly metadata: ObjectMeta;

@@ -1,12 +1,10 @@
 import {setTimeout as sleep} from 'node:timers/promises';
 import type {ObjectMeta} from '../../model/api-objects.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {maxSilence} from '../kube/send-request.ts';
-import type {Shape} from '../objects/object-shape.ts';
-import {usableItems} from '../objects/usable-items.ts';
-import {readList} from './read-list.ts';
-import type {WatchEvent} from './watch-events.ts';
+import {type Shape, usableItems} from '../objects/usable-items.ts';
+import {readList, type WatchEvent} from './read-list.ts';
 
 interface Versioned {
   readonly metadata: ObjectMeta;

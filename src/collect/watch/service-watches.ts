@@ -1,11 +1,10 @@
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import type {ClusterScope} from '../cluster/cluster-scope.ts';
+import {type ClusterScope, listKey} from '../cluster/cluster-reader.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
-import type {Shape} from '../objects/object-shape.ts';
-import {listKey} from '../cluster/cluster-reader.ts';
+import type {Shape} from '../objects/usable-items.ts';
 import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
 import {type EarlierVersion, PastEvents, versionOf} from './past-events.ts';
 import {StringPool} from './trim-object.ts';

@@ -1,5 +1,5 @@
 import type {ObjectMeta} from '../../model/api-objects.ts';
-import type {Shape} from '../objects/object-shape.ts';
+import type {Shape} from '../objects/usable-items.ts';
 
 interface Named {
   readonly metadata: ObjectMeta;

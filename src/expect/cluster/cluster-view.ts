@@ -1,17 +1,17 @@
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {EndpointSliceObject, EndpointsObject} from '../../model/api-objects.ts';
 import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
-import type {Family} from '../../model/family.ts';
+import type {Family} from '../../model/address.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {once} from '../api-index.ts';
 import {endpointChainName} from '../iptables/chain-names.ts';
 import {readsEndpoints} from './proxy-versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
-import type {AnsweredPlace} from './former-owners.ts';
+import type {AnsweredPlace} from './service-states.ts';
 import {type ProxyVersion, servicePorts} from './service-ports.ts';
 import {pushTo} from '../../model/lists.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 
 /** A Service port with all its endpoints, which are the same on every node. */
 export interface PortEntry {

@@ -1,6 +1,5 @@
-import {canonicalAddress, familyOf, parseCidr} from '../../model/address.ts';
+import {canonicalAddress, type Family, familyOf, parseCidr} from '../../model/address.ts';
 import type {ServiceObject, ServicePortSpec} from '../../model/api-objects.ts';
-import type {Family} from '../../model/family.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import type {UnservedKind} from '../../model/report.ts';
 import type {Protocol, ServicePort} from '../../model/service-port.ts';

@@ -1,3 +1,4 @@
+import type {Chain, Ruleset} from '../../model/ruleset.ts';
 import {hash16} from '../name-hash.ts';
 
 /** The chains of one Service port have 16 characters in common. Follows `portProtoHash`: sha256 in base32, cut to 16. */
@@ -11,7 +12,7 @@ export function endpointChainName(servicePortName: string, protocol: string, hos
 }
 
 /** What the prefix of a kube-proxy chain means. */
-export type ChainRole = 'SVC' | 'SVL' | 'EXT' | 'FW' | 'XLB' | 'SEP';
+type ChainRole = 'SVC' | 'SVL' | 'EXT' | 'FW' | 'XLB' | 'SEP';
 
 export function chainName(role: ChainRole, hashText: string): string {
   return `KUBE-${role}-${hashText}`;
@@ -21,4 +22,17 @@ export function chainName(role: ChainRole, hashText: string): string {
 export function parseChainName(name: string): {readonly role: ChainRole; readonly hash: string} | null {
   const found = /^KUBE-(SVC|SVL|EXT|FW|XLB|SEP)-([A-Z2-7]{16})$/.exec(name);
   return found === null ? null : {role: found[1] as ChainRole, hash: found[2] ?? ''};
+}
+
+/** The chains of Service ports and endpoints that have one of these roles, in the order of the dump. */
+export function* chainsOfRoles({tables}: Ruleset, roles: readonly ChainRole[]): IterableIterator<Chain> {
+  const prefixes = roles.map(role => chainName(role, ''));
+  for (const chain of tables.get('nat')?.chains.startingWith(...prefixes) ?? []) if (parseChainName(chain.name) !== null) yield chain;
+}
+
+/** The chains with the masquerade rules for cluster IPs: those of the ports, and up to 1.23 the shared one. */
+export function* masqueradingChains(ruleset: Ruleset): IterableIterator<Chain> {
+  yield* chainsOfRoles(ruleset, ['SVC', 'SVL']);
+  const shared = ruleset.chain('nat', 'KUBE-SERVICES');
+  if (shared !== undefined) yield shared;
 }

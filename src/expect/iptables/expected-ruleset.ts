@@ -1,4 +1,4 @@
-import type {Family} from '../../model/family.ts';
+import type {Family} from '../../model/address.ts';
 import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import {baseRuleChains, writeBaseRules, writeNodePortTail} from './base-rules.ts';

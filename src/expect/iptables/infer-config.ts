@@ -1,11 +1,9 @@
-import {parseCidr} from '../../model/address.ts';
-import type {Family} from '../../model/family.ts';
+import {type Family, parseCidr} from '../../model/address.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
-import {parseChainName} from './chain-names.ts';
-import {chainsOfRoles, masqueradingChains} from './role-chains.ts';
+import {chainsOfRoles, masqueradingChains, parseChainName} from './chain-names.ts';
 
 /** What a node's rules show of the kube-proxy that wrote them. Used if there is no other source. */
 export interface InferredConfig extends KubeProxyFields {

@@ -1,9 +1,35 @@
+import type {Endpoint} from '../../model/endpoint.ts';
 import type {ClusterView} from '../cluster/cluster-view.ts';
 import {hasExternalChains} from '../cluster/proxy-versions.ts';
 import {hasFewEndpoints, isSameEndpoints, keptBySettings} from '../kept-rules.ts';
-import type {NodeContext} from '../node-context.ts';
-import {ownAddressesInRanges, type PortOnNode, writeServiceRules} from './service-rules.ts';
-import {writeServiceRulesBefore124} from './service-rules-before-124.ts';
+import {type NodeContext, nodePortDestinations} from '../node-context.ts';
+import {chainName} from './chain-names.ts';
+import {
+  acceptsHealthChecks,
+  appliesPolicyToExternalIPs,
+  cutsShortLocalTraffic,
+  decimalsOfProbability,
+  excludesBridgedExternalIPs,
+  keepsAffinityUnderLocalPolicy,
+  leavesOutEmptyServices,
+  masqueradesInServiceChain,
+  masqueradesTwice,
+  nodePortsNeedAddress,
+  numbersBalancingRules,
+  refusesExternalEntries,
+  refusesLoadBalancerIn,
+} from './iptables-versions.ts';
+import {comment, probability, protocolText, type ProtocolText, reject, type RuleWriter} from './rule-text.ts';
+import {
+  affinityMatch,
+  clusterIPMasquerade,
+  localSource,
+  ownAddressesInRanges,
+  type PortOnNode,
+  sourceText,
+  writeEndpointRules,
+  writeServiceRules,
+} from './service-rules.ts';
 
 /** A rule of a chain that many Services share, without its `-A CHAIN`. */
 interface SharedRule {
@@ -95,3 +121,215 @@ function render(item: PortOnNode, context: NodeContext): PortRules {
 }
 
 const sharedChains = new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL']);
+
+/**
+ * All rules of one Service port, kube-proxy 1.5 to 1.23: KUBE-XLB in place of KUBE-EXT and KUBE-SVL, a KUBE-FW chain for every
+ * load-balancer address, and KUBE-MARK-DROP for packets to drop. Follows `syncProxyRules` of those versions.
+ */
+function writeServiceRulesBefore124(item: PortOnNode, context: NodeContext, write: RuleWriter): void {
+  const {port, endpoints} = item;
+  const plan: PlanBefore124 = {
+    item,
+    context,
+    text: protocolText(port.family, port.protocol),
+    external: chainName(port.externalPolicyLocal ? 'XLB' : 'SVC', port.hash),
+  };
+  if (port.healthCheckNodePort !== 0 && acceptsHealthChecks(context.version)) writeHealthCheck(plan, write);
+  if (!endpoints.hasAny) writeRejects(plan, write);
+  if (!endpoints.hasAny && leavesOutEmptyServices(context.version)) return;
+  writeEntries(plan, write);
+  writeServiceChain(plan, write);
+  writeFirewallChain(plan, write);
+  if (port.externalPolicyLocal && endpoints.hasAny) writeLocalChain(plan, write);
+  writeEndpointRules(plan, write);
+}
+
+function writeHealthCheck({item: {port}}: PlanBefore124, write: RuleWriter): void {
+  const text = comment(`${port.servicePortName} health check node port`);
+  write('filter', 'KUBE-NODEPORTS', `-p tcp ${text} -m tcp --dport ${port.healthCheckNodePort} -j ACCEPT`);
+}
+
+/** The rules that reject packets to a Service port without endpoints. */
+function writeRejects(plan: PlanBefore124, write: RuleWriter): void {
+  const {item, context, text} = plan;
+  const {port} = item;
+  const {protocol, host} = text;
+  const named = comment(`${port.servicePortName} has no endpoints`);
+  const target = reject(port.family);
+  const rule = (address: string): string => `-d ${address}${host} -p ${protocol} ${named} -m ${protocol} --dport ${port.port} ${target}`;
+  write('filter', 'KUBE-SERVICES', rule(port.clusterIP));
+  if (!refusesExternalEntries(context.version)) return;
+  for (const address of port.externalIPs) write('filter', 'KUBE-EXTERNAL-SERVICES', rule(address));
+  const place = refusesLoadBalancerIn(context.version);
+  if (place !== null) for (const address of port.loadBalancerVIPs) write('filter', place, rule(address));
+  if (!writesNodePort(plan)) return;
+  const nodePort = `-m addrtype --dst-type LOCAL -m ${protocol} --dport ${port.nodePort}`;
+  write('filter', 'KUBE-EXTERNAL-SERVICES', `-p ${protocol} ${named} ${nodePort} ${target}`);
+}
+
+/** The rules in shared chains that match packets to a Service port. */
+function writeEntries(plan: PlanBefore124, write: RuleWriter): void {
+  const {port} = plan.item;
+  if (!masqueradesInServiceChain(plan.context.version)) {
+    for (const rule of clusterIPMasquerades(plan)) write('nat', 'KUBE-SERVICES', rule);
+  }
+  write('nat', 'KUBE-SERVICES', addressRule(plan, port.clusterIP, {what: 'cluster IP', target: chainName('SVC', port.hash)}));
+  for (const address of port.externalIPs) writeExternalIP(plan, address, write);
+  for (const address of port.loadBalancerVIPs)
+    write('nat', 'KUBE-SERVICES', addressRule(plan, address, {what: 'loadbalancer IP', target: chainName('FW', port.hash)}));
+  if (writesNodePort(plan)) writeNodePort(plan, write);
+}
+
+function addressRule({item: {port}, text: {protocol, host}}: PlanBefore124, address: string, to: {what: string; target: string}): string {
+  return `-d ${address}${host} -p ${protocol} ${comment(`${port.servicePortName} ${to.what}`)} -m ${protocol} --dport ${port.port} -j ${to.target}`;
+}
+
+/** At most one rule. 1.5 writes two: one for masqueradeAll and one for the pod network. */
+function clusterIPMasquerades({item, context}: PlanBefore124): readonly string[] {
+  const rules = [clusterIPMasquerade(item, context)];
+  if (context.masqueradeAll && masqueradesTwice(context.version)) rules.push(clusterIPMasquerade(item, {...context, masqueradeAll: false}));
+  return rules.filter(rule => rule !== null);
+}
+
+function writeNodePort({item: {port}, context: {version}, text: {protocol}, external}: PlanBefore124, write: RuleWriter): void {
+  const nodePort = `-p ${protocol} ${comment(port.servicePortName)} -m ${protocol} --dport ${port.nodePort}`;
+  const loopback = port.family === 'IPv4' ? '127.0.0.0/8' : '::1/128';
+  if (port.externalPolicyLocal) {
+    if (keepsAffinityUnderLocalPolicy(version)) write('nat', 'KUBE-NODEPORTS', `-s ${loopback} ${nodePort} -j KUBE-MARK-MASQ`);
+  } else if (!masqueradesInServiceChain(version)) {
+    write('nat', 'KUBE-NODEPORTS', `${nodePort} -j KUBE-MARK-MASQ`);
+  }
+  write('nat', 'KUBE-NODEPORTS', `${nodePort} -j ${external}`);
+}
+
+/** The rules of one external IP in KUBE-SERVICES. */
+function writeExternalIP(plan: PlanBefore124, address: string, write: RuleWriter): void {
+  const {version} = plan.context;
+  const target = isLocal(plan) ? plan.external : chainName('SVC', plan.item.port.hash);
+  const rule = externalIPRule(plan, address);
+  if (excludesBridgedExternalIPs(version)) {
+    if (!isLocal(plan)) write('nat', 'KUBE-SERVICES', `${rule} -j KUBE-MARK-MASQ`);
+    write('nat', 'KUBE-SERVICES', `${rule} -m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ${target}`);
+    write('nat', 'KUBE-SERVICES', `${rule} -m addrtype --dst-type LOCAL -j ${target}`);
+    return;
+  }
+  if (!masqueradesInServiceChain(version) && !isLocal(plan)) write('nat', 'KUBE-SERVICES', externalIPMasquerade(plan, address));
+  write('nat', 'KUBE-SERVICES', `${rule} -j ${target}`);
+}
+
+/** Packets to an external IP that do not come from this node's pods are masqueraded; without a detector all are. */
+function externalIPMasquerade(plan: PlanBefore124, address: string): string {
+  const pods = localSource(plan.context);
+  if (pods === null) return `${externalIPRule(plan, address)} -j KUBE-MARK-MASQ`;
+  const [source, link] = plan.context.detector.kind === 'cidr' ? [`! ${pods} `, ''] : ['', ` ! ${pods}`];
+  return `${externalIPRule(plan, address, {source, link})} -j KUBE-MARK-MASQ`;
+}
+
+function externalIPRule({item: {port}, text: {protocol, host}}: PlanBefore124, address: string, from = {source: '', link: ''}): string {
+  return `${from.source}-d ${address}${host}${from.link} -p ${protocol} ${comment(`${port.servicePortName} external IP`)} -m ${protocol} --dport ${port.port}`;
+}
+
+function isLocal({item: {port}, context: {version, gates}}: PlanBefore124): boolean {
+  return port.externalPolicyLocal && appliesPolicyToExternalIPs(version, gates);
+}
+
+/** KUBE-SVC: balances over all endpoints; in 1.22 and 1.23 after the masquerade rules. */
+function writeServiceChain(plan: PlanBefore124, write: RuleWriter): void {
+  const {item, context} = plan;
+  const {port, endpoints, large} = item;
+  const chain = chainName('SVC', port.hash);
+  if (masqueradesInServiceChain(context.version)) for (const rule of masquerades(plan)) write('nat', chain, rule);
+  const named = large ? '' : `${comment(port.servicePortName)} `;
+  const balancingComment = (): string => named;
+  writeBalancing(plan, write, {chain, endpoints: endpoints.cluster, affinity: true, affinityComment: named, balancingComment});
+}
+
+function masquerades(plan: PlanBefore124): readonly string[] {
+  const {item, context, text} = plan;
+  const {port} = item;
+  const inside = clusterIPMasquerade(item, context);
+  const rules = inside === null ? [] : [inside];
+  if (port.externalPolicyLocal) return rules;
+  rules.push(...port.externalIPs.map(address => externalIPMasquerade(plan, address)));
+  if (writesNodePort(plan))
+    rules.push(`-p ${text.protocol} ${comment(port.servicePortName)} -m ${text.protocol} --dport ${port.nodePort} -j KUBE-MARK-MASQ`);
+  return rules;
+}
+
+/** KUBE-FW: for every load-balancer address its source ranges, then the drop mark. All addresses share one chain. */
+function writeFirewallChain(plan: PlanBefore124, write: RuleWriter): void {
+  const {port} = plan.item;
+  const chain = chainName('FW', port.hash);
+  const text = comment(`${port.servicePortName} loadbalancer IP`);
+  for (const address of port.loadBalancerVIPs) {
+    if (!port.externalPolicyLocal) write('nat', chain, `${text} -j KUBE-MARK-MASQ`);
+    if (port.sourceRanges.length === 0) write('nat', chain, `${text} -j ${plan.external}`);
+    for (const range of port.sourceRanges) write('nat', chain, `${sourceText(range)}${text} -j ${plan.external}`);
+    if (ownAddressesInRanges(port, plan.context).includes(address))
+      write('nat', chain, `-s ${address}${plan.text.host} ${text} -j ${plan.external}`);
+    write('nat', chain, `${text} -j KUBE-MARK-DROP`);
+  }
+}
+
+/** KUBE-XLB: pods and the node itself use all endpoints, other clients only those on this node. */
+function writeLocalChain(plan: PlanBefore124, write: RuleWriter): void {
+  const {item, context} = plan;
+  const {port, endpoints} = item;
+  const chain = chainName('XLB', port.hash);
+  const cluster = chainName('SVC', port.hash);
+  const name = port.servicePortName;
+  const pods = localSource(context);
+  if (pods !== null)
+    write('nat', chain, `${pods} ${comment('Redirect pods trying to reach external loadbalancer VIP to clusterIP')} -j ${cluster}`);
+  if (cutsShortLocalTraffic(context.version)) {
+    write('nat', chain, `${comment(`masquerade LOCAL traffic for ${name} LB IP`)} -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ`);
+    write('nat', chain, `${comment(`route LOCAL traffic for ${name} LB IP to service chain`)} -m addrtype --src-type LOCAL -j ${cluster}`);
+  }
+  if (endpoints.local.length === 0) return write('nat', chain, `${comment(`${name} has no local endpoints`)} -j KUBE-MARK-DROP`);
+  const numbered = numbersBalancingRules(context.version);
+  const named = item.large && !numbered ? '' : `${comment(name)} `;
+  const balancingComment = (index: number): string => (numbered ? `${comment(`Balancing rule ${index} for ${name}`)} ` : named);
+  const affinity = keepsAffinityUnderLocalPolicy(context.version);
+  writeBalancing(plan, write, {chain, endpoints: endpoints.local, affinity, affinityComment: named, balancingComment});
+}
+
+interface Balancing {
+  readonly chain: string;
+  readonly endpoints: readonly Endpoint[];
+  /** The Service's session affinity applies, if it has any. */
+  readonly affinity: boolean;
+  readonly affinityComment: string;
+  readonly balancingComment: (index: number) => string;
+}
+
+/** The rules that select an endpoint: first for returning clients, then one for each endpoint with its share. */
+function writeBalancing({item, context}: PlanBefore124, write: RuleWriter, balancing: Balancing): void {
+  const {chain, endpoints, affinity, affinityComment, balancingComment} = balancing;
+  const {port, endpointChain} = item;
+  if (port.affinitySeconds !== null && affinity) {
+    for (const endpoint of endpoints) {
+      const target = endpointChain(endpoint);
+      write('nat', chain, `${affinityComment}${affinityMatch(port.affinitySeconds, target, context)} -j ${target}`);
+    }
+  }
+  const decimals = decimalsOfProbability(context.version);
+  for (const [index, endpoint] of endpoints.entries()) {
+    const left = endpoints.length - index;
+    const statistic = left > 1 ? `-m statistic --mode random --probability ${probability(left, decimals)} ` : '';
+    write('nat', chain, `${balancingComment(index)}${statistic}-j ${endpointChain(endpoint)}`);
+  }
+}
+
+/** The input for the rules of one Service port, up to kube-proxy 1.23. */
+interface PlanBefore124 {
+  readonly item: PortOnNode;
+  readonly context: NodeContext;
+  readonly text: ProtocolText;
+  /** The chain for external traffic: KUBE-XLB under the Local policy, otherwise KUBE-SVC. */
+  readonly external: string;
+}
+
+/** Whether rules for its node port are written at all. */
+function writesNodePort({item: {port}, context}: PlanBefore124): boolean {
+  return port.nodePort !== 0 && !(nodePortsNeedAddress(context.version) && nodePortDestinations(context)?.length === 0);
+}

@@ -1,4 +1,4 @@
-import type {Family} from '../../model/family.ts';
+import type {Family} from '../../model/address.ts';
 import type {Protocol} from '../../model/service-port.ts';
 
 /** Receives the rules in the order in which they are written. `rule` is everything after `-A CHAIN `, as iptables-save prints it. */

@@ -2,7 +2,7 @@ import {canonicalAddress, contains, parseAddress, parseCidr} from '../../model/a
 import type {Endpoint} from '../../model/endpoint.ts';
 import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
 import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
-import type {PortWithChains} from '../cluster/ports-on-node.ts';
+import type {PortWithChains} from '../cluster/served-port.ts';
 import {once} from '../api-index.ts';
 import {chainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';

@@ -1,4 +1,4 @@
-import type {Family} from '../../model/family.ts';
+import type {Family} from '../../model/address.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {parseChainName} from '../iptables/chain-names.ts';

@@ -2,15 +2,16 @@ import type {ServicePort} from '../../model/service-port.ts';
 import {comment, reject, type RuleWriter} from '../iptables/rule-text.ts';
 import {localSource, ownAddressesInRanges} from '../iptables/service-rules.ts';
 import type {IpvsContext} from './ipvs-context.ts';
-import {type SetRole, setName} from './set-names.ts';
 import {
   admitsHealthChecks,
   admitsLocalExternalIPs,
   firewallsInNat,
   hasIpvsFilter,
   hasIpvsOutFilter,
+  setName,
+  type SetRole,
   skipsLoopbackSources,
-} from './ipvs-versions.ts';
+} from './ipvs-sets.ts';
 
 interface BaseRuleInput {
   readonly context: IpvsContext;

@@ -1,10 +1,19 @@
-import type {Family} from '../../model/family.ts';
-import type {NftHook} from '../../model/nft-ruleset.ts';
+import {type Family, parseCidr} from '../../model/address.ts';
+import type {NftHook, NftTable} from '../../model/nft-ruleset.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeContext} from '../node-context.ts';
-import {detects} from './detects.ts';
-import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './localhost-node-ports.ts';
+import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './base-sets.ts';
 import {addressList, ipWord, linkText, nftComment, setMarkStatement, sourceText} from './nft-text.ts';
-import {checksClusterIPs, hasFirewallChains, hasPreDNATChains, rewritesInServiceChain, splitsEndpointsCheck} from './nft-versions.ts';
+import {
+  checksClusterIPs,
+  dropsUnallocated,
+  hasFirewallChains,
+  hasPreDNATChains,
+  matchesInterfaceName,
+  rewritesInServiceChain,
+  splitsEndpointsCheck,
+} from './nft-versions.ts';
 
 /** A chain that does not belong to one Service. */
 export interface BaseRuleChain {
@@ -173,4 +182,66 @@ function firewall(context: NodeContext): readonly BaseRuleChain[] {
     chain('firewall-check', [`${key} @firewall jump firewall-allow-check`]),
     chain('firewall-allow-check', [`${key} . ${ipWord(family)} saddr @firewall-allow return`, 'drop']),
   ];
+}
+
+/**
+ * The networks of one family that cluster IPs are allocated from; null where they are not known. An API server that serves ServiceCIDRs
+ * always has one, so an empty list says nothing. Follows `ServiceCIDRConfig`.
+ */
+export function serviceRanges({serviceCIDRs}: ApiObjects, family: Family): readonly string[] | null {
+  const cidrs = (serviceCIDRs ?? []).flatMap(({spec}) => spec?.cidrs ?? []);
+  if (cidrs.length === 0) return null;
+  return [...new Set(cidrs.flatMap(text => parseCidr(text) ?? []).flatMap(cidr => (cidr.family === family ? cidr.text : [])))];
+}
+
+interface DroppedRangesInput {
+  readonly api: ApiObjects;
+  readonly config: ProxyConfig;
+  readonly family: Family;
+  /** The node's own table: its rule shows the ranges where the ServiceCIDRs were not read. */
+  readonly table: NftTable | null;
+}
+
+/** The networks whose unallocated addresses a kube-proxy in nftables mode drops packets to; undefined where they are not known. */
+export function droppedRanges({api, config, family, table}: DroppedRangesInput): readonly string[] | undefined {
+  if (!dropsUnallocated(config.version.value, config.featureGates.value)) return [];
+  return serviceRanges(api, family) ?? rangesInTable(table);
+}
+
+function rangesInTable(table: NftTable | null): readonly string[] | undefined {
+  const rule = table?.chains
+    .get('cluster-ips-check')
+    ?.rules()
+    .find(({body}) => isServiceCIDRRule(body));
+  return rule === undefined ? undefined : networksIn(rule.body);
+}
+
+/** The networks that a rule of cluster-ips-check names. */
+export function networksIn(body: string): readonly string[] {
+  return [...body.matchAll(/[0-9a-f.:]*[.:][0-9a-f.:]*(?:\/\d+|-[0-9a-f.:]+)?/g)].map(([found]) => found);
+}
+
+/** How the match for pods is written: as statements of a rule, or as text. */
+interface DetectorWriter<Result> {
+  source(network: string, isNegated: boolean): Result;
+  link(key: 'iif' | 'iifname', name: string, isNegated: boolean): Result;
+}
+
+/** Writes the match for traffic of this node's pods, or for all other traffic; null if kube-proxy cannot detect pods (`detectsPods`). */
+export function detects<Result>({detector, version}: NodeContext, local: boolean, writer: DetectorWriter<Result>): Result | null {
+  const link = matchesInterfaceName(version) ? 'iifname' : 'iif';
+  switch (detector.kind) {
+    case 'cidr':
+      return writer.source(detector.cidr, !local);
+    case 'bridge':
+      return writer.link(link, detector.name, !local);
+    case 'prefix':
+      return writer.link(link, `${detector.name}*`, !local);
+    case 'none':
+      return null;
+  }
+}
+
+export function detectsPods({detector}: NodeContext): boolean {
+  return detector.kind !== 'none';
 }

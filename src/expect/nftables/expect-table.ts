@@ -1,10 +1,13 @@
+import {type Cidr, type Family, hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
-import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/ports-on-node.ts';
-import type {Hypothesis} from '../hypothesis.ts';
+import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/served-port.ts';
+import {expandNodePortAddresses, type Hypothesis, isLoopback, localDetector, type NodeContext} from '../node-context.ts';
 import {ExpectedTable} from './expected-table.ts';
 import {keptJsonChains} from './kept-json-chains.ts';
 import {portNames} from './nft-names.ts';
-import {nftContext} from './nft-context.ts';
+import {defaultNodePortAddresses, dropsInvalid, handlesLocalhostNodePorts} from './nft-versions.ts';
 
 interface ExpectTableInput extends PortsInput {
   /**
@@ -33,4 +36,68 @@ export function expectTable(given: ExpectTableInput, hypothesis: Hypothesis = {}
     ...{context, ports, keep: keptJsonChains(given.view, context)},
     actualValue: (set, key) => table?.sets.get(set)?.elements.get(key)?.value,
   });
+}
+
+/**
+ * Everything that one family's nftables rules on one node depend on. `seen` are the addresses of node ports in its table, null without such
+ * a set.
+ */
+export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: readonly string[] | null): NodeContext {
+  const version = config.version.value;
+  return {
+    ...{family, version, facts},
+    gates: config.featureGates.value,
+    nodePortCIDRs: nodePortCIDRs(family, config, {facts, seen}),
+    // In this mode no rule serves node ports on loopback addresses.
+    localhostNodePorts: false,
+    excludesLoopback: true,
+    ...localhostHandling(family, config, facts),
+    detector: localDetector(family, config, facts),
+    masqueradeAll: config.masqueradeAll.value,
+    mark: `0x${(2 ** config.masqueradeBit.value).toString(16).padStart(8, '0')}`,
+    invalidDrop: dropsInvalid(version) && !config.tcpBeLiberal.value,
+    nodeIP: nodeIP(family, config, facts),
+    clearsMark: true,
+    nfacct: false,
+  };
+}
+
+interface SeenAddresses {
+  readonly facts: NodeFacts;
+  readonly seen: readonly string[] | null;
+}
+
+/** A family without a CIDR of its own uses all addresses. Follows `platformApplyDefaults` and `NewNodePortAddresses`. */
+function nodePortCIDRs(family: Family, config: ProxyConfig, {facts, seen}: SeenAddresses): readonly string[] | null {
+  const given = config.nodePortAddresses.value;
+  const byDefault = given.length === 0 ? defaultNodePortAddresses(config.version.value) : null;
+  const own = nodeIP(family, config, facts);
+  const isOwn = byDefault === 'primary' || byDefault === 'node-ip' || given.includes('primary');
+  // If the Node was not read, the set on the node contains the addresses that its kube-proxy used.
+  if (isOwn && facts.hostIPs.length === 0 && isLoopback(own)) return seen?.map(address => hostCidr(address, family)) ?? null;
+  if (byDefault === 'node-ip') return [hostCidr(own, family)];
+  const cidrs = cidrsOf(family, config, facts);
+  return cidrs.length === 0 || cidrs.some(({prefix}) => prefix === 0) ? null : cidrs.map(({text}) => text);
+}
+
+/** The CIDRs of a family in `nodePortAddresses` or its default. */
+function cidrsOf(family: Family, config: ProxyConfig, facts: NodeFacts): readonly Cidr[] {
+  const version = config.version.value;
+  const isDefault = config.nodePortAddresses.value.length === 0 && defaultNodePortAddresses(version) === 'primary';
+  const given = isDefault ? ['primary'] : config.nodePortAddresses.value;
+  const expanded = expandNodePortAddresses({given, version, nodeIP: of => nodeIP(of, config, facts)});
+  return expanded.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
+}
+
+/** kube-proxy listens only for an entry that is a loopback network itself, not for one that contains loopback addresses. */
+function localhostHandling(family: Family, config: ProxyConfig, facts: NodeFacts): Pick<NodeContext, 'listensOnLocalhost'> {
+  if (!handlesLocalhostNodePorts(config.version.value, config.featureGates.value)) return {};
+  return {listensOnLocalhost: cidrsOf(family, config, facts).some(({text}) => isLoopback(text.replace(/\/.*$/, '')))};
+}
+
+/** The address that kube-proxy uses as the node's: its bindAddress, otherwise the Node's, otherwise the loopback address. */
+function nodeIP(family: Family, config: ProxyConfig, facts: NodeFacts): string {
+  const bind = parseAddress(config.bindAddress.value);
+  if (bind !== null && bind.value !== 0n && bind.family === family) return bind.text;
+  return hostIP(facts, family) ?? (family === 'IPv4' ? '127.0.0.1' : '::1');
 }

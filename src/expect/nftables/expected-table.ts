@@ -1,10 +1,10 @@
-import type {Family} from '../../model/family.ts';
+import type {Family} from '../../model/address.ts';
 import type {NftChain, NftElement, NftFamily, NftHook, NftRule, NftSet, NftTableSource} from '../../model/nft-ruleset.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import type {NodeContext} from '../node-context.ts';
 import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
 import {baseSets, nodePortIPs, type SetShape} from './base-sets.ts';
-import {type NftPort, nftPlan} from './nft-port.ts';
+import {type NftPort, nftPlan} from './nft-names.ts';
 import {ipWord} from './nft-text.ts';
 import type {KeepChains} from './kept-json-chains.ts';
 import {PortObjects} from './port-objects.ts';

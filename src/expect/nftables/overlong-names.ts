@@ -1,4 +1,4 @@
-import {families, type Family} from '../../model/family.ts';
+import {families, type Family} from '../../model/address.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';

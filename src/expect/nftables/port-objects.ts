@@ -1,12 +1,15 @@
+import type {Family} from '../../model/address.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
 import type {NftJsonSink} from '../../model/nft-ruleset.ts';
-import {affinitySets, type SetShape} from './base-sets.ts';
 import {isPlainJson} from '../../parse/nftables/nft-json-chains.ts';
-import {JsonWriter} from './json-writer.ts';
-import type {KeepChains} from './kept-json-chains.ts';
-import type {NftPlan} from './nft-port.ts';
-import {writeServiceChains} from './service-chains.ts';
-import {type SharedElement, serviceElements} from './service-elements.ts';
-import {TextWriter} from './text-writer.ts';
+import {ownAddressesInRanges} from '../iptables/service-rules.ts';
+import {detects, detectsPods} from './base-chains.ts';
+import {affinitySets, type SetShape} from './base-sets.ts';
+import {JsonWriter, type KeepChains} from './kept-json-chains.ts';
+import type {NftPlan} from './nft-names.ts';
+import {addressList, ipWord, linkText, prefixText, type RuleWriter, sourceText} from './nft-text.ts';
+import {hasFirewallChains, marksByPort, rewritesInServiceChain, translatesSingleEndpointDirectly} from './nft-versions.ts';
+import {serviceElements, type SharedElement} from './service-elements.ts';
 
 /** Everything that kube-proxy creates for one Service port, each part computed when something asks for it. */
 export class PortObjects {
@@ -51,3 +54,240 @@ export class PortObjects {
     return true;
   }
 }
+
+/** Writes chains as `nft list ruleset` 1.0.6 prints them. */
+class TextWriter implements RuleWriter {
+  /** The rules in order, by the name of their chain. */
+  readonly chains = new Map<string, string[]>();
+  readonly #ip: string;
+  #rules: string[] = [];
+  #statements: string[] = [];
+  #comment: string | undefined;
+
+  constructor(family: Family) {
+    this.#ip = ipWord(family);
+  }
+
+  chain(name: string): void {
+    this.#rules = [];
+    this.chains.set(name, this.#rules);
+  }
+
+  rule(comment?: string): void {
+    this.#statements = [];
+    this.#comment = comment;
+  }
+
+  end(): void {
+    const text = this.#statements.join(' ');
+    this.#rules.push(this.#comment === undefined ? text : `${text} comment "${this.#comment}"`);
+  }
+
+  call(kind: 'goto' | 'jump', chain: string): void {
+    this.#put(`${kind} ${chain}`);
+  }
+
+  address(field: 'saddr' | 'daddr', value: string): void {
+    this.#put(`${this.#ip} ${field} ${value}`);
+  }
+
+  source(network: string, isNegated: boolean): void {
+    this.#put(sourceText(this.#ip, network, isNegated));
+  }
+
+  sourceOutside(networks: readonly string[]): void {
+    this.#put(`${this.#ip} saddr != ${networks.length === 1 ? prefixText(networks[0] ?? '') : addressList(networks)}`);
+  }
+
+  link(key: 'iif' | 'iifname', name: string, isNegated: boolean): void {
+    this.#put(linkText(key, name, isNegated));
+  }
+
+  localSource(): void {
+    this.#put('fib saddr type local');
+  }
+
+  drop(): void {
+    this.#put('drop');
+  }
+
+  protocol(word: string): void {
+    this.#put(`meta l4proto ${word}`);
+  }
+
+  port(protocol: string, port: number): void {
+    this.#put(`${protocol} dport ${port}`);
+  }
+
+  setMark(mark: string): void {
+    this.#put(`meta mark set meta mark | ${mark}`);
+  }
+
+  rememberSource(set: string): void {
+    this.#put(`update @${set} { ${this.#ip} saddr }`);
+  }
+
+  dnat({hostPort}: Endpoint): void {
+    this.#put(`dnat to ${hostPort}`);
+  }
+
+  balancedDNAT(endpoints: readonly Endpoint[]): void {
+    const targets = endpoints.map(({address, port}, index) => `${index} : ${address} . ${port}`);
+    this.#put(`dnat ${this.#ip} to ${random(endpoints)} map { ${targets.join(', ')} }`);
+  }
+
+  balancedGoto(chains: readonly string[]): void {
+    this.#put(`${random(chains)} vmap { ${chains.map((chain, index) => `${index} : goto ${chain}`).join(', ')} }`);
+  }
+
+  endpoint(endpoint: Endpoint, {protocol, mark}: {readonly protocol: string; readonly mark: string | null}): void {
+    if (mark !== null) {
+      this.rule();
+      this.address('saddr', endpoint.address);
+      this.call('jump', mark);
+      this.end();
+    }
+    this.rule();
+    this.protocol(protocol);
+    this.dnat(endpoint);
+    this.end();
+  }
+
+  #put(statement: string): void {
+    this.#statements.push(statement);
+  }
+}
+
+function random({length}: readonly unknown[]): string {
+  return `numgen random mod ${length}`;
+}
+
+/** Writes the chains of one Service port with their rules in order. */
+function writeServiceChains(plan: NftPlan, to: RuleWriter): void {
+  const {item, context} = plan;
+  const {names, endpoints} = item;
+  if (plan.usesExternalChain) writeExternalChain(plan, to);
+  if (plan.usesCluster) writePolicyChain(plan, {chain: names.service, endpoints: endpoints.cluster}, to);
+  if (plan.usesLocal) writePolicyChain(plan, {chain: names.local, endpoints: endpoints.local}, to);
+  for (const endpoint of plan.chained) writeEndpointChain(plan, endpoint, to);
+  if (plan.usesFirewall && hasFirewallChains(context.version)) writeFirewallChain(plan, to);
+}
+
+/** Masquerading, the bypasses of a Local policy, then the jump to the endpoints. */
+function writeExternalChain({item, context, hasExternal, externalPolicyChain}: NftPlan, to: RuleWriter): void {
+  const {names, port} = item;
+  const inPlace = rewritesInServiceChain(context.version);
+  to.chain(names.external);
+  if (port.externalPolicyLocal) writeLocalBypasses({item, context}, to);
+  else {
+    to.rule(inPlace ? 'masquerade' : undefined);
+    writeMark(context, to);
+    to.end();
+  }
+  if (!hasExternal) return;
+  to.rule();
+  to.call('goto', externalPolicyChain);
+  to.end();
+}
+
+function writeLocalBypasses({item: {names}, context}: Pick<NftPlan, 'item' | 'context'>, to: RuleWriter): void {
+  if (detectsPods(context)) {
+    to.rule('short-circuit pod traffic');
+    detects(context, true, to);
+    to.call('goto', names.service);
+    to.end();
+  }
+  to.rule('masquerade local traffic');
+  to.localSource();
+  writeMark(context, to);
+  to.end();
+  to.rule('short-circuit local traffic');
+  to.localSource();
+  to.call('goto', names.service);
+  to.end();
+}
+
+function writeMark({version, mark}: NftPlan['context'], to: RuleWriter): void {
+  if (rewritesInServiceChain(version)) to.setMark(mark);
+  else to.call('jump', markChain);
+}
+
+interface PolicyChain {
+  readonly chain: string;
+  readonly endpoints: readonly Endpoint[];
+}
+
+/** `service-…` and `local-…`: masquerade of cluster-IP traffic up to 1.35, affinity, balancing. */
+function writePolicyChain(plan: NftPlan, {chain, endpoints}: PolicyChain, to: RuleWriter): void {
+  const {affinitySeconds} = plan.item.port;
+  to.chain(chain);
+  if (plan.hasInternal && chain === plan.internalChain) writeClusterIPMark(plan, to);
+  if (affinitySeconds !== null) writeAffinityRules(plan, endpoints, to);
+  to.rule();
+  if (!rewritesInServiceChain(plan.context.version) || affinitySeconds !== null) to.balancedGoto(endpoints.map(plan.item.names.endpoint));
+  else writeTranslation(plan, endpoints, to);
+  to.end();
+}
+
+function writeTranslation({item, context}: NftPlan, endpoints: readonly Endpoint[], to: RuleWriter): void {
+  const [only] = endpoints;
+  const isDirect = endpoints.length === 1 && translatesSingleEndpointDirectly(context.version);
+  to.protocol(item.port.protocol.toLowerCase());
+  if (isDirect && only !== undefined) to.dnat(only);
+  else to.balancedDNAT(endpoints);
+}
+
+/** In the chain of the cluster IP. From 1.36 on, one rule does this for all Services. */
+function writeClusterIPMark({item, context}: NftPlan, to: RuleWriter): void {
+  if (rewritesInServiceChain(context.version) || (!context.masqueradeAll && !detectsPods(context))) return;
+  const {clusterIP, protocol, port} = item.port;
+  to.rule();
+  to.address('daddr', clusterIP);
+  if (marksByPort(context.version)) to.port(protocol.toLowerCase(), port);
+  if (!context.masqueradeAll) detects(context, false, to);
+  to.call('jump', markChain);
+  to.end();
+}
+
+function writeAffinityRules({item}: NftPlan, endpoints: readonly Endpoint[], to: RuleWriter): void {
+  const {affinity, endpoint: chainOf} = item.names;
+  for (const endpoint of endpoints) {
+    to.rule();
+    to.address('saddr', `@${affinity(endpoint)}`);
+    to.call('goto', chainOf(endpoint));
+    to.end();
+  }
+}
+
+function writeEndpointChain({item, context}: NftPlan, endpoint: Endpoint, to: RuleWriter): void {
+  const {port, names} = item;
+  const mark = rewritesInServiceChain(context.version) ? null : markChain;
+  const protocol = port.protocol.toLowerCase();
+  to.chain(names.endpoint(endpoint));
+  if (port.affinitySeconds === null) return to.endpoint(endpoint, {protocol, mark});
+  if (mark !== null) {
+    to.rule();
+    to.address('saddr', endpoint.address);
+    to.call('jump', mark);
+    to.end();
+  }
+  to.rule();
+  to.rememberSource(names.affinity(endpoint));
+  to.end();
+  to.rule();
+  to.protocol(protocol);
+  to.dnat(endpoint);
+  to.end();
+}
+
+/** If the source ranges contain the node itself, each load-balancer address may reach itself. */
+function writeFirewallChain({item, context}: NftPlan, to: RuleWriter): void {
+  const {port, names} = item;
+  to.chain(names.firewall);
+  to.rule();
+  to.sourceOutside([...new Set([...port.sourceRanges, ...ownAddressesInRanges(port, context)])]);
+  to.drop();
+  to.end();
+}
+
+const markChain = 'mark-for-masquerade';

@@ -1,4 +1,4 @@
-import type {Family} from '../family.ts';
+import type {Family} from '../address.ts';
 import type {Finding, ServiceName} from '../finding.ts';
 
 /** Which endpoints get the connections of Services: the data of `top`. */

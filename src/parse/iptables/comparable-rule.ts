@@ -92,3 +92,43 @@ function print(option: RuleOption): string {
 export function comparableProbability(value: string | undefined): string {
   return `--probability ${Number(value).toFixed(5)}`;
 }
+
+/** The rule as iptables-save prints it, with single spaces: the original prints two after `--nfacct-name`. */
+export function formatRule(rule: Rule): string {
+  const parts = ['-A', rule.chain, ...rule.options.flatMap(formatOption)];
+  for (const match of rule.matches) parts.push('-m', match.name, ...match.options.flatMap(formatOption));
+  if (rule.target !== null) parts.push(rule.target.goto ? '-g' : '-j', rule.target.name, ...rule.target.options.flatMap(formatOption));
+  return parts.join(' ');
+}
+
+function formatOption(option: RuleOption): readonly string[] {
+  const values = option.values.map(value => (option.quoted ? quote(value) : value));
+  return [...(option.negated ? ['!'] : []), ...(option.flag === '' ? [] : [option.flag]), ...values];
+}
+
+/** Follows xtables_save_string of iptables: the same three characters are escaped. */
+function quote(value: string): string {
+  return `"${value.replace(/["\\']/g, '\\$&')}"`;
+}
+
+/** Targets that do not change the path of a packet. */
+export const targetsWithoutEffect: ReadonlySet<string> = new Set([
+  'LOG',
+  'NFLOG',
+  'ULOG',
+  'AUDIT',
+  'TRACE',
+  'TCPMSS',
+  'TOS',
+  'DSCP',
+  'CLASSIFY',
+  'SET',
+  'CHECKSUM',
+  'SECMARK',
+  'CONNSECMARK',
+  'LED',
+  'IDLETIMER',
+  'RATEEST',
+  'ECN',
+  'TEE',
+]);

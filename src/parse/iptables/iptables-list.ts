@@ -1,5 +1,3 @@
-import {listedMatches} from './listed-matches.ts';
-
 /** The state while a listing is read. */
 export interface Listing {
   /** The chain whose rows follow; null outside a chain. */
@@ -109,4 +107,148 @@ function protocolOf(text: string): string {
   if (text === 'all' || text === '0') return '';
   const plain = text.startsWith('!') ? text.slice(1) : text;
   return `${plain === text ? '' : '! '}-p ${protocolNames[plain] ?? plain}`;
+}
+
+/** The last column of `iptables -L`, converted to the options of `iptables -S`. */
+interface ListedMatches {
+  readonly matches: readonly string[];
+  /** Options of the target. */
+  readonly options: readonly string[];
+  readonly isGoto: boolean;
+}
+
+/** Reads the part that matches and targets print. Text that is not understood becomes a match whose result is unknown. */
+function listedMatches(text: string): ListedMatches {
+  const matches: string[] = [];
+  const options: string[] = [];
+  let isGoto = false;
+  for (let rest = text; rest !== ''; ) {
+    const known = forms.flatMap(form => {
+      const found = form.pattern.exec(rest);
+      return found === null ? [] : [{form, found}];
+    })[0];
+    const length = known?.found[0].length ?? /^\S+\s*/.exec(rest)?.[0].length ?? rest.length;
+    if (known === undefined) matches.push(`-m not-understood --text "${rest.slice(0, length).trim().replace(/["\\]/g, '\\$&')}"`);
+    else if (known.form.kind === 'goto') isGoto = true;
+    else (known.form.kind === 'match' ? matches : options).push(known.form.text(known.found));
+    rest = rest.slice(length);
+  }
+  return {matches: matches.map((match, index) => withoutName(match, matches.slice(0, index))), options, isGoto};
+}
+
+interface Form {
+  readonly pattern: RegExp;
+  readonly kind: 'match' | 'option' | 'goto';
+  readonly text: (found: RegExpExecArray) => string;
+}
+
+function match(pattern: RegExp, text: Form['text']): Form {
+  return {pattern, kind: 'match', text};
+}
+
+function option(pattern: RegExp, text: Form['text']): Form {
+  return {pattern, kind: 'option', text};
+}
+
+const not = (mark: string | undefined): string => (mark === undefined || mark === '' ? '' : '! ');
+
+/** Names that are the same in Debian's and Red Hat's /etc/services, of ports that Services and nodes use. */
+const ports: Readonly<Record<string, number>> = {
+  ...{echo: 7, discard: 9, 'ftp-data': 20, ftp: 21, ssh: 22, telnet: 23, smtp: 25, domain: 53, bootps: 67, bootpc: 68, tftp: 69},
+  ...{gopher: 70, finger: 79, http: 80, kerberos: 88, pop3: 110, sunrpc: 111, nntp: 119, ntp: 123, 'netbios-ns': 137},
+  ...{'netbios-dgm': 138, 'netbios-ssn': 139, imap2: 143, imap: 143, snmp: 161, 'snmp-trap': 162, snmptrap: 162, bgp: 179, irc: 194},
+  ...{ldap: 389, https: 443, 'microsoft-ds': 445, kpasswd: 464, submission: 587, syslog: 514, ldaps: 636, 'domain-s': 853},
+  ...{rsync: 873, imaps: 993, pop3s: 995, socks: 1080, 'ms-sql-s': 1433, 'ms-sql-m': 1434, mysql: 3306, nfs: 2049, svn: 3690},
+  ...{'iscsi-target': 3260, 'ms-wbt-server': 3389, postgresql: 5432, amqp: 5672, amqps: 5671, sip: 5060, 'sip-tls': 5061, redis: 6379},
+  ...{'http-alt': 8080, webcache: 8080, 'pcsync-https': 8443, 'xmpp-client': 5222, 'xmpp-server': 5269, mqtt: 1883},
+  ...{'secure-mqtt': 8883, git: 9418, zabbixagent: 10_050, 'zabbix-agent': 10_050, 'zabbix-trapper': 10_051, openvpn: 1194},
+  ...{radius: 1812, 'radius-acct': 1813, l2f: 1701, mdns: 5353, vxlan: 4789, etcdclient: 2379, 'etcd-client': 2379, 'etcd-server': 2380},
+};
+
+const forms: readonly Form[] = [
+  match(/^\/\* (.*?) \*\/\s*/, ([, text = '']) => `-m comment --comment "${text.replace(/["\\']/g, '\\$&')}"`),
+  match(/^(tcp|udp|sctp) (s|d)pts?:(!?)(\S+)\s*/, ([, name, side, mark, ports]) => `-m ${name} ${portMatch(side, mark, ports)}`),
+  match(/^(s|d)pts?:(!?)(\S+)\s*/, ([, side, mark, ports]) => portMatch(side, mark, ports)),
+  match(/^multiport ([sd]?ports) ( ?! ?)?(\S+)\s*/, ([, side, mark, ports]) => multiport(side, mark, ports)),
+  match(
+    /^(?:tcp )?flags: ?(!?)(\S+)\/(\S+)\s*/,
+    ([, mark, mask, set]) => `-m tcp ${not(mark)}--tcp-flags ${flagNames(mask)} ${flagNames(set)}`,
+  ),
+  match(
+    /^(source|destination) IP range (! )?([\d.a-f:]+-[\d.a-f:]+)\s*/,
+    ([, side, mark, range]) => `-m iprange ${not(mark)}--${side === 'source' ? 'src' : 'dst'}-range ${range}`,
+  ),
+  match(/^PKTTYPE (!?)= (\w+)\s*/, ([, mark, type]) => `-m pkttype ${not(mark)}--pkt-type ${type}`),
+  match(/^connmark match (! ?)? ?(0x[\da-f]+(?:\/0x[\da-f]+)?)\s*/, ([, mark, value]) => `-m connmark ${not(mark)}--mark ${value}`),
+  match(/^icmp(?:v6)?(?:-?type|type)? \S+(?: code \S+)?\s*/, () => '-m icmp'),
+  match(/^(tcp|udp|sctp)(?:\s+|$)/, ([, name]) => `-m ${name}`),
+  match(
+    /^statistic mode random( !)? probability ([\d.]+)\s*/,
+    ([, mark, share]) => `-m statistic --mode random ${not(mark)}--probability ${share}`,
+  ),
+  match(/^ADDRTYPE match (src|dst)-type (!?)([\w,]+)\s*/, ([, side, mark, type]) => `-m addrtype ${not(mark)}--${side}-type ${type}`),
+  match(
+    /^(! )?(ct)?state ([A-Z,]+)\s*/,
+    ([, mark, tracked = '', states]) => `-m ${tracked === '' ? 'state' : 'conntrack'} ${not(mark)}--${tracked}state ${states}`,
+  ),
+  match(/^mark match (! ?)?(0x[\da-f]+(?:\/0x[\da-f]+)?)\s*/, ([, mark, value]) => `-m mark ${not(mark)}--mark ${value}`),
+  match(/^PHYSDEV match (! )?--physdev-is-in\s*/, ([, mark]) => `-m physdev ${not(mark)}--physdev-is-in`),
+  match(/^(! )?match-set (\S+) (\S+)\s*/, ([, mark, name, sides]) => `-m set ${not(mark)}--match-set ${name} ${sides}`),
+  match(/^nfacct-name\s+(\S+)\s*/, ([, name]) => `-m nfacct --nfacct-name ${name}`),
+  match(
+    /^recent: (CHECK|SET|UPDATE)(?: seconds: (\d+))?( reap)? name: (\S+)(?: side: (\w+))?(?: mask: (\S+))?\s*/,
+    ([, kind, seconds, reap, name, , mask]) =>
+      `-m recent ${recentKinds[kind ?? ''] ?? ''}${seconds === undefined ? '' : ` --seconds ${seconds}`}${reap === undefined ? '' : ' --reap'} --name ${name}${mask === undefined ? '' : ` --mask ${mask}`} --rsource`,
+  ),
+  option(/^(?:CT )?notrack\s*/i, () => '--notrack'),
+  option(/^to:(\S+)( random-fully)?\s*/, ([, to, random]) => `--to-destination ${to}${random === undefined ? '' : ' --random-fully'}`),
+  option(/^MARK (or|and|xor|set) (0x[\da-f]+)\s*/, ([, kind, value]) => `--${kind}-mark ${value}`),
+  option(/^MARK xset (0x[\da-f]+\/0x[\da-f]+)\s*/, ([, value]) => `--set-xmark ${value}`),
+  option(/^reject-with (\S+)\s*/, ([, kind]) => `--reject-with ${kind}`),
+  option(/^redir ports (\S+)\s*/, ([, ports]) => `--to-ports ${ports}`),
+  option(/^masq ports: (\S+)( random)?\s*/, ([, ports]) => `--to-ports ${ports}`),
+  option(/^(random|persistent)(?=\s|$)\s*/, ([, word]) => `--${word}`),
+  option(/^random-fully\s*/, () => '--random-fully'),
+  {pattern: /^\[goto\]\s*/, kind: 'goto', text: () => ''},
+];
+
+/** A port with an unknown name becomes a match whose result is unknown. */
+function portMatch(side: string | undefined, mark: string | undefined, ports = ''): string {
+  const numbers = portRange(ports);
+  return numbers === null ? `-m not-understood --text "${side}pt:${ports}"` : `${not(mark)}--${side}port ${numbers}`;
+}
+
+function multiport(side: string | undefined, mark: string | undefined, ports = ''): string {
+  const numbers = ports.split(',').map(range => portRange(range));
+  return numbers.includes(null) ? `-m not-understood --text "${side} ${ports}"` : `-m multiport ${not(mark)}--${side} ${numbers.join(',')}`;
+}
+
+const tcpFlags = ['FIN', 'SYN', 'RST', 'PSH', 'ACK', 'URG'];
+
+/** `0x17` as `FIN,SYN,RST,ACK`; names are kept. */
+function flagNames(text = ''): string {
+  if (!text.startsWith('0x')) return text;
+  const bits = Number(text);
+  if (bits === 0) return 'NONE';
+  return bits === 0x3f ? 'ALL' : tcpFlags.filter((_, bit) => (bits & (1 << bit)) !== 0).join(',');
+}
+
+const recentKinds: Readonly<Record<string, string>> = {CHECK: '--rcheck', SET: '--set', UPDATE: '--update'};
+
+/** A second option of a match is printed without its name. */
+function withoutName(text: string, before: readonly string[]): string {
+  const name = /^-m (tcp|udp|sctp) (?=\S)/.exec(text);
+  return name !== null && before.some(other => other.startsWith(name[0])) ? text.slice(name[0].length) : text;
+}
+
+/** The port number for a name of /etc/services, as `iptables -L` without `-n` prints it; null if unknown. */
+function portNumber(name: string): number | null {
+  if (/^\d+$/.test(name)) return Number(name);
+  return Object.hasOwn(ports, name) ? (ports[name] ?? null) : null;
+}
+
+/** `http:https` as `80:443`; null if one of them is unknown. */
+function portRange(text: string): string | null {
+  const ends = text.split(':').map(end => (end === '' ? '' : portNumber(end)));
+  return ends.includes(null) ? null : ends.join(':');
 }

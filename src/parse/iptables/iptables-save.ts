@@ -1,9 +1,8 @@
 import {append} from '../../model/lists.ts';
-import type {Family} from '../../model/family.ts';
+import type {Family} from '../../model/address.ts';
 import type {Backend, Ruleset, StrayLine} from '../../model/ruleset.ts';
 import {ChainTable} from './chain-table.ts';
-import {chainByChain, parseDumpHeader} from './dump-header.ts';
-import {familyOfRules} from './family-of-rules.ts';
+import {chainByChain, familyOfRules, parseDumpHeader} from './dump-chain.ts';
 import {pastedRulesets} from './pasted-rulesets.ts';
 import {beginsPastedLine, mayBePlainDump, pastedLines} from './pasted-text.ts';
 

@@ -1,4 +1,4 @@
-import {detached, LineSplitter} from '../line-splitter.ts';
+import {detached, LineSplitter} from '../lines.ts';
 
 /** The counters of one Service port in table nat. Only the first packet of a connection passes it: packets are connections. */
 export interface PortCounters {

@@ -1,8 +1,7 @@
-import type {Family} from '../../model/family.ts';
+import type {Family} from '../../model/address.ts';
 import type {Backend, StrayLine} from '../../model/ruleset.ts';
-import {type DumpHeader, parseDumpHeader} from './dump-header.ts';
-import {isPrompt, parseListingCommand} from './listing-command.ts';
-import type {PastedLine} from './pasted-text.ts';
+import {type DumpHeader, parseDumpHeader} from './dump-chain.ts';
+import {isPrompt, parseListingCommand, type PastedLine} from './pasted-text.ts';
 
 /** A rule with its line number. */
 export interface PastedRule {

@@ -1,6 +1,6 @@
+import type {Family} from '../../model/address.ts';
+import type {Backend} from '../../model/ruleset.ts';
 import {isListing, type ListedLine, type Listing, noListing, readListedLine} from './iptables-list.ts';
-import {parseListingCommand} from './listing-command.ts';
-import {breaksLines, undecorate} from './undecorate.ts';
 
 /** A line of pasted text as `iptables -S` would print it. */
 export interface PastedLine {
@@ -141,3 +141,103 @@ function listingAfter(read: ListedLine, line: string, listing: Listing): Listing
 function endsRows(text: string): boolean {
   return /^(?:```|-[ANP] |:[A-Z]|\*[a-z]+$|#{1,6} )/.test(text) || parseListingCommand(text) !== null;
 }
+
+/**
+ * A line as the terminal printed it, before it was pasted into a chat, an issue, a blog post or a document: without colors, Markdown, HTML
+ * tags and line numbers of an editor, and with ASCII quotes and dashes.
+ */
+export function undecorate(line: string): string {
+  let text = line.endsWith('\r') ? line.slice(0, -1) : line;
+  if (text.includes('\u001b')) text = withoutColors(text);
+  if (!isPlain(text)) text = withPlainCharacters(text);
+  if (text.includes('<') || text.includes('&')) text = withoutTags(text);
+  return withoutMarks(text);
+}
+
+/** Whether a line contains an HTML tag for a line break. */
+export function breaksLines(text: string): boolean {
+  return /<br\s*\/?>/i.test(text);
+}
+
+function isPlain(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII is meant
+  return /^[\x00-\x7f]*$/.test(text);
+}
+
+function withoutColors(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one
+  return text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, '');
+}
+
+/** Full-width letters, spaces of other widths, typographic quotes, and dashes that replace two hyphens. */
+function withPlainCharacters(line: string): string {
+  const narrow = line
+    .replace(/[\uff01-\uff5e]/g, letter => String.fromCharCode(letter.charCodeAt(0) - 0xfee0))
+    .replace(/[\u00a0\u2000-\u200a\u202f\u3000]/g, ' ')
+    .replace(/\u200b|\u200c|\u200d|\ufeff/g, '');
+  const straight = narrow.includes('"') ? narrow : narrow.replace(/[\u201c\u201d\u201e\u201f]/g, '"');
+  return straight.replace(/^(\s*)[\u2010-\u2015\u2212](?=[AIDNP] )/, '$1-').replace(/(?<=\s)[\u2012-\u2015\u2212](?=[a-z])/g, '--');
+}
+
+const tags =
+  /<\/?(?:pre|code|samp|kbd|tt|p|div|span|li|ul|ol|td|tr|th|table|tbody|b|i|em|strong|mark|blockquote|a|font|h[1-6]|br)\b[^>]*>/gi;
+const entities: Readonly<Record<string, string>> = {lt: '<', gt: '>', amp: '&', quot: '"', apos: "'", nbsp: ' ', '#39': "'", '#34': '"'};
+
+function withoutTags(text: string): string {
+  return text.replace(tags, '').replace(/&(lt|gt|amp|quot|apos|nbsp|#39|#34);/g, (whole, name: string) => entities[name] ?? whole);
+}
+
+/** The beginnings of relevant lines: a rule, a declaration, a table, a heading, a counter. */
+const begins = String.raw`(?:-[APN] \S|:[A-Za-z][\w-]* [A-Z-]|\*(?:nat|filter|mangle|raw|security)\s*$|\[\d+:\d+\] -A |Chain \S+ \()`;
+const quoteMark = /^\s*(?:>\s?)+/;
+const listMark = new RegExp(`^\\s*(?:[-*+\u2022]|\\d+[.)])\\s+\`?(?=${begins})`);
+const lineNumber = new RegExp(`^\\s*\\d+(?:[:|]|\\s|\t)\\s*(?=${begins})`);
+
+function withoutMarks(line: string): string {
+  let text = line;
+  if (/^\s*>/.test(text)) text = text.replace(quoteMark, '');
+  if (/^\s*[-*+\u2022\d]/.test(text)) text = text.replace(listMark, '').replace(lineNumber, '');
+  return text.includes('`') ? text.replace(/^\s*`{1,3}(?=[^`])/, '').replace(/(?<=[^`])`{1,3}\s*$/, '') : text;
+}
+
+/** A command line above its output, as people paste both: what it shows about the output. */
+export interface ListingCommand {
+  readonly family: Family;
+  /** Null if the name of the command does not show it. */
+  readonly backend: Backend | null;
+  /** Null for `iptables-save` without `-t`, whose output names its tables. */
+  readonly table: string | null;
+  /** The one chain that was listed; null for all. */
+  readonly chain: string | null;
+  /** Its output was piped through a filter such as grep, so rules may be missing. */
+  readonly filtered: boolean;
+}
+
+/** Reads `user@node:~$ sudo iptables -S -t nat | grep web`; null if the line is not such a command. */
+export function parseListingCommand(text: string): ListingCommand | null {
+  if (text.length > 500 || !text.includes('tables')) return null;
+  const found = command.exec(text.trim());
+  if (found === null) return null;
+  const [, tool, backend, save, rest = ''] = found;
+  const [options = '', ...filters] = rest.split('|');
+  const list = listOption.exec(options);
+  if (save === undefined && list === null) return null;
+  const table = /\s(?:-t|--table)[\s=]*(\w+)/.exec(options)?.[1] ?? (save === undefined ? 'filter' : null);
+  const chain = save === undefined ? (list?.[1] ?? null) : null;
+  return {
+    family: tool === 'ip6' ? 'IPv6' : 'IPv4',
+    backend: backend === undefined ? null : backend === '-nft' ? 'nft' : 'legacy',
+    ...{table, chain, filtered: filters.length > 0},
+  };
+}
+
+/** Whether a line is a command at a prompt whose output is not a known listing, or is a filtered one. */
+export function isPrompt(text: string): boolean {
+  return /^(?:\[[^\]]*@[^\]]*\][$#]|[\w.-]+@[\w.-]+[^$#%>]{0,60}[$#%>]|[$%\u276f\u279c])\s+\S/.test(text);
+}
+
+const prompt = String.raw`(?:\[[^\]]*\]\s*[$#]\s*|[\w.-]+@[^$#%>]{0,80}[$#%>]\s*|[^\s$#%>]{0,40}\s?[$#%>\u276f\u279c]\s*|\+{1,2}\s+)?`;
+const wrapper = String.raw`(?:(?:sudo|kubectl|k|oc|docker|podman|crictl|nerdctl|ssh|nsenter|gcloud|minikube|kind|vagrant|multipass|lxc|time|watch|chroot|bash|sh)\s.*?\s["']?)?`;
+const command = new RegExp(`^${prompt}${wrapper}(?:\\S*/)?(ip6?)tables(-legacy|-nft)?(-save)?((?:\\s[^]*)?)$`);
+/** `-S`, `-nvL`, `-L CHAIN`, `--list-rules CHAIN`. */
+const listOption = /\s(?:-[a-zA-Z]*[SL](?![a-zA-Z]*[ADIN]\b)[a-zA-Z]*|--list(?:-rules)?)(?=\s|$|["'])(?:\s+([A-Za-z][\w.:-]*))?/;

@@ -1,6 +1,6 @@
 import {canonicalNftRule} from '../nftables/nft-rule.ts';
 import {readListedLine} from './iptables-list.ts';
-import {undecorate} from './undecorate.ts';
+import {undecorate} from './pasted-text.ts';
 
 /** The kernel's counters of a rule. In table nat they count only the first packet of each connection. */
 interface RuleCounters {

@@ -3,7 +3,7 @@ import type {StrayLine} from '../../model/ruleset.ts';
 import type {Protocol} from '../../model/service-port.ts';
 import {joinHostPort, type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
-import {truncatedLine} from '../truncated-line.ts';
+import {truncatedLine} from '../lines.ts';
 
 /** What `ipvsadm-save -n`, `ipvsadm -S -n` and `ipvsadm -L -n` printed, once or several times. */
 interface VirtualServerDump {

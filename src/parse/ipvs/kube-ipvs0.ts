@@ -1,5 +1,5 @@
 import {canonicalAddress} from '../../model/address.ts';
-import {parseNodeAddresses} from '../node-addresses.ts';
+import {readJson} from '../attempt.ts';
 
 export const ipvsDevice = 'kube-ipvs0';
 
@@ -11,4 +11,27 @@ export function parseIpvsDevice(text: string): readonly string[] | null {
   const device = parseNodeAddresses(text)?.find(({name}) => name === ipvsDevice);
   if (device === undefined) return null;
   return device.addresses.map(address => canonicalAddress(address) ?? address).filter(address => !address.startsWith('fe80:'));
+}
+
+/** One interface of `ip -j addr`. */
+interface InterfaceAddresses {
+  readonly name: string;
+  readonly addresses: readonly string[];
+  /** The same with the length of their prefixes, where it is there. */
+  readonly networks: readonly string[];
+}
+
+/** Reads `ip -j addr` (`addresses.json` in a bundle); null if it is not a list of interfaces. */
+export function parseNodeAddresses(text: string): readonly InterfaceAddresses[] | null {
+  const parsed = readJson(text);
+  if (!Array.isArray(parsed)) return null;
+  return parsed.map((link: {ifname?: unknown; addr_info?: unknown}) => {
+    const infos = (Array.isArray(link?.addr_info) ? link.addr_info : []) as readonly ({local?: unknown; prefixlen?: unknown} | null)[];
+    const own = infos.flatMap(info => (typeof info?.local === 'string' ? [{address: info.local, prefix: info.prefixlen}] : []));
+    return {
+      name: typeof link?.ifname === 'string' ? link.ifname : '',
+      addresses: own.map(({address}) => address),
+      networks: own.flatMap(({address, prefix}) => (typeof prefix === 'number' ? [`${address}/${prefix}`] : [])),
+    };
+  });
 }

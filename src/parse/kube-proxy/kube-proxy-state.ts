@@ -1,5 +1,5 @@
-import {readJson} from '../json-text.ts';
-import type {Family} from '../../model/family.ts';
+import {readJson} from '../attempt.ts';
+import type {Family} from '../../model/address.ts';
 
 /** The health that kube-proxy reports (`/healthz` on port 10256). Times are in milliseconds since 1970. */
 interface Healthz {

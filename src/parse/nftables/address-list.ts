@@ -1,5 +1,4 @@
-import {type Address, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
-import type {Family} from '../../model/family.ts';
+import {type Address, type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
 
 /** Addresses from `low` to `high`, both included. */

@@ -1,8 +1,17 @@
 import type {NftChain, NftHook, NftRule} from '../../model/nft-ruleset.ts';
-import {readJson} from '../json-text.ts';
-import {itemsBetween} from './nft-json-items.ts';
-import {jsonRuleText} from './nft-json-rule.ts';
-import {isJsonObject, type JsonValue, onlyEntry} from './nft-json-value.ts';
+import {readJson} from '../attempt.ts';
+import {itemsBetween} from './nft-json-bytes.ts';
+import {
+  expressionText,
+  isBinary,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  listOf,
+  onlyEntry,
+  stylesOf,
+  textOf,
+} from './nft-json-expression.ts';
 import {nftRule} from './nft-rule.ts';
 
 /** Consecutive rules of one chain in the dump: the offset of the first, the offset past the last, and how many there are. */
@@ -82,4 +91,111 @@ export class JsonChain implements NftChain {
 function ruleText(json: string): string {
   const [, rule] = onlyEntry(readJson(json) as JsonValue | undefined);
   return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : json;
+}
+
+/** A rule of `nft -j` in canonical text. */
+export function jsonRuleText(expressions: JsonValue | undefined, comment: JsonValue | undefined): string {
+  const body = listOf(expressions)
+    .map(statementText)
+    .filter(text => text !== '')
+    .join(' ');
+  return typeof comment === 'string' ? `${body} comment "${comment}"` : body;
+}
+
+function statementText(statement: JsonValue): string {
+  const [name, content] = onlyEntry(statement);
+  const write = Object.hasOwn(writers, name) ? writers[name] : undefined;
+  if (write !== undefined) return write(isJsonObject(content) ? content : {}, content);
+  return name === '' ? JSON.stringify(statement) : expressionText(statement);
+}
+
+type StatementWriter = (fields: JsonObject, content: JsonValue) => string;
+
+const writers: Readonly<Record<string, StatementWriter>> = {
+  match: matchText,
+  vmap: ({key, data}) => `${expressionText(key)} vmap ${expressionText(data, stylesOf(key))}`,
+  mangle: ({key, value}) => `${expressionText(key)} set ${expressionText(value, stylesOf(key))}`,
+  dnat: fields => natText('dnat', fields),
+  snat: fields => natText('snat', fields),
+  masquerade: fields => natText('masquerade', fields),
+  redirect: fields => natText('redirect', fields),
+  reject: rejectText,
+  set: ({op, elem, set, stmt}) => `${textOf(op)} ${textOf(set)} { ${words([expressionText(elem), ...listOf(stmt).map(statementText)])} }`,
+  map: ({op, elem, data, map}) => `${textOf(op)} ${textOf(map)} { ${expressionText(elem)} : ${expressionText(data)} }`,
+  counter: (_, content) => (typeof content === 'string' ? `counter name "${content}"` : 'counter'),
+  quota: (fields, content) => (typeof content === 'string' ? `quota name "${content}"` : `quota ${optionsText(fields)}`),
+  limit: limitText,
+  log: logText,
+  notrack: () => 'notrack',
+  queue: fields => words(['queue', optionsText(fields)]),
+  flow: ({op, flowtable}) => words(['flow', textOf(op), textOf(flowtable)]),
+  last: () => 'last',
+  'ct count': ({val, inv}) => words(['ct count', inv === true ? 'over' : '', expressionText(val)]),
+  'ct helper': (_, content) => `ct helper set "${textOf(content)}"`,
+  xt: ({type, name}) => `xt ${textOf(type)} "${textOf(name)}"`,
+  tproxy: ({family, addr, port}) => words(['tproxy', textOf(family), 'to', natTarget(addr, port)]),
+};
+
+function matchText({op, left, right}: JsonObject): string {
+  const [name, operands] = onlyEntry(left);
+  const [masked, masks] = listOf(operands);
+  const mask = flagList(masks);
+  const negation = op === '!=' ? '!=' : '';
+  if (name === '&' && Array.isArray(mask))
+    return words([expressionText(masked), negation, `${expressionText(flagList(right))} / ${expressionText(mask)}`]);
+  const isPlain = op === 'in' || (op === '==' && !isBinary(name));
+  return words([expressionText(left), isPlain ? '' : textOf(op), expressionText(right, stylesOf(left))]);
+}
+
+/** Flags are a list, or in newer versions `{"|": […]}`. */
+function flagList(value: JsonValue | undefined): JsonValue | undefined {
+  const [name, flags] = onlyEntry(value);
+  return name === '|' ? flags : value;
+}
+
+function natText(action: string, {family, addr, port, flags}: JsonObject): string {
+  const target = natTarget(addr, port);
+  return words([action, textOf(family), target === '' ? '' : `to ${target}`, expressionText(flags)]);
+}
+
+function natTarget(addr: JsonValue | undefined, port: JsonValue | undefined): string {
+  const address = expressionText(addr);
+  if (port === undefined) return address;
+  return `${typeof addr === 'string' && addr.includes(':') ? `[${address}]` : address}:${expressionText(port)}`;
+}
+
+/** Rejecting with "port unreachable" is the default and is not printed. */
+function rejectText({type, expr}: JsonObject): string {
+  if (type === undefined || expr === 'port-unreachable') return 'reject';
+  return words(['reject with', textOf(type), textOf(expr)]);
+}
+
+function limitText(fields: JsonObject, content: JsonValue): string {
+  if (typeof content === 'string') return `limit name "${content}"`;
+  const {rate, per, burst, inv, rate_unit: unit, burst_unit: burstUnit} = fields;
+  const isBytes = unit !== undefined && unit !== 'packets';
+  const amount = isBytes ? `${expressionText(rate)} ${textOf(unit)}` : expressionText(rate);
+  const many =
+    burst === undefined || burst === 0 || (burst === 5 && !isBytes)
+      ? ''
+      : `burst ${expressionText(burst)} ${isBytes ? textOf(burstUnit) : 'packets'}`;
+  return words(['limit rate', inv === true ? 'over' : '', `${amount}/${textOf(per)}`, many]);
+}
+
+function logText({prefix, level, group, flags}: JsonObject): string {
+  return words([
+    'log',
+    prefix === undefined ? '' : `prefix "${textOf(prefix)}"`,
+    group === undefined ? '' : `group ${expressionText(group)}`,
+    level === undefined ? '' : `level ${textOf(level)}`,
+    flags === undefined ? '' : `flags ${expressionText(flags)}`,
+  ]);
+}
+
+function optionsText(fields: JsonObject): string {
+  return words(Object.entries(fields).map(([name, value]) => `${name} ${expressionText(value)}`));
+}
+
+function words(parts: readonly string[]): string {
+  return parts.filter(part => part !== '').join(' ');
 }

@@ -1,8 +1,8 @@
 import type {NftChain, NftHook, NftJsonCheck} from '../../model/nft-ruleset.ts';
 import {pushTo} from '../../model/lists.ts';
-import type {TableChains} from './nft-dump-table.ts';
+import type {TableChains} from './nft-elements.ts';
 import {JsonChain, type RuleRun} from './nft-json-chain.ts';
-import {JsonChainCheck} from './nft-json-check.ts';
+import {JsonChainCheck} from './nft-json-bytes.ts';
 import {isSame, RUN_ROW} from './nft-json-runs.ts';
 
 /** Consecutive rules of a chain, and where the name of the chain ends in the first. */

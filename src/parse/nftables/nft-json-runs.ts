@@ -1,5 +1,4 @@
-import {endOfHandle} from './nft-json-check.ts';
-import {objectEnd} from './nft-json-items.ts';
+import {endOfHandle, objectEnd} from './nft-json-bytes.ts';
 
 /** How the objects of one kind in a table begin, up to the name of the chain: where such bytes are, and how many. */
 export interface HeadBytes {

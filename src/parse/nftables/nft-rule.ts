@@ -1,5 +1,4 @@
-import type {NftRule} from '../../model/nft-ruleset.ts';
-import type {NftStatement} from '../../model/nft-statement.ts';
+import type {NftRule, NftStatement} from '../../model/nft-ruleset.ts';
 import {mergeAddresses} from './address-list.ts';
 import {parseNftStatements} from './nft-statements.ts';
 import {closingBrace, joinNftTokens, nftTokens} from './nft-tokens.ts';

@@ -1,7 +1,5 @@
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
-import {parseListingCommand} from '../iptables/listing-command.ts';
-import {isPlainDump} from '../iptables/pasted-text.ts';
-import {breaksLines, undecorate} from '../iptables/undecorate.ts';
+import {breaksLines, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
 /** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (noDump). */
 export function snapshotOfText(origin: string, content: Buffer): Snapshot | null {

@@ -1,8 +1,7 @@
-import {someOf} from '../../model/text/some-of.ts';
+import {namespacedName, someOf} from '../../model/text.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import type {Advice} from '../../model/preview.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
 import type {NodeSetup} from '../node-setup.ts';
 
 /** One node of the change. */

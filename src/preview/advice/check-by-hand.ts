@@ -1,7 +1,7 @@
-import {allOf} from '../../analyze/iptables/read-dumps.ts';
-import {families} from '../../model/family.ts';
+import {allOf} from '../../analyze/iptables/node-rulesets.ts';
+import {families} from '../../model/address.ts';
 import type {NodeSetup} from '../node-setup.ts';
-import {otherTables} from '../third-party-rules.ts';
+import {otherTables} from '../sides.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 import {rangesOf} from './service-range.ts';
 

@@ -1,12 +1,19 @@
-import type {AdviceCase, NodeAdvice} from './advice-case.ts';
-import {atTheSwitch} from './at-the-switch.ts';
+import {allOf} from '../../analyze/iptables/node-rulesets.ts';
+import {thirdPartyChains} from '../../analyze/third-party/iptables-rules.ts';
+import {nodeObject} from '../../expect/api-index.ts';
+import {canonicalAddress, contains, families, parseAddress, parseCidr} from '../../model/address.ts';
+import type {ServiceObject} from '../../model/api-objects.ts';
+import {isOlderKernel} from '../../model/node/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import {namespacedName} from '../../model/text.ts';
+import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
+import {countOf} from '../../parse/kube-proxy/kube-proxy-state.ts';
+import {thirdPartyTexts} from '../alike-ports.ts';
+import type {NodeSetup} from '../node-setup.ts';
+import {expectedSide, otherTables} from '../sides.ts';
+import {type AdviceCase, externalAddresses, namesOf, type NodeAdvice} from './advice-case.ts';
 import {checkByHand} from './check-by-hand.ts';
-import {fromIpvs} from './from-ipvs.ts';
-import {hostPorts} from './host-ports.ts';
-import {invalidPackets} from './invalid-packets.ts';
 import {serviceRange} from './service-range.ts';
-import {sameMode} from './same-mode.ts';
-import {toNftables} from './to-nftables.ts';
 
 /** Effects that no single packet shows: in operation, and at the moment of the switch. Empty if nothing changes. */
 export function adviceOf(given: AdviceCase): readonly NodeAdvice[] {
@@ -15,4 +22,298 @@ export function adviceOf(given: AdviceCase): readonly NodeAdvice[] {
 }
 
 const ofOneMode = [serviceRange, sameMode];
+
+/** Above this number, first syncs of several minutes were reported (kubernetes#139513). */
+const manyServices = 5000;
+
+const always: readonly NodeAdvice[] = [
+  {
+    ...{topic: 'change', id: 'service-addresses', ofCluster: true},
+    reason:
+      'IPVS mode binds all Service addresses to kube-ipvs0: nodes answer ping to them and accept them as source addresses; after the change they do not',
+    remedy: 'Adapt checks that ping Service addresses, and programs that bind them.',
+  },
+  {
+    ...{topic: 'change', id: 'idle-connections', ofCluster: true},
+    reason:
+      'idle TCP connections live 15 minutes in IPVS (kernel default) and 24 hours in connection tracking (kube-proxy default): more entries are kept',
+    remedy: 'Raise conntrack.maxPerCore or lower conntrack.tcpEstablishedTimeout.',
+  },
+];
+
 const ofTwoModes = [serviceRange, invalidPackets, fromIpvs, toNftables, hostPorts, atTheSwitch, checkByHand];
+
+/**
+ * Ports that both a hostPort and a Service claim: in nftables mode their precedence is no longer the order of rules in one chain. hostPorts
+ * are known by their rules: chains of the CNI plugin portmap (`CNI-HOSTPORT-DNAT`, table `cni_hostport`), or any other translation.
+ */
+function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  if (setup.config.mode.value !== 'iptables' || configAfter.mode.value !== 'nftables') return [];
+  const texts = families.flatMap(family => {
+    const iptables = allOf(setup.dumps, family);
+    return thirdPartyTexts(iptables, otherTables(setup.nft(), iptables));
+  });
+  const lines = texts.flatMap(text => text.split('\n')).filter(line => /HOSTPORT|hostport|DNAT|dnat/.test(line));
+  const translated = lines.flatMap(hostPortsOf);
+  if (translated.length === 0) return [];
+  const shared = claimsOf(setup).filter(claim => translated.some(hostPort => isShared(claim, hostPort, setup)));
+  if (shared.length === 0) return [];
+  return [
+    {
+      ...{topic: 'change', id: 'host-ports'},
+      reason: `${[...new Set(shared.map(textOf))].join(', ')}: in iptables mode the order of the rules decides, in nftables mode whichever chain was registered last`,
+      remedy: 'Use different ports.',
+    },
+  ];
+}
+
+interface HostPort {
+  /** `30080/TCP`. */
+  readonly port: string;
+  /** Null for every address of the node. */
+  readonly address: string | null;
+}
+
+/** A port of a Service; of a node port the address is null. */
+interface Claim extends HostPort {
+  readonly service: string;
+}
+
+function claimsOf({api}: NodeSetup): readonly Claim[] {
+  return (api.services ?? []).flatMap(service => {
+    const name = namespacedName(service.metadata);
+    const addresses = externalAddresses(service).map(text => canonicalAddress(text) ?? text);
+    return (service.spec?.ports ?? []).flatMap(({port = 0, nodePort = 0, protocol = 'TCP'}) => [
+      ...(nodePort === 0 ? [] : [{port: `${nodePort}/${protocol}`, address: null, service: name}]),
+      ...addresses.map(address => ({port: `${port}/${protocol}`, address, service: name})),
+    ]);
+  });
+}
+
+/** Rules for hostPorts match addresses of the node, or the one that the pod names as hostIP. */
+function isShared(claim: Claim, hostPort: HostPort, {hostFacts}: NodeSetup): boolean {
+  if (claim.port !== hostPort.port) return false;
+  const own = hostFacts().addresses;
+  if (claim.address === null) return hostPort.address === null || own.includes(hostPort.address);
+  return hostPort.address === null ? own.includes(claim.address) : hostPort.address === claim.address;
+}
+
+function textOf({port, address, service}: Claim): string {
+  return address === null ? `${port} is a hostPort and a node port` : `${port} at ${address} is a hostPort and an address of ${service}`;
+}
+
+/** What one rule names, for both protocols if it names none. */
+function hostPortsOf(rule: string): readonly HostPort[] {
+  const protocol = /(?:-p|l4proto|^|\s)\s*(tcp|udp|sctp)\b/.exec(rule)?.[1]?.toUpperCase();
+  const given = /(?:(?<!! )-d|ip6? daddr) ([\da-fA-F.:]+)(?:\/(?:32|128))?(?![\d/])/.exec(rule)?.[1];
+  const address = given === undefined ? null : (canonicalAddress(given) ?? null);
+  const ports = [...rule.matchAll(/dports? (?:\{ )?([\d, ]+)/g)].flatMap(([, list = '']) => list.split(',').map(port => port.trim()));
+  const names = ports.flatMap(port => (protocol === undefined ? [`${port}/TCP`, `${port}/UDP`] : [`${port}/${protocol}`]));
+  return names.map(port => ({port, address}));
+}
+
+/** iptables mode drops packets in state INVALID that are forwarded (kubernetes#74839); the others have no such rule. */
+function invalidPackets({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  const from = setup.config.mode.value;
+  const to = configAfter.mode.value;
+  const dropsInvalid = (config: ProxyConfig): boolean =>
+    expectedSide({setup, view: setup.view, config, family: 'IPv4', besideOthers: false}).context.invalidDrop;
+  const kernel = nodeObject(setup.api, setup.node.name)?.status?.nodeInfo?.kernelVersion ?? '';
+  if (from === 'iptables' && to === 'nftables' && isOlderKernel(kernel, [6, 1]) !== false && dropsInvalid(setup.config)) {
+    const dropped = countOf(setup.node.read('metrics'), 'kubeproxy_iptables_ct_state_invalid_dropped_packets_total');
+    return [
+      {
+        ...{topic: 'change', id: 'invalid-packets'},
+        reason: `iptables mode drops packets in state INVALID when they are forwarded, nftables mode does not: on kernels before 6.1 long TCP flows can be reset (kernel ${kernel === '' ? 'not known' : kernel}${dropped > 0 ? '; kube-proxy has dropped such packets since it started' : ''})`,
+        remedy: 'Set conntrack.tcpBeLiberal: true.',
+      },
+    ];
+  }
+  if (from === 'ipvs' && to === 'iptables' && dropsInvalid(configAfter))
+    return [
+      {
+        ...{topic: 'change', id: 'invalid-packets'},
+        reason: 'iptables mode drops packets in state INVALID when they are forwarded, IPVS mode does not: asymmetric routes break',
+        remedy: 'Set conntrack.tcpBeLiberal: true before kube-proxy starts.',
+      },
+    ];
+  return [];
+}
+
+/** Hazards of a change of version or settings within one mode. */
+function sameMode({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  if (configAfter.mode.value !== 'nftables') return [];
+  return [...emptyChains(setup.config, configAfter), ...startsToListen({setup, configAfter})];
+}
+
+/** 1.33 to 1.35 keep the endpoint chains that they find, and 1.36 empties them. */
+function emptyChains({version: {value: before}}: ProxyConfig, {version: {value: after}}: ProxyConfig): readonly NodeAdvice[] {
+  if (before.minor < 36 || after.minor > 35 || after.minor < 33) return [];
+  return [
+    {
+      ...{topic: 'switch', id: 'empty-endpoint-chains', effect: 'lost', ofCluster: true},
+      reason: `kube-proxy ${after.text} keeps the endpoint chains that it finds, and ${before.text} left those of Services without affinity empty: connections to these Services fail for up to an hour`,
+      remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
+    },
+  ];
+}
+
+/** kubernetes#142183. */
+function startsToListen({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  const listens = (config: ProxyConfig): readonly (boolean | undefined)[] =>
+    families.map(family => expectedSide({setup, view: setup.view, config, family, besideOthers: false}).context.listensOnLocalhost);
+  const [before, after] = [listens(setup.config), listens(configAfter)];
+  if (!before.some((was, index) => was === false && after[index] === true)) return [];
+  return [
+    {
+      ...{topic: 'switch', id: 'localhost-node-ports', effect: 'lost'},
+      reason:
+        'kube-proxy cannot write its tables when node ports on loopback addresses are allowed after they were rejected (kubernetes#142183)',
+      remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
+    },
+  ];
+}
+
+/** What a node needs before its kube-proxy runs in nftables mode. */
+function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  if (configAfter.mode.value !== 'nftables') return [];
+  const advice: NodeAdvice[] = [];
+  if (jumpsToMarkChain(setup))
+    advice.push({
+      ...{topic: 'change', id: 'mark-chain'},
+      reason:
+        "rules that are not kube-proxy's jump to KUBE-MARK-MASQ: on a new node in nftables mode the chain does not exist, and where it is left over the whole table nat of kube-proxy stays",
+      remedy: 'Give these rules a mark chain of their own (CNI portmap: externalSetMarkChain).',
+    });
+  if (setup.config.masqueradeAll.value && !configAfter.masqueradeAll.value)
+    advice.push({
+      ...{topic: 'change', id: 'masquerade-all'},
+      reason: 'masqueradeAll is set for iptables mode and not for nftables mode, which has a setting of its own',
+      remedy: 'Set nftables.masqueradeAll: true if Services rely on it.',
+    });
+  const accepted = countOf(setup.node.read('metrics'), 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total');
+  if (accepted > 0)
+    advice.push({
+      ...{topic: 'change', id: 'localhost-node-ports'},
+      reason: 'node ports on loopback addresses are in use: kube-proxy has counted packets to them since it started',
+      remedy: 'Find the clients on these nodes (conntrack -L -d 127.0.0.1), and let them use the address of the node.',
+    });
+  const count = (setup.api.services ?? []).filter(({spec}) => spec?.type !== 'ExternalName' && spec?.clusterIP !== 'None').length;
+  if (count > manyServices)
+    advice.push({
+      ...{topic: 'switch', id: 'large-clusters', ofCluster: true},
+      reason: `the first sync of ${count} Services takes minutes in nftables mode`,
+      remedy: 'Use kube-proxy 1.36 or newer, and switch one node at a time.',
+    });
+  return advice;
+}
+
+function jumpsToMarkChain({dumps}: NodeSetup): boolean {
+  return families
+    .flatMap(family => allOf(dumps, family).flatMap(thirdPartyChains))
+    .some(chain => chain.table === 'nat' && chain.text().includes('-j KUBE-MARK-MASQ'));
+}
+
+/** What happens when kube-proxy starts in another mode. */
+function atTheSwitch({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  const sticky = (setup.api.services ?? []).filter(({spec}) => spec?.sessionAffinity === 'ClientIP');
+  const advice: NodeAdvice[] = [
+    {
+      ...{topic: 'switch', id: 'the-gap', ofCluster: true},
+      reason:
+        'kube-proxy removes the rules of the old mode when it starts and writes the new ones with its first sync: new connections to Services fail in between',
+      remedy: 'Switch one node at a time, and drain it if the gap matters.',
+    },
+    {
+      ...{topic: 'switch', id: 'order-of-nodes', ofCluster: true},
+      reason: 'nodes in different modes work side by side: the order does not matter',
+      remedy: 'Switch one node, check it, then go on.',
+    },
+    establishedConnections(setup.config.mode.value, configAfter.mode.value),
+  ];
+  if (sticky.length > 0)
+    advice.push({
+      ...{topic: 'switch', id: 'session-affinity', ofCluster: true},
+      reason: `the endpoints that clients of ${namesOf(sticky)} are kept at are forgotten`,
+      remedy: 'Expect clients to be sent to another endpoint once.',
+    });
+  return advice;
+}
+
+/** Only in nftables mode kube-proxy removes the virtual servers that hold the connections of IPVS. */
+function establishedConnections(from: string, to: string): NodeAdvice {
+  const about = {topic: 'switch', id: 'established-connections', ofCluster: true} as const;
+  if (from !== 'ipvs')
+    return {
+      ...about,
+      reason:
+        'established connections go on if anything else on the node keeps connection tracking and NAT in use, or stall until the first sync',
+      remedy: 'No action; drain the node if a stall matters.',
+    };
+  return to === 'nftables'
+    ? {
+        ...about,
+        reason: 'established connections through IPVS break when its virtual servers are removed',
+        remedy: 'Drain the node before the switch.',
+      }
+    : {
+        ...about,
+        reason:
+          'established connections through IPVS go on while its virtual servers are left over, and break when kube-proxy --cleanup or a reboot removes them',
+        remedy: 'Drain the node before the cleanup.',
+      };
+}
+
+/** Features of IPVS mode beside forwarding: the addresses of kube-ipvs0, its timeouts and schedulers. */
+function fromIpvs({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  if (setup.config.mode.value !== 'ipvs') return [];
+  return [...always, ...answersArp(setup), ...nodeAddresses(setup), ...scheduler(setup, configAfter.mode.value)];
+}
+
+/** Only neighbors in one of the node's networks send ARP requests for an address in it. */
+function answersArp({node, config, api}: NodeSetup): readonly NodeAdvice[] {
+  if (config.ipvsStrictARP.value) return [];
+  const text = node.read('addresses.json')?.toString('utf8');
+  const networks =
+    text === undefined ? null : (parseNodeAddresses(text)?.flatMap(({name, networks: own}) => (name === 'kube-ipvs0' ? [] : own)) ?? null);
+  const isNear = (address: string): boolean => {
+    const parsed = parseAddress(address);
+    if (parsed === null || parsed.family === 'IPv6') return false;
+    return networks === null || networks.flatMap(network => parseCidr(network) ?? []).some(cidr => contains(cidr, parsed));
+  };
+  const near = (api.services ?? []).filter(service => externalAddresses(service).some(isNear));
+  if (near.length === 0) return [];
+  return [
+    {
+      ...{topic: 'change', id: 'service-addresses'},
+      reason: `nodes answer ARP for the ${near.length === 1 ? 'address' : 'addresses'} of ${namesOf(near)} because kube-ipvs0 bears them and strictARP is off; after the change they do not`,
+      remedy: 'Announce the addresses with MetalLB, kube-vip or the cloud provider, or route them.',
+    },
+  ];
+}
+
+/** kubernetes#127410. */
+function nodeAddresses({api}: NodeSetup): readonly NodeAdvice[] {
+  const own = new Set((api.nodes ?? []).flatMap(node => node.status?.addresses?.map(({address}) => address) ?? []));
+  const shared = (api.services ?? []).filter((service: ServiceObject) => externalAddresses(service).some(address => own.has(address)));
+  if (shared.length === 0) return [];
+  return [
+    {
+      ...{topic: 'change', id: 'node-addresses', ofCluster: true},
+      reason: `an external or load-balancer IP of ${namesOf(shared)} is the address of a node: kube-ipvs0 makes it local on every other node, other modes do not`,
+      remedy: 'Test access to that node and to the Service after the change.',
+    },
+  ];
+}
+
+function scheduler({config}: NodeSetup, to: string): readonly NodeAdvice[] {
+  const {value} = config.ipvsScheduler;
+  if (['', 'rr'].includes(value)) return [];
+  return [
+    {
+      ...{topic: 'change', id: 'ipvs-scheduler'},
+      reason: `the IPVS scheduler is ${value}; ${to} mode chooses an endpoint at random for each connection`,
+      remedy: 'Use sessionAffinity: ClientIP where clients must stay at one endpoint.',
+    },
+  ];
+}

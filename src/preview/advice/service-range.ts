@@ -1,9 +1,8 @@
-import {someOf} from '../../model/text/some-of.ts';
-import {droppedRanges} from '../../expect/nftables/service-ranges.ts';
+import {someOf} from '../../model/text.ts';
+import {droppedRanges} from '../../expect/nftables/base-chains.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
-import {contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {contains, families, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
-import {families} from '../../model/family.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';

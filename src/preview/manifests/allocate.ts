@@ -1,7 +1,6 @@
-import {familyOf} from '../../model/address.ts';
+import {type Family, familyOf} from '../../model/address.ts';
 import type {ServiceObject, ServicePortSpec, ServiceSpec} from '../../model/api-objects.ts';
-import type {Family} from '../../model/family.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 
 export interface ExistingServices {
   /** The current Service in the cluster. */

@@ -1,17 +1,21 @@
+import {baseRuleChains, canaryChain, canaryTables} from '../../expect/iptables/base-rules.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
-import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
-import {overlongNames} from '../../expect/nftables/overlong-names.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {type ExpectedIpvs, expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {firewallsInNat, setName, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
+import {droppedRanges} from '../../expect/nftables/base-chains.ts';
+import {localhostCounter, rejectedOnLocalhost, setComments, type SetShape} from '../../expect/nftables/base-sets.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
-import {tableId} from '../../expect/nftables/expected-table.ts';
-import {droppedRanges} from '../../expect/nftables/service-ranges.ts';
-import type {ExpectedRules, FamilyRules} from '../../model/expected-rules.ts';
-import type {Family} from '../../model/family.ts';
+import {type ExpectedTable, tableId} from '../../expect/nftables/expected-table.ts';
+import {commentsObjects} from '../../expect/nftables/nft-versions.ts';
+import {overlongNames} from '../../expect/nftables/overlong-names.ts';
+import type {Family} from '../../model/address.ts';
+import type {ExpectedRules, FamilyRules, IpvsText, NftChainText, NftSetText, NftTableText, RuleTable} from '../../model/expected-rules.ts';
+import type {NftHook} from '../../model/nft-ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
+import {priorityText} from '../../parse/nftables/nft-dump-chain.ts';
 import type {NodeSetup} from '../node-setup.ts';
-import {refusedSettings} from '../refused-settings.ts';
-import {iptablesTables} from './iptables-tables.ts';
-import {ipvsTables, ipvsText} from './ipvs-text.ts';
-import {nftTableText} from './nft-table-text.ts';
+import {refusedSettings} from '../plan.ts';
 
 interface ExpectedRulesInput {
   readonly setup: NodeSetup;
@@ -88,4 +92,156 @@ function familyRules(setup: NodeSetup, family: Family, isWanted: (port: ServiceP
       return {...none, iptables: iptablesTables(expectRuleset({view, config, facts, family, ruleset}), isWanted)};
     }
   }
+}
+
+/** The state of IPVS mode beside iptables, for the chosen Service ports. */
+function ipvsText(expected: ExpectedIpvs, isWanted: (port: ServicePort) => boolean): IpvsText {
+  const {family} = expected.context;
+  const servers = [...expected.servers.values()].flatMap(claims => claims.filter(({owner}) => isWanted(owner.port)).slice(-1));
+  return {
+    virtualServers: servers.flatMap(({server}) => [server.text, ...server.realServers.map(({text}) => text)]),
+    ipsets: [...expected.members].map(([role, members]) => ({
+      name: setName(role, family),
+      type: setTypes[role],
+      members: [...members].filter(([, owners]) => owners.some(({port}) => isWanted(port))).map(([member]) => member),
+    })),
+    addresses: [...expected.bound].filter(([, owners]) => owners.some(({port}) => isWanted(port))).map(([address]) => address),
+  };
+}
+
+/** The iptables rules of IPVS mode. Up to 1.23 kube-proxy creates KUBE-MARK-DROP if it is missing; the kubelet writes its rules. */
+function ipvsTables(expected: ExpectedIpvs, isWanted: (port: ServicePort) => boolean): readonly RuleTable[] {
+  const tables = new RuleTables();
+  if (firewallsInNat(expected.context.version)) tables.declare('nat', 'KUBE-MARK-DROP');
+  for (const [place, texts] of expected.baseRules) tables.addBaseRules(place, texts);
+  for (const owner of expected.ports)
+    if (isWanted(owner.port)) tables.addBaseRules('filter/KUBE-IPVS-OUT-FILTER', expected.outFilter(owner));
+  return tables.sorted();
+}
+
+/** The tables of iptables mode, with the rules of the chosen Service ports. */
+function iptablesTables(expected: ExpectedRuleset, isWanted: (port: ServicePort) => boolean): readonly RuleTable[] {
+  const tables = new RuleTables();
+  for (const table of canaryTables) tables.declare(table, canaryChain);
+  for (const [table, chain] of baseRuleChains(expected.context)) tables.declare(table, chain);
+  const ports = expected.ports.filter(({port}) => isWanted(port)).map(item => expected.rulesOf(item));
+  for (const {shared} of ports) for (const {table, chain, text} of shared) tables.add(table, chain, `-A ${chain} ${text}`);
+  for (const [place, texts] of expected.baseRules()) tables.addBaseRules(place, texts);
+  for (const {own} of ports) for (const [chain, text] of own) tables.add('nat', chain, ...text.split('\n'));
+  return tables.sorted();
+}
+
+/** Rules by table and chain as they are written. */
+class RuleTables {
+  readonly #tables = new Map<string, Map<string, string[]>>();
+
+  /** A chain that exists whether it contains rules or not. */
+  declare(table: string, chain: string): void {
+    this.add(table, chain);
+  }
+
+  add(table: string, chain: string, ...rules: readonly string[]): void {
+    const chains = this.#tables.get(table) ?? new Map<string, string[]>();
+    this.#tables.set(table, chains);
+    const known = chains.get(chain) ?? [];
+    chains.set(chain, known);
+    for (const rule of rules) known.push(rule);
+  }
+
+  /** Rules without their `-A CHAIN`, by `table/chain`. */
+  addBaseRules(place: string, texts: readonly string[]): void {
+    const [table = '', chain = ''] = place.split('/');
+    this.add(table, chain, ...texts.map(text => `-A ${chain} ${text}`));
+  }
+
+  /** In the order of iptables-save: built-in chains first, all others by name. */
+  sorted(): readonly RuleTable[] {
+    const order = ['mangle', 'filter', 'nat'];
+    const tables = [...this.#tables].toSorted(([a], [b]) => order.indexOf(a) - order.indexOf(b));
+    return tables.map(([name, chains]) => ({
+      name,
+      chains: [...chains]
+        .map(([chain, rules]) => ({name: chain, rules}))
+        .toSorted((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1)),
+    }));
+  }
+}
+
+const builtIn = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
+
+function rank(chain: string): number {
+  const at = builtIn.indexOf(chain);
+  return at < 0 ? builtIn.length : at;
+}
+
+/** The table `kube-proxy` of one family, with the objects of the chosen Service ports. */
+function nftTableText(expected: ExpectedTable, isWanted: (port: ServicePort) => boolean): NftTableText {
+  const objects = expected.ports.filter(({port}) => isWanted(port)).map(item => expected.objectsOf(item));
+  const withComments = commentsObjects(expected.context.version);
+  const elements = Map.groupBy(
+    objects.flatMap(one => one.elements),
+    ({set}) => set,
+  );
+  const elementsOf = (name: string): readonly string[] => {
+    if (name === 'nodeport-ips') return [...(expected.set(name)?.elements.keys() ?? [])];
+    const own = (elements.get(name) ?? []).map(({key, value, comment}) => [key, {value, comment}] as const);
+    return [...new Map(own)].map(
+      ([key, {value, comment}]) => `${key}${comment === null ? '' : ` comment "${comment}"`}${value === null ? '' : ` : ${value}`}`,
+    );
+  };
+  const set = (shape: SetShape): NftSetText => ({
+    kind: shape.valueTypes === null ? 'set' : 'map',
+    name: shape.name,
+    properties: [
+      ...propertiesOf(shape),
+      ...(withComments && setComments[shape.name] !== undefined ? [`comment "${setComments[shape.name]}"`] : []),
+    ],
+    elements: elementsOf(shape.name),
+  });
+  return {
+    table: expected.id,
+    comment: withComments ? 'rules for kube-proxy' : null,
+    counters: rejectedOnLocalhost(expected.context).map(localhostCounter),
+    sets: [...expected.baseSets, ...objects.flatMap(({sets}) => sets)].map(set),
+    chains: [
+      ...expected.baseRules.map(({name, base, rules}) => baseChain({name, base, rules}, withComments)),
+      ...objects.flatMap(({chains}) => [...chains].map(([name, rules]) => ({name, rules, properties: []}))),
+    ],
+  };
+}
+
+function baseChain(
+  {name, base, rules}: {readonly name: string; readonly base: NftHook | null; readonly rules: readonly string[]},
+  withComments: boolean,
+): NftChainText {
+  if (base !== null) {
+    const hook = `type ${base.type} hook ${base.hook} priority ${priorityText(base.priority, base.hook)}; policy ${base.policy};`;
+    return {name, rules, properties: [hook]};
+  }
+  const isHelper = name === 'reject-chain' && withComments;
+  return {name, rules, properties: isHelper ? ['comment "helper for @no-endpoint-services / @no-endpoint-nodeports"'] : []};
+}
+
+/** The kernel sets the size of a set that rules add to. */
+function propertiesOf({keyTypes, valueTypes, flags, timeout}: SetShape): readonly string[] {
+  const type = `type ${keyTypes.join(' . ')}${valueTypes === null ? '' : ` : ${valueTypes.join(' . ')}`}`;
+  if (timeout !== null) return [type, 'size 65535', 'flags dynamic,timeout', `timeout ${durationText(timeout)}`];
+  return flags.length === 0 ? [type] : [type, `flags ${flags.join(',')}`];
+}
+
+/** `10m`, `3h`, `1d2h`. */
+function durationText(seconds: number): string {
+  const parts: string[] = [];
+  let rest = seconds;
+  for (const [unit, length] of [
+    ['d', 86_400],
+    ['h', 3600],
+    ['m', 60],
+    ['s', 1],
+  ] as const) {
+    const count = Math.floor(rest / length);
+    if (count > 0) parts.push(`${count}${unit}`);
+    rest -= count * length;
+  }
+  return parts.join('');
 }

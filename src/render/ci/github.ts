@@ -1,14 +1,12 @@
-import type {Severity} from '../../model/finding.ts';
-import {severities} from '../../model/finding.ts';
+import {severities, type Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
-import {escapeText} from '../escape.ts';
-import {nodeList} from '../node-list.ts';
-import {type FindingGroup, groupFindings} from '../group-findings.ts';
+import {escapeText, styleOf} from '../terminal-text.ts';
+import {nodeList} from '../names-of-nodes.ts';
+import {type FindingGroup, groupFindings} from '../finding-blocks.ts';
 import type {Renderer} from '../renderer.ts';
-import {styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
-import {waitText} from '../table/wait-section.ts';
-import {plural} from '../../model/text/plural.ts';
+import {waitText} from '../table/sections.ts';
+import {plural} from '../../model/text.ts';
 
 /**
  * Workflow commands of GitHub Actions: an annotation for each finding, one for all nodes with the same finding. Infos only when verbose.

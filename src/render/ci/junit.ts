@@ -1,14 +1,12 @@
-import type {Finding, Severity} from '../../model/finding.ts';
-import {severities} from '../../model/finding.ts';
+import {type Finding, severities, type Severity} from '../../model/finding.ts';
 import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
 import {causeBlocks} from '../finding-blocks.ts';
 import {findingTexts} from '../table/finding-text.ts';
 import {markup} from '../markup.ts';
-import {originOf, provenanceRows} from '../provenance-rows.ts';
-import type {Renderer, RenderOptions} from '../renderer.ts';
-import {styleOf} from '../style.ts';
-import {waitText} from '../table/wait-section.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {originOf, provenanceRows, type Renderer, type RenderOptions} from '../renderer.ts';
+import {styleOf} from '../terminal-text.ts';
+import {waitText} from '../table/sections.ts';
+import {namespacedName} from '../../model/text.ts';
 
 /**
  * JUnit XML for Jenkins and GitLab: a test suite for each node and one for the API, a test case for each Service. A finding that reaches

@@ -1,22 +1,15 @@
-import {someOf} from '../../model/text/some-of.ts';
+import {namespacedName, plural, someOf} from '../../model/text.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {WaitReport} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {dumpLine} from '../dump-line.ts';
-import {escapeText} from '../escape.ts';
-import {nodeList} from '../node-list.ts';
-import {blockPlaces, causeBlocks, effectsText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
-import {commandsByPlace} from '../group-commands.ts';
+import {dumpLine} from '../trace-words.ts';
+import {escapeText, styleOf} from '../terminal-text.ts';
+import {nodeList} from '../names-of-nodes.ts';
+import {blockPlaces, causeBlocks, commandsByPlace, effectsText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import {docsOf} from '../json.ts';
-import {partialReading} from '../partial-reading.ts';
-import {provenanceRows} from '../provenance-rows.ts';
-import type {Renderer, RenderOptions} from '../renderer.ts';
-import {secondsText} from '../seconds-text.ts';
-import {styleOf} from '../style.ts';
-import {verdictLine} from '../verdict-line.ts';
-import {convergedText} from '../table/wait-section.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
-import {plural} from '../../model/text/plural.ts';
+import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
+import {provenanceRows, type Renderer, type RenderOptions} from '../renderer.ts';
+import {convergedText} from '../table/sections.ts';
 
 /** For a comment on a pull request: the verdict, a table of the findings, and the folded evidence of each. */
 export const markdown: Renderer = (report, options) => {

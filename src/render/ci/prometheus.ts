@@ -1,5 +1,5 @@
 import type {Report} from '../../model/report.ts';
-import {escapeText} from '../escape.ts';
+import {escapeText} from '../terminal-text.ts';
 import type {Renderer} from '../renderer.ts';
 
 /** Prometheus' text format: findings by code, node and Service, and what was checked. All are gauges of one run. */

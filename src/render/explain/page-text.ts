@@ -1,4 +1,4 @@
-import {type Style, styleOf} from '../style.ts';
+import {type Style, styleOf} from '../terminal-text.ts';
 import {visibleLength, wrap} from '../wrap.ts';
 
 interface PageOptions {

@@ -1,5 +1,5 @@
 import type {Report} from '../../model/report.ts';
-import {shortHeading} from './picture-heading.ts';
+import {shortHeading} from './graph-languages.ts';
 import type {Renderer} from '../renderer.ts';
 import {type GraphArrow, type GraphBox, type TraceGraph, traceGraphs} from './trace-graph.ts';
 import type {GraphOptions} from './trace-paths.ts';

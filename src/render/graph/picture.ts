@@ -1,6 +1,8 @@
-import {entryText} from '../../model/entry.ts';
+import type {Finding, ServiceName} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
-import type {Report} from '../../model/report.ts';
+import {affectsAllServices, type Report} from '../../model/report.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {type Entry, entryText} from '../../model/service-port.ts';
 import {
   type CountedRule,
   type EndpointTrace,
@@ -10,25 +12,22 @@ import {
   type PortTrace,
   type TraceStep,
 } from '../../model/service-trace.ts';
-import type {ServiceName} from '../../model/finding.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import {dumpLine} from '../dump-line.ts';
-import {escapeText} from '../escape.ts';
-import {nodeList} from '../node-list.ts';
+import {namespacedName} from '../../model/text.ts';
+import {nodeList} from '../names-of-nodes.ts';
+import {escapeText} from '../terminal-text.ts';
 import {
+  dumpLine,
   endText,
   noRulesText,
   ofFirstNode,
   packetsText,
   percent,
-  portName,
   portAndProtocol,
+  portName,
   shouldBe,
   unservedName,
 } from '../trace-words.ts';
-import {chooseEndpoints, groupNodes, portsOf, shareOf} from './group-traces.ts';
-import {alertsOf, type NodeFindings, nodeFindings, thirdPartyRules} from './picture-findings.ts';
-import {groupPaths, type GraphOptions} from './trace-paths.ts';
+import {chooseEndpoints, type GraphOptions, groupNodes, groupPaths, portsOf, shareOf} from './trace-paths.ts';
 
 /**
  * The packet path to one Service port, on the nodes where it is the same, from clients to pods. Chains and rules are details of the
@@ -245,3 +244,62 @@ function ruleLine(rule: CountedRule): string {
   const place = [line > 0 ? `line ${line}` : '', packetsText(rule)].filter(part => part !== '').join(', ');
   return `${place === '' ? '' : `${place}: `}${table} ${text.includes(chain) ? '' : `${chain}: `}${text}`;
 }
+
+/** The errors and warnings that concern the path to a Service port on a node. */
+interface NodeFindings {
+  of(trace: PortTrace): readonly Finding[];
+  /** The same text for nodes with the same findings. */
+  likeness(trace: PortTrace): string;
+}
+
+function nodeFindings(findings: readonly Finding[]): NodeFindings {
+  const byPlace = new Map<string, Finding[]>();
+  for (const finding of findings) {
+    const {severity, service, node = null} = finding;
+    if (severity === 'info' || (service === undefined && !affectsAllServices(finding))) continue;
+    pushTo(byPlace, placeOf(node, service), finding);
+  }
+  const of = (trace: PortTrace): readonly Finding[] =>
+    [placeOf(trace.node, undefined), placeOf(trace.node, trace.service), placeOf(null, trace.service)]
+      .flatMap(place => byPlace.get(place) ?? [])
+      .filter(finding => isOfTrace(finding, trace));
+  return {
+    of,
+    likeness: trace =>
+      JSON.stringify(of(trace).map(({code, severity, message, entry}) => [code, severity, message.replaceAll(trace.node, '\0'), entry])),
+  };
+}
+
+function placeOf(node: string | null, service: Finding['service']): string {
+  return JSON.stringify([node, service === undefined ? null : namespacedName(service)]);
+}
+
+function isOfTrace({family, port}: Finding, trace: PortTrace): boolean {
+  const isOfPort = port === undefined || (port.protocol === trace.port.protocol && port.port === trace.port.port);
+  return isOfPort && (family === undefined || family === trace.family);
+}
+
+/** The third-party rules that packets to an entry meet. */
+function thirdPartyRules(findings: readonly Finding[], entry: Entry): readonly {readonly code: string; readonly rule: RuleText}[] {
+  return findings
+    .filter(({code, entry: of, service}) => service !== undefined && thirdPartyCodes.has(code) && (of === undefined || isSame(of, entry)))
+    .flatMap(({code, actual = []}) => actual.map(rule => ({code, rule})));
+}
+
+function isSame(one: Entry, other: Entry): boolean {
+  return one.kind === other.kind && one.address === other.address && one.port === other.port;
+}
+
+/** Forwarding is blocked, or a third-party rule intercepts or drops packets, or cannot be interpreted. */
+const thirdPartyCodes: ReadonlySet<string> = new Set(['ST303', 'ST401', 'ST402', 'ST403']);
+
+/** Findings that no box shows. If boxes show faults, findings with the codes of these faults are left out. */
+function alertsOf(findings: readonly Finding[], isDrawn: boolean): readonly string[] {
+  return findings
+    .filter(({code, service}) => service === undefined || !(isDrawn && drawnCodes.has(code)))
+    .map(({code, name, severity, service, message}) =>
+      service === undefined ? `${code} ${name}, all Services of the node: ${message}` : `${code} ${severity} ${name}: ${message}`,
+    );
+}
+
+const drawnCodes: ReadonlySet<string> = new Set([...thirdPartyCodes, 'ST201', 'ST202', 'ST203', 'ST204', 'ST206', 'ST208', 'ST212']);

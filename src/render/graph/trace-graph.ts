@@ -1,8 +1,7 @@
 import type {PortTrace} from '../../model/service-trace.ts';
-import {escapeText} from '../escape.ts';
-import {nodeList} from '../node-list.ts';
-import {groupNodes, portsOf} from './group-traces.ts';
-import {type GraphOptions, type Leaf, type TracePath, tracePathsOf} from './trace-paths.ts';
+import {escapeText} from '../terminal-text.ts';
+import {nodeList} from '../names-of-nodes.ts';
+import {type GraphOptions, groupNodes, type Leaf, portsOf, type TracePath, tracePathsOf} from './trace-paths.ts';
 import {noRulesText, ofFirstNode, portName, portAndProtocol, unservedName} from '../trace-words.ts';
 
 /**

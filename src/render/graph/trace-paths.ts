@@ -1,10 +1,8 @@
-import {entryText} from '../../model/entry.ts';
-import {type EndpointTrace, type EntryTrace, isFaulty, type Mark} from '../../model/service-trace.ts';
-import {escapeText} from '../escape.ts';
-import {dumpLine} from '../dump-line.ts';
-import {chooseEndpoints, shareOf} from './group-traces.ts';
-import {endText, packetsText, percent, shouldBe} from '../trace-words.ts';
-import {pushTo} from '../../model/lists.ts';
+import {groupBy, pushTo} from '../../model/lists.ts';
+import {entryText} from '../../model/service-port.ts';
+import {type EndpointTrace, type EntryTrace, isFaulty, type Mark, type PortTrace} from '../../model/service-trace.ts';
+import {escapeText} from '../terminal-text.ts';
+import {dumpLine, endText, packetsText, percent, shouldBe} from '../trace-words.ts';
 
 export interface GraphOptions {
   /** Every endpoint, even of a Service that has hundreds. */
@@ -138,4 +136,45 @@ function endLeaves({end, mark}: EntryTrace): readonly Leaf[] {
   const sign = isFaulty(mark) || end.verdict === 'undecided' ? signs[mark] : '○ ';
   const lines = [`${sign}${escapeText(endText(end, mark))}`, ...where, ...(isFaulty(mark) ? ['wrong'] : [])];
   return [{kind: 'end', lines, isFault: isFaulty(mark), label: '', chain: null}];
+}
+
+/** The traces of each Service port, in the order of the ports. */
+export function portsOf(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
+  return groupBy(traces, ({service, port}) => JSON.stringify([service.namespace, service.name, port.name, port.protocol, port.port]));
+}
+
+/** Nodes with the same traces, except for line numbers and counters, and the same likeness. */
+export function groupNodes(
+  traces: readonly PortTrace[],
+  likeness: (trace: PortTrace) => string = () => '',
+): readonly (readonly PortTrace[])[] {
+  return groupBy(traces, trace =>
+    JSON.stringify([trace.family, trace.entries, trace.unserved, likeness(trace)], (name, value: unknown) =>
+      isOfOneNode.has(name) ? undefined : value,
+    ),
+  );
+}
+
+const isOfOneNode = new Set(['line', 'packets', 'bytes', 'connections', 'rounded']);
+
+interface ChosenEndpoints {
+  readonly shown: readonly EndpointTrace[];
+  /** All of them in sync. */
+  readonly hidden: readonly EndpointTrace[];
+}
+
+/** Every faulty endpoint; a few of the others when they are many. */
+export function chooseEndpoints(endpoints: readonly EndpointTrace[]): ChosenEndpoints {
+  const fine = endpoints.filter(({mark}) => !isFaulty(mark));
+  const hidden = fine.length <= manyEndpoints ? [] : fine.slice(fewEndpoints);
+  const isHidden = new Set(hidden);
+  return {shown: endpoints.filter(endpoint => !isHidden.has(endpoint)), hidden};
+}
+
+const manyEndpoints = 12;
+const fewEndpoints = 5;
+
+/** The sum of their shares of new connections; null if one of them is unknown. */
+export function shareOf(endpoints: readonly EndpointTrace[]): number | null {
+  return endpoints.reduce<number | null>((sum, {share}) => (sum === null || share === null ? null : sum + share), 0);
 }

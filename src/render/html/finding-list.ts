@@ -1,16 +1,12 @@
-import {someOf} from '../../model/text/some-of.ts';
-import type {Finding} from '../../model/finding.ts';
+import {type Finding, severities} from '../../model/finding.ts';
+import type {Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {dumpLine} from '../dump-line.ts';
-import {blockPlaces, causeBlocks, effectsText, type FindingBlock, portText} from '../finding-blocks.ts';
-import {commandsByPlace} from '../group-commands.ts';
-import type {FindingGroup} from '../group-findings.ts';
-import {nodeList} from '../node-list.ts';
+import {namespacedName, plural, someOf} from '../../model/text.ts';
+import {blockPlaces, causeBlocks, commandsByPlace, effectsText, type FindingBlock, type FindingGroup, portText} from '../finding-blocks.ts';
 import {docsOf} from '../json.ts';
+import {nodeList} from '../names-of-nodes.ts';
+import {dumpLine} from '../trace-words.ts';
 import {type Html, html, nothing} from './html.ts';
-import type {NodeRanges} from './node-ranges.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
-import {plural} from '../../model/text/plural.ts';
 
 /** The findings that a page has room for, in blocks with one cause each. */
 interface ListedFindings {
@@ -199,3 +195,42 @@ function ruleHtml(rule: RuleText): Html {
 }
 
 const maxRuleLength = 1000;
+
+/** Nodes by their index in the report, as ranges such as `0-3 7`, which are short even for hundreds of nodes. */
+export class NodeRanges {
+  readonly #places: ReadonlyMap<string, number>;
+
+  constructor({nodes}: Report) {
+    this.#places = new Map(nodes.map(({name}, index) => [name, index]));
+  }
+
+  of(nodes: readonly string[]): string {
+    const places = [...new Set(nodes.flatMap(node => this.#places.get(node) ?? []))].sort((a, b) => a - b);
+    const ranges: {first: number; last: number}[] = [];
+    for (const place of places) {
+      const range = ranges.at(-1);
+      if (range !== undefined && range.last === place - 1) range.last = place;
+      else ranges.push({first: place, last: place});
+    }
+    return ranges.map(({first, last}) => (first === last ? `${first}` : `${first}-${last}`)).join(' ');
+  }
+}
+
+/** Controls that filter the page. They are hidden until the script shows them, because they do nothing without it. */
+export function filtersHtml({findings, nodes}: Report): Html {
+  if (findings.length < 2) return nothing;
+  const codes = [...new Map(findings.map(({code, name}) => [code, name]))].sort(([a], [b]) => (a < b ? -1 : 1));
+  return html`<form id="filters" hidden aria-label="Filters">
+<fieldset aria-label="Severity">${severities.map(
+    severity => html`<label><input type="checkbox" name="severity" value="${severity}" checked>${severity}</label>`,
+  )}</fieldset>
+<label>Code <select name="code"><option value="">all</option>${codes.map(
+    ([code, name]) => html`<option value="${code}">${code} ${name}</option>`,
+  )}</select></label>
+<label>Service <input type="search" name="service" placeholder="part of a name"></label>
+<label>Node <input type="search" name="node" list="node-names" placeholder="part of a name"></label>
+<datalist id="node-names">${nodes.map(({name}) => html`<option value="${name}"></option>`)}</datalist>
+<button type="reset">Reset</button>
+<output id="shown" aria-live="polite" data-total="${findings.length}"></output>
+</form>`;
+}

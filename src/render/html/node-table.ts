@@ -1,7 +1,8 @@
 import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
-import {convergedText} from '../table/wait-section.ts';
+import {plural} from '../../model/text.ts';
+import {provenanceRows, type RenderOptions} from '../renderer.ts';
+import {convergedText} from '../table/sections.ts';
 import {type Html, html, nothing} from './html.ts';
-import {plural} from '../../model/text/plural.ts';
 
 /** The nodes, how kube-proxy runs on each, and why a node was not checked. The filters refer to nodes by their index in this table. */
 export function nodesHtml({nodes, wait, basis}: Report): Html {
@@ -38,4 +39,34 @@ const onlyReachable = 'only the chains that packets to the named Services can re
 function waitHtml(wait: NodeWait | undefined): Html {
   if (wait === undefined) return html`<td></td>`;
   return html`<td class="${wait.look === undefined ? 'warning' : 'ok'}">${convergedText(wait)}</td>`;
+}
+
+/** When the report was made, of what, and how to make it again. */
+export function provenanceHtml(options: RenderOptions, scope?: string): Html {
+  const rows = provenanceRows(scope, options);
+  if (rows.length === 0) return nothing;
+  const {unixTime} = options;
+  const facts: readonly (readonly [string, Html])[] = [
+    ...(unixTime === undefined ? [] : [['Made', timeHtml(new Date(unixTime * 1000).toISOString())] as const]),
+    ...rows.map(({field, label, text}) => [label.charAt(0).toUpperCase() + label.slice(1), valueHtml[field](text)] as const),
+  ];
+  return html`<dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+const textHtml = (text: string): Html => html`${text}`;
+
+const valueHtml = {
+  readAt: timeHtml,
+  source: textHtml,
+  serverVersion: textHtml,
+  scope: textHtml,
+  command: (text: string): Html => html`<code>${text}</code>`,
+};
+
+/** To the second, in UTC. A text of a bundle that is not a time is shown unchanged. */
+function timeHtml(time: string): Html {
+  const date = new Date(time);
+  if (Number.isNaN(date.getTime())) return html`${time}`;
+  const text = date.toISOString();
+  return html`<time datetime="${text}">${text.slice(0, 10)} ${text.slice(11, 19)} UTC</time>`;
 }

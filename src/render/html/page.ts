@@ -1,12 +1,11 @@
 import {createHash} from 'node:crypto';
 import type {Report} from '../../model/report.ts';
-import {styleOf} from '../style.ts';
+import {graphStyle} from '../graph/graph-style.ts';
+import type {RenderOptions} from '../renderer.ts';
+import {styleOf} from '../terminal-text.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {type Html, html, made} from './html.ts';
-import {provenanceHtml} from './provenance.ts';
-import type {RenderOptions} from '../renderer.ts';
-import {script} from './script.ts';
-import {style} from './page-style.ts';
+import {provenanceHtml} from './node-table.ts';
 
 /** The page of a report. */
 export function reportPage(report: Report, options: RenderOptions, {title, body}: Pick<PageContent, 'title' | 'body'>): string {
@@ -70,3 +69,166 @@ function toneOf({summary}: Report): PageContent['tone'] {
   if (summary.errors > 0) return 'error';
   return summary.verdict === 'ok' && summary.warnings === 0 ? 'ok' : 'warning';
 }
+
+const own = `
+:root { --warn: #8a5a00; --warn-box: #fff4d6; --info: #0b5cad; --good-box: #e8f6ec; --edge: #d0d7de; color-scheme: light dark }
+@media (prefers-color-scheme: dark) {
+  :root { --warn: #e3b341; --warn-box: #33270a; --info: #79b8ff; --good-box: #12261a; --edge: #30363d }
+}
+* { box-sizing: border-box }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, 'DejaVu Sans', sans-serif }
+main, footer { max-width: 1280px; margin: 0 auto; padding: 0 20px }
+header { max-width: 1240px; width: calc(100% - 40px); margin: 20px auto 0; padding: 10px 20px; border-left: 8px solid var(--good); border-radius: 6px; background: var(--good-box) }
+header.error { border-color: var(--bad); background: var(--bad-box) }
+header.warning { border-color: var(--warn); background: var(--warn-box) }
+h1 { font-size: 20px; margin: 0; overflow-wrap: anywhere }
+h2 { font-size: 17px; margin: 28px 0 8px }
+h3 { font-size: 14px; margin: 14px 0 4px }
+a { color: var(--info) }
+:focus-visible { outline: 3px solid var(--info); outline-offset: 2px }
+.facts { display: flex; flex-wrap: wrap; gap: 2px 22px; margin: 12px 0; font-size: 14px }
+.facts div { display: flex; gap: 6px; min-width: 0 }
+.facts dt { color: var(--soft); font-weight: normal; flex: none }
+.facts dd { margin: 0; overflow-wrap: anywhere; min-width: 0 }
+.facts code { font-size: 13px }
+.counts { display: flex; flex-wrap: wrap; gap: 10px; padding: 0; margin: 16px 0; list-style: none }
+.counts li { border: 1px solid var(--edge); border-radius: 6px; padding: 6px 14px }
+.counts b { font-size: 18px }
+.error b, b.error { color: var(--bad) }
+.warning b, b.warning { color: var(--warn) }
+form { display: flex; flex-wrap: wrap; gap: 10px 18px; align-items: center; padding: 12px 14px; border: 1px solid var(--edge); border-radius: 6px; background: var(--box) }
+form[hidden] { display: none }
+fieldset { border: 0; padding: 0; margin: 0; display: flex; gap: 12px }
+form label { display: flex; gap: 5px; align-items: center; max-width: 100% }
+input, select, button { font: inherit; color: inherit; background: var(--ground); border: 1px solid var(--line); border-radius: 4px; padding: 3px 8px; min-width: 0; max-width: 100% }
+.scroll { overflow-x: auto; border: 1px solid var(--edge); border-radius: 6px }
+table { border-collapse: collapse; font-size: 14px }
+.scroll > table { min-width: 100% }
+th, td { text-align: left; padding: 4px 12px; border-bottom: 1px solid var(--edge); white-space: nowrap; unicode-bidi: isolate }
+thead th { background: var(--box); max-width: 220px; vertical-align: bottom }
+thead th[data-nodes] { white-space: normal; overflow-wrap: break-word }
+td.remark { white-space: normal; min-width: 14em; overflow-wrap: anywhere }
+tbody tr:last-child > * { border-bottom: 0 }
+tbody th { font-weight: normal }
+.scroll tr > th:first-child { position: sticky; left: 0; background: var(--ground) }
+.scroll thead tr > th:first-child { background: var(--box) }
+td.error { background: var(--bad-box); font-weight: bold }
+td.error, td.error a { color: var(--bad) }
+td.warning { background: var(--warn-box) }
+td.warning, td.warning a { color: var(--warn) }
+td.ok { color: var(--good) }
+td.unknown, .note { color: var(--soft) }
+details { border: 1px solid var(--edge); border-radius: 6px; margin: 8px 0 }
+summary { cursor: pointer; padding: 8px 12px; overflow-wrap: anywhere }
+details > div { padding: 2px 16px 14px; border-top: 1px solid var(--edge) }
+.label { font-size: 14px; font-weight: bold; margin: 14px 0 4px }
+.finding.error, .block.error { border-left: 5px solid var(--bad) }
+.finding.warning, .block.warning { border-left: 5px solid var(--warn) }
+.finding.info, .block.info { border-left: 5px solid var(--info) }
+code, pre { font: 13px/1.5 ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; unicode-bidi: isolate }
+pre { margin: 4px 0; padding: 8px 12px; background: var(--box); border-radius: 4px; white-space: pre-wrap; overflow-wrap: anywhere }
+figure { margin: 16px 0 28px }
+figcaption { font-weight: bold; margin-bottom: 8px; overflow-wrap: anywhere }
+svg { display: block; max-width: 100%; height: auto }
+svg.narrow { display: none }
+@media screen and (max-width: 940px) {
+  svg.wide { display: none }
+  svg.narrow { display: block; width: 100%; max-width: 352px }
+}
+@media screen and (min-width: 601px) and (max-width: 940px) {
+  svg.narrow { max-width: 460px }
+}
+@media screen and (max-width: 600px) {
+  svg.narrow { margin: 0 auto }
+  main, footer { padding: 0 14px }
+  header { width: calc(100% - 28px); padding: 8px 14px }
+  th, td { padding: 4px 8px }
+  .scroll tr > th:first-child { min-width: 9em; max-width: 9em; white-space: normal; overflow-wrap: anywhere }
+}
+article { border: 1px solid var(--edge); border-radius: 6px; margin: 8px 0; padding: 2px 16px 10px }
+article .label { margin-top: 8px }
+.terms { display: grid; grid-template-columns: minmax(6em, max-content) minmax(0, 1fr); gap: 2px 16px }
+.terms dt { color: var(--soft); font-weight: normal }
+.terms dd { margin: 0; overflow-wrap: anywhere }
+dl { margin: 4px 0 }
+dt { font-weight: bold; overflow-wrap: anywhere }
+dd { margin: 0 0 10px }
+footer { color: var(--soft); padding: 20px; font-size: 13px }
+@media print {
+  form, .note.screen { display: none }
+  details::details-content { content-visibility: visible; display: block }
+  details, tr, figure { break-inside: avoid }
+  .scroll { overflow: visible; border: 0 }
+}
+`;
+
+/** The style of a page: light and dark, on a screen and on paper. */
+export const style = graphStyle + own;
+
+/**
+ * The script of the page: it filters, and unfolds everything for print. All its data are in the page: nodes are their index in the table
+ * of nodes, as ranges such as `0-3 7`.
+ */
+const script = `
+'use strict';
+const all = selector => [...document.querySelectorAll(selector)];
+const form = document.getElementById('filters');
+if (form !== null) {
+  const nodes = all('#nodes tbody th').map(cell => cell.textContent.toLowerCase());
+  const findings = all('.finding');
+  const blocks = all('.block');
+  const output = document.getElementById('shown');
+  const rows = all('#matrix tbody tr');
+  const columns = all('#matrix thead th[data-nodes]');
+  const paths = all('.path');
+  const isOnNode = (element, text) => text === '' || (element.dataset.nodes || '').split(' ').some(range => {
+    if (range === '') return false;
+    const [first, last = first] = range.split('-').map(Number);
+    for (let at = first; at <= last; at++) if (nodes[at].includes(text)) return true;
+    return false;
+  });
+  const apply = () => {
+    const given = new FormData(form);
+    const severities = given.getAll('severity');
+    const code = given.get('code');
+    const service = given.get('service').trim().toLowerCase();
+    const node = given.get('node').trim().toLowerCase();
+    const isOfService = element => (element.dataset.service || '').toLowerCase().includes(service);
+    const isFiltered = code !== '' || severities.length < form.querySelectorAll('[name=severity]').length;
+    for (const finding of findings)
+      finding.hidden = !(severities.includes(finding.dataset.severity) && (code === '' || finding.dataset.code === code)
+        && isOfService(finding) && isOnNode(finding, node));
+    for (const row of rows)
+      row.hidden = !isOfService(row) || (isFiltered && !row.dataset.found.split(' ').some(found => {
+        const [severity, found_code] = found.split(':');
+        return severities.includes(severity) && (code === '' || code === found_code);
+      }));
+    for (const column of columns) {
+      const isHidden = !isOnNode(column, node);
+      column.hidden = isHidden;
+      for (const row of rows) row.cells[column.cellIndex].hidden = isHidden;
+    }
+    for (const path of paths) path.hidden = !isOfService(path);
+    const isNarrowed = isFiltered || service !== '' || node !== '';
+    for (const block of blocks) {
+      block.hidden = block.querySelector('.finding:not([hidden])') === null;
+      if (isNarrowed && !block.hidden) block.open = true;
+    }
+    const shown = findings.filter(finding => !finding.hidden).reduce((sum, finding) => sum + Number(finding.dataset.count), 0);
+    output.textContent = 'Showing ' + shown + ' of ' + output.dataset.total + ' findings';
+  };
+  form.addEventListener('input', apply);
+  form.addEventListener('submit', event => event.preventDefault());
+  form.addEventListener('reset', () => queueMicrotask(apply));
+  form.hidden = false;
+  apply();
+}
+let opened = [];
+addEventListener('beforeprint', () => {
+  opened = all('details:not([open])');
+  for (const details of opened) details.open = true;
+});
+addEventListener('afterprint', () => {
+  for (const details of opened) details.open = false;
+});
+`;

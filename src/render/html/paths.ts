@@ -1,13 +1,12 @@
 import type {Report} from '../../model/report.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {layOutPicture, narrow, type PictureShape, wide} from '../graph/picture-layout.ts';
-import {pictureMarkup, pictureSummary} from '../graph/picture-markup.ts';
+import {pictureMarkup, pictureSummary} from '../graph/svg.ts';
 import {type Picture, type PictureBox, picturesOf} from '../graph/picture.ts';
 import type {GraphOptions} from '../graph/trace-paths.ts';
 import {type Html, html, made, nothing} from './html.ts';
 import {pushTo} from '../../model/lists.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
-import {plural} from '../../model/text/plural.ts';
+import {namespacedName, plural} from '../../model/text.ts';
 
 /** The pictures of one Service. */
 export interface DrawnPath {

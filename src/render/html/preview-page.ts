@@ -2,7 +2,7 @@ import type {PreviewText} from '../preview/preview-text.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {type Html, html, nothing} from './html.ts';
 import {page} from './page.ts';
-import {provenanceHtml} from './provenance.ts';
+import {provenanceHtml} from './node-table.ts';
 
 /** A preview as one file, without any other. */
 export function previewPage({verdict, isBad, sections}: PreviewText, options: RenderOptions): string {

@@ -1,13 +1,10 @@
 import type {ForetoldChange, PlanCheck, PlanNode} from '../../model/preview.ts';
-import {plural} from '../../model/text/plural.ts';
-import {schemaVersion, toJson} from '../json.ts';
-import {nodeList} from '../node-list.ts';
-import {originOf} from '../provenance-rows.ts';
-import type {RenderOptions} from '../renderer.ts';
-import {toYaml} from '../yaml.ts';
-import {changeObject} from './preview-json.ts';
+import {plural} from '../../model/text.ts';
+import {schemaVersion, toJson, toYaml} from '../json.ts';
+import {nodeList} from '../names-of-nodes.ts';
+import {originOf, type RenderOptions} from '../renderer.ts';
+import {changeObject, previewTable} from './index.ts';
 import {changeItems, outcomesText, type PreviewText} from './preview-text.ts';
-import {previewTable} from './index.ts';
 
 /** The output formats of `check --plan`. */
 export const planCheckRenderers = {

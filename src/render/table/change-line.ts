@@ -1,7 +1,6 @@
 import type {Finding} from '../../model/finding.ts';
-import {escapeText} from '../escape.ts';
-import {secondsText} from '../seconds-text.ts';
-import {bySeverity, type Style} from '../style.ts';
+import {bySeverity, escapeText, type Style} from '../terminal-text.ts';
+import {secondsText} from '../verdict-line.ts';
 
 const words = {came: 'new', went: 'resolved', stood: 'present'} as const;
 

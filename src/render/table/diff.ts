@@ -1,18 +1,15 @@
 import type {BundleDiff, ChangeKind, EndpointChange, FieldChange, FindingChange, RulesChange} from '../../model/findings/bundle-diff.ts';
 import type {ServiceName} from '../../model/finding.ts';
-import {escapeText} from '../escape.ts';
-import {nodeList} from '../node-list.ts';
-import {findingObject, schemaVersion, toJson} from '../json.ts';
+import {bySeverity, escapeText, type Style, styleOf} from '../terminal-text.ts';
+import {nodeList} from '../names-of-nodes.ts';
+import {findingObject, schemaVersion, toJson, toYaml} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
 import type {PortTraffic} from '../../model/traffic/traffic-report.ts';
-import {rateText, shareText} from '../top/number-text.ts';
+import {rateText, shareText} from '../top/answer-line.ts';
 import {trafficObject} from '../top/top-json.ts';
-import {bySeverity, type Style, styleOf} from '../style.ts';
 import {wrap, wrapLines} from '../wrap.ts';
-import {toYaml} from '../yaml.ts';
 import {pushTo} from '../../model/lists.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
-import {plural} from '../../model/text/plural.ts';
+import {namespacedName, plural} from '../../model/text.ts';
 
 /** Turns what changed between two bundles into text, without a newline at its end. */
 type DiffRenderer = (diff: BundleDiff, options: RenderOptions) => string;

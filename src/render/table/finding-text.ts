@@ -1,14 +1,18 @@
-import {someOf} from '../../model/text/some-of.ts';
+import {plural, someOf} from '../../model/text.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {escapeText} from '../escape.ts';
-import {nodeList} from '../node-list.ts';
-import type {FindingGroup} from '../group-findings.ts';
-import {blockPlaces, causeBlocks, effectsText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
+import {bySeverity, escapeText, type Style, styleOf} from '../terminal-text.ts';
+import {nodeList} from '../names-of-nodes.ts';
+import {
+  blockPlaces,
+  causeBlocks,
+  effectsText,
+  type FindingBlock,
+  type FindingGroup,
+  groupCommands,
+  spreadBlocks,
+} from '../finding-blocks.ts';
 import type {Finding} from '../../model/finding.ts';
-import {plural} from '../../model/text/plural.ts';
-import {dumpLine} from '../dump-line.ts';
-import {groupCommands} from '../group-commands.ts';
-import {bySeverity, type Style, styleOf} from '../style.ts';
+import {dumpLine} from '../trace-words.ts';
 import {proseWidth, wrap} from '../wrap.ts';
 
 interface FindingTextOptions {

@@ -1,11 +1,19 @@
-import {plural} from '../../model/text/plural.ts';
+import {plural} from '../../model/text.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
-import {escapeText} from '../escape.ts';
-import {causedText, emptyCell, type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
-import {nodeTitles} from './node-titles.ts';
-import {withoutRulesText} from '../service-counts.ts';
-import {bySeverity, type Style} from '../style.ts';
+import {bySeverity, escapeText, type Style} from '../terminal-text.ts';
+import {
+  causedText,
+  emptyCell,
+  fineText,
+  type MatrixCell,
+  MatrixCells,
+  type NodeGroup,
+  nodeGroups,
+  nodeTitles,
+  serviceRows,
+} from './matrix-cells.ts';
+import {withoutRulesText} from '../verdict-line.ts';
 import {visibleLength, wrap} from '../wrap.ts';
 
 interface MatrixOptions {

@@ -1,14 +1,11 @@
 import {joinHostPort} from '../../model/virtual-server.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {dumpLine} from '../dump-line.ts';
-import {escapeText} from '../escape.ts';
-import {place, schemaVersion, toJson} from '../json.ts';
+import {dumpLine, percent} from '../trace-words.ts';
+import {escapeText, type Style, styleOf} from '../terminal-text.ts';
+import {place, schemaVersion, toJson, toYaml} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
-import {type Style, styleOf} from '../style.ts';
-import {percent} from '../trace-words.ts';
 import {wrap} from '../wrap.ts';
-import {toYaml} from '../yaml.ts';
 
 /** Renders what nodes do to a packet: one node gives one object in JSON and YAML, several give a list. */
 type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions) => string;

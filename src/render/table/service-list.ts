@@ -1,10 +1,9 @@
-import {entryText} from '../../model/entry.ts';
+import {entryText} from '../../model/service-port.ts';
 import type {Report} from '../../model/report.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
-import {plural} from '../../model/text/plural.ts';
-import {escapeText} from '../escape.ts';
+import {plural} from '../../model/text.ts';
+import {escapeText, styleOf} from '../terminal-text.ts';
 import type {Renderer} from '../renderer.ts';
-import {styleOf} from '../style.ts';
 import {portName} from '../trace-words.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {wrapLines} from '../wrap.ts';

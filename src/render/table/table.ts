@@ -1,18 +1,14 @@
 import {append} from '../../model/lists.ts';
 import type {NodeReport, Report} from '../../model/report.ts';
 import type {NodeLag} from '../../model/state-history.ts';
-import {escapeText} from '../escape.ts';
+import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {findingTexts} from './finding-text.ts';
 import {matrix} from './matrix.ts';
-import {notReadSection} from './not-read.ts';
-import {partialReading} from '../partial-reading.ts';
+import {notReadSection, waitSection} from './sections.ts';
+import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
 import type {Renderer, RenderOptions} from '../renderer.ts';
-import {secondsText} from '../seconds-text.ts';
-import {type Style, styleOf} from '../style.ts';
-import {verdictLine} from '../verdict-line.ts';
-import {waitSection} from './wait-section.ts';
 import {wrapLines} from '../wrap.ts';
-import {plural} from '../../model/text/plural.ts';
+import {plural} from '../../model/text.ts';
 
 /** The verdict, Services against nodes, and the findings with their evidence. Infos are only counted. */
 export const table: Renderer = (report, options) => sections(report, options, false);

@@ -1,6 +1,6 @@
 import {append} from '../../model/lists.ts';
 import type {Finding} from '../../model/finding.ts';
-import {entryText} from '../../model/entry.ts';
+import {entryText} from '../../model/service-port.ts';
 import {
   type CountedRule,
   type EndpointTrace,
@@ -11,18 +11,15 @@ import {
   type TraceStep,
   type UnservedAddress,
 } from '../../model/service-trace.ts';
-import {escapeText} from '../escape.ts';
+import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {findingTexts} from './finding-text.ts';
-import {nodeList} from '../node-list.ts';
-import {notReadSection} from './not-read.ts';
-import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/group-traces.ts';
+import {nodeList} from '../names-of-nodes.ts';
+import {notReadSection} from './sections.ts';
+import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/trace-paths.ts';
 import type {Report} from '../../model/report.ts';
-import {partialReading} from '../partial-reading.ts';
+import {partialReading, verdictLine} from '../verdict-line.ts';
 import type {Renderer} from '../renderer.ts';
-import {dumpLine} from '../dump-line.ts';
-import {type Style, styleOf} from '../style.ts';
-import {endText, ofFirstNode, packetsText, percent, portName, portAndProtocol, shouldBe, unservedText} from '../trace-words.ts';
-import {verdictLine} from '../verdict-line.ts';
+import {dumpLine, endText, ofFirstNode, packetsText, percent, portAndProtocol, portName, shouldBe, unservedText} from '../trace-words.ts';
 import {visibleLength, wrapLines} from '../wrap.ts';
 
 /** For every port the packet path from each entry to the pods; nodes with the same path are shown once. */

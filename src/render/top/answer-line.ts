@@ -1,8 +1,7 @@
-import {someOf} from '../../model/text/some-of.ts';
+import {someOf} from '../../model/text.ts';
 import type {EndpointTraffic, PortTotals, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {escapeText} from '../escape.ts';
+import {escapeText} from '../terminal-text.ts';
 import {percent} from '../trace-words.ts';
-import {counted, numberText, rateText} from './number-text.ts';
 
 /** The first line: which endpoints get the connections, in a sentence. Escaped. */
 export function answerLine(report: TrafficReport): string {
@@ -102,3 +101,22 @@ export function isOddEndpoint({state, totals}: EndpointTraffic): boolean {
   const gets = (totals.newPerSecond ?? 0) > 0 || (totals.openConnections ?? 0) > 0;
   return (state === 'stale' && gets) || isOdd(totals.deviation);
 }
+
+/** Null is "not measured", which is not 0. */
+export function numberText(value: number | null): string {
+  return value === null ? notMeasured : value.toLocaleString('en-US');
+}
+
+export function rateText(value: number | null): string {
+  return value === null ? notMeasured : value.toLocaleString('en-US', {minimumFractionDigits: 1, maximumFractionDigits: 1});
+}
+
+export function shareText(value: number | null): string {
+  return value === null ? notMeasured : `${(value * 100).toFixed(1)}%`;
+}
+
+function counted(number: number, one: string, many = `${one}s`): string {
+  return `${numberText(number)} ${number === 1 ? one : many}`;
+}
+
+const notMeasured = '-';

@@ -1,14 +1,12 @@
-import {someOf} from '../../model/text/some-of.ts';
+import {someOf} from '../../model/text.ts';
 import type {CellTraffic, EndpointTraffic, NodeTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {pushTo} from '../../model/lists.ts';
-import {escapeText} from '../escape.ts';
+import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import type {RenderOptions} from '../renderer.ts';
-import {type Style, styleOf} from '../style.ts';
 import {findingTexts} from '../table/finding-text.ts';
 import {plainTable} from '../table/plain-table.ts';
 import {proseWidth, visibleLength, wrap} from '../wrap.ts';
-import {answerLine, isOdd, isOddEndpoint, portLabel, portSentence} from './answer-line.ts';
-import {numberText, rateText, shareText} from './number-text.ts';
+import {answerLine, isOdd, isOddEndpoint, numberText, portLabel, portSentence, rateText, shareText} from './answer-line.ts';
 
 interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet'> {
   /** Also a row for each node. */

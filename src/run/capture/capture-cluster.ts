@@ -1,24 +1,21 @@
 import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
-import {podShape} from '../../collect/objects/api-shapes.ts';
+import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import {readServerVersion} from '../../collect/cluster/read-server-version.ts';
-import {collectNodes} from '../../collect/node/collect-nodes.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
-import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
-import {whyNoRules} from '../../model/node/node-without-rules.ts';
-import type {PodObject} from '../../model/api-objects.ts';
-import type {Problem} from '../../model/snapshot.ts';
+import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {Transport} from '../../collect/node/transport.ts';
+import {podShape} from '../../collect/objects/api-shapes.ts';
+import type {PodObject} from '../../model/api-objects.ts';
+import {whyNoRules} from '../../model/node/node-facts.ts';
+import type {ApiObjects, Problem, Snapshot} from '../../model/snapshot.ts';
 import type {ReadTime, RecordedHistory} from '../../model/state-history.ts';
-import {systemClock} from '../clock.ts';
+import {systemClock, unlessInterrupted} from '../clock.ts';
 import {FollowedServices} from '../follow-services.ts';
-import type {Capture} from './capture.ts';
-import {clearLeftovers} from '../nodes/clear-leftovers.ts';
-import {unlessInterrupted} from '../interruption.ts';
-import {asUnread, nodeProblems} from '../nodes/node-intake.ts';
+import {asUnread, clearLeftovers, nodeProblems} from '../nodes/node-intake.ts';
 import {type ProgressLine, progressText} from '../nodes/node-progress.ts';
-import {type NodeSource, type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
+import {type NodeSource, nodeSource, type NodeSourceFlags} from '../nodes/node-source.ts';
 import type {OpenCluster} from '../open-cluster.ts';
 
 interface CaptureRun {
@@ -127,4 +124,43 @@ async function* readNodes({source, without, readTimes}: NodeReads, {flags, signa
     readTimes.set(node.name, {from: readTimes.get(node.name)?.from ?? to, to});
     yield {...read, ...asUnread(node), ...(via === null ? {} : {via}), problems: nodeProblems(node)};
   }
+}
+
+/** The content of a bundle to be written, from a cluster or from another bundle. */
+export interface Capture {
+  /** The cluster or the bundle, as text for people. */
+  readonly origin: string;
+  /** RFC 3339; null if unknown. */
+  readonly takenAt: string | null;
+  /** Of the API server; left out if unknown. */
+  readonly serverVersion?: string;
+  readonly api: ApiObjects;
+  /** Only some nodes of the cluster were requested. */
+  readonly chosenNodes: boolean;
+  /** In the order in which they arrive. */
+  readonly nodes: AsyncIterable<BundledNode> | Iterable<BundledNode>;
+  readonly problems: readonly Problem[];
+  /** The states of Services until now; null if none changed. */
+  readonly history?: () => RecordedHistory | null;
+}
+
+/** Writes a bundle again with only the chosen nodes. */
+export function captureOf(
+  {origin, takenAt, serverVersion, api, nodes, unread = [], problems, history, chosenNodes = false}: Snapshot,
+  wantsNode: (name: string) => boolean,
+): Capture {
+  const lost = unread.map(node => ({...node, files: [], read: () => null, status: 'unread' as const}));
+  const all = [...nodes, ...lost];
+  const wanted = all.filter(({name}) => wantsNode(name));
+  const isPart = chosenNodes || wanted.length < all.length;
+  return {
+    origin,
+    takenAt: takenAt ?? null,
+    ...(serverVersion === undefined ? {} : {serverVersion}),
+    api,
+    problems,
+    chosenNodes: isPart,
+    nodes: wanted,
+    ...(history === undefined ? {} : {history: () => history}),
+  };
 }

@@ -1,18 +1,17 @@
 import pLimit from 'p-limit';
 import type {AgentTokens} from '../../collect/agents/agent-tokens.ts';
 import {type AgentReply, askAgent} from '../../collect/agents/ask-agent.ts';
-import {maxAge} from '../../model/node-result.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
-import type {NodeObject} from '../../model/api-objects.ts';
-import type {AgentResult} from '../../model/node-result.ts';
-import type {AgentSource} from './agent-source.ts';
+import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
+import {sliceService} from '../../model/endpoint.ts';
+import {type AgentResult, maxAge, type SeenVersions} from '../../model/node-result.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName, plural} from '../../model/text.ts';
+import {unlessInterrupted} from '../clock.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {unlessInterrupted} from '../interruption.ts';
-import {EvaluatedNodes} from './evaluated-nodes.ts';
-import {type NeededVersions, neededVersions, unseen} from './needed-versions.ts';
-import type {NodeEvaluator} from './node-evaluator.ts';
-import {plural} from '../../model/text/plural.ts';
+import type {AgentSource} from './agent-source.ts';
+import {EvaluatedNodes, type NodeEvaluator} from './evaluated-nodes.ts';
 
 interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;
@@ -187,3 +186,52 @@ const [maxSilence, maxClockSkew, maxPatience] = [240, 5, 300];
 
 /** Between two requests to an agent, in milliseconds. */
 const pace = 3000;
+
+/** A Service or slice, and its resourceVersion. */
+interface Newest {
+  readonly service: string;
+  readonly resourceVersion: string;
+}
+
+/** The one that changed last among the requested Services and their slices; null if there are none. */
+interface NeededVersions {
+  readonly services: Newest | null;
+  readonly endpointSlices: Newest | null;
+}
+
+function neededVersions(services: readonly ServiceObject[], {endpointSlices}: Pick<ApiObjects, 'endpointSlices'>): NeededVersions {
+  const asked = new Set(services.map(({metadata}) => namespacedName(metadata)));
+  const slices = (endpointSlices ?? []).flatMap(slice => {
+    const service = sliceService(slice);
+    return service !== null && asked.has(service) ? [{service, resourceVersion: slice.metadata.resourceVersion ?? ''}] : [];
+  });
+  return {
+    services: newest(services.map(({metadata}) => ({service: namespacedName(metadata), resourceVersion: metadata.resourceVersion ?? ''}))),
+    endpointSlices: newest(slices),
+  };
+}
+
+/**
+ * The Service that changed after the last version seen; null if all changes were seen. A client that has seen a version has seen all
+ * earlier ones.
+ */
+function unseen(needed: NeededVersions, seen: SeenVersions): string | null {
+  const {services, endpointSlices} = needed;
+  if (services !== null && !reaches(seen.services, services.resourceVersion)) return services.service;
+  if (endpointSlices !== null && !reaches(seen.endpointSlices, endpointSlices.resourceVersion)) return endpointSlices.service;
+  return null;
+}
+
+function newest(all: readonly Newest[]): Newest | null {
+  let latest: Newest | null = null;
+  for (const one of all) if (latest === null || !reaches(latest.resourceVersion, one.resourceVersion)) latest = one;
+  return latest;
+}
+
+/**
+ * resourceVersions are increasing decimal numbers, comparable within one kind (KEP-5504). Any other text can only be compared for equality.
+ */
+function reaches(version: string, other: string): boolean {
+  if (version === other) return true;
+  return /^\d+$/.test(version) && /^\d+$/.test(other) && BigInt(version) >= BigInt(other);
+}

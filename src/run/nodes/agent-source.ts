@@ -1,10 +1,10 @@
-import type {AgentPlace} from '../../collect/agents/agent-place.ts';
-import {readAgents} from '../../collect/agents/agent-pods.ts';
+import type {AgentPlace} from '../../collect/agents/agent-tokens.ts';
+import {readAgents} from '../../collect/cluster/read-agent-pods.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
-import {agentPlace, type ParsedAgentsFlags} from '../options/agents.ts';
+import {agentPlace, type ParsedAgentsFlags} from '../options/connection.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
 import {nodeTimeout} from './node-source.ts';
 import type {ParsedTransportFlags} from '../options/transport.ts';

@@ -1,8 +1,12 @@
-import {groupBy} from '../../model/lists.ts';
-import type {CollectedNode} from '../../collect/node/collected-node.ts';
+import type {CollectedNode, Transport} from '../../collect/node/transport.ts';
+import {defaultDebugNamespace, removeLeftovers} from '../../collect/transports/debug.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import {groupBy} from '../../model/lists.ts';
 import type {Problem, UnreadNode} from '../../model/snapshot.ts';
 import type {NodeReading} from '../../model/state-history.ts';
+import {errorText} from '../../model/text.ts';
+import type {OpenCluster} from '../open-cluster.ts';
+import type {ParsedTransportFlags} from '../options/transport.ts';
 
 /** Adds a node to the diagnosis, whether it was read or not. Returns what to report of a node that was read in part. */
 export function takeNode(node: CollectedNode, diagnosis: Diagnosis, reading?: NodeReading): readonly Problem[] {
@@ -38,3 +42,25 @@ export function nodeProblems(node: CollectedNode): readonly Problem[] {
 
 const whatToDo =
   'Read the node in another way (--transport), give it more time (--node-timeout), or leave it out with --node or --node-selector.';
+
+/** Removes debug pods that a killed run left. A failure is reported and does not prevent the check. */
+export async function clearLeftovers(
+  transport: Transport,
+  {cluster, flags}: {readonly cluster: OpenCluster; readonly flags: ParsedTransportFlags},
+): Promise<readonly Problem[]> {
+  if (transport.name !== 'debug') return [];
+  const namespace = flags['debug-namespace'] ?? defaultDebugNamespace;
+  try {
+    await removeLeftovers(cluster.api, namespace);
+    return [];
+  } catch (error) {
+    const reason = errorText(error);
+    return [
+      {
+        message: `debug pods of earlier runs could not be listed: ${reason}`,
+        remedy: `Look for them with: kubectl get pods -n ${namespace} -l app.kubernetes.io/managed-by=svc-trace`,
+        isMinor: true,
+      },
+    ];
+  }
+}

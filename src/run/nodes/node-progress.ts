@@ -1,6 +1,6 @@
 import process from 'node:process';
 import spinner from 'yocto-spinner';
-import type {CollectProgress} from '../../collect/node/collect-nodes.ts';
+import type {CollectProgress} from '../../collect/node/collect-node.ts';
 
 /** Shows the progress of a run on stderr. */
 export interface ProgressLine {

@@ -1,12 +1,11 @@
 import {Errors} from '@oclif/core';
-import {nodeInfos} from '../../collect/cluster/node-infos.ts';
-import {type ProxyPodsReading, readAgentPods, readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
+import {nodeInfos, type ProxyPodsReading, readAgentPods, readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
-import {kubeProxyLogOf} from '../../collect/transports/kube-proxy-log.ts';
-import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
+import {kubeProxyLogOf} from '../../collect/transports/host-agents.ts';
+import {parseTimeout} from '../../collect/kube/connection-options.ts';
 import type {NodeInfo, ReadLog, Transport} from '../../collect/node/transport.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
-import {whyNoRules} from '../../model/node/node-without-rules.ts';
+import {whyNoRules} from '../../model/node/node-facts.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
 import {type ParsedTransportFlags, transportOf} from '../options/transport.ts';

@@ -1,4 +1,5 @@
 import {Errors} from '@oclif/core';
+import {type AgentPlace, defaultAgentPlace} from '../../collect/agents/agent-tokens.ts';
 import type {ConnectionFlags} from '../../collect/kube/connection-options.ts';
 
 /** The parsed values of `connectionFlags`, with `-n`. */
@@ -42,4 +43,17 @@ function extraOf(pairs: readonly string[]): Readonly<Record<string, readonly str
     extra[key] = [...(extra[key] ?? []), pair.slice(at + 1)];
   }
   return extra;
+}
+
+/** The parsed values of `agentsFlags`. */
+export interface ParsedAgentsFlags {
+  readonly agents?: boolean;
+  readonly 'agents-namespace'?: string;
+  readonly 'agents-selector'?: string;
+  readonly 'agents-token-file'?: string | undefined;
+}
+
+export function agentPlace(flags: ParsedAgentsFlags): AgentPlace {
+  const {namespace, selector} = defaultAgentPlace;
+  return {namespace: flags['agents-namespace'] ?? namespace, selector: flags['agents-selector'] ?? selector};
 }

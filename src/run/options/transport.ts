@@ -1,7 +1,7 @@
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {Transport} from '../../collect/node/transport.ts';
 import {type TransportName, transportNamed} from '../../collect/transports/index.ts';
-import type {SshAddressType} from '../../collect/transports/ssh-host.ts';
+import type {SshAddressType} from '../../collect/transports/ssh.ts';
 
 /** The parsed values of `transportFlags`. */
 export interface ParsedTransportFlags {

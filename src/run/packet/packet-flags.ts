@@ -1,10 +1,10 @@
 import {Errors} from '@oclif/core';
-import {canonicalAddress, familyOf} from '../../model/address.ts';
+import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
 import {askPacket, type PacketAnswer, type PacketNode, type PacketQuery, type PacketRules} from '../../analyze/packet-query.ts';
-import {allOf, readDumps} from '../../analyze/iptables/read-dumps.ts';
-import {readNft} from '../../analyze/nftables/read-nft.ts';
+import {allOf, readDumps} from '../../analyze/iptables/node-rulesets.ts';
+import {readNft} from '../../analyze/nftables/nft-rules.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import {addBaseRules, emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
@@ -12,9 +12,8 @@ import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {inferConfig} from '../../expect/iptables/infer-config.ts';
 import {resolveProxyConfig} from '../../expect/proxy-config.ts';
 import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
 

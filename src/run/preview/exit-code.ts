@@ -1,6 +1,5 @@
 import type {Preview} from '../../model/preview.ts';
-import {isBlocking, isLoss} from '../../render/preview/preview-text.ts';
-import {summarizePreview} from '../../render/preview/summary.ts';
+import {isBlocking, isLoss, summarizePreview} from '../../render/preview/preview-text.ts';
 
 /**
  * 1 if traffic is lost or gained, other than what manifests add, or kube-proxy would not start; with `any`, for every change; 3 if a node was not checked; otherwise 0.

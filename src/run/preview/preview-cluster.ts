@@ -1,14 +1,13 @@
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
-import {collectNodes} from '../../collect/node/collect-nodes.ts';
+import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
 import type {PreviewRunInput} from '../../preview/preview.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {requireServices} from '../rules/whole-services.ts';
-import {unlessInterrupted} from '../interruption.ts';
-import {clearLeftovers} from '../nodes/clear-leftovers.ts';
+import {emptyNodeDump, requireServices} from '../rules/choose-rules-node.ts';
+import {unlessInterrupted} from '../clock.ts';
+import {clearLeftovers} from '../nodes/node-intake.ts';
 import {progressText} from '../nodes/node-progress.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
-import {emptyNodeDump} from '../rules/choose-rules-node.ts';
 
 /** Takes nodes one by one: a `PreviewRun` or a `PlanCheckRun`. */
 export interface NodeByNode<T> {

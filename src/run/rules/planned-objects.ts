@@ -4,9 +4,9 @@ import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.t
 import type {Snapshot} from '../../model/snapshot.ts';
 import {addManifests} from '../../preview/manifests/add-manifests.ts';
 import {type GivenEndpoint, parseEndpoint, slicesOf} from '../../preview/manifests/endpoint-flag.ts';
-import {escapeText} from '../../render/escape.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {sliceService} from '../../model/endpoint.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 
 interface PlannedFlags {
   readonly filename?: readonly string[] | undefined;

@@ -1,9 +1,8 @@
-import {createHash} from 'node:crypto';
+import {hash} from 'node:crypto';
 import {Errors} from '@oclif/core';
 import type {NodeObject} from '../../model/api-objects.ts';
-import {escapeText} from '../../render/escape.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {closest} from './closest.ts';
-import {matchesSelector, parseSelector} from './label-selector.ts';
 
 /** The flags that choose nodes. */
 export interface NodeChoice {
@@ -42,9 +41,41 @@ export function chooseNodes(flags: NodeChoice, nodes: readonly NodeObject[]): Ch
  */
 function sampleOf(names: readonly string[], size: number): readonly string[] {
   return names
-    .map(name => ({name, hash: createHash('sha256').update(name).digest('hex')}))
+    .map(name => ({name, hash: hash('sha256', name, 'binary')}))
     .sort((a, b) => (a.hash < b.hash ? -1 : 1))
     .slice(0, size)
     .map(({name}) => name)
     .sort();
+}
+
+/** One requirement of a label selector. */
+interface LabelRequirement {
+  readonly key: string;
+  readonly operator: 'in' | 'notin' | 'exists' | 'absent';
+  readonly values: readonly string[];
+}
+
+/** Reads a label selector as kubectl does: `a=b`, `a==b`, `a!=b`, `a`, `!a`, `a in (b,c)`, `a notin (b,c)`. Throws a CLIError (exit 2). */
+export function parseSelector(text: string): readonly LabelRequirement[] {
+  return text.split(/,(?![^(]*\))/).map(part => parseRequirement(part.trim(), text));
+}
+
+function parseRequirement(part: string, whole: string): LabelRequirement {
+  const set = /^([\w./-]+)\s+(in|notin)\s+\(([^)]*)\)$/.exec(part);
+  if (set !== null)
+    return {key: set[1] ?? '', operator: set[2] === 'in' ? 'in' : 'notin', values: (set[3] ?? '').split(',').map(value => value.trim())};
+  const equality = /^([\w./-]+)\s*(==|=|!=)\s*([\w.-]*)$/.exec(part);
+  if (equality !== null) return {key: equality[1] ?? '', operator: equality[2] === '!=' ? 'notin' : 'in', values: [equality[3] ?? '']};
+  const presence = /^(!?)\s*([\w./-]+)$/.exec(part);
+  if (presence !== null) return {key: presence[2] ?? '', operator: presence[1] === '!' ? 'absent' : 'exists', values: []};
+  throw new Errors.CLIError(`"${whole}" is not a label selector: cannot parse "${part}"`, {exit: 2});
+}
+
+export function matchesSelector(labels: Readonly<Record<string, string>>, requirements: readonly LabelRequirement[]): boolean {
+  return requirements.every(({key, operator, values}) => {
+    const value = labels[key];
+    if (operator === 'exists') return value !== undefined;
+    if (operator === 'absent') return value === undefined;
+    return operator === 'in' ? value !== undefined && values.includes(value) : value === undefined || !values.includes(value);
+  });
 }

@@ -1,8 +1,8 @@
 import {Errors} from '@oclif/core';
 import {chainName, servicePortHash} from '../../expect/iptables/chain-names.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
-import {escapeText} from '../../render/escape.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {closest} from './closest.ts';
 import {parseServiceName, type WantedService} from './select-services.ts';
 

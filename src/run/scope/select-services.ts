@@ -2,11 +2,11 @@ import {Errors} from '@oclif/core';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import {escapeText} from '../../render/escape.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {canonicalAddress} from '../../model/address.ts';
-import {matchesSelector, parseSelector} from './label-selector.ts';
+import {matchesSelector, parseSelector} from './choose-nodes.ts';
 import {closest} from './closest.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 
 export interface Selection {
   readonly selects: (service: ServiceObject) => boolean;

@@ -1,14 +1,13 @@
-import {conntrackCommand, conntrackFile, ipvsListCommand, ipvsTotalsCommand, natCommand} from '../../collect/node/counter-commands.ts';
-import {errorText} from '../../model/text/error-text.ts';
+import {conntrackCommand, conntrackFile, ipvsListCommand, ipvsTotalsCommand, natCommand} from '../../collect/node/node-command.ts';
+import {errorText} from '../../model/text.ts';
 import {CommandFailed, type NodeShell, type TakeOutput} from '../../collect/node/transport.ts';
-import type {Family} from '../../model/family.ts';
-import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack-counts.ts';
+import type {Family} from '../../model/address.ts';
+import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack.ts';
 import {NatCounterReader, type NatCounters} from '../../parse/iptables/nat-counters.ts';
 import {type IpvsStats, parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
 import type {NodeSample} from '../../traffic/node-sample.ts';
 import type {NodeSurvey} from '../../traffic/node-survey.ts';
-import {destinationAddresses} from '../../traffic/destinations.ts';
-import {wantedChains, wantedConnections} from '../../traffic/wanted-counters.ts';
+import {destinationAddresses, wantedChains, wantedConnections} from '../../traffic/wanted-counters.ts';
 import type {Clock} from '../clock.ts';
 
 interface SampleRun {

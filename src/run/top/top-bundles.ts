@@ -1,17 +1,16 @@
 import {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
-import {families, type Family} from '../../model/family.ts';
+import {families, type Family} from '../../model/address.ts';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
 import type {BundleDiff} from '../../model/findings/bundle-diff.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack-counts.ts';
+import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack.ts';
 import {NatCounterReader, type NatCounters} from '../../parse/iptables/nat-counters.ts';
 import {hasCounters} from '../../parse/iptables/rule-counters.ts';
 import {parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
 import type {NodeSample} from '../../traffic/node-sample.ts';
-import type {NodeSurvey} from '../../traffic/node-survey.ts';
-import {surveyNode, unreadSurvey} from '../../traffic/survey-node.ts';
+import {type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
 import {type NodeRead, trafficReport} from '../../traffic/traffic-report.ts';
 import {wantedChains, wantedConnections} from '../../traffic/wanted-counters.ts';
 

@@ -1,5 +1,5 @@
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {unlessInterrupted} from '../interruption.ts';
+import {unlessInterrupted} from '../clock.ts';
 import {type TopRun, TopSession} from './top-session.ts';
 
 interface Top {

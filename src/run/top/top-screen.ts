@@ -1,6 +1,6 @@
 import process from 'node:process';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {styleOf} from '../../render/style.ts';
+import {styleOf} from '../../render/terminal-text.ts';
 import {topTable} from '../../render/top/top-table.ts';
 import {liveScreen, type ScreenSize} from '../live-screen.ts';
 import {visibleLength} from '../../render/wrap.ts';

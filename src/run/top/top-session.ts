@@ -1,30 +1,143 @@
 import pLimit from 'p-limit';
 import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
-import type {ClusterScope} from '../../collect/cluster/cluster-scope.ts';
-import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
+import type {ClusterScope} from '../../collect/cluster/cluster-reader.ts';
+import {collectNode} from '../../collect/node/collect-node.ts';
+import {type CollectedNode, CommandFailed, type NodeInfo, type NodeShell, type Transport} from '../../collect/node/transport.ts';
 import type {NodeSurroundings} from '../../diagnosis/diagnose-node.ts';
+import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
+import {families, type Family} from '../../model/address.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
+import {errorText} from '../../model/text.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {withLeavingEndpoints} from '../../traffic/leaving-endpoints.ts';
-import {trafficReport} from '../../traffic/traffic-report.ts';
+import type {NodeSample} from '../../traffic/node-sample.ts';
+import {type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
+import {type NodeRead, trafficReport} from '../../traffic/traffic-report.ts';
+import {type Clock, unlessInterrupted} from '../clock.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {unlessInterrupted} from '../interruption.ts';
 import {FollowedServices} from '../follow-services.ts';
-import {clearLeftovers} from '../nodes/clear-leftovers.ts';
+import {asUnread, clearLeftovers} from '../nodes/node-intake.ts';
 import {nodeSource} from '../nodes/node-source.ts';
 import {evaluationOptions} from '../options/evaluation-options.ts';
-import {readAsked} from '../read-requested.ts';
 import {readAsBefore} from '../reread.ts';
-import {askedInput, askedScope} from '../scope/requested-scope.ts';
+import {askedInput, askedScope, readAsked} from '../scope/requested-scope.ts';
 import {printOf} from '../service-history.ts';
-import {CountedNode} from './counted-node.ts';
-import {KeptShells} from './kept-shells.ts';
+import {readSample} from './read-sample.ts';
 
 export interface TopRun extends Pick<ClusterRun, 'flags' | 'names' | 'cluster' | 'signal' | 'progress' | 'clock'> {
   readonly toolVersion: string;
   /** Between two reads, in milliseconds. */
   readonly interval: number;
+}
+
+/** Opens one shell a node and keeps it, so that repeated reads need no new connection or pod. */
+class KeptShells implements Transport, AsyncDisposable {
+  readonly name: string;
+  readonly #transport: Transport;
+  readonly #kept = new Map<string, NodeShell>();
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+    this.name = transport.name;
+  }
+
+  async open(node: NodeInfo, signal: AbortSignal): Promise<NodeShell> {
+    const known = this.#kept.get(node.name);
+    if (known !== undefined) return this.#lent(node, known);
+    const shell = await this.#transport.open(node, signal);
+    this.#kept.set(node.name, shell);
+    return this.#lent(node, shell);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const shells = [...this.#kept.values()];
+    this.#kept.clear();
+    await Promise.allSettled(shells.map(shell => shell[Symbol.asyncDispose]()));
+  }
+
+  /** A borrower does not close the shell. A shell whose connection failed is not lent again. */
+  #lent(node: NodeInfo, shell: NodeShell): NodeShell {
+    return {
+      description: shell.description,
+      run: async (argv, signal, take) => {
+        try {
+          return await shell.run(argv, signal, take);
+        } catch (error) {
+          if (!(error instanceof CommandFailed && (error.notFound || error.exitCode !== null))) await this.#drop(node, shell);
+          throw error;
+        }
+      },
+      [Symbol.asyncDispose]: async () => {},
+    };
+  }
+
+  async #drop(node: NodeInfo, shell: NodeShell): Promise<void> {
+    if (this.#kept.get(node.name) !== shell) return;
+    this.#kept.delete(node.name);
+    await Promise.allSettled([shell[Symbol.asyncDispose]()]);
+  }
+}
+
+/** A node whose counters are read repeatedly. */
+class CountedNode {
+  readonly #info: NodeInfo;
+  readonly #options: CountingOptions;
+  #survey: NodeSurvey;
+  #programs: ReadonlyMap<Family, string> = new Map();
+  #before: NodeSample | null = null;
+  #after: NodeSample | null = null;
+  #failure: string | undefined;
+
+  constructor(info: NodeInfo, options: CountingOptions) {
+    this.#info = info;
+    this.#options = options;
+    this.#survey = unreadSurvey(info.name, 'it was not read yet');
+  }
+
+  get isRead(): boolean {
+    return this.#survey.status !== 'unread';
+  }
+
+  /** The difference between the last two reads. */
+  get read(): NodeRead {
+    return {survey: this.#survey, before: this.#before, after: this.#after, failure: this.#failure};
+  }
+
+  /** Reads the rules that determine the expected shares. Never rejects. If the node cannot be read now, the previous result stays. */
+  async survey(surroundings: NodeSurroundings): Promise<void> {
+    const {transport, signal, surveyTimeoutMs} = this.#options;
+    const node = await collectNode(this.#info, transport, {
+      signal,
+      timeoutMs: surveyTimeoutMs,
+      wants: file => !file.startsWith('conntrack'),
+    });
+    const unread = asUnread(node);
+    if (unread !== null) {
+      if (!this.isRead) this.#survey = unreadSurvey(node.name, unread.reason);
+      return;
+    }
+    this.#survey = surveyNode(node, surroundings);
+    this.#programs = new Map(families.map(family => [family, programOf(node, family)]));
+  }
+
+  /** Reads the counters. Never rejects, unless the run is interrupted. */
+  async sample(): Promise<void> {
+    if (this.#survey.status !== 'checked') return;
+    const {signal, sampleTimeoutMs, clock, transport} = this.#options;
+    const timeout = AbortSignal.timeout(sampleTimeoutMs);
+    const both = AbortSignal.any([signal, timeout]);
+    this.#before = this.#after;
+    this.#after = null;
+    this.#failure = undefined;
+    try {
+      const shell = await transport.open(this.#info, both);
+      this.#after = await unlessAborted(readSample({shell, survey: this.#survey, programs: this.#programs, signal: both, clock}), both);
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#failure = timeout.aborted ? `no answer within ${sampleTimeoutMs / 1000} s` : errorText(error);
+    }
+  }
 }
 
 /** Counts the connections of a cluster's Services repeatedly. Disposing of it removes everything it created on nodes. */
@@ -148,3 +261,29 @@ const graceMs = gracePeriod * 1000;
 const minSampleMs = 5000;
 const roundsAfterChange = 3;
 const roundsToRetry = 15;
+
+interface CountingOptions {
+  readonly transport: Transport;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  /** Timeout to read everything that shows the expected shares, in milliseconds. */
+  readonly surveyTimeoutMs: number;
+  /** Timeout to read the counters once, in milliseconds. */
+  readonly sampleTimeoutMs: number;
+}
+
+/** Does not wait for a promise that ignores the signal. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const {promise, reject} = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener('abort', onAbort, {once: true});
+  work.catch(() => {});
+  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', onAbort));
+}
+
+/** The program that prints kube-proxy's rules: the default one, or that of the backend that contains them. */
+function programOf({read}: CollectedNode, family: Family): string {
+  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
+  const programs = [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`];
+  return programs.find(program => read(program)?.includes('KUBE-SEP-')) ?? `${tool}-save`;
+}

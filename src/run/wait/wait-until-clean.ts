@@ -1,29 +1,26 @@
 import {Errors} from '@oclif/core';
-import {nodeNotRead} from '../../checks/st901-node-not-read.ts';
 import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
-import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
-import type {ClusterScope} from '../../collect/cluster/cluster-scope.ts';
+import {nodeNotRead} from '../../checks/what-was-not-read.ts';
+import {ClusterReader, type ClusterScope} from '../../collect/cluster/cluster-reader.ts';
 import {readNodes, readServices} from '../../collect/cluster/read-cluster.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import type {Finding} from '../../model/finding.ts';
-import type {Report, WaitReport} from '../../model/report.ts';
+import {pushTo} from '../../model/lists.ts';
+import type {NodeReport, Report, WaitReport} from '../../model/report.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import {escapeText} from '../../render/escape.ts';
-import {Convergence} from './convergence.ts';
+import {namespacedName, plural} from '../../model/text.ts';
+import {nodeList} from '../../render/names-of-nodes.ts';
+import {escapeText} from '../../render/terminal-text.ts';
+import {secondsText} from '../../render/verdict-line.ts';
+import {unlessInterrupted} from '../clock.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {exitCode, reaches} from '../exit-code.ts';
-import {unlessInterrupted} from '../interruption.ts';
-import type {NodeEvaluator} from '../nodes/node-evaluator.ts';
-import {isThere} from '../reread.ts';
+import type {NodeEvaluator} from '../nodes/evaluated-nodes.ts';
+import {exitCode, type FailOn, reaches, type WaitLimit} from '../options/wait-limit.ts';
 import {retract} from '../recheck.ts';
+import {isThere, podsWithoutEndpoints} from '../reread.ts';
 import {type SelectionInput, selectServices} from '../scope/select-services.ts';
 import {printOf} from '../service-history.ts';
-import {podsWithoutEndpoints} from '../service-pods.ts';
-import type {WaitLimit} from '../options/wait-limit.ts';
-import {cleanTexts, firstCheckText, permanentTexts} from './wait-progress.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
-import {plural} from '../../model/text/plural.ts';
 
 interface Waiting {
   readonly run: ClusterRun;
@@ -242,3 +239,102 @@ const unreadCode: string = nodeNotRead.code;
 /** In milliseconds: the pause between checks, and the longest pause after a slow one. */
 const maxPause = 5000;
 const maxRest = 15_000;
+
+interface ConvergenceStart {
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  readonly limit: number;
+  readonly failOn: FailOn;
+}
+
+interface Reading {
+  /** The number of the check, from 1. */
+  readonly check: number;
+  /** When the reading of each node began, in milliseconds since 1970. */
+  readonly readAt: ReadonlyMap<string, number>;
+  /** Nodes that were read in part. */
+  readonly partlyRead: ReadonlySet<string>;
+}
+
+/** Which nodes are in sync, and how long each took to converge. */
+class Convergence {
+  readonly #start: ConvergenceStart;
+  readonly #clean = new Map<string, {readonly at: number; readonly check: number}>();
+  #checks = 0;
+  #nodes: readonly string[] = [];
+
+  constructor(start: ConvergenceStart) {
+    this.#start = start;
+  }
+
+  /** The nodes of the latest report that were checked and can be clean. */
+  get pending(): readonly string[] {
+    return this.#nodes.filter(name => !this.#clean.has(name));
+  }
+
+  /**
+   * Records the result of a check. A node counts as clean from when its reading began. Returns the nodes that are clean now and were not
+   * before.
+   */
+  note({nodes, findings}: Report, {check, readAt, partlyRead}: Reading): readonly string[] {
+    this.#checks = check;
+    const {failOn, startedAt} = this.#start;
+    const failing = new Set(
+      findings.flatMap(finding => (finding.node !== undefined && reaches(finding, failOn) && !finding.known ? [finding.node] : [])),
+    );
+    const isClean = ({name, status}: NodeReport): boolean => status === 'checked' && !failing.has(name) && !partlyRead.has(name);
+    const reachable = nodes.filter(({status}) => status !== 'unsupported');
+    this.#nodes = reachable.map(({name}) => name);
+    for (const node of reachable) if (!isClean(node)) this.#clean.delete(node.name);
+    const fresh = reachable.filter(node => isClean(node) && !this.#clean.has(node.name)).map(({name}) => name);
+    // An agent may have checked it before the run.
+    for (const name of fresh) this.#clean.set(name, {at: Math.max(startedAt, readAt.get(name) ?? startedAt), check});
+    return fresh;
+  }
+
+  /** The expected rules have changed. */
+  restart(): void {
+    this.#clean.clear();
+  }
+
+  /** `clean`: no finding fails the run. `permanent`: nodes with permanent errors, which were not waited for. */
+  report(now: number, {clean, permanent}: {readonly clean: boolean; readonly permanent: ReadonlyMap<string, unknown>}): WaitReport {
+    const {startedAt, limit} = this.#start;
+    return {
+      ...{limitSeconds: limit / 1000, seconds: (now - startedAt) / 1000, looks: this.#checks, clean},
+      nodes: this.#nodes.map(name => {
+        const found = this.#clean.get(name);
+        if (found === undefined) return permanent.has(name) ? {name, waitedFor: false} : {name};
+        return {name, look: found.check, seconds: (found.at - startedAt) / 1000};
+      }),
+    };
+  }
+}
+
+/** After the first check of all nodes. */
+function firstCheckText(clean: readonly string[], pending: readonly string[]): string {
+  const first = `converged: ${clean.length} of ${plural(clean.length + pending.length, 'node')}`;
+  return pending.length === 0 ? first : `${first}; waiting for ${nodeList(pending)}`;
+}
+
+/** A line for each node that has become clean; one line for all if they are many. */
+function cleanTexts(nodes: readonly string[], seconds: number): readonly string[] {
+  const after = `converged in ${secondsText(seconds)}`;
+  return nodes.length > maxLines ? [`${nodes.length} nodes ${after}`] : nodes.map(name => `${escapeText(name)} ${after}`);
+}
+
+const maxLines = 10;
+
+/** A line for each reason why nodes are not waited for. */
+function permanentTexts(reasons: ReadonlyMap<string, string>): readonly string[] {
+  const byReason = new Map<string, string[]>();
+  // Reasons that differ only in the node's name are one reason.
+  for (const [name, reason] of reasons) {
+    const key = reason.replaceAll(name, '\0');
+    pushTo(byReason, key, name);
+  }
+  return [...byReason.values()].slice(0, maxLines).map(names => {
+    const reason = escapeText(reasons.get(names[0] ?? '') ?? '');
+    return `not waited for (permanent error): ${nodeList(names)}: ${reason}`;
+  });
+}

@@ -1,7 +1,6 @@
-import type {Finding} from '../../model/finding.ts';
-import {identityOf} from '../../model/findings/finding-identity.ts';
+import {type Finding, identityOf} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 import type {PassingService} from './passing-services.ts';
 
 /** `stood`: it was there at the first check. */

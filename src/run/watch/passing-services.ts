@@ -6,7 +6,7 @@ import {StringPool} from '../../collect/watch/trim-object.ts';
 import {whyNotServed} from '../../expect/cluster/service-ports.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import {newestKnownMinor} from '../../model/proxy-config.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {namespacedName} from '../../model/text.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {askedInput, askedScope} from '../scope/requested-scope.ts';
 

@@ -1,11 +1,15 @@
 import {Errors} from '@oclif/core';
+import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
+import {readServices} from '../../collect/cluster/read-cluster.ts';
 import {ApiError} from '../../collect/kube/kube-api.ts';
 import type {Report} from '../../model/report.ts';
-import {diagnoseCluster} from '../diagnose-cluster.ts';
+import {Interrupted, unlessInterrupted} from '../clock.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {Interrupted, unlessInterrupted} from '../interruption.ts';
+import {diagnoseCluster} from '../diagnose-cluster.ts';
+import {isThere} from '../reread.ts';
+import {askedInput, askedScope} from '../scope/requested-scope.ts';
+import {printOf} from '../service-history.ts';
 import {type PassingService, PassingServices} from './passing-services.ts';
-import {pollServices} from './service-poll.ts';
 
 interface Watching {
   readonly run: ClusterRun;
@@ -85,3 +89,12 @@ async function untilChanged({run, interval}: Watching, {print, passing, took}: C
 
 /** In milliseconds. */
 const pollEvery = 5000;
+
+/**
+ * A text that changes whenever a Service or slice of the requested scope changes; null if they cannot be read. Reads the lists again: this
+ * needs no more permissions than a check, while a watch of the API server does.
+ */
+export async function pollServices(run: ClusterRun): Promise<string | null> {
+  const objects = await readServices(askedScope(askedInput(run)), new ClusterReader(run.cluster.api, {anyFailure: true}));
+  return isThere(objects) ? printOf(objects.services ?? [], objects) : null;
+}

@@ -1,9 +1,20 @@
 import type {Report} from '../../model/report.ts';
-import {changeLine} from './change-line.ts';
-import {styleOf} from '../../render/style.ts';
+import {changeText, passingServiceText, serviceChangeText} from '../../render/table/change-line.ts';
+import {type Style, styleOf} from '../../render/terminal-text.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
 import type {TimedChange} from './finding-changes.ts';
-import type {WatchView} from './watch-view.ts';
+
+/** Where `watch` shows its results. */
+export interface WatchView {
+  /** Another report, and its changes. `at` is when the check ended, in milliseconds since 1970. */
+  show(report: Report, changes: readonly TimedChange[], at: number): void;
+  /** A check failed. */
+  trouble(message: string): void;
+  /** The current activity. */
+  say(text: string): void;
+  /** Restores the terminal. */
+  close(): void;
+}
 
 interface LinesOutput {
   readonly color: boolean;
@@ -35,4 +46,10 @@ export function watchLines({color, out, error}: LinesOutput): WatchView {
 
 function timeOf(at: number): string {
   return new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
+/** A change in one line, without its time. */
+export function changeLine(change: TimedChange, style: Style): string {
+  if (change.kind === 'passed') return passingServiceText(change);
+  return 'finding' in change ? changeText(change.kind, change.finding, style) : serviceChangeText(change.kind, change.service);
 }

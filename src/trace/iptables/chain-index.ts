@@ -1,8 +1,7 @@
 import {parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
 import {type Chain, type Rule, ruleAt} from '../../model/ruleset.ts';
-import {askAddress} from '../ask-sender.ts';
-import type {Environment, Packet} from '../packet.ts';
+import {askAddress, type Environment, type Packet} from '../packet.ts';
 import {pushTo} from '../../model/lists.ts';
 
 /**

@@ -1,8 +1,7 @@
 import {type Cidr, contains, parseCidr} from '../../model/address.ts';
 import type {Match, Rule, RuleOption} from '../../model/ruleset.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import {askAddress, askInterface, askLocal, askPort} from '../ask-sender.ts';
-import {type Environment, isInterfaceLike, type Packet} from '../packet.ts';
+import {askAddress, askInterface, askLocal, askPort, type Environment, isInterfaceLike, type Packet} from '../packet.ts';
 import {sourcesLikeThis} from './chain-index.ts';
 import type {SenderConditions} from '../sender-space.ts';
 

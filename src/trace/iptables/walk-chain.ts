@@ -1,12 +1,21 @@
-import {targetsWithoutEffect} from '../../parse/iptables/targets-without-effect.ts';
+import {markChange, splitHostPort, targetsWithoutEffect} from '../../parse/iptables/comparable-rule.ts';
 import {parseAddress} from '../../model/address.ts';
 import type {Chain, ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
-import {markChange, splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';
+import {
+  type Branch,
+  type Call,
+  type ChainResult,
+  type ChainVerdict,
+  enterChain,
+  type Outlets,
+  passRules,
+  suppose,
+  undecided,
+  type WalkLimits,
+} from '../branch.ts';
 import {candidateRules} from './chain-index.ts';
 import {matchRule} from './match-rule.ts';
 import type {Environment, Packet} from '../packet.ts';
-import {type Call, enterChain, passRules, type WalkLimits} from '../walk-limits.ts';
 
 export interface WalkContext extends WalkLimits {
   readonly rules: ChainSource;

@@ -1,12 +1,10 @@
+import {parseAddress} from '../../model/address.ts';
 import type {Chain, ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
-import {realServerRule, sendTo, serverRule, sharesOf} from '../balance.ts';
-import {type Branch, type ChainResult, startBranch} from '../branch.ts';
-import type {Outcome} from '../outcome.ts';
-import type {Environment, Packet} from '../packet.ts';
+import {joinHostPort, type RealServer, type VirtualServer} from '../../model/virtual-server.ts';
+import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches} from '../branch.ts';
+import type {Environment, Outcome, Packet} from '../packet.ts';
 import {type HookedChain, type HookName, inOrder, routePacket} from '../route-packet.ts';
-import {summarizeBranches} from '../summarize-branches.ts';
-import {type WalkContext, walkChain} from './walk-chain.ts';
-import {limitsFor, noteWalk} from '../walk-limits.ts';
+import {walkChain, type WalkContext} from './walk-chain.ts';
 
 /**
  * Walks the first packet of a connection through a node's rules like the kernel: raw, mangle, nat and filter in the order of the hooks that
@@ -76,4 +74,50 @@ export function balanceByIpvs<R extends RuleText>(
       sendTo<R | Rule>(real, {...end, probability: end.probability * share, path: {rule: realServerRule(server, real), before: path}}),
     );
   };
+}
+
+/** A real server with its share of new connections, 0 to 1. */
+interface RealShare {
+  readonly real: RealServer;
+  readonly share: number;
+}
+
+/** How a virtual server distributes new connections of many clients in the long run. Empty if no real server accepts connections. */
+export function sharesOf({scheduler, realServers}: VirtualServer): readonly RealShare[] {
+  const usable = realServers.filter(({weight}) => weight > 0);
+  const chosen = failover.has(scheduler) ? heaviest(usable) : usable;
+  const weightOf = ({weight}: RealServer): number => (blindToWeight.has(scheduler) || failover.has(scheduler) ? 1 : weight);
+  const total = chosen.reduce((sum, real) => sum + weightOf(real), 0);
+  return chosen.map(real => ({real, share: weightOf(real) / total}));
+}
+
+/** Schedulers for which only a weight of 0 matters. */
+export const blindToWeight: ReadonlySet<string> = new Set(['rr', 'lc', 'dh']);
+
+/** Schedulers that use only the real server with the highest weight, until it is full. */
+const failover: ReadonlySet<string> = new Set(['fo', 'ovf']);
+
+function heaviest(usable: readonly RealServer[]): readonly RealServer[] {
+  return usable.toSorted((a, b) => b.weight - a.weight).slice(0, 1);
+}
+
+/**
+ * Sends the packet of a branch to a real server. With another forwarding method than masquerading it keeps the virtual address, and a pod
+ * drops it.
+ */
+function sendTo<R extends RuleText>(real: RealServer, end: ChainResult<R>): ChainResult<R> {
+  const destination = parseAddress(real.address);
+  if (destination === null) return {...end, verdict: 'undecided', reason: `${real.hostPort} is no address`};
+  if (real.forwarding !== 'masquerade') return {...end, verdict: 'drop'};
+  const virtual = {destination: end.packet.destination, port: end.packet.port};
+  return {...end, packet: {...end.packet, destination, port: real.port, rewritten: true, virtual}};
+}
+
+/** A virtual server as a step on the path of a packet. */
+export function serverRule({address, port, line, text}: VirtualServer): Rule {
+  return {table: 'ipvs', chain: joinHostPort(address, port), line, text, options: [], matches: [], target: null};
+}
+
+export function realServerRule(server: VirtualServer, {line, text}: RealServer): Rule {
+  return {...serverRule(server), line, text};
 }

@@ -1,11 +1,9 @@
-import type {NftTableSource} from '../../model/nft-ruleset.ts';
-import type {NftExpression, NftListElement, NftOperator, NftStatement} from '../../model/nft-statement.ts';
-import type {NftSet} from '../../model/nft-ruleset.ts';
-import {askComparison, askLookup} from './ask-lookup.ts';
+import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import type {NftExpression, NftListElement, NftOperator, NftSet, NftStatement, NftTableSource} from '../../model/nft-ruleset.ts';
+import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Likelihood} from '../iptables/match-rule.ts';
-import {type ElementLookup, lookUpList, lookUpSet} from './look-up-element.ts';
-import {flagNames, numberRange} from './match-value.ts';
-import {type PacketAt, type PacketValue, packetValue} from './packet-value.ts';
+import {allAddresses, allPorts} from '../sender-space.ts';
+import {flagNames, isConstant, numberRange, type PacketAt, type PacketValue, packetValue} from './packet-value.ts';
 
 /** A packet at a hook of one table, with the sets that the table's rules use. */
 export interface Evaluation extends PacketAt {
@@ -203,4 +201,139 @@ function drawFrom({first, count}: PacketValue & {readonly kind: 'random'}, eleme
     rest -= drawn / count;
   }
   return {choices, rest: rest < 1e-9 ? 0 : rest};
+}
+
+/** Notes for which senders a lookup has the result that it has for this one. `*` stands for all that no other element names. */
+function askLookup(key: readonly PacketValue[], where: NftSet | readonly NftListElement[], at: PacketAt, found: ElementLookup): void {
+  const {sender} = at.environment;
+  if (sender === undefined || found.kind === 'unknown') return;
+  for (const [index, value] of key.entries()) {
+    if (!('isClient' in value) || value.isClient !== true) continue;
+    const isPort = value.kind === 'number';
+    const all = isPort ? allPorts : allAddresses(at.packet.family);
+    const ranges = (): readonly Range[] => rangesOf(key, index, 'elements' in where ? [...where.elements.values()] : where, at);
+    const known = 'elements' in where && key.length === 1 ? once(where, at.packet.family, ranges) : ranges();
+    const own = intervalsOf(known.filter(range => found.kind === 'found' && range.value === found.value).map(toPair));
+    const current = numberIn(value, at);
+    const isNamed = current !== null && holds(own, current);
+    sender.ask(isPort ? 'port' : 'address', isNamed ? own : subtract(all, intervalsOf(known.map(toPair))));
+  }
+}
+
+interface Range {
+  readonly low: bigint;
+  readonly high: bigint;
+  readonly value: string | null;
+}
+
+const toPair = ({low, high}: Range): readonly [bigint, bigint] => [low, high];
+
+/** What the elements say of one part of the key, where their other parts match. */
+function rangesOf(key: readonly PacketValue[], index: number, elements: readonly NftListElement[], at: PacketAt): readonly Range[] {
+  return elements.flatMap(element => {
+    const parts = element.key.split(' . ');
+    if (element.key === '*' || key.some((value, other) => other !== index && isConstant(value, parts[other] ?? '', at) === false))
+      return [];
+    return intervalsFor(key[index], parts[index] ?? '', at).map(([low, high]) => ({low, high, value: element.value}));
+  });
+}
+
+function intervalsFor(value: PacketValue | undefined, text: string, {packet, environment}: PacketAt): Intervals {
+  if (value?.kind === 'interface') return environment.behind?.(text.replace(/\*$/, '+'), packet.family) ?? [];
+  if (value?.kind === 'number') {
+    const range = numberRange(text);
+    return range === null || !range.every(Number.isSafeInteger) ? [] : [[BigInt(range[0]), BigInt(range[1])]];
+  }
+  const interval = parseInterval(text);
+  return interval === null || interval.family !== packet.family ? [] : [[interval.low, interval.high]];
+}
+
+/** The client's own number; of an interface, that of the address behind it. */
+function numberIn(value: PacketValue, {packet}: PacketAt): bigint | null {
+  if (value.kind === 'number') return BigInt(value.value);
+  if (value.kind === 'address') return value.address.value;
+  return value.kind === 'interface' ? packet[value.side === 'in' ? 'source' : 'destination'].value : null;
+}
+
+/** A set may have a hundred thousand elements. */
+function once(set: NftSet, family: string, make: () => readonly Range[]): readonly Range[] {
+  const made = kept.get(set) ?? new Map<string, readonly Range[]>();
+  kept.set(set, made);
+  const known = made.get(family) ?? make();
+  made.set(family, known);
+  return known;
+}
+
+const kept = new WeakMap<NftSet, Map<string, readonly Range[]>>();
+
+/** `th sport >= 1024`. */
+function askComparison(value: number, operator: NftOperator, right: NftExpression, {environment: {sender}}: PacketAt): void {
+  const range = right.kind === 'value' ? numberRange(right.text) : null;
+  if (sender === undefined || range === null || !range.every(Number.isSafeInteger)) return;
+  const [low, high] = [BigInt(range[0]), BigInt(range[1])];
+  const inside: Readonly<Record<NftOperator, Intervals>> = {
+    '==': [[low, high]],
+    '!=': [[low, high]],
+    '<': [[0n, low - 1n]],
+    '>=': [[0n, low - 1n]],
+    '>': [[0n, high]],
+    '<=': [[0n, high]],
+  };
+  const ports = intersect(inside[operator], allPorts);
+  sender.ask('port', holds(ports, BigInt(value)) ? ports : subtract(allPorts, ports));
+}
+
+/** The result of a lookup in a set or map for a packet. */
+type ElementLookup = {readonly kind: 'found'; readonly value: string | null} | {readonly kind: 'absent'} | {readonly kind: 'unknown'};
+
+const absent: ElementLookup = {kind: 'absent'};
+const unknown: ElementLookup = {kind: 'unknown'};
+
+/** Looks up a key in a named set or map, which may have many elements. The key is a concatenation, usually of one or three values. */
+function lookUpSet(key: readonly PacketValue[], set: NftSet, at: PacketAt): ElementLookup {
+  if (at.environment.knownTo.has(set.name)) return {kind: 'found', value: null};
+  const text = exactText(key);
+  const exact = text === null ? undefined : set.elements.get(text);
+  if (exact !== undefined) return {kind: 'found', value: exact.value};
+  const found =
+    text !== null && !set.flags.includes('interval') && !set.elements.has('*') ? absent : lookUpList(key, set.elements.values(), at);
+  return found.kind === 'absent' && !set.complete ? unknown : found;
+}
+
+/** The key in the spelling of an element; null if it has none, for example if a value is unknown. */
+function exactText(key: readonly PacketValue[]): string | null {
+  const parts: string[] = [];
+  for (const value of key) {
+    if (value.kind === 'address') parts.push(value.address.text);
+    else if (value.kind === 'number') parts.push(String(value.value));
+    else if (value.kind === 'word') parts.push(value.words[0] ?? '');
+    else return null;
+  }
+  return parts.join(' . ');
+}
+
+/** Looks up a key by comparing it with the elements one by one. `*` stands for every key that no other element matches. */
+function lookUpList(key: readonly PacketValue[], elements: Iterable<NftListElement>, at: PacketAt): ElementLookup {
+  let isUnsure = false;
+  let others: ElementLookup = absent;
+  for (const element of elements) {
+    if (element.key === '*') {
+      others = {kind: 'found', value: element.value};
+      continue;
+    }
+    const matched = matchElement(key, element.key.split(' . '), at);
+    if (matched) return {kind: 'found', value: element.value};
+    if (matched === null) isUnsure = true;
+  }
+  return isUnsure ? unknown : others;
+}
+
+function matchElement(key: readonly PacketValue[], parts: readonly string[], at: PacketAt): boolean | null {
+  let result: boolean | null = true;
+  for (const [index, value] of key.entries()) {
+    const part = isConstant(value, parts[index] ?? '', at);
+    if (part === false) return false;
+    if (part === null) result = null;
+  }
+  return result;
 }

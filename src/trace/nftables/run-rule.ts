@@ -1,6 +1,5 @@
 import {parseAddress} from '../../model/address.ts';
-import type {NftRule, NftTableSource} from '../../model/nft-ruleset.ts';
-import type {NftExpression, NftStatement, NftVerdict} from '../../model/nft-statement.ts';
+import type {NftExpression, NftRule, NftStatement, NftTableSource, NftVerdict} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
 import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';

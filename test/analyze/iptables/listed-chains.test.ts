@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
-import {joinChains} from '../../../src/analyze/iptables/listed-chains.ts';
-import {IptablesServiceView} from '../../../src/analyze/iptables/iptables-service-view.ts';
+import {joinChains} from '../../../src/analyze/iptables/chain-texts.ts';
+import {IptablesServiceView} from '../../../src/analyze/iptables/rules-of-ports.ts';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
 import {nodeFacts} from '../../../src/expect/node-facts.ts';

@@ -6,15 +6,15 @@ import {expectTable} from '../../../src/expect/nftables/expect-table.ts';
 import type {ExpectedTable} from '../../../src/expect/nftables/expected-table.ts';
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
-import {asNftExpectation} from '../../../src/analyze/nftables/nft-expectation.ts';
+import {asNftExpectation} from '../../../src/analyze/nftables/resolve-nft-version.ts';
 import {tryNftProbe} from '../../../src/analyze/nftables/nft-outcome.ts';
 import {isSameOutcome} from '../../../src/analyze/outcomes/path-outcome.ts';
 import {probesFor} from '../../../src/analyze/outcomes/probes.ts';
-import {families} from '../../../src/model/family.ts';
+import {families} from '../../../src/model/address.ts';
 import type {NftRuleset, NftTable} from '../../../src/model/nft-ruleset.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-text.ts';
+import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';
 import {findingsOf, needsAction, scenario} from '../../scenario.ts';
 

@@ -1,6 +1,6 @@
 /** The rules and elements that a finding in nftables mode shows: what should be on the node, and what is there, with its line. */
 import {expect, test} from 'vitest';
-import {explainNftResidualDifferences} from '../../../src/analyze/nftables/service-port/nft-residual-differences.ts';
+import {explainNftResidualDifferences} from '../../../src/analyze/nftables/service-port/analyze-nft-port.ts';
 import type {NftPortCase, NftPortDifference} from '../../../src/analyze/nftables/nft-case.ts';
 import {SymptomList} from '../../../src/analyze/symptoms/symptom-list.ts';
 import {servicesInRules} from '../../../src/analyze/services-in-rules/services-in-rules.ts';

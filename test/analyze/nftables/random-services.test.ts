@@ -1,6 +1,6 @@
 import process from 'node:process';
 import {describe, expect, test} from 'vitest';
-import {families} from '../../../src/model/family.ts';
+import {families} from '../../../src/model/address.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
 import {seededRandom} from '../../bench/random.ts';
 import {expectedTable} from '../../nft-expectation.ts';

@@ -1,8 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import type {CommandSpec, FlagSpec} from '../../../src/cli/complete/command-spec.ts';
-import type {CommandWords} from '../../../src/cli/complete/command-words.ts';
-import {complete} from '../../../src/cli/complete/complete.ts';
-import {valueKind, type ValueKind} from '../../../src/cli/complete/value-kind.ts';
+import {type CommandWords, complete, valueKind, type ValueKind} from '../../../src/cli/complete/complete.ts';
 
 const option = (name: string, more: Partial<FlagSpec> = {}): FlagSpec => ({name, type: 'option', description: `the ${name}`, ...more});
 const flags = {

@@ -1,6 +1,6 @@
 import {join} from 'node:path';
 import {describe, expect, test} from 'vitest';
-import {commandHelp, type HelpSpec} from '../../../src/cli/help/command-help.ts';
+import {commandHelp, type HelpSpec} from '../../../src/cli/help/show-help.ts';
 import {commandSpecs} from '../../../src/cli/complete/command-spec.ts';
 
 const specs = (await commandSpecs(join(import.meta.dirname, '../../..'))) as readonly HelpSpec[];

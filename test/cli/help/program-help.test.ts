@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {programHelp} from '../../../src/cli/help/program-help.ts';
+import {programHelp} from '../../../src/cli/help/show-help.ts';
 
 const description = 'Trace a Service.\nSERVICE is short for trace SERVICE.';
 const commands = [

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {commandText} from '../../../src/cli/options/command-text.ts';
+import {commandText} from '../../../src/cli/options/diagnose-options.ts';
 
 test('a printed command can be pasted into a shell', () => {
   expect(commandText(['check', '-A', '-l', 'tier in (web)', '--from', "it's.tgz", ''])).toBe(

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import type {KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import type {NodeInfo} from '../../../src/collect/node/transport.ts';
-import {kubeProxyLogOf} from '../../../src/collect/transports/kube-proxy-log.ts';
+import {kubeProxyLogOf} from '../../../src/collect/transports/host-agents.ts';
 
 const minutesAgo = (minutes: number): string => new Date(Date.now() - minutes * 60_000).toISOString();
 

@@ -1,21 +1,19 @@
 import {setTimeout as sleep} from 'node:timers/promises';
 import {describe, expect, onTestFinished, test, vi} from 'vitest';
 import {permissionsFor} from '../../../src/collect/access/permissions.ts';
-import {nodeInfos} from '../../../src/collect/cluster/node-infos.ts';
-import {readAgentPods} from '../../../src/collect/cluster/read-agent-pods.ts';
-import {type ClusterReading, readCluster} from '../../../src/collect/cluster/read-cluster.ts';
-import {readServicePods} from '../../../src/collect/cluster/read-service-pods.ts';
+import {nodeInfos, readAgentPods} from '../../../src/collect/cluster/read-agent-pods.ts';
+import {type ClusterReading, readCluster, readServicePods} from '../../../src/collect/cluster/read-cluster.ts';
 import {collectNode} from '../../../src/collect/node/collect-node.ts';
 import {watchServices} from '../../../src/collect/watch/service-watches.ts';
-import type {ClusterScope} from '../../../src/collect/cluster/cluster-scope.ts';
+import type {ClusterScope} from '../../../src/collect/cluster/cluster-reader.ts';
 import type {ApiError, KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
-import {removeLeftovers} from '../../../src/collect/transports/debug-leftovers.ts';
-import {kubeProxyLogOf} from '../../../src/collect/transports/kube-proxy-log.ts';
+import {removeLeftovers} from '../../../src/collect/transports/debug.ts';
+import {kubeProxyLogOf} from '../../../src/collect/transports/host-agents.ts';
 import {type TransportName, transportNamed} from '../../../src/collect/transports/index.ts';
 import {type Permission, resourceText} from '../../../src/model/access.ts';
-import {roleManifest} from '../../../src/render/access/access-roles.ts';
+import {roleManifest} from '../../../src/render/access/access.ts';
 import {type ApiServer, type LoggedRequest, startApiServer} from '../../stand-in/api-server.ts';
 import {allowedBy} from './roles.ts';
 

@@ -1,8 +1,7 @@
 import {rmSync} from 'node:fs';
 import {join} from 'node:path';
 import {describe, expect, test} from 'vitest';
-import {directoryFiles} from '../../../src/collect/bundle/bundle-files.ts';
-import {readInBackground} from '../../../src/collect/bundle/read-in-background.ts';
+import {directoryFiles, readInBackground} from '../../../src/collect/bundle/bundle-files.ts';
 import {TestFolder} from '../bundle.ts';
 
 const folder = new TestFolder();

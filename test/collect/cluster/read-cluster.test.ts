@@ -1,7 +1,6 @@
 import {afterEach, describe, expect, test} from 'vitest';
 import {readAgentPods, readProxyPods} from '../../../src/collect/cluster/read-agent-pods.ts';
-import {readCluster} from '../../../src/collect/cluster/read-cluster.ts';
-import {readServicePods} from '../../../src/collect/cluster/read-service-pods.ts';
+import {readCluster, readServicePods} from '../../../src/collect/cluster/read-cluster.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';

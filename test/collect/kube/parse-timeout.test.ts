@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {parseTimeout} from '../../../src/collect/kube/parse-timeout.ts';
+import {parseTimeout} from '../../../src/collect/kube/connection-options.ts';
 
 test.each([
   ['0', 0],

@@ -4,7 +4,7 @@ import {diagnose} from '../../../src/diagnose.ts';
 import type {ServiceObject} from '../../../src/model/api-objects.ts';
 import type {Report} from '../../../src/model/report.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
-import {requestedEntries} from '../../../src/run/scope/requested-entries.ts';
+import {requestedEntries} from '../../../src/run/diagnose-cluster.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';
 import {fakeIptables} from './fake-iptables.ts';
 

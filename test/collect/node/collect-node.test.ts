@@ -1,8 +1,7 @@
 import {setTimeout as sleep} from 'node:timers/promises';
 import {describe, expect, test} from 'vitest';
-import {collectNode} from '../../../src/collect/node/collect-node.ts';
+import {collectNode, collectNodes, type CollectProgress} from '../../../src/collect/node/collect-node.ts';
 import {firstCommands} from '../../../src/collect/node/node-commands.ts';
-import {type CollectProgress, collectNodes} from '../../../src/collect/node/collect-nodes.ts';
 import {ApiError} from '../../../src/collect/kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type TakeOutput, type Transport, Unreachable} from '../../../src/collect/node/transport.ts';
 import {transportNamed, transportNames} from '../../../src/collect/transports/index.ts';

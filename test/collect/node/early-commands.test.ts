@@ -2,7 +2,7 @@ import {expect, onTestFinished, test} from 'vitest';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {collectNode} from '../../../src/collect/node/collect-node.ts';
-import type {CollectedNode} from '../../../src/collect/node/collected-node.ts';
+import type {CollectedNode} from '../../../src/collect/node/transport.ts';
 import {execTransport} from '../../../src/collect/transports/exec.ts';
 import {type ApiServer, startApiServer} from '../../stand-in/api-server.ts';
 import type {ExecReply} from '../../stand-in/exec.ts';

@@ -2,9 +2,7 @@ import {hostname} from 'node:os';
 import {describe, expect, test} from 'vitest';
 import {ApiError} from '../../../src/collect/kube/kube-api.ts';
 import {CommandFailed, type NodeInfo} from '../../../src/collect/node/transport.ts';
-import {debugTransport} from '../../../src/collect/transports/debug.ts';
-import {removeLeftovers} from '../../../src/collect/transports/debug-leftovers.ts';
-import {debugPod, thisOwner} from '../../../src/collect/transports/debug-pod.ts';
+import {debugPod, debugTransport, removeLeftovers, thisOwner} from '../../../src/collect/transports/debug.ts';
 import {absent, FakeKubeApi} from './fake-kube-api.ts';
 
 const signal = new AbortController().signal;

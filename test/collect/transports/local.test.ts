@@ -2,7 +2,7 @@ import {execFileSync, spawnSync} from 'node:child_process';
 import {hostname, networkInterfaces} from 'node:os';
 import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import type {CollectedNode} from '../../../src/collect/node/collected-node.ts';
+import type {CollectedNode} from '../../../src/collect/node/transport.ts';
 import {localTransport} from '../../../src/collect/transports/local.ts';
 import {readFixture} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';

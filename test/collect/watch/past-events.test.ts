@@ -3,7 +3,7 @@ import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import type {KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {watchServices} from '../../../src/collect/watch/service-watches.ts';
-import type {ClusterScope} from '../../../src/collect/cluster/cluster-scope.ts';
+import type {ClusterScope} from '../../../src/collect/cluster/cluster-reader.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../../src/model/api-objects.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
 import type {StoredObject} from '../../stand-in/object-store.ts';

@@ -1,6 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {readList} from '../../../src/collect/watch/read-list.ts';
-import {watchEvents} from '../../../src/collect/watch/watch-events.ts';
+import {readList, watchEvents} from '../../../src/collect/watch/read-list.ts';
 
 async function* inPartsOf(size: number, text: string): AsyncGenerator<Buffer> {
   const bytes = Buffer.from(text);

@@ -1,5 +1,5 @@
 import type {PacketRules} from '../../../src/analyze/packet-query.ts';
-import {type Family, families} from '../../../src/model/family.ts';
+import {type Family, families} from '../../../src/model/address.ts';
 import type {Ruleset, RuleText} from '../../../src/model/ruleset.ts';
 import type {NodeDump} from '../../../src/model/snapshot.ts';
 import {comparableRule} from '../../../src/parse/iptables/comparable-rule.ts';

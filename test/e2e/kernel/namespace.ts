@@ -2,8 +2,7 @@ import {type ChildProcess, spawn, spawnSync} from 'node:child_process';
 import {join} from 'node:path';
 import process from 'node:process';
 import {collectNode} from '../../../src/collect/node/collect-node.ts';
-import type {CollectedNode} from '../../../src/collect/node/collected-node.ts';
-import {CommandFailed, type Transport} from '../../../src/collect/node/transport.ts';
+import {type CollectedNode, CommandFailed, type Transport} from '../../../src/collect/node/transport.ts';
 import type {Flow, Order, Sight} from './agent.ts';
 
 /** Debian keeps what only root runs where a plain user's `PATH` does not look. */

@@ -1,6 +1,6 @@
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
 import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
-import {families} from '../../../src/model/family.ts';
+import {families} from '../../../src/model/address.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {nodeSetup} from '../../../src/preview/node-setup.ts';
 import {expectedRules} from '../../../src/preview/rules/expected-rules.ts';

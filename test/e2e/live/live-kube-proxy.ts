@@ -1,6 +1,6 @@
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../../src/model/api-objects.ts';
-import {families} from '../../../src/model/family.ts';
+import {families} from '../../../src/model/address.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
 import {seededRandom} from '../../bench/random.ts';
 import {capturePath} from '../../fixtures.ts';

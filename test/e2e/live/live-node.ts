@@ -1,6 +1,6 @@
 import {existsSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
-import type {Family} from '../../../src/model/family.ts';
+import type {Family} from '../../../src/model/address.ts';
 import {loadRules} from '../kernel/load-rules.ts';
 import {Namespace} from '../kernel/namespace.ts';
 import type {NodeServers} from './node-servers.ts';

@@ -3,7 +3,7 @@ import {endpointSet, endpointSetOfEndpoints, possibleEndpoints, sliceOwner} from
 import {servicePorts} from '../../../src/expect/cluster/service-ports.ts';
 import type {EndpointSliceObject, EndpointsObject, ServicePortSpec} from '../../../src/model/api-objects.ts';
 import {podOf} from '../../../src/model/endpoint.ts';
-import type {Family} from '../../../src/model/family.ts';
+import type {Family} from '../../../src/model/address.ts';
 import type {ServicePort} from '../../../src/model/service-port.ts';
 import {endpoint, leaving, service, slice} from '../../cluster.ts';
 import {proxyVersion, version} from '../../kube-proxy.ts';

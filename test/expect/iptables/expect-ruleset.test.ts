@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
-import type {Hypothesis} from '../../../src/expect/hypothesis.ts';
+import type {Hypothesis} from '../../../src/expect/node-context.ts';
 import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
 import type {EndpointSliceObject, ServiceSpec} from '../../../src/model/api-objects.ts';
 import {apiObjects, endpoint, service, slice} from '../../cluster.ts';

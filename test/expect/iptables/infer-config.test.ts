@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {inferConfig} from '../../../src/expect/iptables/infer-config.ts';
-import type {Family} from '../../../src/model/family.ts';
+import type {Family} from '../../../src/model/address.ts';
 import type {Ruleset} from '../../../src/model/ruleset.ts';
 import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';

@@ -4,7 +4,7 @@ import type {ExpectedRuleset} from '../../../src/expect/iptables/expected-rulese
 import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {type ConfigOverrides, resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
-import {families, type Family} from '../../../src/model/family.ts';
+import {families, type Family} from '../../../src/model/address.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';
 

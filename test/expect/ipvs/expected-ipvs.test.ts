@@ -4,11 +4,11 @@ import {compareMembers, compareServers} from '../../../src/compare/compare-ipvs.
 import {compareRulesets} from '../../../src/compare/compare-rulesets.ts';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
 import {expectIpvs} from '../../../src/expect/ipvs/expected-ipvs.ts';
-import {setName, setTypes} from '../../../src/expect/ipvs/set-names.ts';
+import {setName, setTypes} from '../../../src/expect/ipvs/ipvs-sets.ts';
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
 import {hostFacts, readIpvsState} from '../../../src/analyze/ipvs/ipvs-state.ts';
-import {families} from '../../../src/model/family.ts';
+import {families} from '../../../src/model/address.ts';
 import {serverKey} from '../../../src/model/virtual-server.ts';
 import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';

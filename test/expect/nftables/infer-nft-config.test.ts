@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {inferNftConfig} from '../../../src/expect/nftables/infer-nft-config.ts';
-import {kubeProxyTables} from '../../../src/analyze/nftables/read-nft.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-text.ts';
+import {kubeProxyTables} from '../../../src/analyze/nftables/nft-rules.ts';
+import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
 import {readFixture} from '../../fixtures.ts';
 
 const seenIn = (capture: string, change: (text: string) => string = text => text) =>

@@ -1,13 +1,13 @@
 import {describe, expect, test} from 'vitest';
 import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
-import {families} from '../../../src/model/family.ts';
+import {families} from '../../../src/model/address.ts';
 import type {ApiObjects, NodeDump} from '../../../src/model/snapshot.ts';
 import {isPlainJson} from '../../../src/parse/nftables/nft-json-chains.ts';
 import {RecordedChains} from '../../../src/expect/nftables/kept-json-chains.ts';
 import type {PortObjects} from '../../../src/expect/nftables/port-objects.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
-import {jsonRuleText} from '../../../src/parse/nftables/nft-json-rule.ts';
-import type {JsonObject} from '../../../src/parse/nftables/nft-json-value.ts';
+import {jsonRuleText} from '../../../src/parse/nftables/nft-json-chain.ts';
+import type {JsonObject} from '../../../src/parse/nftables/nft-json-expression.ts';
 import {seededRandom} from '../../bench/random.ts';
 import {apiObjects, service} from '../../cluster.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';

@@ -4,7 +4,7 @@ import {expectTable} from '../../../src/expect/nftables/expect-table.ts';
 import {RecordedChains} from '../../../src/expect/nftables/kept-json-chains.ts';
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {type ConfigOverrides, resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
-import {families} from '../../../src/model/family.ts';
+import {families} from '../../../src/model/address.ts';
 import type {ApiObjects, NodeDump} from '../../../src/model/snapshot.ts';
 import {seededRandom} from '../../bench/random.ts';
 import {apiObjects, service} from '../../cluster.ts';

@@ -1,11 +1,11 @@
 /** What kube-proxy 1.37 writes in another way than 1.36, in nftables mode. */
 import {describe, expect, test} from 'vitest';
 import {inferNftConfig} from '../../../src/expect/nftables/infer-nft-config.ts';
-import {kubeProxyTables} from '../../../src/analyze/nftables/read-nft.ts';
+import {kubeProxyTables} from '../../../src/analyze/nftables/nft-rules.ts';
 import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
-import type {Family} from '../../../src/model/family.ts';
+import type {Family} from '../../../src/model/address.ts';
 import type {ServiceSpec} from '../../../src/model/api-objects.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-text.ts';
+import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
 import {apiObjects, endpoint, nodeDump, service, slice} from '../../cluster.ts';
 import {chainsOf, elementsOf, expectedTable} from '../../nft-expectation.ts';
 import {nftText} from '../../rendered-nft.ts';

@@ -1,6 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import type {Finding} from '../../../src/model/finding.ts';
-import {isNoWorse, pairFindings} from '../../../src/model/findings/pair-findings.ts';
+import {type Finding, isNoWorse, pairFindings} from '../../../src/model/finding.ts';
 import {findingOf, ruleOf} from '../../render/report.ts';
 
 const lost = findingOf('node-a', 'shop/web', {endpoint: '10.0.0.1:80', message: 'chain KUBE-SVC-A, line 7', actual: [ruleOf('x', 7)]});

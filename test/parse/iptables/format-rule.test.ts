@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {formatRule} from '../../../src/parse/iptables/format-rule.ts';
+import {formatRule} from '../../../src/parse/iptables/comparable-rule.ts';
 import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
 import {parseRule} from '../../../src/parse/iptables/rule.ts';
 import {readFixture} from '../../fixtures.ts';

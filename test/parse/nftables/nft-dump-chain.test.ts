@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import type {NftChain, NftTable} from '../../../src/model/nft-ruleset.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-text.ts';
+import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
 import {snapshotOf} from '../../fixtures.ts';
 
 describe('a chain holds', () => {

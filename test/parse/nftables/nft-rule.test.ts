@@ -1,9 +1,9 @@
 import {describe, expect, test} from 'vitest';
 import {nftSeconds} from '../../../src/parse/nftables/nft-elements.ts';
 import {mergeAddresses} from '../../../src/parse/nftables/address-list.ts';
-import {nftPriority, priorityText} from '../../../src/parse/nftables/nft-priority.ts';
+import {nftPriority, priorityText} from '../../../src/parse/nftables/nft-dump-chain.ts';
 import {canonicalNftRule, nftRule} from '../../../src/parse/nftables/nft-rule.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-text.ts';
+import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
 import {readFixture} from '../../fixtures.ts';
 
 function statements(text: string) {

@@ -1,8 +1,7 @@
 import {load} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
 import type {AccessReport, Permission, ReviewedPermission} from '../../../src/model/access.ts';
-import {accessRenderers} from '../../../src/render/access/access.ts';
-import {bindCommands, roleManifest} from '../../../src/render/access/access-roles.ts';
+import {accessRenderers, bindCommands, roleManifest} from '../../../src/render/access/access.ts';
 
 const options = {color: false, width: Infinity};
 const permission = (change: Partial<Permission>): Permission => ({

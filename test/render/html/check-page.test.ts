@@ -1,9 +1,8 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
 import type {Finding} from '../../../src/model/finding.ts';
-import {isUnsafe} from '../../../src/render/escape.ts';
-import {checkPage} from '../../../src/render/html/check-page.ts';
-import {traceHtml} from '../../../src/render/html/trace-page.ts';
+import {isUnsafe} from '../../../src/render/terminal-text.ts';
+import {checkPage, traceHtml} from '../../../src/render/html/pages.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
 import {endpoint, entry, reportFullOf, trace} from '../traces.ts';

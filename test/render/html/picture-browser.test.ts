@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {traceHtml} from '../../../src/render/html/trace-page.ts';
+import {traceHtml} from '../../../src/render/html/pages.ts';
 import type {BrowserPage} from '../../browser.ts';
 import {describeWith} from '../../require.ts';
 import {useBrowser} from '../use-browser.ts';

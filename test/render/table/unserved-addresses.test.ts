@@ -1,8 +1,8 @@
 import {expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
-import {withUnservedFamilies} from '../../../src/diagnosis/unserved-families.ts';
+import {withUnservedFamilies} from '../../../src/diagnosis/diagnose-node.ts';
 import type {ServiceObject} from '../../../src/model/api-objects.ts';
-import {traceJson} from '../../../src/render/trace-json.ts';
+import {traceJson} from '../../../src/render/trace-index.ts';
 import {tree} from '../../../src/render/table/tree.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {type Scenario, scenario} from '../../scenario.ts';

@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {table, wide} from '../../../src/render/table/table.ts';
 import type {WaitReport} from '../../../src/model/report.ts';
-import {checkPage} from '../../../src/render/html/check-page.ts';
+import {checkPage} from '../../../src/render/html/pages.ts';
 import {findingOf, hostile, numbered, plain, reportOf, unreadNode} from '../report.ts';
 
 const wait: WaitReport = {

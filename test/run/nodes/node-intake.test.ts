@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import type {CollectedNode} from '../../../src/collect/node/collected-node.ts';
+import type {CollectedNode} from '../../../src/collect/node/transport.ts';
 import {asUnread} from '../../../src/run/nodes/node-intake.ts';
 
 const unread = (...messages: readonly string[]): CollectedNode => ({

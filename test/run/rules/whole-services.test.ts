@@ -4,7 +4,7 @@ import {join} from 'node:path';
 import {expect, test} from 'vitest';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {type ApiObjects, noObjects, type Problem, type Snapshot} from '../../../src/model/snapshot.ts';
-import {requireServices} from '../../../src/run/rules/whole-services.ts';
+import {requireServices} from '../../../src/run/rules/choose-rules-node.ts';
 
 function snapshot(api: Partial<ApiObjects>, problems: readonly Problem[] = []): Snapshot {
   return {origin: 'here', api: {...noObjects, ...api}, nodes: [], problems};

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {matchesSelector, parseSelector} from '../../../src/run/scope/label-selector.ts';
+import {matchesSelector, parseSelector} from '../../../src/run/scope/choose-nodes.ts';
 
 const labels = {app: 'web', tier: 'front', 'app.kubernetes.io/name': 'shop', empty: ''};
 

@@ -5,7 +5,7 @@ import {systemClock} from '../../../src/run/clock.ts';
 import {readSample} from '../../../src/run/top/read-sample.ts';
 import {Diagnosis} from '../../../src/diagnosis/diagnosis.ts';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
-import {surveyNode} from '../../../src/traffic/survey-node.ts';
+import {surveyNode} from '../../../src/traffic/node-survey.ts';
 import {snapshotOf} from '../../fixtures.ts';
 
 /** The commands of conntrack that count the open connections of these Services on node-a. */

@@ -1,10 +1,9 @@
 import {readFileSync} from 'node:fs';
 import {afterEach, describe, expect, test} from 'vitest';
 import {diagnoseCluster} from '../../../src/run/diagnose-cluster.ts';
-import {exitCode} from '../../../src/run/exit-code.ts';
-import {Interrupted} from '../../../src/run/interruption.ts';
+import {exitCode, waitLimit} from '../../../src/run/options/wait-limit.ts';
+import {Interrupted} from '../../../src/run/clock.ts';
 import {openCluster} from '../../../src/run/open-cluster.ts';
-import {waitLimit} from '../../../src/run/options/wait-limit.ts';
 import type {Finding} from '../../../src/model/finding.ts';
 import type {EndpointSliceObject} from '../../../src/model/api-objects.ts';
 import type {Report} from '../../../src/model/report.ts';

@@ -1,5 +1,5 @@
 import {afterEach, describe, expect, test} from 'vitest';
-import {Interrupted} from '../../../src/run/interruption.ts';
+import {Interrupted} from '../../../src/run/clock.ts';
 import {openCluster} from '../../../src/run/open-cluster.ts';
 import {watchCluster} from '../../../src/run/watch/watch-cluster.ts';
 import {capturePath} from '../../fixtures.ts';

@@ -1,9 +1,8 @@
 import {EventEmitter} from 'node:events';
 import process from 'node:process';
 import {describe, expect, test} from 'vitest';
-import {screenOf} from '../../../src/run/watch/screen-text.ts';
+import {screenOf, watchScreen} from '../../../src/run/watch/watch-screen.ts';
 import {watchLines} from '../../../src/run/watch/watch-lines.ts';
-import {watchScreen} from '../../../src/run/watch/watch-screen.ts';
 import type {TimedFindingChange} from '../../../src/run/watch/finding-changes.ts';
 import {findingOf, hostile, numbered, reportOf, unreadNode} from '../../render/report.ts';
 

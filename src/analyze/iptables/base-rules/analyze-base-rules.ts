@@ -1,16 +1,27 @@
 import {canaryChain, canaryTables} from '../../../expect/iptables/base-rules.ts';
-import {hasCanary} from '../../../expect/iptables/iptables-versions.ts';
-import type {Rule} from '../../../model/ruleset.ts';
-import type {PortDifference} from '../service-port/port-differences.ts';
-import {residualGroups} from '../../symptoms/residual-differences.ts';
+import {ensuresMarkDrop, hasCanary} from '../../../expect/iptables/iptables-versions.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import {parseAddress} from '../../../model/address.ts';
+import type {Severity} from '../../../model/finding.ts';
+import type {Rule, Ruleset} from '../../../model/ruleset.ts';
+import {hasExternalEntry} from '../../../model/service-port.ts';
+import type {Branch} from '../../../trace/branch.ts';
+import {walkChain} from '../../../trace/iptables/walk-chain.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
+import {near, type PathOutcome} from '../../outcomes/path-outcome.ts';
+import {residualGroups} from '../../symptoms/port-symptoms.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {outcomesWithout} from './base-rule-effect.ts';
-import {baseChainNames, type BaseRulesCase, type BaseRuleSymptom, isKubeletsOwn} from './base-rules-case.ts';
-import {analyzeFilterChains, analyzeForward} from './filter-chains.ts';
-import {analyzeHooks} from './hooks.ts';
-import {analyzeMarkDrop} from './mark-drop.ts';
-import {analyzeMasquerade} from './masquerade.ts';
-import {analyzeNodePortJump} from './node-port-jump.ts';
+import {missingHook} from '../chain-texts.ts';
+import {hasMatch, type PortDifference} from '../service-port/port-differences.ts';
+import {
+  baseChainNames,
+  type BaseRulesCase,
+  type BaseRuleSymptom,
+  isKubeletsOwn,
+  isNeeded,
+  type LeftBaseRules,
+  outcomesWithout,
+} from './base-rule-effect.ts';
 
 /** What is wrong with the base rules: hooks, masquerade, forwarding, the node-port jump, canaries. */
 export function analyzeBaseRules(given: BaseRulesCase): readonly Symptom[] {
@@ -31,6 +42,14 @@ export function analyzeBaseRules(given: BaseRulesCase): readonly Symptom[] {
     port: null,
   }));
 }
+
+// No more is lost than these: others may be served.
+const unmatched = 'packets that do not meet them reach no Service';
+
+const unmasqueraded = 'clients outside the cluster may get no reply, and a pod that reaches itself through a Service gets none';
+
+const alwaysMasqueraded =
+  "KUBE-POSTROUTING masquerades packets that are not marked: endpoints see the address of the node, not the client's";
 
 /** In this order: each is given the differences that those before it do not explain. */
 const analyses = [analyzeHooks, analyzeMasquerade, analyzeNodePortJump, analyzeForward, analyzeMarkDrop, analyzeFilterChains];
@@ -74,4 +93,263 @@ function missingCanaries({expected, actual}: BaseRulesCase): readonly BaseRuleSy
   if (tables.length === 0) return [];
   const detail = `${canaryChain} is missing from ${tables.join(', ')}: something flushed the table, and kube-proxy has not noticed yet`;
   return [{kind: 'canary-missing', detail, expected: [], actual: []}];
+}
+
+/** Missing rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence accepts or blocks. */
+function analyzeForward(given: LeftBaseRules): readonly BaseRuleSymptom[] {
+  return given.differences.flatMap(difference => {
+    const {kind, chain, rule} = difference;
+    if (kind !== 'missing' || (chain !== 'KUBE-FORWARD' && chain !== 'KUBE-FIREWALL')) return [];
+    const loss = filterLoss(given, rule);
+    return loss === null ? [] : [{symptom: {...loss, expected: [rule], actual: []}, explained: [difference]}];
+  });
+}
+
+function filterLoss(given: LeftBaseRules, rule: Rule): Pick<BaseRuleSymptom['symptom'], 'kind' | 'severity' | 'detail'> | null {
+  const {expected, actual} = given;
+  if (rule.target?.name === 'ACCEPT') {
+    if (actual.chain('filter', 'FORWARD')?.policy !== 'DROP') return null;
+    // The CNI may accept the same packets. Walks show this for new connections only: replies are accepted by the other rule.
+    if (hasMatch(rule, 'mark') && !changesChain(given, 'KUBE-FORWARD')) return null;
+    const detail = 'FORWARD drops what no rule accepts, and the rule of KUBE-FORWARD that accepts Service traffic is missing';
+    return {kind: 'forward-blocked', detail};
+  }
+  if (rule.chain === 'KUBE-FIREWALL') {
+    if (!changesChain(given, 'KUBE-FIREWALL')) return null;
+    const detail =
+      'packets to 127.0.0.0/8 from other hosts are not dropped: services on the loopback address can be reached by hosts on the same network';
+    return {kind: 'missing-rule', severity: 'warning', detail};
+  }
+  if (!expected.context.invalidDrop || actual.chain('filter', 'KUBE-FORWARD') === undefined) return null;
+  const detail = 'INVALID packets are not dropped: connections may be reset under load, unless nf_conntrack_tcp_be_liberal is set';
+  return {kind: 'missing-rule', severity: 'info', detail};
+}
+
+/** Other differences of KUBE-FORWARD and KUBE-FIREWALL, if they change the outcome of packets. */
+function analyzeFilterChains(given: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const {actual, differences} = given;
+  return ['KUBE-FORWARD', 'KUBE-FIREWALL'].flatMap(name => {
+    const own = differences.filter(({table, chain}) => table === 'filter' && chain === name);
+    if (own.length === 0 || actual.chain('filter', name) === undefined || !changesChain(given, name)) return [];
+    const kind = name === 'KUBE-FORWARD' ? ('forward-blocked' as const) : ('unexpected-rule' as const);
+    const detail = `the rules of ${name} are not those that kube-proxy writes, and traffic is affected`;
+    return [{symptom: {kind, severity: 'error', detail, expected: rulesOf(own, true), actual: rulesOf(own, false)}, explained: own}];
+  });
+}
+
+function rulesOf(differences: readonly PortDifference[], missing: boolean): readonly Rule[] {
+  return differences.filter(({kind}) => (kind === 'missing') === missing).map(({rule}) => rule);
+}
+
+/** Whether the differences of a chain of table filter change the outcome of packets. */
+function changesChain({expected, actual, changesOutcomes}: LeftBaseRules, name: string): boolean {
+  const chain = actual.chain('filter', name);
+  const right = expected.chain('filter', name)?.rules() ?? [];
+  return chain === undefined || changesOutcomes(chain, [...right, ...chain.rules().filter(isKubeletsOwn)]);
+}
+
+/** Jumps that are missing from base chains, but for the one to KUBE-POSTROUTING. */
+function analyzeHooks({actual, differences, changesOutcomes}: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const hooks = differences.filter(
+    ({kind, chain, rule}) => kind === 'missing' && baseChainNames.has(chain) && rule.target?.name !== 'KUBE-POSTROUTING',
+  );
+  return hooks.map(hook => {
+    const {state, closest} = missingHook(actual, hook.rule);
+    const needed = isNeeded(hook.rule, actual, changesOutcomes);
+    const severity = needed ? severityOfLoss(hook) : closest.length === 0 ? 'warning' : 'info';
+    const isHarmless = severity === 'info' || (hook.table === 'nat' && !needed);
+    const loss = hook.table === 'nat' && closest.length > 0 ? unmatched : hookLoss(hook, actual);
+    // Another chain may lead there.
+    const what = isHarmless && closest.length === 0 ? `${hook.table}/${hook.chain} has no jump to ${hook.rule.target?.name}` : state;
+    const detail = `${what}: ${isHarmless ? 'no traffic is affected' : loss}`;
+    return {symptom: {kind: 'services-chain-not-hooked', severity, detail, expected: [hook.rule], actual: closest}, explained: [hook]};
+  });
+}
+
+/** Without the rules that accept health checks or protect the loopback address, no packet of a Service is lost. */
+function severityOfLoss({table, rule: {target}}: PortDifference): 'warning' | 'error' {
+  return table === 'filter' && (target?.name === 'KUBE-NODEPORTS' || target?.name === 'KUBE-FIREWALL') ? 'warning' : 'error';
+}
+
+function hookLoss({table, chain, rule}: PortDifference, actual: Ruleset): string {
+  const target = rule.target?.name ?? '';
+  if (table === 'nat' && chain === 'PREROUTING') return 'no Service works for pods and for traffic that enters the node';
+  if (table === 'nat') return 'no Service works for the node itself';
+  if ((actual.chain(table, target)?.ruleCount ?? 0) === 0) return 'nothing is lost as long as it has no rules';
+  const losses: Readonly<Record<string, string>> = {
+    'KUBE-SERVICES': 'connections to Services without endpoints hang instead of being refused',
+    'KUBE-EXTERNAL-SERVICES': 'external addresses and node ports of Services without endpoints are not refused or dropped',
+    'KUBE-PROXY-FIREWALL': 'loadBalancerSourceRanges are not enforced',
+    'KUBE-NODEPORTS': 'the health-check ports of load balancers are not accepted',
+    'KUBE-FORWARD': 'masqueraded and established traffic is not accepted when FORWARD drops',
+    'KUBE-FIREWALL': 'packets to 127.0.0.0/8 from other hosts are not dropped',
+  };
+  return losses[target] ?? 'its rules are never reached';
+}
+
+/** The jump from nat/KUBE-SERVICES to KUBE-NODEPORTS: missing, or for other addresses than it should be. */
+function analyzeNodePortJump(given: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const {expected, actual, differences, changesOutcomes} = given;
+  const explained = differences.filter(({table, chain, rule}) => table === 'nat' && chain === 'KUBE-SERVICES' && isNodePortJump(rule));
+  if (explained.length === 0) return [];
+  const missing = explained.filter(({kind}) => kind === 'missing').map(({rule}) => rule);
+  if (missing.length === 0) return answersElsewhere(given, explained);
+  const chain = actual.chain('nat', 'KUBE-SERVICES');
+  const found = (chain?.rules() ?? []).filter(isNodePortJump);
+  const right = expected.chain('nat', 'KUBE-SERVICES')?.rules().filter(isNodePortJump) ?? [];
+  const repaired = [...(chain?.rules() ?? []).filter(rule => !isNodePortJump(rule)), ...right];
+  const lost = chain === undefined || changesOutcomes(chain, repaired, losesEndpoint);
+  const gained = !lost && changesOutcomes(chain, repaired);
+  const detail =
+    found.length === 0
+      ? 'nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'
+      : lost
+        ? 'the jump to KUBE-NODEPORTS is restricted to other packets than it should be: node ports do not answer where they should'
+        : gained
+          ? 'the jump to KUBE-NODEPORTS is not restricted to the expected addresses: node ports answer on addresses on which they should not'
+          : 'the jump to KUBE-NODEPORTS is written in another way: no traffic is affected';
+  const severity: Severity = lost ? 'error' : gained || found.length === 0 ? 'warning' : 'info';
+  return [{symptom: {kind: 'node-ports-unreachable', severity, detail, expected: missing, actual: found}, explained}];
+}
+
+/** Packets to a node port reach an endpoint, or all of them do, only after the repair. */
+function losesEndpoint(today: PathOutcome, repaired: PathOutcome): boolean {
+  return [...repaired.destinations].some(([endpoint, {probability}]) => {
+    const share = today.destinations.get(endpoint)?.probability ?? 0;
+    return share < probability && !near(share, probability);
+  });
+}
+
+function answersElsewhere({expected}: LeftBaseRules, explained: BaseRuleSymptom['explained']): readonly BaseRuleSymptom[] {
+  const extra = explained.filter(({kind}) => kind === 'extra').map(({rule}) => rule);
+  if (extra.length === 0) return [];
+  // The local addresses are only certain if the node's interfaces were read.
+  const severity: Severity = expected.context.facts.allAddresses ? 'warning' : 'info';
+  const detail = 'node ports answer on addresses that nodePortAddresses does not name';
+  return [{symptom: {kind: 'node-ports-unreachable', severity, detail, expected: [], actual: extra}, explained}];
+}
+
+function isNodePortJump({target}: Rule): boolean {
+  return target?.name === 'KUBE-NODEPORTS';
+}
+
+/** KUBE-MARK-MASQ must set the mark, and KUBE-POSTROUTING must masquerade marked packets, and no others. */
+function analyzeMasquerade(given: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const {expected, actual, differences, changesOutcomes} = given;
+  const own = differences.filter(
+    ({chain, rule}) => chain === 'KUBE-POSTROUTING' || chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
+  );
+  if (own.length === 0) return [];
+  const broken: string[] = [];
+  const hook = own.find(({kind, rule}) => kind === 'missing' && rule.target?.name === 'KUBE-POSTROUTING')?.rule;
+  if (hook !== undefined && (isNeeded(hook, actual, changesOutcomes) || !jumpsTo(actual, hook)))
+    broken.push('nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING');
+  // Any mark works if both chains use the same one.
+  const set = passChain(given, 'nat', 'KUBE-MARK-MASQ', 0);
+  const mark = set?.mark || Number(expected.context.mark);
+  if (set?.mark === 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
+  const honored = passChain(given, 'nat', 'KUBE-POSTROUTING', mark);
+  if (honored !== null && !honored.masquerade) broken.push('KUBE-POSTROUTING does not masquerade marked packets');
+  const details = broken.length > 0 ? [`${broken.join('; ')}: ${unmasqueraded}`] : [];
+  if (passChain(given, 'nat', 'KUBE-POSTROUTING', 0)?.masquerade) details.push(alwaysMasqueraded);
+  const rulesOf = (chain: string): readonly Rule[] => actual.chain('nat', chain)?.rules() ?? [];
+  const evidence = {
+    expected: own.filter(({kind}) => kind === 'missing').map(({rule}) => rule),
+    actual: [...rulesOf('KUBE-POSTROUTING'), ...rulesOf('KUBE-MARK-MASQ')].slice(0, 6),
+  };
+  const base = {kind: 'postrouting-broken', ...evidence} as const;
+  if (details.length > 0) return [{symptom: {...base, detail: details.join('; ')}, explained: own}];
+  const added = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'].filter(name => holdsHarmfulRules(given, name));
+  if (added.length > 0) {
+    const detail = `rules of ${added.join(' and ')} were not written by kube-proxy, and traffic is affected`;
+    return [{symptom: {...base, detail}, explained: own}];
+  }
+  if (!expected.context.clearsMark || honored === null || !honored.masquerade || (honored.mark & mark) === 0) return [];
+  const detail = 'KUBE-POSTROUTING masquerades without clearing the mark: packets in tunnels are masqueraded twice';
+  return [{symptom: {...base, severity: 'warning', detail}, explained: own}];
+}
+
+/** Whether a chain that lacks none of its rules has others, which change the outcomes of packets: those to some addresses, for instance. */
+function holdsHarmfulRules({actual, differences, changesOutcomes}: LeftBaseRules, name: string): boolean {
+  const own = differences.filter(({table, chain}) => table === 'nat' && chain === name);
+  const chain = actual.chain('nat', name);
+  if (own.length === 0 || chain === undefined || own.some(({kind}) => kind !== 'extra')) return false;
+  const lines = new Set(own.map(({rule}) => rule.line));
+  return changesOutcomes(
+    chain,
+    chain.rules().filter(({line}) => !lines.has(line)),
+  );
+}
+
+function jumpsTo(actual: Ruleset, {table, chain, target}: Rule): boolean {
+  const rules = actual.chain(table, chain)?.rules() ?? [];
+  return rules.some(rule => rule.target?.name === target?.name);
+}
+
+/** Up to 1.24, kube-proxy only marks packets to drop; rules of the kubelet drop them. */
+function analyzeMarkDrop(given: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const {expected, actual} = given;
+  if (!ensuresMarkDrop(expected.context.version) || !expected.ports.some(isMarkedForDropping)) return [];
+  if (actual.tables.get('nat')?.complete !== true || actual.tables.get('filter')?.complete !== true) return [];
+  const mark = passChain(given, 'nat', 'KUBE-MARK-DROP', 0)?.mark ?? 0;
+  // If no kubelet writes its rules at all, the node is set up that way.
+  if (mark === 0 && actual.chain('filter', 'KUBE-FIREWALL') === undefined) return [];
+  const broken: string[] = [];
+  if (mark === 0) broken.push('KUBE-MARK-DROP sets no mark');
+  else if (passChain(given, 'filter', 'KUBE-FIREWALL', mark)?.dropped === false) broken.push('KUBE-FIREWALL does not drop what is marked');
+  for (const chain of ['INPUT', 'OUTPUT'])
+    if (!leadsTo(actual, chain, 'KUBE-FIREWALL')) broken.push(`filter/${chain} does not lead to KUBE-FIREWALL`);
+  if (broken.length === 0) return [];
+  const chains = [actual.chain('nat', 'KUBE-MARK-DROP'), actual.chain('filter', 'KUBE-FIREWALL')];
+  const rules = chains.flatMap(chain => chain?.rules() ?? []).slice(0, 6);
+  const detail = `${broken.join('; ')}: packets that loadBalancerSourceRanges or a Local traffic policy keep out are not dropped (the kubelet up to 1.26 writes these rules)`;
+  return [{symptom: {kind: 'missing-rule', severity: 'warning', detail, expected: [], actual: rules}, explained: []}];
+}
+
+function isMarkedForDropping({port, endpoints}: PortOnNode): boolean {
+  const ranges = port.sourceRanges.length > 0 && port.loadBalancerVIPs.length > 0;
+  return endpoints.hasAny && (ranges || (port.externalPolicyLocal && hasExternalEntry(port) && endpoints.local.length === 0));
+}
+
+function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
+  const rules = actual.chain('filter', chain)?.rules() ?? [];
+  return rules.some(rule => rule.target?.name === target);
+}
+
+interface Passed {
+  readonly mark: number;
+  readonly masquerade: boolean;
+  readonly dropped: boolean;
+}
+
+/** The effect of a chain on a packet with this mark; null if it is undetermined. A missing chain has no effect. */
+function passChain(
+  {actual, expected}: Pick<BaseRulesCase, 'actual' | 'expected'>,
+  table: string,
+  name: string,
+  mark: number,
+): Passed | null {
+  const chain = actual.chain(table, name);
+  if (chain === undefined) return {mark, masquerade: false, dropped: false};
+  const any = parseAddress(expected.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77');
+  if (any === null) return null;
+  const packet = {
+    family: expected.family,
+    protocol: 'tcp',
+    source: any,
+    destination: any,
+    port: 80,
+    origin: 'arriving',
+    inInterface: null,
+    outInterface: null,
+    mark,
+    connectionMark: 0,
+    rewritten: true,
+    masquerade: false,
+    untracked: false,
+  } as const;
+  const start: Branch = {packet, probability: 1, path: null, inferred: [], supposed: null};
+  const results = walkChain({rules: actual, environment: environmentOf(expected.context.facts), budget: 10_000}, table, chain, start);
+  const result = results.length === 1 ? results[0] : undefined;
+  return result === undefined || result.verdict === 'undecided' ? null : {...result.packet, dropped: result.verdict === 'drop'};
 }

@@ -2,25 +2,49 @@ import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {partition} from '../../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../../model/ruleset.ts';
-import type {Packet} from '../../../trace/packet.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
+import type {Packet} from '../../../trace/packet.ts';
 import {onceAsked} from '../../once-asked.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
-import {onePerShape, shapeOf} from '../../outcomes/port-shape.ts';
+import {onePerShape, shapeOf} from '../../outcomes/outcome-changes.ts';
+import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
 import {packetOf, probesFor} from '../../outcomes/probes.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
-import {textsOf} from '../rule-texts.ts';
 import {sourcesFor} from '../../outcomes/sources.ts';
-import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
-import {listChain, withChain} from '../listed-chains.ts';
+import type {PortSymptom} from '../../symptoms/symptom-list.ts';
+import {listChain, textsOf, withChain} from '../chain-texts.ts';
 import {pathOutcomeOf} from '../iptables-outcome.ts';
+import type {PortDifference} from '../service-port/port-differences.ts';
+
+export interface BaseRulesCase {
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+  /** Differences that belong to no Service port. */
+  readonly differences: readonly PortDifference[];
+  /** The Service ports whose own rules differ. */
+  readonly differing: ReadonlySet<PortOnNode>;
+}
+
+/** The differences that no base rule has explained so far. */
+export interface LeftBaseRules extends BaseRulesCase {
+  readonly changesOutcomes: ChangesOutcomes;
+}
+
+/** A symptom of the node, and the differences that it explains. */
+export interface BaseRuleSymptom {
+  readonly symptom: PortSymptom<Rule>;
+  readonly explained: readonly PortDifference[];
+}
+
+export const baseChainNames: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+/** Up to 1.26 the kubelet writes a rule into KUBE-FIREWALL and copies of kube-proxy's into KUBE-POSTROUTING and KUBE-MARK-MASQ. */
+export function isKubeletsOwn(rule: Rule): boolean {
+  return rule.chain === 'KUBE-FIREWALL' && rule.line > 0 && rule.text.includes('--mark 0x8000/0x8000') && rule.target?.name === 'DROP';
+}
 
 /** Whether packets have another outcome where a chain of the node holds these rules; or an outcome that differs in this way from what it is today. */
-export type ChangesOutcomes = (
-  chain: Chain,
-  rules: readonly Rule[],
-  differs?: (today: PathOutcome, then: PathOutcome) => boolean,
-) => boolean;
+type ChangesOutcomes = (chain: Chain, rules: readonly Rule[], differs?: (today: PathOutcome, then: PathOutcome) => boolean) => boolean;
 
 interface NodeRules {
   readonly expected: ExpectedRuleset;

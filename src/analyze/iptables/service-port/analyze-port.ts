@@ -1,23 +1,27 @@
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
+import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
-import type {Rule} from '../../../model/ruleset.ts';
+import type {NodeContext} from '../../../expect/node-context.ts';
+import {addressInside, parseCidr} from '../../../model/address.ts';
+import type {ChainSource, Rule} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
-import {environmentOf} from '../../outcomes/environment.ts';
-import type {ProbeComparison} from '../../outcomes/path-outcome.ts';
-import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
+import type {Packet} from '../../../trace/packet.ts';
+import {endpointKinds} from '../../outcomes/compare-endpoints.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
-import {clientsOfOtherRanges} from '../../outcomes/other-ranges.ts';
-import {type Probe, probesFor} from '../../outcomes/probes.ts';
-import {sourcesNamedIn} from '../../outcomes/sources.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
+import {isSameOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
+import {clientsOfOtherRanges, entriesOf, packetOf, type Probe, probedNodePortAddresses, probesFor} from '../../outcomes/probes.ts';
+import {sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
+import {configuredAffinity, staleEntry} from '../../symptoms/port-symptoms.ts';
+import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {SymptomList} from '../../symptoms/symptom-list.ts';
-import {affinityRules} from './affinity-rules.ts';
 import {pathOutcomeOf} from '../iptables-outcome.ts';
+import {entryOfRule, isEntryRule, PortIndex} from '../rules-of-ports.ts';
+import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
 import {IptablesSemantics} from './iptables-semantics.ts';
+import {hasMatch, isOfAffinity, type PortCase, type PortDifference, PortDifferences} from './port-differences.ts';
 import {explainResidualDifferences} from './residual-differences.ts';
-import {type PortCase, PortDifferences} from './port-differences.ts';
-import {findStaleEntries} from './stale-entries.ts';
 
 /**
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
@@ -90,4 +94,119 @@ function analyzeHealthCheck({port}: PortOnNode, own: PortDifferences, symptoms: 
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
   const detail = `the rule that accepts health checks on port ${port.healthCheckNodePort} is missing: a load balancer may consider the node unhealthy`;
   symptoms.say({kind: 'health-check-port-blocked', detail, expected: missing.map(({rule}) => rule), actual: []});
+}
+
+interface AffinityCase {
+  readonly item: PortOnNode;
+  readonly own: PortDifferences;
+  readonly symptoms: SymptomList<Rule>;
+  readonly changesOutcome: boolean;
+}
+
+/** Rules of affinity that are missing, extra or have another timeout, where no missing or stale endpoint explains them. */
+function affinityRules(given: AffinityCase): PortSymptom<Rule> | null {
+  const {item, own, symptoms} = given;
+  const unexplained = unexplainedRules(given);
+  if (unexplained.length === 0 || symptoms.has('broken-jump', 'service-not-programmed')) return null;
+  const found = unexplained.find(({kind}) => kind === 'extra');
+  const seconds = found?.rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--seconds')?.values[0];
+  const configured = configuredAffinity(item.port);
+  const detail =
+    found === undefined
+      ? `session affinity is missing in ${unexplained.length === 1 ? 'a rule' : 'rules'}: ${configured}`
+      : `session affinity${seconds === undefined ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
+  return {kind: 'session-affinity-mismatch', detail, ...own.evidence(({rule}) => isOfAffinity(rule))};
+}
+
+function unexplainedRules({item, own, symptoms, changesOutcome}: AffinityCase): readonly PortDifference[] {
+  const {endpoints, endpointChain} = item;
+  const known = new Set(
+    symptoms.all.flatMap(({kind, endpoint}) => (endpointKinds.includes(kind) && endpoint !== undefined ? [endpoint] : [])),
+  );
+  const chains = new Set(endpoints.reachable.filter(({hostPort}) => known.has(hostPort)).map(endpointChain));
+  const isThirdPartyRule = (chain: string): boolean =>
+    parseChainName(chain)?.role === 'SEP' && !endpoints.reachable.some(endpoint => endpointChain(endpoint) === chain);
+  const differing = own.all.filter(
+    ({rule, kind}) =>
+      hasMatch(rule, 'recent') &&
+      (kind === 'missing' || kind === 'extra') &&
+      !chains.has(rule.target?.name ?? '') &&
+      !chains.has(rule.chain) &&
+      !isThirdPartyRule(rule.target?.name ?? ''),
+  );
+  // A rule that matches the same clients differently is harmless if no probe diverges.
+  return differing.filter(one => changesOutcome || !differing.some(other => other.kind !== one.kind && asksAlike(one.rule, other.rule)));
+}
+
+function asksAlike(a: Rule, b: Rule): boolean {
+  const asked = ({matches}: Rule): string => JSON.stringify(matches.filter(({name}) => name === 'recent'));
+  return a.chain === b.chain && asked(a) === asked(b);
+}
+
+/** Whether the outcome of packets to the address and port that a rule matches is not the expected one. */
+function changesOutcomes(rule: Rule, {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: ChainSource}): boolean {
+  const environment = environmentOf(expected.context.facts);
+  return packetsTo(rule, expected.context).some(
+    packet =>
+      !isSameOutcome(pathOutcomeOf(walkPacket(expected, packet, environment)), pathOutcomeOf(walkPacket(actual, packet, environment))),
+  );
+}
+
+const indexes = new WeakMap<ExpectedRuleset, PortIndex>();
+
+/** Another Service port that has the address and port of a rule, and so determines the outcome of their packets. */
+function otherClaimant(rule: Rule, item: PortOnNode, expected: ExpectedRuleset): PortOnNode | undefined {
+  let index = indexes.get(expected);
+  if (index === undefined) {
+    index = new PortIndex(expected);
+    indexes.set(expected, index);
+  }
+  return index.concerned(rule).find(other => other !== item);
+}
+
+/** Packets to what a rule of a shared chain names, one from each kind of source. */
+function packetsTo(rule: Rule, context: NodeContext): readonly Packet[] {
+  const protocol = rule.options.find(({flag, negated}) => flag === '-p' && !negated)?.values[0];
+  const port = rule.matches.flatMap(({options}) => options).find(({flag, negated}) => flag === '--dport' && !negated)?.values[0];
+  if (protocol === undefined || port === undefined) return [];
+  const packet = (from: {readonly kind: string; readonly address: string; readonly interface: string | null}, destination: string) =>
+    packetOf({protocol, family: context.family}, {source: from.address, destination, port: Number(port), from}) ?? [];
+  const sources = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set());
+  return destinationsOf(rule, context).flatMap(destination =>
+    destination === loopback
+      ? packet({kind: 'node', address: loopback, interface: null}, loopback)
+      : sources.flatMap(source => packet(source, destination)),
+  );
+}
+
+const loopback = '127.0.0.1';
+
+function destinationsOf(rule: Rule, context: NodeContext): readonly string[] {
+  const cidr = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0];
+  if (cidr === undefined) return [...probedNodePortAddresses(context), ...(context.localhostNodePorts ? [loopback] : [])];
+  if (cidr === '127.0.0.0/8') return [loopback];
+  const parsed = parseCidr(cidr);
+  const address = parsed === null ? null : addressInside(parsed, new Set());
+  return address === null ? [] : [address];
+}
+
+/** Rules that lead into the Service port's chains from an address or a port that is none of its entries (any more). */
+function findStaleEntries(given: PortCase, own: PortDifferences, symptoms: SymptomList<Rule>): void {
+  const entries = entriesOf(given.item.port, given.expected.context);
+  for (const {rule, table} of own.of('extra')) {
+    const shared = rule.chain === 'KUBE-SERVICES' || rule.chain === 'KUBE-NODEPORTS';
+    const leadsHere = table === 'nat' && shared && own.isOwn(rule.target?.name ?? '');
+    if (leadsHere && !entries.some(entry => isEntryRule(rule, entry))) findStaleEntry(given, rule, symptoms);
+  }
+}
+
+function findStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: SymptomList<Rule>): void {
+  const where = entryOfRule(rule);
+  const owner = otherClaimant(rule, item, expected);
+  const answers = owner === undefined && changesOutcomes(rule, {expected, actual: view});
+  if (answers) return symptoms.say(staleEntry(where, {answers, rule}), `stale entry ${where}`);
+  const whose =
+    owner === undefined ? 'none of its entries in the API (any more): no traffic is affected' : `${owner.port.servicePortName}'s`;
+  const detail = `a rule leads to it from ${where}, which is ${whose}`;
+  symptoms.say({kind: 'stale-service', severity: 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
 }

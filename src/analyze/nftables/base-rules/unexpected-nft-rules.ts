@@ -1,14 +1,11 @@
-import type {NftPort} from '../../../expect/nftables/nft-port.ts';
+import type {NftPort} from '../../../expect/nftables/nft-names.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {describePathOutcome} from '../../outcomes/path-outcome.ts';
 import {whose} from '../../outcomes/probes.ts';
 import {effectOf, maxPorts, type PortProbe} from '../../outcomes/outcome-changes.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {baseChainProbes} from './base-chain-probes.ts';
-import type {NftCase, NftPortDifference} from '../nft-case.ts';
-import {withChains, withSet} from '../nft-service-view.ts';
-import {changedProbes, type TableChange} from './table-effect.ts';
-import {namedProbes} from './named-probes.ts';
+import {baseChainProbes, changedProbes, namedProbes, type TableChange} from './base-rule-effects.ts';
+import {type NftCase, type NftPortDifference, withChains, withSet} from '../nft-case.ts';
 
 /** A rule that concerns more Service ports than this is about the node. */
 const maxNamed = 3;

@@ -1,19 +1,20 @@
+import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts';
+import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
+import type {NftTable} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
+import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
-import {clientsOfOtherRanges} from '../../outcomes/other-ranges.ts';
-import {probesFor} from '../../outcomes/probes.ts';
-import {sourcesNamedIn} from '../../outcomes/sources.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
+import {clientsOfOtherRanges, probesFor} from '../../outcomes/probes.ts';
+import {sourcesNamedIn} from '../../outcomes/sources.ts';
+import {configuredAffinity, type ResidualGroup, residualGroups, staleEntry} from '../../symptoms/port-symptoms.ts';
+import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {SymptomList} from '../../symptoms/symptom-list.ts';
-import {nftAffinityRules} from './nft-affinity-rules.ts';
-import {explainNftResidualDifferences} from './nft-residual-differences.ts';
-import type {NftPortCase} from '../nft-case.ts';
-import {tryNftProbe} from '../nft-outcome.ts';
-import {hasOtherNftEndpointsOnly} from './nft-endpoint-change.ts';
+import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
+import {targetsOf, tryNftProbe} from '../nft-outcome.ts';
+import {isEntryMap, isRefusal} from './nft-evidence.ts';
 import {NftSemantics} from './nft-semantics.ts';
-import {findStaleNftEntries} from './stale-nft-entries.ts';
 
 /**
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
@@ -58,4 +59,179 @@ function changedEndpoints({item, differences}: NftPortCase): readonly Endpoint[]
       return names.has(item.names.endpoint(endpoint)) || keys.has(`${address} . ${address} . ${protocol} . ${port}`);
     })
     .slice(0, 64);
+}
+
+/** Session affinity that is unexpected, missing, or has another timeout, which a walk does not show. */
+export function nftAffinityRules(given: NftPortCase, symptoms: SymptomList<RuleText>): PortSymptom<RuleText> | null {
+  const {item, differences} = given;
+  if (symptoms.has('broken-jump', 'service-not-programmed')) return null;
+  const rules = differences.filter(({what, rule}) => what === 'rule' && /^ip6? saddr @affinity-/.test(rule.text));
+  const extra = rules.filter(({kind}) => kind === 'extra');
+  const other = differences.filter(({what, kind}) => what === 'set' && kind === 'extra');
+  const {affinitySeconds} = item.port;
+  const configured = configuredAffinity(item.port);
+  if (affinitySeconds === null ? extra.length > 0 : other.length > 0) {
+    const seconds = timeoutOf(given, [...extra, ...other]);
+    const detail = `session affinity${seconds === null ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
+    return {kind: 'session-affinity-mismatch', detail, ...evidence([...rules, ...differences.filter(isSet)])};
+  }
+  if (affinitySeconds === null || !remembersNobody(given, rules)) return null;
+  const detail = `session affinity is missing in ${rules.length === 1 ? 'a rule' : 'rules'}: ${configured}`;
+  return {kind: 'session-affinity-mismatch', detail, ...evidence(rules)};
+}
+
+function isSet({what}: NftPortDifference): boolean {
+  return what === 'set';
+}
+
+function timeoutOf({actual}: NftPortCase, differences: readonly NftPortDifference[]): number | null {
+  for (const {name, rule} of differences) {
+    const set = /@(affinity-\S+)/.exec(rule.text)?.[1] ?? name;
+    const timeout = actual.set(set)?.timeout ?? null;
+    if (timeout !== null) return timeout;
+  }
+  return null;
+}
+
+/** The Service's chains exist, and none of them matches known clients. */
+function remembersNobody({item, actual}: NftPortCase, rules: readonly NftPortDifference[]): boolean {
+  const chains = [item.names.service, item.names.local].flatMap(name => actual.chain(name) ?? []).filter(({ruleCount}) => ruleCount > 0);
+  return rules.length > 0 && chains.length > 0 && chains.every(chain => !chain.text().includes('@affinity-'));
+}
+
+function evidence(differences: readonly NftPortDifference[]): {
+  readonly expected: readonly RuleText[];
+  readonly actual: readonly RuleText[];
+} {
+  const rules = (missing: boolean): readonly RuleText[] =>
+    differences.flatMap(({kind, rule}) => ((kind === 'missing') === missing ? [rule] : [])).slice(0, 4);
+  return {expected: rules(true), actual: rules(false)};
+}
+
+/** Elements that lead into the Service port's chains, or refuse for it, at an address or port that is none of its entries (any more). */
+function findStaleNftEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList<RuleText>): void {
+  const own = new Set(expected.objectsOf(item).elements.map(({key}) => key));
+  for (const difference of differences) {
+    const {kind, what, name, rule, key = ''} = difference;
+    if (kind !== 'extra' || what !== 'element' || own.has(key) || !(isEntryMap(name) || isRefusal(difference))) continue;
+    const answers =
+      isEntryMap(name) &&
+      isOwnTarget(difference, item.names.base) &&
+      targetsOf(rule).some(chain => (view.chain(chain)?.ruleCount ?? 0) > 0);
+    const where = key.replaceAll(' . ', ' ');
+    symptoms.say(staleEntry(where, {answers, rule}), `stale entry ${where}`);
+  }
+}
+
+function isOwnTarget({rule}: NftPortDifference, base: string): boolean {
+  return targetsOf(rule).some(chain => parseNftName(chain)?.base === base);
+}
+
+/**
+ * Whether a Service port differs in its endpoints alone: its chains, sets and elements are exactly those that kube-proxy writes for the
+ * endpoints that the node picks from, and nothing is left of the others. Then every client that reaches an endpoint at all shows the same
+ * missing and stale endpoints. With a Local policy, not all clients get the same endpoints.
+ */
+export function hasOtherNftEndpointsOnly({item, differences, expected, actual}: NftPortCase): boolean {
+  const {port, endpoints} = item;
+  const [like] = endpoints.cluster;
+  if (like === undefined || endpoints.reachable.length !== endpoints.cluster.length) return false;
+  if (port.internalPolicyLocal || port.externalPolicyLocal || !actual.complete) return false;
+  // Other elements may be at its addresses, and its own sets may have other attributes.
+  if (!differences.every(({owner, what, name}) => owner === item && (what !== 'set' || actual.set(name) === undefined))) return false;
+  const known = new Map(endpoints.cluster.map(endpoint => [endpoint.hostPort, endpoint]));
+  const cluster = endpointsIn(item.names.service, actual).map(hostPort => known.get(hostPort) ?? withAddress(like, hostPort));
+  if (cluster.length === 0) return false;
+  const written: NftPort = {...item, endpoints: {cluster, local: [], reachable: cluster, hasAny: true}};
+  const does = expected.objectsOf(written);
+  return isWritten(does, actual) && !holdsRest(expected.objectsOf(item), does, actual);
+}
+
+/** Whether the node has everything of a Service port, chains with exactly these rules. */
+function isWritten({chains, sets, elements}: PortObjects, actual: NftTable): boolean {
+  return (
+    [...chains].every(([name, rules]) => actual.chain(name)?.holds(rules) === true) &&
+    sets.every(({name}) => actual.set(name) !== undefined) &&
+    elements.every(({set, key, value}) => actual.set(set)?.elements.get(key)?.value === value)
+  );
+}
+
+/** Whether the node has a chain or set of an endpoint that it does not pick. */
+function holdsRest(should: PortObjects, does: PortObjects, actual: NftTable): boolean {
+  const writtenSets = new Set(does.sets.map(({name}) => name));
+  return (
+    [...should.chains.keys()].some(name => !does.chains.has(name) && actual.chain(name) !== undefined) ||
+    should.sets.some(({name}) => !writtenSets.has(name) && actual.set(name) !== undefined)
+  );
+}
+
+/** The endpoints that a chain picks from, by `ip:port`, in the order of the rule that picks; none if there is no such rule. */
+function endpointsIn(chain: string, actual: NftTable): readonly string[] {
+  const rule = textOf(chain, actual).split('\n').at(-1) ?? '';
+  const direct = / dnat to (\S+)$/.exec(rule)?.[1];
+  if (direct !== undefined) return [direct];
+  const chained = [...rule.matchAll(/\d+ : goto ([^\s,]+)/g)].map(([, target = '']) => target);
+  if (chained.length > 0) return chained.map(target => / dnat to (\S+)$/.exec(textOf(target, actual))?.[1] ?? '');
+  return [...rule.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) =>
+    address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
+  );
+}
+
+function textOf(chain: string, actual: NftTable): string {
+  return actual.chain(chain)?.text() ?? '';
+}
+
+/** On no node: whether it is local matters only for its own connections. */
+function withAddress(like: Endpoint, hostPort: string): Endpoint {
+  const {address, port} = splitHostPort(hostPort);
+  return {...like, address, port: Number(port), hostPort, nodeName: null, chainName: undefined};
+}
+
+/** Differences that no symptom so far explains. If no probe diverges, they are harmless. */
+export function explainNftResidualDifferences(
+  {item, differences}: NftPortCase,
+  symptoms: SymptomList<RuleText>,
+  changesOutcome: boolean,
+): void {
+  const said = new Set(symptoms.all.flatMap(({expected, actual}) => [...expected, ...actual]));
+  // One cause is one finding: the symptoms so far cover the other differences.
+  if (symptoms.all.some(({severity}) => severity !== 'info')) return;
+  const left = differences.filter(({rule}) => !said.has(rule));
+  const refusals = left.filter(difference => difference.kind === 'extra' && isRefusal(difference));
+  for (const {rule} of refusals) leftRefusal(rule, item.endpoints.hasAny, symptoms);
+  const unlisted = left.filter(({kind, name}) => kind === 'missing' && name === 'cluster-ips');
+  if (unlisted.length > 0) leftUnlisted(unlisted, symptoms);
+  const rest = left.filter(difference => !refusals.includes(difference) && !unlisted.includes(difference));
+  for (const group of residualGroups<RuleText, NftPortDifference>(rest)) leftGroup(group, symptoms, changesOutcome);
+}
+
+function leftRefusal(rule: RuleText, hasAny: boolean, symptoms: SymptomList<RuleText>): void {
+  const detail = hasAny
+    ? 'a rule refuses or drops its packets although it has endpoints; no packet reaches it as long as the nat rules are in place'
+    : 'a rule refuses or drops its packets in another way than kube-proxy does';
+  symptoms.say({kind: 'unexpected-reject', severity: 'info', detail, expected: [], actual: [rule]}, `left ${rule.text}`);
+}
+
+/** No packet of the Service port matches it. */
+function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomList<RuleText>): void {
+  const detail = 'its cluster IP is not in cluster-ips: connections to ports that it does not have are not refused';
+  symptoms.say({kind: 'missing-rule', severity: 'info', detail, expected: unlisted.map(({rule}) => rule), actual: []}, 'unlisted');
+}
+
+function leftGroup(
+  {kind, differences, symptom, what, evidence}: ResidualGroup<NftPortDifference, RuleText>,
+  symptoms: SymptomList<RuleText>,
+  changesOutcome: boolean,
+): void {
+  const places = [...new Set(differences.map(({name}) => name))].slice(0, 3).join(', ');
+  const effect = changesOutcome ? 'traffic is affected' : 'no traffic is affected';
+  const severity = changesOutcome ? ('error' as const) : ('info' as const);
+  symptoms.say({kind: symptom, severity, detail: `${countText(differences)} ${what} in ${places}: ${effect}`, ...evidence}, `left ${kind}`);
+}
+
+function countText(group: readonly NftPortDifference[]): string {
+  const kinds = new Set(group.map(({what}) => what));
+  const noun = kinds.size > 1 || kinds.has('hook') ? 'rule' : ([...kinds][0] ?? 'rule');
+  if (group.length > 1) return `${group.length} ${noun}s`;
+  return noun === 'element' ? 'an element' : `a ${noun}`;
 }

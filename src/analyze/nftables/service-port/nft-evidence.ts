@@ -1,10 +1,10 @@
+import {parseNftName} from '../../../expect/nftables/nft-names.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
+import type {Entry} from '../../../model/service-port.ts';
 import type {Evidence, Subject} from '../../outcomes/mode-semantics.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
 import {pickingChain} from '../nft-outcome.ts';
-import {elementKey, elementsAt, extraOf, isOwnChain} from './nft-port-rules.ts';
-import {isEntryMap} from './nft-rule-roles.ts';
 
 /** The missing and the unexpected rules and elements of the Service port that explain a symptom. */
 export function nftEvidence(given: NftPortCase, subject: Subject<RuleText>): Evidence<RuleText> {
@@ -73,4 +73,55 @@ function pick({differences}: NftPortCase, concerns: (difference: NftPortDifferen
   const rules = (missing: boolean): readonly RuleText[] =>
     concerned.flatMap(({kind, rule}) => ((kind === 'missing') === missing ? [rule] : [])).slice(0, most);
   return {expected: rules(true), actual: rules(false)};
+}
+
+/** Rules and elements of the Service port that are not on the node. */
+export function missingOf({differences}: NftPortCase): readonly NftPortDifference[] {
+  return differences.filter(({kind}) => kind === 'missing');
+}
+
+/** Rules and elements that kube-proxy would not have written. */
+export function extraOf({differences}: NftPortCase): readonly NftPortDifference[] {
+  return differences.filter(({kind}) => kind === 'extra');
+}
+
+export function isOwnChain({expected, item}: NftPortCase, chain: string): boolean {
+  return expected.ownerOf(chain) === item || parseNftName(chain)?.base === item.names.base;
+}
+
+/** The actual elements that match an entry's packets. */
+export function elementsAt(given: NftPortCase, entry: Entry): readonly RuleText[] {
+  const {actual, expected} = given;
+  const key = elementKey(given, entry);
+  const name = entry.address === null ? 'service-nodeports' : 'service-ips';
+  const value = actual.set(name)?.elements.get(key)?.value ?? null;
+  return value === null ? [] : [{table: expected.id, chain: name, line: 1, isOrdinal: true, text: `${key} : ${value}`}];
+}
+
+/** The key of an entry in the maps of kube-proxy: `10.96.1.1 . tcp . 80`, or `tcp . 30080` for a node port. */
+function elementKey({item}: NftPortCase, {address, port}: Entry): string {
+  const protocol = item.port.protocol.toLowerCase();
+  return `${address === null ? '' : `${address} . `}${protocol} . ${port}`;
+}
+
+/** A map that leads into the chains of Services. */
+export function isEntryMap(map: string): boolean {
+  return map === 'service-ips' || map === 'service-nodeports';
+}
+
+/** An element that refuses packets. */
+export function isRefusal({name}: NftPortDifference): boolean {
+  return name === 'no-endpoint-services' || name === 'no-endpoint-nodeports';
+}
+
+const endpointChecks: ReadonlySet<string> = new Set(['service-endpoints-check', 'nodeport-endpoints-check', 'endpoints-check']);
+
+/** A chain that checks the packets that no Service matches. */
+export function isCheck(chain: string): boolean {
+  return endpointChecks.has(chain) || chain === 'cluster-ips-check' || chain === 'reject-chain';
+}
+
+/** A chain that drops packets of Services whose policy leaves them no endpoint on the node. */
+export function isEndpointCheck(chain: string): boolean {
+  return endpointChecks.has(chain);
 }

@@ -1,3 +1,7 @@
+import {readFileSync} from 'node:fs';
+import {errorText} from '../../../model/text.ts';
+import {KubeconfigError} from '../kubeconfig.ts';
+
 /** The identity for requests. Queried before each request, because tokens expire during a run. */
 export interface Credentials {
   /** A description for messages: `the token of user "admin"`. */
@@ -44,4 +48,15 @@ export function bearer(token: string): string {
 
 function basic({username, password}: {readonly username: string; readonly password: string}): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+}
+
+/** PEM from base64 text or from a file; null if neither is given. Throws KubeconfigError if the file cannot be read. */
+export function pemOf(data: string | undefined, file: string | undefined, what: string): string | null {
+  if (data) return Buffer.from(data, 'base64').toString('utf8');
+  if (!file) return null;
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new KubeconfigError(`cannot read the ${what} ${file}: ${errorText(error)}`, {cause: error});
+  }
 }

@@ -2,7 +2,7 @@ import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterAll, describe, expect, test} from 'vitest';
-import {IptablesServiceView} from '../../../../src/analyze/iptables/iptables-service-view.ts';
+import {IptablesServiceView} from '../../../../src/analyze/iptables/rules-of-ports.ts';
 import {analyzePort} from '../../../../src/analyze/iptables/service-port/analyze-port.ts';
 import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from '../../../../src/analyze/iptables/service-port/endpoint-change.ts';
 import type {PortCase} from '../../../../src/analyze/iptables/service-port/port-differences.ts';

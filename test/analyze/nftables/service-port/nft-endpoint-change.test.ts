@@ -3,14 +3,15 @@ import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {attribute} from '../../../../src/analyze/nftables/attribute-differences.ts';
-import {asNftExpectation} from '../../../../src/analyze/nftables/nft-expectation.ts';
-import {NftServiceView} from '../../../../src/analyze/nftables/nft-service-view.ts';
-import type {NftPortCase} from '../../../../src/analyze/nftables/nft-case.ts';
+import {attribute} from '../../../../src/analyze/nftables/analyze-nft-family.ts';
+import {asNftExpectation} from '../../../../src/analyze/nftables/resolve-nft-version.ts';
+import {type NftPortCase, NftServiceView} from '../../../../src/analyze/nftables/nft-case.ts';
 import {tryNftProbe} from '../../../../src/analyze/nftables/nft-outcome.ts';
-import {analyzeNftPort} from '../../../../src/analyze/nftables/service-port/analyze-nft-port.ts';
-import {nftAffinityRules} from '../../../../src/analyze/nftables/service-port/nft-affinity-rules.ts';
-import {hasOtherNftEndpointsOnly} from '../../../../src/analyze/nftables/service-port/nft-endpoint-change.ts';
+import {
+  analyzeNftPort,
+  hasOtherNftEndpointsOnly,
+  nftAffinityRules,
+} from '../../../../src/analyze/nftables/service-port/analyze-nft-port.ts';
 import {NftSemantics} from '../../../../src/analyze/nftables/service-port/nft-semantics.ts';
 import {comparePathOutcomes} from '../../../../src/analyze/outcomes/compare-outcomes.ts';
 import {probesFor} from '../../../../src/analyze/outcomes/probes.ts';
@@ -20,7 +21,7 @@ import {readBundle} from '../../../../src/collect/bundle/read-bundle.ts';
 import {compareNftTable} from '../../../../src/compare/compare-nft-table.ts';
 import {tableId} from '../../../../src/expect/nftables/expected-table.ts';
 import type {EndpointSliceObject} from '../../../../src/model/api-objects.ts';
-import type {Family} from '../../../../src/model/family.ts';
+import type {Family} from '../../../../src/model/address.ts';
 import type {RuleText} from '../../../../src/model/ruleset.ts';
 import type {ApiObjects, NodeDump} from '../../../../src/model/snapshot.ts';
 import {formatNftRuleset} from '../../../../src/parse/nftables/nft-format.ts';

@@ -1,0 +1,123 @@
+import {once} from '../../expect/api-index.ts';
+import {families, type Family} from '../../model/address.ts';
+import {append} from '../../model/lists.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {NodeDump} from '../../model/snapshot.ts';
+import {parseDumps} from '../../parse/iptables/iptables-save.ts';
+
+/** What a node holds of iptables. */
+export interface Dumps {
+  readonly current: ReadonlyMap<Family, Ruleset>;
+  readonly both: readonly {readonly family: Family; readonly nft: Ruleset; readonly legacy: Ruleset}[];
+  /** The files whose rules have no counters. */
+  readonly uncounted: ReadonlySet<string>;
+}
+
+/**
+ * The output of the node's default tools has precedence over that of a backend asked for by name, unless kube-proxy's rules are in the other
+ * backend alone: kube-proxy may run with other tools than the node's.
+ */
+export function readDumps(node: NodeDump): Dumps {
+  const current = new Map<Family, Ruleset>();
+  const named = new Map<string, Ruleset>();
+  const uncounted = new Set<string>();
+  for (const family of families) {
+    const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
+    for (const file of [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`]) {
+      const content = node.read(file);
+      if (content === null) continue;
+      const rulesets = parseDumps(content, family);
+      if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
+      for (const ruleset of rulesets) {
+        const backend = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : ruleset.backend;
+        if (backend !== null) named.set(`${ruleset.family} ${backend}`, ruleset);
+        const isFirst =
+          !current.has(ruleset.family) || (file === `${tool}-save` && ruleset.backend === current.get(ruleset.family)?.backend);
+        if (isFirst) current.set(ruleset.family, ruleset);
+      }
+    }
+  }
+  const both = families.flatMap(family => {
+    const nft = named.get(`${family} nft`);
+    const legacy = named.get(`${family} legacy`);
+    return nft === undefined || legacy === undefined ? [] : [{family, nft, legacy}];
+  });
+  for (const {family, nft, legacy} of both) {
+    const [own] = [nft, legacy].filter(holdsServices);
+    if (own !== undefined && !(holdsServices(nft) && holdsServices(legacy))) current.set(family, own);
+  }
+  return {current, both, uncounted};
+}
+
+/** Rules of Services. */
+export function holdsServices(ruleset: Ruleset): boolean {
+  return (ruleset.chain('nat', 'KUBE-SERVICES')?.ruleCount ?? 0) > 0;
+}
+
+/** All that the kernel holds of a family, as far as it was read: both backends where both are in use. */
+export function allOf({current, both}: Dumps, family: Family): readonly Ruleset[] {
+  const pair = both.find(one => one.family === family);
+  const one = current.get(family);
+  return pair !== undefined ? [pair.nft, pair.legacy] : one === undefined ? [] : [one];
+}
+
+export function countRules({current}: Dumps): {readonly rules: number; readonly chains: number} {
+  const all = [...current.values()];
+  return {rules: all.reduce((sum, {ruleCount}) => sum + ruleCount, 0), chains: all.reduce((sum, {chainCount}) => sum + chainCount, 0)};
+}
+
+/**
+ * Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as an invalid rule
+ * (kubernetes#112477). Several checks of a node ask, and a large node has a quarter of a million such chains.
+ */
+export const invalidRules = once(({tables}: Ruleset): readonly Rule[] => {
+  const chains = tables.get('nat')?.chains;
+  if (chains === undefined || !texts.some(text => chains.mayContain?.(text) ?? true)) return [];
+  const invalid: Rule[] = [];
+  for (const chain of chains.startingWith('KUBE-SEP-')) {
+    if (!pattern.test(chain.text())) continue;
+    append(
+      invalid,
+      chain.rules().filter(({target}) => target?.name === 'DNAT'),
+    );
+  }
+  return invalid;
+});
+
+const pattern = /--to-destination (?::0|0\.0\.0\.0:0|\S+ --random --persistent)|DNAT \[unsupported revision\]/;
+
+/** A rule that the pattern matches contains one of these. */
+const texts = ['--to-destination :0', '--to-destination 0.0.0.0:0', ' --random --persistent', 'DNAT [unsupported revision]'];
+
+/** Why nothing can be reported about a family's Services in its iptables; null if the dump contains the tables of Services. */
+export function whyNoTables(family: Family, ruleset: Ruleset | null): string | null {
+  if (ruleset === null) return `there is no ${dumpOf(family)} of it`;
+  const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));
+  if (missing.length === 0) return null;
+  return `the dump holds no table ${missing.join(' and no table ')}: it is of other tables only, or everything was flushed`;
+}
+
+/** Why the node's dump of a family gave no ruleset: there is none, or the file holds no rule and no chain, as when the command failed. */
+export function whyNoRules(node: NodeDump, family: Family): string {
+  const name = dumpOf(family);
+  const content = node.files.includes(name) ? node.read(name) : null;
+  if (content === null) return `there is no ${name} of it`;
+  const line = content
+    .toString('utf8', 0, 4096)
+    .split('\n')
+    .find(text => text.trim() !== '');
+  if (line === undefined) return `its ${name} is empty: the command failed, or everything was flushed`;
+  return `its ${name} holds no rules, and begins with: ${line.slice(0, 160)}`;
+}
+
+function dumpOf(family: Family): string {
+  return family === 'IPv4' ? 'iptables-save' : 'ip6tables-save';
+}
+
+/** Whether rules of a chain may be on the node that a truncated dump does not show: none of them is reported as missing. */
+export function isBeyondTheCut(ruleset: Ruleset, table: string, chain: string): boolean {
+  if (ruleset.cut === null) return false;
+  const read = ruleset.tables.get(table);
+  if (read === undefined) return true;
+  return !read.complete && ruleset.chain(table, chain)?.complete !== true;
+}

@@ -1,0 +1,77 @@
+import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
+import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts';
+import type {NftTableSource} from '../../../model/nft-ruleset.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import type {Packet} from '../../../trace/packet.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
+import {newConnections, onePerShape, type OutcomeChange, outcomeChanges, type PortProbe, shapeOf} from '../../outcomes/outcome-changes.ts';
+import {packetOf, probesFor} from '../../outcomes/probes.ts';
+import {constantsIn, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
+import {sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
+import type {NftCase} from '../nft-case.ts';
+import {nftPathOutcome, targetsOf} from '../nft-outcome.ts';
+
+/** New connections to so many Service ports, those first that the rules name. Endpoints that they name connect to themselves, too. */
+export function* namedProbes(given: NftCase, rules: readonly RuleText[], count: number): Iterable<PortProbe<NftPort>> {
+  const {ports, context} = given.expected;
+  const texts = textsOf(rules, given);
+  const constants = constantsIn(texts);
+  for (const item of namedFirst(ports, context, constants).slice(0, count)) {
+    const hairpins = [...new Set([...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, constants)])];
+    yield* newConnections(item, context, hairpins, sourcesNamedIn(texts, context, given.senders));
+  }
+}
+
+/** The rules, and those of unexpected chains that they lead to. */
+function textsOf(rules: readonly RuleText[], {expected, actual}: NftCase): readonly string[] {
+  const own = new Set(expected.baseRules.map(({name}) => name));
+  const texts: string[] = [];
+  const visit = (rule: RuleText): void => {
+    texts.push(rule.text);
+    for (const name of targetsOf(rule)) {
+      if (own.has(name) || parseNftName(name) !== null) continue;
+      own.add(name);
+      actual.chain(name)?.rules().forEach(visit);
+    }
+  };
+  rules.forEach(visit);
+  return texts;
+}
+
+export type TableChange = OutcomeChange<RuleText, NftPort>;
+
+interface TablePair {
+  readonly expected: ExpectedTable;
+  readonly table: NftTableSource;
+  readonly other: NftTableSource;
+}
+
+/** The probes whose outcome in a table is not the one in the other table. */
+export function changedProbes({expected, table, other}: TablePair, probes: Iterable<PortProbe<NftPort>>): readonly TableChange[] {
+  const environment = environmentOf(expected.context.facts);
+  const walks = {
+    walk: (packet: Packet) => nftPathOutcome(table, packet, environment),
+    walkWithout: (packet: Packet) => nftPathOutcome(other, packet, environment),
+  };
+  return [...outcomeChanges(probes, walks)];
+}
+
+/** The probes of one Service port of each shape: together they match every base rule. */
+export function baseChainProbes({context, ports}: ExpectedTable): readonly PortProbe<NftPort>[] {
+  return onePerShape(ports.toReversed(), item => shapeOf(item, context.facts.hostIPs)).flatMap(item =>
+    probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 2)})
+      .filter(({knownTo}) => knownTo.size === 0)
+      .map(probe => ({item, probe})),
+  );
+}
+
+/** Packets to a port that a cluster IP does not have. */
+export function unservedPackets({context, ports}: ExpectedTable): readonly Packet[] {
+  const [first] = ports;
+  if (first === undefined) return [];
+  const taken = new Set(ports.flatMap(({port}) => (port.clusterIP === first.port.clusterIP ? [port.port] : [])));
+  const free = [9, 19, 29, 39].find(number => !taken.has(number)) ?? 49;
+  return sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set()).flatMap(
+    from => packetOf(first.port, {source: from.address, destination: first.port.clusterIP, port: free, from}) ?? [],
+  );
+}

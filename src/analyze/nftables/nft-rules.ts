@@ -1,0 +1,93 @@
+import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import type {NodeDump} from '../../model/snapshot.ts';
+import {parseNftDump} from '../../parse/nftables/nft-dump.ts';
+import {countsOf} from '../../parse/nftables/nft-elements.ts';
+import type {NarrowTo} from '../narrow-to.ts';
+
+/**
+ * A node's nftables; null if they were not read. The dump of the whole ruleset has precedence over that of kube-proxy's tables; if it is
+ * truncated, these are taken from one that is not.
+ */
+export function readNft(node: NodeDump): NftRuleset | null {
+  let found: NftRuleset | null = null;
+  for (const file of ['nft-ruleset.json', 'nft.json', 'nft.txt']) {
+    const content = node.read(file);
+    if (content === null || isBlank(content)) continue;
+    const ruleset = parseNftDump(content);
+    if (found === null) found = ruleset;
+    else if (ruleset.cut === null) return withTables(found, kubeProxyTables(ruleset));
+    if (found.cut === null) return found;
+  }
+  return found;
+}
+
+function withTables(ruleset: NftRuleset, whole: readonly NftTable[]): NftRuleset {
+  const tables = new Map([...ruleset.tables, ...whole.map(table => [table.id, table] as const)]);
+  const all = [...tables.values()];
+  return {...ruleset, tables, tableSources: all, ...countsOf(all)};
+}
+
+function isBlank(content: Buffer): boolean {
+  return content.length < 1024 && content.toString('utf8').trim() === '';
+}
+
+/** kube-proxy's tables: `ip kube-proxy` and `ip6 kube-proxy`. */
+export function kubeProxyTables(ruleset: NftRuleset | null): readonly NftTable[] {
+  return ['ip kube-proxy', 'ip6 kube-proxy'].flatMap(id => ruleset?.tables.get(id) ?? []);
+}
+
+/**
+ * An `nft -j list ruleset` without what kube-proxy wrote for other Services than these; null where the text is not whole. `addresses` are
+ * those of other Services alone.
+ */
+export function narrowNftJson(text: string, to: NarrowTo, addresses: ReadonlySet<string>): string | null {
+  const list = objectsIn(text);
+  if (list === null) return null;
+  const kept = list.flatMap(object => {
+    const {chain, rule, set, map} = object;
+    if (isChainOfOthers(chain?.name ?? rule?.chain ?? set?.name ?? map?.name ?? '', to)) return [];
+    const isOwn = (element: unknown): boolean => !isElementOfOthers(element, to, addresses);
+    if (set?.elem !== undefined) return [{...object, set: {...set, elem: set.elem.filter(isOwn)}}];
+    if (map?.elem !== undefined) return [{...object, map: {...map, elem: map.elem.filter(isOwn)}}];
+    return [object];
+  });
+  return JSON.stringify({nftables: kept});
+}
+
+interface NftContainer {
+  readonly name: string;
+  readonly elem?: readonly unknown[];
+}
+
+interface NftObject {
+  readonly chain?: {readonly name: string};
+  readonly rule?: {readonly chain: string};
+  readonly set?: NftContainer;
+  readonly map?: NftContainer;
+}
+
+function objectsIn(text: string): readonly NftObject[] | null {
+  try {
+    const {nftables} = JSON.parse(text) as {readonly nftables?: readonly NftObject[]};
+    return Array.isArray(nftables) ? nftables : null;
+  } catch (error) {
+    // A truncated dump is read as far as it goes, and not narrowed.
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+/** By the name of a chain or set. */
+function isChainOfOthers(name: string, {services}: NarrowTo): boolean {
+  const [, service] = /^(?:service|local|external|firewall|endpoint|affinity)-[A-Z0-9]{8}-([^/]+\/[^/]+)\//.exec(name) ?? [];
+  return service !== undefined && !services.has(service);
+}
+
+function isElementOfOthers(element: unknown, to: NarrowTo, addresses: ReadonlySet<string>): boolean {
+  if (typeof element === 'string') return addresses.has(element);
+  const text = JSON.stringify(element);
+  const [, chain] = /"target":"([^"]+)"/.exec(text) ?? [];
+  if (chain?.includes('/')) return isChainOfOthers(chain, to);
+  const [, service] = /"comment":"([^"/]+\/[^":]+)/.exec(text) ?? [];
+  return service !== undefined && !to.services.has(service);
+}

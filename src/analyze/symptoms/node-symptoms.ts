@@ -1,0 +1,93 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {LocalDetector, NodeContext} from '../../expect/node-context.ts';
+import {contains, type Family, parseCidr} from '../../model/address.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName, plural} from '../../model/text.ts';
+import type {Symptom} from './symptom.ts';
+
+/** Symptoms for a hypothesis: one wrong assumption of a kube-proxy that explains many differences. */
+
+export function otherDetectorSymptom(
+  family: Family,
+  {found, configured}: {readonly found: string; readonly configured: string},
+): Symptom<never> {
+  const detail = `the rules of most Services treat ${found} as pods, but kube-proxy's settings say ${configured}: kube-proxy runs with other settings than the ones that were read`;
+  return {kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []};
+}
+
+export function describeDetector(detector: LocalDetector | 'all'): string {
+  if (detector === 'all') return 'no clients (masqueradeAll)';
+  switch (detector.kind) {
+    case 'cidr':
+      return `clients in ${detector.cidr}`;
+    case 'bridge':
+      return `clients behind ${detector.name}`;
+    case 'prefix':
+      return `clients behind ${detector.name}+`;
+    case 'none':
+      return 'all clients (no masquerade rule)';
+  }
+}
+
+export function nodeNameMismatch({family, facts}: Pick<NodeContext, 'family' | 'facts'>, ports: readonly ServedPort[]): Symptom<never> {
+  const names = ports.slice(0, 3).map(({port}) => port.servicePortName);
+  const detail = `none of the endpoints that the API places on ${facts.name} is treated as local (${ports.length} Service ports, such as ${names.join(', ')}): its kube-proxy runs under another node name`;
+  return {kind: 'node-name-mismatch', family, port: null, detail, expected: [], actual: []};
+}
+
+export function zoneUnknown({family}: Pick<NodeContext, 'family'>, ports: readonly ServedPort[]): Symptom<never> {
+  const names = ports.slice(0, 3).map(({port}) => port.servicePortName);
+  const detail = `for all Services with topology hints the node uses the endpoints that a node without a zone would use (${ports.length}, such as ${names.join(', ')}): its kube-proxy does not know the node's zone`;
+  return {kind: 'zone-unknown-to-kube-proxy', family, port: null, detail, expected: [], actual: []};
+}
+
+/** A chain of iptables or nftables. */
+interface AnyChain {
+  readonly name: string;
+  rules(): readonly RuleText[];
+}
+
+/** One symptom for all of kube-proxy's chains that no rule jumps to; none if there are no such chains. */
+export function orphanChains(orphans: readonly AnyChain[], family: Family): readonly Symptom[] {
+  if (orphans.length === 0) return [];
+  const detail = `${plural(orphans.length, 'chain')} of kube-proxy that no rule jumps to (such as ${orphans[0]?.name}): no traffic is affected, and the next full sync removes them`;
+  const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
+  const chains = orphans.map(({name}) => name);
+  return [{kind: 'orphan-chain', family, port: null, detail, expected: [], actual: rules, chains}];
+}
+
+/** The effect on a node that holds no rule of any Service of this family. */
+export function noServiceWorks(family: Family): string {
+  return `no Service works on this node${family === 'IPv6' ? ' over IPv6' : ''}`;
+}
+
+/**
+ * The symptoms that hold even if not all Services were read: rules of a Service that was not read are not stale. Unattributed rules are
+ * only reported if they affect the Services that were read.
+ */
+export function withinWhatWasRead(
+  symptoms: readonly Symptom[],
+  {services, namespaces}: Pick<ApiObjects, 'services' | 'namespaces'>,
+): readonly Symptom[] {
+  if (namespaces === undefined) return symptoms;
+  const whole = new Set(namespaces);
+  const read = new Set((services ?? []).map(({metadata}) => namespacedName(metadata)));
+  return symptoms.filter(({kind, port, service, severity}) => {
+    if (port !== null) return true;
+    if (kind === 'orphan-chain') return false;
+    if (service !== undefined) return whole.has(service.namespace) || read.has(namespacedName(service));
+    if (kind === 'stale-service') return false;
+    return kind !== 'unexpected-rule' || (severity ?? 'info') !== 'info';
+  });
+}
+
+/** The network that detects pods contains none of the node's own pods. */
+export function uncoveredPods({detector, facts, family, masqueradeAll}: NodeContext): readonly Symptom<never>[] {
+  const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
+  const own = facts.podCIDRs.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
+  if (network === null || own.length === 0 || masqueradeAll) return [];
+  if (own.some(cidr => contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
+  const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(({text}) => text).join(', ')}): their traffic to Services is masqueraded`;
+  return [{kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}];
+}

@@ -1,0 +1,82 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {Family} from '../../model/address.ts';
+import type {ServiceName} from '../../model/finding.ts';
+import type {Difference, RuleText} from '../../model/ruleset.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import type {PortSymptom} from './symptom-list.ts';
+import type {Symptom, SymptomKind} from './symptom.ts';
+
+interface StaleService<R extends RuleText> {
+  /** As `servicePortName` of a Service port, or what else its rules are named by. */
+  readonly name: string;
+  /** Its packets still reach an endpoint; else they are refused. */
+  readonly served: boolean;
+  readonly rules: readonly R[];
+}
+
+/** A Service port that the API does not have and the node still answers for. */
+export function staleService<R extends RuleText>(
+  {name, served, rules}: StaleService<R>,
+  {family, ports}: {readonly family: Family; readonly ports: readonly ServedPort[]},
+): Symptom<R> {
+  const service = serviceOf(name);
+  const live = service !== null && ports.some(({port}) => port.namespace === service.namespace && port.service === service.name);
+  const state = live ? 'no such port of the Service is in the API (any more)' : 'the API has no such Service (any more)';
+  const does = served ? `the node still answers for ${name}` : `the node still refuses packets for ${name}`;
+  const isInApi = ports.some(({port}) => port.servicePortName === name);
+  const detail = isInApi ? `a rule for ${name} leads to a chain that is none of its own` : `${does}: ${state}`;
+  const base = {kind: 'stale-service', family, port: null, detail, expected: [], actual: rules.slice(0, 6)} as const;
+  return {...base, severity: served ? 'error' : 'info', ...(service === null ? {} : {service})};
+}
+
+function serviceOf(name: string): ServiceName | null {
+  const found = /^([^/]+)\/([^:]+)/.exec(name);
+  return found === null ? null : {namespace: found[1] ?? '', name: found[2] ?? ''};
+}
+
+/** A rule that still answers, or refuses packets, at an address or port that is none of the Service port's entries. */
+export function staleEntry<R extends RuleText>(
+  where: string,
+  {answers, rule}: {readonly answers: boolean; readonly rule: R},
+): PortSymptom<R> {
+  const state = answers ? 'still answers at' : 'still refuses packets to';
+  const detail = `${state} ${where}, which is none of its entries in the API (any more)`;
+  return {kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]};
+}
+
+type DifferenceKind = Difference<unknown>['kind'];
+
+/** Differences of one kind that no other symptom explains. */
+export interface ResidualGroup<D, R extends RuleText> {
+  readonly kind: DifferenceKind;
+  readonly differences: readonly D[];
+  readonly symptom: SymptomKind;
+  /** Follows "a rule" or "3 rules" in a message. */
+  readonly what: string;
+  readonly evidence: {readonly expected: readonly R[]; readonly actual: readonly R[]};
+}
+
+/** Groups the differences by kind, missing rules first. */
+export function residualGroups<R extends RuleText, D extends {readonly kind: DifferenceKind; readonly rule: R}>(
+  differences: readonly D[],
+): readonly ResidualGroup<D, R>[] {
+  return kinds.flatMap(([kind, symptom, what]) => {
+    const group = differences.filter(difference => difference.kind === kind);
+    if (group.length === 0) return [];
+    const rules = group.slice(0, 6).map(({rule}) => rule);
+    const evidence = kind === 'missing' ? {expected: rules, actual: []} : {expected: [], actual: rules};
+    return [{kind, symptom, what, evidence, differences: group}];
+  });
+}
+
+const kinds = [
+  ['missing', 'missing-rule', "of kube-proxy's missing"],
+  ['extra', 'unexpected-rule', 'that kube-proxy would not have written'],
+  ['duplicate', 'duplicate-rule', 'twice'],
+  ['reordered', 'unexpected-rule', 'in another order'],
+] as const satisfies readonly (readonly [DifferenceKind, SymptomKind, string])[];
+
+/** The session affinity that a Service asks for, for the end of a message. */
+export function configuredAffinity({affinitySeconds}: ServicePort): string {
+  return affinitySeconds === null ? 'none is configured' : `ClientIP for ${affinitySeconds} s is configured`;
+}

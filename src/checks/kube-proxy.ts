@@ -1,0 +1,170 @@
+import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
+import {nodeObject, podsOnNode} from '../expect/api-index.ts';
+import {k3sRunsKubeProxy, kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
+import type {PodObject} from '../model/api-objects.ts';
+import {commandLine, namespacedName} from '../model/text.ts';
+import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
+import type {Check, NodeCheckContext} from './check.ts';
+import {logAndRestart, run, showLog} from './commands/commands.ts';
+import {kubeProxyTrouble} from './kube-proxy-trouble.ts';
+import {gracePeriod} from './st904-changed-while-looking.ts';
+
+const notFollowing: ReadonlySet<SymptomKind> = new Set([
+  'service-not-programmed',
+  'missing-endpoint',
+  'stale-endpoint',
+  'stale-service',
+  'missing-entry',
+  'missing-reject',
+  'unexpected-reject',
+  'no-service-rules',
+]);
+
+export const kubeProxyNotSyncing: Check<'ST505'> = {
+  code: 'ST505',
+  name: 'kube-proxy-not-syncing',
+  severity: 'warning',
+  summary: 'kube-proxy reports that it is unhealthy, does not run, or its last sync is older than changes that it should have applied',
+  remedy:
+    "Check whether this node's kube-proxy runs, check its log for iptables-restore errors and for a watch that hangs, and restart it.",
+  *node(context) {
+    const {container, log, remedy} = kubeProxyTrouble(context);
+    const signs = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
+    const {node} = context;
+    if (container === null && signs.length === 0) return;
+    // Why it stopped may be long ago in the log: by itself a line says nothing about now.
+    const reasons = [container, ...signs, log].filter(reason => reason !== null);
+    const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
+    yield {node: node.name, message, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
+  },
+};
+
+/** The lag is longer than kube-proxy's grace period: the rules are from an outdated state of the API. */
+function* lagReasons({lag}: NodeCheckContext): Iterable<string> {
+  if (lag?.service === undefined || lag.seconds <= gracePeriod) return;
+  yield `its rules for ${lag.service} are those of ${Math.round(lag.seconds)} s before the node was read`;
+}
+
+function* healthReasons({node}: NodeCheckContext): Iterable<string> {
+  const healthz = parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '');
+  if (healthz === null || healthz.healthy) return;
+  const {lastUpdated, now} = healthz;
+  const age = lastUpdated === null || now === null ? '' : `, last updated ${Math.round((now - lastUpdated) / 1000)} s before it was asked`;
+  yield `it says that it is not healthy${age}`;
+}
+
+/** A change that waits for longer than this was not carried out; kube-proxy itself takes twice its sync period for the limit. */
+const patience = 60;
+
+function* syncReasons({node}: NodeCheckContext): Iterable<string> {
+  const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
+  for (const [family, queued] of lastQueued) {
+    const synced = lastSync.get(family) ?? 0;
+    const now = (nowOf(node) ?? 0) / 1000;
+    if (synced >= queued || now - queued < patience) continue;
+    const failures = restoreFailures > 0 ? ` (${restoreFailures} failed iptables-restore)` : '';
+    yield `a change ${family === '' ? '' : `of ${family} `}has been waiting for ${Math.round(now - queued)} s${failures}`;
+  }
+}
+
+function nowOf(node: NodeCheckContext['node']): number | null {
+  return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
+}
+
+export const noKubeProxy: Check<'ST903'> = {
+  code: 'ST903',
+  name: 'no-kube-proxy',
+  severity: 'info',
+  summary: "The node's Services are served by something other than kube-proxy",
+  remedy: 'Use the tool of the program that serves Services on this node (cilium-dbg service list, ovn-nbctl lb-list).',
+  *node({node, status}) {
+    if (status.kind === 'not-served') yield {node: node.name, message: `${node.name}: ${status.reason}`};
+  },
+};
+
+export const twoProxies: Check<'ST516'> = {
+  code: 'ST516',
+  name: 'two-proxies',
+  severity: 'warning',
+  summary: 'Two programs serve Services on the node at once',
+  remedy:
+    'Keep one of them, and remove the DaemonSet, the static pod or the setting of the other. Then remove what it has left: ST502 names it.',
+  *node({api, node: {name}}) {
+    const running = podsOnNode(api, name).filter(isRunning);
+    // While a DaemonSet is updated, the old pod and the new one may both run.
+    const kubeProxies = new Map(running.filter(({metadata}) => runsKubeProxy(metadata)).map(pod => [controllerOf(pod), pod]));
+    const others = running.filter(servesByKubeRouter);
+    const object = nodeObject(api, name);
+    // RKE2 starts it as a static pod, which is one of the pods above.
+    const isK3s = object?.metadata.annotations?.['k3s.io/node-args'] !== undefined;
+    const ofK3s = isK3s && k3sRunsKubeProxy(object, api) === true ? ['the kube-proxy in k3s'] : [];
+    const proxies = [...ofK3s, ...[...kubeProxies.values(), ...others].map(({metadata}) => `pod ${namespacedName(metadata)}`)];
+    if (proxies.length < 2) return;
+    yield {
+      node: name,
+      message: `${proxies.join(' and ')} both write rules for Services: each rewrites or removes what the other has written, and which one a packet meets depends on the order of their rules`,
+      ...run(commandLine`kubectl get pods -A -o wide --field-selector ${`spec.nodeName=${name}`}`),
+    };
+  },
+};
+
+function isRunning({metadata, status}: PodObject): boolean {
+  return metadata.deletionTimestamp === undefined && status?.phase === 'Running';
+}
+
+/** Pods without a controller, such as static ones, are each their own. */
+function controllerOf({metadata: {ownerReferences, namespace, name}}: PodObject): string {
+  const owner = (ownerReferences ?? []).find(({controller, kind}) => controller === true && kind !== 'Node');
+  return owner === undefined ? `${namespace}/${name}` : `${owner.kind} ${namespace}/${owner.name}`;
+}
+
+/** It serves Services unless it is told not to. */
+function servesByKubeRouter({metadata, spec}: PodObject): boolean {
+  const container = spec?.containers?.find(({name}) => name === 'kube-router');
+  if (container === undefined || !metadata.name.startsWith('kube-router')) return false;
+  const words = [...(container.command ?? []), ...(container.args ?? [])];
+  return words.length > 0 && !words.some(word => /^--run-service-proxy=(?:false|0|f)$/i.test(word));
+}
+
+/**
+ * Why the kube-proxy of a node may not run. Used only if its rules show that it does not apply changes: by themselves these signs are
+ * common while kube-proxy is replaced, or if it does not listen on its default ports.
+ */
+function* kubeProxyHealthReasons(context: NodeCheckContext): Iterable<string> {
+  if (!context.symptoms.some(({kind}) => notFollowing.has(kind))) return;
+  yield* podReasons(context);
+  yield* silenceReasons(context);
+}
+
+function* podReasons({api, node}: NodeCheckContext): Iterable<string> {
+  const pod = kubeProxyPod(api, node.name);
+  if (pod === undefined) {
+    const others = (api.pods ?? []).filter(({metadata, spec}) => runsKubeProxy(metadata) && spec?.nodeName !== undefined);
+    if (others.length > 0 && !podsOnNode(api, node.name).some(({metadata}) => runsKubeProxy(metadata)))
+      yield `no pod of kube-proxy is on this node, while there are ${others.length} on others`;
+    return;
+  }
+  const {namespace, name} = pod.metadata;
+  if (isDown(pod) && kubeProxyTrouble({api, node}).container === null)
+    yield `its pod ${namespace}/${name} is not ready (${pod.status?.phase ?? 'phase unknown'})`;
+}
+
+function isDown({status}: PodObject): boolean {
+  const ready = (status?.conditions ?? []).find(({type}) => type === 'Ready');
+  return ready?.status === 'False' || (status?.phase !== undefined && status.phase !== 'Running');
+}
+
+/** Messages of curl, wget and the API server for a connection without an answer. */
+function* silenceReasons({node}: NodeCheckContext): Iterable<string> {
+  const reasonFor = (file: string) => node.missing?.find(missing => missing.file === file)?.reason ?? '';
+  const health = reasonFor('healthz.json');
+  // The API server usually cannot reach its metrics, and a firewall may cause a timeout.
+  if (/through the API server/.test(health)) {
+    if (/refused/i.test(health)) yield 'nothing listens at its health port 10256';
+    return;
+  }
+  const reasons = [health, reasonFor('metrics')];
+  if (reasons.every(reason => /refused|Failed to connect|can't connect/i.test(reason)))
+    yield 'nothing listens at its ports 10256 and 10249';
+  else if (reasons.every(reason => /timed? ?out/i.test(reason))) yield 'it does not answer at its ports 10256 and 10249';
+}

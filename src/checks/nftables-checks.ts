@@ -1,0 +1,78 @@
+import {localhostRejectChain, localhostRejectMap} from '../expect/nftables/base-sets.ts';
+import {nftContext} from '../expect/nftables/expect-table.ts';
+import {tableId} from '../expect/nftables/expected-table.ts';
+import {type OverlongName, overlongNames} from '../expect/nftables/overlong-names.ts';
+import {families} from '../model/address.ts';
+import type {Observation} from '../model/finding.ts';
+import type {NftTable} from '../model/nft-ruleset.ts';
+import {someOf} from '../model/text.ts';
+import {type Check, nameOf, ofPort} from './check.ts';
+import {editService, onNode} from './commands/commands.ts';
+
+export const serviceNameTooLong: Check<'ST510'> = {
+  code: 'ST510',
+  name: 'service-name-too-long',
+  severity: 'error',
+  summary: 'The name of a Service port is longer than nft accepts, and kube-proxy cannot sync a family because of it',
+  remedy: 'Upgrade kube-proxy to 1.37, or give the Service or its port a shorter name: namespace, name and port together 126 characters.',
+  *node(context) {
+    const {node, config} = context;
+    if (config.mode.value !== 'nftables') return;
+    const names = overlongNames(context);
+    for (const family of families) {
+      const own = names.filter(name => name.family === family);
+      const blocking = own.filter(({blocksSync}) => blocksSync);
+      const [first] = blocking.length > 0 ? blocking : own;
+      if (first !== undefined)
+        yield {node: node.name, ...ofPort(first.port), ...described(blocking, own), ...editService(nameOf(first.port.object))};
+    }
+  },
+};
+
+function described(blocking: readonly OverlongName[], all: readonly OverlongName[]): Pick<Observation, 'message' | 'severity'> {
+  const listed = (names: readonly OverlongName[]): string =>
+    someOf(
+      names.map(({port: {servicePortName}}) => `${servicePortName} (${servicePortName.length} bytes)`),
+      {max: 3},
+    );
+  const [{family}] = all as readonly [OverlongName];
+  if (blocking.length === 0)
+    return {
+      severity: 'warning',
+      message: `as soon as ${listed(all)} has no endpoint that this node may use, kube-proxy cannot write any change of ${family} any more: nft accepts comments of 128 bytes`,
+    };
+  return {
+    message: `kube-proxy cannot write any change of ${family}: ${listed(blocking)} has no endpoint that this node may use, and nft refuses its name as a comment (at most 128 bytes)`,
+  };
+}
+
+export const localhostNodePortsStuck: Check<'ST511'> = {
+  code: 'ST511',
+  name: 'localhost-node-ports-stuck',
+  severity: 'error',
+  summary: 'kube-proxy cannot sync a family: it cannot delete the chain that refused node ports on loopback addresses',
+  remedy:
+    'Delete the table on this node (nft delete table ip kube-proxy, or ip6); kube-proxy writes it again at its next sync, and until then no Service of the family is served.',
+  // kubernetes#142183: the map still refers to the chain that the same transaction deletes.
+  *node({api, node, config, facts, nft}) {
+    if (config.mode.value !== 'nftables') return;
+    for (const family of families) {
+      if (nftContext(family, config, facts, null).listensOnLocalhost !== true) continue;
+      const table = nft()?.tables.get(tableId(family));
+      const count = table === undefined ? 0 : refusedTCP(table);
+      if (count === 0) continue;
+      const running = config.nodePortAddresses.source === 'configz.json';
+      const cause = `${localhostRejectMap} of table ${tableId(family)} still refuses ${count} TCP node ports, and nodePortAddresses now names a loopback address (${config.nodePortAddresses.source})`;
+      yield {
+        ...{node: node.name, family, severity: running ? ('error' as const) : ('warning' as const)},
+        message: `kube-proxy ${running ? 'cannot write' : 'will not be able to write, once it is restarted with these settings,'} any change of ${family}: ${cause}`,
+        ...onNode({api, node}, `nft delete table ${tableId(family)}`),
+      };
+    }
+  },
+};
+
+function refusedTCP(table: NftTable): number {
+  const verdict = `goto ${localhostRejectChain('tcp')}`;
+  return [...(table.set(localhostRejectMap)?.elements.values() ?? [])].filter(({value}) => value === verdict).length;
+}

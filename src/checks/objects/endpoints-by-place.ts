@@ -1,0 +1,113 @@
+import {nodeObject} from '../../expect/api-index.ts';
+import {topologyMode} from '../../expect/cluster/categorize-endpoints.ts';
+import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
+import {honorsNodeHints, honorsZoneHints} from '../../expect/cluster/proxy-versions.ts';
+import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
+import {type Endpoint, podOf} from '../../model/endpoint.ts';
+import {commandLine, namespacedName, someOf} from '../../model/text.ts';
+import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
+import {run} from '../commands/commands.ts';
+import {askedEntries, unusualEntries} from './node-ports-and-target-ports.ts';
+
+export const hintsIgnored: Check<'ST104'> = {
+  code: 'ST104',
+  name: 'hints-ignored',
+  severity: 'info',
+  summary: 'Some endpoints carry topology hints but kube-proxy ignores them all',
+  remedy:
+    'Wait for the EndpointSlice controller to give hints to all endpoints; label nodes with topology.kubernetes.io/zone. Until then traffic goes to all zones.',
+  // Silent for a node in a zone without hints, if other nodes use the hints: this is by design.
+  *cluster(context) {
+    for (const entry of unusualEntries(context)) {
+      const reason = whyIgnored(entry, context);
+      if (reason !== null)
+        yield {
+          ...ofPort(entry.port),
+          ...run('kubectl get nodes -L topology.kubernetes.io/zone'),
+          message: `${entry.port.servicePortName}: traffic goes to all zones, because kube-proxy ignores the topology hints: ${reason}`,
+        };
+    }
+  },
+};
+
+function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): string | null {
+  if (!set.endpoints.some(endpoint => endpoint.ready && hasHint(endpoint))) return null;
+  const nodes = api.nodes ?? [];
+  const used = nodes.some(
+    node =>
+      topologyMode(port, set.endpoints, {nodeName: node.metadata.name, zone: zoneOf(node), labels: node.metadata.labels ?? {}, proxy}) !==
+      null,
+  );
+  if (used || nodes.length === 0) return null;
+  const without = set.endpoints.filter(endpoint => endpoint.ready && !hasHint(endpoint));
+  if (without.length > 0)
+    return `${someOf(without.map(endpoint => podOf(endpoint) ?? endpoint.hostPort))} ${without.length === 1 ? 'has' : 'have'} none, and kube-proxy uses hints only if all endpoints have them`;
+  const annotations = port.object.metadata.annotations ?? {};
+  if (!honorsZoneHints(proxy.version, proxy.gates, annotations) && !honorsNodeHints(proxy.version, proxy.gates))
+    return `kube-proxy ${proxy.version.text} requires an annotation (service.kubernetes.io/topology-mode) or a feature gate`;
+  const unlabeled = nodes.filter(node => zoneOf(node) === null).map(({metadata}) => metadata.name);
+  if (unlabeled.length > 0) return `no zone label (topology.kubernetes.io/zone) on ${someOf(unlabeled)}`;
+  return 'they name no zone and no node of this cluster';
+}
+
+function hasHint({zoneHints, nodeHints}: Endpoint): boolean {
+  return zoneHints !== null || nodeHints !== null;
+}
+
+function zoneOf(node: NodeObject): string | null {
+  return node.metadata.labels?.['topology.kubernetes.io/zone'] ?? null;
+}
+
+const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
+
+export const nodesExcludedFromLoadBalancers: Check<'ST111'> = {
+  code: 'ST111',
+  name: 'nodes-excluded-from-load-balancers',
+  severity: 'info',
+  summary: 'Every node that could take the traffic of a load balancer has the label that excludes it from load balancers',
+  remedy:
+    'Remove the label from nodes that may get this traffic, or run endpoints on nodes without it. kubeadm and Talos put it on control plane nodes.',
+  *cluster(context) {
+    const {nodes} = context.api;
+    if (!nodes?.some(isExcluded)) return;
+    for (const [object, entries] of Map.groupBy(askedEntries(context), ({port}) => port.object)) {
+      if (!hasLoadBalancer(object)) continue;
+      const serving = object.spec?.externalTrafficPolicy === 'Local' ? nodesOf(entries, context) : nodes;
+      if (serving.length === 0 || !serving.every(isExcluded)) continue;
+      const isLocal = serving !== nodes;
+      const names = someOf(serving.map(({metadata}) => metadata.name));
+      const who = isMetalLB(object)
+        ? 'MetalLB announces its addresses from none of them (from 0.14 on, unless its speakers run with --ignore-exclude-lb)'
+        : 'a load balancer that respects the label sends it nothing';
+      yield {
+        service: nameOf(object),
+        ...(isMetalLB(object) ? {severity: 'warning' as const} : {}),
+        message: `${namespacedName(object.metadata)} has a load balancer, and ${isLocal ? 'all nodes with its endpoints (externalTrafficPolicy is Local)' : 'all nodes'} have the label ${label} (${names}): ${who}`,
+        ...run(commandLine`kubectl label node ${serving[0]?.metadata.name ?? ''} ${`${label}-`}`),
+      };
+    }
+  },
+};
+
+/** Controllers look for the label, whatever its value. */
+function isExcluded({metadata}: NodeObject): boolean {
+  return metadata.labels?.[label] !== undefined;
+}
+
+/** Whether a load balancer has given an address, and sends packets to nodes rather than to pods. */
+function hasLoadBalancer({spec, status, metadata: {annotations = {}}}: ServiceObject): boolean {
+  const toPods = annotations['service.beta.kubernetes.io/aws-load-balancer-nlb-target-type'] === 'ip';
+  return spec?.type === 'LoadBalancer' && (status?.loadBalancer?.ingress ?? []).length > 0 && !toPods;
+}
+
+function isMetalLB({metadata: {annotations = {}}}: ServiceObject): boolean {
+  return Object.keys(annotations).some(name => /^metallb\.(?:io|universe\.tf)\/ip-allocated-from-pool$/.test(name));
+}
+
+/** Nodes with a ready endpoint of the Service; none if one of them is not known. */
+function nodesOf(entries: readonly PortEntry[], {api}: ClusterContext): readonly NodeObject[] {
+  const ready = entries.flatMap(({set}) => set.endpoints.filter(endpoint => endpoint.ready));
+  const names = [...new Set(ready.map(({nodeName}) => nodeName ?? ''))];
+  const found = names.flatMap(name => nodeObject(api, name) ?? []);
+  return found.length === names.length ? found : [];
+}

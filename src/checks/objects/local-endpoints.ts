@@ -1,0 +1,71 @@
+import {nodeObject} from '../../expect/api-index.ts';
+import {usesLocalEndpoints} from '../../expect/cluster/categorize-endpoints.ts';
+import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
+import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
+import {someOf} from '../../model/text.ts';
+import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
+import {patchService, showSlices} from '../commands/commands.ts';
+import {unusualEntries} from './node-ports-and-target-ports.ts';
+
+export const localPolicyNowhereLocal: Check<'ST108'> = {
+  code: 'ST108',
+  name: 'local-policy-nowhere-local',
+  severity: 'warning',
+  summary: 'A Local traffic policy, and no usable endpoint is local to any node of the cluster',
+  remedy: "Give hand-made endpoints a nodeName, or set the traffic policy to Cluster: with Local, every node drops this Service's traffic.",
+  // Silent for a Service without usable endpoints, which is ST101.
+  *cluster(context) {
+    for (const entry of unusualEntries(context)) {
+      const reason = whyNowhereLocal(entry, context);
+      if (reason === null) continue;
+      const {port} = entry;
+      const policy = port.externalPolicyLocal ? 'externalTrafficPolicy' : 'internalTrafficPolicy';
+      yield {
+        ...ofPort(port),
+        message: `${port.servicePortName}: ${policy} is Local, and ${reason}: every node drops this traffic`,
+        ...patchService(nameOf(port.object), {spec: {[policy]: 'Cluster'}}),
+      };
+    }
+  },
+};
+
+/** Why no node has a local endpoint of a Service port with a Local policy; null if one has, or the policy is not Local. */
+function whyNowhereLocal({port, set}: PortEntry, {api, proxy: {version, gates}}: ClusterContext): string | null {
+  if (!usesLocalEndpoints(port)) return null;
+  const usable = set.endpoints.filter(
+    ({ready, serving, terminating}) => ready || (serving && terminating && usesTerminatingEndpoints(version, gates)),
+  );
+  if (
+    usable.length === 0 ||
+    usable.some(({nodeName}) => nodeName !== null && (api.nodes === null || nodeObject(api, nodeName) !== undefined))
+  )
+    return null;
+  return usable.every(({nodeName}) => nodeName === null)
+    ? 'none of its endpoints names a node'
+    : 'none of its endpoints is on a node of this cluster';
+}
+
+export const endpointOnUnknownNode: Check<'ST109'> = {
+  code: 'ST109',
+  name: 'endpoint-on-unknown-node',
+  severity: 'warning',
+  summary: "An endpoint's nodeName is no Node of the cluster: it is local nowhere",
+  remedy: 'Correct nodeName in the EndpointSlice, or find out why the Node was deleted while its pods are still endpoints.',
+  // Silent under a Local traffic policy, for which ST108 reports it.
+  *cluster(context) {
+    if (context.api.nodes === null) return;
+    const nodes = new Set(context.api.nodes.map(({metadata}) => metadata.name));
+    for (const entry of unusualEntries(context)) {
+      const {port, set} = entry;
+      if (whyNowhereLocal(entry, context) !== null) continue;
+      const lost = set.endpoints.filter(({nodeName}) => nodeName !== null && !nodes.has(nodeName));
+      if (lost.length === 0) continue;
+      const names = someOf([...new Set(lost.map(({nodeName}) => nodeName ?? ''))]);
+      yield {
+        ...ofPort(port),
+        ...showSlices(nameOf(port.object), 'yaml'),
+        message: `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints name a node that the cluster does not have (${names}): they are local to no node`,
+      };
+    }
+  },
+};

@@ -1,0 +1,147 @@
+import {once} from '../../expect/api-index.ts';
+import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
+import {families} from '../../model/address.ts';
+import type {PodObject} from '../../model/api-objects.ts';
+import {podOf} from '../../model/endpoint.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import {namespacedName, someOf} from '../../model/text.ts';
+import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
+import {editService, showPods} from '../commands/commands.ts';
+
+export const nodePortCollision: Check<'ST110'> = {
+  code: 'ST110',
+  name: 'node-port-collision',
+  severity: 'warning',
+  summary: 'Two Service ports claim the same address, protocol and port',
+  remedy: 'Change one of them: on each node the rule that happens to stand first wins.',
+  *cluster(context) {
+    const claimed = claims(context);
+    if (claimed.size === 0) return;
+    const asked = new Set(context.services);
+    for (const [claim, ports] of claimed) {
+      const [first] = ports;
+      if (first === undefined || ports.size < 2 || ![...ports].some(({object}) => asked.has(object))) continue;
+      yield {
+        ...ofPort(first),
+        message: `${someOf([...ports].map(({servicePortName}) => servicePortName))} all claim ${claim}: one of them gets all connections`,
+        ...editService(nameOf(first.object)),
+      };
+    }
+  },
+};
+
+/** Claims by more than one Service port. Few addresses have several ports, so claims are only compared in detail for those. */
+function claims({view, proxy}: ClusterContext): ReadonlyMap<string, ReadonlySet<ServicePort>> {
+  const byClaim = new Map<string, Set<ServicePort>>();
+  for (const [place, ports] of sharedPlaces(families.map(family => view.entries(family, proxy)))) {
+    for (const port of ports) {
+      const claim = typeof place === 'string' ? `${place} port ${port.port}/${port.protocol}` : nodePortText(port);
+      byClaim.set(claim, (byClaim.get(claim) ?? new Set()).add(port));
+    }
+  }
+  return byClaim;
+}
+
+/** By address, and by node port number: the Service ports that claim it, if there is more than one. */
+function sharedPlaces(ofFamilies: readonly (readonly PortEntry[])[]): ReadonlyMap<string | number, readonly ServicePort[]> {
+  const firsts = new Map<string | number, ServicePort>();
+  const shared = new Map<string | number, ServicePort[]>();
+  const claim = (place: string | number, port: ServicePort): void => {
+    const first = firsts.get(place);
+    if (first === undefined) firsts.set(place, port);
+    else if (shared.has(place)) shared.get(place)?.push(port);
+    else shared.set(place, [first, port]);
+  };
+  for (const entries of ofFamilies) {
+    for (const {port} of entries) {
+      claim(port.clusterIP, port);
+      for (const address of port.externalIPs) claim(address, port);
+      for (const address of port.loadBalancerVIPs) claim(address, port);
+      if (port.nodePort !== 0) claim(port.nodePort, port);
+    }
+  }
+  return shared;
+}
+
+function nodePortText({nodePort, protocol, family}: ServicePort): string {
+  return `node port ${nodePort}/${protocol}${family === 'IPv6' ? ' (IPv6)' : ''}`;
+}
+
+/** The requested Service ports, in both families, with their endpoints. */
+export const askedEntries: (context: ClusterContext) => readonly PortEntry[] = once(({view, proxy, services}: ClusterContext) => {
+  const asked = new Set(services);
+  return families.flatMap(family => view.entries(family, proxy).filter(({port}) => asked.has(port.object)));
+});
+
+export const targetPortNotDeclared: Check<'ST112'> = {
+  code: 'ST112',
+  name: 'target-port-not-declared',
+  severity: 'info',
+  summary: 'The pods of a Service declare one port, and it is not the targetPort',
+  remedy:
+    'Compare targetPort with the port that the program in the container listens on. Declaring ports is optional: if it listens on targetPort, nothing is wrong.',
+  *cluster(context) {
+    const {pods} = context.api;
+    if (pods === null || pods.length === 0) return;
+    for (const entry of askedEntries(context)) {
+      const declared = onlyDeclaredPort(entry, pods);
+      if (declared === null) continue;
+      const {port, set} = entry;
+      yield {
+        ...ofPort(port),
+        ...showPods(port.namespace, port.object.spec?.selector ?? {}),
+        message: `${port.servicePortName}: packets go to port ${set.endpoints[0]?.port}/${port.protocol} of its pods, whose containers declare ${declared} and no other port of this protocol: if nothing listens there, connections are refused`,
+      };
+    }
+  },
+};
+
+/**
+ * The only port of the protocol that each of the pods declares, if it is not the target port. Null if a pod is not known, or declares none or
+ * several: then its list says too little.
+ */
+function onlyDeclaredPort({port, set: {endpoints}}: PortEntry, pods: readonly PodObject[]): string | null {
+  const declared = new Set<string>();
+  for (const endpoint of endpoints) {
+    const ports = portsByPod(pods)
+      .get(podOf(endpoint) ?? '')
+      ?.filter(one => one.endsWith(`/${port.protocol}`));
+    const [only, ...others] = new Set(ports);
+    if (only === undefined || others.length > 0 || only === `${endpoint.port}/${port.protocol}`) return null;
+    declared.add(only);
+  }
+  const [only, ...others] = declared;
+  return only === undefined || others.length > 0 ? null : only;
+}
+
+/** `8080/TCP`, of all containers of a pod, by the pod's `namespace/name`. */
+const portsByPod = once(
+  (pods: readonly PodObject[]) =>
+    new Map(
+      pods.map(({metadata, spec}) => {
+        const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])];
+        const ports = containers.flatMap(container => container.ports ?? []);
+        return [namespacedName(metadata), ports.map(({containerPort, protocol}) => `${containerPort}/${protocol ?? 'TCP'}`)];
+      }),
+    ),
+);
+
+/**
+ * Those that a check of endpoints may report. The endpoints of nearly all others are looked at once for all these checks: there are some,
+ * each is given once, is ready, has no hints and is on a node of the cluster.
+ */
+export const unusualEntries: (context: ClusterContext) => readonly PortEntry[] = once((context: ClusterContext) => {
+  const {nodes} = context.api;
+  const names = nodes === null ? null : new Set(nodes.map(({metadata}) => metadata.name));
+  return askedEntries(context).filter(entry => isUnusual(entry, names));
+});
+
+/** `nodes` are null if they were not read. */
+function isUnusual({set}: PortEntry, nodes: ReadonlySet<string> | null): boolean {
+  if (set.endpoints.length === 0 || set.ambiguous.size > 0) return true;
+  for (const {ready, zoneHints, nodeHints, nodeName} of set.endpoints) {
+    if (!ready || zoneHints !== null || nodeHints !== null || nodeName === null) return true;
+    if (nodes?.has(nodeName) === false) return true;
+  }
+  return false;
+}

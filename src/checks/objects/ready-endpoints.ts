@@ -1,0 +1,166 @@
+import {type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
+import {readsEndpoints, usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
+import {families} from '../../model/address.ts';
+import type {PodObject, ServiceObject, SlicePort} from '../../model/api-objects.ts';
+import {type Endpoint, podOf} from '../../model/endpoint.ts';
+import type {Observation} from '../../model/finding.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName, someOf} from '../../model/text.ts';
+import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
+import {editService, showPods, showSlices} from '../commands/commands.ts';
+import {askedEntries, unusualEntries} from './node-ports-and-target-ports.ts';
+
+export const noReadyEndpoint: Check<'ST101'> = {
+  code: 'ST101',
+  name: 'no-ready-endpoint',
+  severity: 'warning',
+  summary: 'A Service that kube-proxy serves has no endpoint that it would use',
+  remedy: 'Start ready pods that match the selector, or delete the Service. kube-proxy is behaving correctly.',
+  // Silent for a port whose name is in no slice although the Service has endpoints: that is ST102.
+  *cluster(context) {
+    // Slices that were not read may exist.
+    if (context.api.endpointSlices === null && context.api.endpoints === null) return;
+    const concerned = new Set(unusualEntries(context).flatMap(entry => (isUsed(entry, context) ? [] : entry.port.object)));
+    if (concerned.size === 0) return;
+    const named = askedEntries(context).filter(entry => concerned.has(entry.port.object) && isNamedInSlices(entry, context));
+    for (const family of families)
+      for (const ofService of Map.groupBy(
+        named.filter(({port}) => port.family === family),
+        ({port}) => port.object,
+      ).values())
+        yield* observe(ofService, context);
+  },
+};
+
+function* observe(entries: readonly PortEntry[], context: ClusterContext): Iterable<Observation> {
+  const empty = entries.filter(entry => !isUsed(entry, context));
+  const [first] = empty;
+  if (first === undefined) return;
+  const {port} = first;
+  const whole = empty.length === entries.length;
+  const subject = whole ? `${port.namespace}/${port.service}` : port.servicePortName;
+  const message = `${subject} has no endpoint that kube-proxy would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}. Connections are refused`;
+  const command = {...candidates(port.object), ...(hasSelector(port.object) ? {} : {remedy: withoutSelector})};
+  yield whole ? {service: nameOf(port.object), family: port.family, message, ...command} : {...ofPort(port), message, ...command};
+}
+
+/** Shows what can become an endpoint: the pods that the selector matches, or the slices of a Service without a selector. */
+function candidates(object: ServiceObject): Pick<Observation, 'command'> {
+  const name = nameOf(object);
+  return hasSelector(object) ? showPods(name.namespace, object.spec?.selector ?? {}) : showSlices(name, 'labels');
+}
+
+function hasSelector({spec}: ServiceObject): boolean {
+  return Object.keys(spec?.selector ?? {}).length > 0;
+}
+
+const withoutSelector =
+  'Check the program that writes its EndpointSlices, or write one (label kubernetes.io/service-name), or delete the Service. kube-proxy is behaving correctly.';
+
+function isUsed({set}: PortEntry, context: ClusterContext): boolean {
+  return set.endpoints.some(endpoint => isUsable(endpoint, context));
+}
+
+function isUsable(endpoint: Endpoint, {proxy}: ClusterContext): boolean {
+  return endpoint.ready || (usesTerminatingEndpoints(proxy.version, proxy.gates) && endpoint.serving && endpoint.terminating);
+}
+
+function whyEmpty({port, set}: PortEntry, {api, proxy}: ClusterContext): string {
+  const {object} = port;
+  const holder = readsEndpoints(proxy.version, proxy.gates) || api.endpointSlices === null ? 'Endpoints object' : 'EndpointSlice';
+  if (set.endpoints.length > 0) {
+    const leaving = set.endpoints.every(({terminating}) => terminating);
+    const names = someOf(set.endpoints.map(endpoint => podOf(endpoint) ?? endpoint.hostPort));
+    return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})`;
+  }
+  if (!hasSelector(object)) return `it has no selector, and no ${holder} gives it endpoints`;
+  const pods = matchingPods(object, api);
+  if (pods === null) return `no ${holder} holds an endpoint for it (selector ${selectorText(object)})`;
+  if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
+  return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no ${holder} holds an endpoint of it`;
+}
+
+/** Null if the pods were not read. */
+function matchingPods({metadata, spec}: ServiceObject, {pods, podsOf}: ApiObjects): readonly PodObject[] | null {
+  const wanted = Object.entries(spec?.selector ?? {});
+  if (pods === null || podsOf?.has(namespacedName(metadata)) === false) return null;
+  return pods.filter(
+    pod => pod.metadata.namespace === metadata.namespace && wanted.every(([key, value]) => pod.metadata.labels?.[key] === value),
+  );
+}
+
+function selectorText({spec}: ServiceObject): string {
+  return Object.entries(spec?.selector ?? {})
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',');
+}
+
+export const portWithoutEndpoint: Check<'ST102'> = {
+  code: 'ST102',
+  name: 'port-without-endpoint',
+  severity: 'warning',
+  summary: "A Service port's name and protocol occur in no EndpointSlice although the Service has endpoints",
+  remedy: 'Give the port of the Service, of its pods (a named targetPort) and of hand-made EndpointSlices the same name and protocol.',
+  *cluster(context) {
+    for (const entry of unusualEntries(context)) {
+      if (isNamedInSlices(entry, context)) continue;
+      const {port} = entry;
+      const offered = [
+        ...new Set(
+          slicePorts(port, context).map(
+            ({name, protocol, port: number}) => `${name || '(unnamed)'} ${number ?? '(no number)'}/${protocol ?? 'TCP'}`,
+          ),
+        ),
+      ];
+      const wanted = `${port.portName || '(unnamed)'}/${port.protocol}`;
+      yield {
+        ...ofPort(port),
+        ...editService(nameOf(port.object)),
+        message: `${port.servicePortName}: no EndpointSlice has a port ${wanted}; they have ${offered.join(', ')}. Connections to it are refused`,
+      };
+    }
+  },
+};
+
+/** True as well if the Service has no endpoints at all: then the name is not the cause. */
+function isNamedInSlices({port, set}: PortEntry, context: ClusterContext): boolean {
+  if (set.endpoints.length > 0) return true;
+  const ports = slicePorts(port, context);
+  return (
+    ports.length === 0 ||
+    ports.some(
+      ({name, protocol, port: number}) =>
+        (name ?? undefined) === port.portName && (protocol ?? 'TCP') === port.protocol && number !== null && number !== undefined,
+    )
+  );
+}
+
+/** The ports of a Service's slices with endpoints. */
+function slicePorts(port: ServicePort, {view, proxy}: ClusterContext): readonly SlicePort[] {
+  return view
+    .slicesOf(serviceKey(port), proxy)
+    .filter(({addressType, endpoints}) => (addressType ?? port.family) === port.family && (endpoints ?? []).length > 0)
+    .flatMap(({ports}) => ports ?? []);
+}
+
+export const duplicateEndpoint: Check<'ST103'> = {
+  code: 'ST103',
+  name: 'duplicate-endpoint',
+  severity: 'warning',
+  summary: 'The same address and port stand in several slices with conditions that disagree',
+  remedy:
+    'Find out which of the EndpointSlices is out of date, and who owns it (label endpointslice.kubernetes.io/managed-by). kube-proxy keeps one of the entries; which one is not always defined.',
+  *cluster(context) {
+    for (const {port, set} of unusualEntries(context)) {
+      for (const [key, all] of set.ambiguous) {
+        const message = `${port.servicePortName}: endpoint ${key} is given ${all.length} times with different content, and kube-proxy uses one of them: ${all.map(describe).join('; ')}`;
+        yield {...ofPort(port), endpoint: all[0]?.hostPort ?? key, message, ...showSlices(nameOf(port.object), 'labels')};
+      }
+    }
+  },
+};
+
+function describe({slice, ready, terminating, nodeName, hostPort}: Endpoint): string {
+  return `slice ${slice}: ${hostPort} ${ready ? 'ready' : 'not ready'}${terminating ? ', terminating' : ''} on ${nodeName ?? 'no node'}`;
+}

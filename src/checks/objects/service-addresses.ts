@@ -1,0 +1,104 @@
+import {clusterIPOf, whyNotServed} from '../../expect/cluster/service-ports.ts';
+import {canonicalAddress, families, familyOf} from '../../model/address.ts';
+import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {type Check, nameOf} from '../check.ts';
+import {editService, showService} from '../commands/commands.ts';
+
+export const addressFamilyMismatch: Check<'ST105'> = {
+  code: 'ST105',
+  name: 'address-family-mismatch',
+  severity: 'warning',
+  summary: 'An external IP or load-balancer IP is of a family that the Service does not have',
+  remedy: 'Make the Service dual-stack (ipFamilyPolicy: PreferDualStack) or remove the address: kube-proxy writes no rule for it.',
+  *cluster({services, proxy}) {
+    for (const service of services.filter(hasExternalAddress)) {
+      if (whyNotServed(service, proxy.version) !== null) continue;
+      const externalIPs = service.spec?.externalIPs ?? [];
+      const ingress = service.status?.loadBalancer?.ingress ?? [];
+      const external = externalIPs.map(address => ({address, what: 'external IP'}));
+      const balancer = ingress.flatMap(({ip}) => (ip === undefined ? [] : [{address: ip, what: 'load-balancer IP'}]));
+      const own = families.filter(family => clusterIPOf(service, family) !== null);
+      for (const {address, what} of [...external, ...balancer]) {
+        const family = familyOf(address);
+        if (family !== null && own.includes(family)) continue;
+        const reason = family === null ? 'is no IP address' : `is ${family}, and the Service has only ${own.join(' and ')}`;
+        yield {
+          service: nameOf(service),
+          ...editService(nameOf(service)),
+          message: `${nameOf(service).namespace}/${nameOf(service).name}: ${what} ${address} ${reason}: no node serves it`,
+        };
+      }
+    }
+  },
+};
+
+function hasExternalAddress({spec, status}: ServiceObject): boolean {
+  return (spec?.externalIPs ?? []).length > 0 || (status?.loadBalancer?.ingress ?? []).length > 0;
+}
+
+export const nodeAddressAsExternalIP: Check<'ST106'> = {
+  code: 'ST106',
+  name: 'node-address-as-external-ip',
+  severity: 'warning',
+  summary: "externalIPs holds a node's own address",
+  remedy: 'Use an address that no node has. The Service intercepts this port of the node, and in IPVS mode every node binds the address.',
+  *cluster({services, api}) {
+    // Seldom used, and the addresses of thousands of nodes take longer to read than one Service to check.
+    const concerned = services.filter(({spec}) => (spec?.externalIPs ?? []).length > 0);
+    if (concerned.length === 0) return;
+    const owners = new Map<string, NodeObject>();
+    for (const node of api.nodes ?? []) {
+      for (const {address, type} of node.status?.addresses ?? [])
+        if (address !== undefined && type !== 'Hostname') owners.set(canonicalAddress(address) ?? address, node);
+    }
+    for (const service of concerned) {
+      for (const address of service.spec?.externalIPs ?? []) {
+        const node = owners.get(canonicalAddress(address) ?? address);
+        const {namespace, name} = nameOf(service);
+        if (node === undefined) continue;
+        const lost = lostWith(service, node, api);
+        const effect = lost ?? 'the Service takes its ports from the programs of the node';
+        yield {
+          service: {namespace, name},
+          ...(lost === null ? {} : {severity: 'error' as const}),
+          message: `${namespace}/${name}: external IP ${address} is the address of node ${node.metadata.name}: ${effect}`,
+          ...editService({namespace, name}),
+        };
+      }
+    }
+  },
+};
+
+/** What the cluster loses by it; null if nothing but ports of programs. */
+function lostWith({spec}: ServiceObject, {metadata, status}: NodeObject, {configMaps}: ApiObjects): string | null {
+  const isControlPlane = Object.keys(metadata.labels ?? {}).some(label =>
+    /^node-role\.kubernetes\.io\/(?:control-plane|master)$/.test(label),
+  );
+  const isIpvs = (configMaps ?? []).some(({data}) => Object.values(data ?? {}).some(text => /^\s*mode:\s*["']?ipvs\b/m.test(text)));
+  if (isIpvs)
+    return `in IPVS mode every other node binds the address and no longer reaches the node${isControlPlane ? ', which is of the control plane' : ''}`;
+  const ports = (spec?.ports ?? []).map(({port}) => port);
+  if (isControlPlane && ports.includes(6443)) return 'the Service takes the port of the API server, and nodes and pods no longer reach it';
+  const kubelet = status?.daemonEndpoints?.kubeletEndpoint?.Port || 10_250;
+  return ports.includes(kubelet) ? 'the Service takes the port of the kubelet: logs, exec and metrics of the node fail' : null;
+}
+
+export const notServedByKubeProxy: Check<'ST107'> = {
+  code: 'ST107',
+  name: 'not-served-by-kube-proxy',
+  severity: 'info',
+  summary: 'The Service is headless, ExternalName or given to another proxy: no rules are expected',
+  remedy: 'No action is needed if this is intended. If clients cannot reach it, check DNS or the other proxy.',
+  // Only for Services that were named: a cluster has many of them, and they are not faulty.
+  *cluster({services, proxy, byName}) {
+    if (!byName) return;
+    for (const service of services) {
+      const reason = whyNotServed(service, proxy.version);
+      const {namespace, name} = nameOf(service);
+      if (reason === null) continue;
+      const message = `${namespace}/${name} is not served by kube-proxy: ${reason}`;
+      yield {service: {namespace, name}, message, ...showService({namespace, name})};
+    }
+  },
+};

@@ -1,0 +1,211 @@
+import {holdsServices} from '../analyze/iptables/node-rulesets.ts';
+import {serverEvidence} from '../analyze/ipvs/ipvs-evidence.ts';
+import {catchingServers} from '../analyze/ipvs/stale-servers.ts';
+import {
+  type Leftover,
+  type LeftoverCase,
+  type LeftoverEffect,
+  leftoverEffect,
+  leftoverLocalChains,
+  leftoverPortals,
+  type ModeInRules,
+  modesInRules,
+} from '../analyze/leftover-modes.ts';
+import {nodeObject} from '../expect/api-index.ts';
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
+import {parseChainName} from '../expect/iptables/chain-names.ts';
+import {kubeProxyPod} from '../expect/kube-proxy-pod.ts';
+import {tableId} from '../expect/nftables/expected-table.ts';
+import {leavesModeToDefault} from '../expect/proxy-config.ts';
+import {families, type Family} from '../model/address.ts';
+import type {Observation} from '../model/finding.ts';
+import {isKernelTooOldForNftables} from '../model/node/node-facts.ts';
+import {configMapPlaces} from '../model/proxy-config.ts';
+import type {Rule, Ruleset} from '../model/ruleset.ts';
+import {commandLine} from '../model/text.ts';
+import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
+import {walkPacket} from '../trace/iptables/walk-packet.ts';
+import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
+import type {Check, NodeCheckContext} from './check.ts';
+import {iptables, listPlace, onNode, restart, run} from './commands/commands.ts';
+
+export const twoBackends: Check<'ST501'> = {
+  code: 'ST501',
+  name: 'two-backends',
+  severity: 'error',
+  summary: 'Service rules stand in both iptables-legacy and iptables-nft',
+  remedy:
+    "Find out which backend the running kube-proxy uses (iptables --version in its container), and flush kube-proxy's chains in the other one, or reboot the node.",
+  *node({api, node, backends}) {
+    for (const {family, nft, legacy} of backends) {
+      if (!holdsServices(nft) || !holdsServices(legacy)) continue;
+      yield {node: node.name, family, ...analyze(nft, legacy), ...versionInPod({api, node}, family)};
+    }
+  },
+};
+
+/** On the node itself there may be other tools than in the image of kube-proxy. */
+function versionInPod(place: Pick<NodeCheckContext, 'api' | 'node'>, family: Family): Pick<Observation, 'command'> {
+  return kubeProxyPod(place.api, place.node.name) === undefined ? {} : onNode(place, `${iptables(family)} --version`);
+}
+
+/** They contradict each other if a chain of a Service or an endpoint differs between the two, or exists in only one. */
+function analyze(nft: Ruleset, legacy: Ruleset): Pick<Observation, 'severity' | 'message' | 'actual'> {
+  const names = new Set([...serviceChains(nft), ...serviceChains(legacy)]);
+  const differing = [...names].filter(name => nft.chain('nat', name)?.text() !== legacy.chain('nat', name)?.text());
+  if (differing.length === 0) {
+    return {
+      severity: 'warning',
+      message: 'iptables-legacy and iptables-nft both hold the Service rules, and agree so far: kube-proxy keeps up only one of them',
+    };
+  }
+  const sample = differing[0] ?? '';
+  const actual: readonly Rule[] = [...(nft.chain('nat', sample)?.rules() ?? []), ...(legacy.chain('nat', sample)?.rules() ?? [])].slice(
+    0,
+    4,
+  );
+  const message = `iptables-legacy and iptables-nft both hold Service rules and disagree in ${differing.length} of ${names.size} chains (such as ${sample}): packets pass both, and the backend whose hook runs first decides`;
+  return {severity: 'error', message, actual};
+}
+
+function serviceChains(ruleset: Ruleset): readonly string[] {
+  return [...(ruleset.tables.get('nat')?.chains.keys() ?? [])].filter(name => parseChainName(name) !== null || name === 'KUBE-SERVICES');
+}
+
+export const otherModeLeftovers: Check<'ST502'> = {
+  code: 'ST502',
+  name: 'other-mode-leftovers',
+  severity: 'warning',
+  summary: 'Rules or virtual servers of a proxy mode that is not running',
+  remedy:
+    'Clean up on this node: run kube-proxy --cleanup with the image and flags of its kube-proxy and start it again, or reboot the node.',
+  *node(context) {
+    const {node, config, rulesets} = context;
+    const said = config.mode.value;
+    const held = modesInRules(context);
+    for (const ruleset of rulesets.values()) {
+      const local = leftoverLocalChains(ruleset, config.version.value);
+      const portals = said === 'userspace' || !held.some(({mode}) => mode === said) ? null : leftoverPortals(ruleset);
+      const observations = [local, portals].flatMap(leftover => (leftover === null ? [] : [observationOf(node.name, leftover)]));
+      for (const observation of observations) yield {...observation, ...listPlace(context, observation)};
+    }
+    if (!held.some(({mode}) => mode === said)) return;
+    for (const {mode, sign} of held) {
+      if (mode === said || mode === 'userspace') continue;
+      const blocked = mode === 'iptables' ? jumpsTo(rulesets.values()) : '';
+      const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign()}${blocked}`;
+      if (mode === 'ipvs') {
+        yield {node: node.name, message, ...run('ipvsadm -Ln'), ...effectOfServers(message, catchingServers(context))};
+        continue;
+      }
+      // In IPVS mode walks show the packets that such rules reject.
+      const effect = said === 'ipvs' ? null : effectOf(context, mode);
+      const show = onNode(
+        context,
+        mode === 'nftables' ? `nft list table ${tableOf(context)}` : `${toolOf(rulesets)} -t nat -S KUBE-SERVICES`,
+      );
+      yield effect === null
+        ? {node: node.name, message, ...show}
+        : {node: node.name, message: `${message}; ${effect.text}`, severity: effect.severity, ...show};
+    }
+  },
+};
+
+/** Where both backends are installed, iptables may be the other one. */
+function toolOf(rulesets: NodeCheckContext['rulesets']): string {
+  return rulesets.get('IPv4')?.backend === 'legacy' ? 'iptables-legacy' : 'iptables';
+}
+
+/** A chain that a third-party rule jumps to cannot be deleted, and then the whole table stays. */
+function jumpsTo(rulesets: Iterable<Ruleset>): string {
+  for (const ruleset of rulesets)
+    for (const chain of ruleset.tables.get('nat')?.chains.values() ?? []) {
+      if (chain.name.startsWith('KUBE-') || chain.policy !== null) continue;
+      const target = chain.rules().find(rule => rule.target?.name.startsWith('KUBE-') ?? false)?.target?.name;
+      if (target !== undefined) return `, which cannot be deleted while ${chain.name} jumps to ${target}`;
+    }
+  return '';
+}
+
+/** The table of kube-proxy that is there, in the first family that has one. */
+function tableOf({nft}: NodeCheckContext): string {
+  return families.map(tableId).find(id => nft()?.tables.has(id)) ?? tableId('IPv4');
+}
+
+/** If another mode translates packets first, IPVS has no effect, except at addresses of deleted Services. */
+function effectOfServers(message: string, catching: readonly VirtualServer[]): Partial<Observation> {
+  const [first] = catching;
+  if (first === undefined) return {};
+  const reals = first.realServers.map(({hostPort}) => hostPort).slice(0, 3);
+  const more = catching.length > 1 ? ` (and ${catching.length - 1} more like it)` : '';
+  return {
+    severity: 'error',
+    message: `${message}; packets to ${joinHostPort(first.address, first.port)}, which no Service has, are still sent to ${reals.join(', ')}${more}`,
+    actual: catching.slice(0, 3).flatMap(serverEvidence).slice(0, 6),
+  };
+}
+
+/** What leftover rules in iptables or nftables do to packets of Services; null if nothing, or if it was not checked. */
+function effectOf({rulesets, nft, view, facts, config}: NodeCheckContext, mode: ModeInRules['mode']): LeftoverEffect | null {
+  const proxy = proxyVersion(config);
+  for (const family of families) {
+    const table = mode === 'nftables' ? nft()?.tables.get(tableId(family)) : undefined;
+    const ruleset = mode === 'iptables' ? rulesets.get(family) : undefined;
+    const walk: LeftoverCase['walk'] = (packet, environment) =>
+      table !== undefined
+        ? walkNftPacket({tableSources: [table]}, packet, environment)
+        : ruleset !== undefined
+          ? walkPacket(ruleset, packet, environment)
+          : [];
+    const effect = leftoverEffect({entries: view.entries(family, proxy), facts, walk});
+    if (effect !== null) return effect;
+  }
+  return null;
+}
+
+function observationOf(node: string, {family, message, catches, rules}: Leftover): Observation {
+  return {node, family, message, actual: rules, ...(catches ? {severity: 'error'} : {})};
+}
+
+export const modeMismatch: Check<'ST503'> = {
+  code: 'ST503',
+  name: 'mode-mismatch',
+  severity: 'warning',
+  summary: 'kube-proxy reports one mode, the kernel holds another',
+  remedy:
+    'Restart kube-proxy on this node and check its log for the mode that it chose. Remove the rules of the other mode (kube-proxy --cleanup, or a reboot).',
+  // Silent if the kernel has the rules of kube-proxy's mode, whatever else it has: that is ST502.
+  *node({api, node, config, rulesets, nft}) {
+    const held = modesInRules({node, rulesets, nft});
+    const said = config.mode.value;
+    if (held.length === 0 || held.some(({mode}) => mode === said)) return;
+    const found = held.map(({mode, sign}) => `${mode} (${sign()})`).join(' and ');
+    const message = `kube-proxy reports ${said} mode (${config.mode.source}), and the kernel holds the rules of ${found}`;
+    yield {node: node.name, message, ...restart({api, node})};
+  },
+};
+
+export const modeNotSet: Check<'ST512'> = {
+  code: 'ST512',
+  name: 'mode-not-set',
+  severity: 'info',
+  summary: 'The proxy mode is not set, and the kernel is too old for nftables mode, the default from 1.40 on',
+  remedy: 'Set `mode: iptables` in the configuration of kube-proxy, or upgrade the kernel of the node to 5.13 or newer.',
+  *node({node, api}) {
+    const kernel = nodeObject(api, node.name)?.status?.nodeInfo?.kernelVersion ?? '';
+    if (isKernelTooOldForNftables(kernel) !== true) return;
+    const source = leavesModeToDefault(node, api);
+    if (source === null) return;
+    yield {
+      node: node.name,
+      message: `the proxy mode is not set (${source}), and kernel ${kernel} of ${node.name} is older than 5.13: kube-proxy 1.40 and later will not start on it`,
+      ...editSource(source),
+    };
+  },
+};
+
+/** Edits the ConfigMap, if the settings come from one. */
+function editSource(source: string): Pick<Observation, 'command'> {
+  const place = configMapPlaces.find(({name}) => source === `ConfigMap ${name}`);
+  return place === undefined ? {} : run(commandLine`kubectl -n ${place.namespace} edit ${`configmap/${place.name}`}`);
+}

@@ -1,0 +1,109 @@
+import {isExcerpt} from '../analyze/iptables/excerpt.ts';
+import {invalidRules} from '../analyze/iptables/node-rulesets.ts';
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {NodeDump} from '../model/snapshot.ts';
+import type {Check} from './check.ts';
+import {iptables, onNode} from './commands/commands.ts';
+import {kubeProxyTrouble, troubleText} from './kube-proxy-trouble.ts';
+
+export const nodeNotRead: Check<'ST901'> = {
+  code: 'ST901',
+  name: 'node-not-read',
+  severity: 'warning',
+  summary: 'A node could not be read',
+  remedy: 'Read the node with another --transport, or add its files to the bundle. --node selects other nodes.',
+  // Silent if a part of the node was read: missing parts are ST902, and a truncated dump is ST506.
+  *node({api, node, status, unread, view, config}) {
+    if ((status.kind === 'unread' || status.kind === 'unsupported') && unread.length === 0) {
+      const trouble = kubeProxyTrouble({api, node});
+      const why = trouble.container === null ? null : troubleText(trouble);
+      const remedy = status.remedy ?? (why === null ? null : trouble.remedy);
+      yield {
+        node: node.name,
+        message: `${node.name} was not checked: ${status.reason}${why === null ? '' : `; of kube-proxy: ${why}`}`,
+        ...(remedy === null ? {} : {remedy}),
+      };
+    }
+    const standIn = status.kind === 'checked' ? view.standIn(proxyVersion(config)) : null;
+    if (standIn !== null) yield {node: node.name, message: messageOf(node.name, config, standIn), remedy: remedyOf(standIn.read)};
+  },
+};
+
+function messageOf(node: string, {version}: ProxyConfig, {used, read}: {readonly used: string; readonly read: string}): string {
+  return `${node}: kube-proxy ${version.value.text} uses ${read}, which were not read: the node was checked by ${used} instead, which may differ`;
+}
+
+function remedyOf(kind: string): string {
+  return `Add api/${kind.toLowerCase()}.json to the bundle: kubectl get ${kind.toLowerCase()} -A -o json`;
+}
+
+export const familyNotRead: Check<'ST902'> = {
+  code: 'ST902',
+  name: 'family-not-read',
+  severity: 'warning',
+  summary: 'A family or table that is needed is missing from the dump',
+  remedy: 'Collect both iptables-save and ip6tables-save of the node, with all tables.',
+  // Silent if the dump exists and is unreliable, which is ST506.
+  *node({api, node, unread, rulesets, config, status, nft}) {
+    const isNft = config.mode.value === 'nftables';
+    for (const {family, reason} of unread) {
+      const ruleset = rulesets.get(family);
+      if (isNft && (nft()?.cut ?? null) !== null) continue;
+      if (ruleset !== undefined && (ruleset.cut !== null || invalidRules(ruleset).length > 0)) continue;
+      const how = ruleset !== undefined && isExcerpt(ruleset) ? 'was checked in part' : 'was not checked';
+      yield {
+        node: node.name,
+        family,
+        message: `${family} ${how} on ${node.name}: ${reason}`,
+        ...onNode({api, node}, isNft ? 'nft list ruleset' : `${iptables(family)}-save`),
+      };
+    }
+    const unseen = isNft && status.kind === 'checked' ? unseenIptables(node) : [];
+    if (unseen.length > 0) {
+      const message = `there is no ${unseen.join(' and no ')} of ${node.name}: whether third-party rules in iptables affect Services was not checked`;
+      yield {node: node.name, severity: 'info', message};
+    }
+  },
+};
+
+/**
+ * kube-proxy in nftables mode needs no iptables, but other programs on the node may use it. A dump may also show that there are no rules.
+ */
+function unseenIptables({files}: NodeDump): readonly string[] {
+  return ['iptables', 'ip6tables']
+    .filter(tool => !files.some(file => file.startsWith(tool) && file.endsWith('-save')))
+    .map(tool => `${tool}-save`);
+}
+
+export const dumpUnreliable: Check<'ST506'> = {
+  code: 'ST506',
+  name: 'dump-unreliable',
+  severity: 'warning',
+  summary: 'The dump shows signs of a reader older than its writer, or is truncated',
+  remedy: 'Read the node again, with the tools that belong to its kube-proxy (run iptables-save or nft inside the kube-proxy container).',
+  *node({api, node, rulesets, config, nft, status, symptoms}) {
+    const cut = config.mode.value === 'nftables' ? (nft()?.cut ?? null) : null;
+    if (cut !== null) {
+      // A dump in JSON is a single line.
+      const where = cut.line > 1 ? `at line ${cut.line} ` : '';
+      yield {
+        node: node.name,
+        message: `the dump of nftables is truncated ${where}inside table ${cut.table}: rules after that were not checked`,
+        ...onNode({api, node}, 'nft list ruleset'),
+      };
+    }
+    for (const [family, ruleset] of rulesets) {
+      if (ruleset.cut !== null) {
+        const message = `the ${family} dump is truncated at line ${ruleset.cut.line} inside table ${ruleset.cut.table}: rules after that were not checked`;
+        yield {node: node.name, family, message, ...onNode({api, node}, `${iptables(family)}-save`)};
+      }
+      // Rules that are as expected are not invalid.
+      const invalid = status.kind === 'checked' && symptoms.length === 0 ? [] : invalidRules(ruleset);
+      if (invalid.length > 0) {
+        const message = `${family}: the destination of DNAT rules reads as ":0 --persistent" or 0.0.0.0:0: the iptables that read these rules is older than the one that wrote them`;
+        yield {node: node.name, family, message, actual: invalid.slice(0, 3), ...onNode({api, node}, `${iptables(family)}-save`)};
+      }
+    }
+  },
+};

@@ -1,0 +1,30 @@
+import process from 'node:process';
+import {errorText} from '../model/text.ts';
+
+/** NO_COLOR and FORCE_COLOR, as in https://no-color.org and Node.js. They apply to terminals: a file never gets color. */
+export function wantsColor(toTerminal: boolean): boolean {
+  const {NO_COLOR, FORCE_COLOR} = process.env;
+  if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
+  return toTerminal && (NO_COLOR === undefined || NO_COLOR === '') && process.env['TERM'] !== 'dumb';
+}
+
+/**
+ * Ends the process when stdout cannot be written, like a file that cannot be written (2). A command that listens for signals ends as if by
+ * SIGTERM, so that everything created on the cluster is removed. A reader that closes the pipe (`| head`) is no error.
+ */
+export function endOnWriteError(): void {
+  let isEnding = false;
+  process.stdout.on('error', error => {
+    if (isEnding || isClosedPipe(error)) return;
+    isEnding = true;
+    process.stderr.write(`Error: cannot write to stdout: ${errorText(error)}\n`);
+    if (process.listenerCount('SIGTERM') === 0) process.exit(2);
+    process.exitCode = 2;
+    process.kill(process.pid, 'SIGTERM');
+  });
+}
+
+/** Whether the reader has closed the pipe. */
+export function isClosedPipe(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EPIPE';
+}

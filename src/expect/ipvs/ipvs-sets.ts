@@ -1,0 +1,84 @@
+import type {Family} from '../../model/address.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+
+/** The ipsets of kube-proxy with their types, under their IPv4 names. */
+export const setTypes = {
+  'KUBE-LOOP-BACK': 'hash:ip,port,ip',
+  'KUBE-CLUSTER-IP': 'hash:ip,port',
+  'KUBE-EXTERNAL-IP': 'hash:ip,port',
+  'KUBE-EXTERNAL-IP-LOCAL': 'hash:ip,port',
+  'KUBE-LOAD-BALANCER': 'hash:ip,port',
+  'KUBE-LOAD-BALANCER-LOCAL': 'hash:ip,port',
+  'KUBE-LOAD-BALANCER-FW': 'hash:ip,port',
+  'KUBE-LOAD-BALANCER-SOURCE-CIDR': 'hash:ip,port,net',
+  'KUBE-LOAD-BALANCER-SOURCE-IP': 'hash:ip,port,ip',
+  'KUBE-NODE-PORT-TCP': 'bitmap:port',
+  'KUBE-NODE-PORT-LOCAL-TCP': 'bitmap:port',
+  'KUBE-NODE-PORT-UDP': 'bitmap:port',
+  'KUBE-NODE-PORT-LOCAL-UDP': 'bitmap:port',
+  'KUBE-NODE-PORT-SCTP-HASH': 'hash:ip,port',
+  'KUBE-NODE-PORT-LOCAL-SCTP-HASH': 'hash:ip,port',
+  'KUBE-HEALTH-CHECK-NODE-PORT': 'bitmap:port',
+  'KUBE-IPVS-IPS': 'hash:ip',
+} as const;
+
+export type SetRole = keyof typeof setTypes;
+
+/** The sets that kube-proxy of this version creates in each family, whether it fills them or not. */
+export function setRoles(version: KubeProxyVersion): readonly SetRole[] {
+  const all = Object.keys(setTypes) as SetRole[];
+  return hasIpvsFilter(version) ? all : all.filter(role => role !== 'KUBE-IPVS-IPS');
+}
+
+/** The kernel allows 31 characters, so kube-proxy cuts the longer IPv6 names. */
+export function setName(role: SetRole, family: Family): string {
+  return family === 'IPv4' ? role : role.replace('KUBE-', 'KUBE-6-').slice(0, 31);
+}
+
+/**
+ * The differences between versions of kube-proxy in IPVS mode only: one function for each. Differences in Services and endpoints are in
+ * `cluster/proxy-versions.ts`.
+ */
+
+/** 1.26: KUBE-IPVS-FILTER blocks the node's own ports on the addresses of Services, which are in KUBE-IPVS-IPS. */
+export function hasIpvsFilter(version: KubeProxyVersion): boolean {
+  return version.minor >= 26;
+}
+
+/** 1.26: packets from the loopback address are not changed. */
+export function skipsLoopbackSources(version: KubeProxyVersion): boolean {
+  return version.minor >= 26;
+}
+
+/**
+ * Up to 1.23 source ranges are enforced in table nat, by KUBE-FIREWALL and KUBE-MARK-DROP; later in table filter. It is unknown which 1.24
+ * does.
+ */
+export function firewallsInNat(version: KubeProxyVersion): boolean {
+  return version.minor <= 23;
+}
+
+/** 1.28: health-check ports answer on the addresses of Services. */
+export function admitsHealthChecks(version: KubeProxyVersion): boolean {
+  return version.minor >= 28;
+}
+
+/** 1.30: KUBE-IPVS-FILTER accepts packets to external IPs of Services with the external policy Local. */
+export function admitsLocalExternalIPs(version: KubeProxyVersion): boolean {
+  return version.minor >= 30;
+}
+
+/** 1.29: KUBE-IPVS-OUT-FILTER drops packets from the node to a load-balancer address whose source ranges exclude it. */
+export function hasIpvsOutFilter(version: KubeProxyVersion): boolean {
+  return version.minor >= 29;
+}
+
+/** 1.28: an address of another interface of the node is not bound to kube-ipvs0. */
+export function sparesOtherInterfaces(version: KubeProxyVersion): boolean {
+  return version.minor >= 28;
+}
+
+/** 1.27: the scheduler `mh` hashes the client's port too. */
+export function hashesPorts(version: KubeProxyVersion): boolean {
+  return version.minor >= 27;
+}

@@ -1,0 +1,68 @@
+/** A number with its noun: `1 rule`, `2 rules`. `many` is the plural of a noun that does not just take an s. */
+export function plural(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`;
+}
+
+interface SomeOptions {
+  /** How many names are listed. */
+  readonly max?: number;
+  /** What the others are, in the singular; without it only their number is told. */
+  readonly noun?: string;
+}
+
+/** A list of names for a sentence: the first ones and the number of the others, as in `a, b and 1 more Service`. */
+export function someOf(names: readonly string[], {max = 5, noun}: SomeOptions = {}): string {
+  const rest = names.length - max;
+  if (rest <= 0) return names.join(', ');
+  return `${names.slice(0, max).join(', ')} and ${noun === undefined ? `${rest} more` : plural(rest, `more ${noun}`)}`;
+}
+
+/** The message of a thrown value of any type. A file that cannot be used is named by the caller: of its error, only the reason is left. */
+export function errorText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const isOfFile =
+    'code' in error && 'syscall' in error && /^(?:open|read|stat|lstat|scandir|mkdir|rename|write)$/.test(String(error.syscall));
+  const code = isOfFile ? String(error.code) : '';
+  return fileErrors[code] ?? error.message;
+}
+
+const fileErrors: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file or directory',
+  ENOTDIR: 'a part of the path is not a directory',
+  EISDIR: 'it is a directory',
+  EACCES: 'permission denied',
+  ENOSPC: 'no space left on device',
+};
+
+/**
+ * A command line for a shell: names from the cluster are quoted, whatever they contain. Null if one of them is empty or begins with a dash:
+ * a program could take it for an option.
+ */
+export function commandLine(parts: TemplateStringsArray, ...names: readonly string[]): string | null {
+  if (names.some(name => name === '' || name.startsWith('-'))) return null;
+  return parts.map((part, index) => part + (index < names.length ? shellWord(names[index] ?? '') : '')).join('');
+}
+
+/** One word for sh, as it is where it needs no quotes. `$'…'` of bash, zsh and ksh spells out what a terminal must not get. */
+export function shellWord(text: string): string {
+  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+  if (/^[\x20-\x7e]*$/.test(text)) return `'${text.replaceAll("'", "'\\''")}'`;
+  return `$'${text.replace(/[^\x20-\x7e]|['\\]/gu, escaped)}'`;
+}
+
+function escaped(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  const digits = code.toString(16);
+  if (character === "'" || character === '\\') return `\\${character}`;
+  return code < 0x80 ? `\\x${digits.padStart(2, '0')}` : code < 0x10000 ? `\\u${digits.padStart(4, '0')}` : `\\U${digits.padStart(8, '0')}`;
+}
+
+/** `namespace/name`, which identifies an object among those of its kind. Namespaced objects always have a namespace here. */
+export function namespacedName({namespace = 'default', name}: {readonly namespace?: string | undefined; readonly name: string}): string {
+  return `${namespace}/${name}`;
+}
+
+/** Order of two texts by their UTF-16 code units, the same in every locale; for `sort`. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,104 @@
+import {escapeText} from './terminal-text.ts';
+
+/** Names of nodes for a sentence, escaped: consecutive names as ranges such as `node-[a-c]`, and no more than fit on a line. */
+export function nodeList(nodes: readonly string[]): string {
+  if (nodes.length <= maxNames) return nodes.map(escapeText).join(', ');
+  const ranges = nodeRanges(nodes);
+  const shown = ranges.slice(0, maxNames);
+  const rest = ranges.slice(maxNames).reduce((sum, {size}) => sum + size, 0);
+  const names = shown.map(({text}) => escapeText(text)).join(', ');
+  return rest === 0 ? names : `${names} and ${rest} more ${rest === 1 ? 'node' : 'nodes'}`;
+}
+
+const maxNames = 5;
+
+/** Names of nodes that differ in only one number or last letter. */
+interface NodeRange {
+  /** `node-[a-c]`, `worker-[01-12,15]`, `ip-10-0-3-[17-19].ec2.internal`, or a name. Not escaped. */
+  readonly text: string;
+  /** How many nodes it stands for. */
+  readonly size: number;
+}
+
+/** Consecutive names of nodes as ranges, in the order of the given names. */
+export function nodeRanges(names: readonly string[]): readonly NodeRange[] {
+  const families = new Map<string, Member[]>();
+  for (const name of names) {
+    const member = memberOf(name);
+    const key = JSON.stringify([member.before, member.after, member.kind]);
+    const family = families.get(key);
+    if (family === undefined) families.set(key, [member]);
+    else family.push(member);
+  }
+  return [...families.values()].flatMap(sameLength).flatMap(rangesOf);
+}
+
+interface Member {
+  readonly name: string;
+  readonly before: string;
+  readonly after: string;
+  readonly kind: 'number' | 'letter' | 'name';
+  /** How many digits the number has. */
+  readonly digits: number;
+  readonly value: number;
+}
+
+/**
+ * The last number in the host name is counted, or a single letter at its end. The domain is the same for many nodes, although it can
+ * contain numbers too (`ip-10-0-3-17.eu-central-1.compute.internal`): it is counted only where the host name has neither.
+ */
+function memberOf(name: string): Member {
+  if (/[[\]]/.test(name)) return {name, before: name, after: '', kind: 'name', digits: 0, value: 0};
+  const [, host = '', domain = ''] = isIPv4(name) ? [name, name, ''] : (/^([^.]*)(.*)$/s.exec(name) ?? []);
+  const found = numberIn(host) ?? letterOf(host);
+  if (found !== null) return {...found, name, after: `${found.after}${domain}`};
+  const inName = numberIn(name) ?? letterOf(name);
+  return inName === null ? {name, before: name, after: '', kind: 'name', digits: 0, value: 0} : {...inName, name};
+}
+
+type Counted = Omit<Member, 'name'>;
+
+function numberIn(text: string): Counted | null {
+  const [, before = '', digits = '', after = ''] = /^(.*?)(\d{1,9})(\D*)$/s.exec(text) ?? [];
+  return digits === '' ? null : {before, after, kind: 'number', digits: digits.length, value: Number(digits)};
+}
+
+function letterOf(text: string): Counted | null {
+  const [, before = '', letter = ''] = /^(.*[-.])([a-z])$/s.exec(text) ?? [];
+  return letter === '' ? null : {before, after: '', kind: 'letter', digits: 0, value: letter.charCodeAt(0)};
+}
+
+/** Some platforms name nodes by their address. */
+export function isIPv4(name: string): boolean {
+  return /^\d+(\.\d+){3}$/.test(name);
+}
+
+/** If any number has leading zeros, only numbers of the same length form a range. */
+function sameLength(members: readonly Member[]): readonly (readonly Member[])[] {
+  const isPadded = members.some(({digits, value}) => digits > String(value).length);
+  return isPadded ? [...Map.groupBy(members, ({digits}) => digits).values()] : [members];
+}
+
+/** A range names a few runs of consecutive nodes: addresses in names are seldom consecutive, and a long list of them is hard to read. */
+function rangesOf(members: readonly Member[]): readonly NodeRange[] {
+  const runs: Member[][] = [];
+  for (const member of members.toSorted((a, b) => a.value - b.value)) {
+    const run = runs.at(-1);
+    if (run !== undefined && member.value === (run.at(-1)?.value ?? 0) + 1) run.push(member);
+    else runs.push([member]);
+  }
+  return Array.from({length: Math.ceil(runs.length / maxRuns)}, (_, part) => rangeOf(runs.slice(part * maxRuns, (part + 1) * maxRuns)));
+}
+
+const maxRuns = 8;
+
+function rangeOf(runs: readonly (readonly Member[])[]): NodeRange {
+  const [first, ...others] = runs.flat();
+  if (first === undefined || others.length === 0) return {text: first?.name ?? '', size: 1};
+  const parts = runs.map(run => [...new Set([run[0], run.at(-1)])].map(member => (member === undefined ? '' : label(member))).join('-'));
+  return {text: `${first.before}[${parts.join(',')}]${first.after}`, size: others.length + 1};
+}
+
+function label({kind, value, digits}: Member): string {
+  return kind === 'letter' ? String.fromCharCode(value) : String(value).padStart(digits, '0');
+}

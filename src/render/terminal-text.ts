@@ -1,0 +1,53 @@
+import type {Severity} from '../model/finding.ts';
+
+/**
+ * Escapes text from the cluster for a terminal: control characters, escape sequences and bidirectional marks are spelled out. Names and
+ * comments can contain anything.
+ */
+export function escapeText(text: string): string {
+  return text.replace(unsafe, character => {
+    const code = character.codePointAt(0) ?? 0;
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : unicodeEscape(character);
+  });
+}
+
+/** The same inside the double quotes of JSON and YAML, which escape all other characters themselves. Newlines stay: they are layout. */
+export function escapeUnsafe(quoted: string): string {
+  return quoted.replace(unsafeButNewline, unicodeEscape);
+}
+
+export function isUnsafe(text: string): boolean {
+  return text.search(unsafe) >= 0;
+}
+
+/** A tag character is two UTF-16 units, of which JSON escapes each. */
+function unicodeEscape(character: string): string {
+  return character.replace(/[\s\S]/g, unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not reach the terminal
+const unsafe = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\udb40[\udc00-\udc7f]/g;
+
+/** JSON of a large report has millions of lines, and each match takes time and memory. */
+const unsafeButNewline =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
+  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\udb40[\udc00-\udc7f]/g;
+
+/** Colors text, or leaves it unchanged. */
+export interface Style {
+  readonly bold: (text: string) => string;
+  readonly dim: (text: string) => string;
+  readonly red: (text: string) => string;
+  readonly yellow: (text: string) => string;
+  readonly green: (text: string) => string;
+  readonly cyan: (text: string) => string;
+}
+
+export function styleOf(color: boolean): Style {
+  const code = (open: number, close: number) => (text: string) => (color && text !== '' ? `\u001b[${open}m${text}\u001b[${close}m` : text);
+  return {bold: code(1, 22), dim: code(2, 22), red: code(31, 39), yellow: code(33, 39), green: code(32, 39), cyan: code(36, 39)};
+}
+
+export function bySeverity(style: Style, severity: Severity): (text: string) => string {
+  return severity === 'error' ? style.red : severity === 'warning' ? style.yellow : style.cyan;
+}
