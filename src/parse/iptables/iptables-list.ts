@@ -133,7 +133,8 @@ function listedMatches(text: string): ListedMatches {
     else (known.form.kind === 'match' ? matches : options).push(known.form.text(known.found));
     rest = rest.slice(length);
   }
-  return {matches: matches.map((match, index) => withoutName(match, matches.slice(0, index))), options, isGoto};
+  const named = new Set<string>();
+  return {matches: matches.map(match => withoutName(match, named)), options, isGoto};
 }
 
 interface Form {
@@ -166,7 +167,8 @@ const ports: Readonly<Record<string, number>> = {
 };
 
 const forms: readonly Form[] = [
-  match(/^\/\* (.*?) \*\/\s*/, ([, text = '']) => `-m comment --comment "${text.replace(/["\\']/g, '\\$&')}"`),
+  // A comment has 255 bytes at most: the end of one that has none is not searched in the whole text.
+  match(/^\/\* (.{0,600}?) \*\/\s*/, ([, text = '']) => `-m comment --comment "${text.replace(/["\\']/g, '\\$&')}"`),
   match(/^(tcp|udp|sctp) (s|d)pts?:(!?)(\S+)\s*/, ([, name, side, mark, ports]) => `-m ${name} ${portMatch(side, mark, ports)}`),
   match(/^(s|d)pts?:(!?)(\S+)\s*/, ([, side, mark, ports]) => portMatch(side, mark, ports)),
   match(/^multiport ([sd]?ports) ( ?! ?)?(\S+)\s*/, ([, side, mark, ports]) => multiport(side, mark, ports)),
@@ -236,9 +238,12 @@ function flagNames(text = ''): string {
 const recentKinds: Readonly<Record<string, string>> = {CHECK: '--rcheck', SET: '--set', UPDATE: '--update'};
 
 /** A second option of a match is printed without its name. */
-function withoutName(text: string, before: readonly string[]): string {
-  const name = /^-m (tcp|udp|sctp) (?=\S)/.exec(text);
-  return name !== null && before.some(other => other.startsWith(name[0])) ? text.slice(name[0].length) : text;
+function withoutName(text: string, named: Set<string>): string {
+  const name = /^-m (?:tcp|udp|sctp) (?=\S)/.exec(text)?.[0];
+  if (name === undefined) return text;
+  if (named.has(name)) return text.slice(name.length);
+  named.add(name);
+  return text;
 }
 
 /** The port number for a name of /etc/services, as `iptables -L` without `-n` prints it; null if unknown. */
