@@ -12,7 +12,7 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     hasOtherEndpointsOnly: '() => false',
     lacksEndpointRulesOnly: '() => false',
   },
-  'analyze/nftables/service-port/nft-endpoint-change.ts': {hasOtherNftEndpointsOnly: '() => false'},
+  'analyze/nftables/service-port/analyze-nft-port.ts': {hasOtherNftEndpointsOnly: '() => false'},
   // Rules of Service ports are kept for the next node.
   'expect/kept-rules.ts': {keptBySettings: '() => () => null'},
   // One Service port of a group is walked through third-party rules.
@@ -26,9 +26,9 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     }`,
   },
   // Base rules are tried with one Service port of each shape.
-  'analyze/outcomes/port-shape.ts': {onePerShape: 'ports => ports'},
+  'analyze/outcomes/outcome-changes.ts': {onePerShape: 'ports => ports'},
   // The bytes of nft's JSON are compared with what kube-proxy's rules are expected to be printed as.
-  'parse/nftables/nft-json-check.ts': {
+  'parse/nftables/nft-json-bytes.ts': {
     JsonChainCheck: `class {
       #names = [];
       chain(name) { this.#names.push(name); }
@@ -39,11 +39,10 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     }`,
   },
   // A preview walks one Service port of each group, on one node of each shape. Sets, of which nothing is known, make each one a group.
-  'preview/port-groups.ts': {constantsIn: '() => ({networks: [], ports: [], usesSets: true})'},
+  'preview/alike-ports.ts': {constantsIn: '() => ({networks: [], ports: [], usesSets: true})'},
 };
 
 const mark = 'full-walks';
-const original = 'original';
 
 interface FullWalks {
   readonly diagnoseInFull: typeof diagnose;
@@ -64,16 +63,18 @@ export async function loadFullWalks(): Promise<FullWalks> {
     },
     load(url, context, next) {
       const {searchParams, pathname, href} = new URL(url);
-      const functions =
-        searchParams.has(mark) && !searchParams.has(original) ? shortCuts[pathname.slice(new URL(source).pathname.length)] : undefined;
+      const functions = searchParams.has(mark) ? shortCuts[pathname.slice(new URL(source).pathname.length)] : undefined;
       if (functions === undefined) return next(url, context);
-      const names = Object.keys(functions);
-      const text = readFileSync(fileURLToPath(href), 'utf8');
-      for (const name of names)
-        if (!new RegExp(`export (?:function|class) ${name}\\b`).test(text)) throw new Error(`${pathname} does not export ${name}`);
       replaced.add(pathname);
-      const lines = Object.entries(functions).map(([name, body]) => `export const ${name} = ${body};`);
-      return {format: 'module', shortCircuit: true, source: [`export * from '${href}&${original}';`, ...lines].join('\n')};
+      let text = readFileSync(fileURLToPath(href), 'utf8');
+      for (const [name, body] of Object.entries(functions)) {
+        // The rest of the file calls what replaces it, too.
+        const declared = new RegExp(`^(export )?(function|class) ${name}\\b`, 'm').exec(text);
+        if (declared === null) throw new Error(`${pathname} does not declare ${name}`);
+        const [declaration, exported = '', kind] = declared;
+        text = `${text.replace(declaration, () => `${kind} ${name}Unused`)}\n${exported}const ${name} = ${body};\n`;
+      }
+      return {format: 'module-typescript', shortCircuit: true, source: text};
     },
   });
   const {diagnose: diagnoseInFull} = await import(`${source}diagnose.ts?${mark}`);
