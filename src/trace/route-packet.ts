@@ -36,10 +36,15 @@ type HookedChains<R extends RuleText = Rule> = ReadonlyMap<HookName, readonly Ho
 export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): HookedChains<R> {
   return Map.groupBy(
     chains.toSorted(
-      (a, b) => a.priority - b.priority || (a.natOrder ?? a.priority) - (b.natOrder ?? b.priority) || (a.age ?? 0) - (b.age ?? 0),
+      (a, b) => a.priority - b.priority || (a.natOrder ?? a.priority) - (b.natOrder ?? b.priority) || byAge(a.age ?? 0, b.age ?? 0),
     ),
     ({hook}) => hook,
   );
+}
+
+/** The difference of two infinite ages is no number. */
+function byAge(a: number, b: number): number {
+  return a === b ? 0 : a - b;
 }
 
 /** Sends the first packet of a connection through the hooks that it passes. Returns all ends, including those of hypothetical branches. */

@@ -21,7 +21,8 @@ export function walkPacket(rules: ChainSource, packet: Packet, environment: Envi
 /** The base chains of iptables that there are, as parts of a path that may hold rules of other kinds (`R`). */
 export function iptablesChains<R extends RuleText>(
   context: WalkContext,
-  ageOf: (table: string) => number = () => 0,
+  // Without a list of tables that has them too, those of iptables are taken as older than those of nftables.
+  ageOf: (table: string) => number = () => Infinity,
 ): readonly HookedChain<R | Rule>[] {
   return hooks.flatMap(({table, hook, name, priority}) => {
     const chain = context.rules.chain(table, name);
