@@ -31,14 +31,12 @@ function observationOf(node: string, symptom: Symptom): Observation {
 
 function affectedServices(ports: readonly ServicePort[]): readonly AffectedService[] {
   const services = Map.groupBy(ports, serviceKey);
-  return [...services.values()].flatMap(([first, ...rest]) =>
-    first === undefined
-      ? []
-      : {
-          ...{namespace: first.namespace, name: first.service},
-          ports: [...new Set([first, ...rest].map(({portName, port}) => (portName === '' ? `${port}` : portName)))],
-        },
-  );
+  return [...services.values()].flatMap(own => {
+    const [first] = own;
+    if (first === undefined) return [];
+    const names = own.map(({portName, port}) => (portName === '' ? `${port}` : portName));
+    return {namespace: first.namespace, name: first.service, ports: [...new Set(names)]};
+  });
 }
 
 /** A Service that is missing with all its ports is one finding, not one for each port. */

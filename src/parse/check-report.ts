@@ -33,9 +33,9 @@ export function startsAsReport(start: string): boolean {
   return /^\ufeff?\s*\{\s*"schemaVersion"\s*:/.test(start);
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+export type Fields = Readonly<Record<string, unknown>>;
 
-function isObject(value: unknown): value is Fields {
+export function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
@@ -62,7 +62,7 @@ function isNode(value: unknown): boolean {
   );
 }
 
-function isText(value: unknown): value is string {
+export function isText(value: unknown): value is string {
   return typeof value === 'string';
 }
 

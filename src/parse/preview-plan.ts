@@ -1,3 +1,4 @@
+import {type Fields, isObject, isText} from './check-report.ts';
 import type {PreviewChange, PreviewPlan} from '../model/preview.ts';
 import {readJson} from './attempt.ts';
 
@@ -15,8 +16,6 @@ export function parsePreviewPlan(text: string): PreviewPlan | {readonly whyNot: 
   if (odd >= 0) return {whyNot: `change ${odd + 1} in it cannot be read`};
   return {settings: settings as PreviewPlan['settings'], scope, changes: (packets as PreviewChange[]).map(asChange)};
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** The JSON leaves out an address that is null, and has the fields of a cause in the change itself. */
 function asChange(change: PreviewChange): PreviewChange {
@@ -67,14 +66,6 @@ function isSettings(value: unknown): value is Fields {
 
 function isList<T>(value: unknown, isItem: (item: unknown) => item is T): value is readonly T[] {
   return Array.isArray(value) && value.every(isItem);
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string';
 }
 
 function isNumber(value: unknown): value is number {

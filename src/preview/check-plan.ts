@@ -17,7 +17,7 @@ import type {
 } from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
-import {namespacedName} from '../model/text.ts';
+import {compareText, namespacedName} from '../model/text.ts';
 import {probeOutcome} from './effect.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
 import {basisOf, type PreviewRunInput} from './preview.ts';
@@ -99,11 +99,11 @@ export class PlanCheckRun {
 
   result(): PlanCheck {
     const byNode = <T extends {readonly node: string}>(all: readonly T[]): readonly T[] =>
-      all.toSorted((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
+      all.toSorted((a, b) => compareText(a.node, b.node));
     const added = new Set(this.#nodes.map(({name}) => name));
     const gone = this.#plan.settings.flatMap(({nodes}) => nodes).filter(name => !added.has(name));
     return {
-      nodes: [...this.#nodes].toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+      nodes: this.#nodes.toSorted((a, b) => compareText(a.name, b.name)),
       notChecked: gone.length,
       foretold: byNode(this.#foretold.map(one => ({...one, node: one.change.node}))),
       besides: byNode(this.#besides),

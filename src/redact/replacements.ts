@@ -143,63 +143,67 @@ function looksLikeHost(text: string): boolean {
  */
 const messageWords: ReadonlySet<string> = new Set(
   `
-  a able t supported statistic xor-mark random-fully load match sys net parameters hashsize addr j api addresses.json nodes.json endpoints.json pods.json scope item rbac.authorization.k8s.io role.rbac.authorization.k8s.io clusterrole.rbac.authorization.k8s.io discovery.k8s.io
-  endpointslices.discovery.k8s.io client.authentication.k8s.io networking.k8s.io gssapi-keyex accessible about accept accept-new accepts access account address addresses addresstype after afterwards again against agent agents
-  agents-namespace agents-selector agents-token-file ago algorithm all allow allowed allows alone already alternative an and annotation
-  another answer answered any api apigroup apiversion app apparmor applied apply archive are argument arguments as ask asked asks assertion
-  at attach auth auth-provider authenticate authentication authorities authority authorized bad banner be because before begins begun behind
-  being between bigger binary bind body both broken bridgeinterface buffer bundle bundles busy but by bytes ca cache called can can't cannot
-  capture case cause certificate certificate-authority certificate-authority-data chain change changed changes changing check checked
-  choose chosen cidr client client-certificate client-certificate-data client-key client-key-data clientip clock close closed cluster
-  cluster-cidr clustercidr clusterip clusterips clusterrole cni code com combined come command commands commit compare complete component
+  a able about accept accept-new accepts access accessible account addr address addresses addresses.json addresstype after afterwards
+  again against agent agents agents-namespace agents-selector agents-token-file ago algorithm all allow allowed allows alone already
+  alternative an and annotation another answer answered any api apigroup apiversion app apparmor applied apply archive are argument
+  arguments as ask asked asks assertion at attach auth auth-provider authenticate authentication authorities authority authorized bad
+  banner be because before begins begun behind being between bigger binary bind body both bridgeinterface broken buffer bundle bundles
+  busy but by bytes ca cache called can can't cannot capture case cause certificate certificate-authority certificate-authority-data chain
+  change changed changes changing check checked choose chosen cidr client client-certificate client-certificate-data client-key
+  client-key-data client.authentication.k8s.io clientip clock close closed cluster cluster-cidr clustercidr clusterip clusterips
+  clusterrole clusterrole.rbac.authorization.k8s.io cni code com combined come command commands commit compare complete component
   components concurrency config configmap configmaps configuration configz configz.json connect connected connection connections conntrack
-  container containers contains context continue contradict contradicts converged copy core correct corrected could couldn't
-  couldn counters count counting create created creates credential credentials curl current current-context cut daemonset data deadline debug
+  container containers contains context continue contradict contradicts converged copy core correct corrected could couldn couldn't count
+  counters counting create created creates credential credentials curl current current-context cut daemonset data deadline debug
   debug-image debug-namespace decode decoding default delete deleted denial denials denied denies deploy deployment deployments describe
-  destination detectlocal determine device dial did didn different differ differs digits directory disconnected dns do does doesn doesn't domain
-  done dropped ds due dump dumped dumps duration e each earlier eacces econnrefused econnreset ehostunreach either else elsewhere empty encoded
-  encoding end ended endpoint endpoints endpointslice endpointslices endpointslices.json enetunreach enotfound environment eof epipe error
-  errors etimedout eventually event events every everyone everything exceeded exec execcredential executable execute exist exists exit exited
-  expected expired expires explain export extension external externalip extra f fail failed failing fails failure false families family fargate fatal
-  fault field fields file files filter find finding firewall first flag flags folder follow for for-node forbidden form found fqdn from full
-  function gateway gather gave generated get give given go got group groups gssapi-with-mic had hand handshake hangs hardware has have head
-  headers health healthy healthz healthz.json held help here higher hold holding holds host hostkey hostname hostname-override how http https
-  https_proxy i i/o id identity if iifname image image-pull-secret impersonate in incompatible incomplete index info ing ingress init
-  initialization initialize inotify input insecure insecure-http insecure-skip-tls-verify insmod install installed instances intercepted interface
-  interfacenameprefix interfaces internal internalip interrupted into invalid invocation io ip ip-rules.json ip6-rules.json ip6tables
-  ip6tables-legacy-save ip6tables-nft-save ip6tables-restore ip6tables-save ip_vs ip_vs_rr ip_vs_sh ip_vs_wrr ips ipset ipset-save iptables
-  iptables-legacy-save iptables-nft iptables-nft-save iptables-restore iptables-save iptables-version ipv4 ipv6 ipvs ipvsadm ipvsadm-save is
-  isn isn't issuer it item items its itself journalctl json jump k3s keep keeps kept kernel kernel-modules-extra key keyboard-interactive
-  keys kex killed kind know known kube-ipvs0 kube-ipvs0.json kube-proxy kube-proxy.log kube-proxy-config.yaml kube-proxy-version kube-system
-  kubeconfig kubectl kubelet kubernetes l label labels lacks last later latest leaf leave leaves left legacy less let limit line lines links.json
-  linux linux-modules-extra list listed listen listening listens lists load loadbalancing loaded local local-address localhost lock log
-  logged login logins logs long longer look lookup loopback lost lower machine made make makes malformed managed-by many map mapping mark
-  masquerade match matches matching max may me mean memory message metadata method metrics minute minutes missing mode modprobe module
-  modules more most move much must n name named names namespace namespaces nat native need needed needs negotiate neither net netlink network
-  networks never new newer next nf_conntrack nf_conntrack_max nf_tables nfacct nft nft-ruleset.json nft.json nftables no no_proxy node node-proxier
-  node-selector node-timeout nodeport nodeportaddresses nodes none nor not nothing now null number o object objects of off offending offer often
-  oidc ok old older on once one ones only open openid operation option options or other others otherwise out output over overload own owner
-  packet packets page parse parsing part parts password patch path pattern peer permanent permission permissions permitted perhaps place
-  plain please plugin pod pods pods/exec pods/log policy policies port ports portions possible preauth prefix print printed prints private privileged
-  probe problem problems proc process program programs progress prometheus promise protocol provide provided proxier proxy proxy-mode proxy-url
-  proxyjump public publickey pull put query quits quote quotes r raise raises range rate rbac re-checks reach reached read readable reading ready
-  reason record refuse refused refuses reinstall reinstalled reject rejected rejects release remedy remote remove renew renewed replace replaced
-  replay reply reported request request-timeout requested requests requires reset resolve resource resources response restart restarted restore
-  restores result results retries retrieve retry return returned returns reverse review revision revoked rewritten right rights rke2 role roles root
-  route routes routes.json rule rules ruleset run running runs s same save say says sctp second seconds securitycontext.privileged see segmentation
-  selector self self-signed self-subject-access-review selinux serve served server servers server's serves service serviceaccount serviceaccounts
-  servicecidr servicecidrs services services.json session sessionaffinity set sets setting settings several should shows sign signature signed
-  since sleep smaller snapshot.json so socket some something soon source spec split ss ssh ssh-add ssh-address ssh-keygen ssh-option ssh-port
-  ssh-user standard start started starting startup state statefulset states statistics status stderr stdin stdout stay still stop stopped stops
-  stream strict stricthostkeychecking string sts subject subjectaccessreview subprotocol such sudo sufficient svc-trace sync synced syncing sysctl
-  sysctls system table tables taken takes talk target tcp temporarily ten terminal terminated test text than that the their them
-  then there these they this those through throttled time timed timeout timer times tls tls-server-name to token tokenreview tokens too took tool
-  tools trace tracked transport trim true truncated trust trusted try trying two tty type types udp uid unable unallocated unauthorized unavailable
-  undefined under understand understood unexpected unfinished unknown unless unmarshaling unreachable unreadable unread unresolved unsupported until
-  up update upgrade url use used user username uses using utf8 v valid value values variable variants verb verbs verification verified verify version
-  versions via view virtual virtual-kubelet w wait waited waiting want warning was watch watched watches way we websocket well were wget what when where
-  whether which while who whole why will windows with within without work works would write writing written wrong wrote x509 xt_nfacct xtables xtables.lock
-  yaml yet yml you your zone zones
+  destination detectlocal determine device dial did didn differ different differs digits directory disconnected discovery.k8s.io dns do
+  does doesn doesn't domain done dropped ds due dump dumped dumps duration e eacces each earlier econnrefused econnreset ehostunreach
+  either else elsewhere empty encoded encoding end ended endpoint endpoints endpoints.json endpointslice endpointslices
+  endpointslices.discovery.k8s.io endpointslices.json enetunreach enotfound environment eof epipe error errors etimedout event events
+  eventually every everyone everything exceeded exec execcredential executable execute exist exists exit exited expected expired expires
+  explain export extension external externalip extra f fail failed failing fails failure false families family fargate fatal fault field
+  fields file files filter find finding firewall first flag flags folder follow for for-node forbidden form found fqdn from full function
+  gateway gather gave generated get give given go got group groups gssapi-keyex gssapi-with-mic had hand handshake hangs hardware has
+  hashsize have head headers health healthy healthz healthz.json held help here higher hold holding holds host hostkey hostname
+  hostname-override how http https https_proxy i i/o id identity if iifname image image-pull-secret impersonate in incompatible incomplete
+  index info ing ingress init initialization initialize inotify input insecure insecure-http insecure-skip-tls-verify insmod install
+  installed instances intercepted interface interfacenameprefix interfaces internal internalip interrupted into invalid invocation io ip
+  ip-rules.json ip6-rules.json ip6tables ip6tables-legacy-save ip6tables-nft-save ip6tables-restore ip6tables-save ip_vs ip_vs_rr ip_vs_sh
+  ip_vs_wrr ips ipset ipset-save iptables iptables-legacy-save iptables-nft iptables-nft-save iptables-restore iptables-save
+  iptables-version ipv4 ipv6 ipvs ipvsadm ipvsadm-save is isn isn't issuer it item items its itself j journalctl json jump k3s keep keeps
+  kept kernel kernel-modules-extra kex key keyboard-interactive keys killed kind know known kube-ipvs0 kube-ipvs0.json kube-proxy
+  kube-proxy-config.yaml kube-proxy-version kube-proxy.log kube-system kubeconfig kubectl kubelet kubernetes l label labels lacks last
+  later latest leaf leave leaves left legacy less let limit line lines links.json linux linux-modules-extra list listed listen listening
+  listens lists load loadbalancing loaded local local-address localhost lock log logged login logins logs long longer look lookup loopback
+  lost lower machine made make makes malformed managed-by many map mapping mark masquerade match matches matching max may me mean memory
+  message metadata method metrics minute minutes missing mode modprobe module modules more most move much must n name named names
+  namespace namespaces nat native need needed needs negotiate neither net netlink network networking.k8s.io networks never new newer next
+  nf_conntrack nf_conntrack_max nf_tables nfacct nft nft-ruleset.json nft.json nftables no no_proxy node node-proxier node-selector
+  node-timeout nodeport nodeportaddresses nodes nodes.json none nor not nothing now null number o object objects of off offending offer
+  often oidc ok old older on once one ones only open openid operation option options or other others otherwise out output over overload
+  own owner packet packets page parameters parse parsing part parts password patch path pattern peer perhaps permanent permission
+  permissions permitted place plain please plugin pod pods pods.json pods/exec pods/log policies policy port portions ports possible
+  preauth prefix print printed prints private privileged probe problem problems proc process program programs progress prometheus promise
+  protocol provide provided proxier proxy proxy-mode proxy-url proxyjump public publickey pull put query quits quote quotes r raise raises
+  random-fully range rate rbac rbac.authorization.k8s.io re-checks reach reached read readable reading ready reason record refuse refused
+  refuses reinstall reinstalled reject rejected rejects release remedy remote remove renew renewed replace replaced replay reply reported
+  request request-timeout requested requests requires reset resolve resource resources response restart restarted restore restores result
+  results retries retrieve retry return returned returns reverse review revision revoked rewritten right rights rke2 role
+  role.rbac.authorization.k8s.io roles root route routes routes.json rule rules ruleset run running runs s same save say says scope sctp
+  second seconds securitycontext.privileged see segmentation selector self self-signed self-subject-access-review selinux serve served
+  server server's servers serves service serviceaccount serviceaccounts servicecidr servicecidrs services services.json session
+  sessionaffinity set sets setting settings several should shows sign signature signed since sleep smaller snapshot.json so socket some
+  something soon source spec split ss ssh ssh-add ssh-address ssh-keygen ssh-option ssh-port ssh-user standard start started starting
+  startup state statefulset states statistic statistics status stay stderr stdin stdout still stop stopped stops stream strict
+  stricthostkeychecking string sts subject subjectaccessreview subprotocol such sudo sufficient supported svc-trace sync synced syncing
+  sys sysctl sysctls system t table tables taken takes talk target tcp temporarily ten terminal terminated test text than that the their
+  them then there these they this those throttled through time timed timeout timer times tls tls-server-name to token tokenreview tokens
+  too took tool tools trace tracked transport trim true truncated trust trusted try trying tty two type types udp uid unable unallocated
+  unauthorized unavailable undefined under understand understood unexpected unfinished unknown unless unmarshaling unreachable unread
+  unreadable unresolved unsupported until up update upgrade url use used user username uses using utf8 v valid value values variable
+  variants verb verbs verification verified verify version versions via view virtual virtual-kubelet w wait waited waiting want warning
+  was watch watched watches way we websocket well were wget what when where whether which while who whole why will windows with within
+  without work works would write writing written wrong wrote x509 xor-mark xt_nfacct xtables xtables.lock yaml yet yml you your zone zones
   `
     .trim()
     .split(/\s+/),

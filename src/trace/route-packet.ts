@@ -14,7 +14,7 @@ interface HookPlace {
   /** NAT chains have one common priority and run in this order. */
   readonly natOrder?: number;
   /** Grows with the age of the chain's table: of chains with equal priority the kernel runs the youngest first. */
-  readonly age?: number;
+  readonly age: number;
 }
 
 export interface HookedChain<R extends RuleText = Rule> extends HookPlace {
@@ -35,16 +35,14 @@ type HookedChains<R extends RuleText = Rule> = ReadonlyMap<HookName, readonly Ho
 
 export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): HookedChains<R> {
   return Map.groupBy(
-    chains.toSorted(
-      (a, b) => a.priority - b.priority || (a.natOrder ?? a.priority) - (b.natOrder ?? b.priority) || byAge(a.age ?? 0, b.age ?? 0),
-    ),
+    chains.toSorted((a, b) => a.priority - b.priority || (a.natOrder ?? a.priority) - (b.natOrder ?? b.priority) || byAge(a.age, b.age)),
     ({hook}) => hook,
   );
 }
 
-/** The difference of two infinite ages is no number. */
+/** Ages may be infinite: their difference would be no number. */
 function byAge(a: number, b: number): number {
-  return a === b ? 0 : a - b;
+  return Number(a > b) - Number(a < b);
 }
 
 /** Sends the first packet of a connection through the hooks that it passes. Returns all ends, including those of hypothetical branches. */

@@ -60,7 +60,7 @@ export class SenderConditions {
   }
 
   /** What the evaluated condition asked decides the walk by itself. */
-  settle(): void {
+  decideAlone(): void {
     this.keep();
     this.decide();
   }

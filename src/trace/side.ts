@@ -25,7 +25,8 @@ export interface Side {
 }
 
 /**
- * Walks a packet through all rules of a node, in the order of hooks, priorities and ages, as the kernel does. The probabilities of the outcomes add up to 1.
+ * Walks a packet through all rules of a node, in the order of hooks, priorities and ages, as the kernel does. The probabilities of the
+ * outcomes add up to 1.
  */
 export function walkSide(side: Side, packet: Packet): readonly Outcome<NodeRule>[] {
   return walkToEnds(side, packet).map(({outcome}) => outcome);
@@ -141,7 +142,7 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
   const isHere = environment.isLocal(end.destination) === true;
   if (!isHere && !isPodHere(end.destination) && !end.masquerade && first.origin !== 'node') {
     askAddress(pods, 'source', first, environment);
-    environment.sender?.settle();
+    environment.sender?.decideAlone();
     if (!isPodHere(first.source)) return null;
   }
   if (end.untracked) return null;

@@ -1,12 +1,11 @@
 // `npm run page` writes release/svc-trace.html, a page on which pasted rules are traced in the browser (docs/try.md).
-import {createHash} from 'node:crypto';
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {build} from 'esbuild';
 import packageJson from '../../package.json' with {type: 'json'};
 import {html, made} from '../../src/render/html/html.ts';
-import {style as pageStyle} from '../../src/render/html/page.ts';
+import {pageHead, style as pageStyle} from '../../src/render/html/page.ts';
 import {bundledPackages} from '../release/bundled-packages.ts';
 import {root} from '../release/run.ts';
 import {thirdPartyLicenses} from '../release/third-party.ts';
@@ -29,17 +28,8 @@ export async function tryPage(): Promise<string> {
     },
   });
   const script = outputFiles[0]?.text ?? '';
-  return html`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy(script)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<meta name="color-scheme" content="light dark">
-<title>svc-trace: trace pasted rules</title>
-<style>${made(style)}</style>
-</head>
+  const head = pageHead({title: 'svc-trace: trace pasted rules', style, script, policy: ["connect-src 'none'"]});
+  return html`${head}
 <body>
 <main>
 <h1>Trace a Kubernetes Service through pasted rules</h1>
@@ -87,12 +77,6 @@ form label { flex-wrap: wrap }
 #status { min-height: 1.5em; margin: 12px 0 4px; overflow-wrap: anywhere }
 #status.error { color: var(--bad); font-weight: bold }
 `;
-
-function policy(script: string): string {
-  const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
-  const allowed = [`style-src ${hashOf(style)}`, `script-src ${hashOf(script)}`];
-  return ["default-src 'none'", "connect-src 'none'", ...allowed, "base-uri 'none'", "form-action 'none'"].join('; ');
-}
 
 if (import.meta.main) {
   const folder = join(root, 'release');

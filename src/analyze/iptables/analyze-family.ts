@@ -9,6 +9,7 @@ import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
+import {onceAsked} from '../once-asked.ts';
 import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
 import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
 import {noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
@@ -58,8 +59,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const owned = attribute(known, index);
   const view = new IptablesServiceView(expected, actual);
   const differing = new Set([...owned.byPort.keys(), ...compared.changed.keys()]);
-  let groups: SenderGroups | undefined;
-  const senders = (): SenderGroups => (groups ??= senderGroups({api: rules.api, context: expected.context}));
+  const senders = onceAsked(() => senderGroups({api: rules.api, context: expected.context}));
   const sides = {expected, actual, view, isBesideBroadRules, senders};
   const ports = [...owned.byPort].flatMap(([item, own]) =>
     actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
@@ -83,7 +83,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
       ...changed.flatMap(([, change]) => change.symptoms),
       // Without one of the tables the outcome of a packet is unknown.
       ...(actual.hasTable('nat') && actual.hasTable('filter')
-        ? thirdPartySymptoms({expected, view, differing, rules, actual, walked: withForwarding(expected, actual, baseRules)})
+        ? thirdPartySymptoms({expected, view, differing, rules, senders, actual, walked: withForwarding(expected, actual, baseRules)})
         : []),
       ...staleServices({expected, actual, view, senders, rules: owned.unexpected}),
       ...broadRules({expected, view, senders, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
@@ -98,17 +98,18 @@ interface ThirdPartyRules {
   readonly view: IptablesServiceView;
   readonly differing: ReadonlySet<PortOnNode>;
   readonly rules: NodeRules;
+  readonly senders: () => SenderGroups;
   /** The actual rules, with those of kube-proxy repaired that are a symptom of their own. */
   readonly walked: ChainSource;
 }
 
-function thirdPartySymptoms({expected, actual, view, differing, rules, walked}: ThirdPartyRules): readonly Symptom[] {
+function thirdPartySymptoms({expected, actual, view, differing, rules, senders, walked}: ThirdPartyRules): readonly Symptom[] {
   const {context, ports} = expected;
   const environment = environmentOf(context.facts, {sets: rules.sets});
   const own = {nft: null, environment};
   const others = rules.iptables.filter(({backend}) => backend !== actual.backend);
   return analyzeThirdPartyRules<PortOnNode>({
-    ...{ports, context, differs: item => differing.has(item)},
+    ...{ports, context, senders, differs: item => differing.has(item)},
     rules: {...rules, iptables: [actual, ...others]},
     sides: {
       should: {...own, iptables: [expected]},

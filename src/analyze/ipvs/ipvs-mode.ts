@@ -1,3 +1,4 @@
+import {senderGroups} from '../outcomes/senders.ts';
 import {servedInAnyFamily, type ServedPort} from '../../expect/cluster/served-port.ts';
 import type {FormerOwner} from '../../expect/cluster/service-states.ts';
 import {type ExpectedIpvs, expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
@@ -212,7 +213,7 @@ function thirdPartySymptoms({expected, ruleset, sides, rules}: ThirdPartyRules):
   const others = rules.iptables.filter(({backend}) => backend !== ruleset.backend);
   const side = ({rules: source, environment: own}: IpvsSides['actual']): Side => ({iptables: [source], nft: null, environment: own});
   return analyzeThirdPartyRules({
-    ...{ports, context, differs: () => true},
+    ...{ports, context, differs: () => true, senders: () => senderGroups({api: rules.api, context})},
     rules: {...rules, iptables: [ruleset, ...others]},
     sides: {
       should: side(sides.expected),

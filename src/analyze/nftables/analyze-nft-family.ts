@@ -9,7 +9,8 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {plural} from '../../model/text.ts';
 import type {Side} from '../../trace/side.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
+import {onceAsked} from '../once-asked.ts';
+import {senderGroups} from '../outcomes/senders.ts';
 import {noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
@@ -74,12 +75,11 @@ export function analyzeNftFamily({
     : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
   const owned = attribute(compared.differences, expected);
-  let groups: SenderGroups | undefined;
   const given = {
     expected,
     actual,
     view: new NftServiceView(expected, actual),
-    senders: (): SenderGroups => (groups ??= senderGroups({api: rules.api, context: expected.context})),
+    senders: onceAsked(() => senderGroups({api: rules.api, context: expected.context})),
   };
   return {
     expected,
@@ -99,7 +99,7 @@ export function analyzeNftFamily({
         [...owned.byPort].flatMap(([item, differences]) => analyzeNftPort({...given, item, differences})),
       ),
       ...analyzeThirdPartyRules<NftPort>({
-        ...{ports: expected.ports, context: expected.context, rules, differs: item => owned.byPort.has(item)},
+        ...{ports: expected.ports, context: expected.context, rules, senders: given.senders, differs: item => owned.byPort.has(item)},
         sides: sidesOf(expected, actual, {ruleset, rules}),
         mode: {masquerading: "kube-proxy's rules", acceptsItself: false, isOwnChain: () => false},
       }),

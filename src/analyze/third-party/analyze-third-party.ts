@@ -13,7 +13,7 @@ import {type ConnectionOutcome, isShownByIptables, knowsAge, type NodeRule, type
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
-import {classesOfProbe, clientPorts, otherPorts, type SenderGroups, senderGroups} from '../outcomes/senders.ts';
+import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {distinctionsBy, type Distinctions, groupPorts, representatives} from './distinctions.ts';
 import {holdsThirdPartyRules} from './iptables-rules.ts';
@@ -41,6 +41,7 @@ interface WalkedRules {
 
 interface ThirdPartyCase<Port extends ServedPort> extends WalkedRules {
   readonly ports: readonly Port[];
+  readonly senders: () => SenderGroups;
   /** Whether the rules of a Service port differ from the expected ones. */
   readonly differs: (item: Port) => boolean;
 }
@@ -62,7 +63,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   const distinctions = distinctionsBy({iptables: rules.iptables, tables, sets: rules.sets, environment, family: context.family});
   const walks: Walks = {
     distinctions,
-    groups: senderGroups({api: rules.api, context}),
+    groups: given.senders(),
     effects: effectCase(given),
     effort: {left: maxWalked, isCut: false},
   };

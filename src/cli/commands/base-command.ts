@@ -29,7 +29,7 @@ import {errorText} from '../../model/text.ts';
 
 /** The flags of a connection to a cluster. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
-type ArchiveFlag = {readonly 'max-archive-size': number};
+export type ArchiveFlag = {readonly 'max-archive-size': number};
 type ReportFlags = ArchiveFlag & ClusterFlags & LiveFlags & {readonly from?: string | undefined; readonly output?: string};
 type NodeByNodeFlags = LiveFlags &
   ArchiveFlag &

@@ -6,7 +6,7 @@ import {captureSummary, isComplete, writeCapture} from '../../run/capture/write-
 import {selectNodes} from '../options/diagnose-options.ts';
 import {outputFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
-import {BaseCommand} from './base-command.ts';
+import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class CaptureCommand extends BaseCommand {
   static override summary = 'Write a bundle with everything --from needs';
@@ -54,7 +54,7 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
   }
 
   /** An existing bundle. */
-  async #again(from: string, choice: Parameters<typeof selectNodes>[0] & {readonly 'max-archive-size': number}): Promise<CapturedBundle> {
+  async #again(from: string, choice: Parameters<typeof selectNodes>[0] & ArchiveFlag): Promise<CapturedBundle> {
     const snapshot = await this.snapshot(from, choice);
     return captureOf(snapshot, selectNodes(choice, snapshot));
   }

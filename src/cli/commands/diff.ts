@@ -9,7 +9,7 @@ import type {BundleDiff} from '../../model/findings/bundle-diff.ts';
 import {parseCheckReport, startsAsReport} from '../../parse/check-report.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {diffRenderers} from '../../render/table/diff.ts';
-import {BaseCommand} from './base-command.ts';
+import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class DiffCommand extends BaseCommand {
   static override summary = 'Show which Services, endpoints, rules and findings are new, resolved or changed between two bundles';
@@ -57,7 +57,7 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
     return {...diff, ...counted, notCompared: [...diff.notCompared, ...notCompared]};
   }
 
-  async #side(path: string, flags: {readonly 'max-archive-size': number}): Promise<DiffSide> {
+  async #side(path: string, flags: ArchiveFlag): Promise<DiffSide> {
     const text = textOfReport(path);
     if (text === null) {
       const snapshot = await this.snapshot(path, flags);

@@ -7,7 +7,7 @@ import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import {askNodes, type PacketFlags} from '../../run/packet/packet-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {packetRenderers} from '../../render/table/packet.ts';
-import {BaseCommand, type LiveFlags} from './base-command.ts';
+import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 
 export default class PacketCommand extends BaseCommand {
   static override summary = "Show what a node's actual rules do to one packet";
@@ -57,7 +57,7 @@ export default class PacketCommand extends BaseCommand {
   }
 
   private async answers(
-    flags: PacketFlags & NodeSourceFlags & LiveFlags & {readonly from?: string | undefined; readonly 'max-archive-size': number},
+    flags: PacketFlags & NodeSourceFlags & LiveFlags & ArchiveFlag & {readonly from?: string | undefined},
   ): Promise<PacketAnswers> {
     if (flags.from === undefined) {
       const {askCluster} = await import('../../run/packet/ask-cluster.ts');

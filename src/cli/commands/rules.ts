@@ -18,7 +18,7 @@ import {selectServices} from '../../run/scope/select-services.ts';
 import {configFlag, manifestFlags, readConfigFile} from '../options/manifest-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {archiveFlag, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
-import {BaseCommand} from './base-command.ts';
+import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class RulesCommand extends BaseCommand {
   static override summary = 'Print the rules kube-proxy should write for Services on a node';
@@ -94,12 +94,12 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
   }
 
   async #snapshot(
-    flags: Parameters<BaseCommand['withCluster']>[0] & {
-      readonly from?: string | undefined;
-      readonly 'max-archive-size': number;
-      readonly 'for-node'?: string | undefined;
-      readonly filename?: readonly string[] | undefined;
-    },
+    flags: Parameters<BaseCommand['withCluster']>[0] &
+      ArchiveFlag & {
+        readonly from?: string | undefined;
+        readonly 'for-node'?: string | undefined;
+        readonly filename?: readonly string[] | undefined;
+      },
   ): Promise<Snapshot> {
     if (flags.from !== undefined) return this.snapshot(flags.from, flags);
     if (isOfManifestsAlone(flags)) return emptySnapshot;

@@ -12,7 +12,7 @@ import {connectionFlags} from '../options/connection-flags.ts';
 import {diagnoseOptions} from '../options/diagnose-options.ts';
 import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
-import {BaseCommand, type LiveFlags} from './base-command.ts';
+import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 
 const {from: _from, ...nodeFlags} = sourceFlags;
 const {verbose: _verbose, ...outputOfAll} = outputFlags;
@@ -76,7 +76,7 @@ On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json a
 
   async #ofBundles(
     from: readonly string[],
-    flags: Parameters<typeof diagnoseOptions>[0] & {readonly 'max-archive-size': number},
+    flags: Parameters<typeof diagnoseOptions>[0] & ArchiveFlag,
     names: readonly string[],
   ): Promise<TrafficReport> {
     const [first = '', second, ...more] = from;

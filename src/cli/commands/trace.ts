@@ -19,7 +19,7 @@ import type {Report} from '../../model/report.ts';
 import {serviceList} from '../../render/table/service-list.ts';
 import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
 import {selectInRules} from '../../run/scope/select-in-rules.ts';
-import {BaseCommand} from './base-command.ts';
+import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class TraceCommand extends BaseCommand {
   static override summary = "Trace the packet path to a Service through each node's actual rules";
@@ -81,11 +81,7 @@ export default class TraceCommand extends BaseCommand {
   }
 
   /** What rules without API objects show; null if `--from` names more than rules. */
-  private async rulesAlone(
-    from: string,
-    flags: ScopeFlags & {readonly 'max-archive-size': number},
-    names: readonly string[],
-  ): Promise<Report | null> {
+  private async rulesAlone(from: string, flags: ScopeFlags & ArchiveFlag, names: readonly string[]): Promise<Report | null> {
     const snapshot = await this.snapshot(from, flags);
     if (!isRulesAlone(snapshot)) return null;
     const selection = {names, namespace: flags.namespace, allNamespaces: flags['all-namespaces'] ?? false};

@@ -9,7 +9,7 @@ export function snapshotOfText(origin: string, content: Buffer): Snapshot | null
   return {origin, api: noObjects, nodes: [{name, files: [...files.keys()], read: file => files.get(file) ?? null}], problems: []};
 }
 
-/** Follows the name of what was read. */
+/** Follows the name of the file or the text. */
 export const noDump =
   'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
 

@@ -28,22 +28,9 @@ interface PageContent {
   readonly footer: string;
 }
 
-/**
- * A page without dependencies: it loads nothing and sends nothing. Its Content-Security-Policy allows its own script and style only, by
- * their hashes.
- */
+/** A page without dependencies: it loads nothing and sends nothing. */
 export function page({title, verdict, tone, facts, body, footer}: PageContent): string {
-  return html`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy()}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<meta name="color-scheme" content="light dark">
-<title>${title}: ${verdict}</title>
-<style>${made(style)}</style>
-</head>
+  return html`${pageHead({title: `${title}: ${verdict}`, style, script})}
 <body>
 <header class="${tone}"><h1>${verdict}</h1></header>
 <main>
@@ -56,9 +43,28 @@ ${body}
 </html>`.html;
 }
 
-function policy(): string {
-  const allowed = ["default-src 'none'", `style-src ${hashOf(style)}`, `script-src ${hashOf(script)}`];
-  return [...allowed, "base-uri 'none'", "form-action 'none'"].join('; ');
+interface PageHead {
+  readonly title: string;
+  readonly style: string;
+  readonly script: string;
+  /** What the Content-Security-Policy says besides. */
+  readonly policy?: readonly string[];
+}
+
+/** The beginning of a page, up to its body. Only this style and this script are allowed, by their hashes. */
+export function pageHead({title, style: own, script: code, policy = []}: PageHead): Html {
+  const allowed = ["default-src 'none'", ...policy, `style-src ${hashOf(own)}`, `script-src ${hashOf(code)}`];
+  return html`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${[...allowed, "base-uri 'none'", "form-action 'none'"].join('; ')}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<title>${title}</title>
+<style>${made(own)}</style>
+</head>`;
 }
 
 function hashOf(text: string): string {

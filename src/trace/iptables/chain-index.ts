@@ -30,7 +30,7 @@ function askSource({bySource, sources, allSources}: ChainIndex, rules: readonly 
   const said = bySource.get(packet.source.text)?.said;
   const alike = said === undefined ? undefined : sources.get(said);
   askAddress(alike ?? allSources, 'source', packet, environment);
-  environment.sender?.settle();
+  environment.sender?.decideAlone();
   if (alike !== undefined) for (const rule of rules) if (exactHost(rule, '-s') === packet.source.text) sharedSources.set(rule, alike);
 }
 

@@ -41,7 +41,7 @@ function runFrom<R extends RuleText>(given: RuleRun<R>, start: number, from: Bra
     if (statement === undefined) break;
     const rest = (next: Branch<R | NftRule>, outlets: Outlets<R | NftRule>): void => runFrom(run, at + 1, next, outlets);
     const result = runStatement(run, statement, {branch, isLast: isLast(statements, at), rest, out});
-    run.environment.sender?.settle();
+    run.environment.sender?.decideAlone();
     if (result === null) return;
     branch = result;
   }

@@ -46,7 +46,7 @@ test('a joined chain has the chosen rules of both chains, in its text, as a list
   expect(joined.rules().map(({line}) => line)).toEqual([...[0, 2, 3].map(index => first.rules()[index]?.line), 5]);
 });
 
-test('the view of per-Service rules has the expected jump to the node ports, before rules of others that stand behind the actual one', async () => {
+test('the view of per-Service rules has the expected jump to the node ports, before third-party rules that stand behind the actual one', async () => {
   const {api, nodes} = (await scenario('healthy/1.36-iptables')).snapshot();
   const [node] = nodes;
   if (node === undefined) throw new Error('no node');
