@@ -76,6 +76,8 @@ export interface NftHook {
   /** A number, even if the dump has a name for it. */
   readonly priority: number;
   readonly policy: 'accept' | 'drop';
+  /** The interfaces whose packets pass the chain, at the hooks `ingress` and `egress`; left out for all others. */
+  readonly devices?: readonly string[];
 }
 
 /** A chain. Its rules are parsed on demand: most chains are never parsed. */

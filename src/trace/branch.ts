@@ -35,7 +35,10 @@ export function startBranch<R extends RuleText>(packet: Packet): Branch<R> {
   return {packet, probability: 1, path: null, inferred: [], supposed: null};
 }
 
-export function undecided<R extends RuleText>(branch: Branch<R>, reason: string): ChainResult<R> {
+export function undecided<R extends RuleText>(
+  {policy: _, ...branch}: Branch<R> & Pick<ChainResult<R>, 'policy'>,
+  reason: string,
+): ChainResult<R> {
   return {...branch, verdict: 'undecided', reason};
 }
 
@@ -127,7 +130,7 @@ export function summarizeEnds<R extends RuleText>(ends: readonly ChainResult<R>[
     const others = doubtful.get(doubt) ?? [];
     const other = others.find(one => samePlace(one.packet, end.packet)) ?? others[0];
     const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : pathOutcome(other)}: ${doubt.text}`;
-    return {packet, outcome: {...outcomeOf({...end, verdict: 'undecided'}), reason, doubt}};
+    return {packet, outcome: {...outcomeOf(undecided(end, reason)), doubt}};
   });
 }
 
@@ -178,7 +181,7 @@ function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
     ...(packet.sourceAfter === undefined ? {} : {sourceAfter: packet.sourceAfter}),
     path: pathRules(path),
     ...(reason === undefined ? {} : {reason}),
-    ...(verdict === 'drop' && policy !== undefined ? {policy} : {}),
+    ...((verdict === 'drop' || verdict === 'undecided') && policy !== undefined ? {policy} : {}),
   };
 }
 

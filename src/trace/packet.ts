@@ -104,6 +104,8 @@ export interface Environment {
   readonly knownTo: ReadonlySet<string>;
   /** The address that REDIRECT sends arriving packets to; null if unknown. */
   redirectAddress(packet: Packet): Address | null;
+  /** Whether an interface is a port of a bridge or bond, whose name packets have on the later path. */
+  isPortOf?(port: string, name: string): boolean;
   /** The node's own addresses of a family, where they are all known. */
   localAddresses?(family: Family): Intervals;
   /** The interface by which packets to an address leave and, with symmetric routing, those from it arrive; null if unknown. */

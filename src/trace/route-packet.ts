@@ -1,8 +1,10 @@
 import type {Rule, RuleText} from '../model/ruleset.ts';
-import type {Branch, ChainResult} from './branch.ts';
+import {type Branch, type ChainResult, undecided} from './branch.ts';
 import type {Environment, Packet} from './packet.ts';
 
-export type HookName = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
+/** `ingress` and `egress` are those of an interface: packets of others do not pass their chains. */
+export const hookNames = ['ingress', 'prerouting', 'input', 'forward', 'output', 'postrouting', 'egress'] as const;
+export type HookName = (typeof hookNames)[number];
 
 /** Where the kernel calls a base chain. */
 interface HookPlace {
@@ -51,7 +53,7 @@ export function routePacket<R extends RuleText>(route: Route<R>, branch: Branch<
   if (branch.packet.origin !== 'node') {
     const arrived = branch.packet.inInterface ?? environment.interfaceOf?.(branch.packet.source) ?? null;
     const start = {...branch, packet: {...branch.packet, inInterface: arrived}};
-    return pass(route, 'prerouting', [start]).flatMap(end => afterRouting(route, end));
+    return pass(route, 'prerouting', pass(route, 'ingress', [start])).flatMap(end => afterRouting(route, end));
   }
   const start = {...branch, packet: withOutput(branch.packet, environment)};
   return pass(route, 'output', [start], isBeforeIpvs).flatMap(end => balanced(route, end) ?? sendOut(route, end));
@@ -83,7 +85,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
       packet.rewritten || packet.virtual !== undefined ? withOutput({...packet, outInterface: null}, route.environment) : packet;
     const obstacle = local === false ? (route.environment.obstacle?.(routed) ?? null) : null;
     if (obstacle !== null) return [lost({...end, packet: routed}, obstacle)];
-    const sent = pass(route, 'postrouting', [{...end, packet: {...routed, inInterface: null}}]);
+    const sent = leave(route, [{...end, packet: {...routed, inInterface: null}}]);
     return local ? sent.flatMap(result => (result.verdict === 'accept' ? comeIn(route, result) : [result])) : sent;
   }
   const routed = {...end, packet: withOutput(packet, route.environment)};
@@ -91,7 +93,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
     return [lost(routed, 'no hop is left for the packet, so the kernel does not forward it')];
   const obstacle = local === false && packet.captured !== true ? (route.environment.obstacle?.(routed.packet) ?? null) : null;
   if (obstacle !== null) return [lost(routed, obstacle)];
-  const forwarded = (): readonly ChainResult<R>[] => pass(route, 'postrouting', pass(route, 'forward', [routed]));
+  const forwarded = (): readonly ChainResult<R>[] => leave(route, pass(route, 'forward', [routed]));
   if (local === false && packet.captured !== true) return forwarded();
   const delivered = pass(route, 'input', [end]).flatMap(result => balanced(route, result) ?? [result]);
   if (local !== null) return delivered;
@@ -103,6 +105,10 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
 function comeIn<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): readonly ChainResult<R>[] {
   const onLoopback = {...sent, packet: {...sent.packet, inInterface: 'lo', outInterface: null}};
   return pass(route, 'input', pass(route, 'prerouting', [onLoopback], isNoNat), isNoNat);
+}
+
+function leave<R extends RuleText>(route: Route<R>, branches: readonly ChainResult<R>[]): readonly ChainResult<R>[] {
+  return pass(route, 'egress', pass(route, 'postrouting', branches));
 }
 
 const isNoNat = ({isNat}: HookPlace): boolean => !isNat;
@@ -120,7 +126,7 @@ function deliver<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): rea
   const {packet} = sent;
   if (packet.origin === 'arriving' && route.environment.isLocal(packet.destination) === true) return [sent];
   const routed = withOutput({...packet, outInterface: null}, route.environment);
-  return pass(route, 'postrouting', pass(route, 'output', [{...sent, packet: {...routed, inInterface: null}}], isNoNat));
+  return leave(route, pass(route, 'output', [{...sent, packet: {...routed, inInterface: null}}], isNoNat));
 }
 
 /** Each verdict and the address that packets have then, which differs where IPVS takes them. */
@@ -136,7 +142,7 @@ function localityUnknown<R extends RuleText>(end: ChainResult<R>, delivered: rea
     ? 'IPVS takes only packets to such addresses (--local-address names those of kube-ipvs0)'
     : 'INPUT and FORWARD treat the packet differently';
   const reason = `whether ${text} is an address of the node is not known, and ${difference}`;
-  return {...end, verdict: 'undecided', reason};
+  return undecided(end, reason);
 }
 
 /** Runs the selected chains of a hook. Branches that ended before stay unchanged. */

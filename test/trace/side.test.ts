@@ -1,5 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
+import {parseNftJson} from '../../src/parse/nftables/nft-json.ts';
 import {parseInterval} from '../../src/parse/nftables/address-list.ts';
 import {type Side, walkConnection, walkSide} from '../../src/trace/side.ts';
 import {environment, packetOf, ruleset} from './send.ts';
@@ -85,6 +86,46 @@ describe('all rule systems are walked together', () => {
     expect(connection({...base, iptables: [...base.iptables, legacy], environment: environment({notInterfaces: ['docker0']})})).toBe(
       'first DROP',
     );
+  });
+
+  const atDevice = (chain: string, devices = 'device "eth1"', hook = 'ingress') =>
+    parseNftDump(
+      Buffer.from(
+        `table netdev n {\n\tchain c {\n\t\ttype filter hook ${hook}${devices && ` ${devices}`} priority filter; policy accept;\n\t\t${chain}\n\t}\n}\n`,
+      ),
+    );
+  test.each<
+    readonly [
+      string,
+      ReturnType<typeof atDevice>,
+      Partial<typeof fromPod> & {readonly inInterface?: string; readonly outInterface?: string},
+      string,
+    ]
+  >([
+    ['that it arrives on', atDevice('tcp dport 80 drop'), {inInterface: 'eth1'}, 'first DROP'],
+    ['one of two', atDevice('tcp dport 80 drop', 'devices = { eth0, eth1 }'), {inInterface: 'eth1'}, 'first DROP'],
+    ['that it does not arrive on', atDevice('tcp dport 80 drop'), {inInterface: 'cni0'}, 'served'],
+    ['before its destination is translated', atDevice('tcp dport 8080 drop'), {inInterface: 'eth1'}, 'served'],
+    ['that it may arrive on', atDevice('tcp dport 80 drop'), {}, 'first UNDECIDED'],
+    ['that it may arrive on, which accepts it', atDevice('tcp dport 81 drop'), {}, 'served'],
+    ['that no dump shows', atDevice('tcp dport 80 drop', ''), {inInterface: 'eth1'}, 'first UNDECIDED'],
+    ['that it may leave by', atDevice('tcp dport 8080 drop', 'device "eth1"', 'egress'), {}, 'first UNDECIDED'],
+    ['that it does not leave by', atDevice('tcp dport 8080 drop', 'device "docker0"', 'egress'), {}, 'served'],
+  ])('a chain of an interface %s', (_, rules, sent, expected) => {
+    const given = {...side({}), nft: rules, environment: environment({notInterfaces: ['docker0']})};
+    expect(connection(given, {...fromPod, ...sent})).toBe(expected);
+  });
+
+  test('a chain of an interface has the same interfaces in text and in JSON', () => {
+    const chain = {family: 'netdev', table: 'n', name: 'c', handle: 1, type: 'filter', hook: 'ingress', prio: 0, policy: 'accept'};
+    const ofJson = (dev?: string | string[]) =>
+      parseNftJson(JSON.stringify({nftables: [{table: {family: 'netdev', name: 'n', handle: 1}}, {chain: {...chain, dev}}]})).tables.get(
+        'netdev n',
+      )?.baseChains[0]?.base;
+    const ofText = (devices: string) => atDevice('accept', devices).tables.get('netdev n')?.baseChains[0]?.base;
+    expect(ofJson('eth1')).toEqual(ofText('device "eth1"'));
+    expect(ofJson(['eth0', 'eth1'])).toEqual(ofText('devices = { "eth0", "eth1" }'));
+    expect(ofJson()).toEqual(ofText(''));
   });
 
   test('of two translations with one priority, that of the younger table comes first', () => {

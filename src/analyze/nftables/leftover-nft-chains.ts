@@ -73,12 +73,13 @@ export function mergeEmptyChains({context, ports}: ExpectedTable, symptoms: read
 }
 
 /**
- * Tables that see packets outside the path of a walk (bridges, devices, ARP) and may drop them. Their effect on packets of Services is not
+ * Tables that see packets outside the path of a walk (bridges, ARP) and may drop them. Their effect on packets of Services is not
  * evaluated, which is reported.
  */
 export function unwalkedChains({tables}: NftRuleset, family: Family): readonly Symptom[] {
   return [...tables.values()].flatMap(table => {
-    const chains = table.dormant ? [] : table.baseChains.filter(chain => !isWalked(table, chain));
+    const isWalked = table.family !== 'bridge' && table.family !== 'arp';
+    const chains = table.dormant || isWalked ? [] : table.baseChains;
     const stopping = chains.length === 0 ? [] : rulesThatStop(table);
     const policies = chains.filter(({base}) => base?.policy === 'drop');
     if (stopping.length === 0 && policies.length === 0) return [];
@@ -91,14 +92,9 @@ export function unwalkedChains({tables}: NftRuleset, family: Family): readonly S
   });
 }
 
-function isWalked({family}: NftTable, {base}: NftChain): boolean {
-  return (family === 'ip' || family === 'ip6' || family === 'inet') && base?.hook !== 'ingress' && base?.hook !== 'egress';
-}
-
-/** Which chain calls which does not matter, since none of them is followed. In table `inet` the chains of other hooks are. */
+/** Which chain calls which does not matter, since none of them is followed. */
 function rulesThatStop(table: NftTable): readonly NftRule[] {
-  const chains = [...table.chains.values()].filter(chain => chain.base === null || !isWalked(table, chain));
-  return chains.flatMap(chain => chain.rules().filter(({body}) => stops.test(body)));
+  return [...table.chains.values()].flatMap(chain => chain.rules().filter(({body}) => stops.test(body)));
 }
 
 const stops = /(?:^|[ :])(?:drop|reject|queue|fwd to|dup to|redirect|dnat)(?: |,|$)/;

@@ -37,6 +37,7 @@ export function environmentOf(
       own.has(address.text) || isLoopbackAddress(address) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
     canBeInterface: name => canBe(name) ?? (!strict && isNeverOnServicePath(name) ? false : null),
     interfaceOf,
+    isPortOf: (port, name) => facts.network?.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
     behind,
     localAddresses: family => localRanges(facts)[family],
     inSet: (name, packet, directions, sender) => {

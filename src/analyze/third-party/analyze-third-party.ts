@@ -133,7 +133,7 @@ function thirdPartyTables({rules, context, sides}: WalkedRules): readonly NftTab
   const own = context.family === 'IPv4' ? 'ip' : 'ip6';
   return tables.filter(
     table =>
-      (table.family === own || table.family === 'inet') &&
+      [own, 'inet', 'netdev'].includes(table.family) &&
       table.baseChains.length > 0 &&
       !table.dormant &&
       isOwnTable({table: table.id}) !== true &&

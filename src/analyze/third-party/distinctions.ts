@@ -37,6 +37,8 @@ export function distinctionsBy({iptables, tables, sets, environment, family}: Th
   const collected: Collected = {addresses: [], ports: [], interfaces: new Set(), family, sets, usesSourcePorts: false, led: new Set()};
   for (const ruleset of iptables) for (const chain of thirdPartyChains(ruleset)) for (const rule of chain.rules()) collect(rule, collected);
   for (const table of tables)
+    for (const {base} of table.baseChains) for (const device of base?.devices ?? []) collected.interfaces.add(device);
+  for (const table of tables)
     for (const chain of table.chains.values()) for (const rule of chain.rules()) collectNft(rule, table, collected);
   const [inAddresses, inPorts] = [membership(collected.addresses), membership(collected.ports)];
   const patterns = [...collected.interfaces];

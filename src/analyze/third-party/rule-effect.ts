@@ -102,10 +102,12 @@ function losesPackets({probe, alone, pathOutcome}: WalkedProbe): boolean {
 }
 
 /** Of a path that depends on what cannot be evaluated, the rule that it depends on. */
-function undetermined({doubt, path, reason}: ConnectionOutcome, {probe, alone}: WalkedProbe, given: EffectCase): Effect | null {
+function undetermined({doubt, path, reason, policy}: ConnectionOutcome, {probe, alone}: WalkedProbe, given: EffectCase): Effect | null {
   const rule = doubt ?? path.at(-1);
-  if (alone.undecided > 0 || rule === undefined || (doubt === undefined && given.isCut) || given.isOwn(rule)) return null;
+  if (alone.undecided > 0 || (doubt === undefined && given.isCut)) return null;
   const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
+  if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
+  if (rule === undefined || given.isOwn(rule)) return null;
   const isMinor = masquerades(rule) || isOfPolicy(rule) || isHighLimit(rule);
   return {kind: 'undecided-path', rule, detail, ...(isMinor ? {severity: 'info'} : {})};
 }

@@ -153,11 +153,12 @@ class TextReader {
   }
 
   #hook(table: TextTable, chain: NftDumpChain, text: string): void {
-    const found = /^type (\S+) hook (\S+) (?:devices? .* )?priority ([^;]+);(?: policy (accept|drop);)?/.exec(text);
-    const [, type = '', hook = '', word = '', policy = 'accept'] = found ?? [];
+    const found = /^type (\S+) hook (\S+) (?:devices? (.*) )?priority ([^;]+);(?: policy (accept|drop);)?/.exec(text);
+    const [, type = '', hook = '', interfaces, word = '', policy = 'accept'] = found ?? [];
+    const devices = interfaces?.match(/[^\s"{},=]+/g);
     const priority = nftPriority(word, table.family);
     if (priority === null) this.#stray(text);
-    else chain.base = {type, hook, priority, policy: policy === 'drop' ? 'drop' : 'accept'};
+    else chain.base = {type, hook, priority, policy: policy === 'drop' ? 'drop' : 'accept', ...(devices ? {devices} : {})};
   }
 
   #inSet({table, set}: {readonly table: TextTable; readonly set: NftDumpSet}, text: string): void {

@@ -52,9 +52,10 @@ function formatElement({key, value, comment, expires}: NftElement, {keyTypes}: N
 
 function formatChain(chain: NftChain): string {
   const {base, comment} = chain;
+  const devices = base?.devices === undefined ? '' : ` devices = { ${base.devices.map(name => `"${name}"`).join(', ')} }`;
   const rules = chain.text();
   return block('chain', chain.name, [
-    ...(base === null ? [] : [`type ${base.type} hook ${base.hook} priority ${base.priority}; policy ${base.policy};`]),
+    ...(base === null ? [] : [`type ${base.type} hook ${base.hook}${devices} priority ${base.priority}; policy ${base.policy};`]),
     ...(comment === null ? [] : [`comment "${comment}"`]),
     ...(rules === '' ? [] : rules.split('\n')),
   ]);

@@ -189,9 +189,11 @@ const ruleHead = /^(\{\s*"rule":\s*\{\s*"family":\s*"(\w+)",\s*"table":\s*"([^"\
 /** Nearly all chains of a large node. */
 const plainChain = /^(\{"chain": \{"family": "(\w+)", "table": "([^"\\]*)", "name": ")([^"\\]*)", "handle": \d+\}\}$/;
 
-function hookOf({type, hook, prio, policy}: JsonObject): NftHook | null {
+function hookOf({type, hook, prio, policy, dev}: JsonObject): NftHook | null {
   if (typeof hook !== 'string') return null;
-  return {type: textOf(type), hook, priority: Number(prio ?? 0), policy: policy === 'drop' ? 'drop' : 'accept'};
+  const devices = (Array.isArray(dev) ? dev : [dev]).filter(name => typeof name === 'string');
+  const base: NftHook = {type: textOf(type), hook, priority: Number(prio ?? 0), policy: policy === 'drop' ? 'drop' : 'accept'};
+  return devices.length > 0 ? {...base, devices} : base;
 }
 
 /** A set or map of `nft -j` with its elements. `table` is its family and name. */

@@ -113,7 +113,7 @@ function inInterface({packet, hook}: PacketAt): PacketValue {
 
 /** There is no output interface before routing or on input. */
 function outInterface({packet, hook, environment}: PacketAt): PacketValue {
-  if (hook === 'prerouting' || hook === 'input') return {kind: 'interface', name: '', side: 'out'};
+  if (hook === 'ingress' || hook === 'prerouting' || hook === 'input') return {kind: 'interface', name: '', side: 'out'};
   const toItself = packet.origin === 'node' && !packet.rewritten && environment.isLocal(packet.destination) === true;
   return {kind: 'interface', name: packet.outInterface ?? (toItself ? 'lo' : null), side: 'out', isClient: packet.client === 'destination'};
 }
@@ -122,7 +122,7 @@ function outInterface({packet, hook, environment}: PacketAt): PacketValue {
 const trackingPriority = -200;
 
 export function isBeforeTracking({hook, priority}: Pick<PacketAt, 'hook' | 'priority'>): boolean {
-  return (hook === 'prerouting' || hook === 'output') && priority <= trackingPriority;
+  return hook === 'ingress' || ((hook === 'prerouting' || hook === 'output') && priority <= trackingPriority);
 }
 
 /** The first packet of a connection is new, and translated once its address was rewritten. */

@@ -14,8 +14,8 @@ import {
   undecided,
   type WalkLimits,
 } from '../branch.ts';
-import type {Environment, Outcome, Packet} from '../packet.ts';
-import {type HookedChain, type HookName, inOrder, routePacket} from '../route-packet.ts';
+import {askInterface, type Environment, isInterfaceLike, type Outcome, type Packet} from '../packet.ts';
+import {type HookedChain, hookNames, type HookName, inOrder, routePacket} from '../route-packet.ts';
 import {runRule} from './run-rule.ts';
 
 /**
@@ -34,7 +34,7 @@ export function walkNftPacket(source: NftSource, packet: Packet, environment: En
 /** The tables that packets of a family pass. */
 export function tablesOf({tableSources}: NftSource, family: Family): readonly NftTableSource[] {
   const own = family === 'IPv4' ? 'ip' : 'ip6';
-  return tableSources.filter(table => (table.family === own || table.family === 'inet') && !('dormant' in table && table.dormant === true));
+  return tableSources.filter(table => [own, 'inet', 'netdev'].includes(table.family) && !('dormant' in table && table.dormant === true));
 }
 
 /** A packet that passes a truncated dump is undecided: base chains after its end are unknown. */
@@ -78,7 +78,8 @@ export function nftChains<R extends RuleText>({
   return chains.toReversed().map(({table, chain, hook, priority, isNat, age}) => ({
     ...{hook, isNat, age, natOrder: priority},
     priority: isNat ? natPriority(hook) : priority,
-    walk: branch => walkBaseChain<R>({limits, environment, table, hook, priority}, chain, branch),
+    walk: branch =>
+      atInterface(chain, environment, branch, () => walkBaseChain<R>({limits, environment, table, hook, priority}, chain, branch)),
   }));
 }
 
@@ -89,7 +90,35 @@ function baseChain(table: NftTableSource, chain: NftChain, age: number): readonl
 }
 
 function isHook(text: string): text is HookName {
-  return text === 'prerouting' || text === 'input' || text === 'forward' || text === 'output' || text === 'postrouting';
+  return hookNames.some(name => name === text);
+}
+
+/** Packets of other interfaces pass a chain of `ingress` or `egress`. */
+function atInterface<R extends RuleText>(
+  {table, name, base}: NftChain,
+  environment: Environment,
+  branch: Branch<R>,
+  walk: () => readonly ChainResult<R>[],
+): readonly ChainResult<R>[] {
+  if (base?.hook !== 'ingress' && base?.hook !== 'egress') return walk();
+  const {packet} = branch;
+  const side = base.hook === 'ingress' ? 'source' : 'destination';
+  const at = side === 'source' ? packet.inInterface : packet.outInterface;
+  // nft up to 1.0.6 does not show them in JSON.
+  const {devices = null} = base;
+  for (const device of devices ?? []) askInterface(device, side, packet, environment);
+  environment.sender?.decideAlone();
+  const isThere = devices?.some(device => at !== null && isInterfaceLike(device, at)) ?? false;
+  const canBe = (device: string): boolean =>
+    at === null ? environment.canBeInterface(device, packet[side]) !== false : environment.isPortOf?.(device, at) === true;
+  if (!isThere && devices?.some(canBe) === false) return [{...branch, verdict: 'accept'}];
+  const results = walk();
+  const stopping = results.find(({verdict}) => verdict !== 'accept');
+  if (isThere || stopping === undefined) return results;
+  const where = devices?.join(' or ') ?? `the interface of chain ${name}, which the dump does not show`;
+  const reason = `whether the packet passes ${where} is not known, and chain ${name} of table ${table} does not accept it there`;
+  const {verdict, policy} = stopping;
+  return [{...undecided(stopping, reason), ...(verdict === 'drop' && policy !== undefined ? {policy} : {})}];
 }
 
 /** The kernel runs all NAT chains at this priority; their own priority only orders them. */

@@ -433,10 +433,6 @@ describe('the usual third-party tables need no action', () => {
 
 describe('chains outside the path of a walk', () => {
   test.each<[what: string, table: string]>([
-    [
-      'of a device',
-      'table netdev guard {\n\tchain in {\n\t\ttype filter hook ingress device "eth0" priority 0; policy accept;\n\t\tip saddr 198.51.100.0/24 drop\n\t}\n}',
-    ],
     ['of a bridge', 'table bridge guard {\n\tchain fwd {\n\t\ttype filter hook forward priority 0; policy drop;\n\t}\n}'],
     [
       'of ARP',
@@ -444,6 +440,12 @@ describe('chains outside the path of a walk', () => {
     ],
   ])('%s are reported as not evaluated if they drop', async (_, table) => {
     expect(shortNews(await nftScenario(inFront(table)))).toEqual(['ST403 info']);
+  });
+
+  test('are walked where they are those of an interface', async () => {
+    const guard =
+      'table netdev guard {\n\tchain in {\n\t\ttype filter hook ingress device "eth0" priority 0; policy accept;\n\t\tip saddr 198.51.100.0/24 drop\n\t}\n}';
+    expect(shortNews(await nftScenario(inFront(guard)))).toEqual(['ST402 info']);
   });
 
   test('are not reported if they accept everything', async () => {
