@@ -1,6 +1,7 @@
 /** Random rules of random width in random places: what `packet` says of a sender holds for the class that it names. */
 import {describe, expect, test} from 'vitest';
-import {askPacket, type PacketRules} from '../../src/analyze/packet-query.ts';
+import {askPacket} from '../../src/analyze/packet-query.ts';
+import type {PacketRules} from '../../src/analyze/packet-rules.ts';
 import {formatAddress, parseAddress} from '../../src/model/address.ts';
 import {holds, type Intervals, intervalsOf} from '../../src/model/intervals.ts';
 import {parseInterval} from '../../src/parse/nftables/address-list.ts';

@@ -12,7 +12,7 @@ import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 export default class PacketCommand extends BaseCommand {
   static override summary = "Show what a node's actual rules do to one packet";
   static override description =
-    "Walks the first packet of a connection, the reply and the next packet through raw, mangle, nat and filter of both backends, and through all nftables tables, as the kernel does. Prints each outcome with its probability, whether it is masqueraded, and its path through the rules, and for which senders it holds.\nA bare dump works in place of a bundle and needs no API objects; --local-address names the node's addresses.";
+    "Walks the first packet of a connection, the reply and the next packet through raw, mangle, nat and filter of both backends, and through all nftables tables, as the kernel does. Where the packet is sent on to an endpoint on another of the chosen nodes, that node's rules follow. Prints each outcome with its probability, whether it is masqueraded, and its path through the rules, and for which senders it holds.\nA bare dump works in place of a bundle and needs no API objects; --local-address names the node's addresses.";
   static override examples = [
     '<%= config.bin %> packet --from ./bundle --node node-a --source 10.244.11.20 --destination shop/web',
     '<%= config.bin %> packet --from iptables-save.txt --source 203.0.113.9 --destination 192.0.2.11 --port 30080 --local-address 192.0.2.11',
@@ -64,6 +64,7 @@ export default class PacketCommand extends BaseCommand {
       return this.withCluster(flags, live => askCluster({flags, ...live}));
     }
     const snapshot = await this.snapshot(flags.from, flags);
-    return {answers: askNodes(flags, snapshot, selectNodes(flags, snapshot)), unread: []};
+    const chosen = selectNodes(flags, snapshot);
+    return {answers: askNodes(flags, {...snapshot, nodes: snapshot.nodes.filter(({name}) => chosen(name))}), unread: []};
   }
 }

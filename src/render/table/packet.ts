@@ -26,7 +26,7 @@ function answerObject({node, query, outcomes, senders}: PacketAnswer): object {
   const {family, source, destination, port, protocol} = query;
   return {
     ...{schemaVersion, node, packet: {family, source, destination, port, protocol}},
-    outcomes: outcomes.map(({verdict, destination: rewritten, rewrittenTo, probability, masquerade, path, reason, lost}) => ({
+    outcomes: outcomes.map(({verdict, destination: rewritten, rewrittenTo, probability, masquerade, path, reason, lost, onward}) => ({
       ...{
         verdict,
         destination: rewritten ?? rewrittenTo ?? null,
@@ -36,6 +36,7 @@ function answerObject({node, query, outcomes, senders}: PacketAnswer): object {
       },
       ...(lost === undefined ? {} : {lost}),
       ...(reason === undefined ? {} : {reason}),
+      ...(onward === undefined ? {} : {onward: {node: onward.node, path: onward.path?.map(place) ?? null}}),
     })),
     ...(senders === undefined ? {} : {senders: {text: senders}}),
   };
@@ -46,13 +47,19 @@ function packetTree({node, query, outcomes, senders}: PacketAnswer, style: Style
   const lines = [`${head}  ${summary(outcomes, style)}`];
   for (const [index, outcome] of outcomes.entries()) {
     const last = index === outcomes.length - 1;
-    const {probability, path, reason} = outcome;
+    const {probability, path, reason, onward} = outcome;
     const chance = probability > 0.999999 ? '' : `${percent(probability)} `;
     const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
     lines.push(`${last ? '└─' : '├─'} ${chance}${outcomeText(outcome, style)}${why}`);
     const stem = last ? '  ' : '│ ';
     for (const [at, rule] of path.entries())
       lines.push(...stepLines(rule, path[at + 1], {style, width: width - stem.length}).map(part => stem + part));
+    if (onward !== undefined) {
+      const where = `on ${escapeText(onward.node)}`;
+      lines.push(`${stem}  ${onward.path === null ? `${where}: its rules were not walked (--node names both)` : style.bold(`${where}:`)}`);
+      for (const [at, rule] of (onward.path ?? []).entries())
+        lines.push(...stepLines(rule, onward.path?.[at + 1], {style, width: width - stem.length}).map(part => stem + part));
+    }
   }
   if (senders !== undefined) lines.push(...wrap(`holds for packets from ${senders}`, width, '  '));
   return lines.join('\n');
@@ -80,7 +87,9 @@ function placeOf(rule: RuleText): string {
 
 /** The packet may arrive, and the connection fail all the same. */
 function outcomeText(outcome: PacketAnswer['outcomes'][number], style: Style): string {
-  const {verdict, lost, destination, rewrittenTo} = outcome;
+  const {verdict, lost, destination, rewrittenTo, onward} = outcome;
+  if (lost === undefined && verdict !== 'accept' && onward !== undefined)
+    return `sent on to ${destination ?? 'its destination'} and ${verdictText(verdict, style)} on ${escapeText(onward.node)}`;
   if (lost === undefined) return `${verdictText(verdict, style)}${targetText(outcome)}`;
   const which = lost === 'reply' ? 'the reply' : 'the packet after the reply';
   return `reaches ${destination ?? rewrittenTo ?? ''}, but ${which} is ${verdictText(verdict, style)}`;

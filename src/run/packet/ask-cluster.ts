@@ -4,6 +4,7 @@ import {podShape} from '../../collect/objects/api-shapes.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import {collectNodes} from '../../collect/node/collect-node.ts';
+import type {CollectedNode} from '../../collect/node/transport.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
 import {canonicalAddress} from '../../model/address.ts';
@@ -15,7 +16,7 @@ import type {ClusterRun} from '../cluster-run.ts';
 import {unlessInterrupted} from '../clock.ts';
 import {progressText} from '../nodes/node-progress.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
-import {askNodes, type PacketFlags, packetQuery} from './packet-flags.ts';
+import {askNodes, nodesByAddress, type PacketFlags, packetQuery} from './packet-flags.ts';
 import {parseServiceName} from '../scope/select-services.ts';
 
 interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
@@ -36,7 +37,7 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   progress.say('reading the API');
   const objects = await unlessInterrupted(readNamed(api, flags), signal);
   const snapshot: Snapshot = {origin: cluster.description, api: objects, nodes: [], problems: []};
-  packetQuery(flags, snapshot);
+  const {destination} = packetQuery(flags, snapshot);
   const {nodes, transport, concurrency, timeoutMs} = await unlessInterrupted(nodeSource(flags, {api, objects: objects.nodes}), signal);
   await clearLeftovers(transport, {cluster, flags});
   if (nodes.length === 0) throw new Errors.CLIError('no node is known: name one with --node', {exit: 3});
@@ -45,15 +46,42 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   // The walk of a new connection does not depend on tracked connections.
   const wants = (file: string) => !file.startsWith('conntrack');
   const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-  for await (const node of collectNodes(nodes, transport, {signal, concurrency, timeoutMs, onProgress, wants})) {
+  // The nodes that others send the packet on to are read first, and kept.
+  const reached = endpointNodes(snapshot, destination);
+  const isKept = ({name}: {readonly name: string}): boolean => reached.has(name);
+  const kept: CollectedNode[] = [];
+  const collected = collectNodes(nodes.filter(isKept), transport, {signal, concurrency, timeoutMs, onProgress, wants});
+  for await (const node of collected) kept.push(node);
+  const rest = collectNodes(
+    nodes.filter(node => !isKept(node)),
+    transport,
+    {signal, concurrency, timeoutMs, onProgress, wants},
+  );
+  for await (const node of inTurn(kept, rest)) {
     if (node.status === 'unread') unread.push(escapeText(`${node.name}: ${node.problems.map(({message}) => message).join('; ')}`));
     else
       append(
         answers,
-        askNodes(flags, {...snapshot, nodes: [node]}, () => true),
+        askNodes(flags, {...snapshot, nodes: [...kept.filter(({name}) => name !== node.name), node]}, name => name === node.name),
       );
   }
   return {answers: answers.sort((a, b) => (a.node < b.node ? -1 : 1)), unread: unread.sort()};
+}
+
+/** Above this number of nodes, the rules of a packet's next node are not walked: those of all would have to be kept. */
+const maxKept = 20;
+
+/** The nodes that hold what the packet can be sent to; none if they are too many. */
+function endpointNodes({api}: Snapshot, destination: string): ReadonlySet<string> {
+  const nodeOf = nodesByAddress({api});
+  const addresses = (api.endpointSlices ?? []).flatMap(({endpoints}) => (endpoints ?? []).flatMap(endpoint => endpoint.addresses ?? []));
+  const names = new Set([...addresses, destination].flatMap(address => nodeOf(address) ?? []));
+  return names.size > maxKept ? new Set() : names;
+}
+
+async function* inTurn<T>(first: Iterable<T>, then: AsyncIterable<T>): AsyncGenerator<T> {
+  yield* first;
+  yield* then;
 }
 
 /** The Service and the pod that are named, and the Nodes. */

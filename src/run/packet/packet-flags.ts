@@ -2,11 +2,13 @@ import {Errors} from '@oclif/core';
 import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
-import {askPacket, type PacketAnswer, type PacketNode, type PacketQuery, type PacketRules} from '../../analyze/packet-query.ts';
+import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type PacketQuery} from '../../analyze/packet-query.ts';
+import type {PacketRules} from '../../analyze/packet-rules.ts';
 import {allOf, readDumps} from '../../analyze/iptables/node-rulesets.ts';
 import {readNft} from '../../analyze/nftables/nft-rules.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import {addBaseRules, emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
+import {once} from '../../expect/api-index.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {inferConfig} from '../../expect/iptables/infer-config.ts';
@@ -28,19 +30,55 @@ export interface PacketFlags {
   readonly 'local-address'?: readonly string[] | undefined;
 }
 
-/** Walks the packet on the chosen nodes. Throws a CLIError (exit 2) for input that cannot be found or read. */
-export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: string) => boolean): readonly PacketAnswer[] {
+/**
+ * Walks the packet on the chosen nodes, and where it is sent on, on the endpoint's node if that is one of the snapshot. Throws a CLIError
+ * (exit 2) for input that cannot be found or read.
+ */
+export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: string) => boolean = () => true): readonly PacketAnswer[] {
   const query = packetQuery(flags, snapshot);
+  const packetNode = once((node: NodeDump): PacketNode | null => {
+    const rules = packetRules(node, query.family, snapshot);
+    const facts = withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? []);
+    return rules === null ? null : {node, facts, ...rules};
+  });
+  const byName = new Map(snapshot.nodes.map(node => [node.name, node]));
+  const others: OtherNodes = {
+    nodeOf: nodesByAddress(snapshot),
+    find: name => {
+      const node = byName.get(name);
+      return node === undefined ? null : packetNode(node);
+    },
+  };
   return snapshot.nodes
     .filter(({name}) => chosen(name))
     .map(node => {
-      const facts = withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? []);
-      return askPacket(query, {node, facts, ...packetRules(node, query.family, snapshot)});
+      const here = packetNode(node);
+      if (here === null) throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
+      return askPacket(query, here, others);
     });
 }
 
-/** The node's rules of one family, and which parts of them pasted text shows. Throws a CLIError (exit 3) if there are none. */
-function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown'> {
+/** The nodes of endpoints, pods and nodes by their addresses, as the API has them. */
+export function nodesByAddress({api}: Pick<Snapshot, 'api'>): OtherNodes['nodeOf'] {
+  const known = new Map<string, string>();
+  const note = (node: string | null | undefined, addresses: readonly (string | undefined)[]): void => {
+    for (const address of addresses) {
+      const canonical = canonicalAddress(address ?? '');
+      if (canonical !== null && typeof node === 'string') known.set(canonical, node);
+    }
+  };
+  for (const pod of api.pods ?? []) note(pod.spec?.nodeName, addressesOfPod(pod));
+  for (const {endpoints} of api.endpointSlices ?? []) for (const {nodeName, addresses} of endpoints ?? []) note(nodeName, addresses ?? []);
+  for (const {metadata, status} of api.nodes ?? [])
+    note(
+      metadata.name,
+      (status?.addresses ?? []).map(({address}) => address),
+    );
+  return address => known.get(address) ?? null;
+}
+
+/** The node's rules of one family, and which parts of them pasted text shows; null if there are none. */
+function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown'> | null {
   const dumps = readDumps(node);
   const read = dumps.current.get(family) ?? null;
   const others = allOf(dumps, family).filter(({backend}) => backend !== read?.backend);
@@ -50,8 +88,7 @@ function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<P
     const rules: PacketRules = {iptables: read === null ? iptables : withBaseRules(read, node, snapshot), nft, others};
     return isExcerpt(iptables) || isPasted(snapshot) ? {rules, shown: {iptables, nft}} : {rules};
   }
-  if (nft === null || tablesOf(nft, family).length === 0)
-    throw new Errors.CLIError(`node ${node.name} has no ${family} dump to walk the packet through`, {exit: 3});
+  if (nft === null || tablesOf(nft, family).length === 0) return null;
   return isPasted(snapshot) ? {rules: {iptables: null, nft}, shown: {iptables: null, nft}} : {rules: {iptables: null, nft}};
 }
 

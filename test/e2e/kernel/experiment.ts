@@ -1,6 +1,7 @@
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {environmentOf} from '../../../src/analyze/outcomes/environment.ts';
-import {askPacket, type PacketAnswer, type PacketNode, walkRules} from '../../../src/analyze/packet-query.ts';
+import {askPacket, type PacketAnswer, type PacketNode} from '../../../src/analyze/packet-query.ts';
+import {walkRules} from '../../../src/analyze/packet-rules.ts';
 import {packetOf} from '../../../src/analyze/outcomes/probes.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {answerText, predictionOf, type Prediction, type KernelComparison} from './compare.ts';
@@ -125,7 +126,7 @@ export class Experiment implements AsyncDisposable {
     const packet = packetOf(query, {...query, from: {kind: from === 'node' ? 'node' : 'other', interface: query.inInterface}});
     if (packet === null) throw new Error(`${query.source} or ${query.destination} is no address`);
     const environment = environmentOf(this.#node.facts, {knownTo, strict: true});
-    return predictionOf({outcomes: walkRules(this.#loaded.rules(query.family), packet, environment, [])});
+    return predictionOf({outcomes: walkRules(this.#loaded.rules(query.family), {packet, environment, pods: []})});
   }
 
   async #send(

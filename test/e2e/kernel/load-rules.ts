@@ -1,4 +1,4 @@
-import type {PacketRules} from '../../../src/analyze/packet-query.ts';
+import type {PacketRules} from '../../../src/analyze/packet-rules.ts';
 import {type Family, families} from '../../../src/model/address.ts';
 import type {Ruleset, RuleText} from '../../../src/model/ruleset.ts';
 import type {NodeDump} from '../../../src/model/snapshot.ts';

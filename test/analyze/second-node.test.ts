@@ -1,0 +1,90 @@
+import {describe, expect, test} from 'vitest';
+import {packetRenderers} from '../../src/render/table/packet.ts';
+import {askNodes, type PacketFlags} from '../../src/run/packet/packet-flags.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {snapshotOf} from '../fixtures.ts';
+import {plain} from '../render/report.ts';
+import {withFiles} from '../rendered-node.ts';
+
+const snapshot = await snapshotOf('healthy/1.36-iptables');
+const fromPod: PacketFlags = {source: '10.244.11.20', destination: 'shop/web'};
+const fromOutside: PacketFlags = {source: '203.0.113.9', destination: '172.18.0.11', port: '30080'};
+
+/** The rules of node-b, which has the endpoint 10.244.12.4, begin FORWARD with this one. */
+function onNodeB(rule: string): Snapshot {
+  const nodes = snapshot.nodes.map(node => {
+    if (node.name !== 'node-b') return node;
+    const rules = node.read('iptables-save')?.toString() ?? '';
+    return withFiles(node, new Map([['iptables-save', rules.replace(/^-A FORWARD /m, `${rule}\n-A FORWARD `)]]));
+  });
+  return {...snapshot, nodes};
+}
+
+/** What happens to packets that node-a receives, by endpoint. */
+function outcomes(flags: PacketFlags, given: Snapshot): Readonly<Record<string, string>> {
+  const [answer] = askNodes(flags, given, name => name === 'node-a');
+  return Object.fromEntries(
+    (answer?.outcomes ?? []).map(({destination, verdict, lost, onward}) => [
+      destination ?? '',
+      [lost ?? '', verdict, onward === undefined ? '' : `${onward.node}${onward.path === null ? ' not walked' : ''}`].join(' ').trim(),
+    ]),
+  );
+}
+
+describe('a packet that a node sends on to an endpoint of another node', () => {
+  test('meets the rules there, which one to an endpoint of the node itself does not', () => {
+    const all = {'10.244.11.4:8080': 'accept', '10.244.11.5:8080': 'accept', '10.244.12.4:8080': 'accept node-b'};
+    expect(outcomes(fromPod, snapshot)).toEqual(all);
+    expect(outcomes(fromPod, onNodeB('-A FORWARD -d 10.244.12.4/32 -j DROP'))).toEqual({...all, '10.244.12.4:8080': 'drop node-b'});
+    expect(outcomes(fromPod, onNodeB('-A FORWARD -d 10.244.11.4/32 -j DROP'))).toEqual(all);
+  });
+
+  test('has the address of the pod, or of the node that masquerades it', () => {
+    const pods = onNodeB('-A FORWARD -s 10.244.11.0/24 -j REJECT');
+    expect(outcomes(fromPod, pods)).toMatchObject({'10.244.12.4:8080': 'reject node-b'});
+    expect(outcomes(fromOutside, pods)).toMatchObject({'10.244.12.4:8080': 'accept node-b'});
+    const nodes = onNodeB('-A FORWARD -s 172.18.0.11/32 -j REJECT');
+    expect(outcomes(fromPod, nodes)).toMatchObject({'10.244.12.4:8080': 'accept node-b'});
+    expect(outcomes(fromOutside, nodes)).toMatchObject({'10.244.12.4:8080': 'reject node-b'});
+  });
+
+  test('is lost with its reply', () => {
+    const silent = onNodeB('-A FORWARD -s 10.244.12.4/32 -j DROP');
+    expect(outcomes(fromPod, silent)).toMatchObject({'10.244.12.4:8080': 'reply drop node-b'});
+  });
+
+  test('may be for a pod and no Service', () => {
+    const toPod: PacketFlags = {source: '10.244.11.20', destination: '10.244.12.4', port: '8080'};
+    expect(outcomes(toPod, onNodeB('-A FORWARD -d 10.244.12.4/32 -j DROP'))).toEqual({'': 'drop node-b'});
+  });
+
+  test('is not followed to a node that was not chosen, which the answer says', () => {
+    const alone = {...snapshot, nodes: snapshot.nodes.filter(({name}) => name === 'node-a')};
+    expect(outcomes(fromPod, alone)).toMatchObject({'10.244.12.4:8080': 'accept node-b not walked'});
+    const text = packetRenderers.tree(askNodes(fromPod, alone), {...plain, width: 200});
+    expect(text).toMatch(/^ {4}on node-b: its rules were not walked \(--node names both\)$/m);
+  });
+
+  test('is not accepted for the senders that only the other node tells apart', () => {
+    const [answer] = askNodes(fromPod, onNodeB('-A FORWARD -s 10.244.11.64/26 -j DROP'), name => name === 'node-a');
+    expect(answer?.senders).toBe('10.244.11.0/30, 10.244.11.6-10.244.11.63, 10.244.11.128/25');
+  });
+
+  test('has the rules of both nodes in text and in JSON', () => {
+    const [answer] = askNodes(fromPod, onNodeB('-A FORWARD -d 10.244.12.4/32 -j DROP'), name => name === 'node-a');
+    const answers = answer === undefined ? [] : [answer];
+    const text = packetRenderers.tree(answers, {...plain, width: 200});
+    expect(text).toMatch(/^node-a: .* accepted or dropped$/m);
+    expect(text).toMatch(/^└─ 33\.3% sent on to 10\.244\.12\.4:8080 and dropped on node-b$/m);
+    expect(text.split('on node-b:\n')[1]).toMatch(/-A FORWARD -d 10\.244\.12\.4\/32 -j DROP\n/);
+    const json = JSON.parse(packetRenderers.json(answers)) as {outcomes: readonly {onward?: unknown}[]};
+    expect(json.outcomes.map(({onward}) => onward)).toEqual([
+      undefined,
+      undefined,
+      {
+        node: 'node-b',
+        path: expect.arrayContaining([expect.objectContaining({chain: 'FORWARD', rule: '-A FORWARD -d 10.244.12.4/32 -j DROP'})]),
+      },
+    ]);
+  });
+});
