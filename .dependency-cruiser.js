@@ -1,7 +1,8 @@
-// The layers of the source: which folder may import from which. Checked by `npm run lint`; docs/architecture.md says why.
+// The layers of the source: which folder may import from which. Checked by `npm run lint`; `npm run layers` writes them into
+// docs/architecture.md, which says why.
 
 /** Each folder of src/ with the other folders it may import from, in the order of docs/architecture.md. */
-const layers = {
+export const layers = {
   model: [],
   parse: ['model'],
   expect: ['model', 'parse'],
@@ -18,7 +19,7 @@ const layers = {
 };
 
 /** The edge: it reads, writes and waits. Any of it may import from the core. */
-const edgeLayers = {
+export const edgeLayers = {
   collect: [],
   run: ['collect'],
   agent: ['collect', 'run'],

@@ -27,7 +27,7 @@ export interface Setup {
   readonly nfacct?: boolean;
 }
 
-export const podNetwork = '10.244.0.0/16';
+const podNetwork = '10.244.0.0/16';
 
 /** node-a: the node under test. */
 export const nodeA: NodeFacts = {

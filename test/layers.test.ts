@@ -1,8 +1,10 @@
-import {cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync} from 'node:fs';
+import {cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {dirname, join} from 'node:path';
 import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {edgeLayers, layers} from '../.dependency-cruiser.js';
+import {architecturePage, withLayers} from '../tools/layers.ts';
 
 const root = join(import.meta.dirname, '..');
 const folders: string[] = [];
@@ -13,6 +15,20 @@ afterAll(() => {
 
 test('no import in the sources breaks a layer', async () => {
   expect(await violations(root)).toEqual([]);
+});
+
+test('the page on the architecture has the layers that the linter checks, each folder of the sources once', () => {
+  const page = readFileSync(architecturePage, 'utf8');
+  expect(page).toBe(withLayers(page));
+  const folders = readdirSync(join(root, 'src'), {withFileTypes: true}).flatMap(entry => (entry.isDirectory() ? [entry.name] : []));
+  const rows = [...page.matchAll(/^\| `(\w+)` \|/gm)].flatMap(([, folder = '']) => (folders.includes(folder) ? [folder] : []));
+  expect(rows.toSorted()).toEqual(folders.toSorted());
+  expect(Object.keys({...layers, ...edgeLayers}).toSorted()).toEqual(folders.toSorted());
+});
+
+test('the linter of style knows the same folders as the core', () => {
+  const {overrides} = JSON.parse(readFileSync(join(root, 'biome.json'), 'utf8')) as {overrides: readonly {includes: readonly string[]}[]};
+  expect(overrides[0]?.includes).toEqual([`src/{${Object.keys(layers).join(',')}}/**`]);
 });
 
 /** Imports that break a rule, each in a file of its own. */

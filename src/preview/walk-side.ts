@@ -51,7 +51,7 @@ export interface SideShare {
 }
 
 /** The chain of the last rule that the packet matched; null if it matched none. */
-export interface Refusal {
+interface Refusal {
   readonly byPolicy: boolean;
   readonly last: {readonly table: string; readonly chain: string} | null;
 }

@@ -131,7 +131,7 @@ interface FollowedStates {
 }
 
 /** The chosen nodes, and how to evaluate them. */
-export interface NodeAccess {
+interface NodeAccess {
   readonly names: readonly string[];
   /** Pods that were read to reach the nodes. They also identify kube-proxy. */
   readonly pods: readonly PodObject[] | null;
@@ -144,7 +144,7 @@ export interface NodeAccess {
 }
 
 /** `objects` are the Nodes; null if they may not be listed. `proxyPods` are read if left out, unless agents answer. Throws a CLIError (exit 2) for a node that does not exist. */
-export function chooseEvaluator(
+function chooseEvaluator(
   run: ClusterRun,
   objects: readonly NodeObject[] | null,
   proxyPods: ProxyPodsReading | undefined,
@@ -208,7 +208,7 @@ export function requestedEntries(
  * How many chains a Service port of a big cluster has on average, estimated from some EndpointSlices; null where the nodes have so few
  * chains that all are read at once, and where the slices of all namespaces may not be listed.
  */
-export async function chainsOfPort(api: KubeApi, signal: AbortSignal): Promise<number | null> {
+async function chainsOfPort(api: KubeApi, signal: AbortSignal): Promise<number | null> {
   try {
     const {items, metadata} = await api.get<SlicePage>('/apis/discovery.k8s.io/v1/endpointslices', {limit: '20'}, {signal, once: true});
     const sample = items ?? [];
@@ -233,7 +233,7 @@ const usualEndpoints = 5;
  * The chains that kube-proxy most probably has for these Services and their endpoints, before its version and settings are known. A name too
  * many costs one command, and one that is not here a round trip.
  */
-export function likelyChains(
+function likelyChains(
   services: readonly ServiceObject[],
   slices: readonly EndpointSliceObject[],
 ): Readonly<Record<Family, readonly string[]>> {

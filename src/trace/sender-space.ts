@@ -83,7 +83,7 @@ export class SenderConditions {
 }
 
 /** Above this number of classes, the rest of the space is not walked. */
-export const maxClasses = 10_000;
+const maxClasses = 10_000;
 
 interface Exploration<T> {
   /** The parts of the space: each is walked, however alike they are. */

@@ -14,7 +14,7 @@ import {measureFloor, writeCluster} from './subject.ts';
 import type {WrittenBundles} from './written-bundles.ts';
 
 /** One way to inspect the big node, and its cost. */
-export interface Alternative {
+interface Alternative {
   readonly name: string;
   readonly cost: Cost;
 }

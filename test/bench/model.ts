@@ -4,7 +4,7 @@ export type Family = 'IPv4' | 'IPv6';
 
 export const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 
-export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+type Protocol = 'TCP' | 'UDP' | 'SCTP';
 
 export interface ServicePort {
   /** Empty for the single port of a Service that does not name it. */

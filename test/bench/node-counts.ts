@@ -8,7 +8,7 @@ import {say} from './say.ts';
 import {measureFloor, writeCluster} from './subject.ts';
 
 /** The cost to check some of the nodes of one bundle. */
-export interface NodeCount {
+interface NodeCount {
   readonly program: Program['name'] | 'floor';
   readonly nodes: number;
   readonly cost: Cost;

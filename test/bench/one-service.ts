@@ -15,7 +15,7 @@ import {writeCluster} from './subject.ts';
 import type {Target} from './written-bundles.ts';
 
 /** What one command costs where iptables of the node has this backend. */
-export interface OneServiceRow {
+interface OneServiceRow {
   readonly backend: string;
   readonly name: string;
   readonly median: Cost;

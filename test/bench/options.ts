@@ -3,7 +3,7 @@ import {parseArgs} from 'node:util';
 import type {ClusterSize} from './cluster-size.ts';
 
 /** The parts of the benchmark, each of which can be run alone. */
-export const parts = {
+const parts = {
   startup: 'what it costs to start, and to check one Service of a live cluster, beside kubectl',
   'big-node': 'check, trace, packet and diff on one node of big clusters, beside the floor',
   nftables: 'check, trace and packet on one node of nftables mode, read as JSON; parsing and comparing it beside JSON.parse',
@@ -14,7 +14,7 @@ export const parts = {
   conntrack: 'counting a table of 1,000,000 tracked connections, as top does, in a small heap',
 } as const;
 
-export type Part = keyof typeof parts;
+type Part = keyof typeof parts;
 
 export interface Options {
   readonly parts: ReadonlySet<Part>;

@@ -15,7 +15,7 @@ export interface Stage {
 }
 
 /** Runs `work` and notes its time under `name`; several runs of one name add up. */
-export type TimeStage = <T>(name: string, work: () => T | Promise<T>) => Promise<T>;
+type TimeStage = <T>(name: string, work: () => T | Promise<T>) => Promise<T>;
 
 /** Where a check's time goes: the product's own steps on the bundle in `dir`, one node after another. */
 async function runStages(dir: string, time: TimeStage): Promise<void> {

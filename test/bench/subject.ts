@@ -38,7 +38,7 @@ export interface SubjectResult extends Contents {
 }
 
 /** Of one bundle: of its API objects and dumps. */
-export interface Contents {
+interface Contents {
   readonly bytes: number;
   readonly lines: number;
 }

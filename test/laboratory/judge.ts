@@ -6,7 +6,7 @@ import {endpointsOf, failures, type Flow, flows, type Seen} from './laboratory.t
 import type {Scenario} from './scenarios.ts';
 
 /** What a scenario did to a flow. */
-export type Change = 'lost' | 'source' | 'endpoints' | 'gained';
+type Change = 'lost' | 'source' | 'endpoints' | 'gained';
 
 /** How the program's answer compares with the kernel. */
 export interface Judgement {

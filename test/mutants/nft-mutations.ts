@@ -6,7 +6,7 @@ export interface NftMutation {
   readonly text: string;
 }
 
-export type NftMutationKind = 'deletion' | 'doubling' | 'other port' | 'other address' | 'other shares' | 'other source' | 'other verdict';
+type NftMutationKind = 'deletion' | 'doubling' | 'other port' | 'other address' | 'other shares' | 'other source' | 'other verdict';
 
 /** Every rule deleted and doubled, every element deleted, and addresses, ports, shares and verdicts made others. */
 export function nftMutations(ruleset: string): readonly NftMutation[] {

@@ -25,7 +25,7 @@ describe.each([krewName, 'service-trace'])('the manifest for krew of the plugin 
   test('describes it in 50 characters, without a full stop or "kubectl", and in lines of 80', () => {
     expect(spec.shortDescription).toMatch(/^[A-Z].{0,48}[^.]$/);
     expect(spec.shortDescription).not.toMatch(/kubectl|plugin/i);
-    expect(spec.description.split('\n').filter(line => line.length > 80)).toEqual([]);
+    expect([spec.description, spec.caveats].flatMap(text => text.split('\n')).filter(line => line.length > 80)).toEqual([]);
     expect(spec.homepage).toMatch(/^https:\/\//);
   });
 
@@ -45,8 +45,8 @@ describe.each([krewName, 'service-trace'])('the manifest for krew of the plugin 
 
   test('names commands and paths by the name of the plugin', () => {
     expect(spec.caveats).toContain(`"kubectl ${name} access"`);
-    expect(spec.caveats).toContain(`/store/${name}/v1.2.3-rc.1/kubectl_complete-svc_trace`);
-    expect(spec.caveats).toContain(`/bin/kubectl_complete-${name.replace('-', '_')}"`);
+    expect(spec.caveats).toContain(`\n  ln -s ../store/${name}/v1.2.3-rc.1/kubectl_complete-svc_trace \\\n`);
+    expect(spec.caveats).toContain(`/bin/kubectl_complete-${name.replace('-', '_')}"\n`);
   });
 });
 

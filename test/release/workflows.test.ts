@@ -1,9 +1,12 @@
+import {randomUUID} from 'node:crypto';
 import {existsSync, readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
+import {validate} from '@actions/languageservice';
 import {execa} from 'execa';
 import {load} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
+import {TextDocument} from 'vscode-languageserver-textdocument';
 import packageJson from '../../package.json' with {type: 'json'};
 
 interface Step {
@@ -21,6 +24,29 @@ interface Workflow {
 
 const root = join(import.meta.dirname, '../..');
 const folder = join(root, '.github/workflows');
+
+/** What GitHub's language service complains about: keys, triggers, permissions, expressions, and jobs that are needed and are not there. */
+async function complaints(path: string, text: string): Promise<readonly string[]> {
+  // It keeps what it parsed by the name of the file.
+  const document = TextDocument.create(`file:///${randomUUID()}/${path}`, 'yaml', 1, text);
+  return (await validate(document)).map(({range, message}) => `${range.start.line + 1}: ${message}`);
+}
+
+test.each([...readdirSync(folder).map(name => `.github/workflows/${name}`), 'docs/ci/github-actions.yaml', 'action.yml'])(
+  'GitHub accepts %s',
+  async path => expect(await complaints(path, readFileSync(join(root, path), 'utf8'))).toEqual([]),
+);
+
+test.each([
+  ['.github/workflows/ci.yml', 'timeout-minutes', 'timeout', /Unexpected value 'timeout'/],
+  ['.github/workflows/release.yml', 'needs: [sign, try]', 'needs: [sign, tried]', /Value 'tried' is not valid/],
+  ['.github/workflows/release.yml', 'steps.version.outputs', 'step.version.outputs', /Unrecognized named-value: 'step'/],
+  ['.github/workflows/codeql.yml', 'security-events: write', 'security-event: write', /Unexpected value 'security-event'/],
+  ['action.yml', 'using: composite', 'using: compose', /compose/],
+])('GitHub refuses %s with a mistake: %s becomes %s', async (path, right, wrong, message) => {
+  const text = readFileSync(join(root, path), 'utf8').replace(right, wrong);
+  expect((await complaints(path, text)).join('\n')).toMatch(message);
+});
 
 describe.each(readdirSync(folder))('.github/workflows/%s', name => {
   const workflow = load(readFileSync(join(folder, name), 'utf8')) as Workflow;

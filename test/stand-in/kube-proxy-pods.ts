@@ -9,6 +9,6 @@ export function kubeProxyPods(nodes: readonly Pick<StoredObject, 'metadata'>[]):
   }));
 }
 
-export function kubeProxyPod(node: string): string {
+function kubeProxyPod(node: string): string {
   return `kube-proxy-${node}`;
 }

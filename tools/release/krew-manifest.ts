@@ -48,11 +48,13 @@ Nothing is changed, and nothing is created unless you ask for it.
 function caveats(name: string, version: string): string {
   const otherName = `\nHelp and output say "kubectl svc-trace": type "kubectl ${name}".\n`;
   const completer = `kubectl_complete-${name.replaceAll('-', '_')}`;
+  // krew's validator wants lines of at most 80 characters. The link is relative to its own folder.
   return `Reading nodes requires exec into pods of kube-system, or another transport:
 see "kubectl ${name} access".
 ${name === 'svc-trace' ? '' : otherName}
 For completion of "kubectl ${name}", link kubectl_complete-svc_trace of
 the archive next to kubectl-${name.replaceAll('-', '_')}:
-  ln -s "\${KREW_ROOT:-$HOME/.krew}/store/${name}/v${version}/kubectl_complete-svc_trace" "\${KREW_ROOT:-$HOME/.krew}/bin/${completer}"
+  ln -s ../store/${name}/v${version}/kubectl_complete-svc_trace \\
+    "\${KREW_ROOT:-$HOME/.krew}/bin/${completer}"
 `;
 }

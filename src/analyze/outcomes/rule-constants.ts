@@ -51,12 +51,6 @@ interface ProbedAddresses {
   readonly ports: readonly number[];
 }
 
-/** Whether rules may select a Service port by one of its addresses or ports. */
-export function namesPort(constants: RuleConstants, item: ServedPort, context: NodeContext): boolean {
-  const {addresses, ports} = addressesProbed(item, context);
-  return ports.some(number => isNamedPort(number, constants)) || addresses.some(address => isNamedAddress(address, constants));
-}
-
 /** All Service ports, those first that rules name: by an address, then by a network or range, and by a port. */
 export function namedFirst<Port extends ServedPort>(
   items: readonly Port[],

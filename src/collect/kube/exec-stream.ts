@@ -135,7 +135,7 @@ interface ExecEnd {
 }
 
 /** Throws a CommandFailed or an ApiError if the command failed, or if its end was not received. */
-export function assertSuccess({argv, status: content, stderr, closeCode}: ExecEnd): void {
+function assertSuccess({argv, status: content, stderr, closeCode}: ExecEnd): void {
   if (content.length === 0) throw incomplete(`the connection was closed (${closeCode}) before ${argv[0]} had ended`);
   const status = statusOf(content);
   if (status === null) throw incomplete(`the Status at the end of ${argv[0]} is invalid`);

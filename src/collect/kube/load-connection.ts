@@ -120,7 +120,7 @@ function clusterInfo(cluster: Cluster, {ca}: Trust): object {
 }
 
 /** Throws KubeconfigError if a user of a kubeconfig contradicts itself. Follows client-go's validateAuthInfo. */
-export function checkUser(user: User, name: string): void {
+function checkUser(user: User, name: string): void {
   const problems = [
     ...methodProblems(user),
     ...certificateProblems(user),
@@ -166,7 +166,7 @@ function impersonationProblems(user: User): readonly string[] {
 }
 
 /** The headers that ask the API server to act as someone else. Follows client-go's impersonatingRoundTripper. */
-export function impersonationHeaders(user: User): Readonly<Record<string, string | readonly string[]>> {
+function impersonationHeaders(user: User): Readonly<Record<string, string | readonly string[]>> {
   if (!user.as) return {};
   return {
     'Impersonate-User': headerText(user.as),
@@ -195,7 +195,7 @@ function headerName(key: string): string {
 }
 
 /** The result of flags and kubeconfig. */
-export interface ChosenContext {
+interface ChosenContext {
   /** Empty if there is none. */
   readonly contextName: string;
   readonly userName: string;
@@ -208,7 +208,7 @@ export interface ChosenContext {
 }
 
 /** Follows client-go's DirectClientConfig: getContext, getCluster, getAuthInfo, with flags taking precedence. Throws KubeconfigError. */
-export function chooseContext(config: Kubeconfig, flags: ConnectionFlags): ChosenContext {
+function chooseContext(config: Kubeconfig, flags: ConnectionFlags): ChosenContext {
   const contextName = flags.context || config.currentContext;
   const context = contextOf(config, contextName);
   const userName = flags.user || context.user || '';
@@ -290,7 +290,7 @@ function withUserFlags(user: User, flags: ConnectionFlags): User {
 }
 
 /** Extra is merged by key; for all other fields a flag replaces the value of the file. */
-export function impersonatedUser(user: User, {as, asGroups, asUid, asUserExtra}: ConnectionFlags): User {
+function impersonatedUser(user: User, {as, asGroups, asUid, asUserExtra}: ConnectionFlags): User {
   return {
     ...(as ? {as} : {}),
     ...(asGroups?.length ? {'as-groups': asGroups} : {}),
@@ -306,10 +306,10 @@ function given<T extends object>(value: T): Given<T> {
 }
 
 /** Where the kubelet mounts the service account of a pod. */
-export const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
+const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /** The pod's own service account, as in client-go's inClusterClientConfig; null if this is not a pod. */
-export function inClusterContext(environment: NodeJS.ProcessEnv, folder: string, flags: ConnectionFlags): ChosenContext | null {
+function inClusterContext(environment: NodeJS.ProcessEnv, folder: string, flags: ConnectionFlags): ChosenContext | null {
   const host = environment['KUBERNETES_SERVICE_HOST'];
   const port = environment['KUBERNETES_SERVICE_PORT'];
   const token = join(folder, 'token');

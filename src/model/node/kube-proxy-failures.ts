@@ -12,7 +12,7 @@ const kernelModules =
   'Install the kernel modules of the distribution (kernel-modules-extra on RHEL, linux-modules-extra on Ubuntu), load them, and let';
 
 /** The more special ones first. The patterns are what kube-proxy, iptables, nft and Go print. */
-export const knownFailures: readonly KnownFailure[] = [
+const knownFailures: readonly KnownFailure[] = [
   {
     pattern: /.*(?:holding the xtables lock|xtables lock.*(?:timed? ?out|failed)|Resource temporarily unavailable.*xtables).*/i,
     cause: 'another program holds the lock of iptables',

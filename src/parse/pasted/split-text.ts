@@ -21,7 +21,7 @@ type PastedFiles = ReadonlyMap<string, Buffer>;
  * other tools are empty. Lines that no other tool printed go to the reader of iptables, which keeps them. Returns no file if no line is a
  * table, a chain or a rule.
  */
-export function splitText(content: Buffer): PastedFiles {
+function splitText(content: Buffer): PastedFiles {
   if (isPlainDump(content) && !otherTools.some(sign => content.indexOf(sign) >= 0)) return new Map([[dumpFile(content), content]]);
   const text = content.toString('utf8');
   const json = jsonOf(text);

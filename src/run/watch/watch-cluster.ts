@@ -94,7 +94,7 @@ const pollEvery = 5000;
  * A text that changes whenever a Service or slice of the requested scope changes; null if they cannot be read. Reads the lists again: this
  * needs no more permissions than a check, while a watch of the API server does.
  */
-export async function pollServices(run: ClusterRun): Promise<string | null> {
+async function pollServices(run: ClusterRun): Promise<string | null> {
   const objects = await readServices(askedScope(askedInput(run)), new ClusterReader(run.cluster.api, {anyFailure: true}));
   return isThere(objects) ? printOf(objects.services ?? [], objects) : null;
 }

@@ -7,7 +7,7 @@ export const remark = (text: string): string => `-m comment --comment "${text}"`
 const named = 'shop/web:http';
 const refused = '-j REJECT --reject-with icmp-port-unreachable';
 
-export const verdicts = {
+const verdicts = {
   reject: [`${named} has no endpoints`, refused],
   drop: [`${named} has no local endpoints`, '-j DROP'],
 } as const;
