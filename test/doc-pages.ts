@@ -5,7 +5,7 @@ const root = join(import.meta.dirname, '..');
 
 /** Every page that users or contributors read, by its path. */
 export const docPages: readonly string[] = [
-  ...['.', '.github', 'docs', 'docs/internals', 'docs/ci', 'docs/checks', 'deploy/chart'].flatMap(markdownIn),
+  ...['.', '.github', 'docs', 'docs/dev', 'docs/ci', 'docs/checks', 'deploy/chart'].flatMap(markdownIn),
 ];
 
 function markdownIn(folder: string): readonly string[] {

@@ -1,4 +1,4 @@
-// `npm run release` builds a release into release/ (docs/release.md). `compile` and `pack` can be run alone: macOS executables are signed
+// `npm run release` builds a release into release/ (docs/dev/release.md). `compile` and `pack` can be run alone: macOS executables are signed
 // between them, on a Mac.
 import {createHash} from 'node:crypto';
 import {chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
@@ -21,7 +21,7 @@ import {tryPage} from './try/build.ts';
 
 const help = `Usage: npm run release -- [compile|pack|npm] [--platform NAME]... [--output FOLDER]
 
-Builds a release into FOLDER (docs/release.md).
+Builds a release into FOLDER (docs/dev/release.md).
 
   compile            build the executables only
   pack               make packages and archives of executables that are built

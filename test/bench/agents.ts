@@ -1,4 +1,4 @@
-// `npm run bench:agents`: the cost of an agent on a node, and of a check that collects the results of agents: the figures of docs/costs.md.
+// `npm run bench:agents`: the cost of an agent on a node, and of a check that collects the results of agents: the figures of docs/dev/costs.md.
 import {type ChildProcess, fork} from 'node:child_process';
 import {mkdtempSync, readdirSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';

@@ -8,7 +8,7 @@ export interface CostedCluster {
   readonly endpoints: number;
 }
 
-/** Bytes, unless it says otherwise. Each is a formula of docs/costs.md. */
+/** Bytes, unless it says otherwise. Each is a formula of docs/dev/costs.md. */
 export interface Costs {
   /** All endpoints. */
   readonly endpoints: number;

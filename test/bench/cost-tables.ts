@@ -8,7 +8,7 @@ export interface CostTables {
   readonly costs: string;
 }
 
-/** Both tables of docs/costs.md, for a cluster of this size. Services have the same number of endpoints in what is measured. */
+/** Both tables of docs/dev/costs.md, for a cluster of this size. Services have the same number of endpoints in what is measured. */
 export function costTables(cluster: CostedCluster): CostTables {
   const sizes = wireSizes({services: measuredServices, endpoints: cluster.endpoints, nodes: 1, seed: 1});
   const all = costs(cluster, sizes);

@@ -6,10 +6,10 @@ import {costTables} from './cost-tables.ts';
 import {protobufSize} from './protobuf-size.ts';
 
 describe('what it costs', () => {
-  const page = readFileSync(join(import.meta.dirname, '../../docs/costs.md'), 'utf8');
+  const page = readFileSync(join(import.meta.dirname, '../../docs/dev/costs.md'), 'utf8');
   const tables = costTables({nodes: 5000, services: 5000, endpoints: 50});
 
-  test.each(Object.entries(tables))('docs/costs.md has the measured table of %s', (_, table) => {
+  test.each(Object.entries(tables))('docs/dev/costs.md has the measured table of %s', (_, table) => {
     expect(page).toContain(table);
   });
 

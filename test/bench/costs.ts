@@ -1,4 +1,4 @@
-// `npm run bench:costs`: the bytes on the wire in a cluster of your size, for each kind of run: the tables of docs/costs.md.
+// `npm run bench:costs`: the bytes on the wire in a cluster of your size, for each kind of run: the tables of docs/dev/costs.md.
 import process from 'node:process';
 import {parseArgs} from 'node:util';
 import {costTables} from './cost-tables.ts';

@@ -7,7 +7,7 @@ import type {EndpointSliceObject, SliceEndpoint} from '../../src/model/api-objec
 import {needsAction, type Scenario, scenario} from '../scenario.ts';
 
 interface Incident {
-  /** As in `docs/incidents.md`. */
+  /** As in `docs/dev/incidents.md`. */
   readonly id: string;
   readonly title: string;
   /** Makes the smallest change that shows it. */
@@ -530,8 +530,8 @@ describe('incidents', () => {
   });
 });
 
-describe('docs/incidents.md', () => {
-  const page = readFileSync(join(import.meta.dirname, '../../docs/incidents.md'), 'utf8');
+describe('docs/dev/incidents.md', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../docs/dev/incidents.md'), 'utf8');
   const rows = [...page.matchAll(/^\| (F\d\d) \| (.*) \| (.*) \| \[[^\]]+\]\((https:\S+)\) \|$/gm)].map(([, id = '', , codes = '']) => ({
     id,
     codes,

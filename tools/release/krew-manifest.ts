@@ -3,7 +3,7 @@ import {archiveName, executableName, platforms} from './platforms.ts';
 
 /**
  * The name in krew's index, and so what users type after `kubectl`. krew's naming guide prefers words to abbreviations such as svc: if its
- * reviewers do, this becomes `service-trace`, and nothing else has to be changed (docs/release.md).
+ * reviewers do, this becomes `service-trace`, and nothing else has to be changed (docs/dev/release.md).
  */
 export const krewName: string = 'svc-trace';
 

@@ -22,9 +22,9 @@ export async function executableLicenses(): Promise<string> {
 
 const aboutBun = `The executables also contain the Bun runtime ${bunVersion} from the npm packages @oven/bun-*. The program in them is the npm package
 kubectl-svc-trace of the same version, which runs on Node.js, and can be compiled again with another Bun:
-https://github.com/svc-trace/svc-trace, docs/release.md. This is Bun's own page about its licenses. The texts of those that it names follow.`;
+https://github.com/svc-trace/svc-trace, docs/dev/release.md. This is Bun's own page about its licenses. The texts of those that it names follow.`;
 
-/** By their SPDX identifiers. A new Bun may name others: docs/release.md. */
+/** By their SPDX identifiers. A new Bun may name others: docs/dev/release.md. */
 const licensesInBun = [
   ...['MIT', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'Zlib', 'ICU', 'IJG', 'libpng-2.0', 'OpenSSL'],
   ...['LGPL-2.0-or-later', 'LGPL-2.1-or-later'],
