@@ -1,6 +1,7 @@
 /** What rules alone show of Services: counters, virtual servers of IPVS, and faults of the rules themselves. */
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
+import {whyNoDump} from '../../src/parse/pasted/split-text.ts';
 import {packetsText} from '../../src/render/trace-words.ts';
 import {askText, answerText} from './ask.ts';
 import {snapshotOfText, traceText} from './trace-text.ts';
@@ -148,6 +149,57 @@ describe('check of rules without API objects finds', () => {
     const text = rules(':KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]', `:${first} - [0:0]`, entry, pick(''), endpoint(first, '10.244.1.5:80'));
     expect(found(text)).toEqual([expect.stringMatching(/^ST216 .*KUBE-SEP-5V2UTJDVBQ73MZHD leads to 10\.244\.1\.5:80/)]);
   });
+});
+
+describe('ipvsadm without -n', () => {
+  const text = [
+    'IP Virtual Server version 1.2.1 (size=4096)',
+    'Prot LocalAddress:Port Scheduler Flags',
+    '  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn',
+    'TCP  10.96.1.1:80 rr',
+    '  -> 10.244.11.4:8080             Masq    1      3          0',
+    '  -> ip-10-244-12-4.internal:http Masq    1      0          0',
+    'TCP  ip-10-0-62-121.ec2.internal: rr',
+    '  -> 10.244.12.5:8080             Masq    1      0          0',
+    '',
+  ].join('\n');
+
+  test('lists the virtual servers that have names, which are not read', () => {
+    const {traces} = traceText(snapshotOfText(text));
+    expect(traces.map(({service}) => service.name)).toEqual(['10.96.1.1', 'ip-10-0-62-121.ec2.internal:']);
+    expect(traces[1]?.entries[0]).toMatchObject({
+      endpoints: [],
+      end: {verdict: 'undecided', reason: 'line 7 has no address that can be read; ipvsadm -Ln prints addresses'},
+    });
+  });
+
+  test('shows no shares of a virtual server of which a real server has a name', () => {
+    const [entry] = traceText(snapshotOfText(text), '10.96.1.1').traces.flatMap(({entries}) => entries);
+    expect(entry?.endpoints.map(({hostPort, share}) => [hostPort, share])).toEqual([['10.244.11.4:8080', null]]);
+    expect(entry?.end).toMatchObject({verdict: 'undecided', reason: expect.stringMatching(/^line 6 /)});
+  });
+});
+
+test('rules in the log of kube-proxy are those that it gave to iptables-restore', () => {
+  const prefix = 'Nov 14 11:06:11 node-a kube-proxy[12085]: ';
+  const chain = 'KUBE-SVC-TCOU7JCQXEZGVUNU';
+  const lines = [
+    `-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j ${chain}`,
+    `-A ${chain} -m comment --comment "shop/web:http -> 10.244.1.5:80" -j KUBE-SEP-5V2UTJDVBQ73MZHD`,
+    '-A KUBE-SEP-5V2UTJDVBQ73MZHD -p tcp -m tcp -j DNAT --to-destination 10.244.1.5:80',
+    '',
+  ];
+  const endpoints = (text: string) =>
+    traceText(snapshotOfText(text), 'web').traces.flatMap(({entries}) => entries.flatMap(entry => entry.endpoints));
+  expect(endpoints(lines.map(line => prefix + line).join('\n'))).toEqual(endpoints(lines.join('\n')));
+  expect(endpoints(lines.join('\n')).map(({hostPort}) => hostPort)).toEqual(['10.244.1.5:80']);
+});
+
+test('a text of chains of nft without their table is asked for the line of the table', () => {
+  const text = '\tchain services {\n\t\tip daddr . meta l4proto . th dport vmap @service-ips\n\t}\n';
+  expect(() => snapshotOfText(text)).toThrow('the text has no rules');
+  expect(whyNoDump(Buffer.from(text))).toMatch(/^has chains of nft without their table: .*"table ip kube-proxy \{"$/);
+  expect(whyNoDump(Buffer.from('hello'))).toMatch(/^is neither a bundle nor a dump /);
 });
 
 describe('check of rules without API objects names the files to add', () => {

@@ -2,13 +2,13 @@ import type {CountedRule, PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {compareText} from '../../model/text.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
-import {parseIpvsadm, type UnweightedServer} from '../../parse/ipvs/ipvsadm-save.ts';
+import {parseIpvsadm, type StrayServer, type UnweightedServer} from '../../parse/ipvs/ipvsadm-save.ts';
 import {type IpvsStats, parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
 import {readDumps} from '../iptables/node-rulesets.ts';
 import {readNft} from '../nftables/nft-rules.ts';
 import {iptablesServices} from './iptables-services.ts';
 import {nftServices} from './nft-services.ts';
-import {entryTrace, type ShownPath, type ShownPick} from './shown-port.ts';
+import {entryTrace, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
 
 /** The Service ports in the rules of a node, in any proxy mode, sorted by name. The traces say what the rules do not show. */
 export function servicesInRules(node: NodeDump): readonly PortTrace[] {
@@ -29,24 +29,45 @@ function keyOf({service, port, family}: PortTrace): string {
 function ipvsServices(node: NodeDump): readonly PortTrace[] {
   const text = (node.read('ipvsadm-save') ?? node.read('ipvsadm-part'))?.toString('utf8');
   if (text === undefined) return [];
-  const {servers, unweighted} = parseIpvsadm(text);
+  const {servers, unweighted, strays} = parseIpvsadm(text);
   const stats = parseIpvsadmStats(text);
+  const byServer = new Map(strays.map(stray => [stray.server, stray] as const).toReversed());
   return [
-    ...servers.map(server => serverTrace(node.name, server, picksOf(server, stats))),
-    ...unweighted.map(server => serverTrace(node.name, server, unweightedPicks(server, stats))),
+    ...servers.map(server => {
+      const stray = byServer.get(server.line);
+      return serverTrace(node.name, server, stray === undefined ? picksOf(server, stats) : unweightedPicks(server, stats), stray);
+    }),
+    ...unweighted.map(server => serverTrace(node.name, server, unweightedPicks(server, stats), byServer.get(server.line))),
+    ...[...byServer.values()].flatMap(stray => strayTrace(node.name, stray)),
   ];
+}
+
+/** A virtual server with a name in place of its address, as ipvsadm prints it without -n. */
+function strayTrace(node: string, stray: StrayServer): readonly PortTrace[] {
+  const [word, name] = String(stray.server).split(' ');
+  const protocol = (['TCP', 'UDP', 'SCTP'] as const).find(each => each === word);
+  if (name === undefined || protocol === undefined) return [];
+  const path = {steps: [], picks: [], masquerade: false, end: notRead(stray)};
+  const trace = {node, family: 'IPv4', service: {namespace: 'ipvs', name}, port: {name: '', protocol, port: 0}} as const;
+  return [{...trace, entries: [entryTrace(unseenEntry, path)]}];
+}
+
+function notRead({line}: StrayServer): ShownPath['end'] {
+  return {verdict: 'undecided', rule: null, reason: `line ${line} has no address that can be read; ipvsadm -Ln prints addresses`};
 }
 
 type AnyServer = VirtualServer | UnweightedServer;
 
-function serverTrace(node: string, server: AnyServer, picks: readonly ShownPick[]): PortTrace {
+function serverTrace(node: string, server: AnyServer, picks: readonly ShownPick[], stray: StrayServer | undefined): PortTrace {
   const {family, address, port, protocol} = server;
   const isNodePort = port >= 30_000 && port <= 32_767;
   const step = {...placeOf(server, server), to: `virtual server ${address}`};
   const entry = {kind: isNodePort ? 'nodePort' : 'clusterIP', address: isNodePort ? null : address, port} as const;
   return {
     ...{node, family, service: {namespace: 'ipvs', name: address}, port: {name: '', protocol, port}},
-    entries: [entryTrace(entry, {steps: [step], picks, masquerade: false, end: endOf(server, picks)})],
+    entries: [
+      entryTrace(entry, {steps: [step], picks, masquerade: false, end: stray === undefined ? endOf(server, picks) : notRead(stray)}),
+    ],
   };
 }
 
@@ -67,7 +88,7 @@ function picksOf(server: VirtualServer, stats: IpvsStats): readonly ShownPick[] 
 }
 
 /** Without weights it is not known which real servers take new connections, and how many. */
-function unweightedPicks(server: UnweightedServer, stats: IpvsStats): readonly ShownPick[] {
+function unweightedPicks(server: AnyServer, stats: IpvsStats): readonly ShownPick[] {
   return server.realServers.map(real => pickOf(server, real, {share: null, stats}));
 }
 

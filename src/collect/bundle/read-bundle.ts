@@ -13,7 +13,7 @@ import {serviceNameLabel} from '../../model/endpoint.ts';
 import {append, pushTo} from '../../model/lists.ts';
 import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
 import {errorText, namespacedName} from '../../model/text.ts';
-import {noDump, snapshotOfText} from '../../parse/pasted/split-text.ts';
+import {snapshotOfText, whyNoDump} from '../../parse/pasted/split-text.ts';
 import {
   configMapShape,
   endpointSliceShape,
@@ -40,7 +40,7 @@ export async function readBundle(path: string, {archiveLimit = defaultArchiveLim
   const opened = await open(path, archiveLimit);
   if (!('dump' in opened)) return await snapshotOf(path, opened);
   const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
-  if (snapshot === null) throw new UnreadableBundle(`${path} ${noDump}`);
+  if (snapshot === null) throw new UnreadableBundle(`${path} ${whyNoDump(opened.dump)}`);
   return {...snapshot, origin: path};
 }
 

@@ -11,11 +11,16 @@ interface VirtualServerDump {
   /** Servers that only `--stats`, `--rate`, `--thresholds` or `--persistent-conn` lists: these do not show how a server forwards. */
   readonly unweighted: readonly UnweightedServer[];
   /** Lines that name a server and could not be read, such as those of a run without `-n`. */
-  readonly strays: readonly StrayLine[];
+  readonly strays: readonly StrayServer[];
   /** The first line of a server that is there twice, with other real servers: the listings are of two nodes or two times. */
   readonly contradiction: number | null;
   /** The last line when it is torn off; it is not read. */
   readonly cut: number | null;
+}
+
+export interface StrayServer extends StrayLine {
+  /** The line of the virtual server of a real server that could not be read, 0 if that is unknown; else `TCP web.example:http`. */
+  readonly server: number | string;
 }
 
 /** A virtual server whose scheduler, weights and ways of forwarding are not known. */
@@ -29,14 +34,19 @@ type UnweightedReal = Pick<RealServer, 'hostPort' | 'line' | 'text'>;
 export function parseIpvsadm(text: string): VirtualServerDump {
   const cut = truncatedLine(text);
   const all: OpenServer[] = [];
-  const strays: StrayLine[] = [];
+  const strays: StrayServer[] = [];
   const byPlace = new Map<string, OpenServer>();
   let current: OpenServer | null = null;
   for (const [index, raw] of text.split('\n').entries()) {
     const line = index + 1;
     const read = line === cut ? nothing : readLine(raw, line);
-    if (read.kind === 'stray') strays.push({line, text: raw.trim()});
-    if (read.kind === 'mark') current = null;
+    if (read.kind === 'stray') strays.push({line, text: raw.trim(), server: read.server});
+    if (read.kind === 'strayReal') {
+      const owner = read.place === null ? current : byPlace.get(read.place);
+      strays.push({line, text: raw.trim(), server: owner?.line ?? 0});
+    }
+    // The real servers after it are its own, and not those of the virtual server before it.
+    if (read.kind === 'mark' || read.kind === 'stray') current = null;
     if (read.kind === 'server') {
       current = read.server;
       all.push(current);
@@ -87,13 +97,14 @@ function realsOf({realServers, unweighted}: OpenServer): string {
 }
 
 type ReadLine =
-  | {readonly kind: 'nothing' | 'stray' | 'mark'}
+  | {readonly kind: 'nothing' | 'mark'}
+  | {readonly kind: 'stray'; readonly server: string}
+  | {readonly kind: 'strayReal'; readonly place: string | null}
   | {readonly kind: 'server'; readonly server: OpenServer; readonly place: string}
   /** `place` names its virtual server; null for the one printed last. */
   | {readonly kind: 'real'; readonly real: RealServer | UnweightedReal; readonly place: string | null};
 
 const nothing: ReadLine = {kind: 'nothing'};
-const stray: ReadLine = {kind: 'stray'};
 
 function readLine(raw: string, line: number): ReadLine {
   const text = raw.trim();
@@ -122,11 +133,11 @@ function readCommand(words: readonly string[], line: number, text: string): Read
   const service = Object.keys(serviceFlags).find(flag => flags.has(flag)) ?? '';
   const protocol = serviceFlags[service];
   const at = hostPort(flags.get(service) ?? '');
-  if (protocol === undefined || at === null) return stray;
+  if (protocol === undefined || at === null) return {kind: 'stray', server: `${protocol ?? ''} ${flags.get(service) ?? ''}`.trim()};
   const place = `${protocol} ${joinHostPort(at.address, at.port)}`;
   if (words[0] === '-A') return {kind: 'server', place, server: openServer({protocol, at, flags: commandFlags(flags), line, text})};
   const to = hostPort(flags.get('-r') ?? flags.get('--real-server') ?? '');
-  if (to === null) return stray;
+  if (to === null) return {kind: 'strayReal', place};
   const forwarding = flags.has('-m') ? 'masquerade' : flags.has('-i') ? 'tunnel' : 'route';
   const upperThreshold = Number(flags.get('-x') ?? 0);
   return {kind: 'real', place, real: realServer(to, {forwarding, weight: Number(flags.get('-w') ?? 1), upperThreshold, line, text})};
@@ -170,7 +181,7 @@ function isHostMask(netmask: string): boolean {
 function readListedServer(words: readonly string[], line: number, text: string): ReadLine {
   const protocol = listedProtocols[words[0] ?? ''];
   const at = hostPort(words[1] ?? '');
-  if (protocol === undefined || at === null) return stray;
+  if (protocol === undefined || at === null) return {kind: 'stray', server: words.slice(0, 2).join(' ')};
   // In place of the scheduler `--stats` and `--rate` print how much passed.
   const scheduler = figure.test(words[2] ?? '') ? '' : (words[2] ?? '');
   const rest = words.slice(3);
@@ -204,7 +215,7 @@ function readListedReal(words: readonly string[], line: number, text: string): R
   if (to !== null && words.length > 5 && words.slice(2).every(word => figure.test(word)))
     return {kind: 'real', place: null, real: {hostPort: joinHostPort(to.address, to.port), line, text}};
   const forwarding = listedForwarding[words[2] ?? ''];
-  if (to === null || forwarding === undefined || !/^\d+$/.test(words[3] ?? '')) return stray;
+  if (to === null || forwarding === undefined || !/^\d+$/.test(words[3] ?? '')) return {kind: 'strayReal', place: null};
   return {kind: 'real', place: null, real: realServer(to, {forwarding, weight: Number(words[3]), upperThreshold: 0, line, text})};
 }
 

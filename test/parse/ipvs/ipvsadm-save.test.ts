@@ -71,7 +71,24 @@ test('servers of firewall marks are skipped with their real servers', () => {
 test('names in place of addresses are not servers, and are reported', () => {
   const {servers, strays} = parseIpvsadm('-A -t kubernetes.default:https -s rr\n');
   expect(servers).toEqual([]);
-  expect(strays).toEqual([{line: 1, text: '-A -t kubernetes.default:https -s rr'}]);
+  expect(strays).toEqual([{line: 1, text: '-A -t kubernetes.default:https -s rr', server: 'TCP kubernetes.default:https'}]);
+});
+
+test('real servers below a virtual server with a name do not belong to the one before it', () => {
+  const {servers, strays} = parseIpvsadm(
+    ['TCP  10.0.0.1:80 rr', '  -> 10.1.1.1:80  Masq  1  0  0', 'TCP  web.example:http rr', '  -> 10.1.1.2:80  Masq  1  0  0', ''].join(
+      '\n',
+    ),
+  );
+  expect(servers.map(({realServers}) => realServers.map(({hostPort}) => hostPort))).toEqual([['10.1.1.1:80']]);
+  expect(strays).toEqual([{line: 3, text: 'TCP  web.example:http rr', server: 'TCP web.example:http'}]);
+});
+
+test('a real server with a name is reported with the line of its virtual server', () => {
+  const listed = parseIpvsadm('TCP  10.0.0.1:80 rr\n  -> 10.1.1.1:80  Masq  1  0  0\n  -> web-2:http  Masq  1  0  0\n');
+  expect(listed.strays).toEqual([{line: 3, text: '-> web-2:http  Masq  1  0  0', server: 1}]);
+  const saved = parseIpvsadm('-A -t 10.0.0.1:80 -s rr\n-a -t 10.0.0.1:80 -r web-2:http -m -w 1\n');
+  expect(saved.strays).toEqual([{line: 2, text: '-a -t 10.0.0.1:80 -r web-2:http -m -w 1', server: 1}]);
 });
 
 test('a last line without its newline is not read', () => {
