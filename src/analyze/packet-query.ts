@@ -141,13 +141,36 @@ function followOn(outcome: PacketOutcome, sent: Packet, {here, setting, others, 
     ...{origin: 'arriving', inInterface: null, destination, port: to === null ? sent.port : Number(to.port)},
     ...(masquerade ? {source: sourceAfter ?? masqueradeAddress(here.facts, setting.environment, destination) ?? sent.source} : {}),
   };
-  return walkNode(there, settingOf(there, sent.family), arriving, sender).map(({verdict, probability, lost, reason, policy, path}) => ({
+  const onward = {node: name, path: []};
+  const thereSetting = settingOf(there, sent.family);
+  if (thereSetting.environment.isLocal(arriving.source) === true)
+    return [
+      {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},
+    ];
+  if (isAnsweredStraight(outcome, sent, setting, there)) {
+    const reason = `it is not masqueraded, so ${name} answers ${sent.source.text} straight, with the endpoint's address`;
+    return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason}];
+  }
+  return walkNode(there, thereSetting, arriving, sender).map(({verdict, probability, lost, reason, policy, path}) => ({
     ...outcome,
     ...{verdict, probability: outcome.probability * probability, onward: {node: name, path}},
     ...(lost === undefined ? {} : {lost}),
     ...(reason === undefined ? {} : {reason}),
     ...(policy === undefined ? {} : {policy}),
   }));
+}
+
+/** Whether the other node answers a client by another way than the packet came, so that nothing translates the answer back. */
+function isAnsweredStraight(
+  {destination, masquerade}: PacketOutcome,
+  {source}: Packet,
+  {environment}: Setting,
+  {facts}: PacketNode,
+): boolean {
+  if (destination === null || masquerade || environment.isLocal(source) === true) return false;
+  const nodeAddressThere = parseAddress(hostIP(facts, source.family) ?? '');
+  const uplink = nodeAddressThere === null ? null : (environment.interfaceOf?.(nodeAddressThere) ?? null);
+  return uplink !== null && environment.interfaceOf?.(source) === uplink;
 }
 
 /** MASQUERADE takes an address of the interface by which packets leave. */

@@ -1,7 +1,9 @@
-import type {Intervals} from '../model/intervals.ts';
+import {parseAddress} from '../model/address.ts';
+import {holds, type Intervals} from '../model/intervals.ts';
 import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import {someOf} from '../model/text.ts';
+import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import {walkPacket} from '../trace/iptables/walk-packet.ts';
 import type {Environment, Outcome, Packet} from '../trace/packet.ts';
 import {type Side, walkConnection} from '../trace/side.ts';
@@ -30,6 +32,13 @@ export interface Walked {
 export function walkRules({iptables, nft, others = []}: PacketRules, {packet, environment, pods}: Walked): readonly PacketOutcome[] {
   const side: Side = {iptables: [...(iptables === null ? [] : [iptables]), ...others], nft, environment};
   return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...outcome}) => {
+    const {sourceAfter, verdict: first, destination} = outcome;
+    // A pod of the node answers through the node, whatever the address.
+    const isHere = holds(pods, parseAddress(splitHostPort(destination ?? '').address)?.value ?? packet.destination.value);
+    if (lost === undefined && first === 'accept' && sourceAfter !== undefined && !isHere && environment.isLocal(sourceAfter) === false) {
+      const why = `the node does not have the address ${sourceAfter.text} that SNAT gave the packet, so the reply does not come back to it`;
+      return {...outcome, verdict: 'drop', lost: 'reply', reason: why};
+    }
     if (lost === undefined) return outcome;
     const {verdict, path, reason, policy} = lost.outcome;
     return {

@@ -88,6 +88,16 @@ export interface Connection {
   readonly zone: number;
   /** Which side is the client's once the destination is translated. */
   readonly client: Packet['client'];
+  /** Connection tracking saw no reply to the first packet. */
+  readonly isUnanswered?: boolean;
+}
+
+/** The state that connection tracking gives a packet; a TCP packet is invalid if it continues no connection that is known. */
+export function stateOf({untracked, connection, protocol, zone}: Packet): 'untracked' | 'new' | 'established' | 'invalid' {
+  if (untracked) return 'untracked';
+  if (connection === undefined) return 'new';
+  const isKnown = (zone?.[connection.direction] ?? 0) === connection.zone && connection.isUnanswered !== true;
+  return isKnown ? 'established' : protocol === 'tcp' ? 'invalid' : 'new';
 }
 
 /** What matching needs to know about the node beside its rules. */

@@ -3,7 +3,7 @@ import {holds, type Intervals} from '../model/intervals.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
-import {askAddress, type Connection, type Environment, type Outcome, type Packet} from './packet.ts';
+import {askAddress, type Connection, type Environment, type Outcome, type Packet, stateOf} from './packet.ts';
 import {type ChainResult, limitsFor, noteWalk, type OutcomeEnd, startBranch, summarizeEnds} from './branch.ts';
 import type {WalkContext} from './iptables/walk-chain.ts';
 import {balanceByIpvs, iptablesChains} from './iptables/walk-packet.ts';
@@ -121,14 +121,36 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
 }
 
 function lostLater(side: Side, first: Packet, end: Packet, pods: Intervals): ConnectionOutcome['lost'] {
+  if (isItself(first, end, side.environment)) return {packet: 'reply', outcome: answersItself};
   const reply = replyTo(side, first, end, pods);
-  for (const [name, packet] of [['reply', reply] as const, ['next', nextAfter(first, end)] as const]) {
-    const outcomes = packet === null ? [] : walkSide(side, packet);
-    // What rules leave to chance, the first packet meets as well.
-    const [outcome] = outcomes;
-    if (outcome !== undefined && outcomes.every(({verdict}) => verdict !== 'accept')) return {packet: name, outcome};
-  }
-  return undefined;
+  const replies = reply === null ? [] : walkToEnds(side, reply);
+  const isUnanswered = replies.length > 0 && replies.every(({packet}) => stateOf(packet) !== 'established');
+  const next = nextAfter(first, end, isUnanswered);
+  const lost = lostIn('reply', replies) ?? lostIn('next', next === null ? [] : walkToEnds(side, next));
+  if (lost?.packet !== 'next' || !isUnanswered) return lost;
+  // What keeps the reply from being tracked is on its path.
+  return {...lost, outcome: {...lost.outcome, path: [...(replies[0]?.outcome.path ?? []), ...lost.outcome.path]}};
+}
+
+/** What rules leave to chance, the first packet meets as well. */
+function lostIn(packet: 'reply' | 'next', ends: readonly OutcomeEnd<NodeRule>[]): ConnectionOutcome['lost'] {
+  const [first] = ends;
+  return first !== undefined && ends.every(({outcome}) => outcome.verdict !== 'accept') ? {packet, outcome: first.outcome} : undefined;
+}
+
+const answersItself: Outcome<NodeRule> = {
+  ...{verdict: 'drop', destination: null, probability: 1, masquerade: false, path: []},
+  reason: 'the endpoint is the client itself, and as it is not masqueraded, its reply never leaves it',
+};
+
+/** The endpoint is the client, and sees its own address as the source. */
+function isItself(first: Packet, end: Packet, environment: Environment): boolean {
+  const {sender} = environment;
+  if (end.masquerade || first.origin === 'node' || !(end.rewritten || end.virtual !== undefined)) return false;
+  const {value} = end.destination;
+  if (sender?.countsEndpoints === true) askAddress([[value, value]], 'source', first, environment);
+  sender?.decideAlone();
+  return first.source.value === value;
 }
 
 function trackedOf(first: Packet, end: Packet): Pick<Connection, 'first' | 'isTranslated' | 'rewritten' | 'masquerade'> {
@@ -166,10 +188,10 @@ function clientSide({client}: Packet): Packet['client'] {
   return client === undefined ? undefined : 'destination';
 }
 
-function nextAfter(first: Packet, end: Packet): Packet | null {
+function nextAfter(first: Packet, end: Packet, isUnanswered: boolean): Packet | null {
   if (end.untracked) return null;
   const {destination, port, connectionMark} = end;
   const isTranslated = end.rewritten && end.virtual === undefined;
   const connection = {...trackedOf(first, end), isTranslated, destination, port, zone: end.zone?.original ?? 0, client: first.client};
-  return {...first, connectionMark, connection: {...connection, direction: 'original'}};
+  return {...first, connectionMark, connection: {...connection, direction: 'original', isUnanswered}};
 }

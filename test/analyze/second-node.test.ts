@@ -10,14 +10,16 @@ const snapshot = await snapshotOf('healthy/1.36-iptables');
 const fromPod: PacketFlags = {source: '10.244.11.20', destination: 'shop/web'};
 const fromOutside: PacketFlags = {source: '203.0.113.9', destination: '172.18.0.11', port: '30080'};
 
+function withRulesOf(name: string, change: (rules: string) => string): Snapshot {
+  const nodes = snapshot.nodes.map(node =>
+    node.name === name ? withFiles(node, new Map([['iptables-save', change(node.read('iptables-save')?.toString() ?? '')]])) : node,
+  );
+  return {...snapshot, nodes};
+}
+
 /** The rules of node-b, which has the endpoint 10.244.12.4, begin FORWARD with this one. */
 function onNodeB(rule: string): Snapshot {
-  const nodes = snapshot.nodes.map(node => {
-    if (node.name !== 'node-b') return node;
-    const rules = node.read('iptables-save')?.toString() ?? '';
-    return withFiles(node, new Map([['iptables-save', rules.replace(/^-A FORWARD /m, `${rule}\n-A FORWARD `)]]));
-  });
-  return {...snapshot, nodes};
+  return withRulesOf('node-b', rules => rules.replace(/^-A FORWARD /m, `${rule}\n-A FORWARD `));
 }
 
 /** What happens to packets that node-a receives, by endpoint. */
@@ -51,6 +53,16 @@ describe('a packet that a node sends on to an endpoint of another node', () => {
   test('is lost with its reply', () => {
     const silent = onNodeB('-A FORWARD -s 10.244.12.4/32 -j DROP');
     expect(outcomes(fromPod, silent)).toMatchObject({'10.244.12.4:8080': 'reply drop node-b'});
+  });
+
+  test('is lost where it is not masqueraded and its sender is outside, or on that node: nothing translates the answer back', () => {
+    const unmasqueraded = withRulesOf('node-a', rules => rules.replace(/^-A KUBE-MARK-MASQ .*\n/m, ''));
+    const fromNear = {...fromOutside, source: '172.18.0.50'};
+    expect(outcomes(fromNear, snapshot)).toMatchObject({'10.244.12.4:8080': 'accept node-b'});
+    expect(outcomes(fromNear, unmasqueraded)).toMatchObject({'10.244.11.4:8080': 'accept', '10.244.12.4:8080': 'reply drop node-b'});
+    const fromNodeB = {...fromOutside, source: '172.18.0.12'};
+    expect(outcomes(fromNodeB, unmasqueraded)).toMatchObject({'10.244.12.4:8080': 'drop node-b'});
+    expect(outcomes(fromNodeB, snapshot)).toMatchObject({'10.244.12.4:8080': 'accept node-b'});
   });
 
   test('may be for a pod and no Service', () => {

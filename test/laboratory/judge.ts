@@ -96,30 +96,22 @@ function packetFaults({sender, source, destination, port, node}: Flow, seen: See
   return failures(seen) === 0 && mayFail ? [`${said} lost none`] : [];
 }
 
-/** What `packet` says, on both nodes where node-b sends a packet on to a pod of node-a. */
+/** What `packet` says. */
 function saidOf(snapshot: Snapshot, asked: Pick<Flow, 'node' | 'source' | 'destination' | 'port'>): readonly Said[] {
   const {node, source, destination, port} = asked;
   const answers = askNodes({source, destination, port: String(port), protocol: 'tcp'}, snapshot, name => name === node);
   return answers
     .flatMap(({outcomes}) => outcomes)
     .filter(({probability}) => probability > 0)
-    .flatMap(({verdict, destination: to, masquerade}) => {
+    .map(({verdict, destination: to, onward}) => {
       const end = to ?? `${destination}:${port}`;
-      if (verdict === 'accept' && node === 'node-b' && end.startsWith('10.244.11.')) {
-        const onward = {source: masquerade ? nodeB : source, destination: end.replace(/:.*/, ''), port: 8080};
-        return saidOf(snapshot, {node: 'node-a', ...onward});
-      }
-      return [
-        {
-          text: `${verdict} ${end} on ${node}`,
-          endpoint: verdict === 'accept' ? (podOf[end] ?? null) : null,
-          isUndecided: verdict === 'undecided',
-        },
-      ];
+      return {
+        text: `${verdict} ${end} on ${onward?.node ?? node}`,
+        endpoint: verdict === 'accept' ? (podOf[end] ?? null) : null,
+        isUndecided: verdict === 'undecided',
+      };
     });
 }
-
-const nodeB = '172.18.0.12';
 
 /** A finding shows a rule of the scenario, or names its chain or policy. */
 function quotes(finding: Finding, added: readonly string[]): boolean {

@@ -493,7 +493,7 @@ export const scenarios: readonly Scenario[] = [
   {name: 'source-ports-low', load: [rules('raw', '-A PREROUTING -i eth0 -p tcp -m tcp --sport 1:1023 -j DROP')]},
   {name: 'return-in-services', load: [rules('nat', '-I KUBE-SERVICES -s 10.244.11.4/32 -j RETURN')], modes: inIptables},
   {name: 'return-in-services-nobody', load: [rules('nat', '-I KUBE-SERVICES -s 10.99.0.0/16 -j RETURN')], modes: inIptables},
-  {name: 'return-in-node-ports', load: [rules('nat', `-I KUBE-NODEPORTS -s ${client} -j RETURN`)], modes: inIptables},
+  {name: 'return-in-node-ports', load: [rules('nat', `-I KUBE-NODEPORTS -s ${client} -j RETURN`)], modes: inIptables, isPurpose: true},
   {name: 'return-in-services-nftables', load: [nft('insert rule ip kube-proxy services ip saddr 10.244.11.4 return')], modes: inNftables},
   {
     name: 'return-in-services-nobody-nftables',

@@ -86,7 +86,9 @@ describe('an undetermined packet', () => {
       'undetermined after DNAT to 10.244.1.5:8080',
       'undetermined after DNAT to 10.244.1.6:8080',
     ]);
-    for (const branch of text.split(/^[├└]─/m).slice(1)) expect(new Set(branch.match(/10\.244\.1\.\d/g)).size).toBe(1);
+    // The senders it holds for leave out both endpoints: each would answer itself.
+    const [branches = ''] = text.split(/^ *holds for /m);
+    for (const branch of branches.split(/^[├└]─/m).slice(1)) expect(new Set(branch.match(/10\.244\.1\.\d/g)).size).toBe(1);
     expect(text).not.toContain('not rewritten');
   });
 

@@ -41,6 +41,12 @@ describe('a connection is served if its first packet, the reply and the next pac
       'served',
     ],
     ['replies are not tracked', {raw: '-A PREROUTING -s 10.244.1.5/32 -j CT --notrack'}, 'reply DROP'],
+    ['the endpoint is the client', {nat: '-A PREROUTING -d 10.96.0.7/32 -j DNAT --to-destination 10.244.1.9:8080'}, 'reply DROP'],
+    [
+      'the endpoint is the client, and masqueraded',
+      {nat: '-A PREROUTING -d 10.96.0.7/32 -j DNAT --to-destination 10.244.1.9:8080\n-A POSTROUTING -j MASQUERADE'},
+      'served',
+    ],
     ['replies are looked up in another zone', {raw: '-A PREROUTING -s 10.244.1.5/32 -j CT --zone 7'}, 'reply DROP'],
     ['both directions are in the same zone', {raw: '-A PREROUTING -j CT --zone 7'}, 'served'],
     ['a SYN with ACK is dropped', {filter: '-A FORWARD -p tcp -m tcp --tcp-flags SYN,ACK SYN,ACK -j DROP'}, 'reply DROP'],
@@ -57,6 +63,22 @@ describe('a connection is served if its first packet, the reply and the next pac
     ],
   ])('%s', (_, tables, expected) => {
     expect(connection(side(tables))).toBe(expected);
+  });
+
+  const straight = {from: '10.244.2.9', to: '10.244.1.5', port: 8080};
+  const invalid = '-A FORWARD -m conntrack --ctstate INVALID -j DROP';
+  test.each<readonly [string, Readonly<Record<string, string>>, string]>([
+    ['no rule is in the way', {filter: invalid}, 'served'],
+    [
+      'replies are not tracked, so that what follows is invalid',
+      {raw: '-A PREROUTING -s 10.244.1.5/32 -j CT --notrack', filter: invalid},
+      'next DROP',
+    ],
+    ['replies are not tracked and invalid packets pass', {raw: '-A PREROUTING -s 10.244.1.5/32 -j CT --notrack'}, 'served'],
+    ['replies are invalid in another zone', {raw: '-A PREROUTING -s 10.244.1.5/32 -j CT --zone 7', filter: invalid}, 'reply DROP'],
+    ['both directions are in the same zone', {raw: '-A PREROUTING -j CT --zone 7', filter: invalid}, 'served'],
+  ])('a connection that another node translates: %s', (_, tables, expected) => {
+    expect(connection(side(tables), straight)).toBe(expected);
   });
 
   test('the reply to a client outside of an endpoint on another node does not pass this one', () => {

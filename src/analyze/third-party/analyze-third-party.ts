@@ -6,6 +6,8 @@ import {holds, intervalsOf} from '../../model/intervals.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
+import type {Severity} from '../../model/finding.ts';
+import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 import {type NoteCondition, SenderConditions} from '../../trace/sender-space.ts';
@@ -226,10 +228,13 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
         const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
         const concerned =
           own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);
-        const ofClass = concerned.flatMap(
-          outcome => ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment: all.environment}, effects) ?? [],
-        );
-        return ofClass.map(effect => atMost(effect, own));
+        return concerned.flatMap(outcome => {
+          const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment: all.environment}, effects);
+          if (effect === null) return [];
+          const limited = atMost(effect, own.senders?.most);
+          if (!hitsOnlyItself(own, outcome, groups)) return [limited];
+          return [{...atMost(limited, 'warning'), detail: `${effect.detail}; the only such pod that runs is this endpoint itself`}];
+        });
       });
     });
 }
@@ -274,8 +279,16 @@ function noting(side: Side, note: NoteCondition): Side {
   return {...side, environment: {...side.environment, sender: new SenderConditions(note)}};
 }
 
+/** Of the senders of a class, no pod runs but the endpoint that the packet is sent to: its packets may go to others as well. */
+function hitsOnlyItself({source: {kind}, senders}: Probe, {destination}: ConnectionOutcome, {pods, spaces}: SenderGroups): boolean {
+  const space = spaces.get(kind);
+  if (destination === null || space === undefined || (kind !== 'pod' && kind !== 'remote-pod')) return false;
+  const running = [...pods].filter(([value, name]) => senders?.pods.includes(name) ?? holds(space, value));
+  const own = parseAddress(splitHostPort(destination).address)?.value;
+  return running.length > 0 && running.every(([value]) => value === own);
+}
+
 /** Who is hit decides how bad it is. */
-function atMost(effect: RuleEffect, {senders}: Probe): RuleEffect {
-  const most = senders?.most;
+function atMost(effect: RuleEffect, most: Severity | undefined): RuleEffect {
   return most !== undefined && isWorse(effect.severity, most) ? {...effect, severity: most} : effect;
 }

@@ -153,6 +153,8 @@ function decisive({path, reason}: ConnectionOutcome, {isOwn}: EffectCase): NodeR
   const last = path.at(-1);
   if (last === undefined) return null;
   if (!isOwn(last)) return last;
+  // kube-proxy itself drops what is invalid to connection tracking.
+  if (/ --ctstate INVALID /.test(last.text)) return thirdParty.findLast(decides) ?? null;
   return isUnmarkedDrop(last.text) ? last : (thirdParty.findLast(marksForDrop) ?? null);
 }
 
@@ -168,9 +170,13 @@ function lostLater({packet, outcome}: NonNullable<ConnectionOutcome['lost']>, wa
   const base = {kind: 'dropped-by-other-rule', isLater: true, rule} as const;
   if (rule !== null && isOfPolicy(rule)) return {...base, severity: 'info', detail: `${who} are ${refused} by a network policy`};
   const by = rule !== null ? 'by a third-party rule' : byPolicy(policy);
-  const why = outcome.reason === undefined ? '' : `, because ${outcome.reason}`;
+  const isUnknown = rule !== null && decides(rule) && outcome.path.at(-1) !== rule;
+  const reason = outcome.reason ?? (isUnknown ? unrecognized : undefined);
+  const why = reason === undefined ? '' : `, because ${reason}`;
   return {...base, ...(policy === undefined ? {} : {policy}), detail: `${who} are ${refused} ${by}${why}`};
 }
+
+const unrecognized = 'connection tracking does not recognize them';
 
 function laterIf(effect: Effect | null): Effect | null {
   return effect === null ? null : {...effect, isLater: true};

@@ -1,7 +1,7 @@
 import {type Cidr, contains, parseCidr} from '../../model/address.ts';
 import type {Match, Rule, RuleOption} from '../../model/ruleset.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import {askAddress, askInterface, askLocal, askPort, type Environment, isInterfaceLike, type Packet} from '../packet.ts';
+import {askAddress, askInterface, askLocal, askPort, type Environment, isInterfaceLike, type Packet, stateOf} from '../packet.ts';
 import {sourcesLikeThis} from './chain-index.ts';
 import type {SenderConditions} from '../sender-space.ts';
 
@@ -277,10 +277,11 @@ function conntrackOption(option: RuleOption, packet: MatchedPacket, environment:
 function hasState(text: string, packet: MatchedPacket): boolean {
   const states = text.split(',');
   if (packet.stateless) return states.includes('INVALID');
-  if (packet.untracked) return states.includes('UNTRACKED');
+  const state = stateOf(packet);
+  if (state === 'untracked' || state === 'invalid') return states.includes(state.toUpperCase());
   const {connection, rewritten, masquerade} = packet;
   return (
-    states.includes(connection === undefined ? 'NEW' : 'ESTABLISHED') ||
+    states.includes(state.toUpperCase()) ||
     ((connection?.rewritten ?? rewritten) && states.includes('DNAT')) ||
     ((connection?.masquerade ?? masquerade) && states.includes('SNAT'))
   );

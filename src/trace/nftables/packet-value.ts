@@ -1,7 +1,7 @@
 import type {Address} from '../../model/address.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import {firstOf, tcpFlags} from '../iptables/match-rule.ts';
-import {askLocal, type Environment, isInterfaceLike, type Packet} from '../packet.ts';
+import {askLocal, type Environment, isInterfaceLike, type Packet, stateOf} from '../packet.ts';
 import type {HookName} from '../route-packet.ts';
 
 /** A packet at a hook, with what selectors need. */
@@ -133,9 +133,8 @@ function connectionValue(words: readonly string[], at: PacketAt): PacketValue {
   if (isBeforeTracking(at) && !packet.untracked && packet.inInterface !== 'lo')
     return key === 'state' ? {kind: 'flags', flags: ['invalid'], unsure: []} : none;
   const {connection} = packet;
-  if (key === 'state')
-    return {kind: 'flags', flags: [packet.untracked ? 'untracked' : connection === undefined ? 'new' : 'established'], unsure: []};
-  if (packet.untracked) return none;
+  if (key === 'state') return {kind: 'flags', flags: [stateOf(packet)], unsure: []};
+  if (packet.untracked || stateOf(packet) === 'invalid') return none;
   if (key === 'status') {
     const {rewritten, masquerade} = connection ?? packet;
     const flags = [...(rewritten ? ['dnat'] : []), ...(masquerade ? ['snat'] : [])];
