@@ -69,6 +69,8 @@ function takesNext(flag: string, flagsWithValue: readonly string[]): boolean {
   return letters.findIndex(letter => flagsWithValue.includes(`-${letter}`)) === letters.length - 1;
 }
 
-function asksForHelp(argv: readonly string[]): boolean {
-  return argv.includes('--help') || argv.includes('-h');
+/** Whether a flag before `--` is one of help: `--help=all` describes every flag. */
+export function asksForHelp(argv: readonly string[]): boolean {
+  const end = argv.indexOf('--');
+  return argv.slice(0, end < 0 ? undefined : end).some(word => /^(?:-h|--help(?:=all)?)$/.test(word));
 }

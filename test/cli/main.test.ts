@@ -72,7 +72,7 @@ test.each([[], ['--help'], ['-h'], ['help']].map(args => [args.join(' ') || 'no 
   '%s shows the help of the program',
   async (_, args) => {
     const {stdout, exitCode} = await run(...args);
-    expect(stdout).toContain('Commands:');
+    expect(stdout).toContain('COMMAND --help shows examples and flags');
     expect(exitCode).toBe(0);
   },
 );

@@ -291,7 +291,7 @@ describe('the choice of nodes', () => {
 
 test.each([['help'], ['--help'], ['help', '--help'], ['help', '-h']])('%s lists the commands', async (...args) => {
   const {stdout, exitCode} = await svcTrace(args);
-  expect(stdout).toMatch(/^ +check +Check that kube-proxy/m);
+  expect(stdout).toMatch(/^Diagnose +check +Check every Service/m);
   expect(exitCode).toBe(0);
 });
 
@@ -567,6 +567,9 @@ describe('as a plugin of kubectl', () => {
     const {stdout, exitCode} = await svcTrace(['check', '--help']);
     expect(stdout).toContain('Usage: kubectl svc-trace check [SERVICE...] [flags]');
     expect(exitCode).toBe(0);
+    const all = await svcTrace(['check', '--help=all']);
+    expect(all).toMatchObject({exitCode: 0, stdout: expect.stringContaining('user to log in as')});
+    expect(stdout).not.toContain('user to log in as');
   });
 });
 

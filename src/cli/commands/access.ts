@@ -11,7 +11,7 @@ import {accessRenderers} from '../../render/access/access.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class AccessCommand extends BaseCommand {
-  static override summary = 'Show which permissions a transport needs and whether you have them';
+  static override summary = 'Show which permissions are needed and missing';
   static override description =
     `Asks the API server for each permission (SelfSubjectAccessReview) and prints the smallest Role that grants them: for the namespace of the context, for -n, or for all namespaces (-A, which capture needs). Nothing is changed, and nothing else is read but the names of nodes where nodes/proxy is refused as a whole.
 Exit codes: 0 every required permission is allowed, 1 one is missing, 2 wrong use, 3 the API server does not answer.`;

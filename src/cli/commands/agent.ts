@@ -16,9 +16,9 @@ import {BaseCommand} from './base-command.ts';
 const helpGroup = 'AGENT';
 
 export default class AgentCommand extends BaseCommand {
-  static override summary = 'Check the node it runs on at every interval and serve the result over HTTPS: for a DaemonSet';
+  static override summary = 'Check the node it runs on and serve the result';
   static override description =
-    `Watches the Services and EndpointSlices of the cluster, reads the rules of this node, and serves over HTTPS /metrics (Prometheus), /result (JSON, which "check --agents" collects), /healthz and /readyz. /metrics and /result need a bearer token whose owner may get these paths (TokenReview, SubjectAccessReview). It writes no files. It prints a line for each new or resolved finding. It runs until SIGTERM, then exits with 0.`;
+    `For a DaemonSet. Watches the Services and EndpointSlices of the cluster, reads the rules of this node at every interval, and serves over HTTPS /metrics (Prometheus), /result (JSON, which "check --agents" collects), /healthz and /readyz. /metrics and /result need a bearer token whose owner may get these paths (TokenReview, SubjectAccessReview). It writes no files. It prints a line for each new or resolved finding. It runs until SIGTERM, then exits with 0.`;
   static override examples = ['<%= config.bin %> agent --node worker-1', '<%= config.bin %> agent --listen 10.0.0.7:10270 --interval 2m'];
   static override flags = {
     node: Flags.string({description: 'name of the Node it runs on', env: 'NODE_NAME', required: true, helpValue: 'NAME', helpGroup}),

@@ -9,7 +9,7 @@ import {transportFlags} from '../options/transport-flags.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class CaptureCommand extends BaseCommand {
-  static override summary = 'Write a bundle with everything --from needs';
+  static override summary = 'Write a bundle with everything that --from needs';
   static override description =
     `A bundle is a directory or a .tgz archive: the API objects as kubectl prints them, each node's rules as its own tools print them, and snapshot.json with the time, the scope and what could not be read. Secrets are not read. --redact replaces names and public addresses consistently: the findings stay the same.
 Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, but part of the scope could not be read.`;

@@ -18,7 +18,7 @@ import {selectServices} from '../../run/scope/select-services.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class CheckCommand extends BaseCommand {
-  static override summary = 'Check that kube-proxy has programmed every Service on every node';
+  static override summary = 'Check every Service on every node';
   static override description =
     `Compares each node's rules with the rules kube-proxy should have written for the cluster's Services and EndpointSlices.
 Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a node or the API was not checked and nothing else fails.`;

@@ -2,7 +2,7 @@ import {Args, Command} from '@oclif/core';
 import {packageFile} from '../package-file.ts';
 
 export default class CompletionCommand extends Command {
-  static override summary = 'Print the script that completes commands, flags and names in a shell';
+  static override summary = 'Print the completion script of a shell';
   static override description =
     'The script is for "svc-trace". "kubectl svc-trace" is completed by kubectl\'s own completion, which asks the executable kubectl_complete-svc_trace on PATH.';
   static override examples = [

@@ -12,9 +12,9 @@ import {diffRenderers} from '../../render/table/diff.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class DiffCommand extends BaseCommand {
-  static override summary = 'Show which Services, endpoints, rules and findings are new, resolved or changed between two bundles';
+  static override summary = 'Compare two bundles: what is new and resolved';
   static override description =
-    `Compares two bundles, or two reports of "check -o json". Of reports only nodes and findings are compared. Two bundles of "capture --counters" also show the connections that endpoints got in between.
+    `Shows which Services, endpoints, rules and findings are new, resolved or changed between two bundles, or two reports of "check -o json". Of reports only nodes and findings are compared. Two bundles of "capture --counters" also show the connections that endpoints got in between.
 Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong use, 3 no new finding does, and a node with earlier findings was not checked this time.`;
   static override examples = ['<%= config.bin %> diff before.tgz after.tgz', '<%= config.bin %> diff yesterday.json today.json -o json'];
   static override args = {

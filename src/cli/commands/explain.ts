@@ -10,7 +10,7 @@ import {outputFlags} from '../options/flags.ts';
 import {packageFile} from '../package-file.ts';
 
 export default class ExplainCommand extends Command {
-  static override summary = 'Explain a finding: what it means, how to confirm it, what to do';
+  static override summary = 'Explain a finding and what to do about it';
   static override description = 'On a terminal the page is laid out for it; elsewhere it is Markdown.';
   static override examples = ['<%= config.bin %> explain ST203', '<%= config.bin %> explain missing-endpoint', '<%= config.bin %> explain'];
   static override args = {

@@ -10,7 +10,7 @@ import {packetRenderers} from '../../render/table/packet.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 
 export default class PacketCommand extends BaseCommand {
-  static override summary = "Show what a node's actual rules do to one packet";
+  static override summary = 'Show what the rules of a node do to one packet';
   static override description =
     "Walks the first packet of a connection, the reply and the next packet through raw, mangle, nat and filter of both backends, and through all nftables tables, as the kernel does. Where the packet is sent on to an endpoint on another of the chosen nodes, that node's rules follow. Prints each outcome with its probability, whether it is masqueraded, and its path through the rules, and for which senders it holds.\nA bare dump works in place of a bundle and needs no API objects; --local-address names the node's addresses.";
   static override examples = [

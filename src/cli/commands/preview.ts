@@ -18,9 +18,9 @@ import {transportFlags} from '../options/transport-flags.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class PreviewCommand extends BaseCommand {
-  static override summary = 'Show which packets are treated differently after a change of kube-proxy, before it is made';
+  static override summary = 'Show what a change of kube-proxy does to packets';
   static override description =
-    `Compares the rules on each node with those that kube-proxy would write after the change: another proxy mode, another version, other settings, or objects that are not applied yet.
+    `Compares, before a change is made, the rules on each node with those that kube-proxy would write after it: another proxy mode, another version, other settings, or objects that are not applied yet.
 Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the other way round, 2 wrong use, 3 a node was not checked and nothing is lost.`;
   static override examples = [
     '<%= config.bin %> preview -A --proxy-mode nftables',

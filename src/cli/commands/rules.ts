@@ -21,7 +21,7 @@ import {archiveFlag, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFla
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class RulesCommand extends BaseCommand {
-  static override summary = 'Print the rules kube-proxy should write for Services on a node';
+  static override summary = 'Print the rules that kube-proxy should write';
   static override description =
     `Computes the rules from the API objects; nothing on a node is read. The text is what iptables-restore --noflush, nft -f or ipvsadm-restore loads.
 With -f alone only the manifests are read; --from or --context adds them to a bundle or a cluster.

@@ -19,10 +19,9 @@ const {verbose: _verbose, ...outputOfAll} = outputFlags;
 const output = {...outputOfAll, quiet: quietFlag('print the answer only, without the table')};
 
 export default class TopCommand extends BaseCommand {
-  static override summary =
-    'Show who gets the connections of Services: new and open ones, by endpoint and node, beside the share the rules give';
+  static override summary = 'Show who gets the connections of a Service';
   static override description =
-    `New connections are counted by the rules in iptables mode and by IPVS in IPVS mode; open ones, and all in nftables mode, by conntrack. Nothing is reset, and no accounting is switched on.
+    `Shows new and open connections by endpoint and node, beside the share that the rules give. New connections are counted by the rules in iptables mode and by IPVS in IPVS mode; open ones, and all in nftables mode, by conntrack. Nothing is reset, and no accounting is switched on.
 On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json and away from a terminal there are two reads and one report. "-" is "not measured"; the reason is below the table.`;
   static override examples = [
     '<%= config.bin %> top shop/web',

@@ -22,9 +22,9 @@ import {selectInRules} from '../../run/scope/select-in-rules.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class TraceCommand extends BaseCommand {
-  static override summary = "Trace the packet path to a Service through each node's actual rules";
+  static override summary = 'Trace the packet path to a Service on each node';
   static override description =
-    'Shows every port on every node: each entry (cluster IP, node port, load-balancer IP, external IP), the chains, and each endpoint with its pod, node, readiness and share of the traffic. Missing, stale and wrong steps are marked.\nThe word "trace" is optional.';
+    'Walks the actual rules of each node. Shows every port on every node: each entry (cluster IP, node port, load-balancer IP, external IP), the chains, and each endpoint with its pod, node, readiness and share of the traffic. Missing, stale and wrong steps are marked.\nThe word "trace" is optional.';
   static override examples = [
     '<%= config.bin %> web -n shop',
     '<%= config.bin %> trace shop/web --node node-a -o svg --output-file web.svg',

@@ -19,9 +19,9 @@ const {'fail-on': _failOn, ...whatCounts} = evaluationFlags;
 const {color} = outputFlags;
 
 export default class WatchCommand extends BaseCommand {
-  static override summary = 'Watch Services on every node: check again when they change and at every interval';
+  static override summary = 'Check again when Services change';
   static override description =
-    `On a terminal it redraws the verdict, the matrix, new and resolved findings, and when each node was read. Elsewhere it prints a line for each new or resolved finding, with its time, code and node.
+    `Checks again when Services change and at every interval. On a terminal it redraws the verdict, the matrix, new and resolved findings, and when each node was read. Elsewhere it prints a line for each new or resolved finding, with its time, code and node.
 q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The arrow keys, PgUp, PgDn, Home and End scroll.`;
   static override examples = ['<%= config.bin %> watch -n shop', '<%= config.bin %> watch shop/web --interval 10s'];
   static override strict = false;

@@ -1,21 +1,20 @@
 import process from 'node:process';
 import {wrap} from '../../render/wrap.ts';
+import {asksForHelp} from '../command-line.ts';
 import {packageJson} from '../built-manifest.ts';
 import type {ArgumentParts, CommandParts, FlagParts} from '../command-parts.ts';
 import {commandSpecs} from '../complete/command-spec.ts';
 
 /** Prints the help of the command at the beginning of the arguments, or of the program. False if the arguments do not ask for help. */
 export async function showHelp(args: readonly string[], {root, bin}: {readonly root: string; readonly bin: string}): Promise<boolean> {
-  const end = args.indexOf('--');
-  const flags = end < 0 ? args : args.slice(0, end);
-  if (args.length > 0 && !flags.includes('--help') && !flags.includes('-h')) return false;
+  if (args.length > 0 && !asksForHelp(args)) return false;
   const commands = await commandSpecs(root);
   const spec = commands.find(({id}) => id === args[0]);
   const layout = {bin, width: process.stdout.columns ?? 80};
   const text =
     spec === undefined
       ? programHelp({description: packageJson(root).oclif.description ?? '', commands}, layout)
-      : commandHelp(spec as HelpSpec, layout);
+      : commandHelp(spec as HelpSpec, {...layout, all: args.includes('--help=all')});
   process.stdout.write(`${text}\n`);
   return true;
 }
@@ -37,13 +36,17 @@ interface HelpArgument extends ArgumentParts {
   readonly required?: boolean | undefined;
 }
 
-/** The help of one command: usage in one line, examples, description, its own flags, and last the connection flags. */
-export function commandHelp(spec: HelpSpec, layout: HelpLayout): string {
+/**
+ * The help of one command: usage in one line, examples, description, its own flags, and last the connection flags. Flags that many
+ * commands share are only named, unless all are asked for.
+ */
+export function commandHelp(spec: HelpSpec, layout: HelpLayout & {readonly all: boolean}): string {
   const {summary = '', description = '', flags} = spec;
   const width = helpWidth(layout);
   const shown = Object.values(flags).filter(({hidden}) => hidden !== true);
   const groups = Map.groupBy(shown, ({helpGroup = 'OTHER'}) => helpGroup);
   const order = [...groups.keys()].toSorted((a, b) => Number(a === connection) - Number(b === connection));
+  const isNamed = (group: string): boolean => !layout.all && sharedGroups.has(group) && ownGroups[spec.id]?.includes(group) !== true;
   return [
     wrap(summary, width, '').join('\n'),
     `Usage: ${layout.bin} ${spec.id}${argumentsText(spec)} [flags]`,
@@ -53,13 +56,42 @@ export function commandHelp(spec: HelpSpec, layout: HelpLayout): string {
       .flatMap(line => wrap(line, width, ''))
       .join('\n'),
     ...argumentLines(spec, width),
-    ...order.map(group => groupText(group, groups.get(group) ?? [], width)),
+    ...order.filter(group => !isNamed(group)).map(group => groupText(group, groups.get(group) ?? [], width)),
+    ...namedText(new Map(order.filter(isNamed).map(group => [group, groups.get(group) ?? []])), width),
   ]
     .filter(part => part !== '')
     .join('\n\n');
 }
 
 const connection = 'CLUSTER';
+
+/** What the flags of many commands are about. */
+const sharedGroups: ReadonlySet<string> = new Set(['TRANSPORT', 'AGENTS', 'KUBE-PROXY', connection]);
+
+/** Such groups that are the subject of a command. */
+const ownGroups: Readonly<Record<string, readonly string[]>> = {
+  access: ['TRANSPORT', 'AGENTS'],
+  agent: ['TRANSPORT'],
+  preview: ['KUBE-PROXY'],
+  rules: ['KUBE-PROXY'],
+};
+
+function namedText(groups: ReadonlyMap<string, readonly HelpFlag[]>, width: number): readonly string[] {
+  if (groups.size === 0) return [];
+  const rows = [...groups].map(([group, flags]) => ({
+    head: `  ${titleOf(group).split(',', 1)[0]}`,
+    text: flags
+      .map(({name, char}) => `--${name}${char === undefined ? '' : ` (-${char})`}`)
+      .sort()
+      .join(' '),
+  }));
+  return [['More flags, described by --help=all:', ...rowLines(rows, width)].join('\n')];
+}
+
+function titleOf(group: string): string {
+  if (group === connection) return 'Connection, as for kubectl';
+  return group === 'KUBE-PROXY' ? 'kube-proxy' : `${group.charAt(0)}${group.slice(1).toLowerCase()}`;
+}
 
 function argumentsText({args = {}, strict}: HelpSpec): string {
   return Object.values(args)
@@ -84,11 +116,10 @@ function argumentLines({args = {}}: HelpSpec, width: number): readonly string[] 
 }
 
 function groupText(group: string, flags: readonly HelpFlag[], width: number): string {
-  const title = group === connection ? 'Connection, as for kubectl:' : `${group.charAt(0)}${group.slice(1).toLowerCase()}:`;
   const rows = flags
     .toSorted((a, b) => Number(a.char === undefined) - Number(b.char === undefined) || (a.name < b.name ? -1 : 1))
     .map(flag => ({head: headOf(flag), text: textOf(flag)}));
-  return [title, ...rowLines(rows, width)].join('\n');
+  return [`${titleOf(group)}:`, ...rowLines(rows, width)].join('\n');
 }
 
 function headOf({name, char, type, allowNo, helpValue, options}: HelpFlag): string {
@@ -140,8 +171,8 @@ function helpWidth({width}: HelpLayout): number {
 }
 
 /** Two columns. If a head is too long for the first, its text starts on the next line. */
-function rowLines(rows: readonly HelpRow[], width: number): readonly string[] {
-  const column = Math.min(Math.max(...rows.map(({head}) => head.length)) + 2, maxHead);
+function rowLines(rows: readonly HelpRow[], width: number, most = maxHead): readonly string[] {
+  const column = Math.min(Math.max(...rows.map(({head}) => head.length)) + 2, most);
   return rows.flatMap(({head, text}) => {
     if (head.length + 2 <= column) return wrap(text, width, head.padEnd(column));
     return [head, ...wrap(text, width, ' '.repeat(column))];
@@ -152,30 +183,41 @@ const maxHead = 34;
 
 /** What the help of the program shows. */
 interface ProgramSpec {
-  /** One line of summary, and perhaps more lines. */
   readonly description: string;
   readonly commands: readonly {readonly id: string; readonly summary?: string | undefined; readonly hidden?: boolean | undefined}[];
 }
 
-/** The help of the program: what it does, and its commands by name. */
+/** The help of the program on one screen of 80 columns and 24 rows: examples, and the commands by purpose. */
 export function programHelp({description, commands}: ProgramSpec, layout: HelpLayout): string {
   const width = helpWidth(layout);
-  const [summary = '', ...more] = description.split('\n');
-  const paragraph = (text: string): string => wrap(text, width, '').join('\n');
-  const rows = commands
-    .filter(({hidden}) => hidden !== true)
-    .map(({id, summary: text = ''}): HelpRow => ({head: `  ${id}`, text}))
-    .toSorted((a, b) => (a.head < b.head ? -1 : 1));
+  const shown = new Map(commands.filter(({hidden}) => hidden !== true).map(({id, summary = ''}) => [id, summary]));
+  const column = Math.max(...Object.keys(purposes).map(title => title.length)) + 2;
+  const rows = Object.entries(purposes).flatMap(([title, ids]) =>
+    ids
+      .filter(id => shown.has(id))
+      .map((id, index): HelpRow => ({head: `${(index === 0 ? title : '').padEnd(column)}${id}`, text: shown.get(id) ?? ''})),
+  );
   return [
-    paragraph(summary),
-    `Usage: ${layout.bin} COMMAND [flags]`,
-    ...more.map(paragraph),
-    ['Commands:', ...rowLines(rows, width)].join('\n'),
-    ['Flags:', ...rowLines(programFlags, width)].join('\n'),
+    wrap(description, width, '').join('\n'),
+    [`Usage: ${layout.bin} COMMAND [flags]`, ...rowLines(programExamples(layout.bin), width, 40)].join('\n'),
+    rowLines(rows, width).join('\n'),
+    wrap('COMMAND --help shows examples and flags, --version prints the version.', width, '').join('\n'),
   ].join('\n\n');
 }
 
-const programFlags: readonly HelpRow[] = [
-  {head: '  -h, --help', text: 'show help; after a command, its examples and flags'},
-  {head: '      --version', text: 'print the version'},
-];
+function programExamples(bin: string): readonly HelpRow[] {
+  return [
+    {head: `  ${bin} web -n shop`, text: 'trace one Service on every node'},
+    {head: `  ${bin} check -A`, text: 'check all Services on all nodes'},
+    {head: `  ${bin} explain ST202`, text: 'what a finding means'},
+  ];
+}
+
+/** Every command, by what it is for. */
+export const purposes: Readonly<Record<string, readonly string[]>> = {
+  Diagnose: ['check', 'trace', 'packet', 'top', 'watch', 'explain'],
+  'Plan a change': ['preview', 'rules'],
+  Collect: ['capture', 'diff'],
+  'In the cluster': ['agent', 'access'],
+  Shell: ['completion'],
+};

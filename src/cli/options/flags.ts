@@ -21,7 +21,7 @@ export const scopeFlags = {
 /** How much of an archive is read. */
 export const archiveFlag = {
   'max-archive-size': Flags.custom<number>({
-    description: 'read an archive whose files have up to this size together, unpacked; half of it is for one file',
+    description: 'largest archive that is read, unpacked',
     default: defaultArchiveLimit,
     defaultHelp: async () => '2Gi',
     helpValue: 'SIZE',
