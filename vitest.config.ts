@@ -42,8 +42,6 @@ export const common = {
   disableConsoleIntercept: true,
   testTimeout: 60_000,
   hookTimeout: 60_000,
-  // Its modules import JSON without the attribute that Node.js asks for.
-  server: {deps: {inline: [/@actions\/(?:languageservice|workflow-parser)/]}},
 };
 
 // Where CI wants the results as JSON.

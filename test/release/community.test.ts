@@ -18,10 +18,20 @@ const root = join(import.meta.dirname, '../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
 describe.each(globSync('.github/ISSUE_TEMPLATE/[0-9]*.yml', {cwd: root}).sort())('%s', path => {
-  const {name, description, body} = load(read(path)) as Form;
+  const form = load(read(path)) as Form;
+  const {name, description, body} = form;
 
   // What GitHub refuses: https://docs.github.com/communities/using-templates-to-encourage-useful-issues-and-pull-requests/syntax-for-githubs-form-schema
   test(`is a form that GitHub accepts: ${basename(path)}`, () => {
+    expect(
+      Object.keys(form).filter(key => !['name', 'description', 'title', 'labels', 'assignees', 'projects', 'type', 'body'].includes(key)),
+    ).toEqual([]);
+    for (const {type, attributes, ...rest} of body) {
+      expect(Object.keys(rest).filter(key => key !== 'id' && key !== 'validations')).toEqual([]);
+      const allowed =
+        type === 'markdown' ? ['value'] : ['label', 'description', 'placeholder', 'value', ...(type === 'textarea' ? ['render'] : [])];
+      expect(Object.keys(attributes).filter(key => !allowed.includes(key))).toEqual([]);
+    }
     expect([name, description].every(text => text.length > 3)).toBe(true);
     const fields = body.filter(({type}) => type !== 'markdown');
     expect(fields.length).toBeGreaterThan(0);
@@ -29,6 +39,8 @@ describe.each(globSync('.github/ISSUE_TEMPLATE/[0-9]*.yml', {cwd: root}).sort())
       expect(['markdown', 'textarea', 'input', 'dropdown', 'checkboxes']).toContain(type);
       expect(type === 'markdown' ? attributes.value : attributes.label).toBeTruthy();
     }
+    const labels = fields.map(({attributes}) => attributes.label);
+    expect(new Set(labels).size).toBe(labels.length);
     const ids = fields.map(({id}) => id);
     expect(new Set(ids).size).toBe(fields.length);
     expect(ids.every(id => /^[\w-]+$/.test(id ?? ''))).toBe(true);

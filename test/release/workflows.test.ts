@@ -1,15 +1,21 @@
 import {randomUUID} from 'node:crypto';
-import {existsSync, readdirSync, readFileSync} from 'node:fs';
+import {existsSync, mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
+import {createRequire} from 'node:module';
+import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
-import {validate} from '@actions/languageservice';
+import {fileURLToPath} from 'node:url';
+import type {validate as Validate} from '@actions/languageservice';
+import {build} from 'esbuild';
 import {execa} from 'execa';
 import {load} from 'js-yaml';
-import {describe, expect, test} from 'vitest';
+import {beforeAll, describe, expect, test} from 'vitest';
 import {TextDocument} from 'vscode-languageserver-textdocument';
 import packageJson from '../../package.json' with {type: 'json'};
 
 interface Step {
+  readonly id?: string;
+  readonly name?: string;
   readonly uses?: string;
   readonly run?: string;
 }
@@ -24,6 +30,18 @@ interface Workflow {
 
 const root = join(import.meta.dirname, '../..');
 const folder = join(root, '.github/workflows');
+
+/** GitHub's language service, in one file: its modules import JSON without the attribute that Node.js asks for. */
+let validate: typeof Validate;
+
+beforeAll(async () => {
+  const output = mkdtempSync(join(tmpdir(), 'svc-trace-workflows-'));
+  const outfile = join(output, 'language-service.cjs');
+  const entry = fileURLToPath(import.meta.resolve('@actions/languageservice'));
+  await build({entryPoints: [entry], bundle: true, platform: 'node', format: 'cjs', outfile, logLevel: 'error'});
+  ({validate} = createRequire(import.meta.url)(outfile));
+  rmSync(output, {recursive: true});
+});
 
 /** What GitHub's language service complains about: keys, triggers, permissions, expressions, and jobs that are needed and are not there. */
 async function complaints(path: string, text: string): Promise<readonly string[]> {
@@ -74,6 +92,23 @@ describe.each(readdirSync(folder))('.github/workflows/%s', name => {
     const files = [...scripts.matchAll(/(?<=[\s'"])((?:tools|test|bin|\.ci)\/[\w./-]+|vitest[\w.]+\.ts)/g)].map(([, file = '']) => file);
     expect(files.filter(file => !existsSync(join(root, file)))).toEqual([]);
   });
+});
+
+test('a release has the provenance of its downloads beside them, and the page of pasted rules on GitHub Pages', () => {
+  const {jobs} = load(readFileSync(join(folder, 'release.yml'), 'utf8')) as Workflow;
+  const steps = jobs['publish']?.steps ?? [];
+  const provenance = steps.find(({id}) => id === 'provenance');
+  expect(provenance).toMatchObject({
+    uses: expect.stringMatching(/^actions\/attest@/),
+    with: {'subject-checksums': 'release/checksums.txt'},
+  });
+  expect(steps.find(({name}) => name === 'GitHub release')).toMatchObject({
+    env: {PROVENANCE: expect.stringContaining('steps.provenance.outputs.bundle-path')},
+    run: expect.stringMatching(
+      /^cp "\$PROVENANCE" "release\/svc-trace_\$GITHUB_REF_NAME\.intoto\.jsonl"\n[\s\S]*release\/\*\.intoto\.jsonl/,
+    ),
+  });
+  expect(jobs['page']).toMatchObject({needs: 'publish', permissions: {pages: 'write', 'id-token': 'write'}});
 });
 
 describe('actions', () => {
