@@ -6,7 +6,7 @@ import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import {walkPacket} from '../trace/iptables/walk-packet.ts';
 import type {Environment, Outcome, Packet} from '../trace/packet.ts';
-import {type Side, walkConnection} from '../trace/side.ts';
+import {backendOf, type Side, walkConnection} from '../trace/side.ts';
 import {listChain} from './iptables/chain-texts.ts';
 
 /** An outcome; of a packet that is accepted although the connection fails, that of the reply or of the next packet. */
@@ -31,23 +31,39 @@ export interface Walked {
 /** Walks a connection through all rules of a node: it is accepted only if the reply and the next packet arrive as well. */
 export function walkRules({iptables, nft, others = []}: PacketRules, {packet, environment, pods}: Walked): readonly PacketOutcome[] {
   const side: Side = {iptables: [...(iptables === null ? [] : [iptables]), ...others], nft, environment};
-  return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...outcome}) => {
-    const {sourceAfter, verdict: first, destination} = outcome;
+  return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...rest}) => {
+    const outcome = withBackends(rest, side);
+    const {sourceAfter, verdict, destination, path} = outcome;
     // A pod of the node answers through the node, whatever the address.
     const isHere = holds(pods, parseAddress(splitHostPort(destination ?? '').address)?.value ?? packet.destination.value);
-    if (lost === undefined && first === 'accept' && sourceAfter !== undefined && !isHere && environment.isLocal(sourceAfter) === false) {
-      const why = `the node does not have the address ${sourceAfter.text} that SNAT gave the packet, so the reply does not come back to it`;
-      return {...outcome, verdict: 'drop', lost: 'reply', reason: why};
+    if (lost !== undefined) {
+      const later = withBackends(lost.outcome, side);
+      const {reason, policy} = later;
+      return {
+        ...outcome,
+        ...{verdict: later.verdict, lost: lost.packet, path: [...path, ...later.path]},
+        ...(reason === undefined ? {} : {reason}),
+        ...(policy === undefined ? {} : {policy}),
+      };
     }
-    if (lost === undefined) return outcome;
-    const {verdict, path, reason, policy} = lost.outcome;
-    return {
-      ...outcome,
-      ...{verdict, lost: lost.packet, path: [...outcome.path, ...path]},
-      ...(reason === undefined ? {} : {reason}),
-      ...(policy === undefined ? {} : {policy}),
-    };
+    if (verdict !== 'accept' || sourceAfter === undefined || isHere || environment.isLocal(sourceAfter) !== false) return outcome;
+    const reason = `the node does not have the address ${sourceAfter.text} that SNAT gave the packet, so the reply does not come back to it`;
+    return {...outcome, verdict: 'drop', lost: 'reply', reason};
   });
+}
+
+/** Says of rules and of a policy which backend of iptables has them, where the node has rules in both. */
+function withBackends({path, policy, ...outcome}: Outcome<RuleText>, side: Side): Outcome<RuleText> {
+  const [table = '', chain = ''] = policy?.split('/', 2) ?? [];
+  const holder = policy === undefined ? null : backendOf(side, {table, chain});
+  return {
+    ...outcome,
+    path: path.map(rule => {
+      const backend = backendOf(side, rule);
+      return backend === null ? rule : {...rule, backend};
+    }),
+    ...(policy === undefined ? {} : {policy: holder === null ? policy : `${policy} in iptables-${holder}`}),
+  };
 }
 
 /** Walks the rules of pasted text. An outcome stands only if the text shows every chain on the path to its end. */

@@ -42,13 +42,15 @@ export interface RuleText {
   readonly line: number;
   /** `line` is the index in the chain: it was read from JSON, which has no lines. */
   readonly isOrdinal?: true;
+  /** The backend of iptables that holds it; left out unless the node has rules in both. */
+  readonly backend?: Backend;
   /** As in the dump, without counters. */
   readonly text: string;
 }
 
 /** Only the fields of RuleText: a rule that is kept without its parsed parts. */
-export function ruleTextOf({table, chain, line, isOrdinal, text}: RuleText): RuleText {
-  return {table, chain, line, ...(isOrdinal === undefined ? {} : {isOrdinal}), text};
+export function ruleTextOf({table, chain, line, isOrdinal, backend, text}: RuleText): RuleText {
+  return {table, chain, line, ...(isOrdinal === undefined ? {} : {isOrdinal}), ...(backend === undefined ? {} : {backend}), text};
 }
 
 /** One rule of iptables. */

@@ -72,8 +72,8 @@ export function findingObject(finding: Finding): object {
   };
 }
 
-export function place({table, chain, line, text}: RuleText): object {
-  return {table, chain, line, rule: text};
+export function place({table, chain, line, backend, text}: RuleText): object {
+  return {table, chain, line, ...(backend === undefined ? {} : {backend}), rule: text};
 }
 
 export function docsOf(code: string): string {

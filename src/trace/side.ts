@@ -1,7 +1,7 @@
 import type {Address} from '../model/address.ts';
 import {holds, type Intervals} from '../model/intervals.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
-import type {ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
+import type {Backend, ChainSource, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
 import {askAddress, type Connection, type Environment, type Outcome, type Packet, stateOf} from './packet.ts';
 import {type ChainResult, limitsFor, noteWalk, type OutcomeEnd, startBranch, summarizeEnds} from './branch.ts';
@@ -74,6 +74,25 @@ function isOfIptables(id: string, table: string, {family}: ChainSource): boolean
 
 function isLegacy(rules: ChainSource): boolean {
   return (rules as Partial<Ruleset>).backend === 'legacy';
+}
+
+/**
+ * The backend of iptables that has a rule, or a chain with the policy DROP, where the tools of the other one would not show it; null where
+ * the node has rules in one alone.
+ */
+export function backendOf(
+  {iptables, nft}: Pick<Side, 'iptables' | 'nft'>,
+  {table, chain, line, text}: Pick<RuleText, 'table' | 'chain'> & Partial<RuleText>,
+): Backend | null {
+  const holders = iptables.filter(rules => {
+    const own = rules.chain(table, chain);
+    if (text === undefined) return own?.policy === 'DROP';
+    return own?.rules().some(rule => rule.line === line && rule.text === text) === true;
+  });
+  const [holder] = holders;
+  if (holder === undefined || holders.length > 1) return null;
+  const isBesideNft = isLegacy(holder) && (nft?.tableSources.length ?? 0) > 0;
+  return iptables.length > 1 || isBesideNft ? ((holder as Partial<Ruleset>).backend ?? null) : null;
 }
 
 /** A table of iptables-nft that the iptables dump contains too, with more detail, and nothing beside it. */

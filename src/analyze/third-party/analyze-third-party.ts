@@ -11,7 +11,16 @@ import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 import {type NoteCondition, SenderConditions} from '../../trace/sender-space.ts';
-import {type ConnectionOutcome, isShownByIptables, knowsAge, type NodeRule, type Side, walkConnection, walkSide} from '../../trace/side.ts';
+import {
+  backendOf,
+  type ConnectionOutcome,
+  isShownByIptables,
+  knowsAge,
+  type NodeRule,
+  type Side,
+  walkConnection,
+  walkSide,
+} from '../../trace/side.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
@@ -143,11 +152,11 @@ function thirdPartyTables({rules, context, sides}: WalkedRules): readonly NftTab
   );
 }
 
-function effectCase({context, rules, mode}: WalkedRules): EffectCase {
+function effectCase({context, rules, mode, sides}: WalkedRules): EffectCase {
   const nft = rules.nft();
   const isCut = (nft !== null && nft.cut !== null) || rules.iptables.some(({cut}) => cut !== null);
   const isOwn = (rule: Pick<NodeRule, 'table' | 'chain'>): boolean => isOwnTable(rule) ?? mode.isOwnChain(rule.chain);
-  return {...mode, context, isOwn, nft, isCut};
+  return {...mode, context, isOwn, nft, isCut, backendOf: place => backendOf(sides.all, place)};
 }
 
 /** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's rules alone. */

@@ -3,7 +3,7 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import {contains, type Family, parseAddress} from '../../model/address.ts';
 import {type AffectedSenders, type Severity, severities} from '../../model/finding.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
-import type {RuleText} from '../../model/ruleset.ts';
+import type {Backend, RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
 import type {Environment} from '../../trace/packet.ts';
@@ -53,6 +53,8 @@ export interface EffectCase {
   readonly context: NodeContext;
   /** Whether kube-proxy wrote the rule. */
   readonly isOwn: (rule: Pick<NodeRule, 'table' | 'chain'>) => boolean;
+  /** The backend of iptables that has a rule, or the policy of a chain, if the node has rules in both; otherwise null. */
+  readonly backendOf: (place: Pick<RuleText, 'table' | 'chain'> & Partial<RuleText>) => Backend | null;
   /** Whether kube-proxy, in this mode, writes a chain of iptables of this name. */
   readonly isOwnChain: (chain: string) => boolean;
   readonly nft: NftRuleset | null;
@@ -81,7 +83,9 @@ export function ruleEffect(outcome: ConnectionOutcome, walked: WalkedProbe, give
   const effect = effectOf(outcome, walked, given);
   if (effect === null) return null;
   const path = [...(outcome.lost?.outcome.path ?? []), ...outcome.path].filter(rule => !given.isOwn(rule));
-  return {...effect, probe: walked.probe, namesDestination: path.some(namesDestination)};
+  const backend = effect.rule === null ? null : given.backendOf(effect.rule);
+  const rule = effect.rule === null || backend === null ? effect.rule : {...effect.rule, backend};
+  return {...effect, rule, probe: walked.probe, namesDestination: path.some(namesDestination)};
 }
 
 function effectOf(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {
@@ -132,13 +136,20 @@ function refusal(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectC
   const isSentOn = (path.some(rewrites) || probe.direct !== undefined) && hook !== 'input' && hook !== 'output';
   const unusual = !given.acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
   const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual ? {severity: 'info' as const} : {})};
-  const by = rule !== null ? 'by a third-party rule' : byPolicy(policy);
+  const by = rule !== null ? `by a third-party rule${inBackend(rule, given)}` : byPolicy(policy, given);
   if (isSentOn) return {...base, kind: 'forward-blocked', detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
   return {...base, kind: 'dropped-by-other-rule', detail: `${who} are ${refused} ${by}`};
 }
 
-function byPolicy(policy: string | undefined): string {
-  return `because no rule accepts them and the policy of ${policy ?? 'a chain'} is DROP`;
+function byPolicy(policy = 'a chain', given: EffectCase): string {
+  const [table = '', chain = ''] = policy.split('/', 2);
+  return `because no rule accepts them and the policy of ${policy}${inBackend({table, chain}, given)} is DROP`;
+}
+
+/** Commands of one backend do not show what the other holds. */
+function inBackend(place: Parameters<EffectCase['backendOf']>[0], {backendOf}: EffectCase): string {
+  const backend = backendOf(place);
+  return backend === null ? '' : ` in iptables-${backend}`;
 }
 
 /** Of a Service that another mode of kube-proxy served. */
@@ -169,7 +180,7 @@ function lostLater({packet, outcome}: NonNullable<ConnectionOutcome['lost']>, wa
   const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
   const base = {kind: 'dropped-by-other-rule', isLater: true, rule} as const;
   if (rule !== null && isOfPolicy(rule)) return {...base, severity: 'info', detail: `${who} are ${refused} by a network policy`};
-  const by = rule !== null ? 'by a third-party rule' : byPolicy(policy);
+  const by = rule !== null ? `by a third-party rule${inBackend(rule, given)}` : byPolicy(policy, given);
   const isUnknown = rule !== null && decides(rule) && outcome.path.at(-1) !== rule;
   const reason = outcome.reason ?? (isUnknown ? unrecognized : undefined);
   const why = reason === undefined ? '' : `, because ${reason}`;

@@ -50,11 +50,12 @@ export function iptables(family: Family): string {
 export function listPlace(context: Pick<NodeCheckContext, 'api' | 'node' | 'nft'>, {actual = [], family = 'IPv4'}: Observation): Command {
   const [rule] = actual;
   if (rule === undefined) return {};
-  const {table, chain} = rule;
+  const {table, chain, backend} = rule;
   if (table === 'ipvs') return run('ipvsadm -Ln');
   if (table === 'kube-ipvs0') return run('ip address show dev kube-ipvs0');
   if (table === 'ipset') return onNode(context, commandLine`ipset list ${chain}`);
-  if (!table.includes(' ')) return onNode(context, commandLine`${iptables(family)} -t ${table} -S ${chain}`);
+  const tool = backend === undefined ? iptables(family) : `${iptables(family)}-${backend}`;
+  if (!table.includes(' ')) return onNode(context, commandLine`${tool} -t ${table} -S ${chain}`);
   const [nftFamily = '', name = ''] = table.split(' ', 2);
   // nft reads its arguments as one text, in which a semicolon begins another command.
   if (![name, chain].every(text => /^[A-Za-z_.][\w./-]*$/.test(text))) return {};

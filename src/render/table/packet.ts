@@ -26,18 +26,21 @@ function answerObject({node, query, outcomes, senders}: PacketAnswer): object {
   const {family, source, destination, port, protocol} = query;
   return {
     ...{schemaVersion, node, packet: {family, source, destination, port, protocol}},
-    outcomes: outcomes.map(({verdict, destination: rewritten, rewrittenTo, probability, masquerade, path, reason, lost, onward}) => ({
-      ...{
-        verdict,
-        destination: rewritten ?? rewrittenTo ?? null,
-        probability: Number(probability.toFixed(9)),
-        masquerade,
-        path: path.map(place),
-      },
-      ...(lost === undefined ? {} : {lost}),
-      ...(reason === undefined ? {} : {reason}),
-      ...(onward === undefined ? {} : {onward: {node: onward.node, path: onward.path?.map(place) ?? null}}),
-    })),
+    outcomes: outcomes.map(
+      ({verdict, destination: rewritten, rewrittenTo, probability, masquerade, path, reason, lost, onward, policy}) => ({
+        ...{
+          verdict,
+          destination: rewritten ?? rewrittenTo ?? null,
+          probability: Number(probability.toFixed(9)),
+          masquerade,
+          path: path.map(place),
+        },
+        ...(lost === undefined ? {} : {lost}),
+        ...(reason === undefined ? {} : {reason}),
+        ...(policy === undefined ? {} : {policy}),
+        ...(onward === undefined ? {} : {onward: {node: onward.node, path: onward.path?.map(place) ?? null}}),
+      }),
+    ),
     ...(senders === undefined ? {} : {senders: {text: senders}}),
   };
 }
@@ -47,9 +50,11 @@ function packetTree({node, query, outcomes, senders}: PacketAnswer, style: Style
   const lines = [`${head}  ${summary(outcomes, style)}`];
   for (const [index, outcome] of outcomes.entries()) {
     const last = index === outcomes.length - 1;
-    const {probability, path, reason, onward} = outcome;
+    const {probability, path, reason, onward, policy, verdict} = outcome;
     const chance = probability > 0.999999 ? '' : `${percent(probability)} `;
-    const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
+    const cause =
+      reason ?? (policy === undefined || verdict !== 'drop' ? undefined : `no rule accepts it, and the policy of ${policy} is DROP`);
+    const why = cause === undefined ? '' : `: ${escapeText(cause)}`;
     lines.push(`${last ? '└─' : '├─'} ${chance}${outcomeText(outcome, style)}${why}`);
     const stem = last ? '  ' : '│ ';
     for (const [at, rule] of path.entries())
@@ -79,7 +84,8 @@ function stepLines(
 
 /** The table, the chain if the rule does not name it, and the line of a text. */
 function placeOf(rule: RuleText): string {
-  const {table, chain, text} = rule;
+  const {chain, text, backend} = rule;
+  const table = backend === undefined ? rule.table : `${rule.table} (${backend})`;
   const line = dumpLine(rule);
   const lined = (name: string) => (rule.line === 0 ? `${name} (assumed)` : line === 0 ? name : `${name}:${line}`);
   return text.includes(chain) ? lined(table) : `${table} ${lined(chain)}:`;

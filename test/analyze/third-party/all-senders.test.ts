@@ -222,7 +222,24 @@ describe('rules of other systems', () => {
 
   test.each(['iptables', 'nftables', 'ipvs'] as const)('a policy left in the other backend of iptables is found in %s mode', async mode => {
     const news = await found(mode, given => given.file('node-a', 'iptables-legacy-save', legacy));
-    expect(news[0]).toMatch(/^ST(?:303|402) error .* because no rule accepts them and the policy of filter\/FORWARD is DROP/);
+    expect(news[0]).toMatch(
+      /^ST(?:303|402) error .* because no rule accepts them and the policy of filter\/FORWARD in iptables-legacy is DROP/,
+    );
+  });
+
+  test('a rule left in the other backend of iptables is listed with the tool of that backend', async () => {
+    const given = await scenario(modes.iptables);
+    given.file(
+      'node-a',
+      'iptables-legacy-save',
+      legacy.replace('DROP [0:0]', 'ACCEPT [0:0]').replace('-i docker0 -j ACCEPT', '-s 10.244.0.0/16 -j DROP'),
+    );
+    const [finding] = given.findings({nodes: node => node === 'node-a'}).filter(({code}) => code === 'ST303');
+    expect(finding).toMatchObject({
+      message: expect.stringMatching(/ dropped by a third-party rule in iptables-legacy /),
+      actual: [{table: 'filter', chain: 'FORWARD', backend: 'legacy', text: '-A FORWARD -s 10.244.0.0/16 -j DROP'}],
+      command: expect.stringMatching(/iptables-legacy -t filter -S FORWARD$/),
+    });
   });
 
   test('a destination that nftables translates before iptables does', async () => {
