@@ -109,7 +109,7 @@ function brokenJumps(ruleset: Ruleset, chains: readonly Chain[], family: Family)
     chain.rules().flatMap((rule): readonly Symptom<Rule>[] => {
       const name = rule.target?.name ?? '';
       if (!name.startsWith('KUBE-') || ruleset.chain('nat', name) !== undefined) return [];
-      const detail = `${chain.name} jumps to ${name}, and there is no chain of that name`;
+      const detail = `${chain.name} jumps to ${name}, which does not exist: packets that take this jump reach no endpoint by it`;
       return [{kind: 'broken-jump', family, port: null, detail, expected: [], actual: [rule]}];
     }),
   );

@@ -23,8 +23,24 @@ export function errorText(error: unknown): string {
   const isOfFile =
     'code' in error && 'syscall' in error && /^(?:open|read|stat|lstat|scandir|mkdir|rename|write)$/.test(String(error.syscall));
   const code = isOfFile ? String(error.code) : '';
-  return fileErrors[code] ?? error.message;
+  return fileErrors[code] ?? yamlProblem(error) ?? error.message;
 }
+
+/** A YAMLException of js-yaml in plain words: the line, and what is wrong where it is a common mistake. */
+function yamlProblem(error: Error & {readonly reason?: unknown; readonly mark?: {readonly line: number}}): string | null {
+  if (error.name !== 'YAMLException') return null;
+  const [, mistake] = yamlMistakes.find(([pattern]) => pattern.test(String(error.reason))) ?? [];
+  const where = error.mark === undefined ? 'it' : `line ${error.mark.line + 1}`;
+  return `${where} is not valid YAML${mistake === undefined ? '' : ` (${mistake})`}`;
+}
+
+const yamlMistakes: readonly (readonly [reason: RegExp, mistake: string])[] = [
+  [/tab characters/, 'a tab indents it'],
+  [/indentation/, 'its indentation does not fit, or a bracket above is open'],
+  [/duplicated mapping key/, 'its key is there twice'],
+  [/unidentified alias/, 'it refers to an anchor that is not defined'],
+  [/unexpected end/, 'a bracket or quote is not closed'],
+];
 
 const fileErrors: Readonly<Record<string, string>> = {
   ENOENT: 'no such file or directory',

@@ -11,7 +11,7 @@ test('a Service without endpoints that does not reject packets is reported with 
       ...{...place, subject: 'shop/empty:http', entry: 'cluster IP 10.96.1.14:80'},
       message: containing(
         'it has no endpoints, so packets',
-        'to its cluster IP 10.96.1.14:80 must be refused; they end in no endpoint at all',
+        'to its cluster IP 10.96.1.14:80 must be refused; they end in no endpoint at all: clients wait until they time out',
       ),
       expected: [gone],
     },

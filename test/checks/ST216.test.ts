@@ -10,7 +10,7 @@ test('a third-party rule in a Service’s chain that changes nothing is an info'
   expect(given.newFindings()).toEqual([
     {
       ...{code: 'ST216', severity: 'info', ...place, subject: 'shop/web:http'},
-      message: containing('a rule that kube-proxy would not have written in nat/KUBE-SVC-67NZLRHBNDSAWJRO: no traffic is affected'),
+      message: containing('a rule of nat/KUBE-SVC-67NZLRHBNDSAWJRO was not written by kube-proxy: no traffic is affected'),
       actual: [dump.evidence('"count me"')],
     },
   ]);
@@ -93,7 +93,7 @@ test('an unexpected base rule that affects no packet is an info', async () => {
   expect(given.newFindings()).toEqual([
     {
       ...{code: 'ST216', severity: 'info', ...place},
-      message: containing('a rule of filter/KUBE-FORWARD is not one that kube-proxy would have written'),
+      message: containing('a rule of filter/KUBE-FORWARD was not written by kube-proxy'),
       actual: [dump.evidence('"mine"')],
     },
   ]);

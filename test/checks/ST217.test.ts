@@ -9,7 +9,7 @@ test('a missing rule that only counts is harmless', async () => {
   expect(given.newFindings()).toEqual([
     {
       ...{...place, severity: 'info', subject: 'shop/nodeport:http'},
-      message: containing("a rule of kube-proxy's missing in nat/KUBE-NODEPORTS: no traffic is affected"),
+      message: containing('a rule of nat/KUBE-NODEPORTS is missing: no traffic is affected'),
       expected: [gone],
     },
   ]);

@@ -5,7 +5,7 @@ test('a harmless duplicate of a Service rule is an info with the Service', async
   expect(await doubled('-A KUBE-SERVICES', '"shop/web:http cluster IP"')).toEqual([
     {
       ...{code: 'ST218', severity: 'info', node: 'node-b', family: 'IPv4', subject: 'shop/web:http'},
-      message: containing('a rule twice in nat/KUBE-SERVICES: no traffic is affected'),
+      message: containing('a rule of nat/KUBE-SERVICES is there twice: no traffic is affected'),
       actual: [containing('"shop/web:http cluster IP"')],
     },
   ]);

@@ -194,10 +194,9 @@ function analyzeChain(key: string, differences: readonly BaseRuleDifference[], g
 }
 
 function harmless(differences: readonly BaseRuleDifference[], where: string): readonly NodeSymptom[] {
-  return residualGroups<Rule, BaseRuleDifference>(differences).map(({symptom, what, evidence, differences: group}) => {
+  return residualGroups<Rule, BaseRuleDifference>(differences).map(({symptom, state, evidence, differences: group}) => {
     const count = group.length === 1 ? 'a rule' : `${group.length} rules`;
-    const words = what.replace("of kube-proxy's ", '');
-    return {kind: symptom, severity: 'info', detail: `${count} of ${where} ${words}: no traffic is affected`, ...evidence};
+    return {kind: symptom, severity: 'info', detail: `${count} of ${where} ${state}: no traffic is affected`, ...evidence};
   });
 }
 

@@ -108,10 +108,13 @@ function sayOtherMasquerade<R extends RuleText>(
   const isHairpin = probe.endpoint?.hostPort === destination;
   const who = probe.endpoint === undefined ? sourceName(probe.source) : `endpoint ${probe.endpoint.hostPort}`;
   const entry = entryText(probe.entry);
-  const detail = should
-    ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} are not masqueraded${isHairpin ? ': a pod that reaches itself through the Service never gets a reply' : ', and should be'}`
-    : `packets from ${who} through its ${entry} are masqueraded, and should keep their source address`;
   const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !given.item.port.externalPolicyLocal));
+  const effect = isHairpin
+    ? 'a pod that reaches itself through the Service never gets a reply'
+    : "endpoints see the client's address, and where their answers do not pass this node, connections time out";
+  const detail = should
+    ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} should be masqueraded and are not: ${effect}`
+    : `packets from ${who} through its ${entry} are masqueraded and should not be: endpoints, logs and network policies see the node's address instead of the client's`;
   const evidence = given.semantics.evidence({kind: 'masquerade', comparison});
   const cause = evidence.expected[0]?.text ?? evidence.actual[0]?.text ?? entry;
   given.symptoms.say(

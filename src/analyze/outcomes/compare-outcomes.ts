@@ -157,7 +157,7 @@ function shouldBeRefused<R extends RuleText>(given: OutcomeCase<R>, comparison: 
   }
   if (actual.destinations.size > 0) return compareEndpoints(given, comparison);
   if (expected.rejected === 0) return;
-  const detail = `it has no endpoints, so ${whose(probe)} must be refused; they end in ${describePathOutcome(actual)}: connections hang or leave the node`;
+  const detail = `it has no endpoints, so ${whose(probe)} must be refused; they end in ${describePathOutcome(actual)}: clients wait until they time out, where they should get "connection refused"`;
   given.symptoms.say({kind: 'missing-reject', entry: probe.entry, detail, ...evidence}, `reject ${entry}`);
 }
 

@@ -87,6 +87,17 @@ export function near(a: number, b: number): boolean {
   return Math.abs(a - b) <= tolerance;
 }
 
+/** Where the packets of a walk end, and what their senders see of it. */
+export function describeLoss(pathOutcome: PathOutcome<RuleText>): string {
+  const {passed, destinations} = pathOutcome;
+  const seen = near(passed, 0)
+    ? ''
+    : destinations.size > 0
+      ? `: ${Math.round(passed * 100)}% of connections time out`
+      : ': connections time out';
+  return `${describePathOutcome(pathOutcome)}${seen}`;
+}
+
 /** Where the packets of a walk end, in a few words. */
 export function describePathOutcome(pathOutcome: PathOutcome<RuleText>): string {
   const parts: string[] = [];

@@ -51,8 +51,8 @@ export interface ResidualGroup<D, R extends RuleText> {
   readonly kind: DifferenceKind;
   readonly differences: readonly D[];
   readonly symptom: SymptomKind;
-  /** Follows "a rule" or "3 rules" in a message. */
-  readonly what: string;
+  /** Follows "a rule of KUBE-SERVICES" or "3 rules of KUBE-SERVICES" in a message. */
+  readonly state: string;
   readonly evidence: {readonly expected: readonly R[]; readonly actual: readonly R[]};
 }
 
@@ -60,21 +60,21 @@ export interface ResidualGroup<D, R extends RuleText> {
 export function residualGroups<R extends RuleText, D extends {readonly kind: DifferenceKind; readonly rule: R}>(
   differences: readonly D[],
 ): readonly ResidualGroup<D, R>[] {
-  return kinds.flatMap(([kind, symptom, what]) => {
+  return kinds.flatMap(([kind, symptom, state]) => {
     const group = differences.filter(difference => difference.kind === kind);
     if (group.length === 0) return [];
     const rules = group.slice(0, 6).map(({rule}) => rule);
     const evidence = kind === 'missing' ? {expected: rules, actual: []} : {expected: [], actual: rules};
-    return [{kind, symptom, what, evidence, differences: group}];
+    return [{kind, symptom, state: state[group.length === 1 ? 0 : 1], evidence, differences: group}];
   });
 }
 
 const kinds = [
-  ['missing', 'missing-rule', "of kube-proxy's missing"],
-  ['extra', 'unexpected-rule', 'that kube-proxy would not have written'],
-  ['duplicate', 'duplicate-rule', 'twice'],
-  ['reordered', 'unexpected-rule', 'in another order'],
-] as const satisfies readonly (readonly [DifferenceKind, SymptomKind, string])[];
+  ['missing', 'missing-rule', ['is missing', 'are missing']],
+  ['extra', 'unexpected-rule', ['was not written by kube-proxy', 'were not written by kube-proxy']],
+  ['duplicate', 'duplicate-rule', ['is there twice', 'are there twice']],
+  ['reordered', 'unexpected-rule', ['is out of order', 'are out of order']],
+] as const satisfies readonly (readonly [DifferenceKind, SymptomKind, state: readonly [one: string, more: string]])[];
 
 /** The session affinity that a Service asks for, for the end of a message. */
 export function configuredAffinity({affinitySeconds}: ServicePort): string {

@@ -198,7 +198,7 @@ function unrefused({destination, path}: ConnectionOutcome, {probe, alone}: Walke
   if (destination !== null || probe.direct !== undefined || alone.destinations.size > 0 || alone.rejected === 0) return null;
   const rule = path.findLast(one => !isOwn(one) && !leadsToHook(one));
   if (rule === undefined || rule.table !== 'filter' || !acceptsPackets(rule)) return null;
-  const detail = `it has no endpoints, so ${whose(probe)} must be refused; a third-party rule accepts them before kube-proxy's rule refuses them: connections hang or leave the node`;
+  const detail = `it has no endpoints, so ${whose(probe)} must be refused; a third-party rule accepts them before kube-proxy's rule refuses them: clients wait until they time out, where they should get "connection refused"`;
   return {kind: 'missing-reject', rule, detail, ...(isOfPolicy(rule) ? {severity: 'info'} : {})};
 }
 

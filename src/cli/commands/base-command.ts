@@ -25,7 +25,7 @@ import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import type {NodeByNode} from '../../run/preview/preview-cluster.ts';
 import {emptyNodeDump} from '../../run/rules/choose-rules-node.ts';
 import type {NodeChoice} from '../../run/scope/choose-nodes.ts';
-import {errorText} from '../../model/text.ts';
+import {errorText, plural} from '../../model/text.ts';
 
 /** The flags of a connection to a cluster. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
@@ -159,8 +159,11 @@ export abstract class BaseCommand extends Command {
     };
   }
 
-  /** Throws a CLIError (exit 2) if the file cannot be written. */
-  protected print(text: string, file: string | undefined): void {
+  /**
+   * Prints the report, or writes it to the file and says so on stderr, with its first line.
+   * Throws a CLIError (exit 2) if the file cannot be written.
+   */
+  protected print(text: string, file: string | undefined, verdict?: string): void {
     if (file === undefined) {
       for (const piece of piecesOf(text)) process.stdout.write(piece);
       process.stdout.write('\n');
@@ -171,10 +174,11 @@ export abstract class BaseCommand extends Command {
     } catch (error) {
       throw cannotWrite(file, error);
     }
+    sayWritten(file, verdict);
   }
 
   /** Writes a report that is made piece by piece, each when the reader has taken the one before. Throws as `print` does. */
-  protected async printPieces(pieces: Iterable<string>, file: string | undefined): Promise<void> {
+  protected async printPieces(pieces: Iterable<string>, file: string | undefined, verdict?: string): Promise<void> {
     if (file === undefined) {
       await pipeline(withNewline(pieces), process.stdout, {end: false}).catch(exceptClosedPipe);
       return;
@@ -192,6 +196,7 @@ export abstract class BaseCommand extends Command {
     } finally {
       closeSync(opened);
     }
+    sayWritten(file, verdict);
   }
 
   /** The findings of an earlier `check -o json`. Throws a CLIError (exit 2) if the file is not one. */
@@ -245,6 +250,17 @@ function* withNewline(pieces: Iterable<string>): Iterable<string> {
 /** A reader that closes the pipe (`| head`) is no error. */
 function exceptClosedPipe(error: unknown): void {
   if (!isClosedPipe(error)) throw error;
+}
+
+/** A pipe or device, such as /dev/null, is no file to look for. */
+function sayWritten(file: string, verdict: string | undefined): void {
+  const found = statSync(file);
+  if (found.isFile())
+    process.stderr.write(`wrote ${escapeText(file)} (${sizeText(found.size)})${verdict === undefined ? '' : `: ${verdict}`}\n`);
+}
+
+function sizeText(bytes: number): string {
+  return bytes < 10_000 ? plural(bytes, 'byte') : `${Math.round(bytes / 1000)} kB`;
 }
 
 function cannotWrite(file: string, error: unknown): Error {

@@ -9,7 +9,8 @@ import type {PieceRenderer} from '../../render/renderer.ts';
 import type {Report} from '../../model/report.ts';
 import {planCheckRenderers, planExitCode} from '../../render/preview/plan-check.ts';
 import type {PreviewPlan} from '../../model/preview.ts';
-import {escapeText} from '../../render/terminal-text.ts';
+import {escapeText, styleOf} from '../../render/terminal-text.ts';
+import {verdictLine} from '../../render/verdict-line.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {PreviewRunInput} from '../../preview/preview.ts';
@@ -96,8 +97,9 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     const options = this.renderOptions(flags);
     const format = flags.output as keyof typeof renderers;
     const pieces = (pieceRenderers as Partial<Record<string, PieceRenderer>>)[format];
-    if (pieces === undefined) this.print(renderers[format](report, options), flags['output-file']);
-    else await this.printPieces(pieces(report, options), flags['output-file']);
+    const verdict = verdictLine(report, styleOf(false));
+    if (pieces === undefined) this.print(renderers[format](report, options), flags['output-file'], verdict);
+    else await this.printPieces(pieces(report, options), flags['output-file'], verdict);
   }
 }
 

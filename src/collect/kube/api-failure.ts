@@ -97,9 +97,11 @@ function explain(error: unknown, {server, description, trust}: Connection): stri
   if (error instanceof ProxyError) return `${message}. Is proxy-url or HTTPS_PROXY right? NO_PROXY makes an exception.`;
   if (name === 'TimeoutError') return `${server.host} did not answer in time. --request-timeout says how long to wait.`;
   if (name === 'AbortError') return 'stopped.';
-  if (code in tlsProblems) return `${tlsProblems[code]} (${message}).`;
+  if (code in tlsProblems) return `${tlsProblems[code]} (${code})`;
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
-    return `the certificate of ${server.host} is for another name than ${trust.serverName ?? server.hostname} (${message}). If it is the right server, name it with --tls-server-name.`;
+    const {subjectaltname: names} = (error as {readonly cert?: {readonly subjectaltname?: string}}).cert ?? {};
+    const other = names === undefined || names === '' ? 'another name than' : `${names}, and not for`;
+    return `the certificate of ${server.host} is for ${other} ${trust.serverName ?? server.hostname}. If it is the right server, name it with --tls-server-name.`;
   }
   if (/^ERR_SSL_.*ALERT/.test(code)) return `${server.host} does not accept the client certificate, or asks for one (${code}).`;
   if (code === 'EPROTO' || /^ERR_SSL_(?:WRONG|PACKET)/.test(code))
@@ -124,6 +126,6 @@ const tlsProblems: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT: untrusted,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted,
   CERT_SIGNATURE_FAILURE: untrusted,
-  CERT_HAS_EXPIRED: 'the certificate of the API server has expired',
+  CERT_HAS_EXPIRED: 'the certificate of the API server has expired. Is the clock of this machine right?',
   CERT_NOT_YET_VALID: 'the certificate of the API server is not valid yet. Is the clock of this machine right?',
 };

@@ -67,8 +67,7 @@ function loadDocuments(file: string): readonly unknown[] {
     return loadAll(separated(text)) as readonly unknown[];
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
-    const {reason, mark} = error;
-    throw new UnreadableManifest(`${file} is not valid YAML: ${reason}${mark === undefined ? '' : ` (line ${mark.line + 1})`}`);
+    throw new UnreadableManifest(`cannot read ${file}: ${errorText(error)}`);
   }
 }
 

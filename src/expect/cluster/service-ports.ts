@@ -38,7 +38,7 @@ export function notServed(
   if (labels[proxyNameLabel] !== undefined)
     return {kind: 'otherProxy', reason: `it is given to another proxy (label ${proxyNameLabel}=${labels[proxyNameLabel]})`};
   if (hasSharedSelector(version) && labels[headlessLabel] !== undefined)
-    return {kind: 'headless', reason: `it bears the label ${headlessLabel}`};
+    return {kind: 'headless', reason: `it has the label ${headlessLabel}`};
   if (type === 'ExternalName')
     return {kind: 'externalName', reason: 'it is of type ExternalName: a DNS name, without an address of its own'};
   if (clusterIP === 'None')

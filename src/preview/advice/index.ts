@@ -286,7 +286,7 @@ function answersArp({node, config, api}: NodeSetup): readonly NodeAdvice[] {
   return [
     {
       ...{topic: 'change', id: 'service-addresses'},
-      reason: `nodes answer ARP for the ${near.length === 1 ? 'address' : 'addresses'} of ${namesOf(near)} because kube-ipvs0 bears them and strictARP is off; after the change they do not`,
+      reason: `nodes answer ARP for the ${near.length === 1 ? 'address' : 'addresses'} of ${namesOf(near)} because ${near.length === 1 ? 'it is' : 'they are'} on the interface kube-ipvs0 and strictARP is off; after the change they do not`,
       remedy: 'Announce the addresses with MetalLB, kube-vip or the cloud provider, or route them.',
     },
   ];

@@ -99,20 +99,20 @@ function difference(kind: NftPortDifference['kind'], what: NftPortDifference['wh
 }
 
 test.each<[text: string, differences: readonly NftPortDifference[], changesOutcome?: boolean]>([
-  ["an element of kube-proxy's missing in firewall-ips: no traffic is affected", [difference('missing', 'element', 'firewall-ips', 'a')]],
-  ["a rule of kube-proxy's missing in service-a: traffic is affected", [difference('missing', 'rule', 'service-a', 'a')], true],
+  ['an element of firewall-ips is missing: no traffic is affected', [difference('missing', 'element', 'firewall-ips', 'a')]],
+  ['a rule of service-a is missing: traffic is affected', [difference('missing', 'rule', 'service-a', 'a')], true],
   [
-    '2 elements that kube-proxy would not have written in firewall-ips, service-ips: no traffic is affected',
+    '2 elements of firewall-ips, service-ips were not written by kube-proxy: no traffic is affected',
     [difference('extra', 'element', 'firewall-ips', 'a'), difference('extra', 'element', 'service-ips', 'b')],
   ],
   [
-    '2 rules that kube-proxy would not have written in service-a, service-ips: no traffic is affected',
+    '2 rules of service-a, service-ips were not written by kube-proxy: no traffic is affected',
     [difference('extra', 'rule', 'service-a', 'a'), difference('extra', 'element', 'service-ips', 'b')],
   ],
-  ['a rule that kube-proxy would not have written in services: no traffic is affected', [difference('extra', 'hook', 'services', 'a')]],
-  ['a set that kube-proxy would not have written in affinity-a: no traffic is affected', [difference('extra', 'set', 'affinity-a', 'a')]],
-  ['a rule twice in service-a: no traffic is affected', [difference('duplicate', 'rule', 'service-a', 'a')]],
-  ['a rule in another order in service-a: no traffic is affected', [difference('reordered', 'rule', 'service-a', 'a')]],
+  ['a rule of services was not written by kube-proxy: no traffic is affected', [difference('extra', 'hook', 'services', 'a')]],
+  ['a set of affinity-a was not written by kube-proxy: no traffic is affected', [difference('extra', 'set', 'affinity-a', 'a')]],
+  ['a rule of service-a is there twice: no traffic is affected', [difference('duplicate', 'rule', 'service-a', 'a')]],
+  ['a rule of service-a is out of order: no traffic is affected', [difference('reordered', 'rule', 'service-a', 'a')]],
 ])('what is left is told as: %s', (text, differences, changesOutcome = false) => {
   const symptoms = new SymptomList<RuleText>(port);
   explainNftResidualDifferences({item: {}, differences} as unknown as NftPortCase, symptoms, changesOutcome);

@@ -74,7 +74,7 @@ test.each([
   ],
   ['an empty file', '', 'holds no API object'],
   ['an empty List', 'apiVersion: v1\nkind: List\nitems: []\n', 'holds no API object'],
-  ['no YAML', 'kind: Service\nmetadata: {name: x\n', 'is not valid YAML'],
+  ['no YAML', 'kind: Service\nmetadata: {name: x\n', 'line 3 is not valid YAML (its indentation does not fit, or a bracket above is open)'],
 ])('refuses %s, and names the file', (_, text, message) => {
   expect(() => read(text)).toThrow(UnreadableManifest);
   expect(() => read(text)).toThrow(message);

@@ -66,22 +66,13 @@ function isOfBaseRules({kind, chain, rule}: PortDifference): boolean {
 }
 
 function residualSymptoms(left: readonly PortDifference[]): readonly BaseRuleSymptom['symptom'][] {
-  return residualGroups<Rule, PortDifference>(left).map(({kind, symptom, evidence, differences}) => {
+  return residualGroups<Rule, PortDifference>(left).map(({symptom, state, evidence, differences}) => {
     const [first] = differences;
     const detail =
-      differences.length === 1
-        ? `a rule of ${first?.table}/${first?.chain} ${states[kind]}`
-        : `${differences.length} base rules ${states[kind].replace('is', 'are')}`;
+      differences.length === 1 ? `a rule of ${first?.table}/${first?.chain} ${state}` : `${differences.length} base rules ${state}`;
     return {kind: symptom, severity: 'info', detail, ...evidence};
   });
 }
-
-const states: Readonly<Record<PortDifference['kind'], string>> = {
-  missing: 'is missing',
-  extra: 'is not one that kube-proxy would have written',
-  duplicate: 'is there twice',
-  reordered: 'stands in another place',
-};
 
 /** Tables that are in the dump and lack the canary. A table that was not dumped is left out. */
 function missingCanaries({expected, actual}: BaseRulesCase): readonly BaseRuleSymptom['symptom'][] {

@@ -4,7 +4,7 @@ import {entryText} from '../../../model/service-port.ts';
 import type {Outcome} from '../../../trace/packet.ts';
 import {missingEndpointText} from '../../outcomes/compare-endpoints.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
-import {describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
+import {describeLoss, describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {whose} from '../../outcomes/probes.ts';
 import {balancingRole} from '../iptables-outcome.ts';
 import {isEntryRule} from '../rules-of-ports.ts';
@@ -184,7 +184,8 @@ function brokenJumps(given: SpecialCase, {actual, probe}: ProbeComparison): read
   return [...broken].map(([target, jump]) => {
     const endpoint = item.endpoints.reachable.find(one => item.endpointChain(one) === target);
     const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
-    const detail = `a rule jumps to ${target}, which ${given.actual.chain('nat', target) === undefined ? 'does not exist' : 'is empty'}`;
+    const missing = given.actual.chain('nat', target) === undefined;
+    const detail = `a rule jumps to ${target}, which ${missing ? 'does not exist' : 'is empty'}; ${whose(probe)} end in ${describeLoss(actual)}`;
     const expected = given.expected.chain('nat', target)?.rules().slice(0, 3) ?? [];
     return {symptom: {kind: 'broken-jump', ...place, detail, expected, actual: [jump]}, key: `jump ${target}`};
   });

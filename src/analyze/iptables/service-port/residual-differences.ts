@@ -44,11 +44,11 @@ function explainResidualReject({item: {port, endpoints}, expected, symptoms, cha
 }
 
 function sayGroup({symptoms, changesOutcome}: LeftCase, group: ResidualGroup<PortDifference, Rule>, loud: boolean): void {
-  const {kind, differences, symptom, what, evidence} = group;
+  const {kind, differences, symptom, state, evidence} = group;
   const places = [...new Set(differences.map(({table, chain}) => `${table}/${chain}`))].slice(0, 3).join(', ');
   const harmless = changesOutcome ? 'the other findings of this port show the effect on traffic' : 'no traffic is affected';
   const count = differences.length === 1 ? 'a rule' : `${differences.length} rules`;
-  const detail = `${count} ${what} in ${places}: ${loud ? 'traffic is affected' : harmless}`;
+  const detail = `${count} of ${places} ${state}: ${loud ? 'traffic is affected' : harmless}`;
   symptoms.say({kind: symptom, severity: loud ? 'error' : 'info', detail, ...evidence}, `left ${kind}`);
 }
 

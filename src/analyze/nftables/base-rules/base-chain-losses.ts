@@ -69,7 +69,10 @@ const postrouting: Meaning = {
   loss: 'packets are masqueraded where they should not be, or not where they should',
 };
 
-const noRefusal: Meaning = {...notHooked, loss: 'connections to Services without endpoints hang instead of being refused'};
+const noRefusal: Meaning = {
+  ...notHooked,
+  loss: 'clients of Services without endpoints wait until they time out, where they should get "connection refused"',
+};
 
 const noLocalhostRefusal: Meaning = {
   kind: 'missing-rule',
@@ -92,7 +95,7 @@ const ofChain: Readonly<Record<string, Meaning>> = {
   'reject-chain': {
     kind: 'missing-reject',
     severity: 'error',
-    loss: 'connections to Services without endpoints hang instead of being refused',
+    loss: 'clients of Services without endpoints wait until they time out, where they should get "connection refused"',
   },
   'localhost-nodeport-reject-tcp': noLocalhostRefusal,
   'localhost-nodeport-reject-udp': noLocalhostRefusal,

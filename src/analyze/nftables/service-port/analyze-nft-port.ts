@@ -219,14 +219,17 @@ function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomL
 }
 
 function leftGroup(
-  {kind, differences, symptom, what, evidence}: ResidualGroup<NftPortDifference, RuleText>,
+  {kind, differences, symptom, state, evidence}: ResidualGroup<NftPortDifference, RuleText>,
   symptoms: SymptomList<RuleText>,
   changesOutcome: boolean,
 ): void {
   const places = [...new Set(differences.map(({name}) => name))].slice(0, 3).join(', ');
   const effect = changesOutcome ? 'traffic is affected' : 'no traffic is affected';
   const severity = changesOutcome ? ('error' as const) : ('info' as const);
-  symptoms.say({kind: symptom, severity, detail: `${countText(differences)} ${what} in ${places}: ${effect}`, ...evidence}, `left ${kind}`);
+  symptoms.say(
+    {kind: symptom, severity, detail: `${countText(differences)} of ${places} ${state}: ${effect}`, ...evidence},
+    `left ${kind}`,
+  );
 }
 
 function countText(group: readonly NftPortDifference[]): string {

@@ -3,7 +3,7 @@ import {entryText} from '../../../model/service-port.ts';
 import type {Outcome} from '../../../trace/packet.ts';
 import {missingEndpointText} from '../../outcomes/compare-endpoints.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
-import {describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
+import {describeLoss, describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {whose} from '../../outcomes/probes.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
 import {nftPolicyOf, pickingChain, targetsOf} from '../nft-outcome.ts';
@@ -106,7 +106,7 @@ function brokenJumps(given: NftPortCase, {actual, probe}: ProbeComparison<RuleTe
   return [...broken].map(([target, rule]) => {
     const endpoint = item.endpoints.reachable.find(one => item.names.endpoint(one) === target);
     const missing = given.actual.chain(target) === undefined;
-    const detail = `a rule jumps to ${target}, which ${missing ? 'does not exist' : 'is empty'}`;
+    const detail = `a rule jumps to ${target}, which ${missing ? 'does not exist' : 'is empty'}; ${whose(probe)} end in ${describeLoss(actual)}`;
     const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
     const rules = expected.chain(target)?.rules().slice(0, 3) ?? [];
     return {key: `jump ${target}`, symptom: {kind: 'broken-jump', ...place, detail, expected: rules, actual: [rule]}};
