@@ -1,8 +1,9 @@
-import {existsSync, globSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
-import {tmpdir} from 'node:os';
+import {existsSync, globSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {availableParallelism, tmpdir} from 'node:os';
 import {basename, dirname, join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
+import pLimit from 'p-limit';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import AgentCommand from '../src/cli/commands/agent.ts';
@@ -75,12 +76,16 @@ function isSomewhere(path: string): boolean {
 describe('commands in the pages', () => {
   let folder: string;
   let server: ApiServer;
+  let isPrepared = false;
   const runs = new Map<string, ReturnType<typeof runProgram>>();
 
   beforeAll(async () => {
     server = await startBundleCluster(faulty);
     folder = mkdtempSync(join(tmpdir(), 'svc-trace-docs-'));
     await writeInputs();
+    isPrepared = true;
+    for (const {command} of shownRuns) run(command);
+    for (const {line} of runnable) run(withShortWait(line));
   });
 
   afterAll(async () => {
@@ -98,19 +103,32 @@ describe('commands in the pages', () => {
     await run('check -A --from before.tgz -o json --output-file before.json');
     for (const report of ['after.json', 'baseline.json']) await run(`check -A --from after.tgz -o json --output-file ${report}`);
     await run('preview -A --proxy-mode nftables -o json --output-file plan.json');
+    runs.clear();
   }
+
+  // Some runs wait for what changes, and others compute meanwhile.
+  const slots = pLimit(availableParallelism() + 1);
 
   /** The built program, run once for each command line: pages repeat them. */
   function run(line: string): ReturnType<typeof runProgram> {
-    const known = runs.get(line) ?? runProgram(line);
+    const known = runs.get(line) ?? slots(runProgram, line);
     runs.set(line, known);
     return known;
   }
 
-  function runProgram(line: string) {
+  async function runProgram(line: string) {
     const env = {COLUMNS: '100', NO_COLOR: undefined, FORCE_COLOR: undefined, KUBECONFIG: server.kubeconfig};
     const args = [join(root, 'bin/run.js'), ...line.split(/\s+/)];
-    return execa(process.execPath, args, {cwd: folder, env, stdin: 'ignore', reject: false});
+    return execa(process.execPath, args, {cwd: cwdOf(line), env, stdin: 'ignore', reject: false});
+  }
+
+  /** What writes a file gets a folder of its own, so that nothing else reads half of it. */
+  function cwdOf(line: string): string {
+    if (!line.includes('--output-file') || !isPrepared) return folder;
+    const own = mkdtempSync(join(folder, 'run-'));
+    for (const entry of readdirSync(folder, {withFileTypes: true}))
+      if (!entry.isDirectory()) symlinkSync(join(folder, entry.name), join(own, entry.name));
+    return own;
   }
 
   const shownRuns = docPages.flatMap(shownRunsOf);
@@ -149,11 +167,15 @@ describe('commands in the pages', () => {
   const runnable = lines.filter(({page, line}) => !page.startsWith('docs/checks/') && !notRunHere.test(line));
 
   test.each(runnable)('$page: `$line` runs', async ({line}) => {
-    // The cluster has a fault, so that a wait never ends early.
-    const {stderr, exitCode} = await run(line.replace(/--wait \S+/, '--wait 1s'));
+    const {stderr, exitCode} = await run(withShortWait(line));
     expect(line.includes('--wait') ? '' : stderr.replace(/^wrote \S+ \(\d+ \w+\).*$/m, '')).toBe('');
     expect([0, 1]).toContain(exitCode);
   });
+
+  /** The cluster has a fault, so that a wait never ends early. */
+  function withShortWait(line: string): string {
+    return line.replace(/--wait \S+/, '--wait 1s');
+  }
 
   test('every flag that docs/agents.md lists is one of agent or check', () => {
     const listed = [...readPage('docs/agents.md').matchAll(/^\| (`--[^|]*) \|/gm)].flatMap(([, cell = '']) =>

@@ -17,12 +17,10 @@ test('no import in the sources breaks a layer', async () => {
   expect(await violations(root)).toEqual([]);
 });
 
-test('the page on the architecture has the layers that the linter checks, each folder of the sources once', () => {
+test('the page on the architecture has the layers that the linter checks, which are all folders of the sources', () => {
   const page = readFileSync(architecturePage, 'utf8');
   expect(page).toBe(withLayers(page));
   const folders = readdirSync(join(root, 'src'), {withFileTypes: true}).flatMap(entry => (entry.isDirectory() ? [entry.name] : []));
-  const rows = [...page.matchAll(/^\| `(\w+)` \|/gm)].flatMap(([, folder = '']) => (folders.includes(folder) ? [folder] : []));
-  expect(rows.toSorted()).toEqual(folders.toSorted());
   expect(Object.keys({...layers, ...edgeLayers}).toSorted()).toEqual(folders.toSorted());
 });
 
