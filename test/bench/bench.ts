@@ -4,17 +4,125 @@ import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
+import {parseArgs} from 'node:util';
 import {alternativesTable, measureAlternatives} from './alternatives.ts';
 import {measureTable, tableText} from './conntrack-table.ts';
 import type {ClusterSize, ProxyMode} from './cluster-size.ts';
-import {measureNftJson, nftJsonTable} from './nft-json.ts';
-import {measureNodeCounts, nodeCountsTable} from './node-counts.ts';
 import {measureOneService, oneServiceTable} from './one-service.ts';
-import {type Options, readOptions} from './options.ts';
 import {stagesTable, subjectTable} from './results-table.ts';
 import {measureStages} from './stages.ts';
 import {measureStartUp, startUpTable} from './start-up.ts';
-import {measureSubject, type Subject, writeCluster} from './subject.ts';
+import {measureFloor, measureSubject, type Subject, writeCluster} from './subject.ts';
+import {type Cost, measure} from './measure.ts';
+import {type Program, programs} from './programs.ts';
+import {assertClean} from './right-report.ts';
+import {say} from './say.ts';
+import {expectTable} from '../../src/expect/nftables/expect-table.ts';
+import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
+import {nodeFacts} from '../../src/expect/node-facts.ts';
+import {proxyVersion} from '../../src/expect/cluster/service-ports.ts';
+import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
+import {asNftExpectation} from '../../src/analyze/nftables/resolve-nft-version.ts';
+import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
+import {compareNftTable} from '../../src/compare/compare-nft-table.ts';
+import {families} from '../../src/model/address.ts';
+import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
+import {median} from './statistics.ts';
+
+/** The parts of the benchmark, each of which can be run alone. */
+const parts = {
+  startup: 'what it costs to start, and to check one Service of a live cluster, beside kubectl',
+  'big-node': 'check, trace, packet and diff on one node of big clusters, beside the floor',
+  nftables: 'check, trace and packet on one node of nftables mode, read as JSON; parsing and comparing it beside JSON.parse',
+  'many-nodes': 'the same on bundles of many nodes; what one node costs, and a hundred of the same cluster',
+  alternatives: 'what else one would look at the big node with: grep, iptables-restore --test, kubectl',
+  'one-service': 'a check of one Service of a live node with 76,000 rules in the kernel, beside kubectl exec of iptables-save',
+  stages: 'what the steps of a check of the big node take, without the rest of the program',
+  conntrack: 'counting a table of 1,000,000 tracked connections, as top does, in a small heap',
+} as const;
+
+type Part = keyof typeof parts;
+
+interface Options {
+  readonly parts: ReadonlySet<Part>;
+  /** Of the one bundle to be measured; null for the usual ones. */
+  readonly size: ClusterSize | null;
+  readonly seed: number;
+  /** How often each command is run; null for what is usual. */
+  readonly repeat: number | null;
+  readonly quick: boolean;
+  /** The machine's own figures only. */
+  readonly floorOnly: boolean;
+  readonly json: boolean;
+}
+
+const help = `usage: npm run bench -- [parts] [options]
+
+Parts; all of them where none is named:
+${Object.entries(parts)
+  .map(([name, text]) => `  --${name.padEnd(16)}${text}`)
+  .join('\n')}
+
+One bundle in place of the usual ones; those that are not given are 5000, 50 and 1:
+  --services N      Services, 100 or more
+  --endpoints N     endpoints of each Service
+  --nodes N         nodes whose rules are in the bundle
+
+  --repeat N        rounds, in which all commands take turns; the median of them is printed
+  --seed N          another cluster of the same size
+  --quick           smaller clusters and one round: three minutes in place of fifteen
+  --floor-only      without the product
+  --json            all figures
+
+The floor is what any program has to do with a bundle: read it, count the lines of its dumps, parse its API objects and the JSON of nft
+(floor.mjs). Ratios
+to it are made round by round. "growth" is the power of the size of the input with which the cost grows from a quarter of it on, start-up
+taken off. Both the npm package as built (npm run build) and, where there is one, the executable (npm run release -- compile --platform
+linux_amd64) are measured. All reports are checked to be right.
+`;
+
+/** Prints the help and ends where that is asked for. Throws for what cannot be meant. */
+function readOptions(): Options {
+  const flag = {type: 'boolean', default: false} as const;
+  const {values} = parseArgs({
+    options: {
+      ...(Object.fromEntries(Object.keys(parts).map(part => [part, flag])) as Record<Part, typeof flag>),
+      ...{services: {type: 'string'}, endpoints: {type: 'string'}, nodes: {type: 'string'}},
+      ...{repeat: {type: 'string'}, seed: {type: 'string', default: '1'}},
+      ...{quick: flag, 'floor-only': flag, json: flag, help: {...flag, short: 'h'}},
+    } as const,
+  });
+  if (values.help) {
+    process.stdout.write(help);
+    process.exit();
+  }
+  const named = (Object.keys(parts) as Part[]).filter(part => values[part]);
+  const {services, endpoints, nodes} = values;
+  const seed = wholeNumber('seed', values.seed, 0);
+  const isSized = [services, endpoints, nodes].some(value => value !== undefined);
+  return {
+    parts: new Set(named.length > 0 ? named : isSized ? ['big-node'] : (Object.keys(parts) as Part[])),
+    size: isSized
+      ? {
+          services: wholeNumber('services', services ?? '5000', 100),
+          endpoints: wholeNumber('endpoints', endpoints ?? '50', 1),
+          nodes: wholeNumber('nodes', nodes ?? '1', 1),
+          seed,
+        }
+      : null,
+    seed,
+    repeat: values.repeat === undefined ? null : wholeNumber('repeat', values.repeat, 1),
+    quick: values.quick,
+    floorOnly: values['floor-only'],
+    json: values.json,
+  };
+}
+
+function wholeNumber(option: string, text: string, least: number): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < least) throw new RangeError(`--${option} is a whole number, ${least} or more, not ${text}`);
+  return value;
+}
 
 /** One part of the benchmark, done. */
 interface Result {
@@ -110,4 +218,126 @@ try {
   const isUse = error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
   process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}${isUse ? '; --help tells what there is' : ''}\n`);
   process.exitCode = 1;
+}
+
+/** The cost to check some of the nodes of one bundle. */
+interface NodeCount {
+  readonly program: Program['name'] | 'floor';
+  readonly nodes: number;
+  readonly cost: Cost;
+}
+
+interface NodeCounts {
+  readonly size: ClusterSize;
+  readonly rows: readonly NodeCount[];
+}
+
+/** One node, some and all of the same bundle: what is the same for all nodes is worked out once. */
+async function measureNodeCounts(size: ClusterSize, temp: string): Promise<NodeCounts> {
+  const {bundles} = await writeCluster(size, join(temp, 'nodes'));
+  const rows: NodeCount[] = [];
+  for (const nodes of [1, Math.round(size.nodes / 10), size.nodes]) {
+    say(`${nodes} of ${size.nodes} nodes`);
+    rows.push({program: 'floor', nodes, cost: await measureFloor([bundles.before], nodes, temp)});
+    const chosen = bundles.nodes.slice(0, nodes).flatMap(name => ['--node', name]);
+    for (const {name, command} of programs()) {
+      const measured = await measure([...command, 'check', '-A', ...chosen, '--from', bundles.before, '-o', 'json'], temp);
+      assertClean(measured, nodes);
+      rows.push({program: name, nodes, cost: measured});
+    }
+  }
+  rmSync(join(temp, 'nodes'), {recursive: true});
+  return {
+    size,
+    rows: rows.map(({cost: {cpuSeconds, wallSeconds, peakMebibytes}, ...row}) => ({
+      ...row,
+      cost: {cpuSeconds, wallSeconds, peakMebibytes},
+    })),
+  };
+}
+
+function nodeCountsTable({size, rows}: NodeCounts): string {
+  const heading = `check -A of some nodes of one bundle of ${size.nodes}, ${size.services} Services x ${size.endpoints} endpoints`;
+  return [
+    heading,
+    line('', ['CPU s', 'x floor', 'x one node', 'ms a node', 'MiB', 'x floor']),
+    ...rows.map(row => rowText(row, rows)),
+  ].join('\n');
+}
+
+function rowText({program, nodes, cost}: NodeCount, rows: readonly NodeCount[]): string {
+  const floor = rows.find(row => row.program === 'floor' && row.nodes === nodes)?.cost;
+  const one = rows.find(row => row.program === program && row.nodes === 1)?.cost;
+  const times = (figure: 'cpuSeconds' | 'peakMebibytes', unit: Cost | undefined) =>
+    (cost[figure] / (unit?.[figure] ?? Number.NaN)).toFixed(2);
+  return line(`${program}: ${nodes} ${nodes === 1 ? 'node' : 'nodes'}`, [
+    ...[cost.cpuSeconds.toFixed(2), times('cpuSeconds', floor), times('cpuSeconds', one), ((cost.cpuSeconds / nodes) * 1000).toFixed(1)],
+    ...[cost.peakMebibytes.toFixed(0), times('peakMebibytes', floor)],
+  ]);
+}
+
+function line(name: string, figures: readonly string[]): string {
+  return `  ${name.padEnd(32)}${figures.map(figure => figure.replace('NaN', '-').padStart(12)).join('')}`;
+}
+
+/** Seconds of CPU time (user and system, of all threads): of the first round, in which the code is new, and the median of the others. */
+interface NftJsonStage {
+  readonly name: string;
+  readonly first: number;
+  readonly median: number;
+}
+
+/** What it takes to parse and compare the JSON of nft of the only node in `dir`, beside JSON.parse of it. The API objects are read before. */
+async function measureNftJson(dir: string, rounds = 11): Promise<readonly NftJsonStage[]> {
+  const {api, nodes} = await readBundle(dir);
+  const [node] = nodes;
+  const json = node?.read('nft.json') ?? null;
+  if (node === undefined || json === null) throw new Error(`${dir} holds no nft.json`);
+  const {config} = resolveProxyConfig(node, api, {});
+  const facts = nodeFacts(node, api);
+  const compare = (view: ClusterView): number => {
+    const {tables} = parseNftDump(json);
+    return families.flatMap(family => {
+      const table = tables.get(`${family === 'IPv4' ? 'ip' : 'ip6'} kube-proxy`);
+      return table === undefined
+        ? []
+        : compareNftTable(asNftExpectation(expectTable({view, config, facts, family, table})), table).differences;
+    }).length;
+  };
+  const seconds = {parseJson: [] as number[], compare: [] as number[]};
+  for (let round = 0; round < rounds; round++) {
+    const view = new ClusterView(api);
+    for (const family of families) view.entries(family, proxyVersion(config));
+    seconds.parseJson.push(secondsOf(() => JSON.parse(json.toString('utf8')) as unknown));
+    seconds.compare.push(
+      secondsOf(() => {
+        if (compare(view) > 0) throw new Error('a healthy node differs');
+      }),
+    );
+  }
+  const stage = (name: string, [first = Number.NaN, ...others]: readonly number[]): NftJsonStage => ({name, first, median: median(others)});
+  return [stage('JSON.parse', seconds.parseJson), stage('parsing and comparing', seconds.compare)];
+}
+
+function secondsOf(work: () => unknown): number {
+  const started = process.cpuUsage();
+  work();
+  const {user, system} = process.cpuUsage(started);
+  return (user + system) / 1_000_000;
+}
+
+/** In units of JSON.parse. */
+function nftJsonTable(stages: readonly NftJsonStage[]): string {
+  const [unit] = stages;
+  const line = (name: string, figures: readonly string[]) => `  ${name.padEnd(34)}${figures.map(figure => figure.padStart(12)).join('')}`;
+  return [
+    'the JSON of nft of this node, API objects read',
+    line('', ['first CPU s', 'x', 'later CPU s', 'x']),
+    ...stages.map(({name, first, median: later}) =>
+      line(name, [
+        ...[first.toFixed(3), (first / (unit?.first ?? Number.NaN)).toFixed(2)],
+        ...[later.toFixed(3), (later / (unit?.median ?? Number.NaN)).toFixed(2)],
+      ]),
+    ),
+  ].join('\n');
 }

@@ -1,10 +1,98 @@
-import {type AddressDraw, addressDraw} from './address-draw.ts';
-import {POD_CIDR, serviceAddress} from './address-plan.ts';
+import {clusterNode, externalAddress, loadBalancerAddress, MAX_NODES, POD_CIDR, podAddress, serviceAddress} from './address-plan.ts';
 import type {ClusterSize} from './cluster-size.ts';
-import type {Cluster, Endpoint, Family, Ingress, Service, ServicePort} from './model.ts';
-import {type PlacedPod, type Placement, podPlacement} from './pod-placement.ts';
+import type {Cluster, ClusterNode, Endpoint, Family, Ingress, Pod, Service, ServicePort} from './model.ts';
 import {type Random, seededRandom} from './random.ts';
 import {drawShapes, PLAIN, type Shape} from './service-shapes.ts';
+
+const PODS_ON_A_NODE = 100;
+
+/** A pod and its address in each family. */
+interface PlacedPod {
+  pod: Pod;
+  address: Record<Family, string>;
+}
+
+interface Placement {
+  captured: ClusterNode[];
+  fleet: ClusterNode[];
+  /** A pod on any node of the cluster. */
+  anywhere(owner: string): PlacedPod;
+  /** A pod on a node whose rules are not written. */
+  elsewhere(owner: string): PlacedPod;
+  on(node: ClusterNode, owner: string): PlacedPod;
+}
+
+/**
+ * The cluster has as many nodes as its pods need, and only some of them are
+ * looked at: as with a bundle taken from a few nodes of a large cluster, nearly
+ * all endpoints are remote ones.
+ */
+function podPlacement(size: ClusterSize, random: Random): Placement {
+  const wanted = Math.ceil((size.services * size.endpoints) / PODS_ON_A_NODE);
+  // Past the most nodes there can be, each has more pods.
+  const needed = Math.min(wanted, MAX_NODES - size.nodes);
+  const count = size.nodes + Math.max(3, needed);
+  if (count > MAX_NODES) {
+    throw new RangeError(`${count} nodes would be needed and ${MAX_NODES} are the most`);
+  }
+  const fleet = Array.from({length: count}, (_, index) => ({node: clusterNode(index), index}));
+  const pods = new Uint32Array(count);
+
+  function placeOn(index: number, owner: string): PlacedPod {
+    const number = pods[index] ?? 0;
+    pods[index] = number + 1;
+    const node = fleet[index]?.node;
+    if (node === undefined) {
+      throw new RangeError(`no node ${index}`);
+    }
+    return {
+      pod: {name: `${owner}-${random.suffix()}${number.toString(36)}`, uid: random.uuid(), node},
+      address: {
+        IPv4: podAddress('IPv4', index, number),
+        IPv6: podAddress('IPv6', index, number),
+      },
+    };
+  }
+
+  return {
+    captured: fleet.slice(0, size.nodes).map(({node}) => node),
+    fleet: fleet.map(({node}) => node),
+    anywhere: owner => placeOn(random.below(count), owner),
+    elsewhere: owner => placeOn(size.nodes + random.below(count - size.nodes), owner),
+    on: (node, owner) =>
+      placeOn(
+        fleet.findIndex(entry => entry.node === node),
+        owner,
+      ),
+  };
+}
+
+const FIRST_NODE_PORT = 30_000;
+const NODE_PORTS = 2_768;
+
+/** Hands out what a cluster has only once: Service addresses, node ports, outside addresses. */
+interface AddressDraw {
+  clusterIP(family: Family): string;
+  loadBalancerIP(family: Family): string;
+  externalIP(): string;
+  nodePort(): number;
+  nodePortsLeft(): number;
+}
+
+function addressDraw(random: Random): AddressDraw {
+  // .1 is the API server's Service and .10 the DNS Service, everywhere.
+  const nextClusterIP: Record<Family, number> = {IPv4: 10, IPv6: 10};
+  const nextLoadBalancer: Record<Family, number> = {IPv4: 0, IPv6: 0};
+  let nextExternal = 0;
+  const nodePorts = random.shuffle(Array.from({length: NODE_PORTS}, (_, index) => FIRST_NODE_PORT + index));
+  return {
+    clusterIP: family => serviceAddress(family, nextClusterIP[family]++),
+    loadBalancerIP: family => loadBalancerAddress(family, nextLoadBalancer[family]++),
+    externalIP: () => externalAddress(nextExternal++),
+    nodePort: () => nodePorts.pop() ?? 0,
+    nodePortsLeft: () => nodePorts.length,
+  };
+}
 
 const APPS: readonly [string, ...string[]] = [
   'api',

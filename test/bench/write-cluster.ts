@@ -4,12 +4,13 @@ import {linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync} from 'nod
 import {dirname, join} from 'node:path';
 import process from 'node:process';
 import {buildCluster} from './build-cluster.ts';
-import {chooseTarget} from './choose-target.ts';
 import type {ClusterSize} from './cluster-size.ts';
 import {withReplacedEndpoints} from './replace-endpoints.ts';
 import {writeApiObjects, writeBundle} from './synthetic-cluster.ts';
 import {writeText} from './text-file.ts';
-import type {WrittenBundles} from './written-bundles.ts';
+import type {Target, WrittenBundles} from './written-bundles.ts';
+import {podAddress, PODS_PER_NODE} from './address-plan.ts';
+import type {Cluster, Service} from './model.ts';
 
 const [dir, json] = process.argv.slice(2);
 if (dir === undefined || json === undefined) throw new Error('usage: write-cluster.ts DIR SIZE, where SIZE is JSON');
@@ -56,4 +57,39 @@ function writeBroken(from: string, to: string, count: number): readonly string[]
     lines.filter((_, index) => !missing.has(index)),
   );
   return [...missing].map(index => lines[index]?.split(' ').at(-1) ?? '').sort();
+}
+
+/** The last plain Service of the cluster, asked from a pod of the first node. Throws where there is none. */
+function chooseTarget({services, nodes}: Cluster): Target {
+  const service = services.findLast(isPlain);
+  const [node] = nodes;
+  const [port] = service?.ports ?? [];
+  if (service === undefined || node === undefined || port === undefined)
+    throw new RangeError('the cluster is too small to have a plain Service');
+  return {
+    node: node.name,
+    service: `${service.namespace}/${service.name}`,
+    // The first node's pods have its first addresses; the last one is no endpoint.
+    source: podAddress('IPv4', 0, PODS_PER_NODE - 1),
+    clusterIP: service.clusterIPs[0] ?? '',
+    port: port.port,
+    endpoints: service.endpoints.IPv4.map(({address}) => `${address}:${port.targetPort}`).sort(),
+  };
+}
+
+function isPlain({type, name, families, ports, clusterIPs, externalIPs, affinitySeconds, internalLocal, endpoints}: Service): boolean {
+  return (
+    type === 'ClusterIP' &&
+    // The two that every cluster has are not like others.
+    !['kubernetes', 'kube-dns'].includes(name) &&
+    families.join() === 'IPv4' &&
+    ports.length === 1 &&
+    ports[0]?.protocol === 'TCP' &&
+    clusterIPs[0] !== 'None' &&
+    externalIPs.length === 0 &&
+    affinitySeconds === 0 &&
+    !internalLocal &&
+    endpoints.IPv4.length > 0 &&
+    endpoints.IPv4.every(({ready}) => ready)
+  );
 }

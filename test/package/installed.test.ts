@@ -1,12 +1,12 @@
-import {existsSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {extract} from 'tar';
 import {capturePath} from '../fixtures.ts';
 import {kubectl, testWithKubectl} from '../kubectl.ts';
-import {krewInstall} from './krew-install.ts';
-import {krewManifestAt, releaseFolder, temporaryFolder, version} from './release-folder.ts';
+import {krewManifestAt, type KrewPlatform, releaseFolder, temporaryFolder, version} from './release-folder.ts';
 
 const root = join(import.meta.dirname, '../..');
 const faulty = capturePath('faults/missing-endpoint');
@@ -122,3 +122,17 @@ describe('the npm package', () => {
     expect(existsSync(join(npmBin, '../lib/node_modules/kubectl-svc-trace/node_modules'))).toBe(false);
   });
 });
+
+/**
+ * Installs an archive as krew does on Linux and macOS (internal/installation): unpacks it to store/NAME/VERSION, and links the `bin` of the
+ * manifest as kubectl-NAME, with "_" for "-". Returns the folder that krew has its users put on PATH.
+ */
+async function krewInstall(root: string, archive: string, {bin}: KrewPlatform): Promise<string> {
+  const store = join(root, 'store/svc-trace');
+  mkdirSync(store, {recursive: true});
+  const folder = mkdtempSync(join(store, 'v'));
+  await extract({file: archive, cwd: folder});
+  mkdirSync(join(root, 'bin'));
+  symlinkSync(join(folder, bin), join(root, 'bin/kubectl-svc_trace'));
+  return join(root, 'bin');
+}

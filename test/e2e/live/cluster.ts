@@ -1,4 +1,4 @@
-import {cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {createConnection, createServer, type Server} from 'node:net';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
@@ -8,12 +8,11 @@ import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand
 import {bundleObjects} from '../../stand-in/bundle-objects.ts';
 import type {ExecCommand, ExecReply, StandInNode} from '../../stand-in/exec.ts';
 import type {StoredObject} from '../../stand-in/object-store.ts';
-import {writeDocker} from './docker-program.ts';
 import {kubeProxyAnswer} from '../../stand-in/kube-proxy-answers.ts';
 import {kubeProxyPods} from '../../stand-in/kube-proxy-pods.ts';
 import {LiveNode} from './live-node.ts';
-import {makeSshAccess, type SshAccess} from './ssh-access.ts';
 import {writeProgram} from './write-program.ts';
+import {keySettings, newKey, sshOptions} from '../../collect/transports/sshd.ts';
 
 /** The requirements of tests with a cluster, for `describeWith`. */
 export const clusterNeeds = 'root netns nsenter ip sysctl curl conntrack ssh sshd ssh-keygen iptables-save ip6tables-save'.split(' ');
@@ -118,4 +117,78 @@ async function openGate({port, socket}: {readonly port: number; readonly socket:
   });
   await new Promise<void>(resolve => gate.listen(socket, resolve));
   return gate;
+}
+
+/** Writes a `docker` to a folder whose containers are the nodes of a cluster. `path` is the PATH inside of them. */
+function writeDocker(folder: string, nodes: readonly LiveNode[], path: string): void {
+  const cases = nodes.map(node => `    ${node.name}) enter="${node.enter.join(' ')}" ;;`);
+  const script = `find_container() {
+  case "$1" in
+${cases.join('\n')}
+    *) echo "Error response from daemon: No such container: $1" >&2; exit 1 ;;
+  esac
+}
+case "$1 $2" in
+  "container inspect") find_container "$5"; echo true ;;
+  "exec --user")
+    find_container "$4"; shift 4
+    export PATH="${path}"
+    if ! command -v "$1" >/dev/null; then
+      echo "OCI runtime exec failed: exec failed: unable to start container process: exec: \\"$1\\": executable file not found in \\$PATH: unknown" >&2
+      exit 127
+    fi
+    exec $enter "$@" ;;
+  *) echo "docker: '$1' is not a docker command." >&2; exit 1 ;;
+esac`;
+  writeProgram(join(folder, 'docker'), script);
+}
+
+/** How the nodes of a cluster are reached by ssh: each has a real sshd of its own, which is started for a connection, on the node. */
+interface SshAccess {
+  /** Flags of the command line, for a key that the nodes take and host keys that are known, or for others. */
+  flags(keys?: {readonly key?: 'user' | 'unknown'; readonly known?: 'known' | 'known-otherwise' | 'known-nobody'}): readonly string[];
+}
+
+/** `bin` comes first in the PATH of those who log in. All files go to `folder`. */
+function makeSshAccess(folder: string, nodes: readonly LiveNode[], bin: string): SshAccess {
+  mkdirSync('/run/sshd', {recursive: true});
+  mkdirSync(folder);
+  for (const name of ['host', 'user', 'unknown']) newKey(join(folder, name));
+  copyFileSync(join(folder, 'user.pub'), join(folder, 'authorized'));
+  for (const [file, key] of [
+    ['known', 'host'],
+    ['known-otherwise', 'unknown'],
+  ] as const) {
+    writeFileSync(join(folder, file), `* ${readFileSync(join(folder, `${key}.pub`), 'utf8')}`);
+  }
+  writeFileSync(join(folder, 'known-nobody'), '');
+  writeFileSync(join(folder, 'config'), `${settings(folder, bin).join('\n')}\n`);
+  writeProgram(join(folder, 'reach'), reach(folder, nodes));
+  return {
+    flags({key = 'user', known = 'known'} = {}) {
+      const options = [...sshOptions(folder, key, known), `ProxyCommand=${folder}/reach %h`];
+      return ['--transport', 'ssh', '--ssh-user', 'root', ...options.flatMap(option => ['--ssh-option', option])];
+    },
+  };
+}
+
+function settings(folder: string, bin: string): readonly string[] {
+  return [
+    ...keySettings(folder),
+    // No files of the one whose machine this is: a shell would read them for every command.
+    `SetEnv PATH=${bin}:/usr/bin:/bin HOME=${folder}`,
+  ];
+}
+
+/** Stands for the network between here and the nodes. */
+function reach(folder: string, nodes: readonly LiveNode[]): string {
+  const cases = nodes.map(node => {
+    const [
+      {
+        addr_info: [{local} = {local: ''}],
+      } = {addr_info: []},
+    ] = JSON.parse(node.run('ip', '-j', '-4', 'addr', 'show', 'dev', 'eth0')) as {addr_info: {local: string}[]}[];
+    return `  ${node.name}|${local}) exec ${node.enter.join(' ')} /usr/sbin/sshd -i -f ${folder}/config ;;`;
+  });
+  return `case "$1" in\n${cases.join('\n')}\n  *) echo "no route to $1" >&2; exit 1 ;;\nesac`;
 }

@@ -2,7 +2,6 @@ import {existsSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {capturePath} from '../../fixtures.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
-import {curlReply} from '../../stand-in/curl.ts';
 import {bundleObjects} from '../../stand-in/bundle-objects.ts';
 import type {ExecCommand, ExecReply} from '../../stand-in/exec.ts';
 import type {ObjectLists, StoredObject} from '../../stand-in/object-store.ts';
@@ -49,3 +48,12 @@ const byUrl: Readonly<Record<string, string>> = {
   'http://127.0.0.1:10249/metrics': 'metrics',
   'http://127.0.0.1:10256/healthz': 'healthz.json',
 };
+
+/** What curl prints for its URLs, each followed by what `-w` says; a page that is null is one of which nothing is known. */
+function curlReply(argv: readonly string[], pageAt: (url: string) => Buffer | string | null): ExecReply {
+  const pages = argv.filter(word => word.startsWith('http://')).map(url => ({url, page: pageAt(url)}));
+  if (pages.some(({page}) => page === null)) return {exitCode: 52, stderr: 'curl: (52) Empty reply from server'};
+  const format = argv.includes('-w') ? (argv[argv.indexOf('-w') + 1] ?? '') : '';
+  const after = (url: string) => Buffer.from(format.replaceAll('\\n', '\n').replace('%{url_effective}', url));
+  return {stdout: Buffer.concat(pages.flatMap(({url, page}) => [Buffer.from(page ?? ''), after(url)]))};
+}
