@@ -10,7 +10,7 @@ export const valueFlags: readonly string[] = `
   --debug-image --debug-namespace --image-pull-secret
   --proxy-mode --cluster-cidr --detect-local-mode --masquerade-bit --nodeport-addresses --kube-proxy-version --zone
   -o --output --output-file --color
-  --fail-on --only --skip --baseline --wait --interval --settle --listen --agents-namespace --agents-selector
+  --summary-file --max-archive-size --plan --fail-on --only --skip --baseline --wait --interval --settle --listen --agents-namespace --agents-selector
   --source --destination --port --protocol --in-interface --local-address
   --for-node -f --filename --endpoint --family --config
 `

@@ -4,6 +4,8 @@ import {escapeText} from '../render/terminal-text.ts';
 import {wrapLines} from '../render/wrap.ts';
 import {closest} from '../run/scope/closest.ts';
 import {wordForCommand} from './command-line.ts';
+import {commandSpecs} from './complete/command-spec.ts';
+import {withConfig} from './config-file.ts';
 import {oclifOptions} from './oclif-options.ts';
 import {endOnWriteError} from './terminal.ts';
 
@@ -23,9 +25,10 @@ export async function runCommand(args: readonly string[], root: string): Promise
   // oclif's listener would throw what cannot be written, before debug pods are removed.
   process.stdout.removeAllListeners('error');
   endOnWriteError();
+  const words = await withConfig(args, () => commandSpecs(root));
   // oclif reads the current command here.
-  process.argv.splice(2, Infinity, ...args);
-  await run([...args], await oclifOptions(root));
+  process.argv.splice(2, Infinity, ...words);
+  await run([...words], await oclifOptions(root));
 }
 
 /** Prints the error and ends the process: wrong use in one or two lines, a bug with its stack. */

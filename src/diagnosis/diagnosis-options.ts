@@ -24,6 +24,7 @@ export interface DiagnoseOptions {
   readonly nodesOnly?: boolean;
   /** Only these codes, if there are any. */
   readonly only?: ReadonlySet<string>;
+  /** Not these codes; `ST101=shop/empty`: not this code for this Service. */
   readonly skip?: ReadonlySet<string>;
   /** The findings of the baseline: a recurring finding of no higher severity is marked and not counted. */
   readonly known?: readonly Finding[];

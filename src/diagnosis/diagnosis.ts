@@ -9,7 +9,15 @@ import type {ServiceObject} from '../model/api-objects.ts';
 import {type Finding, isNoWorse, pairFindings, type ServiceName} from '../model/finding.ts';
 import {partition} from '../model/lists.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
-import {countServices, type NodeReport, type Report, type ReportedService, type ServicesInScope, type Summary} from '../model/report.ts';
+import {
+  countServices,
+  type NodeReport,
+  type Report,
+  type ReportedService,
+  type ServicesInScope,
+  type SkippedFinding,
+  type Summary,
+} from '../model/report.ts';
 import {hasExternalEntry} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
 import type {NodeReading} from '../model/state-history.ts';
@@ -95,7 +103,7 @@ export class Diagnosis {
     const ofNodes = results.flatMap(result => result.findings).filter(finding => this.#isAsked(finding));
     const [wanted, others] = partition([...ofNodes, ...ofCluster, ...problems.map(problemFinding)], finding => this.#isWanted(finding));
     const sorted = sortFindings(wanted);
-    const leftOut = others.filter(({severity}) => severity !== 'info');
+    const leftOut = others.filter(({severity}) => severity !== 'info').map(finding => this.#withSkipped(finding));
     const {stayed} = pairFindings(this.#options.known ?? [], sorted, isNoWorse);
     const kept = sorted.map(finding => (stayed.has(finding) ? {...finding, known: true as const} : finding));
     const served = services.filter(service => notServed(service, proxy.version) === null);
@@ -116,9 +124,26 @@ export class Diagnosis {
     };
   }
 
-  #isWanted({code}: Finding): boolean {
+  #isWanted(finding: Finding): boolean {
+    return this.#isWantedCode(finding) && this.#skippedBy(finding) === null;
+  }
+
+  #isWantedCode({code}: Finding): boolean {
     const {only, skip} = this.#options;
     return (only === undefined || only.has(code)) && !skip?.has(code);
+  }
+
+  /** What leaves out this code for the Service of the finding alone. */
+  #skippedBy({code, service}: Finding): 'flag' | 'annotation' | null {
+    if (service === undefined) return null;
+    const name = namespacedName(service);
+    if (this.#options.skip?.has(`${code}=${name}`) === true) return 'flag';
+    return this.#cluster.skips().get(name)?.has(code) === true ? 'annotation' : null;
+  }
+
+  #withSkipped(finding: Finding): Finding {
+    const skippedBy = this.#isWantedCode(finding) ? this.#skippedBy(finding) : null;
+    return skippedBy === null ? finding : {...finding, skippedBy};
   }
 
   /** The findings of a node that concern no Service, or a requested one. */
@@ -136,6 +161,8 @@ interface ClusterInScope {
   readonly services: readonly ServiceObject[];
   /** Made when a node has a finding about a Service. */
   readonly names: () => ServiceNames;
+  /** The codes that Services leave out by their annotation, by `namespace/name`. */
+  readonly skips: () => ReadonlyMap<string, ReadonlySet<string>>;
   /** How many requested Services have endpoints that could not be read. */
   readonly unsure: number;
 }
@@ -154,7 +181,16 @@ function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): Cl
     const asked = new Set(services.map(keyOf));
     return {asked, existing: services.length === all.length ? asked : new Set(all.map(keyOf))};
   });
-  return {api, view: new ClusterView(api), services, names, unsure: wanted.length - services.length};
+  const skips = onceAsked(() => new Map(all.flatMap(service => skippedCodes(service))));
+  return {api, view: new ClusterView(api), services, names, skips, unsure: wanted.length - services.length};
+}
+
+/** `svc-trace.dev/skip: ST101, missing-endpoint`. A word that is no code or name leaves out nothing. */
+function skippedCodes(service: ServiceObject): readonly (readonly [string, ReadonlySet<string>])[] {
+  const text = service.metadata.annotations?.['svc-trace.dev/skip'];
+  if (typeof text !== 'string') return [];
+  const words = new Set(text.toLowerCase().split(/[\s,]+/));
+  return [[keyOf(service), new Set(checks.flatMap(({code, name}) => (words.has(code.toLowerCase()) || words.has(name) ? [code] : [])))]];
 }
 
 function nameOf({metadata}: ServiceObject): ServiceName {
@@ -260,5 +296,13 @@ function summarize(
     ...countServices(services, [...findings, ...leftOut], nodes),
     servicePorts,
     ...(leftOut.length === 0 ? {} : {notShown: leftOut.length}),
+    ...skippedOf(leftOut),
   };
+}
+
+function skippedOf(leftOut: readonly Finding[]): Pick<Summary, 'skipped'> {
+  const skipped = leftOut.flatMap(({code, service, skippedBy: by}): readonly [string, SkippedFinding][] =>
+    by === undefined || service === undefined ? [] : [[`${code} ${namespacedName(service)} ${by}`, {code, ...service, by}]],
+  );
+  return skipped.length === 0 ? {} : {skipped: [...new Map(skipped.toSorted(([a], [b]) => (a < b ? -1 : 1))).values()]};
 }

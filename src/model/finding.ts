@@ -63,6 +63,8 @@ export interface Observation {
 export interface Finding extends Observation {
   /** It is in the baseline: it is shown, and not counted. */
   readonly known?: true;
+  /** Of a finding that is left out of the report: what leaves it out for this Service, in place of for all. */
+  readonly skippedBy?: 'flag' | 'annotation';
   readonly code: string;
   readonly name: string;
   readonly severity: Severity;

@@ -74,8 +74,16 @@ export interface Summary {
   readonly servicePorts: number;
   /** Errors and warnings that `--only` and `--skip` leave out; left out if there are none. The counts of Services include them. */
   readonly notShown?: number;
+  /** Those of them that are left out for one Service only. */
+  readonly skipped?: readonly SkippedFinding[];
   /** Set by `--sample` if only some nodes were checked: the number of all nodes. */
   readonly sampledFrom?: number;
+}
+
+export interface SkippedFinding extends ServiceName {
+  readonly code: string;
+  /** `--skip CODE=NAMESPACE/NAME`, or the annotation of the Service. */
+  readonly by: 'flag' | 'annotation';
 }
 
 /** Why kube-proxy writes no rules for a Service. */

@@ -163,6 +163,8 @@ function annotations(value: unknown, replacements: Replacements): unknown {
   return Object.fromEntries(
     Object.entries(asObject(value)).flatMap(([key, text]): readonly (readonly [string, unknown])[] => {
       if (keptAnnotations.has(key)) return /^(?:[a-zA-Z]{4,8}|[-\dT:.Z+]+)$/.test(String(text)) ? [[key, text]] : [];
+      // Words that are no code of a finding mean nothing.
+      if (key === 'svc-trace.dev/skip') return [[key, (String(text).match(/\bST\d{3}\b/gi) ?? []).join(',')]];
       const words = nodeArgs.has(key) ? readJson(String(text)) : undefined;
       return Array.isArray(words) ? [[key, JSON.stringify(redactArguments(words, replacements))]] : [];
     }),

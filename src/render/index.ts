@@ -8,11 +8,25 @@ import {prometheus} from './ci/prometheus.ts';
 import type {PieceRenderer, Renderer} from './renderer.ts';
 import {sarif} from './ci/sarif.ts';
 import {table, wide} from './table/table.ts';
+import {escapeText} from './terminal-text.ts';
+import {namespacedName} from '../model/text.ts';
+
+/** What has an error or a warning, one a line, as other commands take it: `shop/web`, and `node/NAME` for a fault of the node. */
+const name: Renderer = ({findings}) => {
+  const names = findings
+    .filter(({severity, known}) => severity !== 'info' && !known)
+    .map(({service, node}) => (service !== undefined ? namespacedName(service) : node === undefined ? '' : `node/${node}`));
+  return [...new Set(names)]
+    .filter(text => text !== '')
+    .sort()
+    .map(escapeText)
+    .join('\n');
+};
 
 /** The output formats of `check`. A new format is one file and one line here. */
 export const renderers = {
   ...{table, wide, json, yaml, junit, sarif, github, markdown, html: checkPage, prometheus},
-  ...{openreports, policyreport},
+  ...{openreports, policyreport, name},
 } as const satisfies Readonly<Record<string, Renderer>>;
 
 /** Formats whose text for a large cluster is hundreds of megabytes: it is written while it is made. */

@@ -6,6 +6,10 @@ export interface RenderOptions {
   readonly color: boolean;
   /** Columns of the terminal; infinite for other output, whose lines can have any length. */
   readonly width: number;
+  /** Codes of findings are links (OSC 8). */
+  readonly links?: boolean;
+  /** False: tables without their row of titles. */
+  readonly headers?: boolean;
   /** Only what needs attention. */
   readonly quiet: boolean;
   /** Also settings and harmless findings. */

@@ -41,11 +41,21 @@ export interface Style {
   readonly yellow: (text: string) => string;
   readonly green: (text: string) => string;
   readonly cyan: (text: string) => string;
+  /** A link (OSC 8), or the text alone. */
+  readonly link: (text: string, url: string) => string;
 }
 
-export function styleOf(color: boolean): Style {
+export function styleOf(color: boolean, links = false): Style {
   const code = (open: number, close: number) => (text: string) => (color && text !== '' ? `\u001b[${open}m${text}\u001b[${close}m` : text);
-  return {bold: code(1, 22), dim: code(2, 22), red: code(31, 39), yellow: code(33, 39), green: code(32, 39), cyan: code(36, 39)};
+  return {
+    bold: code(1, 22),
+    dim: code(2, 22),
+    red: code(31, 39),
+    yellow: code(33, 39),
+    green: code(32, 39),
+    cyan: code(36, 39),
+    link: (text, url) => (links ? `\u001b]8;;${url}\u001b\\${text}\u001b]8;;\u001b\\` : text),
+  };
 }
 
 export function bySeverity(style: Style, severity: Severity): (text: string) => string {

@@ -1,6 +1,6 @@
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import {type Report, type Summary, sumOf, type UnservedKind} from '../model/report.ts';
-import {plural} from '../model/text.ts';
+import {plural, someOf} from '../model/text.ts';
 import {causeText} from './finding-blocks.ts';
 import {nodeList} from './names-of-nodes.ts';
 import {escapeText, type Style} from './terminal-text.ts';
@@ -17,9 +17,17 @@ export function verdictLine(report: Report, style: Style): string {
   );
 }
 
-/** What `--skip` and `--only` left out. */
-function notShown({summary: {notShown: number = 0}}: Report): string {
-  return number === 0 ? '' : `; ${plural(number, 'finding')} of other codes not shown`;
+/** What `--skip`, `--only` and annotations of Services left out. */
+function notShown({summary: {notShown: number = 0, skipped = []}, leftOut = []}: Report): string {
+  const ofServices = leftOut.filter(({skippedBy}) => skippedBy !== undefined).length;
+  const others = number - ofServices;
+  const names = skipped.map(({code, namespace, name, by}) =>
+    escapeText(`${code} of ${namespace}/${name}${by === 'flag' ? '' : ' by annotation'}`),
+  );
+  return (
+    (others === 0 ? '' : `; ${plural(others, 'finding')} of other codes not shown`) +
+    (ofServices === 0 ? '' : `; ${plural(ofServices, 'finding')} skipped: ${someOf(names, {max: 3})}`)
+  );
 }
 
 function isClean({summary: {errors, warnings, verdict}}: Report): boolean {
@@ -39,7 +47,8 @@ function verdictOf(report: Report, style: Style, known: number): string {
   const counts = `${breakdown(summary, onNodes(report))}${summary.nodesChecked === 0 ? '; no node was checked' : ''}`;
   if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${counts}`);
   if (known > 0) return style.green(`OK: no new findings (${known} suppressed by the baseline); ${counts}`);
-  if (summary.notShown !== undefined) return style.yellow(`OK for the codes asked for: ${counts}`);
+  if (summary.notShown !== undefined)
+    return style.yellow(`OK ${summary.skipped === undefined ? 'for the codes asked for' : 'but for what is skipped'}: ${counts}`);
   return style.green(`OK: ${inSync(report)}`);
 }
 

@@ -29,8 +29,8 @@ export function proseWidth(width: number): number {
   return width === Infinity ? Infinity : Math.min(width, 120);
 }
 
-/** Length without color codes. */
+/** Length without color codes and the targets of links. */
 export function visibleLength(text: string): number {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: color codes begin with one
-  return text.replace(/\u001b\[\d+m/g, '').length;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: color codes and links begin with one
+  return text.replace(/\u001b(?:\[\d+m|\]8;;[^\u001b]*\u001b\\)/g, '').length;
 }

@@ -383,7 +383,7 @@ describe('exit codes', () => {
     ]);
     expect(bundle).toMatchObject({exitCode: 2, stderr: `Error: cannot read the bundle ${half}: the archive is truncated: copy it again`});
     expect(kubeconfig.exitCode).toBe(2);
-    expect(kubeconfig.stderr).toMatch(new RegExp(`^Error: cannot use the kubeconfig ${yaml}: [\\w ]+ \\(\\d:\\d\\)$`));
+    expect(kubeconfig.stderr).toMatch(new RegExp(`^Error: cannot use the kubeconfig ${yaml}: line 2 is not valid YAML \\([^)]+\\)$`));
   });
 });
 
@@ -395,6 +395,19 @@ describe('the choice of findings', () => {
     expect(await codes()).toEqual(['ST202', 'ST101']);
     expect(await codes('--only', 'st202,ST203')).toEqual(['ST202']);
     expect(await codes('--skip', 'ST202', '--skip', 'ST101')).toEqual([]);
+  });
+
+  test('-o name prints what has findings, and nothing if nothing has', async () => {
+    expect((await check('-A', '-o', 'name')).stdout).toBe('shop/web');
+    expect(await check('shop/nodeport', '-o', 'name')).toMatchObject({stdout: '', exitCode: 0});
+  });
+
+  test('--skip of a Service without its namespace is wrong use', async () => {
+    const {stderr, exitCode} = await check('-A', '--skip', 'ST101=empty');
+    expect({stderr, exitCode}).toEqual({
+      stderr: 'Error: --skip ST101=empty: name the Service as NAMESPACE/NAME, as in ST101=shop/web',
+      exitCode: 2,
+    });
   });
 
   test('findings excluded by --skip do not fail', async () => {

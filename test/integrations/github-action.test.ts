@@ -79,7 +79,10 @@ describe('the GitHub Action', () => {
   /** Runs the steps one after the other, as a runner does; a step that fails ends it. */
   async function runSteps(given: Readonly<Record<string, string>>) {
     const temp = mkdtempSync(join(cluster.folder, 'runner-'));
-    const files = {GITHUB_PATH: join(temp, 'path'), GITHUB_OUTPUT: join(temp, 'output')};
+    const files = {
+      ...{GITHUB_PATH: join(temp, 'path'), GITHUB_OUTPUT: join(temp, 'output')},
+      GITHUB_STEP_SUMMARY: join(temp, 'summary'),
+    };
     for (const file of Object.values(files)) writeFileSync(file, '');
     const evaluated = (text: string) =>
       text
@@ -100,7 +103,8 @@ describe('the GitHub Action', () => {
   }
 
   test('installs the release and prints findings as annotations; the step fails as check does', async () => {
-    const {log, exitCode, output} = await runSteps({releases: await releaseFolder(), arguments: '-A --skip ST101'});
+    const {log, exitCode, output, temp} = await runSteps({releases: await releaseFolder(), arguments: '-A --skip ST101'});
+    expect(readFileSync(join(temp, 'summary'), 'utf8')).toMatch(/FAULTY: 1 error[\s\S]*\| shop\/web \|[\s\S]*ST202/);
     expect(log).toMatch(/^::error .*ST202/m);
     expect({exitCode, output}).toEqual({exitCode: 1, output: 'exit-code=1\n'});
   });

@@ -1,4 +1,4 @@
-import {closeSync, openSync, readFileSync, statSync, writeFileSync} from 'node:fs';
+import {appendFileSync, closeSync, openSync, readFileSync, statSync, writeFileSync} from 'node:fs';
 import {pipeline} from 'node:stream/promises';
 import {Command, Errors} from '@oclif/core';
 import {ApiError} from '../../collect/kube/kube-api.ts';
@@ -19,7 +19,7 @@ import {parsePreviewPlan} from '../../parse/preview-plan.ts';
 import type {PreviewPlan} from '../../model/preview.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import type {Provenance, RenderOptions} from '../../render/renderer.ts';
-import {isClosedPipe, wantsColor} from '../terminal.ts';
+import {isClosedPipe, showsLinks, wantsColor} from '../terminal.ts';
 import type {PreviewRunInput} from '../../preview/preview.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import type {NodeByNode} from '../../run/preview/preview-cluster.ts';
@@ -145,11 +145,14 @@ export abstract class BaseCommand extends Command {
     readonly verbose: boolean;
     readonly 'output-file'?: string | undefined;
     readonly 'fail-on'?: string | undefined;
+    readonly 'no-headers'?: boolean | undefined;
   }): RenderOptions {
     const toFile = flags['output-file'] !== undefined;
     const toTerminal = !toFile && process.stdout.isTTY === true;
     return {
       color: flags.color === 'auto' ? !toFile && wantsColor(toTerminal) : flags.color === 'always',
+      links: toTerminal && showsLinks(),
+      headers: flags['no-headers'] !== true,
       width: toTerminal ? (process.stdout.columns ?? 100) : Number(process.env['COLUMNS']) || Infinity,
       quiet: flags.quiet,
       verbose: flags.verbose,
@@ -166,7 +169,8 @@ export abstract class BaseCommand extends Command {
   protected print(text: string, file: string | undefined, verdict?: string): void {
     if (file === undefined) {
       for (const piece of piecesOf(text)) process.stdout.write(piece);
-      process.stdout.write('\n');
+      // A list of names may have none.
+      if (text !== '') process.stdout.write('\n');
       return;
     }
     try {
@@ -175,6 +179,15 @@ export abstract class BaseCommand extends Command {
       throw cannotWrite(file, error);
     }
     sayWritten(file, verdict);
+  }
+
+  /** Throws as `print` does. */
+  protected append(text: string, file: string): void {
+    try {
+      appendFileSync(file, `${text}\n`);
+    } catch (error) {
+      throw cannotWrite(file, error);
+    }
   }
 
   /** Writes a report that is made piece by piece, each when the reader has taken the one before. Throws as `print` does. */

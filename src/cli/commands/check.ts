@@ -2,7 +2,16 @@ import {Args, Errors, Flags} from '@oclif/core';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn, waitLimit} from '../../run/options/wait-limit.ts';
-import {evaluationFlags, fullFlag, outputFlags, refuseFull, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {
+  evaluationFlags,
+  fullFlag,
+  noHeadersFlag,
+  outputFlags,
+  refuseFull,
+  scopeFlags,
+  settingFlags,
+  sourceFlags,
+} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {pieceRenderers, renderers} from '../../render/index.ts';
 import type {PieceRenderer} from '../../render/renderer.ts';
@@ -46,6 +55,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     ...agentsFlags,
     ...settingFlags,
     ...outputFlags,
+    ...noHeadersFlag,
     ...evaluationFlags,
     wait: Flags.string({
       description: 'check again until nothing fails and every node was checked, for at most this long (60s, 2m)',
@@ -56,6 +66,11 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
       description: 'compare with a plan of "preview -o json" instead: which changes came, which did not, and what changed besides',
       helpValue: 'FILE',
       helpGroup: 'FINDINGS',
+    }),
+    'summary-file': Flags.string({
+      description: 'also append a Markdown report to this file, such as $GITHUB_STEP_SUMMARY',
+      helpValue: 'FILE',
+      helpGroup: 'OUTPUT',
     }),
     output: Flags.string({char: 'o', description: 'output format', options: Object.keys(renderers), default: 'table', helpGroup: 'OUTPUT'}),
   };
@@ -93,15 +108,18 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     process.exitCode ??= planExitCode(found, flags['fail-on']);
   }
 
-  async #show(report: Report, flags: Parameters<BaseCommand['renderOptions']>[0] & {readonly output: string}): Promise<void> {
+  async #show(report: Report, flags: ShowFlags): Promise<void> {
     const options = this.renderOptions(flags);
     const format = flags.output as keyof typeof renderers;
     const pieces = (pieceRenderers as Partial<Record<string, PieceRenderer>>)[format];
+    if (flags['summary-file'] !== undefined) this.append(renderers.markdown(report, {...options, color: false}), flags['summary-file']);
     const verdict = verdictLine(report, styleOf(false));
     if (pieces === undefined) this.print(renderers[format](report, options), flags['output-file'], verdict);
     else await this.printPieces(pieces(report, options), flags['output-file'], verdict);
   }
 }
+
+type ShowFlags = Parameters<BaseCommand['renderOptions']>[0] & {readonly output: string; readonly 'summary-file'?: string | undefined};
 
 type PlanFlags = Parameters<BaseCommand['nodeByNode']>[0] &
   Parameters<BaseCommand['renderOptions']>[0] &

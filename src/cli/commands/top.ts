@@ -10,7 +10,7 @@ import {topScreen} from '../../run/top/top-screen.ts';
 import type {TopRun} from '../../run/top/top-session.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {diagnoseOptions} from '../options/diagnose-options.ts';
-import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {noHeadersFlag, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 
@@ -46,6 +46,7 @@ On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json a
     ...transportFlags,
     ...settingFlags,
     ...output,
+    ...noHeadersFlag,
     interval: Flags.string({description: 'between two reads (2s, 1m)', default: '2s', helpValue: 'DURATION', helpGroup: 'OUTPUT'}),
     once: Flags.boolean({description: 'two reads and one report', helpGroup: 'OUTPUT'}),
     output: Flags.string({

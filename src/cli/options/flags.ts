@@ -131,6 +131,9 @@ export const outputFlags = {
   'no-progress': Flags.boolean({description: 'no progress on standard error', helpGroup: 'OUTPUT'}),
 };
 
+/** As of kubectl. */
+export const noHeadersFlag = {'no-headers': Flags.boolean({description: 'tables without their row of titles', helpGroup: 'OUTPUT'})};
+
 export const evaluationFlags = {
   'fail-on': Flags.string({
     description: 'lowest severity that makes the exit code 1',
@@ -147,7 +150,7 @@ export const evaluationFlags = {
     helpGroup: 'FINDINGS',
   }),
   skip: Flags.string({
-    description: 'do not report these findings',
+    description: 'do not report these findings; of one Service only: ST101=shop/empty',
     multiple: true,
     multipleNonGreedy: true,
     delimiter: ',',

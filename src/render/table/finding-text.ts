@@ -1,3 +1,4 @@
+import {docsOf} from '../json.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {bySeverity, escapeText, type Style, styleOf} from '../terminal-text.ts';
@@ -82,7 +83,11 @@ function findingLines({finding, nodes, reason}: FindingBlock, style: Style, widt
   const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}${finding.family === 'IPv6' ? ' (IPv6)' : ''}`;
   const cause = `kube-proxy no longer applies changes on ${nodeList(nodes)}: the rules there are older than the API`;
   return [
-    ...wrap(`${bySeverity(style, severity)(`${code} ${severity}`)}${known ? ' (known)' : ''}  ${style.bold(name)}${where}`, width, ''),
+    ...wrap(
+      `${bySeverity(style, severity)(`${style.link(code, docsOf(code))} ${severity}`)}${known ? ' (known)' : ''}  ${style.bold(name)}${where}`,
+      width,
+      '',
+    ),
     ...(reason === 'older-rules' ? wrap(style.bold(cause), proseWidth(width), '  ') : []),
     ...wrap(escapeText(message), proseWidth(width), '  '),
   ];

@@ -21,13 +21,15 @@ interface MatrixOptions {
   readonly width: number;
   /** All Services, not only those with findings. */
   readonly all: boolean;
+  /** Whether the first row names the columns. */
+  readonly headers: boolean;
 }
 
 /**
  * Services against nodes. Nodes with the same cells share a column, so that 300 nodes of which one is faulty are two columns. Services
  * without a finding are counted in one line if there are many.
  */
-export function matrix(report: Report, {style, width, all}: MatrixOptions): string {
+export function matrix(report: Report, {style, width, all, headers}: MatrixOptions): string {
   const cells = new MatrixCells(report);
   const groups = nodeGroups(report, cells);
   const {rows, hidden, caused, fine} = serviceRows(report, cells, all ? {few: Infinity, max: Infinity} : {few: 12, max: 40});
@@ -51,7 +53,7 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
       ? [`${plural(columns.length - fit.shown.length, 'more column')} of nodes: widen the terminal, or use -o wide`]
       : []),
   ];
-  const text = tableLines([head, ...body]);
+  const text = tableLines([head, ...body]).slice(headers ? 0 : 1);
   return [...text.map(line => line.trimEnd()), ...notes.flatMap(note => wrap(note, width, '').map(style.dim))].join('\n');
 }
 

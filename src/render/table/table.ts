@@ -17,12 +17,12 @@ export const table: Renderer = (report, options) => sections(report, options, fa
 export const wide: Renderer = (report, options) => sections(report, {...options, verbose: true}, true);
 
 function sections(report: Report, options: RenderOptions, all: boolean): string {
-  const style = styleOf(options.color);
+  const style = styleOf(options.color, options.links);
   const {width} = options;
   const loud = report.findings.filter(({severity}) => severity !== 'info' || options.verbose || isAnswer(report));
   const parts = [wrapLines(verdictLine(report, style), width)];
   if (!options.quiet && report.nodes.length > 0)
-    parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all}));
+    parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all, headers: options.headers ?? true}));
   if (report.wait !== undefined) parts.push(wrapLines(waitSection(report.wait, {style, all}), width));
   append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 10, spread: all}));
   if (options.verbose) parts.push(wrapLines(settings(report, style), width), ...notReadSection(report, {style, width}));

@@ -8,7 +8,7 @@ import {plainTable} from '../table/plain-table.ts';
 import {proseWidth, visibleLength, wrap} from '../wrap.ts';
 import {answerLine, isOdd, isOddEndpoint, numberText, portLabel, portSentence, rateText, shareText} from './answer-line.ts';
 
-interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet'> {
+interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet' | 'headers'> {
   /** Also a row for each node. */
   readonly wide: boolean;
 }
@@ -112,7 +112,7 @@ function right(texts: readonly string[]): readonly TextCell[] {
 }
 
 /** Numbers are right-aligned; pod names are shortened if the table would be too wide. */
-function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[], {width}: PortTableOptions): string {
+function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[], {width, headers}: PortTableOptions): string {
   const textOf = (cell: TextCell | undefined): string => (cell === undefined ? '' : typeof cell === 'string' ? cell : cell.right);
   const all = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...all.map(cells => visibleLength(textOf(cells[column])))));
@@ -123,7 +123,10 @@ function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[
       if (typeof cell !== 'string') return ' '.repeat((widths[column] ?? 0) - visibleLength(cell.right)) + cell.right;
       return column === podColumn && cell.length > podWidth ? `${cell.slice(0, podWidth - 1)}…` : cell;
     });
-  return plainTable(line(head), rows.map(line));
+  return plainTable(line(head), rows.map(line))
+    .split('\n')
+    .slice(headers === false ? 1 : 0)
+    .join('\n');
 }
 
 const podColumn = 1;

@@ -25,12 +25,21 @@ export function evaluationOptions(flags: ParsedEvaluationFlags): Pick<DiagnoseOp
   return {
     overrides: overridesOf(flags),
     ...(flags.only === undefined ? {} : {only: codes(flags.only)}),
-    ...(flags.skip === undefined ? {} : {skip: codes(flags.skip)}),
+    ...(flags.skip === undefined ? {} : {skip: new Set(flags.skip.map(skipped))}),
   };
 }
 
 function codes(given: readonly string[]): ReadonlySet<string> {
   return new Set(given.map(findingCode));
+}
+
+/** A code, or with a Service: `ST101=shop/empty`. */
+function skipped(text: string): string {
+  const [code = '', service] = text.split('=', 2);
+  if (service === undefined) return findingCode(code);
+  if (!/^[^/\s]+\/[^/\s]+$/.test(service.trim()))
+    throw new Errors.CLIError(escapeText(`--skip ${text}: name the Service as NAMESPACE/NAME, as in ST101=shop/web`), {exit: 2});
+  return `${findingCode(code)}=${service.trim()}`;
 }
 
 /** The code of a finding by its code or name, in any case. Throws a CLIError (exit 2). */

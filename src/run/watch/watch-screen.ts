@@ -123,7 +123,7 @@ function listOf(
   {columns, page, style}: {readonly columns: number; readonly page: number; readonly style: Style},
 ): readonly string[] {
   const changes = state.changes.map(change => wrap(changeLine(change, style), columns - 1, `${style.dim(clockTime(change.at))} `));
-  const table = matrix(report, {style, width: columns, all: false})
+  const table = matrix(report, {style, width: columns, all: false, headers: true})
     .split('\n')
     .filter(line => line !== '');
   const times = readTimes(state).map(style.dim);

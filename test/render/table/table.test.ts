@@ -441,6 +441,41 @@ describe('cells', () => {
     );
   });
 
+  test('a code can be left out for one Service, by --skip or by its annotation, which the first line and JSON say', async () => {
+    const api = (await healthy).api;
+    const annotated = (api.services ?? []).map(service =>
+      service.metadata.name === 'sleepy'
+        ? {...service, metadata: {...service.metadata, annotations: {'svc-trace.dev/skip': 'no-ready-endpoint, st1O1'}}}
+        : service,
+    );
+    const options = {toolVersion: '0', skip: new Set(['ST101=shop/empty', 'ST102=shop/empty-lb'])};
+    const report = diagnose({...(await healthy), api: {...api, services: annotated}}, options);
+    expect(report.findings.filter(({severity}) => severity !== 'info').map(({code, service}) => `${code} ${service?.name}`)).toEqual([
+      'ST101 empty-lb',
+    ]);
+    expect(report.summary).toMatchObject({
+      ...{warnings: 1, servicesWithFindings: 3, notShown: 2},
+      skipped: [
+        {code: 'ST101', namespace: 'shop', name: 'empty', by: 'flag'},
+        {code: 'ST101', namespace: 'shop', name: 'sleepy', by: 'annotation'},
+      ],
+    });
+    const [first, , ...rest] = lines(table(report, {...plain, width: 400}));
+    expect(first).toMatch(/; 2 findings skipped: ST101 of shop\/empty, ST101 of shop\/sleepy by annotation$/);
+    expect(rest.join('\n')).toMatch(/^shop\/sleepy +ST101 +refused/m);
+  });
+
+  test('the row of titles is left out without headers, and codes are links where the terminal shows them', async () => {
+    const report = await check([]);
+    const text = table(report, {...plain, headers: false, links: true});
+    expect(text).not.toContain('SERVICE');
+    expect(text).toContain('shop/sleepy');
+    expect(text).toContain(
+      '\u001b]8;;https://github.com/svc-trace/svc-trace/blob/main/docs/checks/ST101.md\u001b\\ST101\u001b]8;;\u001b\\ warning',
+    );
+    expect(table(report, plain)).not.toContain('\u001b]8');
+  });
+
   test('a Service of two families that is refused in one of them says which', () => {
     const refused = (family: Family): Finding => {
       const {node: _node, ...finding} = findingOf('', 'shop/web-001', {code: 'ST101', severity: 'warning', family});

@@ -1,0 +1,117 @@
+import {readFileSync} from 'node:fs';
+import {homedir} from 'node:os';
+import {isAbsolute, join} from 'node:path';
+import process from 'node:process';
+import {Errors} from '@oclif/core';
+import {errorText} from '../model/text.ts';
+import {readYaml} from '../parse/yaml-text.ts';
+import {escapeText} from '../render/terminal-text.ts';
+import {closest} from '../run/scope/closest.ts';
+import type {CommandSpec, FlagSpec} from './complete/command-spec.ts';
+
+/**
+ * The command line with the flags that the configuration file sets, after the command: those that the command has and the command line does
+ * not. The file is that of SVC_TRACE_CONFIG, else `svc-trace/config.yaml` in XDG_CONFIG_HOME (`~/.config`), as of stern and k9s; its names
+ * are those of flags. Names in the part of a command hold for it alone. Throws a CLIError (exit 2) for a file that cannot be used.
+ */
+export async function withConfig(args: readonly string[], specs: () => Promise<readonly CommandSpec[]>): Promise<readonly string[]> {
+  const [id = '', ...rest] = args;
+  const file = configPath();
+  const text = file === null ? null : contentOf(file);
+  if (file === null || text === null) return args;
+  const commands = await specs();
+  const command = commands.find(one => one.id === id);
+  if (command === undefined) return args;
+  const {common, own} = settingsOf(file, text, {id, commands});
+  const flags = Object.entries({...common, ...own}).flatMap(([name, value]) => {
+    const flag = command.flags[name];
+    if (flag === undefined || isGiven(flag, rest, command)) return [];
+    return wordsOf(flag, value, file);
+  });
+  return [id, ...flags, ...rest];
+}
+
+function configPath(): string | null {
+  const {SVC_TRACE_CONFIG, XDG_CONFIG_HOME = ''} = process.env;
+  if (SVC_TRACE_CONFIG !== undefined) return SVC_TRACE_CONFIG === '' ? null : SVC_TRACE_CONFIG;
+  const folder = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(homedir(), '.config');
+  // A relative home would be the current folder, which may be anybody's.
+  return isAbsolute(folder) ? join(folder, 'svc-trace', 'config.yaml') : null;
+}
+
+/** Null if there is no file, unless it was named. */
+function contentOf(file: string): string | null {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if (process.env['SVC_TRACE_CONFIG'] === undefined && ['ENOENT', 'ENOTDIR'].includes(String((error as NodeJS.ErrnoException).code)))
+      return null;
+    throw unusable(file, errorText(error));
+  }
+}
+
+type Settings = Readonly<Record<string, unknown>>;
+
+/** The settings of all commands and those of this one. */
+function settingsOf(
+  file: string,
+  text: string,
+  {id, commands}: {readonly id: string; readonly commands: readonly CommandSpec[]},
+): {readonly common: Settings; readonly own: Settings} {
+  const all = recordOf(file, parsed(file, text), 'the file');
+  const isCommand = (name: string): boolean => commands.some(one => one.id === name && typeof all[name] === 'object');
+  const known = new Set(commands.flatMap(({flags}) => Object.keys(flags)));
+  const part = (settings: Settings): Settings => {
+    const unknown = Object.keys(settings).find(name => !known.has(name));
+    if (unknown === undefined) return settings;
+    const [near] = closest(unknown, [...known]);
+    throw unusable(file, `there is no flag --${unknown}${near === undefined ? '' : `; did you mean ${near}?`}`);
+  };
+  const own = Object.keys(all).filter(isCommand);
+  const parts = new Map(own.map(name => [name, part(recordOf(file, all[name], name))]));
+  return {common: part(Object.fromEntries(Object.entries(all).filter(([name]) => !own.includes(name)))), own: parts.get(id) ?? {}};
+}
+
+function parsed(file: string, text: string): unknown {
+  try {
+    return readYaml(text) ?? {};
+  } catch (error) {
+    throw unusable(file, errorText(error));
+  }
+}
+
+function recordOf(file: string, value: unknown, what: string): Settings {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Settings;
+  throw unusable(file, `${what} must have a line "flag: value" for each flag`);
+}
+
+/** The flag with its value as on the command line; once for each value of a list. */
+function wordsOf(flag: FlagSpec, value: unknown, file: string): readonly string[] {
+  const name = `--${flag.name}`;
+  const isText = (one: unknown): one is string | number => typeof one === 'string' || typeof one === 'number';
+  if (flag.type === 'boolean') {
+    if (typeof value !== 'boolean') throw unusable(file, `${flag.name} must be true or false`);
+    return value ? [name] : flag.allowNo === true ? [`--no-${flag.name}`] : [];
+  }
+  const values = Array.isArray(value) && flag.multiple === true ? (value as readonly unknown[]) : [value];
+  if (!values.every(isText))
+    throw unusable(file, `${flag.name} must be ${flag.multiple === true ? 'a value or a list of values' : 'a value'}`);
+  return values.map(one => `${name}=${one}`);
+}
+
+/** Whether the command line has the flag: by its name, by its letter, or among several letters (`-Ao json`). */
+function isGiven({name, char, allowNo}: FlagSpec, args: readonly string[], {flags}: CommandSpec): boolean {
+  const end = args.indexOf('--');
+  const takesValue = new Set(Object.values(flags).flatMap(flag => (flag.type === 'option' && flag.char !== undefined ? [flag.char] : [])));
+  return args.slice(0, end < 0 ? undefined : end).some(word => {
+    if (word.startsWith('--')) return [`--${name}`, ...(allowNo === true ? [`--no-${name}`] : [])].includes(word.replace(/=.*$/s, ''));
+    if (!word.startsWith('-') || char === undefined) return false;
+    const letters = [...word.slice(1)];
+    const last = letters.findIndex(letter => takesValue.has(letter));
+    return letters.slice(0, last < 0 ? undefined : last + 1).includes(char);
+  });
+}
+
+function unusable(file: string, why: string): Error {
+  return new Errors.CLIError(escapeText(`cannot use the configuration file ${file}: ${why}`), {exit: 2});
+}
