@@ -25,7 +25,7 @@ import {outcomesOf} from './preview-change.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
 import {plannedSettings} from './plan.ts';
 import {actualSide} from './sides.ts';
-import {type WalkedSide, walkSide} from './walk-side.ts';
+import {type WalkedSide, sideOutcome} from './walk-side.ts';
 
 /** Compares nodes with the plan that a preview wrote: what it foretold, and what changed besides. Nodes are added one by one. */
 export class PlanCheckRun {
@@ -179,7 +179,7 @@ function foretoldChange(side: WalkedSide, change: PreviewChange): ForetoldChange
   const isHealthCheck = entry.kind === 'nodePort' && item !== null && entry.port === item.port.healthCheckNodePort;
   const kind = isLoopback(planned.destination) ? 'localhost' : isHealthCheck ? 'health-check' : 'entry';
   const probe = {kind, entry, source: from, packet} as const;
-  const now = outcomesOf(probeOutcome(side, probe, {path: walkSide(side, packet), item}));
+  const now = outcomesOf(probeOutcome(side, probe, {path: sideOutcome(side, packet), item}));
   const isLike = (outcomes: readonly PreviewOutcome[]): boolean => isAlike(now, outcomes, change.effect);
   return {change, now, status: isLike(change.after) ? 'came' : isLike(change.before) ? 'did-not-come' : 'otherwise'};
 }

@@ -144,7 +144,8 @@ function restOfRules(setup: NodeSetup, family: Family, compared: ReadonlySet<str
   const chains = [...(ruleset?.tables.values() ?? [])].flatMap(table => chainsBeside(table, compared).map(chainText));
   const others = new Set(otherTables(nft, ruleset === undefined ? [] : [ruleset]).map(({id}) => id));
   const tables = [...(nft?.tables.values() ?? [])].filter(({id}) => others.has(id)).map(tableText);
-  const text = [...chains, ...tables].join('\n');
+  const order = nft?.tableSources.map(({id}) => id) ?? [];
+  const text = [...chains, ...tables, ...order].join('\n');
   return jumpsToServiceChain.test(text) ? null : text;
 }
 

@@ -13,7 +13,7 @@ import type {NodeSetup} from './node-setup.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
 import {actualSide, expectedSide} from './sides.ts';
-import {type SideOutcome, type SideShare, type WalkedSide, walkSide} from './walk-side.ts';
+import {type SideOutcome, type SideShare, type WalkedSide, sideOutcome} from './walk-side.ts';
 
 interface PreviewNodeInput {
   readonly setup: NodeSetup;
@@ -143,9 +143,9 @@ function walkPort(
   const isAlike = known !== undefined && known.walks.length === probes.length;
   const walkAfter = (probe: PreviewProbe, index: number): SideOutcome => {
     const like = isAlike && probe.kind !== 'hairpin' ? known.walks[index] : undefined;
-    return (like && known && outcomeLike(like, known.pair.after, pair.after)) ?? walkSide(sides.after, probe.packet);
+    return (like && known && outcomeLike(like, known.pair.after, pair.after)) ?? sideOutcome(sides.after, probe.packet);
   };
-  const all = probes.map((probe, index): ProbeWalk => ({was: walkSide(sides.before, probe.packet), is: walkAfter(probe, index)}));
+  const all = probes.map((probe, index): ProbeWalk => ({was: sideOutcome(sides.before, probe.packet), is: walkAfter(probe, index)}));
   const walks = probes.map((probe, index) => {
     const walk = all[index];
     return walk === undefined || changeOf(sides, pair, {probe, walk}) === null ? null : walk;
@@ -157,7 +157,7 @@ function walkPort(
 }
 
 function walkProbe({before, after}: Sides, {packet}: PreviewProbe): ProbeWalk {
-  return {was: walkSide(before, packet), is: walkSide(after, packet)};
+  return {was: sideOutcome(before, packet), is: sideOutcome(after, packet)};
 }
 
 /** The packets to a Service port whose outcome changes, by the walks of one that no rule distinguishes from it. */
@@ -187,8 +187,8 @@ function walkLike(
   {walk, lead, pair}: {readonly walk: ProbeWalk; readonly lead: PortPair; readonly pair: PortPair},
 ): ProbeWalk {
   return {
-    was: outcomeLike(walk.was, lead.written, pair.written) ?? walkSide(before, packet),
-    is: outcomeLike(walk.is, lead.after, pair.after) ?? walkSide(after, packet),
+    was: outcomeLike(walk.was, lead.written, pair.written) ?? sideOutcome(before, packet),
+    is: outcomeLike(walk.is, lead.after, pair.after) ?? sideOutcome(after, packet),
   };
 }
 
@@ -213,7 +213,7 @@ function compareProbe(sides: Sides, pair: PortPair, walked: WalkedProbe): Change
   const {probe} = walked;
   const restarted = sides.restarted(pair);
   const healed =
-    restarted === null ? found.was : probeOutcome(restarted, probe, {path: walkSide(restarted, probe.packet), item: pair.before});
+    restarted === null ? found.was : probeOutcome(restarted, probe, {path: sideOutcome(restarted, probe.packet), item: pair.before});
   const change = {node: setup.node.name, item: pair.known, probe, ...found};
   if (restarted !== null && effectOf(healed, found.is) === null && found.effect !== 'affinity') return {...change, cause: healedFault};
   return {

@@ -1,4 +1,5 @@
 import {allOf} from '../analyze/iptables/node-rulesets.ts';
+import {environmentOf} from '../analyze/outcomes/environment.ts';
 import {baseRuleSource, expectedSets} from '../analyze/ipvs/base-rule-source.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../expect/iptables/expect-ruleset.ts';
@@ -7,7 +8,7 @@ import {droppedRanges} from '../expect/nftables/base-chains.ts';
 import {expectTable} from '../expect/nftables/expect-table.ts';
 import {tableId} from '../expect/nftables/expected-table.ts';
 import type {Family} from '../model/address.ts';
-import type {NftRuleset, NftTableSource} from '../model/nft-ruleset.ts';
+import type {NftRuleset, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
@@ -27,21 +28,27 @@ interface ExpectedSideInput {
 /** The rules that kube-proxy with these settings would write, in place of its current ones. */
 export function expectedSide(input: ExpectedSideInput): WalkedSide {
   const {setup, family, besideOthers} = input;
-  const written = writtenOnce(input);
-  const {iptables, nft, ...side} = written;
-  if (!besideOthers) return {...side, iptables: iptables === null ? [] : [iptables], nft};
-  const actual = allOf(setup.dumps, family);
-  const [first, ...rest] = actual;
-  const own =
-    first === undefined
-      ? iptables === null
-        ? []
-        : [iptables]
-      : [new RulesAfter(first, iptables), ...rest.map(one => new RulesAfter(one, null))];
-  return {...side, iptables: own, nft: [...ofFamily(otherTables(setup.nft(), actual), family), ...nft]};
+  const {iptables, table, ...side} = writtenOnce(input);
+  const written = table === null ? [] : [table];
+  if (!besideOthers) return {...side, iptables: iptables === null ? [] : [iptables], nft: {tableSources: written}};
+  const [first, ...rest] = allOf(setup.dumps, family);
+  const own = iptables === null ? [] : [iptables];
+  const beside = first === undefined ? own : [new RulesAfter(first, iptables), ...rest.map(one => new RulesAfter(one, null))];
+  return {...side, iptables: beside, nft: {tableSources: tablesAfter(setup, family, written)}, isIptablesYounger: first === undefined};
 }
 
-type WrittenSide = Omit<WalkedSide, 'iptables'> & {readonly iptables: ChainSource | null};
+/** kube-proxy keeps the table that it has, in its place among the others, and a new one is the youngest. It removes those of other modes. */
+function tablesAfter(setup: NodeSetup, family: Family, written: readonly NftTableSource[]): readonly NftTableSource[] {
+  const today = setup.nft()?.tableSources ?? [];
+  const isKept = today.some(({id}) => id === tableId(family));
+  const tables = today.flatMap(table => (!isOfKubeProxy(table) ? [table] : table.id === tableId(family) ? written : []));
+  return isKept ? tables : [...tables, ...written];
+}
+
+interface WrittenSide extends Omit<WalkedSide, 'iptables' | 'nft'> {
+  readonly iptables: ChainSource | null;
+  readonly table: NftTableSource | null;
+}
 
 const made = new WeakMap<ProxyConfig, Map<Family, {readonly view: ClusterView; readonly written: WrittenSide}>>();
 
@@ -59,7 +66,8 @@ function writtenOnce(input: ExpectedSideInput): WrittenSide {
 
 function writtenRules({setup, view, config, family}: ExpectedSideInput): WrittenSide {
   const facts = setup.hostFacts();
-  const none = {iptables: null, nft: [], local: facts, options: {sets: setup.sets()}};
+  const sets = setup.sets();
+  const none = {iptables: null, table: null, local: facts, environment: environmentOf(facts, {sets})};
   switch (config.mode.value) {
     case 'nftables': {
       const table = setup.nft()?.tables.get(tableId(family)) ?? null;
@@ -71,15 +79,15 @@ function writtenRules({setup, view, config, family}: ExpectedSideInput): Written
         table,
         serviceRanges: droppedRanges({api: setup.api, config, family, table}),
       });
-      return {...none, expected, context: expected.context, ports: expected.ports, nft: [expected]};
+      return {...none, expected, context: expected.context, ports: expected.ports, table: expected};
     }
     case 'ipvs': {
       const expected = expectIpvs({view, config, facts, family, bound: []});
       const servers = [...expected.servers.values()].flatMap(claims => claims.slice(-1).map(({server}) => server));
+      const local = withBound(facts, [...expected.bound.keys()]);
       return {
-        ...{expected, context: expected.context, ports: expected.ports, iptables: baseRuleSource(expected), nft: []},
-        local: withBound(facts, [...expected.bound.keys()]),
-        options: {sets: new Map([...setup.sets(), ...expectedSets(expected)]), servers},
+        ...{expected, local, context: expected.context, ports: expected.ports, iptables: baseRuleSource(expected), table: null},
+        environment: environmentOf(local, {sets: new Map([...sets, ...expectedSets(expected)]), servers}),
       };
     }
     default: {
@@ -94,19 +102,28 @@ function writtenRules({setup, view, config, family}: ExpectedSideInput): Written
 export function actualSide(setup: NodeSetup, view: ClusterView, family: Family): WalkedSide {
   const {config} = setup;
   const {context, ports, expected} = expectedSide({setup, view, config, family, besideOthers: false});
-  const iptables = allOf(setup.dumps, family);
-  const own = setup.nft()?.tables.get(tableId(family));
   const isIpvs = config.mode.value === 'ipvs';
+  const local = isIpvs ? withBound(setup.hostFacts(), setup.bound()) : setup.facts;
   return {
-    ...{context, ports, expected, iptables},
-    nft: [...ofFamily(otherTables(setup.nft(), iptables), family), ...(own === undefined ? [] : [own])],
-    local: isIpvs ? withBound(setup.hostFacts(), setup.bound()) : setup.facts,
-    options: {sets: setup.sets(), ...(isIpvs ? {servers: setup.ipvs().servers ?? []} : {})},
+    ...{context, ports, expected, local, iptables: allOf(setup.dumps, family), nft: tablesToday(setup, family)},
+    environment: environmentOf(local, {sets: setup.sets(), ...(isIpvs ? {servers: setup.ipvs().servers ?? []} : {})}),
   };
 }
 
-function ofFamily(tables: readonly NftTableSource[], family: Family): readonly NftTableSource[] {
-  return tables.filter(table => table.family === 'inet' || table.family === (family === 'IPv4' ? 'ip' : 'ip6'));
+/** Where the dump ends before kube-proxy's table, there is one of which nothing is known. */
+function tablesToday({nft, config}: NodeSetup, family: Family): NftSource | null {
+  const ruleset = nft();
+  const id = tableId(family);
+  if (ruleset === null || ruleset.cut === null || config.mode.value !== 'nftables' || ruleset.tables.has(id)) return ruleset;
+  const unread: NftTableSource = {
+    id,
+    family: family === 'IPv4' ? 'ip' : 'ip6',
+    baseChains: [],
+    declared: false,
+    chain: () => undefined,
+    set: () => undefined,
+  };
+  return {tableSources: [...ruleset.tableSources, unread]};
 }
 
 function withBound(facts: NodeFacts, bound: readonly string[]): NodeFacts {
@@ -124,12 +141,14 @@ export const jumpsToServiceChain = new RegExp(`(?:-j|-g|jump|goto) (?:${serviceC
  */
 class RulesAfter implements ChainSource {
   readonly family: Family;
+  readonly backend: Ruleset['backend'];
   readonly #actual: Ruleset;
   readonly #written: ChainSource | null;
   readonly #chains = new Map<string, Chain | undefined>();
 
   constructor(actual: Ruleset, written: ChainSource | null) {
     this.family = actual.family;
+    this.backend = actual.backend;
     this.#actual = actual;
     this.#written = written;
   }
@@ -179,5 +198,9 @@ function chainOf(
 
 /** The tables of nftables that are neither kube-proxy's nor in the dump of iptables. */
 export function otherTables(nft: NftRuleset | null, iptables: readonly Ruleset[]): readonly NftTableSource[] {
-  return (nft?.tableSources ?? []).filter(table => !table.id.endsWith(' kube-proxy') && !isShownByIptables(table, iptables));
+  return (nft?.tableSources ?? []).filter(table => !isOfKubeProxy(table) && !isShownByIptables(table, iptables));
+}
+
+function isOfKubeProxy({id}: NftTableSource): boolean {
+  return id.endsWith(' kube-proxy');
 }

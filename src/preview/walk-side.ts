@@ -1,32 +1,22 @@
-import {environmentOf, type EnvironmentOptions} from '../analyze/outcomes/environment.ts';
 import {collectPathOutcome} from '../analyze/outcomes/path-outcome.ts';
-import {once} from '../expect/api-index.ts';
 import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import type {ExpectedTable} from '../expect/nftables/expected-table.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
-import type {NftRule, NftTableSource} from '../model/nft-ruleset.ts';
-import type {ChainSource, Rule, RuleText} from '../model/ruleset.ts';
-import {balanceByIpvs, iptablesChains} from '../trace/iptables/walk-packet.ts';
-import {nftChains} from '../trace/nftables/walk-nft-packet.ts';
-import type {Environment, Outcome, Packet} from '../trace/packet.ts';
-import {inOrder, routePacket} from '../trace/route-packet.ts';
-import {limitsFor, startBranch, summarizeBranches} from '../trace/branch.ts';
+import type {RuleText} from '../model/ruleset.ts';
+import type {Outcome, Packet} from '../trace/packet.ts';
+import {type Side, walkSide} from '../trace/side.ts';
 
 /** One of the two sides of a node in one family. */
-export interface WalkedSide {
+export interface WalkedSide extends Side {
   readonly context: NodeContext;
   readonly ports: readonly ServedPort[];
   /** The rules that kube-proxy should have written. */
   readonly expected: ExpectedTable | ExpectedRuleset | ExpectedIpvs;
-  readonly iptables: readonly ChainSource[];
-  /** kube-proxy's table last: of base chains with one priority the kernel runs the youngest first. */
-  readonly nft: readonly NftTableSource[];
   /** With all addresses that count as local. */
   readonly local: NodeFacts;
-  readonly options: Pick<EnvironmentOptions, 'sets' | 'servers'>;
 }
 
 /**
@@ -56,15 +46,8 @@ interface Refusal {
   readonly last: {readonly table: string; readonly chain: string} | null;
 }
 
-export function walkSide(side: WalkedSide, packet: Packet): SideOutcome {
-  const environment = environmentOnce(side);
-  const limits = limitsFor(side.nft);
-  const chains = inOrder([
-    ...nftChains<Rule>({tables: side.nft, environment, limits}),
-    ...side.iptables.flatMap(rules => iptablesChains<NftRule>({rules, environment, ...limitsFor(rules)})),
-  ]);
-  const route = {chains, environment, balance: balanceByIpvs<Rule | NftRule>(environment)};
-  const outcomes = summarizeBranches(routePacket(route, startBranch<Rule | NftRule>(packet)));
+export function sideOutcome(side: WalkedSide, packet: Packet): SideOutcome {
+  const outcomes = walkSide(side, packet);
   const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome<RuleText>(outcomes, () => null);
   const shares = [...destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}] as const);
   return {...{passed, rejected, dropped, undecided}, destinations: new Map(shares), refusal: refusalIn(outcomes)};
@@ -76,6 +59,3 @@ function refusalIn(outcomes: readonly Outcome<RuleText>[]): Refusal | null {
   const last = found.path.at(-1);
   return {byPolicy: found.policy !== undefined, last: last === undefined ? null : {table: last.table, chain: last.chain}};
 }
-
-/** The same for all packets. */
-const environmentOnce = once((side: WalkedSide): Environment => environmentOf(side.local, side.options));

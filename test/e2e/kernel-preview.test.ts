@@ -10,7 +10,7 @@ import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {plannedConfig} from '../../src/preview/plan.ts';
 import {preview} from '../../src/preview/preview.ts';
 import {actualSide, expectedSide} from '../../src/preview/sides.ts';
-import {type WalkedSide, walkSide} from '../../src/preview/walk-side.ts';
+import {type WalkedSide, sideOutcome} from '../../src/preview/walk-side.ts';
 import {nodeDump} from '../cluster.ts';
 import {readFixture, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
@@ -171,7 +171,7 @@ describeWith(tools, 'preview predicts the behavior of the kernel', () => {
           entry: {kind: 'nodePort' as const, address: null, port: query.port},
           source: {kind: 'node' as const, address: query.source, interface: query.inInterface},
         };
-        const outcomeOn = (walked: WalkedSide) => probeOutcome(walked, probe, {path: walkSide(walked, packet), item: null});
+        const outcomeOn = (walked: WalkedSide) => probeOutcome(walked, probe, {path: sideOutcome(walked, packet), item: null});
         const foretold = effectOf(outcomeOn(side.was), outcomeOn(side.is)) ?? 'same';
         const views = kernel.get(question);
         const seen = views === undefined ? 'nothing' : (viewEffect(views.before, views.after) ?? 'same');
