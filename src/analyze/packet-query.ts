@@ -6,7 +6,7 @@ import type {NodeDump} from '../model/snapshot.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
-import {senderClassOf} from '../trace/sender-space.ts';
+import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {environmentOf, kernelObstacle} from './outcomes/environment.ts';
 import {packetOf} from './outcomes/probes.ts';
@@ -34,6 +34,7 @@ export interface PacketAnswer {
   readonly outcomes: readonly PacketOutcome[];
   /** The senders for which this holds, in words: `10.244.11.0/24`. */
   readonly senders?: string;
+  readonly space?: SenderSpace;
 }
 
 export interface PacketNode {
@@ -91,7 +92,7 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
     node: node.name,
     query,
     outcomes: unseen ? outcomes.map(asUnseen) : outcomes,
-    ...(own ? {} : {senders: spaceText(space, query.family)}),
+    ...(own ? {} : {space, senders: spaceText(space, query.family)}),
   };
 }
 

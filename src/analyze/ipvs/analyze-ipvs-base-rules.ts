@@ -7,6 +7,7 @@ import type {ChainSource, Difference, Rule, Ruleset} from '../../model/ruleset.t
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {listChain, missingHook, textsOf, withChain} from '../iptables/chain-texts.ts';
 import {isBeyondTheCut} from '../iptables/node-rulesets.ts';
+import type {KnownSenders} from '../outcomes/sources.ts';
 import {residualGroups} from '../symptoms/port-symptoms.ts';
 import type {PortSymptom} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
@@ -15,7 +16,7 @@ import {baseRuleSource, type IpvsSides, outFilterChain, withChainsOf} from './ba
 
 /** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
 export function analyzeIpvsBaseRules(given: IpvsBaseRulesCase): readonly Symptom<Rule>[] {
-  const {expected, ruleset, sides, nodeName} = given;
+  const {expected, ruleset, sides, nodeName, senders} = given;
   const all = compareBaseRules(expected, ruleset).filter(difference => isReportedHere(difference, given));
   const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
   const detector = otherDetector(all.filter(({table}) => !gone.includes(table)));
@@ -23,7 +24,7 @@ export function analyzeIpvsBaseRules(given: IpvsBaseRulesCase): readonly Symptom
     detector.left.flatMap(({kind, rule}) => (kind === 'extra' ? [rule] : [])),
     ruleset,
   );
-  const harmOf = baseRuleHarm(expected, sides.expected, {nodeName, unexpected});
+  const harmOf = baseRuleHarm(expected, sides.expected, {nodeName, unexpected, senders});
   const chains = {...given, baseRules: baseRuleSource(expected), harmOf};
   const symptoms = [
     ...gone.map(tableGone),
@@ -126,6 +127,7 @@ interface IpvsBaseRulesCase {
   /** Null when they were not read. */
   readonly sets: ReadonlyMap<string, IpSet> | null;
   readonly nodeName: string;
+  readonly senders: () => KnownSenders;
 }
 
 type BaseRuleDifference = Difference<ServedPort>;

@@ -7,6 +7,7 @@ import {type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
 import {onePerShape} from '../outcomes/outcome-changes.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
+import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
 import {pathOutcomeOn, type IpvsSide} from './base-rule-source.ts';
 
 /** The effects of base rules that differ, the most severe first. */
@@ -35,10 +36,10 @@ interface TriedPacket {
 }
 
 /** Walks packets of Services of every shape through base rules. The outcomes with the expected rules are computed once, on demand. */
-export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, {nodeName, unexpected}: TriedRules): HarmOf {
+export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, given: TriedRules): HarmOf {
   let tried: readonly (TriedPacket & {readonly pathOutcome: PathOutcome})[] | null = null;
   return rules => {
-    tried ??= packetsToTry(expected, {nodeName, unexpected}).map(one => ({...one, pathOutcome: pathOutcomeOn(side, one.packet)}));
+    tried ??= packetsToTry(expected, given).map(one => ({...one, pathOutcome: pathOutcomeOn(side, one.packet)}));
     const harms = new Set<BaseRuleHarm>();
     for (const {probe, packet, pathOutcome, local} of tried) {
       const found = pathOutcomeOn({...side, rules}, packet);
@@ -50,20 +51,22 @@ export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, {nodeName, 
 
 interface TriedRules {
   readonly nodeName: string;
-  /** The texts of base rules that kube-proxy did not write: Service ports that they name are tried. */
+  /** The texts of base rules that kube-proxy did not write: Service ports and senders that they name are tried. */
   readonly unexpected: readonly string[];
+  readonly senders: () => KnownSenders;
 }
 
 const maxNamed = 50;
 
-function packetsToTry(expected: ExpectedIpvs, {nodeName, unexpected}: TriedRules): readonly TriedPacket[] {
+function packetsToTry(expected: ExpectedIpvs, {nodeName, unexpected, senders}: TriedRules): readonly TriedPacket[] {
   const {ports, context} = expected;
   const constants = constantsIn(unexpected);
+  const clients = sourcesNamedIn(unexpected, context, senders);
   const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
   const probes = [...new Set([...onePerShape(ports, ipvsShapeOf), ...named])].flatMap(item => {
     const isHere = (endpoint: Endpoint): boolean => endpoint.nodeName === nodeName;
     const here = [...item.endpoints.reachable.filter(isHere).slice(0, 1), ...namedEndpoints(item, constants).filter(isHere)];
-    const own = probesFor({item, context, hairpins: here}).filter(({knownTo}) => knownTo.size === 0);
+    const own = probesFor({item, context, hairpins: here, clients}).filter(({knownTo}) => knownTo.size === 0);
     return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
   });
   return [...probes, ...otherPorts(expected, [...ports.slice(0, 1), ...named]).map(packet => ({probe: null, packet, local: false}))];

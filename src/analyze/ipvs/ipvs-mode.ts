@@ -1,4 +1,5 @@
-import {senderGroups} from '../outcomes/senders.ts';
+import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
+import {onceAsked} from '../once-asked.ts';
 import {servedInAnyFamily, type ServedPort} from '../../expect/cluster/served-port.ts';
 import type {FormerOwner} from '../../expect/cluster/service-states.ts';
 import {type ExpectedIpvs, expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
@@ -176,6 +177,7 @@ function analyzeIpvsFamily({
   const result = (found: readonly Symptom[]): IpvsFamilyAnalysis => ({expected, sides, symptoms: found, byPort: differences.byPort});
   if (!eachService && servers.length === 0 && [...differences.resolved.values()].some(({server}) => server.realServers.length > 0))
     return result([noServiceRules(expected, differences)]);
+  const senders = onceAsked(() => senderGroups({api: rules.api, context: expected.context}));
   const ports = [...differences.byPort].flatMap(([item, own]) => {
     const known = device === null ? own : {...own, missingAddresses: []};
     return analyzeIpvsPort({item, differences: known, expected, sides, nodeName});
@@ -185,8 +187,8 @@ function analyzeIpvsFamily({
     ...uncoveredPods(expected.context),
     ...(device === null ? [] : [device]),
     ...wrongSets(expected, differences),
-    ...(ruleset === null ? [] : analyzeIpvsBaseRules({expected, ruleset, sides, sets: state.sets, nodeName})),
-    ...(ruleset === null ? [] : thirdPartySymptoms({expected, ruleset, sides, rules})),
+    ...(ruleset === null ? [] : analyzeIpvsBaseRules({expected, ruleset, sides, sets: state.sets, nodeName, senders})),
+    ...(ruleset === null ? [] : thirdPartySymptoms({expected, ruleset, sides, rules, senders})),
     ...mergeByNode(ports, {expected, differences, state}),
     ...staleServers({expected, differences, state, formerOwner}),
   ]);
@@ -197,10 +199,11 @@ interface ThirdPartyRules {
   readonly ruleset: Ruleset;
   readonly sides: IpvsSides;
   readonly rules: NodeRules;
+  readonly senders: () => SenderGroups;
 }
 
 /** The base rules are assumed to be as expected; if one of the jumps to them is missing, that is a fault of theirs. */
-function thirdPartySymptoms({expected, ruleset, sides, rules}: ThirdPartyRules): readonly Symptom[] {
+function thirdPartySymptoms({expected, ruleset, sides, rules, senders}: ThirdPartyRules): readonly Symptom[] {
   const baseRules = baseRuleSource(expected);
   if (!holdsJumps(ruleset, baseRules)) return [];
   const beside: ChainSource = {
@@ -213,7 +216,7 @@ function thirdPartySymptoms({expected, ruleset, sides, rules}: ThirdPartyRules):
   const others = rules.iptables.filter(({backend}) => backend !== ruleset.backend);
   const side = ({rules: source, environment: own}: IpvsSides['actual']): Side => ({iptables: [source], nft: null, environment: own});
   return analyzeThirdPartyRules({
-    ...{ports, context, differs: () => true, senders: () => senderGroups({api: rules.api, context})},
+    ...{ports, context, differs: () => true, senders},
     rules: {...rules, iptables: [ruleset, ...others]},
     sides: {
       should: side(sides.expected),

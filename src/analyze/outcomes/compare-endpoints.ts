@@ -74,12 +74,14 @@ function compareShares<R extends RuleText>(given: OutcomeCase<R>, comparison: Pr
 }
 
 /** In words: an endpoint that the packets of a probe should reach and do not. */
-export function missingEndpointText({all}: ServedPort, endpoint: string, probe: Pick<Probe, 'entry'>): string {
+export function missingEndpointText({all}: ServedPort, endpoint: string, probe: Pick<Probe, 'entry'> & Partial<Probe>): string {
   const known = all.find(({hostPort}) => hostPort === endpoint);
   const name = known === undefined ? null : podOf(known);
   const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
   const pod = name === null ? '' : ` (pod ${name}${place})`;
-  return `endpoint ${endpoint}${pod} gets no traffic${through(probe)}`;
+  // Sources in a network that a rule names are tried last: if they show it, no others do.
+  const from = probe.source?.network === undefined ? '' : ` from ${probe.source.network}`;
+  return `endpoint ${endpoint}${pod} gets no traffic${from}${through(probe)}`;
 }
 
 function through({entry}: Pick<Probe, 'entry'>): string {

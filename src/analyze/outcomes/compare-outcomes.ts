@@ -1,5 +1,6 @@
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
+import {someOf} from '../../model/text.ts';
 import {compareEndpoints, compareMasquerade, endpointKinds, type OutcomeCase, sayRefused} from './compare-endpoints.ts';
 import type {Evidence} from './mode-semantics.ts';
 import {describePathOutcome, hasSameEnds, isSameOutcome, type ProbeComparison} from './path-outcome.ts';
@@ -34,6 +35,13 @@ export function comparePathOutcomes<R extends RuleText>(given: OutcomeCase<R>): 
   // The policy decides who is masqueraded; with the wrong policy that is no finding of its own.
   if (symptoms.has('traffic-policy-mismatch')) symptoms.drop('masquerade-mismatch');
   return changesOutcome;
+}
+
+/** In words, what differences that change nothing for pods and nodes do to networks outside that rules name. */
+export function effectOutside(probes: readonly Probe[], walk: (probe: Probe) => ProbeComparison<RuleText>): string {
+  const hit = probes.filter(probe => isNewConnection(probe) && probe.source.network !== undefined && diverges(walk(probe)));
+  const networks = [...new Set(hit.map(({source}) => source.network ?? ''))];
+  return networks.length === 0 ? 'no traffic is affected' : `only packets from ${someOf(networks)} are affected`;
 }
 
 function diverges({expected, actual}: ProbeComparison<RuleText>): boolean {

@@ -92,11 +92,11 @@ export function sourcesNamedIn(texts: readonly string[], context: NodeContext, s
     };
     const running = [...pods.keys()].filter(value => holds(range, value));
     const [outside] = subtract(range, all);
+    // One of two may be an endpoint, whose own connections are treated differently.
+    const ownPods = running.filter(value => holds(here, value));
     return [
-      ...source(
-        'pod',
-        running.find(value => holds(here, value)),
-      ),
+      ...source('pod', ownPods[0]),
+      ...(ownPods.length > 1 ? source('pod', ownPods.at(-1)) : []),
       ...source(
         'remote-pod',
         running.find(value => !holds(here, value)),

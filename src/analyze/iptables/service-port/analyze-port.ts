@@ -1,3 +1,4 @@
+import {partition} from '../../../model/lists.ts';
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
@@ -7,7 +8,7 @@ import type {ChainSource, Rule} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {endpointKinds} from '../../outcomes/compare-endpoints.ts';
-import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
+import {comparePathOutcomes, effectOutside} from '../../outcomes/compare-outcomes.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {isSameOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
@@ -45,8 +46,9 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
       .map(({text}) => text),
     context,
     given.senders,
-  ).filter(({kind}) => kind !== 'outside');
-  const probes = probesFor({item, context, hairpins: hairpins(given), clients: [...clients, ...named]});
+  );
+  const [inside, outside] = partition(named, ({kind}) => kind !== 'outside');
+  const probes = probesFor({item, context, hairpins: hairpins(given), clients: [...clients, ...inside]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk(
@@ -59,7 +61,9 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   });
   findStaleEntries(given, own, symptoms);
   analyzeHealthCheck(item, own, symptoms);
-  explainResidualDifferences({...given, symptoms, changesOutcome});
+  const effect = () =>
+    effectOutside(outside.length === 0 ? [] : probesFor({item, context, hairpins: [], clients: outside}), probe => tryProbe(given, probe));
+  explainResidualDifferences({...given, symptoms, changesOutcome, effect});
   return symptoms.all;
 }
 

@@ -142,6 +142,8 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     const gone = this.#own
       .missingRules()
       .filter(rule => rule.chain === chain || (rule.chain === jump[0]?.chain && rule.target?.name === chain));
+    const inTheWay = this.#own.extraRules().filter(rule => rule.chain === chain);
+    if (gone.length === 0 && inTheWay.length > 0) return {expected: jump, actual: inTheWay.slice(0, 3)};
     const present = [...actual.destinations.values()].flatMap(share => share.path.filter(rule => rule.chain === jump[0]?.chain));
     return {expected: gone.length > 0 ? gone : jump, actual: present.slice(0, 3)};
   }

@@ -12,6 +12,8 @@ interface LeftCase extends PortCase {
   readonly symptoms: SymptomList<Rule>;
   /** Some probe diverges. */
   readonly changesOutcome: boolean;
+  /** What differences do that change no probe, in words. */
+  readonly effect: () => string;
 }
 
 /** Differences that no symptom so far explains. If no probe diverges, they are harmless. */
@@ -43,10 +45,10 @@ function explainResidualReject({item: {port, endpoints}, expected, symptoms, cha
   symptoms.say({kind: 'unexpected-reject', severity, detail, expected: [], actual: [rule]}, `left ${rule.line}`);
 }
 
-function sayGroup({symptoms, changesOutcome}: LeftCase, group: ResidualGroup<PortDifference, Rule>, loud: boolean): void {
+function sayGroup({symptoms, changesOutcome, effect}: LeftCase, group: ResidualGroup<PortDifference, Rule>, loud: boolean): void {
   const {kind, differences, symptom, state, evidence} = group;
   const places = [...new Set(differences.map(({table, chain}) => `${table}/${chain}`))].slice(0, 3).join(', ');
-  const harmless = changesOutcome ? 'the other findings of this port show the effect on traffic' : 'no traffic is affected';
+  const harmless = changesOutcome ? 'the other findings of this port show the effect on traffic' : effect();
   const count = differences.length === 1 ? 'a rule' : `${differences.length} rules`;
   const detail = `${count} of ${places} ${state}: ${loud ? 'traffic is affected' : harmless}`;
   symptoms.say({kind: symptom, severity: loud ? 'error' : 'info', detail, ...evidence}, `left ${kind}`);

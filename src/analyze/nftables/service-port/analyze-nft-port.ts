@@ -1,10 +1,11 @@
+import {partition} from '../../../model/lists.ts';
 import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts';
 import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
-import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
+import {comparePathOutcomes, effectOutside} from '../../outcomes/compare-outcomes.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
 import {clientsOfOtherRanges, probesFor} from '../../outcomes/probes.ts';
 import {sourcesNamedIn} from '../../outcomes/sources.ts';
@@ -35,8 +36,9 @@ export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[]
     extra.map(({rule}) => rule.text),
     context,
     given.senders,
-  ).filter(({kind}) => kind !== 'outside');
-  const probes = probesFor({item, context, hairpins: changedEndpoints(given), clients: [...clients, ...named]});
+  );
+  const [inside, outside] = partition(named, ({kind}) => kind !== 'outside');
+  const probes = probesFor({item, context, hairpins: changedEndpoints(given), clients: [...clients, ...inside]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk({probes, walk: probe => tryNftProbe(expected, view, probe)}, () => hasOtherNftEndpointsOnly(given)),
@@ -44,7 +46,11 @@ export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[]
     affinity: () => nftAffinityRules(given, symptoms),
   });
   findStaleNftEntries(given, symptoms);
-  explainNftResidualDifferences(given, symptoms, changesOutcome);
+  const effect = () =>
+    effectOutside(outside.length === 0 ? [] : probesFor({item, context, hairpins: [], clients: outside}), probe =>
+      tryNftProbe(expected, view, probe),
+    );
+  explainNftResidualDifferences(given, symptoms, changesOutcome ? null : effect);
   return symptoms.all;
 }
 
@@ -187,11 +193,11 @@ function withAddress(like: Endpoint, hostPort: string): Endpoint {
   return {...like, address, port: Number(port), hostPort, nodeName: null, chainName: undefined};
 }
 
-/** Differences that no symptom so far explains. If no probe diverges, they are harmless. */
+/** Differences that no symptom so far explains. If no probe diverges, they are harmless but for what `harmless` says. */
 export function explainNftResidualDifferences(
   {item, differences}: NftPortCase,
   symptoms: SymptomList<RuleText>,
-  changesOutcome: boolean,
+  harmless: (() => string) | null,
 ): void {
   const said = new Set(symptoms.all.flatMap(({expected, actual}) => [...expected, ...actual]));
   // One cause is one finding: the symptoms so far cover the other differences.
@@ -202,7 +208,7 @@ export function explainNftResidualDifferences(
   const unlisted = left.filter(({kind, name}) => kind === 'missing' && name === 'cluster-ips');
   if (unlisted.length > 0) leftUnlisted(unlisted, symptoms);
   const rest = left.filter(difference => !refusals.includes(difference) && !unlisted.includes(difference));
-  for (const group of residualGroups<RuleText, NftPortDifference>(rest)) leftGroup(group, symptoms, changesOutcome);
+  for (const group of residualGroups<RuleText, NftPortDifference>(rest)) leftGroup(group, symptoms, harmless);
 }
 
 function leftRefusal(rule: RuleText, hasAny: boolean, symptoms: SymptomList<RuleText>): void {
@@ -221,11 +227,11 @@ function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomL
 function leftGroup(
   {kind, differences, symptom, state, evidence}: ResidualGroup<NftPortDifference, RuleText>,
   symptoms: SymptomList<RuleText>,
-  changesOutcome: boolean,
+  harmless: (() => string) | null,
 ): void {
   const places = [...new Set(differences.map(({name}) => name))].slice(0, 3).join(', ');
-  const effect = changesOutcome ? 'traffic is affected' : 'no traffic is affected';
-  const severity = changesOutcome ? ('error' as const) : ('info' as const);
+  const effect = harmless === null ? 'traffic is affected' : harmless();
+  const severity = harmless === null ? ('error' as const) : ('info' as const);
   symptoms.say(
     {kind: symptom, severity, detail: `${countText(differences)} of ${places} ${state}: ${effect}`, ...evidence},
     `left ${kind}`,
