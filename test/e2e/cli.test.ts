@@ -387,6 +387,33 @@ describe('exit codes', () => {
   });
 });
 
+describe('--from', () => {
+  test('a folder of bundles is named as such, with its bundles', async () => {
+    const several = join(folder, 'several');
+    mkdirSync(several);
+    for (const name of ['before', 'after']) symlinkSync(faulty, join(several, name));
+    const {stderr, exitCode} = await svcTrace(['check', '-A', '--from', several]);
+    const [after, before] = [join(several, 'after'), join(several, 'before')];
+    expect({stderr, exitCode}).toEqual({
+      stderr: `Error: ${several} is a folder of 2 bundles: ${after}, ${before}. Name one, as in --from ${after}. "kubectl svc-trace diff ${after} ${before}" compares two`,
+      exitCode: 2,
+    });
+  });
+
+  test('empty standard input is said to be empty', async () => {
+    const {stderr, exitCode} = await svcTrace(['check', '-A', '--from', '-'], {input: ''});
+    expect({stderr, exitCode}).toEqual({
+      stderr: expect.stringContaining('Error: standard input is empty: pipe a bundle or a dump'),
+      exitCode: 2,
+    });
+  });
+
+  test('packet takes the DNS name of a Service', async () => {
+    const args = ['--node', 'node-a', '--source', '10.244.11.4', '--destination', 'web.shop.svc.cluster.local', '--port', '80'];
+    expect((await svcTrace(['packet', '--from', faulty, ...args])).stdout).toMatch(/^node-a: TCP 10\.244\.11\.4 → 10\.96\.1\.1:80 /);
+  });
+});
+
 describe('the choice of findings', () => {
   test('--only and --skip accept codes in upper or lower case, separated by commas or in repeated flags', async () => {
     const codes = async (...args: string[]): Promise<readonly string[]> => [

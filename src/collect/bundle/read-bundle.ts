@@ -1,4 +1,6 @@
-import {readFileSync} from 'node:fs';
+import {existsSync, readdirSync, readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import process from 'node:process';
 import type {Readable} from 'node:stream';
 import type {
   ConfigMapObject,
@@ -12,7 +14,7 @@ import type {
 import {serviceNameLabel} from '../../model/endpoint.ts';
 import {append, pushTo} from '../../model/lists.ts';
 import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
-import {errorText, namespacedName} from '../../model/text.ts';
+import {errorText, namespacedName, plural, someOf} from '../../model/text.ts';
 import {snapshotOfText, whyNoDump} from '../../parse/pasted/split-text.ts';
 import {
   configMapShape,
@@ -38,10 +40,32 @@ export class UnreadableBundle extends Error {}
  */
 export async function readBundle(path: string, {archiveLimit = defaultArchiveLimit} = {}): Promise<Snapshot> {
   const opened = await open(path, archiveLimit);
-  if (!('dump' in opened)) return await snapshotOf(path, opened);
+  if (!('dump' in opened)) {
+    const inside = bundlesIn(path);
+    if (inside.length > 1) throw new UnreadableBundle(severalBundles(path, inside));
+    return await snapshotOf(path, opened);
+  }
+  if (opened.dump.length === 0) throw new UnreadableBundle(path === '-' ? emptyInput : `${path} is empty`);
   const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
   if (snapshot === null) throw new UnreadableBundle(`${path} ${whyNoDump(opened.dump)}`);
   return {...snapshot, origin: path};
+}
+
+const emptyInput = 'standard input is empty: pipe a bundle or a dump into it, as in "iptables-save | kubectl svc-trace packet --from - …"';
+
+/** The bundles in a folder that is none itself. */
+function bundlesIn(folder: string): readonly string[] {
+  if (folder === '-' || !isDirectory(folder)) return [];
+  const isBundle = (path: string): boolean => ['api', 'nodes', 'snapshot.json'].some(name => existsSync(join(path, name)));
+  if (isBundle(folder)) return [];
+  const paths = readdirSync(folder).map(name => join(folder, name));
+  return paths.filter(path => (/\.(?:tgz|tar\.gz|tar)$/.test(path) ? !isDirectory(path) : isDirectory(path) && isBundle(path))).sort();
+}
+
+function severalBundles(folder: string, bundles: readonly string[]): string {
+  const [first = '', second] = bundles;
+  const compare = second === undefined ? '' : `. "kubectl svc-trace diff ${first} ${second}" compares two`;
+  return `${folder} is a folder of ${plural(bundles.length, 'bundle')}: ${someOf(bundles)}. Name one, as in --from ${first}${compare}`;
 }
 
 async function open(path: string, archiveLimit: number): Promise<BundleFiles | {readonly dump: Buffer}> {

@@ -14,6 +14,7 @@ import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {inferConfig} from '../../expect/iptables/infer-config.ts';
 import {resolveProxyConfig} from '../../expect/proxy-config.ts';
 import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
+import {parseServiceName} from '../scope/select-services.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
@@ -159,9 +160,7 @@ function primaryFamily(service: ServiceObject): Family | null {
 }
 
 function findService(text: string, namespace: string | undefined, {api}: Snapshot): ServiceObject {
-  const parts = text.split('/');
-  const name = parts.at(-1) ?? '';
-  const own = parts.length > 1 && !['svc', 'service', 'services'].includes(parts[0] ?? '') ? parts[0] : namespace;
+  const {name, namespace: own} = parseServiceName(text, {names: [], namespace, allNamespaces: false, selector: undefined});
   const found = (api.services ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
   const [first] = found;
   if (first === undefined) return wrong(`--destination ${text}: ${whatIsMissing('Service', {name, namespace: own})}`);

@@ -162,13 +162,16 @@ describe('a bare dump', () => {
   });
 
   test.each([
-    ['empty', ''],
     ['text', 'Dear Sir or Madam\n'],
     ['JSON', '{"items": []}'],
     ['bytes', Buffer.from(Array.from({length: 4096}, (_, index) => (index * 7919) % 256))],
   ])('that is %s is refused as neither bundle nor dump', async (_, content) => {
     const path = join(folder.bundle({file: content}), 'file');
     await expect(readBundle(path)).rejects.toThrow('is neither a bundle nor a dump of iptables-save or nft');
+  });
+
+  test('that is empty is said to be empty', async () => {
+    await expect(readBundle(join(folder.bundle({file: ''}), 'file'))).rejects.toThrow('/file is empty');
   });
 });
 
