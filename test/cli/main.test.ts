@@ -51,17 +51,17 @@ const files = {
     }`,
 };
 
-let project: string;
+const project = mkdtempSync(join(tmpdir(), 'svc-trace-main-'));
 
 beforeAll(() => {
-  project = mkdtempSync(join(tmpdir(), 'svc-trace-main-'));
   for (const folder of ['bin', 'src/cli/commands']) mkdirSync(join(project, folder), {recursive: true});
   for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text);
 });
 
 afterAll(() => rmSync(project, {recursive: true}));
 
-const sample = execa({node: true, reject: false});
+// The sources are compiled once for all runs.
+const sample = execa({node: true, reject: false, env: {NODE_COMPILE_CACHE: join(project, 'compiled')}});
 const run = (...args: string[]) => sample(join(project, 'bin/dev.js'), args);
 
 test('a Service given in place of a command is traced', async () => {

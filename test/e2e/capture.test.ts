@@ -2,7 +2,7 @@ import {cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, r
 import {tmpdir} from 'node:os';
 import {dirname, join} from 'node:path';
 import {execa} from 'execa';
-import {afterAll, afterEach, beforeAll, describe, expect, test, vi} from 'vitest';
+import {afterAll, beforeAll, describe, expect, test, vi} from 'vitest';
 import {svcTraceCommand} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer} from '../stand-in/api-server.ts';
@@ -12,11 +12,11 @@ let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'svc-trace-capture-'));
 });
-afterAll(() => rmSync(folder, {recursive: true}));
 
 const open: ApiServer[] = [];
-afterEach(async () => {
-  for (const server of open.splice(0)) await server.close();
+afterAll(async () => {
+  for (const server of open) await server.close();
+  rmSync(folder, {recursive: true});
 });
 
 async function cluster(...args: Parameters<typeof startBundleCluster>): Promise<ApiServer> {
@@ -49,7 +49,8 @@ function countsOf({findings}: {readonly findings: readonly Found[]}): Record<str
   );
 }
 
-describe('capture of a cluster', () => {
+// A check of a cluster with an old fault waits for kube-proxy's grace period; the other tests run meanwhile.
+describe.concurrent('capture of a cluster', () => {
   test('of chosen nodes: a check of the bundle reports the same of them as a check of the cluster, and no other node is missing', async () => {
     const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'));
     const path = target('two-nodes');
@@ -157,7 +158,7 @@ describe('capture of a cluster', () => {
   });
 });
 
-describe('capture of a bundle', () => {
+describe.concurrent('capture of a bundle', () => {
   const bundle = capturePath('faults/missing-endpoint');
 
   test('writes an equal bundle', async () => {

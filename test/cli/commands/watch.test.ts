@@ -3,7 +3,7 @@ import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
-import {afterEach, beforeEach, describe, expect, test} from 'vitest';
+import {describe, expect, test as base} from 'vitest';
 import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
 import type {ApiServer} from '../../stand-in/api-server.ts';
@@ -13,19 +13,35 @@ const executable = join(import.meta.dirname, '../../../bin/run.js');
 const healthy = capturePath('healthy/1.36-iptables');
 const own = readFileSync(`${healthy}/nodes/node-a/iptables-save`, 'utf8');
 const behind = own.replaceAll('--to-destination 10.244.11.4:8080', '--to-destination 10.244.99.9:8080');
-let server: ApiServer;
-/** What node-a has. */
-let rules: string;
 
-beforeEach(async () => {
-  rules = own;
-  server = await startBundleCluster(healthy, {
-    exec: ({node, argv}) => (node === 'node-a' && argv.join(' ') === 'iptables-save' ? {stdout: rules} : null),
-  });
+interface Watched {
+  readonly server: ApiServer;
+  /** What node-a has. */
+  rules: string;
+}
+
+/** A cluster for each test: they wait most of the time, and do it together. */
+const test = base.extend<{cluster: Watched}>({
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest wants a pattern
+  cluster: async ({}, use) => {
+    const cluster: Watched = {
+      rules: own,
+      server: await startBundleCluster(healthy, {
+        exec: ({node, argv}) => (node === 'node-a' && argv.join(' ') === 'iptables-save' ? {stdout: cluster.rules} : null),
+      }),
+    };
+    await use(cluster);
+    await cluster.server.close();
+  },
 });
-afterEach(() => server.close());
 
-const env = () => ({...process.env, KUBECONFIG: server.kubeconfig, NO_COLOR: '1', FORCE_COLOR: undefined, COLUMNS: undefined});
+const env = ({server}: Pick<Watched, 'server'>) => ({
+  ...process.env,
+  KUBECONFIG: server.kubeconfig,
+  NO_COLOR: '1',
+  FORCE_COLOR: undefined,
+  COLUMNS: undefined,
+});
 
 interface Terminal {
   /** All that was written to it. */
@@ -35,9 +51,9 @@ interface Terminal {
 }
 
 /** Runs the program on a pseudo-terminal, of the size that is asked for. */
-function onTerminal(args: readonly string[], before = 'stty rows 24 cols 80'): Terminal {
+function onTerminal(cluster: Watched, args: readonly string[], before = 'stty rows 24 cols 80'): Terminal {
   const command = [process.execPath, executable, ...args].map(word => `'${word}'`).join(' ');
-  const child = spawn('script', ['-qefc', `${before}; exec ${command}`, '/dev/null'], {env: {...env(), TERM: 'xterm'}});
+  const child = spawn('script', ['-qefc', `${before}; exec ${command}`, '/dev/null'], {env: {...env(cluster), TERM: 'xterm'}});
   let text = '';
   child.stdout.on('data', (data: Buffer) => {
     text += data.toString('utf8');
@@ -57,7 +73,7 @@ function screen(terminal: Terminal): readonly string[] {
 }
 
 /** As when a controller writes it. */
-function touch(): void {
+function touch({server}: Watched): void {
   const web = server.store.find('services', 'shop', 'web');
   if (web !== undefined) server.store.put('services', web);
 }
@@ -65,24 +81,24 @@ function touch(): void {
 const interrupt = '\u0003';
 
 describeWith(['script'], 'on a terminal', () => {
-  test('it redraws in place, shows changes, and restores the terminal', async () => {
-    const terminal = onTerminal(['watch', '-n', 'shop', 'web', '--interval', '1s']);
+  test.concurrent('it redraws in place, shows changes, and restores the terminal', async ({cluster}) => {
+    const terminal = onTerminal(cluster, ['watch', '-n', 'shop', 'web', '--interval', '1s']);
     await until(() => screen(terminal).includes('OK: 1 Service is in sync on all 3 nodes'));
     expect(terminal.text().startsWith('\u001b[?1049h\u001b[?25l')).toBe(true);
     expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^read at \d\d:\d\d:\d\d: node-a, node-b, node-c$/)]));
-    rules = behind;
+    cluster.rules = behind;
     await until(() => screen(terminal).some(line => line.startsWith('FAULTY: ')));
     expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^shop\/web +ST204 +ok +ok$/)]));
     expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^\d\d:\d\d:\d\d new ST204 node-a shop\/web/)]));
-    rules = own;
+    cluster.rules = own;
     await until(() => screen(terminal).some(line => / resolved ST204 node-a /.test(line)));
     terminal.type(interrupt);
     expect(await terminal.exitCode).toBe(130);
     expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
   });
 
-  test('q ends it with exit code 0, as the last line says', async () => {
-    const terminal = onTerminal(['watch', '-n', 'shop', 'web', '--interval', '1m']);
+  test.concurrent('q ends it with exit code 0, as the last line says', async ({cluster}) => {
+    const terminal = onTerminal(cluster, ['watch', '-n', 'shop', 'web', '--interval', '1m']);
     await until(() => screen(terminal).includes('OK: 1 Service is in sync on all 3 nodes'));
     expect(screen(terminal).at(-1)).toBe('q quits');
     terminal.type('q');
@@ -90,9 +106,9 @@ describeWith(['script'], 'on a terminal', () => {
     expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
   });
 
-  test('the screen fits the terminal in width and height', async () => {
-    rules = behind;
-    const terminal = onTerminal(['watch', '-n', 'shop', '--interval', '1m'], 'stty rows 8 cols 40');
+  test.concurrent('the screen fits the terminal in width and height', async ({cluster}) => {
+    cluster.rules = behind;
+    const terminal = onTerminal(cluster, ['watch', '-n', 'shop', '--interval', '1m'], 'stty rows 8 cols 40');
     await until(() => screen(terminal).some(line => line.startsWith('FAULTY: ')));
     terminal.type(interrupt);
     await terminal.exitCode;
@@ -102,16 +118,21 @@ describeWith(['script'], 'on a terminal', () => {
     expect(Math.max(...lines.map(line => line.length))).toBeLessThanOrEqual(40);
   });
 
-  test('wrong use is reported on the normal screen', async () => {
-    const terminal = onTerminal(['watch', '-n', 'shop', 'wbe']);
+  test.concurrent('wrong use is reported on the normal screen', async ({cluster}) => {
+    const terminal = onTerminal(cluster, ['watch', '-n', 'shop', 'wbe']);
     expect(await terminal.exitCode).toBe(2);
     expect(terminal.text().split('\u001b[?1049l').at(-1)).toContain('Service "wbe" not found in namespace shop');
   });
 });
 
 describe('without a terminal', () => {
-  function lines(args: readonly string[]) {
-    const run = execa(process.execPath, [executable, 'watch', ...args], {reject: false, stdin: 'ignore', env: env(), extendEnv: false});
+  function lines(cluster: Watched, args: readonly string[]) {
+    const run = execa(process.execPath, [executable, 'watch', ...args], {
+      reject: false,
+      stdin: 'ignore',
+      env: env(cluster),
+      extendEnv: false,
+    });
     let text = '';
     run.stdout.on('data', (data: Buffer) => {
       text += data.toString('utf8');
@@ -119,12 +140,12 @@ describe('without a terminal', () => {
     return {run, text: () => text};
   }
 
-  test('it prints a line for each new and each resolved finding', async () => {
-    const {run, text} = lines(['-n', 'shop', 'web', '--interval', '1s']);
+  test.concurrent('it prints a line for each new and each resolved finding', async ({cluster}) => {
+    const {run, text} = lines(cluster, ['-n', 'shop', 'web', '--interval', '1s']);
     await until(() => text().includes('OK: '));
-    rules = behind;
+    cluster.rules = behind;
     await until(() => text().includes('FAULTY: '));
-    rules = own;
+    cluster.rules = own;
     await until(() => text().includes(' resolved '));
     await until(() => text().split('OK: ').length === 3);
     run.kill('SIGINT');
@@ -145,17 +166,17 @@ describe('without a terminal', () => {
     expect(text()).not.toContain('\u001b');
   });
 
-  test('a change of the Service is checked at once', async () => {
-    const {run, text} = lines(['-n', 'shop', 'web', '--interval', '10m']);
+  test.concurrent('a change of the Service is checked at once', async ({cluster}) => {
+    const {run, text} = lines(cluster, ['-n', 'shop', 'web', '--interval', '10m']);
     await until(() => text().includes('OK: '));
-    rules = behind;
-    touch();
+    cluster.rules = behind;
+    touch(cluster);
     await until(() => text().includes('new ST204'));
     run.kill('SIGTERM');
     expect((await run).exitCode).toBe(130);
   });
 
-  test('it ends when the reader closes the pipe', async () => {
+  test.concurrent('it ends when the reader closes the pipe', async () => {
     let looks = 0;
     const changing = await startBundleCluster(healthy, {
       exec: ({node, argv}) => (node === 'node-a' && argv.join(' ') === 'iptables-save' ? {stdout: looks++ === 0 ? own : behind} : null),
@@ -163,7 +184,7 @@ describe('without a terminal', () => {
     try {
       const command = `'${process.execPath}' '${executable}' watch -n shop web --interval 1s | head -n 1; echo "ended with \${PIPESTATUS[0]}"`;
       const {stdout} = await execa('bash', ['-c', command], {
-        ...{reject: false, stdin: 'ignore', env: {...env(), KUBECONFIG: changing.kubeconfig}, extendEnv: false},
+        ...{reject: false, stdin: 'ignore', env: env({server: changing}), extendEnv: false},
       });
       expect(stdout.split('\n')).toEqual([expect.stringContaining('OK: '), 'ended with 130']);
     } finally {
@@ -171,12 +192,12 @@ describe('without a terminal', () => {
     }
   });
 
-  test.each([
+  test.concurrent.for([
     [['--interval', 'soon'], '--interval soon'],
     [['--interval', '10ms'], '--interval 10ms'],
     [['--from', healthy], 'unknown flag --from'],
-  ])('wrong use: %j', async (args, message) => {
-    const {exitCode, stderr} = await lines(args).run;
+  ] as const)('wrong use: %j', async ([args, message], {cluster}) => {
+    const {exitCode, stderr} = await lines(cluster, args).run;
     expect(stderr.replaceAll(/\s*›\s*/g, ' ')).toContain(message);
     expect(exitCode).toBe(2);
   });
