@@ -204,7 +204,7 @@ describe('the demo', () => {
     expect(exitCode).toBe(0);
     expect(lines.filter(line => line.startsWith('$ '))).toHaveLength(2);
     expect(stdout).toContain('ST202 error  missing-endpoint  node-a');
-    expect(lines.length).toBeLessThanOrEqual(58);
+    expect(lines.length).toBeLessThanOrEqual(60);
     expect(Math.max(...lines.map(line => line.length))).toBeLessThanOrEqual(100);
   });
 });

@@ -13,7 +13,7 @@ export function symptomObservations(
 }
 
 function observationOf(node: string, symptom: Symptom): Observation {
-  const {port, family, severity, entry, endpoint, expected, actual, detail, remedy, affects, senders} = symptom;
+  const {port, family, severity, entry, endpoint, expected, actual, detail, remedy, affects, senders, share} = symptom;
   const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
   const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
@@ -26,6 +26,7 @@ function observationOf(node: string, symptom: Symptom): Observation {
     ...(endpoint === undefined ? {} : {endpoint}),
     ...(affects === undefined ? {} : {affects: affectedServices(affects)}),
     ...(senders === undefined ? {} : {senders}),
+    ...(share === undefined ? {} : {share}),
   };
 }
 

@@ -19,6 +19,7 @@ import {readNodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
 import {families, type Family} from '../model/address.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
+import {type Endpoint, podOf} from '../model/endpoint.ts';
 import type {Finding} from '../model/finding.ts';
 import type {ProxyConfig, Setting} from '../model/proxy-config.ts';
 import type {NodeReport} from '../model/report.ts';
@@ -27,8 +28,10 @@ import type {PortTrace, UnservedAddress} from '../model/service-trace.ts';
 import {type ApiObjects, type NodeDump, nothingInIt} from '../model/snapshot.ts';
 import type {NodeLag} from '../model/state-history.ts';
 import {namespacedName} from '../model/text.ts';
+import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
+import {withSince} from './since-when.ts';
 import {problemFinding, toFinding} from './to-finding.ts';
 
 /** What is kept of a node after its dumps are dropped. */
@@ -104,7 +107,11 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
       const counted = countEndpoints(view, proxy);
       const result = {
         report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
-        findings: [...changeToldOnce(findings), ...told].map(counted).map(detached),
+        findings: withSince([...changeToldOnce(findings), ...told].map(counted), {
+          api,
+          ports: analysis.families.flatMap(family => view.entries(family, proxy)),
+          lastUpdated: lastUpdated(node),
+        }).map(detached),
         proxy,
         traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node, parsed.dumps.uncounted)),
       };
@@ -218,23 +225,31 @@ function oncePerFamily<T>(make: (found: readonly Symptom[]) => T): (found: reado
   };
 }
 
-/** Tells findings of an endpoint how many ready endpoints its Service port has. The ports are looked up if there is such a finding. */
+/** What kube-proxy says when it is not healthy; null otherwise. */
+function lastUpdated(node: NodeDump): number | null {
+  const health = parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '');
+  return health === null || health.healthy ? null : health.lastUpdated;
+}
+
+/** Tells findings of an endpoint how many ready endpoints its Service port has, and its pod. The ports are looked up if there is such a finding. */
 function countEndpoints(view: ClusterView, proxy: ProxyVersion): (finding: Finding) => Finding {
   return finding => {
     const {endpoint, service, port, family = 'IPv4'} = finding;
     if (endpoint === undefined || service === undefined || port === undefined) return finding;
     const entry = portsOf(view.entries(family, proxy)).get(keyOf(service, port));
-    const ready = entry === undefined ? none : readyOf(entry);
-    return ready.has(endpoint) ? {...finding, endpoints: ready.size} : finding;
+    const known = entry === undefined ? undefined : endpointsOf(entry).get(endpoint);
+    if (entry === undefined || known === undefined) return finding;
+    const pod = podOf(known);
+    return {...finding, ...(known.ready ? {endpoints: readyOf(entry).count} : {}), ...(pod === null ? {} : {pod})};
   };
 }
 
-const none: ReadonlySet<string> = new Set();
+/** The endpoints of a Service port, each once. A stopped kube-proxy has many findings of one port. */
+const endpointsOf = once(({set}: PortEntry): ReadonlyMap<string, Endpoint> => new Map(set.endpoints.map(each => [each.hostPort, each])));
 
-/** The ready endpoints of a Service port, each once. A stopped kube-proxy has many findings of one port. */
-const readyOf = once(
-  ({set}: PortEntry): ReadonlySet<string> => new Set(set.endpoints.flatMap(({ready, hostPort}) => (ready ? [hostPort] : []))),
-);
+const readyOf = once((entry: PortEntry): {readonly count: number} => ({
+  count: [...endpointsOf(entry).values()].filter(({ready}) => ready).length,
+}));
 
 /** Nodes with the same version of kube-proxy share the list, and this. */
 const known = new WeakMap<readonly PortEntry[], ReadonlyMap<string, PortEntry>>();

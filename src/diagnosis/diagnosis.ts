@@ -2,10 +2,11 @@ import {onceAsked} from '../analyze/once-asked.ts';
 import type {ClusterContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
 import {kubeProxyTrouble, troubleText} from '../checks/kube-proxy-trouble.ts';
+import {podsOnNode} from '../expect/api-index.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {notServed, type ProxyVersion} from '../expect/cluster/service-ports.ts';
 import {families} from '../model/address.ts';
-import type {ServiceObject} from '../model/api-objects.ts';
+import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import {type Finding, isNoWorse, pairFindings, type ServiceName} from '../model/finding.ts';
 import {partition} from '../model/lists.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
@@ -26,6 +27,7 @@ import {diagnoseNode, type NodeResult} from './diagnose-node.ts';
 import {diagnoseStates} from './diagnose-states.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {byName, problemFinding, sortFindings, toFinding} from './to-finding.ts';
+import {withHits} from './whom-it-hits.ts';
 
 /**
  * A diagnosis in progress: nodes are diagnosed one by one, in any order, and only the findings of each are kept. The same API objects and
@@ -34,6 +36,7 @@ import {byName, problemFinding, sortFindings, toFinding} from './to-finding.ts';
 export class Diagnosis {
   readonly #options: DiagnoseOptions;
   readonly #results = new Map<string, NodeResult>();
+  readonly #pods = new Map<string, readonly PodObject[]>();
   #cluster: ClusterInScope;
 
   constructor(api: ApiObjects, options: DiagnoseOptions) {
@@ -102,7 +105,7 @@ export class Diagnosis {
     const ofCluster = this.#options.nodesOnly ? [] : clusterFindings({api, view, proxy, services, byName: this.#options.byName ?? false});
     const ofNodes = results.flatMap(result => result.findings).filter(finding => this.#isAsked(finding));
     const [wanted, others] = partition([...ofNodes, ...ofCluster, ...problems.map(problemFinding)], finding => this.#isWanted(finding));
-    const sorted = sortFindings(wanted);
+    const sorted = sortFindings(withHits(wanted, node => this.#podsOf(node)));
     const leftOut = others.filter(({severity}) => severity !== 'info').map(finding => this.#withSkipped(finding));
     const {stayed} = pairFindings(this.#options.known ?? [], sorted, isNoWorse);
     const kept = sorted.map(finding => (stayed.has(finding) ? {...finding, known: true as const} : finding));
@@ -122,6 +125,18 @@ export class Diagnosis {
       ...(this.#options.scope === undefined ? {} : {scope: this.#options.scope}),
       traces: results.flatMap(({traces}) => traces),
     };
+  }
+
+  /** Adds the pods of a node, where those of all nodes were not read. */
+  addPods(node: string, pods: readonly PodObject[]): void {
+    this.#pods.set(node, pods);
+  }
+
+  /** All pods of a node; null if they were not read. */
+  #podsOf(node: string): readonly PodObject[] | null {
+    const {pods, podsOf, namespaces} = this.#cluster.api;
+    const isWhole = pods !== null && podsOf === undefined && namespaces === undefined;
+    return this.#pods.get(node) ?? (isWhole ? podsOnNode(this.#cluster.api, node) : null);
   }
 
   #isWanted(finding: Finding): boolean {

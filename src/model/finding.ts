@@ -1,6 +1,7 @@
 import type {Family} from './address.ts';
 import type {RuleText} from './ruleset.ts';
 import type {Entry} from './service-port.ts';
+import {plural} from './text.ts';
 
 /** The effect on packets: lost or sent to a wrong place (error), served but not as configured (warning), by design or harmless (info). */
 export type Severity = 'error' | 'warning' | 'info';
@@ -33,6 +34,31 @@ export interface AffectedSenders {
   readonly pods: readonly string[];
 }
 
+/** What pods of a node notice of a finding. */
+export interface Hits {
+  /** What follows the pods in a sentence: `send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. */
+  readonly effect: string;
+  /** Running pods of the node with an address of their own; left out if the pods of the node were not read. */
+  readonly pods?: number;
+  /** The share of their connections that does not reach a usable endpoint, from 0 to 1: all of the Service port, or of all Services. */
+  readonly share: number;
+}
+
+/** `41 pods on node-a send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. `nodes` in words. */
+export function hitsText({effect, pods}: Hits, nodes: string): string {
+  const [verb = '', ...rest] = effect.split(' ');
+  const one: Readonly<Record<string, string>> = {send: 'sends', have: 'has'};
+  return `${pods === undefined ? 'Pods' : plural(pods, 'pod')} on ${nodes} ${[pods === 1 ? (one[verb] ?? verb) : verb, ...rest].join(' ')}`;
+}
+
+/** When the rules of a node stopped following the API (RFC 3339). A bound that is not known is left out. */
+export interface Since {
+  /** The newest change that the rules have. */
+  readonly after?: string;
+  /** The oldest change that they lack. */
+  readonly before?: string;
+}
+
 /** The result of a check. The code and its properties are added when it becomes a Finding. */
 export interface Observation {
   /** Set if it is not the usual severity of the check. */
@@ -47,6 +73,8 @@ export interface Observation {
   /** The Services that a finding of the node concerns. */
   readonly affects?: readonly AffectedService[];
   readonly senders?: AffectedSenders;
+  /** The share of connections from pods of the node that does not reach a usable endpoint because of it, from 0 to 1; left out if not known. */
+  readonly share?: number;
   readonly message: string;
   /** Rules that are expected and missing. */
   readonly expected?: readonly RuleText[];
@@ -58,6 +86,8 @@ export interface Observation {
   readonly command?: string;
   /** How many usable endpoints the Service port has, if `endpoint` is one of them. */
   readonly endpoints?: number;
+  /** The pod of `endpoint`, as `namespace/name`, if the API has it. */
+  readonly pod?: string;
 }
 
 export interface Finding extends Observation {
@@ -65,6 +95,9 @@ export interface Finding extends Observation {
   readonly known?: true;
   /** Of a finding that is left out of the report: what leaves it out for this Service, in place of for all. */
   readonly skippedBy?: 'flag' | 'annotation';
+  readonly hits?: Hits;
+  /** Set if the rules of the node are older than the API. */
+  readonly since?: Since;
   readonly code: string;
   readonly name: string;
   readonly severity: Severity;
@@ -131,3 +164,31 @@ export function identityOf({
     endpoint ?? null,
   ]);
 }
+
+/**
+ * Whether these findings of one node show rules that are what they were before changes in the API: what is new is missing, what is gone is
+ * still there, and nothing else is wrong with its Services. Rules that were deleted or added by hand are seldom both, and on several Services.
+ */
+export function areOlder(findings: readonly Finding[]): boolean {
+  const ofServices = findings.filter(({service, severity}) => service !== undefined && severity !== 'info');
+  const codes = [...new Set(ofServices.map(({code}) => code))];
+  const services = new Set(ofServices.map(({service}) => JSON.stringify(service)));
+  return (
+    services.size > 1 &&
+    codes.every(code => missing.has(code) || remaining.has(code) || changed.has(code)) &&
+    codes.some(code => missing.has(code)) &&
+    codes.some(code => remaining.has(code))
+  );
+}
+
+/** Whether kube-proxy's not having applied a change can cause a finding with this code. */
+export function isMissedChange(code: string): boolean {
+  return missing.has(code) || remaining.has(code) || changed.has(code);
+}
+
+/** A new Service, endpoint or entry, or the first endpoint, that the rules lack. */
+const missing: ReadonlySet<string> = new Set(['ST201', 'ST202', 'ST206', 'ST213']);
+/** A former endpoint or Service, or the last endpoint, that the rules still have. */
+const remaining: ReadonlySet<string> = new Set(['ST203', 'ST205', 'ST212']);
+/** Another traffic policy, affinity or source ranges than now. */
+const changed: ReadonlySet<string> = new Set(['ST207', 'ST209', 'ST210']);

@@ -1,4 +1,4 @@
-import {type Finding, severities} from '../model/finding.ts';
+import {areOlder, type Finding, type Hits, hitsText, severities} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
 import {affectsAllServices} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
@@ -16,7 +16,11 @@ export interface FindingBlock extends FindingGroup {
 
 /** One block for each finding; the same finding on many nodes is one. */
 export function spreadBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
-  return groupFindings(findings).map(group => ({...group, others: [], effects: [], reason: 'cause'}));
+  return groupFindings(findings).map(spreadBlock);
+}
+
+export function spreadBlock(group: FindingGroup): FindingBlock {
+  return {...group, others: [], effects: [], reason: 'cause'};
 }
 
 /**
@@ -44,17 +48,109 @@ export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock
     for (const each of merged) done.add(each);
     blocks.push({...first, others: merged.slice(1), effects: effects.get(first) ?? [], reason: older.has(first) ? 'older-rules' : 'cause'});
   }
-  const order = new Map(blocks.map(block => [block, blockOrder(block)]));
-  return blocks.toSorted((a, b) => (order.get(a) ?? 0) - (order.get(b) ?? 0));
+  return blocks
+    .map(block => ({block, order: orderOf(block)}))
+    .sort((a, b) => compareBlocks(a.order, b.order))
+    .map(({block}) => block);
 }
 
 const minAlike = 3;
 
-/** By severity; of one severity the block that explains most first. Between 0 and the number of severities. */
-function blockOrder(block: FindingBlock): number {
-  const {finding, effects} = block;
-  const worst = Math.min(...[finding, ...effects.map(effect => effect.finding)].map(({severity}) => severities.indexOf(severity)));
-  return worst + (isCauseBlock(block) ? 1 / (effects.length + 2) / 2 : 0.75);
+/** By severity; of one severity the block that explains most first, then the one that hits most pods. */
+function compareBlocks(a: BlockOrder, b: BlockOrder): number {
+  return a.severity - b.severity || b.explains - a.explains || b.lost - a.lost;
+}
+
+interface BlockOrder {
+  readonly severity: number;
+  /** 0 if it explains nothing but itself. */
+  readonly explains: number;
+  /** For how many pods all connections would be lost, together. */
+  readonly lost: number;
+}
+
+function orderOf(block: FindingBlock): BlockOrder {
+  const all = membersOf(block);
+  const ofNode = Map.groupBy(all, ({node = ''}) => node);
+  const lost = [...ofNode.values()].map(own => Math.max(...own.map(({hits}) => lostPods(hits))));
+  return {
+    severity: Math.min(...all.map(({severity}) => severities.indexOf(severity))),
+    explains: isCauseBlock(block) ? block.effects.length + 1 : 0,
+    lost: lost.reduce((sum, pods) => sum + pods, 0),
+  };
+}
+
+function lostPods(hits: Hits | undefined): number {
+  return hits === undefined ? 0 : hits.share * (hits.pods ?? 1);
+}
+
+function membersOf({members, others, effects}: FindingBlock): readonly Finding[] {
+  return [...members, ...others.flatMap(other => other.members), ...effects.flatMap(effect => effect.members)];
+}
+
+/** Whom a block hits: the worst of its Service ports, and how many others lose connections. Null if that is not known. Not escaped. */
+export function hitsOf(block: FindingBlock): string | null {
+  const all = membersOf(block).filter(({hits}) => hits !== undefined);
+  const worst = all.reduce<Finding | null>(
+    (most, each) => (most === null || lostPods(each.hits) > lostPods(most.hits) ? each : most),
+    null,
+  );
+  if (worst?.hits === undefined) return null;
+  const {hits} = worst;
+  const same = new Map(all.filter(each => each.hits?.effect === hits.effect).map(each => [each.node ?? '', each.hits?.pods]));
+  const pods = [...same.values()].reduce<number | undefined>(
+    (sum, own) => (sum === undefined || own === undefined ? undefined : sum + own),
+    0,
+  );
+  const losing = new Set(all.filter(each => (each.hits?.share ?? 0) > 0).map(portText));
+  losing.delete(portText(worst));
+  const more =
+    losing.size === 0 ? '' : `. ${plural(losing.size, 'more Service port')} ${losing.size === 1 ? 'loses' : 'lose'} connections there`;
+  const {pods: _, ...rest} = hits;
+  return hitsText({...rest, ...(pods === undefined ? {} : {pods})}, nodeList([...same.keys()])) + more;
+}
+
+/**
+ * When the nodes of a block stopped following the API: `between 02:09:14 and 02:13:50 UTC, 3 h before the check`. Null if that is not known.
+ * `readAt` is when they were read (RFC 3339).
+ */
+export function sinceOf(block: FindingBlock, readAt: string | undefined): string | null {
+  const all = [...new Map(membersOf(block).flatMap(({node, since}) => (since === undefined ? [] : [[node, since] as const]))).values()];
+  if (all.length === 0 || all.length < block.nodes.length) return null;
+  const afters = all.flatMap(({after}) => after ?? []).sort();
+  const befores = all.flatMap(({before}) => before ?? []).sort();
+  const after = afters.length === all.length ? afters[0] : undefined;
+  const before = befores.length === all.length ? befores.at(-1) : undefined;
+  const bound = before ?? after;
+  if (bound === undefined) return null;
+  const age = readAt === undefined ? '' : ageText((Date.parse(readAt) - Date.parse(bound)) / 1000);
+  const day = (time: string): string => time.slice(0, 10);
+  const today = readAt === undefined ? undefined : day(new Date(readAt).toISOString());
+  const text = (time: string, ...known: readonly (string | undefined)[]): string =>
+    known.includes(day(time)) ? time.slice(11, 19) : `${day(time)} ${time.slice(11, 19)}`;
+  if (after === undefined) return `before ${text(bound, today)} UTC${age}`;
+  if (before === undefined) return `after ${text(bound, today)} UTC${age}`;
+  return `between ${text(after, today)} and ${text(before, today, day(after))} UTC${age}`;
+}
+
+/** Both as sentences without a full stop, as far as they are known, for formats without labels. Not escaped. */
+export function whomAndSince(block: FindingBlock, readAt: string | undefined): readonly string[] {
+  const since = sinceOf(block, readAt);
+  return [
+    ...(since === null ? [] : [`kube-proxy on ${nodeList(block.nodes)} stopped applying changes ${since}`]),
+    ...[hitsOf(block)].filter(text => text !== null),
+  ];
+}
+
+/** `, 3 h before the check`; of less than a minute nothing. */
+function ageText(seconds: number): string {
+  const units = [
+    [86_400, 'd'],
+    [3600, 'h'],
+    [60, 'min'],
+  ] as const;
+  const [size, name] = units.find(([unit]) => seconds >= unit * 1.5) ?? [60, 'min'];
+  return seconds < 60 ? '' : `, ${Math.round(seconds / size)} ${name} before the check`;
 }
 
 /** It explains findings of Services, or affects all Services of its nodes. */
@@ -63,11 +159,13 @@ function isCauseBlock({finding, effects}: FindingBlock): boolean {
 }
 
 /** What explains most, for the first line: `ST305 no-service-rules on node-a`. Null if nothing explains more than itself. */
-export function causeText(findings: readonly Finding[]): string | null {
+export function causeText(findings: readonly Finding[], readAt: string | undefined): string | null {
   const [first] = causeBlocks(findings.filter(({severity, known}) => severity !== 'info' && known === undefined));
   if (first === undefined || !isCauseBlock(first)) return null;
   const {finding, nodes, reason} = first;
   const where = `on ${nodeList(nodes)}`;
+  const since = sinceOf(first, readAt);
+  if (since !== null) return `${reason === 'older-rules' ? '' : `${finding.code}: `}kube-proxy ${where} stopped applying changes ${since}`;
   return reason === 'older-rules' ? `kube-proxy no longer applies changes ${where}` : `${finding.code} ${finding.name} ${where}`;
 }
 
@@ -159,32 +257,12 @@ function olderRules(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, 
   const ofServices = groups.filter(({finding}) => finding.service !== undefined && finding.severity !== 'info');
   const byNode = new Map<string, FindingGroup[]>();
   for (const group of ofServices) for (const node of group.nodes) pushTo(byNode, node, group);
-  const older = new Set([...byNode].filter(([, own]) => areOlder(own)).map(([node]) => node));
+  const older = new Set([...byNode].filter(([, own]) => areOlder(own.map(({finding}) => finding))).map(([node]) => node));
   const sets = new Map<string, FindingGroup[]>();
   for (const group of ofServices)
     if (group.nodes.length > 0 && group.nodes.every(node => older.has(node))) pushTo(sets, JSON.stringify(group.nodes), group);
   return new Map([...sets.values()].flatMap(([first, ...others]) => (first === undefined || others.length < 2 ? [] : [[first, others]])));
 }
-
-/** Rules that were deleted or added by hand are seldom both, and on several Services. */
-function areOlder(groups: readonly FindingGroup[]): boolean {
-  const codes = new Set(groups.map(({finding}) => finding.code));
-  const services = new Set(groups.map(({finding: {service}}) => JSON.stringify(service)));
-  const all = [...codes];
-  return (
-    services.size > 1 &&
-    all.every(code => missing.has(code) || remaining.has(code) || changed.has(code)) &&
-    all.some(code => missing.has(code)) &&
-    all.some(code => remaining.has(code))
-  );
-}
-
-/** A new Service, endpoint or entry, or the first endpoint, that the rules lack. */
-const missing: ReadonlySet<string> = new Set(['ST201', 'ST202', 'ST206', 'ST213']);
-/** A former endpoint or Service, or the last endpoint, that the rules still have. */
-const remaining: ReadonlySet<string> = new Set(['ST203', 'ST205', 'ST212']);
-/** Another traffic policy, affinity or source ranges than now. */
-const changed: ReadonlySet<string> = new Set(['ST207', 'ST209', 'ST210']);
 
 /** The commands for one finding on many nodes. */
 interface GroupCommands {
@@ -235,16 +313,19 @@ export interface FindingGroup {
   readonly nodes: readonly string[];
   /** The command of each node that has one. */
   readonly commands: readonly string[];
+  /** The finding of each node. */
+  readonly members: readonly Finding[];
 }
 
 export function groupFindings(findings: readonly Finding[]): readonly FindingGroup[] {
-  const groups = new Map<string, {finding: Finding; nodes: string[]; commands: string[]}>();
+  const groups = new Map<string, {finding: Finding; nodes: string[]; commands: string[]; members: Finding[]}>();
   for (const finding of findings) {
     const {code, severity, service, port, entry, endpoint, family, node} = finding;
     const message = node === undefined ? finding.message : finding.message.replaceAll(node, '\0');
     const key = JSON.stringify([code, severity, service, port, entry, endpoint, family, message]);
-    const group = groups.get(key) ?? {finding, nodes: [], commands: []};
+    const group = groups.get(key) ?? {finding, nodes: [], commands: [], members: []};
     groups.set(key, group);
+    group.members.push(finding);
     if (node !== undefined) group.nodes.push(node);
     if (finding.command !== undefined) group.commands.push(finding.command);
   }

@@ -1,5 +1,5 @@
 import {dump} from 'js-yaml';
-import type {Finding} from '../model/finding.ts';
+import {type Finding, hitsText} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {originOf, type Renderer, type RenderOptions} from './renderer.ts';
@@ -60,9 +60,33 @@ export function findingObject(finding: Finding): object {
     endpoints,
     affects,
     senders,
+    share,
+    pod,
+    hits,
+    since,
   } = finding;
   return {
-    ...{code, name, severity, known, node, family, service, port, endpoint, endpoints, affects, senders, message, remedy, command},
+    ...{
+      code,
+      name,
+      severity,
+      known,
+      node,
+      family,
+      service,
+      port,
+      endpoint,
+      endpoints,
+      pod,
+      affects,
+      senders,
+      share,
+      since,
+      message,
+      remedy,
+    },
+    ...(hits === undefined ? {} : {hits: {text: hitsText(hits, node ?? ''), pods: hits.pods, share: hits.share}}),
+    command,
     ...(entry === undefined
       ? {}
       : {entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port}}),

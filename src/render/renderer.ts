@@ -35,6 +35,12 @@ export interface Provenance {
   readonly readAt?: string;
 }
 
+/** When the nodes were read (RFC 3339), if known. */
+export function readTime(provenance: Provenance | undefined): string | undefined {
+  const time = provenance?.readAt ?? provenance?.takenAt;
+  return time === undefined || Number.isNaN(Date.parse(time)) ? undefined : time;
+}
+
 /** Turns a Report into the text of one output format, without a newline at its end. */
 export type Renderer = (report: Report, options: RenderOptions) => string;
 

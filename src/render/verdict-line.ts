@@ -3,18 +3,26 @@ import {type Report, type Summary, sumOf, type UnservedKind} from '../model/repo
 import {plural, someOf} from '../model/text.ts';
 import {causeText} from './finding-blocks.ts';
 import {nodeList} from './names-of-nodes.ts';
+import {type Provenance, readTime} from './renderer.ts';
 import {escapeText, type Style} from './terminal-text.ts';
 
 /** The first line of every output for people: it answers the question. */
-export function verdictLine(report: Report, style: Style): string {
+export function verdictLine(report: Report, style: Style, provenance?: Provenance): string {
   const known = report.findings.filter(({known: isKnown, severity}) => isKnown && severity !== 'info').length;
   const isSaid = known === 0 || isClean(report);
   return (
-    verdictOf(report, style, known) +
+    verdictOf(report, {style, known, provenance}) +
     waitOf(report) +
     (isSaid ? '' : style.dim(`; ${known} more suppressed by the baseline`)) +
     notShown(report)
   );
+}
+
+interface VerdictContext {
+  readonly style: Style;
+  /** Findings that the baseline suppresses. */
+  readonly known: number;
+  readonly provenance: Provenance | undefined;
 }
 
 /** What `--skip`, `--only` and annotations of Services left out. */
@@ -34,12 +42,12 @@ function isClean({summary: {errors, warnings, verdict}}: Report): boolean {
   return errors + warnings === 0 && verdict === 'ok';
 }
 
-function verdictOf(report: Report, style: Style, known: number): string {
+function verdictOf(report: Report, {style, known, provenance}: VerdictContext): string {
   const {summary} = report;
   const {errors, warnings, verdict, services} = summary;
   if (report.basis === 'rules') return style.yellow(`from rules alone: nothing to compare with${rulesAloneFaults(summary)}`);
   if (errors > 0) {
-    const cause = causeText(report.findings);
+    const cause = causeText(report.findings, readTime(provenance));
     return style.red(`FAULTY: ${cause === null ? '' : `${cause}: `}${faults(report)}`);
   }
   if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}`);

@@ -29,7 +29,7 @@ import {type NodesOfCluster, nodeSource, readProxyPodsFor} from './nodes/node-so
 import {type NodeAhead, openAhead} from './nodes/open-ahead.ts';
 import {evaluationOptions} from './options/evaluation-options.ts';
 import {recheck, retract} from './recheck.ts';
-import {podsWithoutEndpoints, readAllAgain, readAsBefore} from './reread.ts';
+import {podsOnNodes, podsWithoutEndpoints, readAllAgain, readAsBefore} from './reread.ts';
 import type {ChosenNodes} from './scope/choose-nodes.ts';
 import {askedInput, askedScope, readAsked} from './scope/requested-scope.ts';
 import {WaitUntilClean} from './wait/wait-until-clean.ts';
@@ -95,8 +95,13 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
         });
   try {
     await nodes.evaluate(access.names);
-    if (wait === null) retract(await confirm(), diagnosis);
-    else await wait.run();
+    if (wait !== null) {
+      await wait.run();
+      return wait.report();
+    }
+    retract(await confirm(), diagnosis);
+    const faulty = access.names.filter(name => diagnosis.findingsOn(name).some(({severity}) => severity === 'error'));
+    for (const [node, own] of await unlessInterrupted(podsOnNodes(api, faulty), signal)) diagnosis.addPods(node, own);
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     nodes.giveUp(error.message);

@@ -1,7 +1,8 @@
 import {ClusterReader, type ClusterScope} from '../collect/cluster/cluster-reader.ts';
 import {readServicePods, readServices, type ServicePods} from '../collect/cluster/read-cluster.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
-import type {ServiceObject} from '../model/api-objects.ts';
+import {podShape} from '../collect/objects/api-shapes.ts';
+import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import {sliceService} from '../model/endpoint.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
@@ -46,6 +47,22 @@ export function podsWithoutEndpoints(api: KubeApi, services: readonly ServiceObj
     services.filter(({metadata}) => !withSome.has(namespacedName(metadata))),
   );
 }
+
+/**
+ * The pods of nodes with errors, to tell how many are hit: by node, those of the first nodes alone. A node whose pods may not be listed is
+ * left out: its pods only add detail to messages.
+ */
+export async function podsOnNodes(api: KubeApi, nodes: readonly string[]): Promise<ReadonlyMap<string, readonly PodObject[]>> {
+  const reader = new ClusterReader(api, {anyFailure: true});
+  const lists = nodes.slice(0, maxNodes).map(async (node): Promise<readonly (readonly [string, readonly PodObject[]])[]> => {
+    const query = {fieldSelector: `spec.nodeName=${node}`};
+    const pods = await reader.list<PodObject>({path: '/api/v1/pods', query, shape: podShape, remedy: '', isMinor: true});
+    return pods === null ? [] : [[node, pods]];
+  });
+  return new Map((await Promise.all(lists)).flat());
+}
+
+const maxNodes = 20;
 
 type EndpointObjects = Pick<ApiObjects, 'endpointSlices' | 'endpoints'>;
 

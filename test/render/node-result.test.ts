@@ -5,6 +5,7 @@ import {describe, expect, test} from 'vitest';
 import {readResult} from '../../src/collect/agents/ask-agent.ts';
 import {diagnose} from '../../src/diagnose.ts';
 import type {AgentResult} from '../../src/model/node-result.ts';
+import type {Finding} from '../../src/model/finding.ts';
 import type {Report} from '../../src/model/report.ts';
 import {findingObject} from '../../src/render/json.ts';
 import {nodeResultText} from '../../src/render/node-result.ts';
@@ -24,9 +25,19 @@ function closed(part: unknown): object {
   return 'properties' in inner && !('additionalProperties' in inner) ? {...inner, additionalProperties: false} : inner;
 }
 
+/** Whom a finding hits is added to the report of all nodes. */
+function withoutHits({hits: _, ...finding}: Finding): Finding {
+  return finding;
+}
+
 function resultsOf({tool, nodes, findings}: Report): readonly AgentResult[] {
   return nodes.map(report => ({
-    ...{tool, report, problems: [{message: 'x', isMinor: true}], findings: findings.filter(({node}) => node === report.name)},
+    ...{
+      tool,
+      report,
+      problems: [{message: 'x', isMinor: true}],
+      findings: findings.filter(({node}) => node === report.name).map(withoutHits),
+    },
     proxy: {version: {text: 'v1.36.2', minor: 36, patch: 2}, gates: {A: true}},
     ...{judgedAt: 1000, seconds: 0.5, intervalSeconds: 60, seen: {services: '1', endpointSlices: '2'}, apiCurrentAt: 900},
   }));

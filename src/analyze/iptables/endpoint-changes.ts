@@ -168,10 +168,11 @@ function changeSymptoms({item, own, written}: EndpointChange, actual: Ruleset): 
   const place = new Map(written.endpoints.cluster.map((endpoint, index) => [endpoint, index]));
   const stale = without(written.endpoints.cluster, endpoints.cluster).map((endpoint): Symptom => {
     const index = place.get(endpoint) ?? -1;
+    const share = shares[index] ?? 0;
     const rewrite = linesOf(chains, endpointChain(endpoint)).slice(-1);
-    const detail = staleEndpointText(item, endpoint.hostPort, {entry}, shares[index] ?? 0);
+    const detail = staleEndpointText(item, endpoint.hostPort, {entry}, share);
     const evidence = [...picks.slice(index, index + 1), ...rewrite];
-    return {...about, kind: 'stale-endpoint', endpoint: endpoint.hostPort, detail, expected: [], actual: evidence};
+    return {...about, kind: 'stale-endpoint', endpoint: endpoint.hostPort, detail, expected: [], actual: evidence, share};
   });
   return [...missing, ...stale];
 }

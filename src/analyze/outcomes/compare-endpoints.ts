@@ -3,7 +3,7 @@ import {podOf} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
-import type {SymptomKind} from '../symptoms/symptom.ts';
+import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import type {Misdirected, ModeSemantics} from './mode-semantics.ts';
 import {describePathOutcome, near, type ProbeComparison} from './path-outcome.ts';
 import {type Probe, whose} from './probes.ts';
@@ -35,7 +35,13 @@ interface WrongAddress<R extends RuleText> extends Misdirected<R> {
 function sayWrongAddress<R extends RuleText>(given: OutcomeCase<R>, {endpoint, rule, destination, comparison}: WrongAddress<R>): void {
   const {expected} = given.semantics.evidence({kind: 'endpoint', endpoint, comparison});
   const detail = `the rule of endpoint ${endpoint} sends traffic to ${destination}`;
-  given.symptoms.say({kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule]}, `wrong ${endpoint}`);
+  const share = shareOfPods(comparison, comparison.actual.destinations.get(destination)?.probability ?? 0);
+  given.symptoms.say({kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule], ...share}, `wrong ${endpoint}`);
+}
+
+/** Told for connections from pods of the node to the cluster IP alone. */
+function shareOfPods({probe: {entry, source, endpoint}}: ProbeComparison<RuleText>, share: number): Pick<Symptom, 'share'> {
+  return entry.kind === 'clusterIP' && source.kind === 'pod' && endpoint === undefined ? {share} : {};
 }
 
 function sayMissingEndpoint<R extends RuleText>(given: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
@@ -48,7 +54,10 @@ function sayStaleEndpoint<R extends RuleText>(given: OutcomeCase<R>, endpoint: s
   const share = comparison.actual.destinations.get(endpoint)?.probability ?? 0;
   const detail = staleEndpointText(given.item, endpoint, comparison.probe, share);
   const {actual} = given.semantics.evidence({kind: 'endpoint', endpoint, comparison});
-  given.symptoms.say({kind: 'stale-endpoint', endpoint, detail, expected: [], actual}, `stale ${endpoint}`);
+  given.symptoms.say(
+    {kind: 'stale-endpoint', endpoint, detail, expected: [], actual, ...shareOfPods(comparison, share)},
+    `stale ${endpoint}`,
+  );
 }
 
 /** In words: an address that gets a share of the packets of a probe and should get none. */
@@ -150,7 +159,14 @@ export function sayRefused<R extends RuleText>(given: OutcomeCase<R>, comparison
   }
   const detail = `${whose(probe)} end in ${describePathOutcome(actual)}, and should reach ${describePathOutcome(expected)}`;
   given.symptoms.say(
-    {kind: 'unexpected-reject', severity: 'error', entry: probe.entry, detail, ...evidence},
+    {
+      kind: 'unexpected-reject',
+      severity: 'error',
+      entry: probe.entry,
+      detail,
+      ...evidence,
+      ...shareOfPods(comparison, actual.rejected + actual.dropped),
+    },
     `refused ${entryText(probe.entry)}`,
   );
 }

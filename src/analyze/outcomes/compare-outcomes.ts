@@ -63,7 +63,7 @@ function unreachedEntries<R extends RuleText>(
   if (whole.size === 0) return new Set();
   if (whole.size === servedEntries(comparisons).size && given.semantics.hasNoEntry()) {
     const detail = 'not programmed on this node: no entry reaches an endpoint';
-    given.symptoms.say({kind: 'service-not-programmed', detail, ...given.semantics.evidence({kind: 'service'})});
+    given.symptoms.say({kind: 'service-not-programmed', detail, share: 1, ...given.semantics.evidence({kind: 'service'})});
   } else {
     for (const comparison of whole.values()) if (!saidSpecial(given, comparison)) sayMissingEntry(given, comparison);
   }

@@ -172,7 +172,7 @@ function listPodsOfServices(namespace: string | null): Permission {
     verb: 'list',
     namespace,
     purpose: 'why a Service has no endpoints',
-    without: 'ST101 does not say which pods are not ready',
+    without: 'ST101 does not say which pods are not ready, and findings do not count the pods that they hit',
   };
 }
 

@@ -160,6 +160,7 @@ const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
 
 const findingFields: Readonly<Record<string, Shape>> = {
   ...{code: 'string', name: 'string', severity: 'string', message: 'string', remedy: 'string', command: 'string', endpoints: 'number'},
+  ...{pod: 'string', share: 'number', since: {fields: {after: 'string', before: 'string'}}},
   ...{node: 'string', family: 'string', endpoint: 'string', service: serviceName},
   port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
   entry: {fields: {kind: 'string', address: 'string', port: 'number'}},

@@ -88,7 +88,7 @@ export const podShape: Shape = {
     status: {
       fields: {
         ...{phase: 'string', podIP: 'string', podIPs: {list: {fields: {ip: 'string'}}}},
-        conditions: {list: {fields: {type: 'string', status: 'string'}}},
+        conditions: {list: {fields: {type: 'string', status: 'string', lastTransitionTime: 'string'}}},
       },
     },
   },

@@ -2,26 +2,29 @@ import {severities, type Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {type FindingGroup, groupFindings} from '../finding-blocks.ts';
-import type {Renderer} from '../renderer.ts';
+import {blockPlaces, causeBlocks, effectsText, type FindingBlock, whomAndSince} from '../finding-blocks.ts';
+import {readTime, type Renderer} from '../renderer.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {waitText} from '../table/sections.ts';
 import {plural} from '../../model/text.ts';
 
 /**
- * Workflow commands of GitHub Actions: an annotation for each finding, one for all nodes with the same finding. Infos only when verbose.
+ * Workflow commands of GitHub Actions: an annotation for each cause, with what follows from it. Infos only when verbose.
  * GitHub drops more than ten annotations of a level in a step, so the tenth counts the others, which are in the log.
  */
-export const github: Renderer = (report, {verbose}) => {
+export const github: Renderer = (report, options) => {
+  const {verbose} = options;
   const loud = report.findings.filter(({severity, known}) => !known && (severity !== 'info' || verbose));
-  const groups = groupFindings(loud);
+  const blocks = causeBlocks(loud);
+  const readAt = readTime(options.provenance);
   const lines = severities.flatMap(severity =>
     levelLines(
       severity,
-      groups.filter(({finding}) => finding.severity === severity),
+      blocks.filter(({finding}) => finding.severity === severity),
+      readAt,
     ),
   );
-  return [logLine(verdictLine(report, styleOf(false))), ...waitLines(report), ...lines].join('\n');
+  return [logLine(verdictLine(report, styleOf(false), options.provenance)), ...waitLines(report), ...lines].join('\n');
 };
 
 function waitLines({wait}: Report): readonly string[] {
@@ -31,7 +34,8 @@ function waitLines({wait}: Report): readonly string[] {
 
 const maxPerLevel = 10;
 
-function levelLines(severity: Severity, groups: readonly FindingGroup[]): readonly string[] {
+function levelLines(severity: Severity, groups: readonly FindingBlock[], readAt: string | undefined): readonly string[] {
+  const annotation = (block: FindingBlock): string => annotationOf(block, readAt);
   if (groups.length <= maxPerLevel) return groups.map(annotation);
   const rest = groups.slice(maxPerLevel - 1);
   const title = `${plural(rest.length, `more ${severity}`)}; see the log of this step`;
@@ -48,12 +52,18 @@ const maxCounted = 50;
 
 const commands = {error: 'error', warning: 'warning', info: 'notice'} as const satisfies Readonly<Record<Severity, string>>;
 
-function annotation(group: FindingGroup): string {
-  const {severity, message, remedy} = group.finding;
-  return command(severity, titleOf(group), `${escapeText(message)}\n${escapeText(remedy)}`);
+function annotationOf(block: FindingBlock, readAt: string | undefined): string {
+  const {severity, message, remedy} = block.finding;
+  const {head, codes} = effectsText(block);
+  const related = [
+    ...whomAndSince(block, readAt),
+    ...(block.others.length === 0 ? [] : [`in all ${blockPlaces(block).head}`]),
+    ...(block.effects.length === 0 ? [] : [`${head}: ${codes}`]),
+  ];
+  return command(severity, titleOf(block), [message, ...related, remedy].map(escapeText).join('\n'));
 }
 
-function titleOf({finding: {code, name}, nodes}: FindingGroup): string {
+function titleOf({finding: {code, name}, nodes}: FindingBlock): string {
   return `${code} ${name}${nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`}`;
 }
 

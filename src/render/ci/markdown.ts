@@ -5,10 +5,10 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine} from '../trace-words.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {blockPlaces, causeBlocks, commandsByPlace, effectsText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
+import {blockPlaces, causeBlocks, commandsByPlace, effectsText, type FindingBlock, spreadBlocks, whomAndSince} from '../finding-blocks.ts';
 import {docsOf} from '../json.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
-import {provenanceRows, type Renderer, type RenderOptions} from '../renderer.ts';
+import {provenanceRows, readTime, type Renderer, type RenderOptions} from '../renderer.ts';
 import {convergedText} from '../table/sections.ts';
 
 /** For a comment on a pull request: the verdict, a table of the findings, and the folded evidence of each. */
@@ -16,7 +16,7 @@ export const markdown: Renderer = (report, options) => {
   const {verbose} = options;
   const loud = report.findings.filter(({severity}) => severity !== 'info' || verbose);
   const groups = verbose ? spreadBlocks(loud) : causeBlocks(loud);
-  const shown = thatFit(groups);
+  const shown = thatFit(groups, readTime(options.provenance));
   const partial = partialReading(report);
   const hidden = [
     ...(partial === null ? [] : [prose(partial)]),
@@ -24,7 +24,7 @@ export const markdown: Renderer = (report, options) => {
     ...(loud.length < report.findings.length ? [`${plural(report.findings.length - loud.length, 'info')} not shown`] : []),
   ];
   return [
-    `**${prose(verdictLine(report, styleOf(false)))}**`,
+    `**${prose(verdictLine(report, styleOf(false), options.provenance))}**`,
     ...(report.wait === undefined ? [] : [waitTable(report.wait)]),
     ...(shown.length === 0 ? [] : [summaryTable(shown), ...shown.map(({text}) => text)]),
     ...(hidden.length === 0 ? [] : [`_${hidden.join('; ')}_`]),
@@ -48,9 +48,9 @@ interface ShownFinding {
 }
 
 /** A comment on GitHub can have 65,536 characters. */
-function thatFit(groups: readonly FindingBlock[]): readonly ShownFinding[] {
+function thatFit(groups: readonly FindingBlock[], readAt: string | undefined): readonly ShownFinding[] {
   let left = maxLetters;
-  const shown = groups.slice(0, maxFindings).map(group => ({row: tableRow(group), text: details(group)}));
+  const shown = groups.slice(0, maxFindings).map(group => ({row: tableRow(group), text: details(group, readAt)}));
   const end = shown.findIndex(({row, text}) => {
     left -= row.length + text.length + 4;
     return left < 0;
@@ -99,7 +99,7 @@ function serviceText(service: Finding['service']): string {
   return service === undefined ? '' : escapeText(namespacedName(service));
 }
 
-function details(block: FindingBlock): string {
+function details(block: FindingBlock, readAt: string | undefined): string {
   const {finding, nodes} = block;
   const {code, message, remedy, expected = [], actual = []} = finding;
   const where = nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`;
@@ -110,7 +110,7 @@ function details(block: FindingBlock): string {
   return [
     `<details><summary>${quiet(html(`${code}${where}: ${escapeText(message)}`))}</summary>`,
     ...(evidence.length === 0 ? [] : [`<pre>\n${evidence.join('\n')}\n</pre>`]),
-    ...relatedTexts(block).map(text => prose(escapeText(text))),
+    ...[...whomAndSince(block, readAt).map(text => `${text}.`), ...relatedTexts(block)].map(text => prose(escapeText(text))),
     prose(escapeText(remedy)),
     ...commandsByPlace(block).map(
       ([label, texts]) => `${label}:\n\n<pre>\n${texts.map(text => html(escapeText(text))).join('\n')}\n</pre>`,

@@ -2,7 +2,17 @@ import {type Finding, severities} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {namespacedName, plural, someOf} from '../../model/text.ts';
-import {blockPlaces, causeBlocks, commandsByPlace, effectsText, type FindingBlock, type FindingGroup, portText} from '../finding-blocks.ts';
+import {
+  blockPlaces,
+  causeBlocks,
+  commandsByPlace,
+  effectsText,
+  type FindingBlock,
+  type FindingGroup,
+  portText,
+  spreadBlock,
+  whomAndSince,
+} from '../finding-blocks.ts';
 import {docsOf} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {dumpLine} from '../trace-words.ts';
@@ -58,6 +68,8 @@ const max = 1000;
 
 interface FindingPlaces {
   readonly ranges: NodeRanges;
+  /** When the nodes were read (RFC 3339), if known. */
+  readonly readAt: string | undefined;
   /** Where the packet path to a Service is drawn; null where it is not. */
   readonly pathOf: (service: Finding['service']) => string | null;
 }
@@ -87,8 +99,8 @@ function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: 
   return html`<details class="block ${severity}"${isOpen ? html` open` : nothing}>
 <summary>${titleHtml(finding)}${what === '' ? '' : `: ${what}`}${onNodes(finding, nodes)}${after}</summary>
 <div>
-${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml(first, null, places)}</div>` : nothing}
-${isOne ? nothing : html`${nodesOf(nodes)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${own.map(each => findingHtml(each, {isOpen: false, above: block, sharedNodes: nodes}, places))}`}
+${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml({item: first, above: null, whom: whomHtml(block, places)}, places)}</div>` : nothing}
+${isOne ? nothing : html`${whomHtml(block, places)}${nodesOf(nodes)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${own.map(each => findingHtml(each, {isOpen: false, above: block, sharedNodes: nodes}, places))}`}
 ${effects.length === 0 ? nothing : html`<h3>${head}: ${codes}</h3>`}
 ${effects.map(each => findingHtml(each, {isOpen: false, above: null, sharedNodes: nodes}, places))}
 </div>
@@ -109,7 +121,7 @@ function findingHtml(item: ListedFinding, {isOpen, above, sharedNodes}: FindingL
   const where = nodes.join() === sharedNodes.join() ? '' : onNodes(finding, nodes);
   return html`<details class="finding ${finding.severity}" ${dataOf(item, places)}${isOpen ? html` open` : nothing}>
 <summary>${titleHtml(finding)}${place === '' ? '' : `: ${place}`}${where}</summary>
-<div id="${id}">${bodyHtml(item, above, places)}</div>
+<div id="${id}">${bodyHtml({item, above, whom: above === null ? whomHtml(spreadBlock(item), places) : nothing}, places)}</div>
 </details>`;
 }
 
@@ -141,7 +153,18 @@ function onNodes({family}: Finding, nodes: readonly string[]): string {
 
 const maxTitleNames = 60;
 
-function bodyHtml(item: ListedFinding, above: FindingGroup | null, {pathOf}: FindingPlaces): Html {
+/** Since when, and whom it hits. */
+function whomHtml(block: FindingBlock, {readAt}: FindingPlaces): Html {
+  return html`${whomAndSince(block, readAt).map(text => html`<p>${text}.</p>`)}`;
+}
+
+interface FindingBody {
+  readonly item: ListedFinding;
+  readonly above: FindingGroup | null;
+  readonly whom: Html;
+}
+
+function bodyHtml({item, above, whom}: FindingBody, {pathOf}: FindingPlaces): Html {
   const {finding, nodes} = item;
   const {service, message, expected = [], actual = []} = finding;
   const path = pathOf(service);
@@ -150,9 +173,10 @@ function bodyHtml(item: ListedFinding, above: FindingGroup | null, {pathOf}: Fin
   const ownCommands = above?.commands.join('\n') === item.commands.join('\n') ? nothing : commandsHtml(item);
   return html`
 <p>${message}</p>
+${whom}
+${above !== null ? html`${ownCommands}<p>${pathLink}</p>` : html`${nodesOf(nodes)}${remedyHtml(item)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>`}
 ${rulesHtml('Expected', expected, '')}
 ${rulesHtml('Found', actual, first)}
-${above !== null ? html`${ownCommands}<p>${pathLink}</p>` : html`${nodesOf(nodes)}${remedyHtml(item)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>`}
 `;
 }
 

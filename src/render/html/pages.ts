@@ -2,7 +2,7 @@ import type {Finding} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {Report} from '../../model/report.ts';
 import {namespacedName, plural} from '../../model/text.ts';
-import type {Renderer} from '../renderer.ts';
+import {readTime, type Renderer} from '../renderer.ts';
 import {
   causedText,
   fineText,
@@ -30,7 +30,11 @@ export const checkPage: Renderer = (report, options) => {
     summaryHtml(report),
     filtersHtml(report),
     ...(options.quiet ? [] : [matrixHtml(report, found.listed, ranges)]),
-    findingsHtml(found, {ranges, pathOf: service => (service === undefined ? null : (pathIds.get(namespacedName(service)) ?? null))}),
+    findingsHtml(found, {
+      ranges,
+      readAt: readTime(options.provenance),
+      pathOf: service => (service === undefined ? null : (pathIds.get(namespacedName(service)) ?? null)),
+    }),
     pathsHtml(paths, report),
     nodesHtml(report),
   ];
@@ -48,7 +52,7 @@ ${drawn.map(path => pathHtml(path, report, {all: false}))}
 /** The pictures and findings of `trace` as one file, without any other. */
 export const traceHtml: Renderer = (report, options) => {
   const {quiet, verbose} = options;
-  const places = {ranges: new NodeRanges(report), pathOf: () => null};
+  const places = {ranges: new NodeRanges(report), readAt: readTime(options.provenance), pathOf: () => null};
   const pictures = picturesHtml(report, '', {all: verbose, max: maxPictures});
   const body = [
     ...(quiet ? [] : [html`<section id="paths"><h2>Packet paths</h2>${pictures}</section>`]),

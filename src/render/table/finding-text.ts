@@ -10,6 +10,8 @@ import {
   type FindingBlock,
   type FindingGroup,
   groupCommands,
+  hitsOf,
+  sinceOf,
   spreadBlocks,
 } from '../finding-blocks.ts';
 import type {Finding} from '../../model/finding.ts';
@@ -23,10 +25,12 @@ interface FindingTextOptions {
   readonly max: number;
   /** A block for each finding, without grouping by cause. */
   readonly spread: boolean;
+  /** When the nodes were read (RFC 3339), if known. */
+  readonly readAt?: string | undefined;
 }
 
 /** Findings as blocks of text. A remedy is shown once, below the last block that it applies to. */
-export function findingTexts(findings: readonly Finding[], {style, width, max, spread}: FindingTextOptions): readonly string[] {
+export function findingTexts(findings: readonly Finding[], {style, width, max, spread, readAt}: FindingTextOptions): readonly string[] {
   const blocks = spread ? spreadBlocks(findings) : causeBlocks(findings);
   const seen = new Map<string, number>();
   const shown = blocks.filter(({finding}) => {
@@ -40,6 +44,7 @@ export function findingTexts(findings: readonly Finding[], {style, width, max, s
     const hidden = next?.code === code ? 0 : (seen.get(code) ?? 0) - max;
     return [
       ...findingLines(block, style, width),
+      ...hitLines(block, {style, width, readAt}),
       ...othersLines(block, style, width),
       ...effectLines(block, style, width),
       ...(next?.code === code && next.remedy === remedy
@@ -51,6 +56,16 @@ export function findingTexts(findings: readonly Finding[], {style, width, max, s
       ...(hidden > 0 ? [style.dim(`  and ${hidden} more of ${code}; -o wide shows them`)] : []),
     ].join('\n');
   });
+}
+
+/** Since when, and whom. */
+function hitLines(block: FindingBlock, {style, width, readAt}: Pick<FindingTextOptions, 'style' | 'width' | 'readAt'>): readonly string[] {
+  const since = sinceOf(block, readAt);
+  const hits = hitsOf(block);
+  return [
+    ...(since === null ? [] : wrap(`kube-proxy stopped applying changes ${since}`, proseWidth(width), `  ${style.dim('since   ')}  `)),
+    ...(hits === null ? [] : wrap(escapeText(hits), proseWidth(width), `  ${style.dim('hits    ')}  `)),
+  ];
 }
 
 function othersLines(block: FindingBlock, style: Style, width: number): readonly string[] {

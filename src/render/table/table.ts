@@ -6,7 +6,7 @@ import {findingTexts} from './finding-text.ts';
 import {matrix} from './matrix.ts';
 import {notReadSection, waitSection} from './sections.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
-import type {Renderer, RenderOptions} from '../renderer.ts';
+import {readTime, type Renderer, type RenderOptions} from '../renderer.ts';
 import {wrapLines} from '../wrap.ts';
 import {plural} from '../../model/text.ts';
 
@@ -20,11 +20,11 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   const style = styleOf(options.color, options.links);
   const {width} = options;
   const loud = report.findings.filter(({severity}) => severity !== 'info' || options.verbose || isAnswer(report));
-  const parts = [wrapLines(verdictLine(report, style), width)];
+  const parts = [wrapLines(verdictLine(report, style, options.provenance), width)];
   if (!options.quiet && report.nodes.length > 0)
     parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all, headers: options.headers ?? true}));
   if (report.wait !== undefined) parts.push(wrapLines(waitSection(report.wait, {style, all}), width));
-  append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 10, spread: all}));
+  append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 10, spread: all, readAt: readTime(options.provenance)}));
   if (options.verbose) parts.push(wrapLines(settings(report, style), width), ...notReadSection(report, {style, width}));
   const partial = partialReading(report);
   if (partial !== null) parts.push(wrapLines(style.dim(partial), width));

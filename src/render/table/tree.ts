@@ -31,7 +31,7 @@ export const tree: Renderer = (report, options) => {
     : portsOf(report.traces).map(traces => portTree(traces, {style, width: options.width, all: options.verbose}));
   const partial = partialReading(report);
   return [
-    wrapLines(verdictLine(report, style), options.width),
+    wrapLines(verdictLine(report, style, options.provenance), options.width),
     ...trees,
     ...unread(report, loud, style).map(text => wrapLines(text, options.width)),
     ...(partial === null ? [] : [wrapLines(style.dim(partial), options.width)]),

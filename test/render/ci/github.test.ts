@@ -51,7 +51,7 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
 });
 
 test('the tenth annotation counts the remaining findings, which are in the log', () => {
-  const findings = numbered('web', 30).map(name => findingOf('node-a', `shop/${name}`, {name: name}));
+  const findings = numbered('web', 30).map(name => findingOf('node-a', `shop/${name}`, {name, remedy: name}));
   const text = github(reportOf({nodes: ['node-a'], services: [], findings}), plain);
   const annotations = annotationsOf(text);
   expect(annotations).toHaveLength(10);

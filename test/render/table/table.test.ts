@@ -366,13 +366,38 @@ describe('the cause', () => {
 
   test('a kube-proxy that stopped leads the first line, has one row, and is the first block; its Services are a number', async () => {
     const text = await shown('frozen-node');
-    expect(lines(text)[0]).toMatch(/^FAULTY: kube-proxy no longer applies changes on node-b: 22 errors on 1 of 3 nodes, /);
+    expect(lines(text)[0]).toMatch(
+      /^FAULTY: kube-proxy on node-b stopped applying changes between 2026-11-21 08:57:10 and 09:20:28 UTC: 22 errors on 1 of 3 nodes, /,
+    );
     expect(lines(text).find(line => line.startsWith('(the node'))).toMatch(/^\(the node itself\) +ok +outdated +ok$/);
     expect(lines(text).filter(line => /^shop\//.test(line))).toHaveLength(3);
     expect(text).toContain('10 Services with findings only from the cause on the node itself; -o wide shows them');
     expect(lines(text).filter(line => /^ST\d/.test(line))).toEqual([
       'ST201 error  service-not-programmed  node-b',
       'ST101 warning  no-ready-endpoint',
+    ]);
+  });
+
+  test('says when kube-proxy stopped, and how long before the check', async () => {
+    const text = await shown('frozen-node', {provenance: {command: '', readAt: '2026-11-21T12:21:00+00:00'}});
+    expect(lines(text)[0]).toContain('stopped applying changes between 08:57:10 and 09:20:28 UTC, 3 h before the check: 22 errors');
+    expect(text).toContain('\n  since     kube-proxy stopped applying changes between 08:57:10 and 09:20:28 UTC, 3 h before the check\n');
+  });
+
+  test('says which pods of the node a finding hits, and how many other Service ports lose connections', async () => {
+    expect(await shown('frozen-node')).toContain(
+      '\n  hits      5 pods on node-b cannot connect to shop/newborn:http. 10 more Service ports lose connections there\n',
+    );
+    expect(await shown('nat-flushed')).toContain('\n  hits      4 pods on node-a cannot reach any Service\n');
+  });
+
+  test('findings of one severity are sorted by the connections that pods lose', () => {
+    const hit = (service: string, share: number, pods?: number) =>
+      findingOf('node-a', service, {message: service, remedy: service, hits: {share, effect: 'x', ...(pods === undefined ? {} : {pods})}});
+    const findings = [hit('shop/a', 0, 90), hit('shop/b', 0.5, 10), hit('shop/c', 1, 40), hit('shop/d', 1), findingOf('node-a', 'shop/e')];
+    const text = table(reportOf({nodes, services, findings}), plain);
+    expect([...text.matchAll(/^ {2}(shop\/\w)/gm)].map(([, name]) => name).slice(0, 5)).toEqual([
+      ...['shop/c', 'shop/b', 'shop/d', 'shop/a', 'shop/e'],
     ]);
   });
 

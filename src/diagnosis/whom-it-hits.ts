@@ -1,0 +1,102 @@
+import type {Family} from '../model/address.ts';
+import type {PodObject} from '../model/api-objects.ts';
+import type {Finding, Hits} from '../model/finding.ts';
+import {namespacedName, plural, someOf} from '../model/text.ts';
+
+/** The pods of a node; null if they were not all read. */
+type PodsOf = (node: string) => readonly PodObject[] | null;
+
+/** Adds to the errors of nodes what the pods there notice: once for a Service port, whatever the number of its findings. */
+export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly Finding[] {
+  const ofPort = Map.groupBy(findings.filter(isFelt), placeOf);
+  if (ofPort.size === 0) return findings;
+  const counts = new Map<string, number | undefined>();
+  const hits = new Map<Finding, Hits>();
+  for (const own of ofPort.values()) {
+    const [first] = own;
+    const effect = effectOf(own);
+    if (first?.node === undefined || effect === null) continue;
+    const {node, family = 'IPv4'} = first;
+    const key = `${family} ${node}`;
+    if (!counts.has(key)) counts.set(key, clientsAmong(podsOf(node), family));
+    const pods = counts.get(key);
+    if (pods === 0) continue;
+    const found = {...effect, ...(pods === undefined ? {} : {pods})};
+    for (const finding of own) hits.set(finding, found);
+  }
+  return findings.map(finding => {
+    const found = hits.get(finding);
+    return found === undefined ? finding : {...finding, hits: found};
+  });
+}
+
+function isFelt({node, severity, code, share, service, message}: Finding): boolean {
+  if (node === undefined || severity !== 'error') return false;
+  return service === undefined ? losesAll.test(message) : share !== undefined || code === 'ST202';
+}
+
+/** As the checks of base rules say it. */
+const losesAll = /no Service works (?:on this node|for pods|at any)/;
+
+function placeOf({node, family, service, port}: Finding): string {
+  return JSON.stringify([node, family, service, port?.name, port?.protocol]);
+}
+
+/** Running pods with an address of their own: a packet from one of these was walked. */
+function clientsAmong(pods: readonly PodObject[] | null, family: Family): number | undefined {
+  if (pods === null) return undefined;
+  return pods.filter(({metadata, spec, status}) => {
+    if (status?.phase !== 'Running' || metadata.deletionTimestamp !== undefined || spec?.hostNetwork === true) return false;
+    const addresses = [status.podIP, ...(status.podIPs ?? []).map(({ip}) => ip)].filter(ip => ip !== undefined);
+    return addresses.some(ip => ip.includes(':') === (family === 'IPv6'));
+  }).length;
+}
+
+/** What follows `41 pods on node-a`, and which share of the connections is lost; null where that is not known. */
+function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
+  const [first] = findings;
+  if (first === undefined) return null;
+  const {service, family} = first;
+  if (service === undefined) return {share: 1, effect: `cannot reach any Service${family === 'IPv6' ? ' over IPv6' : ''}`};
+  const name = `${namespacedName(service)}${first.port === undefined || first.port.name === '' ? '' : `:${first.port.name}`}`;
+  const share = Math.min(
+    1,
+    findings.reduce((sum, finding) => sum + (finding.share ?? 0), 0),
+  );
+  if (findings.some(({code}) => code === 'ST201')) return {share: 1, effect: `cannot connect to ${name}`};
+  const left = distinct(findings.flatMap(({code, endpoint, pod}) => (code === 'ST202' && endpoint !== undefined ? [pod ?? endpoint] : [])));
+  const none = left.length === 0 ? '' : `${someOf(left, {max: 3})} ${left.length === 1 ? 'gets' : 'get'} none from here`;
+  const wrong = distinct(
+    findings.flatMap(({code, endpoint, pod}) =>
+      (code === 'ST203' || code === 'ST204') && endpoint !== undefined ? [pod ?? endpoint] : [],
+    ),
+  );
+  const kind = findings.some(({code}) => code === 'ST204') ? 'to a wrong address' : `to ${someOf(wrong, {max: 3})}`;
+  if (share === 0)
+    return left.length === 0
+      ? null
+      : {share, effect: `send no connection for ${name} to ${someOf(left, {max: 3})}${ofAll(findings, left.length)}`};
+  const part = partText(share);
+  const effect = wrong.length === 0 ? `have ${part} for ${name} refused or dropped` : `send ${part} for ${name} ${kind}`;
+  return {share, effect: none === '' ? effect : `${effect}; ${none}`};
+}
+
+/** `, 1 of 3 endpoints`. */
+function ofAll(findings: readonly Finding[], number: number): string {
+  const total = findings.find(({endpoints}) => endpoints !== undefined)?.endpoints;
+  return total === undefined ? '' : `, ${number} of ${plural(total, 'endpoint')}`;
+}
+
+/** `2 of 3 connections`, where the share is such a fraction. */
+function partText(share: number): string {
+  if (share > 0.999) return 'all connections';
+  for (let of = 2; of <= 20; of++) {
+    const part = Math.round(share * of);
+    if (part > 0 && Math.abs(share - part / of) < 0.0005) return `${part} of ${of} connections`;
+  }
+  return `${Math.round(share * 1000) / 10}% of the connections`;
+}
+
+function distinct(names: readonly string[]): readonly string[] {
+  return [...new Set(names)];
+}

@@ -1,0 +1,133 @@
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {withHits} from '../../src/diagnosis/whom-it-hits.ts';
+import type {EndpointSliceObject, PodObject} from '../../src/model/api-objects.ts';
+import {type Finding, hitsText} from '../../src/model/finding.ts';
+import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
+import {snapshotOf} from '../fixtures.ts';
+import {findingOf} from '../render/report.ts';
+
+const frozen = snapshotOf('faults/frozen-node');
+
+async function findingsOf(edit: (api: ApiObjects) => Partial<ApiObjects>, of: Promise<Snapshot> = frozen): Promise<readonly Finding[]> {
+  const snapshot = await of;
+  return diagnose({...snapshot, api: {...snapshot.api, ...edit(snapshot.api)}}, {toolVersion: '0'}).findings;
+}
+
+describe('since when', () => {
+  const sincesOf = async (edit: (api: ApiObjects) => Partial<ApiObjects>): Promise<readonly unknown[]> => [
+    ...new Map((await findingsOf(edit)).flatMap(({since}) => (since === undefined ? [] : [[JSON.stringify(since), since]]))).values(),
+  ];
+  const withPod = (name: string, creationTimestamp: string) => (api: ApiObjects) => ({
+    pods: (api.pods ?? []).map(pod => (pod.metadata.name === name ? {...pod, metadata: {...pod.metadata, creationTimestamp}} : pod)),
+  });
+  const timeless = <T extends {readonly metadata: PodObject['metadata']}>(object: T): T => {
+    const {creationTimestamp: _, annotations: __, ...metadata} = object.metadata;
+    return {...object, metadata};
+  };
+  const noTimes = ({services, endpointSlices}: ApiObjects) => ({
+    services: services?.map(timeless) ?? null,
+    endpointSlices: endpointSlices?.map(timeless) ?? null,
+    pods: null,
+  });
+
+  test('lies between the newest Service or pod that the rules have and the oldest endpoint that they lack', async () => {
+    // Services were made until 08:57:10, pods in use at 08:57:09, the pod of the new endpoint at 09:20:28.
+    expect(await sincesOf(() => ({}))).toEqual([{after: '2026-11-21T08:57:10Z', before: '2026-11-21T09:20:28Z'}]);
+    expect(await sincesOf(withPod('dns-1', '2026-11-21T09:01:02Z'))).toEqual([
+      {after: '2026-11-21T09:01:02Z', before: '2026-11-21T09:20:28Z'},
+    ]);
+    expect(await sincesOf(withPod('web-9', '2026-11-21T09:10:00Z'))).toEqual([
+      {after: '2026-11-21T08:57:10Z', before: '2026-11-21T09:10:00Z'},
+    ]);
+  });
+
+  test('is not told where the rules have a newer change than one that they lack', async () => {
+    expect(await sincesOf(withPod('dns-1', '2026-11-21T09:30:00Z'))).toEqual([]);
+  });
+
+  test('has one bound where only one is known', async () => {
+    expect(await sincesOf(({pods, ...api}) => ({...noTimes({pods, ...api}), pods}))).toEqual([
+      {after: '2026-11-21T08:57:09Z', before: '2026-11-21T09:20:28Z'},
+    ]);
+    expect(await sincesOf(noTimes)).toEqual([]);
+    const changed = (slice: EndpointSliceObject): EndpointSliceObject => ({
+      ...slice,
+      metadata: {...slice.metadata, managedFields: [{time: '2026-11-21T09:20:30Z'}]},
+    });
+    expect(await sincesOf(api => ({...noTimes(api), endpointSlices: noTimes(api).endpointSlices?.map(changed) ?? null}))).toEqual([
+      {before: '2026-11-21T09:20:30Z'},
+    ]);
+    expect(await sincesOf(api => ({...noTimes(api), services: api.services}))).toEqual([{after: '2026-11-21T08:57:10Z'}]);
+  });
+
+  test('is not told of rules that were deleted by hand, nor of flushed ones', async () => {
+    for (const name of ['missing-endpoint', 'nat-flushed', 'wrong-dnat'])
+      expect((await findingsOf(() => ({}), snapshotOf(`faults/${name}`))).filter(({since}) => since !== undefined)).toEqual([]);
+  });
+});
+
+describe('whom it hits', () => {
+  const pod = (name: string, rest: Partial<PodObject['status']> = {}, spec: PodObject['spec'] = {}): PodObject => ({
+    metadata: {name, namespace: 'shop'},
+    spec: {nodeName: 'node-a', ...spec},
+    status: {phase: 'Running', podIP: '10.244.1.9', podIPs: [{ip: '10.244.1.9'}], ...rest},
+  });
+  const text = (findings: readonly Finding[], pods: readonly PodObject[] | null): readonly string[] =>
+    withHits(findings, () => pods).map(({hits, node = ''}) => (hits === undefined ? '' : hitsText(hits, node)));
+  const port = {name: 'http', protocol: 'TCP', port: 80};
+  const stale = (endpoint: string, share: number): Finding => findingOf('node-a', 'shop/web', {code: 'ST203', endpoint, share, port});
+  const three = ['a', 'b', 'c'].map(name => pod(name));
+
+  test('adds up the shares of a Service port, and names the endpoints that get nothing', () => {
+    const missing = findingOf('node-a', 'shop/web', {endpoint: '10.0.0.3:80', pod: 'shop/web-2', port});
+    const all = text([stale('10.0.0.1:80', 1 / 3), stale('10.0.0.2:80', 1 / 3), missing], three);
+    expect(new Set(all)).toEqual(
+      new Set(['3 pods on node-a send 2 of 3 connections for shop/web:http to 10.0.0.1:80, 10.0.0.2:80; shop/web-2 gets none from here']),
+    );
+    expect(text([stale('10.0.0.1:80', 1)], three)).toEqual(['3 pods on node-a send all connections for shop/web:http to 10.0.0.1:80']);
+    expect(text([stale('10.0.0.1:80', 0.123)], three)).toEqual([
+      '3 pods on node-a send 12.3% of the connections for shop/web:http to 10.0.0.1:80',
+    ]);
+  });
+
+  test('counts running pods with an address of their own in the family', () => {
+    const others = [
+      pod('done', {phase: 'Succeeded'}),
+      pod('host', {}, {hostNetwork: true}),
+      {...pod('leaving'), metadata: {name: 'leaving', deletionTimestamp: '2026-11-21T09:20:28Z'}},
+    ];
+    expect(text([stale('10.0.0.1:80', 0.5)], [pod('a'), ...others])).toEqual([
+      '1 pod on node-a sends 1 of 2 connections for shop/web:http to 10.0.0.1:80',
+    ]);
+    expect(text([{...stale('[fd00::1]:80', 0.5), family: 'IPv6'}], three)).toEqual(['']);
+    expect(text([stale('10.0.0.1:80', 0.5)], others)).toEqual(['']);
+  });
+
+  test('tells no number where the pods of the node were not read', () => {
+    expect(text([stale('10.0.0.1:80', 0.5)], null)).toEqual(['Pods on node-a send 1 of 2 connections for shop/web:http to 10.0.0.1:80']);
+  });
+
+  test('is told of a Service that is not programmed, a refusal, and a node on which no Service works', () => {
+    expect(text([findingOf('node-a', 'shop/web', {code: 'ST201', share: 1, port})], three)).toEqual([
+      '3 pods on node-a cannot connect to shop/web:http',
+    ]);
+    expect(text([findingOf('node-a', 'shop/web', {code: 'ST213', share: 0.5, port})], three)).toEqual([
+      '3 pods on node-a have 1 of 2 connections for shop/web:http refused or dropped',
+    ]);
+    const flushed = findingOf('node-a', null, {code: 'ST305', message: 'nothing there: no Service works on this node'});
+    expect(text([flushed], three)).toEqual(['3 pods on node-a cannot reach any Service']);
+    expect(text([findingOf('node-a', null, {code: 'ST301', message: 'no Service works for the node itself'})], three)).toEqual(['']);
+  });
+
+  test('has the share that the rules of a node give', async () => {
+    const snapshot = await snapshotOf('faults/wrong-dnat');
+    const {findings} = diagnose(snapshot, {toolVersion: '0'});
+    // The Service has two endpoints.
+    expect(findings.filter(({code}) => code === 'ST204').map(({share}) => share)).toEqual([0.5]);
+    const web = (await findingsOf(() => ({}))).filter(({code, service}) => code === 'ST203' && service?.name === 'web');
+    expect(web.map(({share = 0, hits}) => [share.toFixed(3), hits?.pods, hits?.effect])).toEqual([
+      ['0.333', 5, 'send 1 of 3 connections for shop/web:http to 10.244.11.4:8080; shop/web-9 gets none from here'],
+    ]);
+  });
+});
