@@ -34,7 +34,16 @@ export interface PreviewNode {
 
 export interface Requirement {
   readonly node: string;
-  readonly name: 'kernel' | 'nft' | 'mode-supported' | 'service-names' | 'settings' | 'leftovers' | 'network-plugin';
+  readonly name:
+    | 'kernel'
+    | 'kernel-modules'
+    | 'nft'
+    | 'mode-supported'
+    | 'service-names'
+    | 'settings'
+    | 'leftovers'
+    | 'network-plugin'
+    | 'kube-proxy-log';
   readonly status: 'met' | 'unmet' | 'unknown';
   readonly detail: string;
 }

@@ -1,13 +1,17 @@
+import {allOf} from '../analyze/iptables/node-rulesets.ts';
 import {overlongNames} from '../expect/nftables/overlong-names.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import {modesInRules} from '../analyze/leftover-modes.ts';
 import {isGateOn} from '../expect/cluster/proxy-versions.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {isKernelTooOldForNftables} from '../model/node/node-facts.ts';
+import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
+import {families} from '../model/address.ts';
 import type {Requirement} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {refusedSettings} from './plan.ts';
+import {otherTables} from './sides.ts';
 
 interface RequirementsInput {
   readonly setup: NodeSetup;
@@ -24,10 +28,16 @@ export function requirementsOf(input: RequirementsInput): readonly Requirement[]
     return settings(input).map(requirement => ({node, ...requirement}));
   const found: Omit<Requirement, 'node'>[] = [modeSupported(configAfter), ...settings(input), ...counters(setup.config, configAfter)];
   const isSwitch = mode !== setup.config.mode.value;
-  if (mode === 'nftables') found.push(...(isSwitch ? [kernel(input), nft(input)] : []), ...serviceNames(input));
+  if (mode === 'nftables')
+    found.push(...(isSwitch ? [kernel(input), modules, nft(input)] : []), ...newerNft(input), ...serviceNames(input));
   if (mode === 'ipvs' && isSwitch)
-    found.push({name: 'kernel', status: 'unknown', detail: 'the modules ip_vs and ip_vs_rr must be there; no dump shows it'});
+    found.push({
+      name: 'kernel',
+      status: 'unknown',
+      detail: 'the modules ip_vs and ip_vs_rr must be there; no dump shows it. Run on the node: modprobe -an ip_vs ip_vs_rr',
+    });
   if (isSwitch) found.push(leftovers(input), ...plugin(input));
+  found.push(...failedBefore(input));
   return found.map(requirement => ({node, ...requirement}));
 }
 
@@ -73,7 +83,7 @@ function counters({mode, version: {value: before}}: ProxyConfig, after: ProxyCon
   const isNew = after.mode.value === 'iptables' && after.version.value.minor >= 31 && (mode.value !== 'iptables' || before.minor < 31);
   if (!isNew) return [];
   const detail =
-    'kube-proxy 1.31 and newer counts with nfacct: on a kernel with nfnetlink_acct and without xt_nfacct it writes no rules at all; no dump shows it';
+    'kube-proxy 1.31 and newer counts with nfacct: on a kernel with nfnetlink_acct and without xt_nfacct it writes no rules at all; no dump shows it. Run on the node: modprobe -an nfnetlink_acct xt_nfacct';
   return [{name: 'kernel', status: 'unknown', detail}];
 }
 
@@ -91,12 +101,80 @@ function kernel({setup}: RequirementsInput): Omit<Requirement, 'node'> {
     : {name: 'kernel', status: 'met', detail: `kernel ${version}`};
 }
 
+/** siderolabs/pkgs#951: each rule needs its module, and one rule that is refused makes the whole transaction fail. */
+const modules: Omit<Requirement, 'node'> = {
+  name: 'kernel-modules',
+  status: 'unknown',
+  detail:
+    'nftables mode needs the modules nft_fib, nft_numgen, nft_nat, nft_masq and nft_reject; no dump shows whether the kernel has them. Run on the node: modprobe -an nft_fib_ipv4 nft_fib_ipv6 nft_numgen nft_nat nft_masq nft_reject_inet',
+};
+
 /** The relevant nft is the one in kube-proxy's image, which only a node in nftables mode shows. */
 function nft({setup}: RequirementsInput): Omit<Requirement, 'node'> {
   const version = setup.nft()?.toolVersion ?? null;
   const detail = "nftables mode needs nft 1.0.1 or newer in kube-proxy's image; the official images have it";
   return {name: 'nft', status: 'unknown', detail: version === null ? detail : `${detail}. The dump was made by nft ${version}`};
 }
+
+/**
+ * kubernetes#136786: when the nft of an image before 1.0.6.1 lists sets that 1.1.2 or newer wrote, it crashes, and nothing is synced.
+ * kube-proxy lists only its own tables since kubernetes#137501.
+ */
+function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
+  const {minor, patch, text} = configAfter.version.value;
+  const corrected = new Map([
+    [33, 11],
+    [34, 7],
+    [35, 4],
+  ]).get(minor);
+  if (minor >= 36 || (corrected !== undefined && patch >= corrected)) return [];
+  const nft = setup.nft();
+  const name = 'nft';
+  const remedy = 'Use kube-proxy 1.33.11, 1.34.7, 1.35.4, 1.36 or newer';
+  if (nft === null)
+    return [
+      {
+        ...{name, status: 'unknown'},
+        detail: `kube-proxy ${text} cannot sync beside sets that nft 1.1.2 or newer wrote, and the node's nft was not read. Run on the node: nft --version; nft list sets. ${remedy}`,
+      },
+    ];
+  const iptables = families.flatMap(family => allOf(setup.dumps, family));
+  const others = new Set(otherTables(nft, iptables).map(({id}) => id));
+  const named = [...nft.tables.values()].filter(({id, sets}) => others.has(id) && sets.size > 0).map(({id}) => `table ${id}`);
+  if (named.length === 0 || nft.toolVersion === null || !isAtLeast(nft.toolVersion, [1, 1, 2])) return [];
+  return [
+    {
+      ...{name, status: 'unmet'},
+      detail: `${named.join(', ')} ${named.length === 1 ? 'has' : 'have'} sets, and the node uses nft ${nft.toolVersion}: the nft in the image of kube-proxy ${text} can crash on them, and then nothing is synced. ${remedy}`,
+    },
+  ];
+}
+
+function isAtLeast(version: string, wanted: readonly number[]): boolean {
+  const own = version.split('.').map(Number);
+  const at = wanted.findIndex((number, index) => own[index] !== number);
+  return at < 0 || (own[at] ?? 0) > (wanted[at] ?? 0);
+}
+
+/** What kube-proxy's log shows of the planned mode: it failed in it before, on this node. */
+function failedBefore({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
+  const found = failureIn(setup.node.read(kubeProxyLog)?.toString('utf8') ?? '');
+  if (found === null || !failuresOf[configAfter.mode.value]?.test(found.line)) return [];
+  const {line, failure} = found;
+  return [
+    {
+      name: 'kube-proxy-log',
+      status: 'unmet',
+      detail: `kube-proxy failed in this mode before: ${failure.cause}. ${failure.remedy} Its log says: ${line}`,
+    },
+  ];
+}
+
+const failuresOf: Readonly<Record<string, RegExp>> = {
+  iptables: /nfacct|iptables|xtables/i,
+  ipvs: /ipvs|ip_vs/i,
+  nftables: /nft/i,
+};
 
 function serviceNames({setup, configAfter, viewAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
   const names = overlongNames({view: viewAfter, config: configAfter, facts: setup.facts});

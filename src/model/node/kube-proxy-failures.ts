@@ -68,7 +68,8 @@ const knownFailures: readonly KnownFailure[] = [
   {
     pattern: /.*(?:Error: Interface does not exist|iifname? .*\*.*(?:error|invalid)|bridgeInterface|interfaceNamePrefix).*/i,
     cause: 'the interface or prefix by which it detects local traffic is not one that nft accepts',
-    remedy: 'Correct detectLocal in the configuration of kube-proxy: nftables mode up to 1.32 cannot use InterfaceNamePrefix.',
+    remedy:
+      'Correct detectLocal in the configuration of kube-proxy: nftables mode before 1.33.6 and 1.34.2 cannot use InterfaceNamePrefix.',
   },
   {
     pattern: /.*is forbidden: User .* cannot (?:list|watch|get|create|patch) resource.*/i,

@@ -267,7 +267,33 @@ function establishedConnections(from: string, to: string): NodeAdvice {
 /** Features of IPVS mode beside forwarding: the addresses of kube-ipvs0, its timeouts and schedulers. */
 function fromIpvs({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (setup.config.mode.value !== 'ipvs') return [];
-  return [...always, ...answersArp(setup), ...nodeAddresses(setup), ...scheduler(setup, configAfter.mode.value)];
+  return [
+    ...always,
+    ...ownConnections(setup, configAfter),
+    ...answersArp(setup),
+    ...nodeAddresses(setup),
+    ...scheduler(setup, configAfter.mode.value),
+  ];
+}
+
+/**
+ * What the node itself sends to a cluster IP has that address as its source in IPVS mode, because kube-ipvs0 has it, and is masqueraded
+ * (`KUBE-CLUSTER-IP src,dst`). Agents in the host network then lost the API (containers-roadmap#2826).
+ */
+function ownConnections(setup: NodeSetup, configAfter: ProxyConfig): readonly NodeAdvice[] {
+  const [before, after] = [setup.config, configAfter].map(
+    config => expectedSide({setup, view: setup.view, config, family: 'IPv4', besideOthers: false}).context,
+  );
+  const masquerades = (context: typeof before): boolean => context?.masqueradeAll === true || context?.detector.kind !== 'none';
+  if (masquerades(after) || before === undefined) return [];
+  return [
+    {
+      ...{topic: 'change', id: 'masquerade-all'},
+      reason:
+        'what the node and its host-network pods send to cluster IPs is masqueraded in IPVS mode, and after the change it keeps the source address of the route to the cluster IP: kube-proxy has no masqueradeAll, clusterCIDR or detectLocalMode. Where endpoints, such as those of the API, are behind another interface, their replies can be lost',
+      remedy: `Set ${configAfter.mode.value === 'nftables' ? 'nftables' : 'iptables'}.masqueradeAll: true, or clusterCIDR. Test the API's cluster IP from the node of the first switch.`,
+    },
+  ];
 }
 
 /** Only neighbors in one of the node's networks send ARP requests for an address in it. */
