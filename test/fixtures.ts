@@ -1,7 +1,7 @@
 import {readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {readBundle} from '../src/collect/bundle/read-bundle.ts';
-import type {Snapshot} from '../src/model/snapshot.ts';
+import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
 
 const root = join(import.meta.dirname, 'fixtures');
 
@@ -38,4 +38,19 @@ export function snapshotOf(name: string): Promise<Snapshot> {
   const known = snapshots.get(name) ?? readBundle(capturePath(name));
   snapshots.set(name, known);
   return known;
+}
+
+/** The node with these files in place of its own; null is no file. */
+export function withFiles(node: NodeDump, own: Readonly<Record<string, Buffer | string | null>>): NodeDump {
+  const contents = new Map(
+    Object.entries(own).map(([file, content]) => [file, typeof content === 'string' ? Buffer.from(content) : content]),
+  );
+  const files = [...new Set([...node.files, ...contents.keys()])].filter(file => contents.get(file) !== null).sort();
+  return {
+    ...{...node, name: node.name, files},
+    read: file => {
+      const content = contents.get(file);
+      return content === undefined ? node.read(file) : content;
+    },
+  };
 }

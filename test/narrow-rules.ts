@@ -1,13 +1,12 @@
 import {parseCidr} from '../src/model/address.ts';
 import {intervalsOf} from '../src/model/intervals.ts';
 import {parseInterval} from '../src/parse/nftables/address-list.ts';
-import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
+import type {Snapshot} from '../src/model/snapshot.ts';
 import type {SenderSpace} from '../src/trace/sender-space.ts';
 import {askNodes, type PacketFlags} from '../src/run/packet/packet-flags.ts';
 import type {Random} from './bench/random.ts';
 import {withRule} from './editable-dump.ts';
-import {snapshotOf} from './fixtures.ts';
-import {withFiles} from './rendered-node.ts';
+import {snapshotOf, withFiles} from './fixtures.ts';
 
 /** A dump with a rule more. */
 interface Narrow {
@@ -106,10 +105,8 @@ export async function narrowRules(mode: Mode, random: Random) {
   if (node === undefined || dump === '') throw new Error(`${name} has no ${file} of node-a`);
   const next = () => {
     const {rule, dump: text} = mode === 'nftables' ? nftRule(random, dump) : iptablesRule(random, dump);
-    const changed = withFiles(node, new Map([[file, text]]));
-    // It has the rules as they were.
-    const read: NodeDump['read'] = name => (name === 'nft.json' ? null : changed.read(name));
-    return {rule, snapshot: {...healthy, nodes: [{name: node.name, files: changed.files.filter(name => name !== 'nft.json'), read}]}};
+    // It has the rules as they were in nft.json.
+    return {rule, snapshot: {...healthy, nodes: [withFiles(node, {'nft.json': null, [file]: text})]}};
   };
   return {healthy, next};
 }

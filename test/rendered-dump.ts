@@ -7,6 +7,7 @@ import {resolveProxyConfig} from '../src/expect/proxy-config.ts';
 import {families} from '../src/model/address.ts';
 import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import type {Random} from './bench/random.ts';
+import {withFiles} from './fixtures.ts';
 
 /** The snapshot with a dump for each family of every node: what its kube-proxy should have written, as iptables-save prints it. */
 export function withRules(snapshot: Snapshot, random: Random): Snapshot {
@@ -16,12 +17,12 @@ export function withRules(snapshot: Snapshot, random: Random): Snapshot {
 function withDumps(node: NodeDump, {api}: Snapshot, random: Random): NodeDump {
   const {config} = resolveProxyConfig(node, api, {});
   const view = new ClusterView(api);
-  const dumps = new Map<string, Buffer>();
+  const dumps: Record<string, string> = {};
   for (const family of families) {
     const expected = expectRuleset({view, config, facts: nodeFacts(node, api), family, ruleset: null});
-    dumps.set(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save', Buffer.from(iptablesSave(expected, random)));
+    dumps[family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'] = iptablesSave(expected, random);
   }
-  return {name: node.name, files: [...node.files, ...dumps.keys()].sort(), read: file => dumps.get(file) ?? node.read(file)};
+  return withFiles(node, dumps);
 }
 
 /** As much of an ExpectedRuleset as is printed. */

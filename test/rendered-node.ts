@@ -5,6 +5,7 @@ import {expectedTable} from './nft-expectation.ts';
 import {withRules} from './rendered-dump.ts';
 import {renderedIpvs} from './rendered-ipvs.ts';
 import {nftText} from './rendered-nft.ts';
+import {withFiles} from './fixtures.ts';
 
 export type WrittenMode = 'iptables' | 'nftables' | 'ipvs';
 
@@ -18,39 +19,22 @@ export function writtenNode(
   return mode === 'nftables' ? inNftables(node, api) : inIpvs(node, api, random);
 }
 
-/** The node with these files in place of its own. */
-export function withFiles(node: NodeDump, own: ReadonlyMap<string, string>): NodeDump {
-  const contents = new Map([...own].map(([file, text]) => [file, Buffer.from(text)]));
-  return {name: node.name, files: [...new Set([...node.files, ...own.keys()])].sort(), read: file => contents.get(file) ?? node.read(file)};
-}
-
 function inNftables(node: NodeDump, api: ApiObjects): NodeDump {
   const ruleset = families.map(family => nftText(expectedTable({api, node, family}))).join('\n');
-  return withFiles(
-    node,
-    new Map([
-      ['nft.txt', ruleset],
-      ['proxy-mode', 'nftables'],
-      ['iptables-save', ''],
-      ['ip6tables-save', ''],
-    ]),
-  );
+  return withFiles(node, {'nft.txt': ruleset, 'proxy-mode': 'nftables', 'iptables-save': '', 'ip6tables-save': ''});
 }
 
 function inIpvs(given: NodeDump, api: ApiObjects, random: Random): NodeDump {
-  const node = withFiles(given, new Map([['proxy-mode', 'ipvs']]));
+  const node = withFiles(given, {'proxy-mode': 'ipvs'});
   const [four, six] = [renderedIpvs(api, 'IPv4', {node, random}), renderedIpvs(api, 'IPv6', {node, random})];
   const device = [
     {ifname: 'kube-ipvs0', addr_info: [...four.bound, ...six.bound].map(local => ({local, prefixlen: local.includes(':') ? 128 : 32}))},
   ];
-  return withFiles(
-    node,
-    new Map([
-      ['ipvsadm-save', four.servers + six.servers],
-      ['ipset-save', four.sets + six.sets],
-      ['kube-ipvs0.json', JSON.stringify(device)],
-      ['iptables-save', four.rules],
-      ['ip6tables-save', six.rules],
-    ]),
-  );
+  return withFiles(node, {
+    'ipvsadm-save': four.servers + six.servers,
+    'ipset-save': four.sets + six.sets,
+    'kube-ipvs0.json': JSON.stringify(device),
+    'iptables-save': four.rules,
+    'ip6tables-save': six.rules,
+  });
 }

@@ -5,7 +5,7 @@ import {entryText} from '../src/model/service-port.ts';
 import type {Finding} from '../src/model/finding.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import {EditableDump} from './editable-dump.ts';
-import {snapshotOf} from './fixtures.ts';
+import {snapshotOf, withFiles} from './fixtures.ts';
 
 /** A capture whose dumps and objects a test changes in memory before it is evaluated. */
 export class Scenario {
@@ -125,14 +125,7 @@ export class Scenario {
         .map(([path, content]) => [path.slice(node.name.length + 1), content]),
     );
     if (changed.size === 0) return node;
-    const files = [...new Set([...node.files, ...changed.keys()])].filter(file => changed.get(file) !== null).sort();
-    return {
-      ...{name: node.name, files},
-      read: file => {
-        const content = changed.get(file);
-        return content === undefined ? node.read(file) : content === null ? null : Buffer.from(content.toString());
-      },
-    };
+    return withFiles(node, Object.fromEntries([...changed].map(([file, content]) => [file, content?.toString() ?? null])));
   }
 
   #read(node: string, file: string): string {

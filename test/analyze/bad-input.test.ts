@@ -4,7 +4,7 @@ import type {ServiceObject, ServiceSpec} from '../../src/model/api-objects.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {renderers} from '../../src/render/index.ts';
 import {traceRenderers} from '../../src/render/trace-index.ts';
-import {snapshotOf} from '../fixtures.ts';
+import {snapshotOf, withFiles} from '../fixtures.ts';
 import {findingsOf, needsAction, scenario} from '../scenario.ts';
 
 const plain = {color: false, width: 120, quiet: false, verbose: true, failOn: 'error' as const};
@@ -203,8 +203,6 @@ describe('names and comments that attack the terminal', () => {
 function withDump(snapshot: Snapshot, content: Buffer): Snapshot {
   return {
     ...snapshot,
-    nodes: snapshot.nodes.map(node =>
-      node.name === 'node-a' ? {...node, read: file => (file === 'iptables-save' ? content : node.read(file))} : node,
-    ),
+    nodes: snapshot.nodes.map(node => (node.name === 'node-a' ? withFiles(node, {'iptables-save': content}) : node)),
   };
 }

@@ -2,7 +2,7 @@ import process from 'node:process';
 import {beforeAll, describe, expect, test} from 'vitest';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
-import {snapshotOf} from '../fixtures.ts';
+import {snapshotOf, withFiles} from '../fixtures.ts';
 import {findingsOf, needsAction} from '../scenario.ts';
 import {areIndependent, chainOf} from './order.ts';
 
@@ -77,10 +77,7 @@ class MutableNode {
 
   /** What is found of the rules of the node when they read like this. */
   findings(lines: readonly string[]): readonly Finding[] {
-    const content = Buffer.from(lines.join('\n'));
-    const nodes = this.#snapshot.nodes.map(node =>
-      node.name === 'node-a' ? {...node, read: (file: string) => (file === this.#file ? content : node.read(file))} : node,
-    );
+    const nodes = this.#snapshot.nodes.map(node => (node.name === 'node-a' ? withFiles(node, {[this.#file]: lines.join('\n')}) : node));
     const all = findingsOf({...this.#snapshot, nodes}, {nodes: name => name === 'node-a'});
     return all.filter(({code}) => /^ST[2345]/.test(code));
   }

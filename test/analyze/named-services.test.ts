@@ -4,8 +4,9 @@ import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {seededRandom} from '../bench/random.ts';
 import {apiObjects, endpoint, nodeDump, service, slice} from '../cluster.ts';
 import {withRule} from '../editable-dump.ts';
-import {withFiles, type WrittenMode, writtenNode} from '../rendered-node.ts';
+import {type WrittenMode, writtenNode} from '../rendered-node.ts';
 import {findingsOf, needsAction} from '../scenario.ts';
+import {withFiles} from '../fixtures.ts';
 
 const count = 320;
 /** The last Service, its cluster IP and one of its two endpoints. */
@@ -68,7 +69,7 @@ function found(snapshot: Snapshot, file: string, change: (text: string) => strin
       const text = node.read(file)?.toString() ?? '';
       const changed = change(text);
       expect(changed).not.toBe(text);
-      return withFiles(node, new Map([[file, changed]]));
+      return withFiles(node, {[file]: changed});
     }),
   );
 }
@@ -151,13 +152,13 @@ test('in IPVS mode, a third-party rule is found if the Service port that costs t
   const servers = node?.read('ipvsadm-save')?.toString() ?? '';
   const without = servers.replaceAll(new RegExp(`^-[Aa] -u 10\\.96\\.0\\.${broken}:80 .*\n`, 'gm'), '');
   expect(without).not.toBe(servers);
-  const faulty = {...ipvs, nodes: node === undefined ? [] : [withFiles(node, new Map([['ipvsadm-save', without]]))]};
+  const faulty = {...ipvs, nodes: node === undefined ? [] : [withFiles(node, {'ipvsadm-save': without})]};
   const rule = '-A INPUT -p udp -j DROP';
   const dropping = (snapshot: Snapshot): readonly string[] =>
     findingsOf({
       ...snapshot,
       nodes: snapshot.nodes.map(one =>
-        withFiles(one, new Map([['iptables-save', withRule('filter', rule)(one.read('iptables-save')?.toString() ?? '')]])),
+        withFiles(one, {'iptables-save': withRule('filter', rule)(one.read('iptables-save')?.toString() ?? '')}),
       ),
     }).flatMap(({code, message}) => (code === 'ST402' ? [message] : []));
   expect(dropping(ipvs)).toMatchObject([expect.stringContaining('2 Service ports')]);

@@ -6,6 +6,7 @@ import {type Random, seededRandom} from '../bench/random.ts';
 import {minors, randomCluster} from '../random-cluster.ts';
 import {findingsOf} from '../scenario.ts';
 import {areIndependent, chainOf} from './order.ts';
+import {withFiles} from '../fixtures.ts';
 
 /** Clusters for each version; more of them with `SVC_TRACE_ALL=1`. A failure names its seed. */
 const perVersion = process.env['SVC_TRACE_ALL'] === '1' ? 200 : 12;
@@ -70,8 +71,7 @@ const replacements: Readonly<Record<string, (rule: string) => readonly string[]>
 };
 
 function withFile(snapshot: Snapshot, name: string, content: string): Snapshot {
-  const bytes = Buffer.from(content);
-  return {...snapshot, nodes: snapshot.nodes.map(node => ({...node, read: file => (file === name ? bytes : node.read(file))}))};
+  return {...snapshot, nodes: snapshot.nodes.map(node => withFiles(node, {[name]: content}))};
 }
 
 function story(seed: number, found: readonly Finding[]): readonly string[] {

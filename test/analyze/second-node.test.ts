@@ -2,9 +2,8 @@ import {describe, expect, test} from 'vitest';
 import {packetRenderers} from '../../src/render/table/packet.ts';
 import {askNodes, type PacketFlags} from '../../src/run/packet/packet-flags.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
-import {snapshotOf} from '../fixtures.ts';
+import {snapshotOf, withFiles} from '../fixtures.ts';
 import {plain} from '../render/report.ts';
-import {withFiles} from '../rendered-node.ts';
 
 const snapshot = await snapshotOf('healthy/1.36-iptables');
 const fromPod: PacketFlags = {source: '10.244.11.20', destination: 'shop/web'};
@@ -12,7 +11,7 @@ const fromOutside: PacketFlags = {source: '203.0.113.9', destination: '172.18.0.
 
 function withRulesOf(name: string, change: (rules: string) => string): Snapshot {
   const nodes = snapshot.nodes.map(node =>
-    node.name === name ? withFiles(node, new Map([['iptables-save', change(node.read('iptables-save')?.toString() ?? '')]])) : node,
+    node.name === name ? withFiles(node, {'iptables-save': change(node.read('iptables-save')?.toString() ?? '')}) : node,
   );
   return {...snapshot, nodes};
 }

@@ -10,6 +10,7 @@ import type {ApiObjects, NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {buildCluster} from '../bench/build-cluster.ts';
 import {withReplacedEndpoints} from '../bench/replace-endpoints.ts';
 import {writeApiObjects, writeBundle} from '../bench/synthetic-cluster.ts';
+import {withFiles} from '../fixtures.ts';
 
 let temp: string;
 let healthy: Snapshot;
@@ -45,10 +46,7 @@ function apart(snapshot: Snapshot): ReadonlyMap<string, readonly Finding[]> {
 
 /** The same, but for one file of the fourth node. */
 function withFile(snapshot: Snapshot, file: string, change: (text: string) => string): Snapshot {
-  const changed = (node: NodeDump): NodeDump => ({
-    ...node,
-    read: name => (name === file ? Buffer.from(change(node.read(name)?.toString() ?? '')) : node.read(name)),
-  });
+  const changed = (node: NodeDump): NodeDump => withFiles(node, {[file]: change(node.read(file)?.toString() ?? '')});
   return {...snapshot, nodes: snapshot.nodes.map((node, index) => (index === 3 ? changed(node) : node))};
 }
 
@@ -184,7 +182,8 @@ describe('of a stopped kube-proxy, if only the fourth node has', () => {
       endpoints: [{addresses: [endpoint.split(':')[0] ?? ''], conditions, nodeName: stopped.nodes[2 + index]?.name ?? ''}],
     }));
     const given = withApi(stopped, {endpointSlices: [...(endpointSlices ?? []), ...contradicting]});
-    const versions = {...given, nodes: given.nodes.map(node => ({...node, read: (file: string) => withVersion(node, file)}))};
+    // Before 1.36, the state on the node itself counts.
+    const versions = {...given, nodes: given.nodes.map(node => withFiles(node, {'kube-proxy-version': 'v1.35.0'}))};
     expect(together(versions)).toEqual(apart(versions));
     const texts = [...together(versions).values()].map(
       all => all.find(each => each.code === 'ST203' && each.endpoint === endpoint)?.message,
@@ -193,11 +192,6 @@ describe('of a stopped kube-proxy, if only the fourth node has', () => {
     expect(texts[3]).toContain('terminating');
   });
 });
-
-/** Before 1.36, the state on the node itself counts. */
-function withVersion(node: NodeDump, file: string): Buffer | null {
-  return file === 'kube-proxy-version' ? Buffer.from('v1.35.0') : node.read(file);
-}
 
 test('each node has the endpoints of its own zone', () => {
   const {endpointSlices, nodes} = stopped.api;

@@ -3,7 +3,7 @@ import {diagnose} from '../../src/diagnose.ts';
 import {diffBundles} from '../../src/diff/diff-bundles.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {diffRenderers} from '../../src/render/table/diff.ts';
-import {snapshotOf} from '../fixtures.ts';
+import {snapshotOf, withFiles} from '../fixtures.ts';
 import {plain} from '../render/report.ts';
 
 // Captures of one workload: the same API objects, and kube-proxy in two modes.
@@ -22,12 +22,8 @@ function switched(
 ): Snapshot {
   const dumpOf = (node: NodeDump): NodeDump => {
     const after = nftables.nodes.find(({name}) => name === node.name) ?? node;
-    const iptables = Buffer.from(edit(node.read('iptables-save')?.toString('latin1') ?? ''));
-    return {
-      ...after,
-      files: [...after.files.filter(file => !without.includes(file)), 'iptables-save'],
-      read: file => (file === 'iptables-save' ? iptables : without.includes(file) ? null : after.read(file)),
-    };
+    const none = Object.fromEntries(without.map(file => [file, null]));
+    return withFiles(after, {...none, 'iptables-save': edit(node.read('iptables-save')?.toString('latin1') ?? '')});
   };
   return {...before, nodes: before.nodes.map(node => (node.name === 'node-a' ? dumpOf(node) : node))};
 }

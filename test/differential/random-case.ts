@@ -1,11 +1,12 @@
 import type {ApiObjects, NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {bareCluster, minors} from '../random-cluster.ts';
-import {withFiles, type WrittenMode, writtenNode} from '../rendered-node.ts';
+import {type WrittenMode, writtenNode} from '../rendered-node.ts';
 import {changeObjects, replaceEndpoints} from './object-faults.ts';
 import {changeRules} from './rule-faults.ts';
 import {ipvsMutants} from '../mutants/ipvs-mutants.ts';
 import {nftMutations} from '../mutants/nft-mutations.ts';
+import {withFiles} from '../fixtures.ts';
 
 interface CaseOptions {
   /** Drawn if it is left out: iptables or nftables. */
@@ -53,7 +54,7 @@ function withFault(node: NodeDump, mode: WrittenMode, random: Random): NodeDump 
   if (mode === 'ipvs') return changeIpvs(node, random);
   const file = mode === 'nftables' ? 'nft.txt' : random.pick(['iptables-save', 'iptables-save', 'ip6tables-save']);
   const text = node.read(file)?.toString() ?? '';
-  return withFiles(node, new Map([[file, mode === 'nftables' ? changeNft(text, random) : changeRules(text, random)]]));
+  return withFiles(node, {[file]: mode === 'nftables' ? changeNft(text, random) : changeRules(text, random)});
 }
 
 /** The objects of `randomCluster` with so many copies of each Service, which differ in names, addresses and node ports alone. */
@@ -92,7 +93,7 @@ function changeIpvs(node: NodeDump, random: Random): NodeDump {
     const [first, ...rest] = ipvsMutants(node);
     if (first === undefined) return node;
     const {file, content} = random.pick([first, ...rest]);
-    return withFiles(node, new Map([[file, content]]));
+    return withFiles(node, {[file]: content});
   }
   const [file, change] = random.pick<readonly [string, Change]>([
     ['iptables-save', changeRules],
@@ -102,7 +103,7 @@ function changeIpvs(node: NodeDump, random: Random): NodeDump {
     ['ipset-save', moreMembers],
     ['ipset-save', moreMembers],
   ]);
-  return withFiles(node, new Map([[file, change(node.read(file)?.toString() ?? '', random)]]));
+  return withFiles(node, {[file]: change(node.read(file)?.toString() ?? '', random)});
 }
 
 type Change = (text: string, random: Random) => string;

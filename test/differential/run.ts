@@ -14,6 +14,7 @@ import {randomCase} from './random-case.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {changeObjects} from './object-faults.ts';
+import {withFiles} from '../fixtures.ts';
 
 /** Functions that spare walks, with what they return when they spare none. The rest of their files stays as it is. */
 const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -196,8 +197,7 @@ function withNftJson(node: NodeDump): NodeDump | null {
   const input = (node.read('nft.txt')?.toString() ?? '').replace(/ saddr != \{ ([^,}]+) \}/g, ' saddr != { $1, $1 }');
   const {status, stdout} = spawnSync('unshare', ['--net', 'sh', '-c', 'nft -f - && nft -j list ruleset'], {input, maxBuffer: 1e9});
   if (status !== 0) return null;
-  const files = [...node.files.filter(file => file !== 'nft.txt'), 'nft.json'].sort();
-  return {...node, files, read: file => (file === 'nft.txt' ? null : file === 'nft.json' ? stdout : node.read(file))};
+  return withFiles(node, {'nft.txt': null, 'nft.json': stdout});
 }
 
 interface RandomChange {

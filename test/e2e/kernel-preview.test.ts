@@ -12,7 +12,7 @@ import {preview} from '../../src/preview/preview.ts';
 import {actualSide, expectedSide} from '../../src/preview/sides.ts';
 import {type WalkedSide, sideOutcome} from '../../src/preview/walk-side.ts';
 import {nodeDump} from '../cluster.ts';
-import {readFixture, snapshotOf} from '../fixtures.ts';
+import {readFixture, snapshotOf, withFiles} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
 import {type Scenario, scenario} from '../scenario.ts';
 import {unusualServices} from '../unusual-services.ts';
@@ -102,16 +102,11 @@ function unusualNode(mode: 'iptables' | 'nftables', version: string): Snapshot {
   const clusterCIDRs = ['10.244.0.0/16', 'fd00:10:244::/48'];
   const snapshot = {origin: 'unusual-services.ts', api: unusualServices(), nodes: [nodeDump(name)], problems: []};
   const printed = withPrintedRules(snapshot, name, {mode, version, clusterCIDRs});
-  const settings: Readonly<Record<string, string>> = {
+  const settings = {
     'kube-proxy-version': version,
     'kube-proxy-config.yaml': `kind: KubeProxyConfiguration\nmode: ${mode}\nclusterCIDR: ${clusterCIDRs.join(',')}\n`,
   };
-  const nodes = printed.nodes.map(node => ({
-    ...node,
-    files: [...node.files, ...Object.keys(settings)],
-    read: (file: string) => (settings[file] === undefined ? node.read(file) : Buffer.from(settings[file])),
-  }));
-  return {...printed, nodes};
+  return {...printed, nodes: printed.nodes.map(node => withFiles(node, settings))};
 }
 
 async function changed(capture: string, change: (given: Scenario) => void): Promise<Snapshot> {
@@ -135,11 +130,7 @@ describeWith(tools, 'preview predicts the behavior of the kernel', () => {
       const [second] = await sent(await after());
       const [captured] = snapshot.nodes.filter(one => one.name === name);
       if (captured === undefined) throw new Error(`there is no ${name}`);
-      node = {
-        ...captured,
-        files: [...new Set([...captured.files, 'addresses.json'])],
-        read: file => (file === 'addresses.json' ? Buffer.from(addresses) : captured.read(file)),
-      };
+      node = withFiles(captured, {'addresses.json': addresses});
       const later = new Map(second.map(comparison => [comparison.question.title, comparison]));
       kernel = new Map(
         first.flatMap(comparison => {

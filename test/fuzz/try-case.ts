@@ -1,13 +1,13 @@
 import {diagnose} from '../../src/diagnose.ts';
 import {parseAddress} from '../../src/model/address.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
-import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {undecorate} from '../../src/parse/iptables/pasted-text.ts';
 import type {Environment, Packet} from '../../src/trace/packet.ts';
 import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
-import {capturePath, fixture, snapshotOf} from '../fixtures.ts';
+import {capturePath, fixture, snapshotOf, withFiles} from '../fixtures.ts';
 import {readFileSync} from 'node:fs';
 import {mangle} from './mangle.ts';
 
@@ -154,9 +154,7 @@ export const externalEnvironment: Environment = {
 };
 
 function diagnoseWith(bytes: Buffer, snapshot: Snapshot): readonly string[] {
-  const nodes = snapshot.nodes
-    .filter(({name}) => name === 'node-a')
-    .map((node): NodeDump => ({...node, read: file => (file === 'iptables-save' ? bytes : node.read(file))}));
+  const nodes = snapshot.nodes.filter(({name}) => name === 'node-a').map(node => withFiles(node, {'iptables-save': bytes}));
   const {findings, nodes: reports} = diagnose({...snapshot, nodes}, {toolVersion: '0.0.0', nodes: name => name === 'node-a', trace: true});
   const unclear = findings
     .filter(({message}) => /undefined|\[object/.test(message))

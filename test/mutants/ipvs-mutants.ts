@@ -1,6 +1,7 @@
 import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import {withFiles} from '../fixtures.ts';
 
 /** One change to what a healthy node in IPVS mode holds. */
 export interface IpvsMutant {
@@ -103,9 +104,7 @@ export class IpvsLaboratory {
   }
 
   examine({file, content}: IpvsMutant): readonly Finding[] {
-    const bytes = Buffer.from(content);
-    const changed = {...this.#node, read: (name: string) => (name === file ? bytes : this.#node.read(name))};
-    return this.#findings(changed).filter(finding => !this.#known.has(identity(finding)));
+    return this.#findings(withFiles(this.#node, {[file]: content})).filter(finding => !this.#known.has(identity(finding)));
   }
 
   #findings(node: NodeDump): readonly Finding[] {

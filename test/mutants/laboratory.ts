@@ -2,10 +2,10 @@ import {diagnose} from '../../src/diagnose.ts';
 import {type Address, contains, type Family, parseCidr} from '../../src/model/address.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../src/model/ruleset.ts';
-import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {parseNodeAddresses} from '../../src/parse/ipvs/kube-ipvs0.ts';
-import {snapshotOf} from '../fixtures.ts';
+import {snapshotOf, withFiles} from '../fixtures.ts';
 import {mutate, type Mutation, mutationsOf} from './mutations.ts';
 import {bystanders, type PacketSetup, packetsFor, packetsOf, type TestPacket} from './packets.ts';
 import {markChange} from '../../src/parse/iptables/comparable-rule.ts';
@@ -203,7 +203,7 @@ export class Laboratory {
   }
 
   #findings(dump: string): readonly Finding[] {
-    const nodes = this.#snapshot.nodes.filter(({name}) => name === this.#node).map(node => withFile(node, this.#file, dump));
+    const nodes = this.#snapshot.nodes.filter(({name}) => name === this.#node).map(node => withFiles(node, {[this.#file]: dump}));
     const {findings} = diagnose({...this.#snapshot, nodes}, {toolVersion: '0.0.0', nodes: name => name === this.#node});
     return findings.filter(({node}) => node !== undefined);
   }
@@ -233,11 +233,6 @@ function addressesOf(snapshot: Snapshot, node: string): readonly string[] {
   if (own !== null) return own.flatMap(link => link.addresses);
   const object = snapshot.api.nodes?.find(({metadata}) => metadata.name === node);
   return [...(object?.status?.addresses ?? []).flatMap(({address}) => address ?? []), '127.0.0.1', '::1'];
-}
-
-function withFile(node: NodeDump, name: string, content: string): NodeDump {
-  const bytes = Buffer.from(content);
-  return {...node, read: file => (file === name ? bytes : node.read(file))};
 }
 
 function read(snapshot: Snapshot, node: string, file: string): string {

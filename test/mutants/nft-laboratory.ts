@@ -13,6 +13,7 @@ import type {Packet} from '../../src/trace/packet.ts';
 import {expectedTable} from '../nft-expectation.ts';
 import {needsAction} from '../scenario.ts';
 import {type NftMutation, nftMutations} from './nft-mutations.ts';
+import {withFiles} from '../fixtures.ts';
 
 interface Sent {
   readonly packet: Packet;
@@ -72,11 +73,7 @@ export class NftLaboratory {
   }
 
   #findings(text: string): readonly Finding[] {
-    const content = Buffer.from(text);
-    const node = {
-      ...this.#node,
-      read: (file: string) => (file === 'nft.txt' ? content : file === 'nft.json' ? null : this.#node.read(file)),
-    };
+    const node = withFiles(this.#node, {'nft.txt': text, 'nft.json': null});
     const {findings} = diagnose({...this.#snapshot, nodes: [node]}, {toolVersion: '0.0.0', nodes: name => name === node.name});
     return findings.filter(({code}) => /^ST[2345]/.test(code));
   }

@@ -16,6 +16,7 @@ import {buildCluster} from '../bench/build-cluster.ts';
 import {writeBundle} from '../bench/synthetic-cluster.ts';
 import {previewOf} from './previews.ts';
 import {withRule} from '../editable-dump.ts';
+import {withFiles} from '../fixtures.ts';
 
 const toNftables: ConfigOverrides = {mode: 'nftables'};
 const snapshots = new Map<string, Snapshot>();
@@ -49,13 +50,9 @@ function snapshotOf(mode: string): Snapshot {
 type Edit = (text: string) => string;
 
 function edited(snapshot: Snapshot, edits: Readonly<Record<string, Edit>>): Snapshot {
-  const nodes = snapshot.nodes.map((node, index): NodeDump => {
-    const read = (file: string) => {
-      const edit = index === 2 ? edits[file] : undefined;
-      return edit === undefined ? node.read(file) : Buffer.from(edit(node.read(file)?.toString() ?? ''));
-    };
-    return {...node, name: node.name, files: [...new Set([...node.files, ...(index === 2 ? Object.keys(edits) : [])])], read};
-  });
+  const changed = (node: NodeDump) =>
+    withFiles(node, Object.fromEntries(Object.entries(edits).map(([file, edit]) => [file, edit(node.read(file)?.toString() ?? '')])));
+  const nodes = snapshot.nodes.map((node, index) => (index === 2 ? changed(node) : node));
   return {...snapshot, nodes};
 }
 

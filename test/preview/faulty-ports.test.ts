@@ -8,7 +8,7 @@ import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import {addressInside, parseCidr} from '../../src/model/address.ts';
 import type {PreviewChange} from '../../src/model/preview.ts';
-import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
 import {alikePorts, type PortGroup} from '../../src/preview/alike-ports.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {plannedConfig} from '../../src/preview/plan.ts';
@@ -19,6 +19,7 @@ import {withReplacedEndpoints} from '../bench/replace-endpoints.ts';
 import {writeApiObjects, writeBundle} from '../bench/synthetic-cluster.ts';
 import {previewOf} from './previews.ts';
 import {withRule} from '../editable-dump.ts';
+import {withFiles} from '../fixtures.ts';
 
 const temps: string[] = [];
 let cluster: Cluster;
@@ -87,11 +88,9 @@ function plainServices(): readonly Service[] {
 type Edit = (dump: string) => string;
 
 function edited(snapshot: Snapshot, edits: readonly Edit[]): Snapshot {
-  const isDump = (file: string): boolean => file === 'iptables-save' || file === 'ip6tables-save';
-  const nodes = snapshot.nodes.map((node): NodeDump => {
-    const read = (file: string) =>
-      isDump(file) ? Buffer.from(edits.reduce((text, edit) => edit(text), Buffer.from(node.read(file) ?? []).toString())) : node.read(file);
-    return {...node, name: node.name, files: node.files, read};
+  const nodes = snapshot.nodes.map(node => {
+    const change = (file: string) => edits.reduce((text, edit) => edit(text), node.read(file)?.toString() ?? '');
+    return withFiles(node, {'iptables-save': change('iptables-save'), 'ip6tables-save': change('ip6tables-save')});
   });
   return {...snapshot, nodes};
 }

@@ -7,15 +7,15 @@ import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import type {EndpointSliceObject, NodeObject} from '../../src/model/api-objects.ts';
 import type {PreviewChange} from '../../src/model/preview.ts';
-import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
 import {twoServices} from '../analyze/two-services.ts';
 import {buildCluster} from '../bench/build-cluster.ts';
 import type {Cluster} from '../bench/model.ts';
 import {seededRandom} from '../bench/random.ts';
 import {writeBundle} from '../bench/synthetic-cluster.ts';
 import {nodeDump} from '../cluster.ts';
-import {snapshotOf} from '../fixtures.ts';
-import {withFiles, writtenNode} from '../rendered-node.ts';
+import {snapshotOf, withFiles} from '../fixtures.ts';
+import {writtenNode} from '../rendered-node.ts';
 import {previewOf} from './previews.ts';
 
 let temp: string;
@@ -48,11 +48,9 @@ const unused = 'filter -A UNUSED -m set --match-set unknown dst -j RETURN';
 
 function changesOf({rules = [], overrides = {mode: 'nftables'}, each = false}: Change): readonly PreviewChange[] {
   const added = each ? [...rules, unused] : rules;
-  const nodes = snapshot.nodes.map((node): NodeDump => {
-    const read = (file: string) =>
-      file === 'iptables-save' ? Buffer.from(added.reduceRight(withRule, node.read(file)?.toString() ?? '')) : node.read(file);
-    return {...node, name: node.name, files: node.files, read};
-  });
+  const nodes = snapshot.nodes.map(node =>
+    withFiles(node, {'iptables-save': added.reduceRight(withRule, node.read('iptables-save')?.toString() ?? '')}),
+  );
   return previewOf({...snapshot, nodes}, overrides).changes;
 }
 
@@ -179,7 +177,7 @@ test.each([
   const text = node.read('nft.txt')?.toString() ?? '';
   const chain = new RegExp(`goto (service-\\S+-shop/${target}/tcp/http)`).exec(text)?.[1];
   const led = text.replace('\tchain services {\n', `$&\t\ttcp dport 80 goto ${chain}\n`);
-  const nodes = [withFiles(node, new Map([['nft.txt', led]]))];
+  const nodes = [withFiles(node, {'nft.txt': led})];
   const {changes} = previewOf({origin: 'two Services', api, problems: [], nodes}, {mode: 'iptables'});
   const shares = changes.filter(({effect}) => effect === 'shares');
   expect(new Set(shares.map(({service}) => service.name))).toEqual(new Set([other]));
@@ -201,7 +199,7 @@ test('a node whose rules do not refuse packets to unused ports of a cluster IP i
   const ruleset = second.read('nft.txt')?.toString() ?? '';
   const without = ruleset.replace(/elements = \{ 10\.96\.0\.10, /, 'elements = { ');
   expect(without).not.toBe(ruleset);
-  const nodes = [first, withFiles(second, new Map([['nft.txt', without]]))];
+  const nodes = [first, withFiles(second, {'nft.txt': without})];
   const advice = (names: readonly string[]) =>
     previewOf({origin: 'two nodes', api, problems: [], nodes}, {version: 'v1.37.0'}, api, {nodes: names}).advice.map(({id}) => id);
   expect(advice(['node-a'])).not.toContain('healed');

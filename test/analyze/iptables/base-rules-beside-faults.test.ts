@@ -6,6 +6,7 @@ import {nodeDump} from '../../cluster.ts';
 import {withRules} from '../../rendered-dump.ts';
 import {findingsOf} from '../../scenario.ts';
 import {names, twoServices} from '../two-services.ts';
+import {withFiles} from '../../fixtures.ts';
 
 function cluster(): Snapshot {
   const api = twoServices('NodePort');
@@ -21,10 +22,7 @@ function cluster(): Snapshot {
 
 function codes(change: (dump: string) => string): readonly string[] {
   const snapshot = cluster();
-  const changed = (node: NodeDump): NodeDump => {
-    const dump = Buffer.from(change(node.read('iptables-save')?.toString() ?? ''));
-    return {...node, read: file => (file === 'iptables-save' ? dump : node.read(file))};
-  };
+  const changed = (node: NodeDump) => withFiles(node, {'iptables-save': change(node.read('iptables-save')?.toString() ?? '')});
   const found = findingsOf({...snapshot, nodes: snapshot.nodes.map(changed)});
   return found.flatMap(({code, severity, node}) => (node === undefined || severity === 'info' ? [] : [`${severity} ${code}`]));
 }

@@ -7,6 +7,7 @@ import {expectedTable} from '../../nft-expectation.ts';
 import {randomCluster} from '../../random-cluster.ts';
 import {nftText} from '../../rendered-nft.ts';
 import {findingsOf} from '../../scenario.ts';
+import {withFiles} from '../../fixtures.ts';
 
 /** Clusters for each version; more of them with `SVC_TRACE_ALL=1`. A failure names its seed. */
 const perVersion = process.env['SVC_TRACE_ALL'] === '1' ? 200 : 12;
@@ -32,13 +33,8 @@ describe.each([29, 30, 31, 33, 34, 35, 36])('kube-proxy 1.%i in nftables mode', 
 function inNftablesMode(snapshot: Snapshot): Snapshot {
   const nodes = snapshot.nodes.map(node => {
     const ruleset = families.map(family => nftText(expectedTable({api: snapshot.api, node, family}))).join('\n');
-    const own: Readonly<Record<string, string>> = {'nft.txt': ruleset, 'proxy-mode': 'nftables', 'iptables-save': '', 'ip6tables-save': ''};
-    const files = [...node.files.filter(file => !file.endsWith('-save')), ...Object.keys(own)];
-    return {
-      name: node.name,
-      files,
-      read: (file: string) => (own[file] !== undefined ? Buffer.from(own[file]) : files.includes(file) ? node.read(file) : null),
-    };
+    const none = Object.fromEntries(node.files.filter(file => file.endsWith('-save')).map(file => [file, null]));
+    return withFiles(node, {...none, 'nft.txt': ruleset, 'proxy-mode': 'nftables', 'iptables-save': '', 'ip6tables-save': ''});
   });
   return {...snapshot, nodes};
 }

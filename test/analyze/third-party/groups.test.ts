@@ -1,7 +1,7 @@
 /** One Service port of a group is walked through third-party rules. A rule that treats one of them differently must be found all the same, whichever it is. */
 import {describe, expect, test} from 'vitest';
 import type {Finding} from '../../../src/model/finding.ts';
-import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
+import type {Snapshot} from '../../../src/model/snapshot.ts';
 import {seededRandom} from '../../bench/random.ts';
 import {apiObjects, endpoint, nodeDump, service, slice} from '../../cluster.ts';
 import {expectedTable} from '../../nft-expectation.ts';
@@ -9,6 +9,7 @@ import {withRules} from '../../rendered-dump.ts';
 import {nftText} from '../../rendered-nft.ts';
 import {findingsOf, needsAction} from '../../scenario.ts';
 import {withRule} from '../../editable-dump.ts';
+import {withFiles} from '../../fixtures.ts';
 
 const names = ['shop/a', 'shop/b', 'shop/c'] as const;
 
@@ -49,11 +50,6 @@ function clusterIP(index: number): string {
 
 function pod(index: number): string {
   return `10.244.2.${10 + index}`;
-}
-
-function withFiles(node: NodeDump, own: Readonly<Record<string, string>>): NodeDump {
-  const read = (file: string): Buffer | null => (own[file] === undefined ? node.read(file) : Buffer.from(own[file]));
-  return {name: node.name, files: [...new Set([...node.files, ...Object.keys(own)])], read};
 }
 
 type Change = (dump: string) => string;

@@ -5,7 +5,7 @@ import type {ServiceObject} from '../../../src/model/api-objects.ts';
 import type {Report} from '../../../src/model/report.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {requestedEntries} from '../../../src/run/diagnose-cluster.ts';
-import {captureNames, snapshotOf} from '../../fixtures.ts';
+import {captureNames, snapshotOf, withFiles} from '../../fixtures.ts';
 import {fakeIptables} from './fake-iptables.ts';
 
 const nameOf = ({metadata}: ServiceObject): string => `${metadata.namespace}/${metadata.name}`;
@@ -99,13 +99,13 @@ async function byChain(part: Snapshot, service: ServiceObject): Promise<Report> 
 }
 
 async function nodeByChain(node: NodeDump, requested: ReturnType<typeof requestedEntries>): Promise<NodeDump> {
-  const read = new Map<string, Buffer>();
+  const read: Record<string, Buffer> = {};
   for (const tool of ['iptables', 'ip6tables'] as const) {
     const dump = node.read(`${tool}-save`);
     const chains = dump === null ? null : await readChains(tool, requested, fakeIptables(dump.toString('latin1')));
-    if (chains !== null) read.set(`${tool}-save`, chains);
+    if (chains !== null) read[`${tool}-save`] = chains;
   }
-  return {...node, read: file => read.get(file) ?? node.read(file)};
+  return withFiles(node, read);
 }
 
 /** Nodes that are not simply in sync. */
