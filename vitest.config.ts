@@ -49,8 +49,8 @@ const report = process.env['SVC_TRACE_TEST_REPORT'];
 
 export const reporters: ('default' | ['json', {outputFile: string}])[] = report ? ['default', ['json', {outputFile: report}]] : ['default'];
 
-// What test/package holds needs a release (vitest.package.config.ts).
-const exclude = [...configDefaults.exclude, 'test/package/**', ...long];
+// What test/package holds needs a release (vitest.package.config.ts), and test/laboratory an idle machine (vitest.laboratory.config.ts).
+const exclude = [...configDefaults.exclude, 'test/package/**', 'test/laboratory/**', ...long];
 
 export default defineConfig({
   test: {

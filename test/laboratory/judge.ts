@@ -115,7 +115,9 @@ function saidOf(snapshot: Snapshot, asked: Pick<Flow, 'node' | 'source' | 'desti
 
 /** A finding shows a rule of the scenario, or names its chain or policy. */
 function quotes(finding: Finding, added: readonly string[]): boolean {
-  const text = JSON.stringify(finding).replaceAll('\\"', '"');
+  const text = JSON.stringify(finding)
+    .replaceAll('\\"', '"')
+    .replaceAll(/ in iptables-(?:nft|legacy) is /g, ' is ');
   return added.some(line => text.includes(line));
 }
 

@@ -1,0 +1,80 @@
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
+import {findingsOf, type Healthy, judge, type Judgement} from './judge.ts';
+import {fairer, type Flow, flows, Laboratory, type Mode, type Seen} from './laboratory.ts';
+import type {Scenario} from './scenarios.ts';
+
+interface Examined {
+  readonly seen: ReadonlyMap<Flow, Seen>;
+  readonly snapshot: Snapshot;
+  readonly judgement: Judgement;
+}
+
+/** Loads one scenario after the other, sends all flows through it, and judges what the program says. */
+export class Examination implements AsyncDisposable {
+  readonly healthy: Healthy;
+  readonly #known: ReadonlySet<string>;
+  #laboratory: Laboratory;
+
+  private constructor(laboratory: Laboratory, healthy: Healthy, known: ReadonlySet<string>) {
+    this.#laboratory = laboratory;
+    this.healthy = healthy;
+    this.#known = known;
+  }
+
+  static async open(mode: Mode): Promise<Examination> {
+    const laboratory = await Laboratory.open(mode);
+    laboratory.prepare({load: []});
+    // Twice: where one of two endpoints is missed by chance, every scenario would seem to change that.
+    const [once, twice] = [await laboratory.send(), await laboratory.send()];
+    const seen = new Map(flows.map(flow => [flow, fairer(once.get(flow) ?? {}, twice.get(flow) ?? {})]));
+    const snapshot = await laboratory.snapshot();
+    return new Examination(laboratory, {seen, findings: findingsOf(snapshot)}, new Set(linesOf(snapshot)));
+  }
+
+  async examine(scenario: Scenario): Promise<Examined> {
+    this.#laboratory.prepare(scenario);
+    const seen = await this.#laboratory.send(this.healthy.seen);
+    const snapshot = await this.#laboratory.snapshot();
+    const added = linesOf(snapshot).flatMap(line => (line === '' || this.#known.has(line) ? [] : line.replace(/^(net\.\S+) = .*/, '$1')));
+    const judgement = judge(this.healthy, {scenario, seen, snapshot, added});
+    // What is more than rules stays.
+    if (scenario.load.some(({tool, backend}) => tool === 'sh' || backend === 'other')) {
+      await this.#laboratory[Symbol.asyncDispose]();
+      this.#laboratory = await Laboratory.open(this.#laboratory.mode);
+    }
+    return {seen, snapshot, judgement};
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#laboratory[Symbol.asyncDispose]();
+  }
+}
+
+/** The scenarios that a mode can have. */
+export function possibleIn(mode: Mode, scenarios: readonly Scenario[]): readonly Scenario[] {
+  return scenarios.filter(({modes}) => modes === undefined || modes.includes(mode));
+}
+
+/** The rules, policies and switches of node-a, one a line, without counters; of nftables the names of tables and chains too. */
+function linesOf({nodes: [node]}: Snapshot): readonly string[] {
+  return (node?.files ?? []).flatMap(file => {
+    const bytes = node?.read(file) ?? Buffer.from('');
+    const lines = bytes.toString().split('\n');
+    if (file === 'nft.json') {
+      const tables = [...parseNftDump(bytes).tables.values()];
+      return tables.flatMap(({id, chains}) => [
+        id,
+        ...[...chains.values()].flatMap(chain => [
+          chain.name,
+          ...chain
+            .text()
+            .split('\n')
+            .map(line => line.trim()),
+        ]),
+      ]);
+    }
+    if (file.endsWith('-save')) return lines.filter(line => /^[-:]/.test(line)).map(line => line.replace(/^:(\S+) (\S+).*/, '$1 is $2'));
+    return file === 'sysctls' ? lines : [];
+  });
+}

@@ -1,0 +1,16 @@
+import {defineConfig} from 'vitest/config';
+import {modes} from './test/laboratory/laboratory.ts';
+import {common, reporters} from './vitest.config.ts';
+
+// `npm run test:laboratory`: real packets through rules of other programs, once for each way in which kube-proxy writes its own. Nothing else
+// runs beside them, since packets are late on a busy machine.
+export default defineConfig({
+  test: {
+    ...common,
+    reporters,
+    projects: modes.map(mode => ({
+      extends: true as const,
+      test: {name: mode, include: ['test/laboratory/*.test.ts'], env: {SVC_TRACE_LABORATORY: mode}},
+    })),
+  },
+});
