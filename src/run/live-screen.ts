@@ -53,6 +53,8 @@ const toScreenEnd = '\u001b[J';
 export type ScrollKey = 'up' | 'down' | 'pageUp' | 'pageDown' | 'home' | 'end';
 
 interface KeyActions {
+  /** Gets each key first, except Ctrl-C; true if it was for it. */
+  readonly take?: (key: string) => boolean;
   readonly end: () => void;
   readonly interrupt: () => void;
   readonly scroll?: (key: ScrollKey) => void;
@@ -62,14 +64,17 @@ interface KeyActions {
  * Calls `end` for `q`, and `interrupt` for Ctrl-C, which a terminal in raw mode hands on as a character. Returns what ends it, or null
  * where there is no keyboard to listen to.
  */
-export function listenForKeys({end, interrupt, scroll}: KeyActions, input = process.stdin): (() => void) | null {
+export function listenForKeys({take: takeKey, end, interrupt, scroll}: KeyActions, input = process.stdin): (() => void) | null {
   if (input.isTTY !== true) return null;
   const take = (data: Buffer): void => {
-    const text = data.toString('latin1');
-    const keys = scrollKeys[text];
-    if (text.includes('\u0003')) interrupt();
-    else if (keys !== undefined) scroll?.(keys);
-    else if (/[qQ]/.test(text)) end();
+    // What is typed quickly, or pasted, comes in one piece.
+    for (const key of data.toString('latin1').match(oneKey) ?? []) {
+      const scrolled = scrollKeys[key];
+      if (key === '\u0003') interrupt();
+      else if (takeKey?.(key) === true) continue;
+      else if (scrolled !== undefined) scroll?.(scrolled);
+      else if (key === 'q' || key === 'Q') end();
+    }
   };
   input.setRawMode(true);
   input.on('data', take);
@@ -81,6 +86,9 @@ export function listenForKeys({end, interrupt, scroll}: KeyActions, input = proc
   };
 }
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: keys begin with one
+const oneKey = /\u001b(?:\[[\d;]*[A-Za-z~]|O[A-Z])|[\s\S]/g;
+
 /** As terminals send them, and as vi and pagers have them. */
 const scrollKeys: Readonly<Record<string, ScrollKey>> = {
   ...{'\u001b[A': 'up', '\u001bOA': 'up', k: 'up', '\u001b[B': 'down', '\u001bOB': 'down', j: 'down'},
@@ -88,3 +96,43 @@ const scrollKeys: Readonly<Record<string, ScrollKey>> = {
   ...{'\u001b[H': 'home', '\u001b[1~': 'home', '\u001bOH': 'home', g: 'home'},
   ...{'\u001b[F': 'end', '\u001b[4~': 'end', '\u001bOF': 'end', G: 'end'},
 };
+
+/** What is typed after `/`: Enter keeps it, Esc drops it. */
+export class FilterField {
+  #text = '';
+  #isOpen = false;
+
+  /** Keys are typed into it. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** In lower case; empty without a filter. */
+  get text(): string {
+    return this.#text.toLowerCase();
+  }
+
+  /** For the last line of the screen; empty without a filter. */
+  get shown(): string {
+    return this.#isOpen ? `/${this.#text}_` : this.#text === '' ? '' : `/${this.#text}  Esc shows all`;
+  }
+
+  /** True if the key was for the filter. */
+  take(key: string): boolean {
+    if (!this.#isOpen && key !== '/' && !(key === escapeKey && this.#text !== '')) return false;
+    if (!this.#isOpen && key === '/') this.#isOpen = true;
+    else if (key === escapeKey) {
+      this.#text = '';
+      this.#isOpen = false;
+    } else if (isEnter(key)) this.#isOpen = false;
+    else if (key === '\u007f' || key === '\b') this.#text = this.#text.slice(0, -1);
+    else this.#text += key.replaceAll(/[^\u0020-\u007e]/g, '').slice(0, key.startsWith(escapeKey) ? 0 : undefined);
+    return true;
+  }
+}
+
+const escapeKey = '\u001b';
+
+export function isEnter(key: string): boolean {
+  return key === '\r' || key === '\n';
+}

@@ -22,7 +22,7 @@ export default class TopCommand extends BaseCommand {
   static override summary = 'Show who gets the connections of a Service';
   static override description =
     `Shows new and open connections by endpoint and node, beside the share that the rules give. New connections are counted by the rules in iptables mode and by IPVS in IPVS mode; open ones, and all in nftables mode, by conntrack. Nothing is reset, and no accounting is switched on.
-On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json and away from a terminal there are two reads and one report. "-" is "not measured"; the reason is below the table.`;
+On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the last answer stays; with --once, with -o json and away from a terminal there are two reads and one report. "-" is "not measured"; the reason is below the table.`;
   static override examples = [
     '<%= config.bin %> top shop/web',
     '<%= config.bin %> top -n shop --once -o wide',
@@ -102,7 +102,7 @@ On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json a
     await this.withCluster({...top.flags, quiet: true, 'no-progress': true}, async live => {
       const what = `${live.cluster.description}  every ${top.interval / 1000} s`;
       const screen = topScreen({color, wide, what: escapeText(what)});
-      const close = listenForKeys({end: () => stop.abort(), interrupt: () => void process.kill(process.pid, 'SIGINT')});
+      const close = listenForKeys({take: screen.take, end: () => stop.abort(), interrupt: () => void process.kill(process.pid, 'SIGINT')});
       const progress = {say: (text: string) => screen.say(text), note: () => {}, close: () => {}};
       try {
         await topCluster({run: {...top, ...live, progress}, show: report => screen.show(report), once: false, ended: stop.signal});

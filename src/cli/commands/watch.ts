@@ -8,7 +8,8 @@ import {FindingChanges} from '../../run/watch/finding-changes.ts';
 import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {watchLines, type WatchView} from '../../run/watch/watch-lines.ts';
-import {listenForKeys, type ScrollKey} from '../../run/live-screen.ts';
+import {listenForKeys} from '../../run/live-screen.ts';
+import {traceRenderers} from '../../render/trace-index.ts';
 import {type ScrolledView, watchScreen} from '../../run/watch/watch-screen.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {isClosedPipe} from '../terminal.ts';
@@ -22,7 +23,7 @@ export default class WatchCommand extends BaseCommand {
   static override summary = 'Check again when Services change';
   static override description =
     `Checks again when Services change and at every interval. On a terminal it redraws the verdict, the matrix, new and resolved findings, and when each node was read. Elsewhere it prints a line for each new or resolved finding, with its time, code and node.
-q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The arrow keys, PgUp, PgDn, Home and End scroll.`;
+q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The arrow keys, PgUp, PgDn, Home and End scroll, / filters by a text, and Enter traces the first Service of the list. The last verdict stays on the terminal.`;
   static override examples = ['<%= config.bin %> watch -n shop', '<%= config.bin %> watch shop/web --interval 10s'];
   static override strict = false;
   static override args = {
@@ -63,15 +64,24 @@ q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The a
     process.stdout.once('error', error => isClosedPipe(error) && process.kill(process.pid, 'SIGTERM'));
     // The screen shows the progress.
     await this.withCluster({...flags, quiet: true, 'no-progress': true}, async live => {
+      const quiet = {say: () => {}, note: () => {}, close: () => {}};
+      const trace = async (service: string, width: number): Promise<string> => {
+        const {diagnoseCluster} = await import('../../run/diagnose-cluster.ts');
+        const one = {...flags, namespace: undefined, 'all-namespaces': false, selector: undefined};
+        const traced = {...options, trace: true};
+        const run = {flags: one, names: [service], options: traced, clock: systemClock, ...live, progress: quiet};
+        return traceRenderers.tree(await diagnoseCluster(run), {...this.renderOptions({...flags, quiet: false}), width});
+      };
       const view = this.#view(
         flags,
         `${live.cluster.description}: ${names.length > 0 ? names.join(' ') : scopeText(flags, live.cluster.namespace)}`,
+        trace,
       );
       const progress = {say: (text: string) => view.say(text), note: () => {}, close: () => {}};
       // Ended by a key, the exit code is 0: nothing was interrupted.
       const quit = new AbortController();
       const signal = AbortSignal.any([live.signal, quit.signal]);
-      const stopListening = view.scroll === undefined ? null : this.#listen(view.scroll, () => quit.abort(new Interrupted('SIGINT')));
+      const stopListening = 'scroll' in view ? this.#listen(view, () => quit.abort(new Interrupted('SIGINT'))) : null;
       try {
         await watchCluster({
           run: {flags, names, options, clock: systemClock, ...live, signal, progress},
@@ -86,14 +96,18 @@ q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The a
     });
   }
 
-  #listen(scroll: (key: ScrollKey) => void, end: () => void): (() => void) | null {
-    return listenForKeys({end, scroll, interrupt: () => void process.kill(process.pid, 'SIGINT')});
+  #listen({scroll, take}: ScrolledView, end: () => void): (() => void) | null {
+    return listenForKeys({end, scroll, take, interrupt: () => void process.kill(process.pid, 'SIGINT')});
   }
 
-  #view(flags: {readonly color: string; readonly verbose: boolean}, what: string): WatchView & Partial<ScrolledView> {
+  #view(
+    flags: {readonly color: string; readonly verbose: boolean},
+    what: string,
+    trace: (service: string, columns: number) => Promise<string>,
+  ): WatchView | ScrolledView {
     const {color: inColor} = this.renderOptions({...flags, quiet: false});
     if (process.stdout.isTTY === true && process.env['TERM'] !== 'dumb')
-      return watchScreen({color: inColor, what: escapeText(what), hasKeys: process.stdin.isTTY === true});
+      return watchScreen({color: inColor, what: escapeText(what), hasKeys: process.stdin.isTTY === true, trace});
     return watchLines({
       color: inColor,
       out: text => void process.stdout.write(text),

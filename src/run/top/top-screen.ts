@@ -1,8 +1,9 @@
 import process from 'node:process';
-import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
+import type {EndpointTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {styleOf} from '../../render/terminal-text.ts';
 import {topTable} from '../../render/top/top-table.ts';
-import {liveScreen, type ScreenSize} from '../live-screen.ts';
+import {answerLine, portLabel} from '../../render/top/answer-line.ts';
+import {FilterField, liveScreen, type ScreenSize} from '../live-screen.ts';
 import {visibleLength} from '../../render/wrap.ts';
 
 interface TopScreenOptions {
@@ -16,6 +17,8 @@ interface TopScreenOptions {
 interface TopScreen {
   show(report: TrafficReport): void;
   say(text: string): void;
+  /** `/` filters, `s` sorts. True if the key was for one of them. */
+  take(key: string): boolean;
   close(): void;
 }
 
@@ -23,7 +26,16 @@ interface TopScreen {
 export function topScreen({color, wide, what, stream = process.stdout}: TopScreenOptions): TopScreen {
   let report: TrafficReport | null = null;
   let doing = '';
-  const {draw, close} = liveScreen(stream, size => screenLines({report, doing, what}, {...size, color, wide}));
+  let sort = 0;
+  const filter = new FilterField();
+  let isClosed = false;
+  const {draw, close} = liveScreen(stream, size => {
+    const [order = 'unusual', key] = orders[sort] ?? [];
+    const shown =
+      report === null ? null : {...report, ports: chosen(report.ports, {filter: filter.text, ...(key === undefined ? {} : {key})})};
+    const keys = ['q quits', filter.shown === '' ? '/ filters' : filter.shown, `s sorts: ${order} first`].join('  ');
+    return screenLines({report: shown, doing, what, keys}, {...size, color, wide});
+  });
   return {
     show: next => {
       report = next;
@@ -34,14 +46,57 @@ export function topScreen({color, wide, what, stream = process.stdout}: TopScree
       doing = text;
       if (report === null) draw();
     },
-    close,
+    take: key => {
+      const isSort = key === 's' && !filter.isOpen;
+      if (isSort) sort = (sort + 1) % orders.length;
+      else if (!filter.take(key)) return false;
+      draw();
+      return true;
+    },
+    // The screen is gone with the terminal's other screen: its answer stays.
+    close: () => {
+      if (isClosed) return;
+      isClosed = true;
+      close();
+      if (report !== null) stream.write(`${answerLine(report)}\n`);
+    },
   };
+}
+
+type Order = readonly [name: string, key?: (endpoint: EndpointTraffic) => number | null];
+
+/** Of the endpoints of a port; the first is that of the report. */
+const orders: readonly Order[] = [
+  ['unusual'],
+  ['largest share', ({totals}) => totals.share],
+  ['most new', ({totals}) => totals.newPerSecond ?? totals.totalConnections],
+  ['most open', ({totals}) => totals.openConnections],
+];
+
+interface Choice {
+  /** In lower case: a part of the Service port, or of the address, pod or node of an endpoint. */
+  readonly filter: string;
+  readonly key?: NonNullable<Order[1]>;
+}
+
+function chosen(ports: readonly PortTraffic[], {filter, key}: Choice): readonly PortTraffic[] {
+  const has = (text: string | null): boolean => text?.toLowerCase().includes(filter) === true;
+  return ports.flatMap(port => {
+    const isWhole = has(portLabel(port));
+    const kept = port.endpoints.filter(({hostPort, pod, podNode}) => isWhole || has(hostPort) || has(pod) || has(podNode));
+    if (kept.length === 0 && !isWhole) return [];
+    // What is not measured comes last.
+    const endpoints = key === undefined ? kept : kept.toSorted((a, b) => (key(b) ?? -1) - (key(a) ?? -1));
+    return [{...port, endpoints}];
+  });
 }
 
 interface ScreenState {
   readonly report: TrafficReport | null;
   readonly doing: string;
   readonly what: string;
+  /** The keys and what they do now. */
+  readonly keys: string;
 }
 
 interface TopScreenSize extends ScreenSize {
@@ -50,9 +105,9 @@ interface TopScreenSize extends ScreenSize {
 }
 
 /** The lines of a screen, cut to its size; the last line tells how many are left out. */
-function screenLines({report, doing, what}: ScreenState, {columns, rows, color, wide}: TopScreenSize): readonly string[] {
+function screenLines({report, doing, what, keys}: ScreenState, {columns, rows, color, wide}: TopScreenSize): readonly string[] {
   const style = styleOf(color);
-  const head = style.dim(cut(`${what}  q ends it`, columns - 1));
+  const head = style.dim(cut(`${keys}  ${what}`, columns - 1));
   if (report === null) return [head, cut(`${doing}…`, columns - 1)];
   const lines = [head, ...topTable(report, {color, width: columns - 1, quiet: false, wide}).split('\n')];
   if (lines.length <= rows) return lines;

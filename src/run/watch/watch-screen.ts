@@ -1,12 +1,14 @@
 import process from 'node:process';
+import {severities} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {Report} from '../../model/report.ts';
+import {errorText, namespacedName} from '../../model/text.ts';
 import {nodeList} from '../../render/names-of-nodes.ts';
 import {matrix} from '../../render/table/matrix.ts';
 import {escapeText, type Style, styleOf} from '../../render/terminal-text.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
 import {wrap} from '../../render/wrap.ts';
-import {liveScreen, screenSize, type ScrollKey} from '../live-screen.ts';
+import {FilterField, isEnter, liveScreen, screenSize, type ScrollKey} from '../live-screen.ts';
 import type {TimedChange} from './finding-changes.ts';
 import {changeLine, type WatchView} from './watch-lines.ts';
 
@@ -17,16 +19,25 @@ interface ScreenOptions {
   /** Keys are listened to, and go to `scroll`. */
   readonly hasKeys?: boolean;
   readonly stream?: NodeJS.WriteStream;
+  /** Reads a Service (`namespace/name`) and returns the text of its trace, in so many columns. */
+  readonly trace?: (service: string, columns: number) => Promise<string>;
 }
 
 /** A view whose list can be scrolled. */
 export interface ScrolledView extends WatchView {
   scroll(key: ScrollKey): void;
+  /** `/` filters, Enter traces the first Service of the list. True if the key was for one of them. */
+  take(key: string): boolean;
 }
 
 /** A live screen of the watched Services. */
-export function watchScreen({color, what, hasKeys = false, stream = process.stdout}: ScreenOptions): ScrolledView {
-  let state: WatchState = {report: null, readAt: new Map(), changes: [], trouble: '', doing: '', what, offset: 0, hasKeys};
+export function watchScreen({color, what, hasKeys = false, stream = process.stdout, trace}: ScreenOptions): ScrolledView {
+  const filter = new FilterField();
+  let state: WatchState = {
+    ...{report: null, readAt: new Map(), changes: [], trouble: '', doing: '', what, offset: 0, hasKeys},
+    ...{filter: '', filterText: '', traced: null},
+  };
+  let isClosed = false;
   const screen = (): Screen => screenOf(state, {...screenSize(stream), color});
   const {draw, close} = liveScreen(stream, () => screen().lines);
   const change = (next: Partial<WatchState>): void => {
@@ -37,7 +48,7 @@ export function watchScreen({color, what, hasKeys = false, stream = process.stdo
     show: (report, changes, at) => {
       const read = report.nodes.filter(({status}) => status === 'checked').map(({name}) => [name, at] as const);
       const readAt = new Map([...state.readAt, ...read]);
-      change({report, readAt, changes: [...changes.toReversed(), ...state.changes].slice(0, maxChanges), trouble: '', doing: ''});
+      change({report, readAt, changes: [...worstFirst(changes), ...state.changes].slice(0, maxChanges), trouble: '', doing: ''});
     },
     trouble: trouble => change({trouble, doing: ''}),
     say: doing => change({doing}),
@@ -47,8 +58,48 @@ export function watchScreen({color, what, hasKeys = false, stream = process.stdo
       const to = {up: from - 1, down: from + 1, pageUp: from - page, pageDown: from + page, home: 0, end: maxOffset};
       change({offset: Math.max(0, Math.min(to[key], maxOffset))});
     },
-    close,
+    take: key => {
+      if (state.traced !== null && (isEnter(key) || key === '\u001b' || key === 'q')) {
+        change({traced: null, offset: 0});
+        return true;
+      }
+      if (state.traced !== null) return false;
+      if (filter.take(key)) {
+        change({filter: filter.text, filterText: filter.shown, offset: 0});
+        return true;
+      }
+      const service = firstService(state);
+      if (!isEnter(key) || trace === undefined || service === null) return false;
+      const set = (text: string): void => {
+        if (state.traced?.service === service) change({traced: {service, text}, doing: ''});
+      };
+      change({traced: {service, text: `tracing ${service}…`}, offset: 0});
+      trace(service, screenSize(stream).columns - 1).then(set, (error: unknown) => set(errorText(error)));
+      return true;
+    },
+    // The screen is gone with the terminal's other screen: its answer stays.
+    close: () => {
+      if (isClosed) return;
+      isClosed = true;
+      close();
+      if (state.report !== null) stream.write(`${verdictLine(state.report, styleOf(color))}\n`);
+    },
   };
+}
+
+/** The Service that Enter traces: that of the worst finding in the filtered list, else its first. */
+function firstService({report, filter}: Pick<WatchState, 'report' | 'filter'>): string | null {
+  const named = [...(report?.findings ?? []).flatMap(({service}) => service ?? []), ...(report?.services ?? [])].map(namespacedName);
+  return named.find(name => name.toLowerCase().includes(filter)) ?? null;
+}
+
+/** Errors that are new come first, what is resolved last. */
+function worstFirst(changes: readonly TimedChange[]): readonly TimedChange[] {
+  const rank = (change: TimedChange): number => {
+    if (!('finding' in change)) return severities.length;
+    return change.kind === 'went' ? severities.length + 1 : severities.indexOf(change.finding.severity);
+  };
+  return changes.toSorted((a, b) => b.at - a.at || rank(a) - rank(b));
 }
 
 const maxChanges = 200;
@@ -68,6 +119,12 @@ interface WatchState {
   readonly offset: number;
   /** Keys are listened to. */
   readonly hasKeys: boolean;
+  /** Only lines with this text, in lower case. */
+  readonly filter: string;
+  /** The filter as it is shown. */
+  readonly filterText: string;
+  /** The trace that is shown in place of the list. */
+  readonly traced: {readonly service: string; readonly text: string} | null;
 }
 
 interface WatchScreenSize {
@@ -98,22 +155,24 @@ export function screenOf(state: WatchState, {columns, rows, color}: WatchScreenS
     ...(report === null ? [] : wrap(verdictLine(report, style), columns - 1, '')),
   ];
   const page = Math.max(rows - top.length - 1, 0);
-  const list = report === null ? [] : listOf(state, report, {columns, page, style});
+  const list = state.traced !== null ? state.traced.text.split('\n') : report === null ? [] : listOf(state, report, {columns, page, style});
   const maxOffset = Math.max(list.length - page, 0);
   const offset = Math.min(state.offset, maxOffset);
   const shown = list.slice(offset, offset + page);
-  const foot = style.dim(
-    keysText(state.hasKeys, maxOffset > 0 ? {first: offset + 1, last: offset + shown.length, all: list.length} : null),
-  );
+  const foot = style.dim(keysText(state, maxOffset > 0 ? {first: offset + 1, last: offset + shown.length, all: list.length} : null));
   const blank = Array.from({length: Math.max(page - shown.length, 0)}, () => '');
   return {lines: fitted([...top.slice(0, rows - 1), ...shown, ...blank, foot], columns, rows), maxOffset, page};
 }
 
-function keysText(hasKeys: boolean, range: {readonly first: number; readonly last: number; readonly all: number} | null): string {
-  const end = hasKeys ? 'q quits' : 'Ctrl-C quits';
-  if (range === null) return end;
-  const lines = `lines ${range.first}-${range.last} of ${range.all}`;
-  return hasKeys ? `${end}  ↑ ↓ PgUp PgDn scroll  ${lines}` : `${end}  ${lines}`;
+function keysText(state: WatchState, range: {readonly first: number; readonly last: number; readonly all: number} | null): string {
+  const {hasKeys, filterText, traced} = state;
+  const lines = range === null ? '' : `lines ${range.first}-${range.last} of ${range.all}`;
+  if (!hasKeys) return ['Ctrl-C quits', lines].filter(text => text !== '').join('  ');
+  const scroll = range === null ? '' : '↑ ↓ scroll';
+  const service = firstService(state);
+  const own = traced !== null ? ['Esc goes back'] : ['q quits', filterText === '' ? '/ filters' : filterText];
+  const enter = traced === null && service !== null ? `Enter traces ${escapeText(service)}` : '';
+  return [...own, enter, scroll, lines].filter(text => text !== '').join('  ');
 }
 
 /** The latest changes come before the matrix, so that a big one does not push them off the screen. */
@@ -122,10 +181,13 @@ function listOf(
   report: Report,
   {columns, page, style}: {readonly columns: number; readonly page: number; readonly style: Style},
 ): readonly string[] {
-  const changes = state.changes.map(change => wrap(changeLine(change, style), columns - 1, `${style.dim(clockTime(change.at))} `));
-  const table = matrix(report, {style, width: columns, all: false, headers: true})
+  const isShown = (line: string): boolean => state.filter === '' || line.toLowerCase().includes(state.filter);
+  const changes = state.changes
+    .map(change => wrap(changeLine(change, style), columns - 1, `${style.dim(clockTime(change.at))} `))
+    .filter(lines => isShown(lines.join(' ')));
+  const table = matrix(report, {style, width: columns, all: state.filter !== '', headers: true})
     .split('\n')
-    .filter(line => line !== '');
+    .filter((line, index) => line !== '' && (index === 0 || isShown(line)));
   const times = readTimes(state).map(style.dim);
   const room = page - table.length - times.length - 4;
   const count = howManyFit(changes, Math.max(room, fewChanges));

@@ -94,16 +94,16 @@ describeWith(['script'], 'on a terminal', () => {
     await until(() => screen(terminal).some(line => / resolved ST204 node-a /.test(line)));
     terminal.type(interrupt);
     expect(await terminal.exitCode).toBe(130);
-    expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
+    expect(terminal.text().split('\u001b[?25h\u001b[?1049l')[1]?.trim()).toBe('OK: 1 Service is in sync on all 3 nodes');
   });
 
   test.concurrent('q ends it with exit code 0, as the last line says', async ({cluster}) => {
     const terminal = onTerminal(cluster, ['watch', '-n', 'shop', 'web', '--interval', '1m']);
     await until(() => screen(terminal).includes('OK: 1 Service is in sync on all 3 nodes'));
-    expect(screen(terminal).at(-1)).toBe('q quits');
+    expect(screen(terminal).at(-1)).toBe('q quits  / filters  Enter traces shop/web');
     terminal.type('q');
     expect(await terminal.exitCode).toBe(0);
-    expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
+    expect(terminal.text().split('\u001b[?25h\u001b[?1049l')[1]?.trim()).toBe('OK: 1 Service is in sync on all 3 nodes');
   });
 
   test.concurrent('the screen fits the terminal in width and height', async ({cluster}) => {

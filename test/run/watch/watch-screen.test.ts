@@ -88,7 +88,7 @@ describe('keys', () => {
     const view = watchScreen({color: false, what: 'shop', stream, hasKeys: true});
     view.show(many, [], at);
     const first = screen();
-    expect(first.at(-1)).toMatch(/^q quits {2}↑ ↓ PgUp PgDn scroll {2}lines 1-21 of \d+$/);
+    expect(first.at(-1)).toMatch(/^q quits {2}\/ filters {2}Enter traces shop\/svc-\d+ {2}↑ ↓ scroll {2}lines/);
     view.scroll('up');
     expect(screen()).toEqual(first);
     view.scroll('down');
@@ -124,9 +124,91 @@ describe('keys', () => {
   });
 });
 
+describe('the keys of a live screen', () => {
+  const faulty = reportOf({
+    nodes: ['node-a', 'node-b'],
+    services: ['shop/api', 'shop/web'],
+    findings: [finding, findingOf('node-b', 'shop/api', {code: 'ST208', severity: 'warning'})],
+  });
+
+  test('the worst change of a check is the first of the list, and what is resolved the last', () => {
+    const {stream, screen} = terminal();
+    const view = watchScreen({color: false, what: '', stream});
+    const of = (severity: 'error' | 'warning' | 'info', kind: 'came' | 'went', name: string) =>
+      ({at, kind, finding: findingOf('node-a', name, {severity})}) as const;
+    view.show(
+      well,
+      [of('error', 'went', 'shop/d'), of('info', 'came', 'shop/c'), of('error', 'came', 'shop/a'), of('warning', 'came', 'shop/b')],
+      at,
+    );
+    const names = screen().flatMap(line => /(?:new|resolved) .* (shop\/\w)/.exec(line)?.[1] ?? []);
+    expect(names).toEqual(['shop/a', 'shop/b', 'shop/c', 'shop/d']);
+    view.close();
+  });
+
+  test('the last verdict stays on the terminal', () => {
+    const {stream, written} = terminal();
+    const view = watchScreen({color: false, what: '', stream});
+    view.show(faulty, [], at);
+    view.close();
+    view.close();
+    expect(written().split('\u001b[?1049l')[1]).toMatch(/^FAULTY: 1 error[^\n]*\n$/);
+  });
+
+  test('/ filters the list by what is typed, q included, until Esc', () => {
+    const {stream, screen} = terminal();
+    const view = watchScreen({color: false, what: '', stream, hasKeys: true});
+    view.show(faulty, [came], at);
+    expect(view.take('q')).toBe(false);
+    for (const key of ['/', 'W', 'e', 'q', '\u007f']) expect(view.take(key)).toBe(true);
+    expect(screen().at(-1)).toContain('/We_');
+    expect(screen().join('\n')).toContain('shop/web');
+    expect(screen().join('\n')).not.toContain('shop/api');
+    expect(screen().some(line => line.startsWith('SERVICE'))).toBe(true);
+    view.take('\r');
+    expect(view.take('q')).toBe(false);
+    expect(view.take('\u001b')).toBe(true);
+    expect(screen().join('\n')).toContain('shop/api');
+    view.close();
+  });
+
+  test('Enter traces the worst Service that the filter leaves, and Esc goes back to the list', async () => {
+    const {stream, screen} = terminal();
+    const traced: string[] = [];
+    const trace = async (service: string, columns: number): Promise<string> => {
+      traced.push(`${service} ${columns}`);
+      return `the path to ${service}`;
+    };
+    const view = watchScreen({color: false, what: '', stream, hasKeys: true, trace});
+    view.show(faulty, [], at);
+    expect(screen().at(-1)).toContain('Enter traces shop/web');
+    for (const key of ['/', 'api', '\r', '\r']) view.take(key);
+    expect(screen().join('\n')).toContain('tracing shop/api…');
+    await Promise.resolve();
+    await Promise.resolve();
+    expect(screen().join('\n')).toContain('the path to shop/api');
+    expect(screen().at(-1)).toContain('Esc goes back');
+    expect(traced).toEqual(['shop/api 79']);
+    expect(view.take('q')).toBe(true);
+    expect(screen().join('\n')).not.toContain('the path to');
+    view.close();
+  });
+
+  test('a trace that fails says why', async () => {
+    const {stream, screen} = terminal();
+    const view = watchScreen({color: false, what: '', stream, hasKeys: true, trace: () => Promise.reject(new Error('no answer'))});
+    view.show(faulty, [], at);
+    view.take('\r');
+    await new Promise(resolve => setTimeout(resolve));
+    expect(screen().join('\n')).toContain('no answer');
+    view.close();
+  });
+});
+
 describe('a screen', () => {
   const state = {
     ...{report: well, readAt: new Map([['node-a', at]]), changes: [], trouble: '', doing: '', what: ''},
+    ...{filter: '', filterText: '', traced: null},
     offset: 0,
     hasKeys: true,
   };
