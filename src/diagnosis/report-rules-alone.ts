@@ -1,7 +1,8 @@
+import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
 import type {Report} from '../model/report.ts';
 import type {PortTrace} from '../model/service-trace.ts';
-import type {Snapshot} from '../model/snapshot.ts';
+import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {Diagnosis} from './diagnosis.ts';
@@ -21,6 +22,7 @@ export function reportRulesAlone(
   for (const node of snapshot.nodes) diagnosis.add(node);
   const report = diagnosis.report([]);
   const traces = snapshot.nodes.flatMap(node => countTraces(select(servicesInRules(node)), node));
+  const hidden = new Set(snapshot.nodes.flatMap(node => (traces.length === 0 && isPrintedByNft(node) ? [node.name] : [])));
   const chains = new Set(traces.flatMap(chainsOf));
   const findings = report.findings.filter(
     ({name, actual}) => ofRulesAlone.has(name) && (actual ?? []).some(({chain}) => chains.has(chain)),
@@ -37,8 +39,17 @@ export function reportRulesAlone(
       ...{errors: count('error'), warnings: count('warning'), infos: count('info')},
       ...{services: names.size, servicePorts: traces.length},
     },
-    nodes: report.nodes.map(node => ({...node, reason: 'from rules alone: nothing to compare with'})),
+    nodes: report.nodes.map(node => ({
+      ...node,
+      reason: hidden.has(node.name) ? printedByNft : 'from rules alone: nothing to compare with',
+    })),
   };
+}
+
+const printedByNft = "kube-proxy's rules of iptables as nft prints them, without the names of Services: paste what iptables-save prints";
+
+function isPrintedByNft(node: NodeDump): boolean {
+  return [...(readNft(node)?.tables.values() ?? [])].some(({chains}) => chains.has('KUBE-SERVICES'));
 }
 
 /** Findings that need no API object, whatever else the text contains. */

@@ -3,6 +3,7 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {whyNoDump} from '../../src/parse/pasted/split-text.ts';
 import {packetsText} from '../../src/render/trace-words.ts';
+import {serviceList} from '../../src/render/table/service-list.ts';
 import {askText, answerText} from './ask.ts';
 import {snapshotOfText, traceText} from './trace-text.ts';
 
@@ -193,6 +194,17 @@ test('rules in the log of kube-proxy are those that it gave to iptables-restore'
     traceText(snapshotOfText(text), 'web').traces.flatMap(({entries}) => entries.flatMap(entry => entry.endpoints));
   expect(endpoints(lines.map(line => prefix + line).join('\n'))).toEqual(endpoints(lines.join('\n')));
   expect(endpoints(lines.join('\n')).map(({hostPort}) => hostPort)).toEqual(['10.244.1.5:80']);
+});
+
+test('the list of Services says of rules of iptables that nft printed what to paste instead', () => {
+  const list = (text: string) =>
+    serviceList(traceText(snapshotOfText(text)), {color: false, width: Infinity, quiet: false, verbose: false, failOn: 'error'})
+      .split('\n')
+      .at(-1);
+  const printed =
+    'table ip nat {\n\tchain KUBE-SERVICES {\n\t\tip daddr 10.96.0.10 tcp dport 80 counter jump KUBE-SVC-TCOU7JCQXEZGVUNU\n\t}\n}\n';
+  expect(list(printed)).toMatch(/^These are kube-proxy's rules of iptables as nft prints them, .*: paste what iptables-save prints\.$/);
+  expect(list(printed.replace('KUBE-SERVICES', 'OTHER'))).toBe('These rules contain no Service of kube-proxy.');
 });
 
 test('a text of chains of nft without their table is asked for the line of the table', () => {

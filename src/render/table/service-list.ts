@@ -13,13 +13,18 @@ import {plainTable} from './plain-table.ts';
 export const serviceList: Renderer = (report, options) => {
   const style = styleOf(options.color);
   const verdict = wrapLines(verdictLine(report, style), options.width);
-  if (report.traces.length === 0) return [verdict, 'These rules contain no Service of kube-proxy.'].join('\n\n');
+  if (report.traces.length === 0) return [verdict, wrapLines(nothingListed(report), options.width)].join('\n\n');
   return [
     verdict,
     table(report, options.width),
     `${plural(report.summary.services, 'Service')}; svc-trace trace NAME --from FILE draws one`,
   ].join('\n\n');
 };
+
+function nothingListed({nodes}: Report): string {
+  const [why] = nodes.flatMap(({reason = ''}) => (reason.includes('iptables-save') ? [reason] : []));
+  return why === undefined ? 'These rules contain no Service of kube-proxy.' : `These are ${why}.`;
+}
 
 function table({traces}: Report, width: number): string {
   const rows = traces.map(trace => [nameOf(trace), trace.port.protocol, endpointsOf(trace), entriesOf(trace)]);
