@@ -79,12 +79,12 @@ test('the types import no other package, and know the fields of API objects', as
   expect(errors).toBe('');
 });
 
-const blocks = codeBlocksOf('docs/library.md');
+const blocks = codeBlocksOf('docs/dev/library.md');
 const examples = blocks.flatMap(({language, text}, index) => (language === 'ts' ? [[text, blocks[index + 1]?.text] as const] : []));
 
-test('docs/library.md has two examples', () => expect(examples).toHaveLength(2));
+test('docs/dev/library.md has two examples', () => expect(examples).toHaveLength(2));
 
-test.each(examples)('an example of docs/library.md has right types, and prints what the page shows', async (source, shown) => {
+test.each(examples)('an example of docs/dev/library.md has right types, and prints what the page shows', async (source, shown) => {
   expect(await compile(source)).toBe('');
   expect(`${(await execa(process.execPath, ['use.mts'], {cwd: folder})).stdout}\n`).toBe(shown);
 });
