@@ -1,6 +1,7 @@
 import type {NftHook, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/packet.ts';
+import {plural} from '../../model/text.ts';
 import type {NodeRule} from '../../trace/side.ts';
 import {markChange} from '../../parse/iptables/comparable-rule.ts';
 import {isHookedChain, isPolicyChain} from './iptables-rules.ts';
@@ -25,6 +26,7 @@ export const takesPackets = does(
   ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NETMAP', 'NOTRACK', 'CT', 'TPROXY', 'MASQUERADE', 'SNAT'],
   /(?:^| )(?:accept|return|dnat|snat|redirect|masquerade|notrack|tproxy)(?: |$)/,
 );
+export const refusesPackets = does(['DROP', 'REJECT'], /(?:^| )(?:drop|reject)(?: |$)/);
 export const acceptsPackets = does(['ACCEPT'], /(?:^| )accept(?: |$)/);
 export const rewrites = does(['DNAT', 'REDIRECT', 'NETMAP'], /(?:^| )(?:dnat|redirect)(?: |$)/);
 export const setsMark = does(['MARK', 'CONNMARK'], /(?:^| )(?:meta|ct) mark set /);
@@ -128,14 +130,37 @@ export function namesDestination(rule: NodeRule): boolean {
   );
 }
 
-/** Whether a rule limits how many packets pass, far above what Services are usually asked for. */
-export function isHighLimit(rule: NodeRule): boolean {
-  const text = 'target' in rule ? rule.text : rule.body;
-  const rate = /(?:--limit|--hashlimit-(?:upto|above)|--hashlimit|limit rate(?: over)?) (\d+)\/(s|m|h|d)/.exec(text);
-  const count = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text);
-  const perSecond = Number(rate?.[1] ?? 0) / ({s: 1, m: 60, h: 3600, d: 86_400}[rate?.[2] ?? 's'] ?? 1);
-  return perSecond >= 1000 || Number(count?.[1] ?? 0) >= 10_000;
+/** A number of packets or connections above which a rule treats them differently. */
+interface PacketLimit {
+  /** In words: `3 packets a minute for each source`. */
+  readonly text: string;
+  /** Far above what Services are usually asked for. */
+  readonly isHigh: boolean;
 }
+
+/** What a rule limits packets to; null if it limits none. */
+export function limitOf(rule: NodeRule): PacketLimit | null {
+  const text = 'target' in rule ? rule.text : rule.body;
+  const [, rate = '', unit = ''] =
+    /(?:--limit|--hashlimit-(?:upto|above)|--hashlimit|limit rate(?: over)?) (\d+)\/(s|m|h|d)/.exec(text) ?? [];
+  const each = /--hashlimit-mode \S*srcip|--connlimit-saddr|saddr[^{}]*(?:limit rate|ct count)/.test(text) ? ' for each source' : '';
+  if (rate !== '') {
+    const [name = '', seconds = 1] = units[unit] ?? [];
+    return {text: `${plural(Number(rate), 'packet')} a ${name}${each}`, isHigh: Number(rate) / seconds >= 1000};
+  }
+  const [, count = ''] = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text) ?? [];
+  if (count === '') return null;
+  // Without further flags, connlimit counts those of each source.
+  const own = text.includes('--connlimit-') && !text.includes('--connlimit-daddr') ? ' for each source' : each;
+  return {text: `${plural(Number(count), 'connection')} at a time${own}`, isHigh: Number(count) >= 10_000};
+}
+
+const units: Readonly<Record<string, readonly [name: string, seconds: number]>> = {
+  s: ['second', 1],
+  m: ['minute', 60],
+  h: ['hour', 3600],
+  d: ['day', 86_400],
+};
 
 /** The hook at which an outcome was decided, by the base chain that its last rule was called from; null when the path does not show it. */
 export function decidedAt({path, policy}: Outcome<NodeRule>, nft: NftRuleset | null): NftHook['hook'] | null {

@@ -18,13 +18,14 @@ import {
   decidedAt,
   decides,
   interceptorOf,
-  isHighLimit,
   isOfPolicy,
   leadsAstray,
   leadsToHook,
+  limitOf,
   marksForDrop,
   masquerades,
   namesDestination,
+  refusesPackets,
   rewrites,
   setsMark,
   takesPackets,
@@ -112,8 +113,18 @@ function undetermined({doubt, path, reason, policy}: ConnectionOutcome, {probe, 
   const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
   if (rule === undefined || given.isOwn(rule)) return null;
-  const isMinor = masquerades(rule) || isOfPolicy(rule) || isHighLimit(rule);
-  return {kind: 'undecided-path', rule, detail, ...(isMinor ? {severity: 'info'} : {})};
+  const limit = limitOf(rule);
+  const isMinor = masquerades(rule) || isOfPolicy(rule) || limit?.isHigh === true;
+  const limited =
+    limit === null
+      ? detail
+      : `${whose(probe)} are limited to ${limit.text} by a third-party rule${inBackend(rule, given)}: ${beyond(rule)}`;
+  return {kind: 'undecided-path', rule, detail: limited, ...(isMinor ? {severity: 'info'} : {})};
+}
+
+function beyond(rule: NodeRule): string {
+  if (refusesPackets(rule)) return 'what exceeds it is dropped or refused';
+  return acceptsPackets(rule) ? 'what exceeds it is left to the rules after it' : 'what exceeds it is treated in another way';
 }
 
 function refusal(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {

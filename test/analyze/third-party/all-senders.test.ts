@@ -207,6 +207,41 @@ describe('the client keeps its address under externalTrafficPolicy: Local', () =
   });
 });
 
+describe('a rule that limits packets is one finding, which says to what', () => {
+  test.each<readonly [rule: string, wanted: RegExp]>([
+    [
+      '-A FORWARD -p tcp -m limit --limit 3/min -j ACCEPT\n-A FORWARD -p tcp -j DROP',
+      /^ST403 warning packets from .* are limited to 3 packets a minute by a third-party rule: what exceeds it is left to the rules after it/,
+    ],
+    [
+      '-A FORWARD -p tcp -m hashlimit --hashlimit-above 20/sec --hashlimit-mode srcip --hashlimit-name a -j DROP',
+      /^ST403 warning packets from .* are limited to 20 packets a second for each source by a third-party rule: what exceeds it is dropped/,
+    ],
+    [
+      '-A FORWARD -p tcp -m hashlimit --hashlimit-above 100000/sec --hashlimit-mode srcip --hashlimit-name a -j DROP',
+      /^ST403 info packets from .* are limited to 100000 packets a second for each source/,
+    ],
+    [
+      '-A FORWARD -p tcp -m connlimit --connlimit-above 20 --connlimit-mask 32 --connlimit-saddr -j REJECT --reject-with icmp-port-unreachable',
+      /^ST403 warning packets from .* are limited to 20 connections at a time for each source by a third-party rule: what exceeds it is dropped/,
+    ],
+  ])('%s', async (text, wanted) => {
+    const news = await found('iptables', given => addRules(given, 'iptables', 'filter', text.split('\n')));
+    expect(news.filter(line => line.startsWith('ST403'))).toEqual([expect.stringMatching(wanted)]);
+  });
+
+  test('also in nftables', async () => {
+    const table =
+      'table ip guard {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tct count over 50 drop\n\t}\n}\n';
+    const news = await found('iptables', given => given.file('node-a', 'nft.txt', table));
+    expect(news).toEqual([
+      expect.stringMatching(
+        /^ST403 warning packets from .* are limited to 50 connections at a time by a third-party rule: what exceeds it is dropped/,
+      ),
+    ]);
+  });
+});
+
 describe('rules of other systems', () => {
   const drop = 'table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n\t}\n}\n';
   const legacy =
