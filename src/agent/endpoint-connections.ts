@@ -92,7 +92,7 @@ function surveyOf({name, addresses}: NodeInfo, api: ApiObjects, mode: string): N
     .flatMap(family => view.entries(family, newestProxy))
     .map(entry => {
       const {servicePortName, protocol, family} = entry.port;
-      return {...entry, key: `${servicePortName} ${protocol} ${family}`, shares: null, isRandom: false};
+      return {...entry, key: `${servicePortName} ${protocol} ${family}`, shares: null, due: null, isRandom: false};
     });
   return {name, status: 'checked', mode, addresses: addresses.map(({address}) => address), ports};
 }

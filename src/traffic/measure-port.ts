@@ -32,13 +32,33 @@ export function measurePort(survey: NodeSurvey, surveyed: SurveyedPort, reads: R
   const counted = countedBy(survey, surveyed, reads);
   const open = openConnections(survey, surveyed, reads.after);
   const names = new Set([...surveyed.set.endpoints.map(({hostPort}) => hostPort), ...(surveyed.shares?.keys() ?? [])]);
+  for (const name of surveyed.due?.keys() ?? []) names.add(name);
   for (const name of [...counted.endpoints, ...open.endpoints]) names.add(name);
-  const seconds = reads.before === null ? null : (reads.after.at - reads.before.at) / 1000;
+  const seconds = secondsBetween(reads);
   const cell = (hostPort: string): CellTraffic => ({
     ...{node: survey.name, seconds, ...counted.of(hostPort), ...open.of(hostPort)},
     expectedShare: surveyed.shares === null ? null : (surveyed.shares.get(hostPort) ?? 0),
+    dueShare: surveyed.due === null ? null : (surveyed.due.get(hostPort) ?? 0),
   });
   return {cells: new Map([...names].map(name => [name, cell(name)])), reason: counted.reason};
+}
+
+/** By the node's own clock where both reads have its time. Null for a single read. */
+export function secondsBetween({before, after}: Reads): number | null {
+  if (before === null) return null;
+  return before.onNode !== undefined && after.onNode !== undefined
+    ? (after.onNode.at - before.onNode.at) / 1000
+    : (after.at - before.at) / 1000;
+}
+
+/** How far a rate can be off, as a part of it: a counter was read at some time within each read. Null if that is not known. */
+export function rateError(reads: Reads): number | null {
+  const {before, after} = reads;
+  const seconds = secondsBetween(reads);
+  if (before === null || seconds === null || seconds <= 0) return null;
+  const isOnNode = before.onNode !== undefined && after.onNode !== undefined;
+  const [first, second] = [before, after].map(({onNode, width}) => (isOnNode ? onNode?.width : width));
+  return first === undefined || second === undefined ? null : (first + second) / 2 / 1000 / seconds;
 }
 
 const nothing: ConnectionCounts = {newConnections: null, totalConnections: null};

@@ -7,6 +7,10 @@ import type {IpvsStats} from '../parse/ipvs/ipvsadm-stats.ts';
 export interface NodeSample {
   /** When the read was, in milliseconds, by any clock: only the difference between two reads is used. */
   readonly at: number;
+  /** The time within which the counters were read, in milliseconds, with `at` in its middle; left out if not known. */
+  readonly width?: number;
+  /** The same by the node's clock: without the time that a connection takes, and that the output takes to arrive. */
+  readonly onNode?: {readonly at: number; readonly width: number};
   readonly nat: ReadonlyMap<Family, NatCounters>;
   /** From `ipvsadm -Ln --stats --exact` and `ipvsadm -Ln`, as far as they could be read. */
   readonly ipvs: readonly IpvsStats[];

@@ -23,6 +23,8 @@ export interface SurveyedPort extends PortEntry {
   readonly key: string;
   /** The share of new connections to the cluster IP that the node's rules give an endpoint, by `ip:port`; null if unknown. */
   readonly shares: ReadonlyMap<string, number> | null;
+  /** The share that kube-proxy should give an endpoint; null if unknown. */
+  readonly due: ReadonlyMap<string, number> | null;
   /** Each new connection is assigned to an endpoint at random, independently of earlier ones. */
   readonly isRandom: boolean;
 }
@@ -37,7 +39,7 @@ export function surveyNode(node: NodeDump, surroundings: NodeSurroundings): Node
     .filter(({port}) => asked.has(port.object))
     .map((entry): SurveyedPort => {
       const isRandom = (mode === 'iptables' || mode === 'nftables') && entry.port.affinitySeconds === null;
-      return {...entry, key: portKey(entry.port), shares: sharesOf(entry.port, traces), isRandom};
+      return {...entry, key: portKey(entry.port), ...sharesOf(entry.port, traces), isRandom};
     });
   const {addresses} = nodeFacts(node, surroundings.api);
   return {
@@ -56,7 +58,7 @@ function portKey({servicePortName, protocol, family}: ServicePort): string {
   return `${servicePortName} ${protocol} ${family}`;
 }
 
-function sharesOf(port: ServicePort, traces: readonly PortTrace[]): SurveyedPort['shares'] {
+function sharesOf(port: ServicePort, traces: readonly PortTrace[]): Pick<SurveyedPort, 'shares' | 'due'> {
   const trace = traces.find(
     ({family, service, port: {name, protocol, port: number}}) =>
       family === port.family &&
@@ -67,7 +69,9 @@ function sharesOf(port: ServicePort, traces: readonly PortTrace[]): SurveyedPort
       number === port.port,
   );
   const entry = trace?.entries.find(({entry: {kind}}) => kind === 'clusterIP');
-  return entry === undefined
-    ? null
-    : new Map(entry.endpoints.flatMap(({hostPort, share}) => (share === null ? [] : [[hostPort, share] as const])));
+  const of = (key: 'share' | 'expectedShare'): ReadonlyMap<string, number> | null =>
+    entry === undefined
+      ? null
+      : new Map(entry.endpoints.flatMap(({hostPort, [key]: share}) => (share === null ? [] : [[hostPort, share] as const])));
+  return {shares: of('share'), due: of('expectedShare')};
 }

@@ -17,7 +17,7 @@ import type {
   TrafficReport,
   TrafficSource,
 } from '../model/traffic/traffic-report.ts';
-import {type MeasuredPort, measurePort, type Reads} from './measure-port.ts';
+import {type MeasuredPort, measurePort, rateError, type Reads, secondsBetween} from './measure-port.ts';
 import type {NodeSample} from './node-sample.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
 
@@ -49,7 +49,7 @@ interface TrafficOptions {
 export function trafficReport(reads: readonly NodeRead[], options: TrafficOptions): TrafficReport {
   const measured = reads.map(read => measureNode(read, options.isRate));
   const ports = portsOf(measured).map(port => portTraffic(port, measured, options.isRate));
-  const seconds = measured.flatMap(({read}) => (read === null || read.before === null ? [] : [(read.after.at - read.before.at) / 1000]));
+  const seconds = measured.flatMap(({read}) => (read === null || read.before === null ? [] : [secondsBetween(read) ?? 0]));
   const findings = sortFindings(trafficFindings(measured));
   return {
     tool: {name: 'svc-trace', version: options.toolVersion},
@@ -66,13 +66,18 @@ function measureNode({survey, before, after, failure}: NodeRead, isRate: boolean
   if (after === null || survey.status !== 'checked') {
     const status = survey.status === 'unsupported' ? 'unsupported' : 'unread';
     const reason = survey.reason ?? failure ?? 'nothing was read';
-    return {survey, read: null, ports: new Map(), node: {name, status, reason, ...proxyMode, sources: []}};
+    return {survey, read: null, ports: new Map(), node: {name, status, reason, ...proxyMode, sources: [], rateError: null}};
   }
   const read = {before, after};
   const ports = new Map(survey.ports.map(port => [port.key, measurePort(survey, port, read)]));
   const reason = isRate && before === null ? firstFailed : reasonOf(survey, ports, after);
   const status = reason === null ? 'measured' : 'partial';
-  return {survey, read, ports, node: {name, status, ...(reason === null ? {} : {reason}), ...proxyMode, sources: sourcesOf(survey, after)}};
+  return {
+    survey,
+    read,
+    ports,
+    node: {name, status, ...(reason === null ? {} : {reason}), ...proxyMode, sources: sourcesOf(survey, after), rateError: rateError(read)},
+  };
 }
 
 const firstFailed = 'a rate takes two reads, and the first one failed';
@@ -145,7 +150,7 @@ function whatItIs(hostPort: string, {set}: SurveyedPort): Pick<EndpointTraffic, 
 /** An address that is not a usable endpoint is shown if it gets connections, or should get some. */
 function isShown({state, totals, nodes}: EndpointTraffic): boolean {
   if (state !== 'stale' || (totals.newPerSecond ?? 0) > 0 || (totals.openConnections ?? 0) > 0) return true;
-  return nodes.some(({expectedShare}) => (expectedShare ?? 0) > 0);
+  return nodes.some(({expectedShare, dueShare}) => (expectedShare ?? 0) > 0 || (dueShare ?? 0) > 0);
 }
 
 /** The findings about the counters of each node. */
@@ -237,12 +242,22 @@ function endpointTotals(name: string, nodes: readonly NodeCells[], {isRate, isRa
   const own = nodes.flatMap(cells => cells.get(name) ?? []);
   const count = (cell: CellTraffic): number | null => countOf(cell, isRate);
   // A node that did not count this endpoint is left out of the total, too.
-  const counted = nodes.filter(cells => cells.has(name) && [...cells.values()].every(cell => count(cell) !== null));
-  const perNode = counted.map(cells => ({
-    all: [...cells.values()].reduce((sum, cell) => sum + (count(cell) ?? 0), 0),
-    part: count(cells.get(name) ?? noCell) ?? 0,
-    share: cells.get(name)?.expectedShare ?? null,
-  }));
+  const counted = nodes.filter(cells => cells.size > 0 && [...cells.values()].every(cell => count(cell) !== null));
+  // A node that has nothing of this endpoint gives it no share: shares of all endpoints are of the same connections.
+  const shareOn = (cells: NodeCells, key: 'expectedShare' | 'dueShare'): number | null =>
+    cells.get(name)?.[key] ?? ([...cells.values()].some(cell => cell[key] !== null) ? 0 : null);
+  const countsOf = (key: 'expectedShare' | 'dueShare'): readonly NodeCount[] =>
+    counted.map(cells => ({
+      all: [...cells.values()].reduce((sum, cell) => sum + (count(cell) ?? 0), 0),
+      part: count(cells.get(name) ?? noCell) ?? 0,
+      share: shareOn(cells, key),
+    }));
+  const weighted = (key: 'expectedShare' | 'dueShare'): number | null =>
+    weightedShare(
+      countsOf(key),
+      nodes.map(cells => shareOn(cells, key)),
+    );
+  const perNode = countsOf('expectedShare');
   const all = perNode.reduce((sum, node) => sum + node.all, 0);
   const part = perNode.reduce((sum, node) => sum + node.part, 0);
   return {
@@ -251,7 +266,8 @@ function endpointTotals(name: string, nodes: readonly NodeCells[], {isRate, isRa
     openConnections: sumOf(own, ({openConnections}) => openConnections),
     closingConnections: sumOf(own, ({closingConnections}) => closingConnections),
     share: all === 0 ? null : part / all,
-    expectedShare: expectedShare(own, perNode),
+    expectedShare: weighted('expectedShare'),
+    dueShare: weighted('dueShare'),
     deviation: isRandom && isRate ? deviation(perNode) : null,
   };
 }
@@ -263,11 +279,9 @@ interface NodeCount {
 }
 
 /** Weighted by the counts of each node; without any counts, all nodes have the same weight. */
-function expectedShare(own: readonly CellTraffic[], counted: readonly NodeCount[]): number | null {
+function weightedShare(counted: readonly NodeCount[], uncounted: readonly (number | null)[]): number | null {
   const known = counted.flatMap(({all, share}) => (share === null ? [] : [{weight: all, share}]));
-  const weighed = known.some(({weight}) => weight > 0)
-    ? known
-    : own.flatMap(({expectedShare: share}) => (share === null ? [] : [{weight: 1, share}]));
+  const weighed = known.some(({weight}) => weight > 0) ? known : uncounted.flatMap(share => (share === null ? [] : [{weight: 1, share}]));
   const weight = weighed.reduce((sum, node) => sum + node.weight, 0);
   return weight === 0 ? null : weighed.reduce((sum, node) => sum + node.weight * node.share, 0) / weight;
 }
@@ -299,5 +313,5 @@ function sumOf(cells: readonly CellTraffic[], value: (cell: CellTraffic) => numb
 
 const noCell: CellTraffic = {
   ...{node: '', newConnections: null, seconds: null, totalConnections: null},
-  ...{openConnections: null, closingConnections: null, expectedShare: null},
+  ...{openConnections: null, closingConnections: null, expectedShare: null, dueShare: null},
 };

@@ -66,6 +66,7 @@ export function trafficOf(entry: PortEntry, counts: Readonly<Record<string, Coun
 function cellOf(counts: Counts): CellTraffic {
   return {
     ...{node: 'k1', seconds: 2, newConnections: 0, totalConnections: null, openConnections: 0, closingConnections: 0, expectedShare: null},
+    dueShare: null,
     ...counts,
   };
 }

@@ -6,11 +6,20 @@ import {NatCounterReader} from '../../src/parse/iptables/nat-counters.ts';
 import {parseIpvsadmStats} from '../../src/parse/ipvs/ipvsadm-stats.ts';
 import type {PortEntry} from '../../src/expect/cluster/cluster-view.ts';
 
+interface GivenSurvey extends Partial<NodeSurvey> {
+  /** What kube-proxy should give; as the rules if left out. */
+  readonly due?: Readonly<Record<string, number>>;
+}
+
 /** A node with one Service port, whose rules give these shares. */
-export function surveyOf(entry: PortEntry, shares: Readonly<Record<string, number>>, given: Partial<NodeSurvey> = {}): NodeSurvey {
+export function surveyOf(entry: PortEntry, shares: Readonly<Record<string, number>>, {due, ...given}: GivenSurvey = {}): NodeSurvey {
+  const byHostPort = new Map(Object.entries(shares).map(([address, share]) => [`${address}:8080`, share]));
   const port: SurveyedPort = {
     ...{...entry, key: 'web', isRandom: entry.port.affinitySeconds === null},
-    shares: new Map(Object.entries(shares).map(([address, share]) => [`${address}:8080`, share])),
+    ...{
+      shares: byHostPort,
+      due: due === undefined ? byHostPort : new Map(Object.entries(due).map(([address, share]) => [`${address}:8080`, share])),
+    },
   };
   return {name: 'k1', status: 'checked', mode: 'iptables', addresses: ['172.18.0.11'], ports: [port], ...given};
 }

@@ -1,4 +1,6 @@
 import {describe, expect, test} from 'vitest';
+import {answerLine} from '../../src/render/top/answer-line.ts';
+import {topTable} from '../../src/render/top/top-table.ts';
 import {trafficReport} from '../../src/traffic/traffic-report.ts';
 import {webPort} from '../checks/traffic.ts';
 import {type GivenSample, natTable, sampleOf, surveyOf, tracked} from './reads.ts';
@@ -25,6 +27,71 @@ function cells({ports}: ReturnType<typeof report>) {
   );
 }
 
+describe('shares', () => {
+  const conntrack = '';
+  /** Of new connections on k1, whose rules are right, and on k2, whose rules have a former endpoint in place of the second. */
+  const twoNodes = (k1: readonly [number, number], k2: readonly [number, number]) => {
+    const right = survey;
+    const stale = surveyOf(entry, {'10.244.1.4': 0.5, '10.244.1.9': 0.5}, {name: 'k2', due: {'10.244.1.4': 0.5, '10.244.1.5': 0.5}});
+    const before = {at: 10, conntrack};
+    const reads = [
+      {survey: right, before: {...before, nat: natTable({4: 0, 5: 0})}, after: {at: 12, conntrack, nat: natTable({4: k1[0], 5: k1[1]})}},
+      {survey: stale, before: {...before, nat: natTable({4: 0, 9: 0})}, after: {at: 12, conntrack, nat: natTable({4: k2[0], 9: k2[1]})}},
+    ].map(({survey: of, before: one, after}) => ({survey: of, before: sampleOf(of, one), after: sampleOf(of, after)}));
+    return trafficReport(reads, {toolVersion: '1.0.0', isRate: true});
+  };
+  const sharesOf = (found: ReturnType<typeof trafficReport>) =>
+    Object.fromEntries(
+      (found.ports[0]?.endpoints ?? []).map(({hostPort, totals: {dueShare, expectedShare, share}}) => [
+        hostPort,
+        [dueShare, expectedShare, share].map(part => Number(part?.toFixed(4))),
+      ]),
+    );
+
+  test('that kube-proxy should give, that the rules give and that were counted each sum to 1', () => {
+    expect(sharesOf(twoNodes([30, 30], [20, 20]))).toEqual({
+      '10.244.1.9:8080': [0, 0.2, 0.2],
+      '10.244.1.4:8080': [0.5, 0.5, 0.5],
+      '10.244.1.5:8080': [0.5, 0.3, 0.3],
+    });
+    expect(sharesOf(twoNodes([0, 0], [0, 0]))).toEqual({
+      '10.244.1.9:8080': [0, 0.25, Number.NaN],
+      '10.244.1.4:8080': [0.5, 0.5, Number.NaN],
+      '10.244.1.5:8080': [0.5, 0.25, Number.NaN],
+    });
+  });
+
+  test('to an address that no longer serves are in the first line, and so is what the rules give wrongly', () => {
+    expect(answerLine(twoNodes([30, 30], [20, 20]))).toMatch(
+      /50\.0 new connections\/s on 2 nodes, 20% of them to 10\.244\.1\.9:8080 no longer serving/,
+    );
+    const missing = surveyOf(entry, {'10.244.1.4': 1}, {due: {'10.244.1.4': 0.5, '10.244.1.5': 0.5}});
+    const found = report({at: 10, nat: natTable({4: 0}), conntrack}, {at: 12, nat: natTable({4: 90}), conntrack}, missing);
+    expect(answerLine(found)).toContain('not spread as kube-proxy should: the rules give 10.244.1.4:8080 100%, not 50%');
+  });
+
+  test('rates are by the times of the node around the reads, with how far they can be off', () => {
+    const at = (onNode: {readonly at: number; readonly width: number} | undefined, seconds: number, count: number) => ({
+      ...sampleOf(survey, {at: seconds, nat: natTable({4: count, 5: 0}), conntrack}),
+      ...(onNode === undefined ? {} : {onNode}),
+      width: 1000,
+    });
+    const of = (first: number | undefined, second: number | undefined) => {
+      const time = (ms: number | undefined, width: number) => (ms === undefined ? undefined : {at: ms, width});
+      return trafficReport([{survey, before: at(time(first, 40), 10, 0), after: at(time(second, 60), 15, 90)}], {
+        toolVersion: '',
+        isRate: true,
+      });
+    };
+    const told = of(1000, 3000);
+    expect([told.interval, told.ports[0]?.totals.newPerSecond, told.nodes[0]?.rateError]).toEqual([2, 45, 0.025]);
+    expect(topTable(told, {color: false, width: 200, quiet: false, wide: false})).toContain('Rates of k1 can be off by 3%');
+    // Times by two clocks cannot be subtracted.
+    const mixed = of(1000, undefined);
+    expect([mixed.interval, mixed.nodes[0]?.rateError]).toEqual([5, 0.2]);
+  });
+});
+
 describe('in iptables mode', () => {
   const conntrack = '';
 
@@ -36,7 +103,9 @@ describe('in iptables mode', () => {
     expect(cells(found)).toEqual({4: [40, 140, 0], 5: [20, 220, 0]});
     expect(found.interval).toBe(4);
     expect(found.ports[0]?.totals).toMatchObject({newPerSecond: 15, measuredNodes: 1, nodes: 1});
-    expect(found.nodes).toEqual([{name: 'k1', status: 'measured', proxyMode: 'iptables', sources: ['counters', 'conntrack']}]);
+    expect(found.nodes).toEqual([
+      {name: 'k1', status: 'measured', proxyMode: 'iptables', sources: ['counters', 'conntrack'], rateError: null},
+    ]);
   });
 
   test('one read gives totals, and no rate', () => {
@@ -113,7 +182,7 @@ describe('in nftables mode', () => {
     const after = {at: 12, conntrack: tracked(1, '4') + tracked(3, '4', 'TIME_WAIT') + tracked(4, '5') + tracked(5, '5', 'CLOSE')};
     const found = report(before, after, nft);
     expect(cells(found)).toEqual({4: [1, null, 1], 5: [2, null, 1]});
-    expect(found.nodes).toEqual([{name: 'k1', status: 'measured', proxyMode: 'nftables', sources: ['conntrack']}]);
+    expect(found.nodes).toEqual([{name: 'k1', status: 'measured', proxyMode: 'nftables', sources: ['conntrack'], rateError: null}]);
   });
 
   test('a period in which conntrack deletes entries has no rate, and one read gives no totals', () => {

@@ -58,6 +58,8 @@ export interface EndpointTotals {
   readonly share: number | null;
   /** The share that the nodes' rules give it, weighted by the connections that each node counted. */
   readonly expectedShare: number | null;
+  /** The share that kube-proxy should give it, weighted likewise. */
+  readonly dueShare: number | null;
   /**
    * The deviation of its new connections from its share, in standard deviations (below 0 if it gets fewer); null if the distribution is not
    * random.
@@ -80,6 +82,8 @@ export interface CellTraffic {
   readonly closingConnections: number | null;
   /** 0 to 1: the share of new connections to the cluster IP that the node's rules give it; null if the rules were not read. */
   readonly expectedShare: number | null;
+  /** 0 to 1: the share that kube-proxy should give it; null if that is not known. */
+  readonly dueShare: number | null;
 }
 
 export type TrafficSource = 'counters' | 'conntrack' | 'ipvs';
@@ -92,4 +96,6 @@ export interface NodeTraffic {
   readonly reason?: string;
   readonly proxyMode?: string;
   readonly sources: readonly TrafficSource[];
+  /** How far its rates can be off, as a part of them: a read takes time. Null without two reads. */
+  readonly rateError: number | null;
 }

@@ -1,5 +1,6 @@
+import type {PortTrace} from '../../model/service-trace.ts';
 import {percent} from '../trace-words.ts';
-import type {Picture, PictureBox, PicturePath} from './picture.ts';
+import type {Picture, PicturePath} from './picture.ts';
 import {alertBox, boxAt, letter, type PlacedBox, type PlacedText} from './picture-boxes.ts';
 
 /** A picture with a place for everything, in pixels from its upper left corner. */
@@ -30,8 +31,9 @@ export const wide: PictureShape = {width: 1120, isNarrow: false};
 /** For the 390 pixels of a phone, less the margins of a page. */
 export const narrow: PictureShape = {width: 350, isNarrow: true};
 
-export function layOutPicture(picture: Picture, shape: PictureShape): PictureLayout {
-  const full = fullBar(picture.paths.flatMap(({ends}) => ends));
+/** `full` is what a full bar stands for, in all pictures of a report. */
+export function layOutPicture(picture: Picture, shape: PictureShape, fullShare: number): PictureLayout {
+  const full = picture.paths.some(({ends}) => ends.some(({share}) => share !== null)) ? fullShare : null;
   const alerts = stack(
     picture.alerts.map(alert => boxAt(alertBox(alert), {x: 0, width: shape.width, bar: null})),
     boxGap,
@@ -53,11 +55,13 @@ export function layOutPicture(picture: Picture, shape: PictureShape): PictureLay
 const boxGap = 10;
 const pathGap = 24;
 
-/** What a full bar stands for: a round number, no less than the largest share. */
-function fullBar(ends: readonly PictureBox[]): number | null {
-  const shares = ends.flatMap(({share}) => (share === null ? [] : [share.actual, share.expected ?? 0]));
-  const largest = Math.max(0, ...shares);
-  return shares.length === 0 ? null : (roundShares.findLast(round => round >= largest - 0.0005) ?? 1);
+/** What a full bar stands for in all pictures of these traces: a round number, no less than the largest share. */
+export function fullBar(traces: readonly PortTrace[]): number {
+  let largest = 0;
+  for (const {entries} of traces)
+    for (const {endpoints} of entries)
+      for (const {share, expectedShare} of endpoints) largest = Math.max(largest, share ?? 0, expectedShare ?? 0);
+  return roundShares.findLast(round => round >= largest - 0.0005) ?? 1;
 }
 
 const roundShares = [1, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01] as const;

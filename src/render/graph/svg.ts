@@ -5,7 +5,7 @@ import type {Renderer} from '../renderer.ts';
 import {pictureHeading} from './graph-languages.ts';
 import {graphStyle} from './graph-style.ts';
 import {letter, type PlacedBar, type PlacedBox, type PlacedText, wrapLetters} from './picture-boxes.ts';
-import {layOutPicture, narrow, type PictureLayout, type PictureShape, type PlacedLine, wide} from './picture-layout.ts';
+import {fullBar, layOutPicture, narrow, type PictureLayout, type PictureShape, type PlacedLine, wide} from './picture-layout.ts';
 import {type Picture, picturesOf} from './picture.ts';
 
 /**
@@ -15,7 +15,8 @@ import {type Picture, picturesOf} from './picture.ts';
 export const svg: Renderer = (report, {verbose}) => {
   const pictures = picturesOf(report, {all: verbose});
   const heading = pictureHeading(report);
-  const [beside, below] = [draw({heading, pictures}, wide), draw({heading, pictures}, narrow)];
+  const drawn = {heading, pictures, full: fullBar(report.traces)};
+  const [beside, below] = [draw(drawn, wide), draw(drawn, narrow)];
   return [
     // Without a viewBox, so that each drawing has its own.
     `<svg xmlns="http://www.w3.org/2000/svg" class="paths" width="${beside.width}" height="${beside.height}" role="img" aria-labelledby="title desc">`,
@@ -35,7 +36,7 @@ interface Drawing {
 }
 
 function draw(
-  {heading, pictures}: {readonly heading: readonly string[]; readonly pictures: readonly Picture[]},
+  {heading, pictures, full}: {readonly heading: readonly string[]; readonly pictures: readonly Picture[]; readonly full: number},
   shape: PictureShape,
 ): Drawing {
   // Captions are a little larger than the text in boxes.
@@ -51,7 +52,7 @@ function draw(
     ...pictures.flatMap(picture => {
       top += pictureGap;
       const title = textLines(picture.title, 'caption');
-      const layout = layOutPicture(picture, shape);
+      const layout = layOutPicture(picture, shape, full);
       const at = top + titleGap;
       top = at + layout.height;
       return [...title, `<g transform="translate(${margin} ${at})">`, pictureMarkup(layout), '</g>'];

@@ -1,6 +1,6 @@
 import type {Report} from '../../model/report.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
-import {layOutPicture, narrow, type PictureShape, wide} from '../graph/picture-layout.ts';
+import {fullBar, layOutPicture, narrow, type PictureShape, wide} from '../graph/picture-layout.ts';
 import {pictureMarkup, pictureSummary} from '../graph/svg.ts';
 import {type Picture, type PictureBox, picturesOf} from '../graph/picture.ts';
 import type {GraphOptions} from '../graph/trace-paths.ts';
@@ -35,35 +35,43 @@ export function faultyPaths({findings, traces}: Report): {readonly drawn: readon
 const maxServices = 24;
 
 export function pathHtml({service, id, traces}: DrawnPath, report: Report, options: GraphOptions): Html {
+  const full = fullBar(report.traces);
   return html`<details class="path" data-service="${service}"><summary>${service}</summary>
 <div id="${id}">
-${picturesHtml({...report, traces}, `${id}-`, {...options, max: maxPictures})}
+${picturesHtml({...report, traces}, `${id}-`, {...options, full, max: maxPictures})}
 </div></details>`;
 }
 
+interface PicturesOptions extends GraphOptions {
+  readonly max: number;
+  /** What a full bar stands for; in all pictures of the report if left out. */
+  readonly full?: number;
+}
+
 /** The pictures of the traced Service ports, for as many groups of nodes as there is room for. `id` is the prefix of their element ids. */
-export function picturesHtml(report: Report, id: string, options: GraphOptions & {readonly max: number}): Html {
+export function picturesHtml(report: Report, id: string, options: PicturesOptions): Html {
+  const {full = fullBar(report.traces)} = options;
   const pictures = picturesOf(report, options);
   const shown = options.all ? pictures : pictures.slice(0, options.max);
   const rest = pictures.length - shown.length;
   const more = rest === 0 ? nothing : html`<p class="note">${plural(rest, 'more picture')} not shown: svc-trace trace -v shows all.</p>`;
-  return html`${shown.map((picture, index) => figureHtml(picture, `${id}picture-${index + 1}`))}${more}`;
+  return html`${shown.map((picture, index) => figureHtml(picture, full, `${id}picture-${index + 1}`))}${more}`;
 }
 
 /** Of one Service. */
 const maxPictures = 12;
 
 /** Drawn twice, for wide and for narrow windows. Only one of the two is displayed, printed or read by a screen reader. */
-function figureHtml(picture: Picture, id: string): Html {
+function figureHtml(picture: Picture, full: number, id: string): Html {
   return html`<figure class="picture"><figcaption>${picture.title}</figcaption>
-${svgHtml(picture, wide, `${id}-wide`)}
-${svgHtml(picture, narrow, `${id}-narrow`)}
+${svgHtml(picture, {shape: wide, full}, `${id}-wide`)}
+${svgHtml(picture, {shape: narrow, full}, `${id}-narrow`)}
 ${rulesHtml(picture)}
 </figure>`;
 }
 
-function svgHtml(picture: Picture, shape: PictureShape, id: string): Html {
-  const layout = layOutPicture(picture, shape);
+function svgHtml(picture: Picture, {shape, full}: {readonly shape: PictureShape; readonly full: number}, id: string): Html {
+  const layout = layOutPicture(picture, shape, full);
   // Boxes at the edge need room for their strokes.
   const [width, height] = [layout.width + 2, Math.ceil(layout.height) + 2];
   const name = shape.isNarrow ? 'narrow' : 'wide';

@@ -43,6 +43,10 @@ function amount({newPerSecond, totalConnections, measuredNodes, nodes}: PortTota
 }
 
 function spread({endpoints}: PortTraffic): string {
+  const gone = endpoints.filter(({state, totals}) => state === 'stale' && (totals.share ?? 0) > 0);
+  const lost = gone.reduce((sum, {totals}) => sum + (totals.share ?? 0), 0);
+  if (gone.length > 0)
+    return `, ${percent(lost)} of them to ${gone.length === 1 ? gone[0]?.hostPort : counted(gone.length, 'address', 'addresses')} no longer serving`;
   const odd = endpoints.find(({totals}) => isOdd(totals.deviation));
   if (odd !== undefined) {
     const {share, expectedShare} = odd.totals;
@@ -51,6 +55,13 @@ function spread({endpoints}: PortTraffic): string {
   const served = endpoints.filter(({totals}) => (totals.expectedShare ?? 0) > 0);
   const getting = endpoints.filter(({totals}) => (totals.share ?? 0) > 0);
   if (getting.length === 0) return '';
+  const wrong = endpoints.find(
+    ({totals: {dueShare: due, expectedShare: given}}) => due !== null && given !== null && Math.abs(due - given) > 0.005,
+  );
+  if (wrong !== undefined) {
+    const {dueShare, expectedShare} = wrong.totals;
+    return `, not spread as kube-proxy should: the rules give ${wrong.hostPort} ${percent(expectedShare ?? 0)}, not ${percent(dueShare ?? 0)}`;
+  }
   if (served.length === 1 && getting.length === 1) return ', all to its only endpoint';
   const isDecided = served.length > 0 && served.every(({totals}) => totals.deviation !== null);
   if (isDecided) return `, spread over ${counted(served.length, 'endpoint')} as expected`;
@@ -83,7 +94,7 @@ function manyPorts({ports, nodes, interval}: TrafficReport): string {
     const known = ports.map(({totals}) => value(totals)).filter(one => one !== null);
     return known.length === 0 ? null : known.reduce((total, one) => total + one, 0);
   };
-  const measured = nodes.filter(({status}) => status === 'measured' || status === 'partial').length;
+  const measured = Math.max(...ports.map(({totals: {measuredNodes}}) => measuredNodes));
   const where = measured === nodes.length ? counted(nodes.length, 'node') : `${measured} of ${counted(nodes.length, 'node')}`;
   const rate = interval === null ? sum(({totalConnections}) => totalConnections) : sum(({newPerSecond}) => newPerSecond);
   const open = sum(({openConnections}) => openConnections);

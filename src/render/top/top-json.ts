@@ -11,7 +11,10 @@ export function trafficObject({interval, ports, nodes}: Pick<TrafficReport, 'int
   return {
     interval: interval === null ? null : rounded(interval),
     services: ports.map(portObject),
-    nodes: nodes.map(({name, status, reason, proxyMode, sources}) => ({name, status, reason, proxyMode, source: sources})),
+    nodes: nodes.map(({name, status, reason, proxyMode, sources, rateError}) => ({
+      ...{name, status, reason, proxyMode, source: sources},
+      ...(rateError === null ? {} : {rateError: rounded(rateError)}),
+    })),
   };
 }
 
@@ -37,11 +40,13 @@ function cellObject({
   openConnections,
   closingConnections,
   expectedShare,
+  dueShare,
 }: CellTraffic): object {
   const perSecond = newConnections === null || seconds === null || seconds <= 0 ? null : rounded(newConnections / seconds);
   return {
     ...{node, newConnections: perSecond, openConnections, closingConnections, totalConnections},
     expectedShare: expectedShare === null ? null : Number(expectedShare.toFixed(9)),
+    dueShare: dueShare === null ? null : Number(dueShare.toFixed(9)),
   };
 }
 

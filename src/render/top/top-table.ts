@@ -1,6 +1,6 @@
 import {someOf} from '../../model/text.ts';
 import type {CellTraffic, EndpointTraffic, NodeTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {pushTo} from '../../model/lists.ts';
+import {partition, pushTo} from '../../model/lists.ts';
 import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {findingTexts} from '../table/finding-text.ts';
@@ -31,21 +31,21 @@ export function topTable(report: TrafficReport, options: TopTableOptions): strin
     ...(quiet.length === 0 || options.quiet ? [] : ['', ...idleLines(quiet, options.width)]),
     ...findings.flatMap(text => ['', text]),
     ...notes(report.nodes, options.width, style),
+    ...inexact(report.nodes, options.width),
   ].join('\n');
 }
 
-/** No connections at all: neither new nor open. A Service without endpoints cannot have any. */
+/** No new connections, and none open as far as that was measured. A Service without endpoints cannot have any. */
 function isIdle({totals, endpoints}: PortTraffic): boolean {
   if (endpoints.length === 0) return true;
-  const none = (value: number | null): boolean => (value ?? 0) === 0;
-  const isMeasured = totals.newPerSecond !== null || totals.totalConnections !== null || totals.openConnections !== null;
-  return (
-    isMeasured && none(totals.newPerSecond ?? totals.totalConnections) && none(totals.openConnections) && !endpoints.some(isOddEndpoint)
-  );
+  return (totals.newPerSecond ?? totals.totalConnections) === 0 && (totals.openConnections ?? 0) === 0 && !endpoints.some(isOddEndpoint);
 }
 
 function idleLines(ports: readonly PortTraffic[], width: number): readonly string[] {
-  return wrap(someOf(ports.map(portLabel), {max: 10}), width, 'no connections: ');
+  const [idle, unknown] = partition(ports, ({totals, endpoints}) => endpoints.length === 0 || totals.openConnections !== null);
+  const line = (those: readonly PortTraffic[], what: string): readonly string[] =>
+    those.length === 0 ? [] : wrap(someOf(those.map(portLabel), {max: 10}), width, what);
+  return [...line(idle, 'no connections: '), ...line(unknown, 'no new connections (open ones were not measured): ')];
 }
 
 interface PortTableOptions extends TopTableOptions {
@@ -58,7 +58,7 @@ function portTable(port: PortTraffic, options: PortTableOptions): string {
   const head = [
     ...['ENDPOINT', 'POD', 'STATE'],
     ...(wide ? ['NODE'] : []),
-    ...['EXPECTED', 'SHARE', isRate ? 'NEW/S' : 'TOTAL', 'OPEN', ...(wide ? ['CLOSING'] : [])].map(title => ({right: title})),
+    ...['EXPECTED', 'RULES', 'SHARE', isRate ? 'NEW/S' : 'TOTAL', 'OPEN', ...(wide ? ['CLOSING'] : [])].map(title => ({right: title})),
   ];
   const rows = port.endpoints.flatMap(endpoint => endpointRows(endpoint, port, options));
   return fitted(head, rows, options);
@@ -77,7 +77,7 @@ function endpointRows(
   const stateText = state === 'ready' ? state : state === 'stale' ? style.red(state) : style.yellow(state);
   const share = isOdd(totals.deviation) ? style.yellow(shareText(totals.share)) : shareText(totals.share);
   const count = isRate ? rateText(totals.newPerSecond) : numberText(totals.totalConnections);
-  const numbers = [shareText(totals.expectedShare), share, count, numberText(totals.openConnections)];
+  const numbers = [shareText(totals.dueShare), shareText(totals.expectedShare), share, count, numberText(totals.openConnections)];
   const first = [
     hostPort,
     name,
@@ -99,6 +99,7 @@ function nodeNumbers(
   const own = count(cell);
   const perSecond = own === null || cell.seconds === null || cell.seconds <= 0 ? null : own / cell.seconds;
   return [
+    shareText(cell.dueShare),
     shareText(cell.expectedShare),
     shareText(all === null || all === 0 || own === null ? null : own / all),
     isRate ? rateText(perSecond) : numberText(own),
@@ -131,6 +132,29 @@ function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[
 
 const podColumn = 1;
 const minPodWidth = 6;
+
+/** Where rates can be off by more than 2 %: the worst node, and the others by their names. */
+function inexact(nodes: readonly NodeTraffic[], width: number): readonly string[] {
+  const loose = nodes.filter(({rateError}) => (rateError ?? 0) > maxRateError);
+  if (loose.length === 0) return [];
+  const worst = Math.max(...loose.map(({rateError}) => rateError ?? 0));
+  const names = escapeText(
+    someOf(
+      loose.map(({name}) => name),
+      {noun: 'node'},
+    ),
+  );
+  return [
+    '',
+    ...wrap(
+      `Rates of ${names} can be off by ${Math.ceil(worst * 100)}%: a read takes that part of the interval. A longer --interval is more exact.`,
+      proseWidth(width),
+      '',
+    ),
+  ];
+}
+
+const maxRateError = 0.02;
 
 /** What was not measured, and why; each reason once. */
 function notes(nodes: readonly NodeTraffic[], width: number, style: Style): readonly string[] {

@@ -30,24 +30,46 @@ export async function readSample(run: SampleRun): Promise<NodeSample> {
   const missing: Missing = {};
   const families = [...new Set(survey.ports.map(({port}) => port.family))];
   const began = clock.now();
-  let at = began;
+  let [at, width] = [began, 0];
+  let onNode: NodeSample['onNode'];
   // The time of the sample is that of the read that new connections are computed from.
   const timed = async <T>(isSource: boolean, read: Promise<T>): Promise<T> => {
     const result = await read;
-    if (isSource) at = (began + clock.now()) / 2;
+    if (isSource) [at, width] = [(began + clock.now()) / 2, clock.now() - began];
     return result;
   };
   const [nat, connections, ipvs] = await Promise.all([
-    timed(survey.mode === 'iptables', readNat(run, survey.mode === 'iptables' ? families : [], missing)),
+    timed(
+      survey.mode === 'iptables',
+      readNat(run, survey.mode === 'iptables' ? families : [], {missing, tell: time => (onNode = bothTimes(onNode, time))}),
+    ),
     timed(survey.mode === 'nftables', run.withoutConntrack ? Promise.resolve(null) : readConnections(run, families, missing)),
     timed(survey.mode === 'ipvs', readIpvs(run, survey.mode === 'ipvs' ? [ipvsTotalsCommand, ipvsListCommand] : [], missing)),
   ]);
-  return {at, nat, connections, ipvs, missing};
+  return {at, width, ...(onNode === undefined ? {} : {onNode}), nat, connections, ipvs, missing};
+}
+
+/** The families of a node are read side by side. */
+function bothTimes(one: NodeSample['onNode'], other: NonNullable<NodeSample['onNode']>): NonNullable<NodeSample['onNode']> {
+  if (one === undefined) return other;
+  const from = Math.min(one.at - one.width / 2, other.at - other.width / 2);
+  const to = Math.max(one.at + one.width / 2, other.at + other.width / 2);
+  return {at: (from + to) / 2, width: to - from};
 }
 
 type Missing = {counters?: string; conntrack?: string; ipvs?: string};
 
-async function readNat(run: SampleRun, families: readonly Family[], missing: Missing): Promise<ReadonlyMap<Family, NatCounters>> {
+interface NatReading {
+  readonly missing: Missing;
+  /** Takes the time of a read by the node's clock. */
+  readonly tell: (time: NonNullable<NodeSample['onNode']>) => void;
+}
+
+async function readNat(
+  run: SampleRun,
+  families: readonly Family[],
+  {missing, tell}: NatReading,
+): Promise<ReadonlyMap<Family, NatCounters>> {
   const counters = new Map<Family, NatCounters>();
   await Promise.all(
     families.map(async family => {
@@ -55,6 +77,12 @@ async function readNat(run: SampleRun, families: readonly Family[], missing: Mis
       if (program === undefined) return;
       const reader = new NatCounterReader(wantedChains(run.survey, family));
       try {
+        const timed = await readTimed(run, natCommand(program), family);
+        if (timed !== null) {
+          tell(timed.time);
+          counters.set(family, timed.counters);
+          return;
+        }
         await runInto(run, natCommand(program), part => reader.add(part));
         counters.set(family, reader.result());
       } catch (error) {
@@ -64,6 +92,41 @@ async function readNat(run: SampleRun, families: readonly Family[], missing: Mis
   );
   return counters;
 }
+
+/**
+ * The counters with the node's own times: before the command starts, and when its first line comes, because it gets all rules from the
+ * kernel before it prints one. Null where the node has no shell, or nothing complete came.
+ */
+async function readTimed(
+  run: SampleRun,
+  argv: readonly string[],
+  family: Family,
+): Promise<{readonly counters: NatCounters; readonly time: NonNullable<NodeSample['onNode']>} | null> {
+  const reader = new NatCounterReader(wantedChains(run.survey, family));
+  let head = Buffer.alloc(0);
+  const take = (part: Buffer): void => {
+    if (head.length < maxHead) head = Buffer.concat([head, part.subarray(0, maxHead)]);
+    reader.add(part);
+  };
+  try {
+    await runInto(run, ['sh', '-c', timedScript, 'sh', ...argv], take);
+  } catch (error) {
+    failed(error);
+    return null;
+  }
+  const [from, to] = [...head.toString('latin1').matchAll(/^# uptime (\d+\.\d+) /gm)].map(([, seconds]) => Number(seconds) * 1000);
+  const counters = reader.result();
+  if (from === undefined || to === undefined || !counters.complete || !counters.counted) return null;
+  return {counters, time: {at: (from + to) / 2, width: to - from}};
+}
+
+const maxHead = 1000;
+
+/** Lines of times are comments to `iptables-save`'s readers. */
+const timedScript = [
+  'up() { read -r now < /proc/uptime && echo "# uptime $now"; }',
+  'up; "$@" | { IFS= read -r line; up; printf "%s\\n" "$line"; exec cat; }',
+].join('; ');
 
 /** By the program, or from the kernel's own file if the program is missing. */
 async function readConnections(run: SampleRun, families: readonly Family[], missing: Missing): Promise<ConntrackCounts | null> {

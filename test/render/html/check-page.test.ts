@@ -215,3 +215,12 @@ test('a page traces the Services that have findings, on the nodes with these fin
   const healthy = diagnose(await snapshotOf('healthy/1.36-iptables'), {toolVersion: '0.0.0', trace: 'faulty'});
   expect(healthy.traces).toEqual([]);
 });
+
+test('all bars of a report have one scale', async () => {
+  const report = diagnose(await snapshotOf('faults/frozen-node'), {toolVersion: '0', trace: 'faulty'});
+  const ofService = (name: string) => ({...report, traces: report.traces.filter(({service}) => service.name === name)});
+  const scales = (page: string) => [...new Set(texts(page, /(A full bar is \d+%)/g))];
+  expect(scales(checkPage(ofService('web'), plain))).toEqual(['A full bar is 50%']);
+  expect(new Set(report.traces.map(({service}) => service.name)).size).toBeGreaterThan(5);
+  expect(scales(checkPage(report, plain))).toEqual(['A full bar is 100%']);
+});
