@@ -94,6 +94,15 @@ describe.each(readdirSync(folder))('.github/workflows/%s', name => {
   });
 });
 
+test('the first release does not fail where a package or a plugin is unknown', () => {
+  const {jobs} = load(readFileSync(join(folder, 'release.yml'), 'utf8')) as Workflow;
+  const steps = jobs['publish']?.steps ?? [];
+  expect(steps.find(({name}) => name === 'npm')?.run).toContain('is not on npm yet');
+  expect(steps.find(({id}) => id === 'krew')?.run).toContain('krew-index has no plugin $name yet');
+  const bot = steps.find(({uses}) => uses?.startsWith('rajatjindal/krew-release-bot@'));
+  expect(bot).toMatchObject({if: "env.PRERELEASE == 'false' && steps.krew.outputs.known == 'true'"});
+});
+
 test('a release has the provenance of its downloads beside them, and the page of pasted rules on GitHub Pages', () => {
   const {jobs} = load(readFileSync(join(folder, 'release.yml'), 'utf8')) as Workflow;
   const steps = jobs['publish']?.steps ?? [];
