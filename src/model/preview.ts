@@ -81,7 +81,7 @@ export interface PreviewOutcome {
 
 /** Why something changes, and what to do. */
 export interface Cause {
-  /** The anchor of its section in docs/migrating.md. */
+  /** The anchor of its section in docs/checks/preview.md. */
   readonly id: string;
   readonly reason: string;
   readonly remedy: string;

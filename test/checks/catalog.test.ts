@@ -1,4 +1,4 @@
-import {existsSync, readdirSync, readFileSync} from 'node:fs';
+import {existsSync, globSync, readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {describe, expect, test} from 'vitest';
 import type {Check} from '../../src/checks/check.ts';
@@ -31,8 +31,17 @@ test('names are unique', () => {
 });
 
 test('every page belongs to a check, or to an announced one', () => {
-  const written = readdirSync(pages).map(file => file.replace(/\.md$/, ''));
+  const written = readdirSync(pages).flatMap(file => (file === 'preview.md' ? [] : file.replace(/\.md$/, '')));
   expect(written.filter(code => !codes.includes(code)).sort()).toEqual(pagesBeforeTheirCheck);
+});
+
+test('the page about previews explains every cause that the sources name', () => {
+  const root = join(import.meta.dirname, '../..');
+  const sources = globSync('src/preview/**/*.ts', {cwd: root}).map(path => read(join(root, path)));
+  const named = new Set(sources.flatMap(text => [...text.matchAll(/\bid: '([a-z-]+)'/g)].map(([, id = '']) => id)));
+  const explained = [...read(join(pages, 'preview.md')).matchAll(/^## (.+)$/gm)].map(([, id = '']) => id);
+  expect(named.size).toBeGreaterThan(10);
+  expect([...named].filter(id => !explained.includes(id))).toEqual([]);
 });
 
 describe.each(all)('$code $name', ({code, name, severity, summary, remedy, cluster, node, traffic}) => {

@@ -187,7 +187,9 @@ describe('packet', () => {
 describe('explain', () => {
   test('lists all codes', async () => {
     const {stdout, exitCode} = await svcTrace(['explain']);
-    expect(stdout.split('\n').map(line => line.slice(0, 5))).toEqual(checks.map(({code}) => code));
+    const [codes = '', causes] = stdout.split('\n\n');
+    expect(codes.split('\n').map(line => line.slice(0, 5))).toEqual(checks.map(({code}) => code));
+    expect(causes).toMatch(/^Causes of changes in a preview: new-service, .*\bhairpin\b/);
     expect(exitCode).toBe(0);
   });
 
@@ -195,6 +197,15 @@ describe('explain', () => {
     const {stdout, exitCode} = await svcTrace(['explain', code]);
     expect(stdout).toBe(readFileSync(join(root, 'docs/checks/ST202.md'), 'utf8').trimEnd());
     expect(exitCode).toBe(0);
+  });
+
+  test('prints what a cause of a preview means', async () => {
+    const {stdout, exitCode} = await svcTrace(['explain', 'hairpin']);
+    expect({stdout, exitCode}).toEqual({
+      stdout: expect.stringMatching(/^# hairpin\n\nnftables mode from 1\.36 on masquerades/),
+      exitCode: 0,
+    });
+    expect(stdout).not.toContain('ipvs-scheduler');
   });
 
   test('suggests the nearest code for an unknown one', async () => {

@@ -12,9 +12,18 @@ import {packageFile} from '../package-file.ts';
 export default class ExplainCommand extends Command {
   static override summary = 'Explain a finding and what to do about it';
   static override description = 'On a terminal the page is laid out for it; elsewhere it is Markdown.';
-  static override examples = ['<%= config.bin %> explain ST203', '<%= config.bin %> explain missing-endpoint', '<%= config.bin %> explain'];
+  static override examples = [
+    '<%= config.bin %> explain ST203',
+    '<%= config.bin %> explain missing-endpoint',
+    '<%= config.bin %> explain hairpin',
+    '<%= config.bin %> explain',
+  ];
   static override args = {
-    code: Args.string({description: 'a finding code or name; without it all findings are listed', required: false, ignoreStdin: true}),
+    code: Args.string({
+      description: 'a finding code or name, or a cause that preview names; without it all are listed',
+      required: false,
+      ignoreStdin: true,
+    }),
   };
   static override flags = {color: outputFlags.color};
 
@@ -25,10 +34,16 @@ export default class ExplainCommand extends Command {
     const width = process.stdout.columns || 80;
     if (args.code === undefined) process.stdout.write(listOf({color, width: isTerminal ? width : Infinity}));
     else {
-      const page = packageFile(`docs/checks/${findingCode(args.code)}.md`);
+      const page = causesOfPreview().get(args.code) ?? packageFile(`docs/checks/${findingCode(args.code)}.md`);
       process.stdout.write(isTerminal ? pageText(page, {color, width}) : page);
     }
   }
+}
+
+/** The sections of the page about `preview`, each as a page, by their names. */
+function causesOfPreview(): ReadonlyMap<string, string> {
+  const [, ...sections] = packageFile('docs/checks/preview.md').split(/^## /m);
+  return new Map(sections.map(text => [text.split('\n', 1)[0] ?? '', `# ${text.trimEnd()}\n`]));
 }
 
 function listOf({color, width}: {readonly color: boolean; readonly width: number}): string {
@@ -39,6 +54,7 @@ function listOf({color, width}: {readonly color: boolean; readonly width: number
       const head = `${bySeverity(style, severity)(code)}  ${name.padEnd(longest)}  ${severity.padEnd(7)}  `;
       return wrap(summary, width, head);
     })
+    .concat('', wrap([...causesOfPreview().keys()].join(', '), width, 'Causes of changes in a preview: '))
     .map(line => `${line}\n`)
     .join('');
 }

@@ -92,7 +92,7 @@ function adviceObject({topic, nodes, effect = 'undetermined', reason, remedy, id
 }
 
 function docsOf(id: string): string {
-  return `https://github.com/svc-trace/svc-trace/blob/main/docs/migrating.md#${id}`;
+  return `https://github.com/svc-trace/svc-trace/blob/main/docs/checks/preview.md#${id}`;
 }
 
 function byPlace(a: PreviewChange, b: PreviewChange): number {
