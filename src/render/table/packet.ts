@@ -4,6 +4,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine, percent} from '../trace-words.ts';
 import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {place, schemaVersion, toJson, toYaml} from '../json.ts';
+import {nodeList} from '../names-of-nodes.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {wrap} from '../wrap.ts';
 
@@ -12,7 +13,10 @@ type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions)
 
 /** The output formats of `packet`. */
 export const packetRenderers = {
-  tree: (answers, {color, width}) => answers.map(answer => packetTree(answer, styleOf(color), width)).join('\n\n'),
+  tree: (answers, {color, width}) =>
+    groupAnswers(answers)
+      .map(group => packetTree(group, styleOf(color), width))
+      .join('\n\n'),
   json: answers => toJson(packetObject(answers)),
   yaml: answers => toYaml(packetObject(answers)),
 } as const satisfies Readonly<Record<string, PacketRenderer>>;
@@ -45,29 +49,81 @@ function answerObject({node, query, outcomes, senders}: PacketAnswer): object {
   };
 }
 
-function packetTree({node, query, outcomes, senders}: PacketAnswer, style: Style, width: number): string {
-  const head = `${style.bold(escapeText(node))}: ${query.protocol} ${query.source} → ${joinHostPort(query.destination, query.port)}`;
+/** Nodes that do the same by the same rules; line numbers are those of the first. */
+interface AnswerGroup extends PacketAnswer {
+  readonly nodes: readonly string[];
+}
+
+function groupAnswers(answers: readonly PacketAnswer[]): readonly AnswerGroup[] {
+  const keyOf = ({query, outcomes, senders}: PacketAnswer): string =>
+    JSON.stringify([
+      query,
+      senders,
+      outcomes.map(({path, onward, ...rest}) => [rest, path.map(ruleOf), onward?.node, onward?.path?.map(ruleOf)]),
+    ]);
+  return [...Map.groupBy(answers, keyOf).values()].flatMap(all =>
+    all.slice(0, 1).map(first => ({...first, nodes: all.map(({node}) => node)})),
+  );
+}
+
+function ruleOf({table, chain, backend, text}: RuleText): readonly (string | undefined)[] {
+  return [table, chain, backend, text];
+}
+
+function packetTree({nodes, query, outcomes, senders}: AnswerGroup, style: Style, width: number): string {
+  const lineNumbers = nodes.length > 1 ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
+  const head = `${style.bold(nodeList(nodes))}${lineNumbers}: ${query.protocol} ${query.source} → ${joinHostPort(query.destination, query.port)}`;
   const lines = [`${head}  ${summary(outcomes, style)}`];
+  const stepsOf = (path: readonly RuleText[]): readonly string[] =>
+    path.map((rule, at) => stepLines(rule, path[at + 1], {style, width: width - 2}).join('\n'));
+  const paths = outcomes.map(({path}) => stepsOf(path));
+  const {before, after} = commonSteps(paths);
+  const put = (steps: readonly string[], stem: string): void => {
+    for (const line of steps.flatMap(step => step.split('\n'))) lines.push(stem + line);
+  };
+  put(paths[0]?.slice(0, before) ?? [], '│ ');
+  // Outcomes often go on to the same nodes.
+  const walked = new Map<string, string>();
   for (const [index, outcome] of outcomes.entries()) {
     const last = index === outcomes.length - 1;
-    const {probability, path, reason, onward, policy, verdict} = outcome;
+    const {probability, reason, onward, policy, verdict} = outcome;
     const chance = probability > 0.999999 ? '' : `${percent(probability)} `;
     const cause =
       reason ?? (policy === undefined || verdict !== 'drop' ? undefined : `no rule accepts it, and the policy of ${policy} is DROP`);
     const why = cause === undefined ? '' : `: ${escapeText(cause)}`;
     lines.push(`${last ? '└─' : '├─'} ${chance}${outcomeText(outcome, style)}${why}`);
     const stem = last ? '  ' : '│ ';
-    for (const [at, rule] of path.entries())
-      lines.push(...stepLines(rule, path[at + 1], {style, width: width - stem.length}).map(part => stem + part));
-    if (onward !== undefined) {
-      const where = `on ${escapeText(onward.node)}`;
-      lines.push(`${stem}  ${onward.path === null ? `${where}: its rules were not walked (--node names both)` : style.bold(`${where}:`)}`);
-      for (const [at, rule] of (onward.path ?? []).entries())
-        lines.push(...stepLines(rule, onward.path?.[at + 1], {style, width: width - stem.length}).map(part => stem + part));
-    }
+    const own = paths[index] ?? [];
+    put(own.slice(before, own.length - after), stem);
+    if (onward === undefined) continue;
+    const where = `on ${escapeText(onward.node)}`;
+    const steps = stepsOf(onward.path ?? []);
+    const isSame = steps.length > 1 && walked.get(onward.node) === steps.join('\n');
+    walked.set(onward.node, steps.join('\n'));
+    if (onward.path === null) lines.push(`${stem}  ${where}: its rules were not walked (--node names both)`);
+    else lines.push(`${stem}  ${style.bold(`${where}:`)}${isSame ? ' the rules above' : ''}`);
+    if (!isSame) put(steps, stem);
+  }
+  if (after > 0) {
+    lines.push(
+      `  on ${nodes.length > 1 ? 'each of these nodes' : escapeText(nodes[0] ?? '')}, ${outcomes.length === 2 ? 'both' : `all ${outcomes.length}`} then pass:`,
+    );
+    put(paths[0]?.slice(-after) ?? [], '  ');
   }
   if (senders !== undefined) lines.push(...wrap(`holds for packets from ${senders}`, width, '  '));
   return lines.join('\n');
+}
+
+/** How many steps all of several paths have in common at their beginning and, behind at least one of their own, at their end. */
+function commonSteps(paths: readonly (readonly string[])[]): {readonly before: number; readonly after: number} {
+  const [first = [], ...others] = paths;
+  if (others.length === 0) return {before: 0, after: 0};
+  const shortest = Math.min(...paths.map(({length}) => length));
+  let before = 0;
+  while (before < shortest && others.every(path => path[before] === first[before])) before++;
+  let after = 0;
+  while (after < shortest - before && others.every(path => path.at(-1 - after) === first.at(-1 - after))) after++;
+  return {before, after};
 }
 
 /** A rule on the path with its place; of a map, where the element of the packet leads. */

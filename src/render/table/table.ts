@@ -8,7 +8,8 @@ import {notReadSection, waitSection} from './sections.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
 import {readTime, type Renderer, type RenderOptions} from '../renderer.ts';
 import {wrapLines} from '../wrap.ts';
-import {plural} from '../../model/text.ts';
+import {plural, someOf} from '../../model/text.ts';
+import {nodeList} from '../names-of-nodes.ts';
 
 /** The verdict, Services against nodes, and the findings with their evidence. Infos are only counted. */
 export const table: Renderer = (report, options) => sections(report, options, false);
@@ -42,21 +43,39 @@ function isAnswer({services}: Report): boolean {
   return services.length === 0;
 }
 
+/** Nodes with equal settings are listed together. */
 function settings(report: Report, style: Style): string {
-  return report.nodes
-    .map(node => {
-      const values = Object.entries(node.settings).map(
-        ([name, {value, source}]) => `  ${escapeText(`${name}=${value}`)} ${style.dim(`(${escapeText(source)})`)}`,
-      );
-      return [escapeText(`${node.name}: ${node.reason ?? running(node)}`), ...values].join('\n');
+  const linesOf = ({settings: values}: NodeReport): string =>
+    Object.entries(values)
+      .map(([name, {value, source}]) => `\n  ${escapeText(`${name}=${value}`)} ${style.dim(`(${escapeText(source)})`)}`)
+      .join('');
+  const groups = Map.groupBy(report.nodes, node => `${node.reason ?? kindOf(node)}\n${linesOf(node)}`);
+  return [...groups.values()]
+    .map(nodes => {
+      const [first] = nodes;
+      return first === undefined ? '' : `${nodeList(nodes.map(({name}) => name))}: ${runningText(first, nodes)}${linesOf(first)}`;
     })
     .join('\n');
 }
 
-function running({proxyMode, kubeProxyVersion, backend, rules, read: readRules, via, lag}: NodeReport): string {
-  const behind = lag === undefined ? '' : `; ${lagText(lag)}`;
-  const read = via === undefined ? '' : `; read: ${escapeText(via)}`;
-  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${plural(rules, 'rule')}${readRules === undefined ? '' : ' read, not all'}${behind}${read}`;
+function kindOf({proxyMode, kubeProxyVersion, backend, read}: NodeReport): string {
+  return JSON.stringify([proxyMode, kubeProxyVersion, backend, read]);
+}
+
+function runningText({reason, proxyMode, kubeProxyVersion, backend, read}: NodeReport, nodes: readonly NodeReport[]): string {
+  if (reason !== undefined) return escapeText(reason);
+  const counts = nodes.map(({rules}) => rules);
+  const [fewest, most] = [counts.reduce((a, b) => Math.min(a, b)), counts.reduce((a, b) => Math.max(a, b))];
+  const rules = fewest === most ? plural(most, 'rule') : `${fewest} to ${plural(most, 'rule')}`;
+  const behind = each(nodes, ({name, lag}) => (lag === undefined ? null : `${nodes.length > 1 ? `${name} ` : ''}${lagText(lag)}`));
+  const via = each(nodes, node => node.via ?? null);
+  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${rules}${read === undefined ? '' : ' read, not all'}${behind === '' ? '' : `; ${behind}`}${via === '' ? '' : `; read: ${via}`}`;
+}
+
+/** What nodes have in common, or some of what they have. */
+function each(nodes: readonly NodeReport[], textOf: (node: NodeReport) => string | null): string {
+  const texts = [...new Set(nodes.flatMap(node => textOf(node) ?? []))];
+  return escapeText(someOf(texts, {max: 3, noun: 'node'}));
 }
 
 /** `2.1 s behind the API (shop/web)`. */

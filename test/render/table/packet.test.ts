@@ -18,8 +18,13 @@ function linesOf(snapshot: Snapshot, node: string, flags: object = toWeb, width 
 describe('the place of each rule on the path of a packet', () => {
   test('is the chain in nftables mode, with the chain that an element of a map jumps to, and no line number', async () => {
     const lines = linesOf(await snapshotOf('nftables/1.36'), 'node-b');
-    expect(lines.slice(1, 6)).toEqual([
+    // The endpoint is picked by one rule, so that all rules are those of all outcomes.
+    expect(lines.filter(line => /^[├└]/.test(line))).toEqual([
       '├─ 33.3% accepted 10.244.11.4:8080',
+      '├─ 33.3% accepted 10.244.11.5:8080',
+      '└─ 33.3% accepted 10.244.12.4:8080',
+    ]);
+    expect(lines.slice(1, 5)).toEqual([
       '│    ip kube-proxy filter-prerouting-pre-dnat: ct state new jump firewall-check',
       '│    ip kube-proxy nat-prerouting: jump services',
       '│    ip kube-proxy services: ip daddr . meta l4proto . th dport vmap @service-ips → service-KHN6ECMT-shop/web/tcp/http',
@@ -76,4 +81,36 @@ test('a rule is escaped', () => {
   };
   const text = packetRenderers.tree([answer], {...plain, color: true});
   for (const part of [hostile.escape, hostile.c1]) expect(text).not.toContain(part);
+});
+
+describe('outcomes of many nodes', () => {
+  const lines = async (names: readonly string[], source: string) => {
+    const answers = askNodes(
+      {source, destination: 'shop/manual', namespace: 'shop'} as Parameters<typeof askNodes>[0],
+      await snapshotOf('healthy/1.36-iptables'),
+      name => names.includes(name),
+    );
+    return packetRenderers.tree(answers, {...plain, width: 200}).split('\n');
+  };
+
+  test('that do the same are one block, with the line numbers of the first', async () => {
+    const one = await lines(['node-b'], '192.0.2.77');
+    const all = await lines(['node-b', 'node-a', 'node-c'], '192.0.2.77');
+    expect(all[0]).toMatch(/^node-a, node-b, node-c \(line numbers of node-a\): TCP 192\.0\.2\.77 → /);
+    expect(all).toHaveLength(one.length);
+  });
+
+  test('show the rules that all outcomes pass once: before them, and after them', async () => {
+    const text = await lines(['node-a'], '192.0.2.77');
+    const at = (rule: RegExp) => text.flatMap((line, index) => (rule.test(line) ? [index] : []));
+    const [first = 0, second = 0] = at(/^[├└]─ 50% accepted 192\.0\.2\.1[01]:5432, masqueraded$/);
+    const [pass = 0] = at(/^ {2}on node-a, both then pass:$/);
+    expect(
+      [at(/-A KUBE-SERVICES -d /), at(/-A KUBE-MARK-MASQ /)].every(([one = 99, ...others]) => one < first && others.length === 0),
+    ).toBe(true);
+    expect(at(/--to-destination 192\.0\.2\.10/)).toEqual([second - 1]);
+    expect(at(/--to-destination 192\.0\.2\.11/)).toEqual([pass - 1]);
+    expect(at(/-A KUBE-FORWARD /).every(index => index > pass)).toBe(true);
+    expect(at(/-A POSTROUTING /)).toHaveLength(1);
+  });
 });

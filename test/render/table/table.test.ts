@@ -60,16 +60,23 @@ ST202 error  missing-endpoint  node-b
     const behind = {...checkedNode('node-a'), lag: {seconds: 2.14, service: 'shop/web', changedServices: 3}};
     const hardly = {...checkedNode('node-d'), lag: {seconds: 0, service: 'shop/web', changedServices: 1}};
     const latest = {...checkedNode('node-b'), lag: {seconds: 0, changedServices: 1}};
-    const text = table(reportOf({nodes: [behind, latest, 'node-c', hardly], services}), {...plain, verbose: true});
-    expect(
-      lines(text)
-        .filter(line => /^node-.: /.test(line))
-        .map(line => line.replace(/ mode, .* rules?/, '')),
-    ).toEqual([
-      'node-a: iptables; 2.1 s behind the API (shop/web)',
-      'node-b: iptables; not behind the API (1 Service changed)',
-      'node-c: iptables',
-      'node-d: iptables; less than 0.1 s behind the API (shop/web)',
+    const text = table(reportOf({nodes: [behind, latest, 'node-c', hardly], services}), {...plain, verbose: true, width: Infinity});
+    expect(lines(text).filter(line => line.startsWith('node-'))).toEqual([
+      'node-a, node-b, node-c, node-d: iptables mode, kube-proxy v1.36.2, 1 rule; node-a 2.1 s behind the API (shop/web), node-b not behind the API (1 Service changed), node-d less than 0.1 s behind the API (shop/web)',
+    ]);
+    const alone = table(reportOf({nodes: [behind], services}), {...plain, verbose: true});
+    expect(alone).toContain('\nnode-a: iptables mode, kube-proxy v1.36.2, 1 rule; 2.1 s behind the API (shop/web)\n');
+  });
+
+  test('with -v nodes with equal settings are listed once, whatever the number of their rules', () => {
+    const many = numbered('node', 300).map((name, index) => ({...checkedNode(name), rules: 400 + (index % 7)}));
+    const other = {...checkedNode('other'), settings: {mode: {value: 'iptables', source: 'flag'}}};
+    const text = table(reportOf({nodes: [...many, other], services}), {...plain, verbose: true});
+    expect(lines(text).slice(-4)).toEqual([
+      'node-[001-300]: iptables mode, kube-proxy v1.36.2, 400 to 406 rules',
+      '  mode=iptables (proxy-mode)',
+      'other: iptables mode, kube-proxy v1.36.2, 1 rule',
+      '  mode=iptables (flag)',
     ]);
   });
 
