@@ -1,5 +1,4 @@
 import {readFileSync} from 'node:fs';
-import {homedir} from 'node:os';
 import {isAbsolute, join} from 'node:path';
 import process from 'node:process';
 import {Errors} from '@oclif/core';
@@ -32,9 +31,10 @@ export async function withConfig(args: readonly string[], specs: () => Promise<r
 }
 
 function configPath(): string | null {
-  const {SVC_TRACE_CONFIG, XDG_CONFIG_HOME = ''} = process.env;
+  // os.homedir() throws for a user that the system does not know, as in a container.
+  const {SVC_TRACE_CONFIG, XDG_CONFIG_HOME = '', HOME, USERPROFILE} = process.env;
   if (SVC_TRACE_CONFIG !== undefined) return SVC_TRACE_CONFIG === '' ? null : SVC_TRACE_CONFIG;
-  const folder = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(homedir(), '.config');
+  const folder = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(HOME ?? USERPROFILE ?? '', '.config');
   // A relative home would be the current folder, which may be anybody's.
   return isAbsolute(folder) ? join(folder, 'svc-trace', 'config.yaml') : null;
 }

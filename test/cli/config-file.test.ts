@@ -61,6 +61,9 @@ describe('the configuration file', () => {
     mkdirSync(join(folder, 'svc-trace'));
     writeFileSync(join(folder, 'svc-trace/config.yaml'), 'full: true\n');
     expect(await withConfig(['check'], async () => specs)).toEqual(['check', '--full']);
+    vi.stubEnv('XDG_CONFIG_HOME', undefined);
+    for (const name of ['HOME', 'USERPROFILE']) vi.stubEnv(name, undefined);
+    expect(await withConfig(['check'], async () => specs)).toEqual(['check']);
     vi.stubEnv('SVC_TRACE_CONFIG', '');
     expect(await withConfig(['check'], async () => specs)).toEqual(['check']);
     vi.stubEnv('SVC_TRACE_CONFIG', join(folder, 'none.yaml'));

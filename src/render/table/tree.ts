@@ -24,7 +24,7 @@ import {visibleLength, wrapLines} from '../wrap.ts';
 
 /** For every port the packet path from each entry to the pods; nodes with the same path are shown once. */
 export const tree: Renderer = (report, options) => {
-  const style = styleOf(options.color);
+  const style = styleOf(options.color, options.links);
   const loud = options.verbose ? report.findings : report.findings.filter(({severity}) => severity !== 'info' || isAnswer(report));
   const trees = options.quiet
     ? []
