@@ -51,7 +51,7 @@ function sinceOf(findings: readonly Finding[], {api, ports, lastUpdated}: NodeAg
     lacks.push(...own.filter(({code}) => code !== 'ST201' || !isOther).flatMap(finding => lackedTime(finding, entry, times) ?? []));
   }
   const [after, before] = [latest(has), earliest(lacks)];
-  if ((after === null && before === null) || (after !== null && before !== null && after > before)) return null;
+  if ((after === null && before === null) || (after !== null && before !== null && after >= before)) return null;
   return {...(after === null ? {} : {after: rfc3339(after)}), ...(before === null ? {} : {before: rfc3339(before)})};
 }
 

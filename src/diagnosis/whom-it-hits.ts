@@ -65,17 +65,17 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   );
   if (findings.some(({code}) => code === 'ST201')) return {share: 1, effect: `cannot connect to ${name}`};
   const left = distinct(findings.flatMap(({code, endpoint, pod}) => (code === 'ST202' && endpoint !== undefined ? [pod ?? endpoint] : [])));
-  const none = left.length === 0 ? '' : `${someOf(left, {max: 3})} ${left.length === 1 ? 'gets' : 'get'} none from here`;
+  const none = left.length === 0 ? '' : `${someOf(left, {max: 2})} ${left.length === 1 ? 'gets' : 'get'} none from here`;
   const wrong = distinct(
     findings.flatMap(({code, endpoint, pod}) =>
       (code === 'ST203' || code === 'ST204') && endpoint !== undefined ? [pod ?? endpoint] : [],
     ),
   );
-  const kind = findings.some(({code}) => code === 'ST204') ? 'to a wrong address' : `to ${someOf(wrong, {max: 3})}`;
+  const kind = findings.some(({code}) => code === 'ST204') ? 'to a wrong address' : `to ${someOf(wrong, {max: 2})}`;
   if (share === 0)
     return left.length === 0
       ? null
-      : {share, effect: `send no connection for ${name} to ${someOf(left, {max: 3})}${ofAll(findings, left.length)}`};
+      : {share, effect: `send no connection for ${name} to ${someOf(left, {max: 2})}${ofAll(findings, left.length)}`};
   const part = partText(share);
   const effect = wrong.length === 0 ? `have ${part} for ${name} refused or dropped` : `send ${part} for ${name} ${kind}`;
   return {share, effect: none === '' ? effect : `${effect}; ${none}`};
