@@ -18,6 +18,8 @@ export interface Preview {
   readonly settings: PreviewPlan['settings'];
   readonly nodes: readonly PreviewNode[];
   readonly requirements: readonly Requirement[];
+  /** The Service ports in scope on the nodes that were checked. */
+  readonly ports: readonly PreviewedPort[];
   readonly changes: readonly PreviewChange[];
   /** Effects that no packet shows, once for the cluster. */
   readonly advice: readonly Advice[];
@@ -29,6 +31,15 @@ export interface PreviewNode {
   readonly name: string;
   /** `actual`: its rules were read; `expected`: both sides are computed; `unread`: it cannot be previewed. */
   readonly basis: 'actual' | 'expected' | 'unread';
+  readonly reason?: string;
+}
+
+/** `same`: for every packet. `not-proved`: nothing that was walked differs, and not all of it could be. */
+export interface PreviewedPort {
+  readonly service: ServiceName;
+  readonly port: PreviewChange['port'];
+  readonly status: 'same' | 'differs' | 'not-proved';
+  /** Why it is not proved for all packets; with `differs`, for those beside the changes. */
   readonly reason?: string;
 }
 
@@ -56,7 +67,8 @@ export interface PreviewChange {
   readonly service: ServiceName;
   readonly port: {readonly name: string; readonly protocol: string; readonly port: number};
   readonly entry: Entry;
-  readonly source: {readonly kind: PreviewSource; readonly address: string};
+  /** `senders` says whom the address stands for, where not for its kind. */
+  readonly source: {readonly kind: PreviewSource; readonly address: string; readonly senders?: string};
   readonly packet: {
     readonly family: Family;
     readonly source: string;

@@ -7,7 +7,7 @@ import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {NodeContext} from '../expect/node-context.ts';
-import {canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import {type Address, canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import {partition} from '../model/lists.ts';
 import type {NftChains, NftTableSource} from '../model/nft-ruleset.ts';
@@ -57,6 +57,10 @@ interface AlikePorts {
   readonly groups: readonly PortGroup[];
   /** Whether packets to a Service port may pass rules that are not those that kube-proxy would write with its current settings. */
   readonly isFaulty: (pair: PortPair) => boolean;
+  /** Whether the rules of a Service port itself are others. */
+  readonly deviates: (pair: PortPair) => boolean;
+  /** Third-party rules name a part of the node's pod network: other nodes of the shape have other pods there. */
+  readonly isSplit: boolean;
 }
 
 /** All Service ports of a node, in groups. */
@@ -98,9 +102,18 @@ export function alikePorts(input: AlikePortsInput): AlikePorts {
     group.pairs.push(pair);
   }
   const isNodeFaulty = !expectedOnly && (deviations === null || deviations.rest === null || deviations.texts.length > 0);
-  const isFaulty = ({before: item, written}: PortPair): boolean =>
-    isNodeFaulty || (item !== null && (written !== item || deviations?.ports.has(item) === true));
-  return {node, groups: [...groups.values()], isFaulty};
+  const deviates = ({before: item, written}: PortPair): boolean =>
+    item !== null && (written !== item || deviations?.ports.has(item) === true);
+  const isFaulty = (pair: PortPair): boolean => isNodeFaulty || deviates(pair);
+  const podNetworks = podNetworksOf([before.context, after.context]).flatMap(network => network ?? []);
+  const isSplit = all.networks.some(network =>
+    podNetworks.some(pods => network.family === pods.family && network.prefix > pods.prefix && contains(pods, addressOf(network))),
+  );
+  return {node, groups: [...groups.values()], isFaulty, deviates, isSplit};
+}
+
+function addressOf({family, base, text}: Cidr): Address {
+  return {family, value: base, text};
 }
 
 const noDeviations: Deviations = {ports: new Set(), written: new Map(), texts: [], ofPorts: [], rest: ''};

@@ -23,6 +23,7 @@ import {nodeSetup, type NodeSetup} from './node-setup.ts';
 import {basisOf, type PreviewRunInput} from './preview.ts';
 import {outcomesOf} from './preview-change.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
+import {maxPreviewClasses} from './proof.ts';
 import {plannedSettings} from './plan.ts';
 import {actualSide} from './sides.ts';
 import {type WalkedSide, sideOutcome} from './walk-side.ts';
@@ -33,6 +34,7 @@ export class PlanCheckRun {
   readonly #plan: PreviewPlan;
   readonly #view: ClusterView;
   readonly #walked: KnownWalks = new Map();
+  readonly #effort = {left: maxPreviewClasses};
   readonly #nodes: PlanNode[] = [];
   readonly #foretold: ForetoldChange[] = [];
   readonly #besides: PreviewChange[] = [];
@@ -89,10 +91,17 @@ export class PlanCheckRun {
   #unforetold(setup: NodeSetup, before: PreviewSettings, foretold: ReadonlySet<string>): readonly PreviewChange[] {
     const scope = new Set(this.#plan.scope);
     const found = previewNode({
-      ...{setup, viewAfter: this.#view, configAfter: configOf(setup.config, before), expectedOnly: false, walked: this.#walked},
+      ...{
+        setup,
+        viewAfter: this.#view,
+        configAfter: configOf(setup.config, before),
+        expectedOnly: false,
+        walked: this.#walked,
+        effort: this.#effort,
+      },
       selects: port => this.#input.selects(port) && scope.has(namespacedName(port.object.metadata)),
     });
-    return found
+    return found.changes
       .filter(({change, isUnusedPort}) => !isUnusedPort && !foretold.has(keyOf(change)))
       .map(({change}) => ({...change, before: change.after, after: change.before, effect: inverse[change.effect] ?? change.effect}));
   }

@@ -18,12 +18,12 @@ export interface ChangeCase {
 /** The change without the rules behind it, which would keep a node's dumps in memory. */
 export function previewChange({node, item, probe, was, is, effect, cause}: ChangeCase): PreviewChange {
   const {port} = item;
-  const {packet, source} = probe;
+  const {packet, source, who} = probe;
   return {
     ...{node, effect, cause, entry: probe.entry},
     service: {namespace: port.namespace, name: port.service},
     port: {name: port.portName, protocol: port.protocol, port: port.port},
-    source: {kind: sourceKinds[source.kind], address: source.address},
+    source: {kind: sourceKinds[source.kind], address: source.address, ...(who === undefined ? {} : {senders: who})},
     packet: {
       ...{family: packet.family, source: packet.source.text, destination: packet.destination.text},
       ...{port: packet.port, protocol: packet.protocol},

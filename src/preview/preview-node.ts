@@ -1,4 +1,5 @@
 import {onceAsked} from '../analyze/once-asked.ts';
+import {senderGroups} from '../analyze/outcomes/senders.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
@@ -7,11 +8,12 @@ import type {Endpoint} from '../model/endpoint.ts';
 import type {PreviewChange} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {alikePorts, hasSameEndpoints, isReplaced, keyOf, type PortPair} from './alike-ports.ts';
+import {alikePorts, hasSameEndpoints, isReplaced, keyOf, type PortGroup, type PortPair} from './alike-ports.ts';
 import {causeOf, effectOf, healedFault, type PlannedChange, probeOutcome} from './effect.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
+import {type Proof, proofOf, withFurther} from './proof.ts';
 import {actualSide, expectedSide} from './sides.ts';
 import {type SideOutcome, type SideShare, type WalkedSide, sideOutcome} from './walk-side.ts';
 
@@ -25,6 +27,8 @@ interface PreviewNodeInput {
   readonly selects: (port: ServicePort) => boolean;
   /** Of the nodes before: walks of this node are added. */
   readonly walked: KnownWalks;
+  /** See `maxPreviewClasses`. */
+  readonly effort: {left: number};
 }
 
 /** One packet whose outcome changes, with both outcomes. */
@@ -33,29 +37,55 @@ interface FoundChange {
   readonly isUnusedPort: boolean;
 }
 
-/** Every packet whose outcome on one node changes. */
-export function previewNode(input: PreviewNodeInput): readonly FoundChange[] {
-  return families.flatMap(family => previewFamily(input, family));
+export interface PreviewedNode {
+  readonly changes: readonly FoundChange[];
+  /** The Service ports in scope, each with why it is not proved that packets are treated the same beside its changes; null if it is. */
+  readonly ports: readonly {readonly item: ServedPort; readonly gap: string | null}[];
 }
 
-function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundChange[] {
+/** Every packet whose outcome on one node changes. */
+export function previewNode(input: PreviewNodeInput): PreviewedNode {
+  const found = families.map(family => previewFamily(input, family));
+  return {changes: found.flatMap(({changes}) => changes), ports: found.flatMap(({ports}) => ports)};
+}
+
+function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
   const {setup, viewAfter, configAfter, expectedOnly, selects} = input;
   const before = expectedOnly
     ? expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: false})
     : actualSide(setup, setup.view, family);
   const after = expectedSide({setup, view: viewAfter, config: configAfter, family, besideOthers: !expectedOnly});
-  const {node, groups, isFaulty} = alikePorts({setup, before, after, configAfter, viewAfter, expectedOnly});
+  const {node, groups, isFaulty, deviates, isSplit} = alikePorts({setup, before, after, configAfter, viewAfter, expectedOnly});
   const restarted = onceAsked(() => expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: true}));
   const sides: Sides = {setup, before, after, configAfter, restarted: pair => (isFaulty(pair) ? restarted() : null)};
   // What cannot be compared with other nodes is known to this one alone.
-  const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {both: new Map(), after: new Map()};
+  const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {
+    both: new Map(),
+    after: new Map(),
+    proofs: new Map(),
+  };
   if (node !== null) input.walked.set(node, walked);
   const changes: FoundChange[] = [];
-  for (const {shape, shapeAfter, pairs} of groups) {
+  const ports: {readonly item: ServedPort; readonly gap: string | null}[] = [];
+  const senders = onceAsked(() => senderGroups({api: setup.api, context: before.context}));
+  const prove = (pair: PortPair, shape: string | null): Proof => {
+    if (deviates(pair)) return {...unproved, gap: 'its current rules are not those that kube-proxy writes: see kubectl svc-trace check'};
+    const known = shape === null ? undefined : walked.proofs.get(shape);
+    if (known !== undefined) return known;
+    const isChanged = (probe: PreviewProbe, walk: ProbeWalk): boolean => changeOf(sides, pair, {probe, walk}) !== null;
+    const given = {item: pair.known, before, after, groups: senders(), effort: input.effort, isChanged};
+    const proof = proofOf(probesOfPair(pair, [before.context, after.context]), given);
+    if (shape !== null) walked.proofs.set(shape, proof);
+    return proof;
+  };
+  for (const {shape, shapeAfter, pairs} of groups.flatMap(group => provable(group, isSplit))) {
     const [lead] = pairs;
     const wanted = pairs.filter(pair => selects(pair.known.port));
     if (lead === undefined || wanted.length === 0) continue;
-    const probesOf = (pair: PortPair): readonly PreviewProbe[] => probesOfPair(pair, [before.context, after.context]);
+    const proof = prove(lead, shape);
+    for (const pair of wanted) ports.push({item: pair.known, gap: proof.gap});
+    const probesOf = (pair: PortPair): readonly PreviewProbe[] =>
+      withFurther(pair.known, probesOfPair(pair, [before.context, after.context]), proof);
     const walks = walkOnce(walked, shape, () => {
       const found = walkPort(sides, lead, {probes: probesOf(lead), after: shapeAfter === null ? undefined : walked.after.get(shapeAfter)});
       if (shapeAfter !== null && !walked.after.has(shapeAfter)) walked.after.set(shapeAfter, found.after);
@@ -67,7 +97,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundC
         changes.push({change: previewChange(found), isUnusedPort: false});
   }
   const alike = new Set(groups.flatMap(({shape, pairs}) => (shape === null ? [] : pairs.map(({known}) => known))));
-  return [...changes, ...unusedPorts(sides, {walked, isAlike: item => alike.has(item), selects})];
+  return {ports, changes: [...changes, ...unusedPorts(sides, {walked, isAlike: item => alike.has(item), selects})]};
 }
 
 /** A Service that the manifests replace may have other entries and source ranges: the packets of both sides are tried. */
@@ -81,6 +111,15 @@ function probesOfPair(pair: PortPair, contexts: readonly [NodeContext, NodeConte
 function probeKey({kind, entry, source, packet}: PreviewProbe): string {
   return [kind, entry.kind, source.kind, source.address, packet.destination.text, packet.port].join(' ');
 }
+
+/** Where classes of senders are those of one Service port or node, others do not share its walks. */
+function provable(group: PortGroup, isSplit: boolean): readonly PortGroup[] {
+  if (group.pairs.some(({known}) => known.port.sourceRanges.length > 0))
+    return group.pairs.map(pair => ({shape: null, shapeAfter: null, pairs: [pair]}));
+  return [isSplit ? {...group, shape: null, shapeAfter: null} : group];
+}
+
+const unproved: Proof = {further: [], usual: [], gap: null};
 
 interface Sides {
   readonly setup: NodeSetup;
@@ -115,6 +154,7 @@ interface WalksByShape {
   /** Null where nothing changes. */
   readonly both: Map<string, PortWalks | null>;
   readonly after: Map<string, WalksAfter>;
+  readonly proofs: Map<string, Proof>;
 }
 
 /** Walks on earlier nodes, by the shape of the node (`nodeShape`). */
@@ -142,7 +182,7 @@ function walkPort(
 ): {readonly changed: PortWalks | null; readonly after: WalksAfter} {
   const isAlike = known !== undefined && known.walks.length === probes.length;
   const walkAfter = (probe: PreviewProbe, index: number): SideOutcome => {
-    const like = isAlike && probe.kind !== 'hairpin' ? known.walks[index] : undefined;
+    const like = isAlike && probe.kind !== 'hairpin' && probe.isFurther !== true ? known.walks[index] : undefined;
     return (like && known && outcomeLike(like, known.pair.after, pair.after)) ?? sideOutcome(sides.after, probe.packet);
   };
   const all = probes.map((probe, index): ProbeWalk => ({was: sideOutcome(sides.before, probe.packet), is: walkAfter(probe, index)}));
@@ -173,7 +213,7 @@ function changesLike(
     const walk =
       pair === lead && known
         ? known
-        : isAlike && known && probe.kind !== 'hairpin'
+        : isAlike && known && probe.kind !== 'hairpin' && probe.isFurther !== true
           ? walkLike(sides, probe, {walk: known, lead, pair})
           : walkProbe(sides, probe);
     return compareProbe(sides, pair, {probe, walk}) ?? [];

@@ -14,6 +14,10 @@ export interface PreviewProbe {
   readonly entry: Entry;
   readonly source: Source;
   readonly packet: Packet;
+  /** Whom the packet stands for, where the usual sender of its kind does not: `10.244.11.32/27 (3 pods: shop/a, shop/b, shop/c)`. */
+  readonly who?: string;
+  /** A proof found its sender: other Service ports may have another probe in its place. */
+  readonly isFurther?: true;
 }
 
 /**

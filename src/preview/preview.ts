@@ -1,4 +1,4 @@
-import {someOf} from '../model/text.ts';
+import {compareText, someOf} from '../model/text.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {oldestNftMinor} from '../expect/nftables/nft-versions.ts';
 import {pushTo} from '../model/lists.ts';
@@ -6,6 +6,7 @@ import type {
   Advice,
   Preview,
   PreviewChange,
+  PreviewedPort,
   PreviewNode,
   PreviewPlan,
   PreviewSettings,
@@ -15,11 +16,14 @@ import type {
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../model/snapshot.ts';
+import {keyOf} from './alike-ports.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {adviceOf} from './advice/index.ts';
 import type {NodeAdvice} from './advice/advice-case.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
 import {plannedSettings, isSameConfig, type PlannedChange, plannedConfig} from './plan.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
+import {maxPreviewClasses} from './proof.ts';
 import {requirementsOf} from './requirements.ts';
 import {writableModes} from './rules/expected-rules.ts';
 
@@ -58,6 +62,8 @@ export class PreviewRun {
   readonly #nodes: PreviewNode[] = [];
   readonly #requirements: Requirement[] = [];
   readonly #changes: PreviewChange[] = [];
+  readonly #ports = new Map<string, Omit<PreviewedPort, 'status' | 'reason'> & {readonly gap: string | null}>();
+  readonly #effort = {left: maxPreviewClasses};
   /** By node. */
   readonly #advice = new Map<string, NodeAdvice[]>();
   /** Nodes whose proxy mode nothing tells. */
@@ -108,12 +114,33 @@ export class PreviewRun {
     if (basis.basis === 'expected' && setup.config.mode.source === byDefault) this.#guessed.push(node.name);
     for (const said of adviceOf({setup, configAfter})) this.#advise(said, node.name);
     if (isSameConfig(setup.config, configAfter) && viewAfter === setup.view) return;
-    for (const {change, isUnusedPort} of previewNode({setup, viewAfter, configAfter, expectedOnly, selects, walked: this.#walked})) {
+    const found = previewNode({setup, viewAfter, configAfter, expectedOnly, selects, walked: this.#walked, effort: this.#effort});
+    for (const {item, gap} of found.ports) this.#addPort(item, gap);
+    for (const {change, isUnusedPort} of found.changes) {
       const {cause, effect} = change;
       if (isUnusedPort)
         this.#advise({topic: 'change', ...cause, effect, reason: `${cause.reason}: ${answerText(change)}`, ofCluster: true}, node.name);
       else this.#changes.push(change);
     }
+  }
+
+  #addPort(item: ServedPort, gap: string | null): void {
+    const key = keyOf(item);
+    const {namespace, service: name, portName, protocol, port} = item.port;
+    const known = this.#ports.get(key) ?? {service: {namespace, name}, port: {name: portName, protocol, port}, gap};
+    this.#ports.set(key, {...known, gap: known.gap ?? gap});
+  }
+
+  #previewedPorts(): readonly PreviewedPort[] {
+    const keyOfChange = ({service, port}: PreviewChange): string => `${service.namespace}/${service.name}:${port.protocol}:${port.port}`;
+    const changed = new Set(this.#changes.map(keyOfChange));
+    return [...this.#ports]
+      .toSorted(([a], [b]) => compareText(a, b))
+      .map(([key, {gap, ...port}]) => ({
+        ...port,
+        status: changed.has(key) ? 'differs' : gap === null ? 'same' : 'not-proved',
+        ...(gap === null ? {} : {reason: gap}),
+      }));
   }
 
   result(): Preview {
@@ -133,6 +160,7 @@ export class PreviewRun {
       after: joined(this.#after.size > 0 ? this.#after : this.#unread.after),
       nodes: this.#nodes.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
       requirements: this.#requirements.toSorted(byNode),
+      ports: this.#previewedPorts(),
       changes: this.#changes.toSorted(byNode),
       advice: mergedAdvice(this.#advice),
     };

@@ -255,7 +255,7 @@ describe('the output', () => {
     const [first] = previewRenderers
       .table({...found, before: side('iptables'), after: side('nftables')}, {...options, width: Infinity})
       .split('\n');
-    expect(first).toMatch(/: kube-proxy iptables mode \(version unknown\) to nftables mode \(version unknown\)$/);
+    expect(first).toMatch(/: kube-proxy iptables mode \(version unknown\) to nftables mode \(version unknown\)\. Of 35 Service ports /);
   });
 
   test('has the result in its first line, and counts that add up', async () => {
@@ -340,6 +340,7 @@ describe('the output', () => {
       'nodesChecked',
       'nodesUnread',
       'other',
+      'servicePorts',
       'services',
       'verdict',
     ]);

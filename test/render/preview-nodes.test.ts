@@ -12,6 +12,7 @@ const preview: Preview = {
   settings: [],
   nodes: nodes.map(name => ({name, basis: 'expected'})),
   requirements: nodes.map(node => ({node, name: 'kernel', status: 'unknown', detail: 'the Node does not show its kernel'})),
+  ports: [],
   changes: [],
   advice: [{topic: 'change', id: 'invalid-packets', reason: 'packets in state INVALID', remedy: 'Set tcpBeLiberal.', nodes}],
   notes: [],

@@ -59,7 +59,7 @@ function html(preview: Preview, options: RenderOptions): string {
 
 /** The JSON of `preview`, as docs/preview.schema.json describes it. */
 function previewObject(preview: Preview, options: Pick<RenderOptions, 'provenance'>): object {
-  const {before, after, nodes, requirements, changes, advice, notes, settings, scope} = preview;
+  const {before, after, nodes, requirements, changes, advice, notes, settings, scope, ports} = preview;
   const origin = originOf(undefined, options);
   return {
     schemaVersion,
@@ -68,6 +68,7 @@ function previewObject(preview: Preview, options: Pick<RenderOptions, 'provenanc
     summary: summarizePreview(preview),
     nodes,
     requirements,
+    ports,
     changes: [...changes.toSorted(byPlace).map(changeObject), ...advice.map(adviceObject)],
     notes,
     settings,

@@ -49,6 +49,7 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
         ),
       ],
     },
+    {title: 'NOT PROVED', items: gapItems(preview.ports, verbose)},
     {title: 'REQUIREMENTS', items: requirementItems(open)},
     {title: 'AT THE MOMENT OF THE SWITCH', items: adviceItems(advice, 'switch')},
     {title: 'CHECK BY HAND', items: adviceItems(advice, 'by-hand')},
@@ -101,12 +102,32 @@ export function isBlocking({name, status}: Requirement): boolean {
   return status === 'unmet' && (name === 'kernel' || name === 'mode-supported' || name === 'service-names' || name === 'settings');
 }
 
+function gapItems(ports: Preview['ports'], verbose: boolean): readonly PreviewItem[] {
+  const groups = new Map<string, string[]>();
+  for (const {reason, service, port, status} of ports)
+    if (reason !== undefined)
+      pushTo(
+        groups,
+        reason,
+        `${namespacedName(service)}:${port.port}/${port.protocol}${status === 'differs' ? ' (beside its changes)' : ''}`,
+      );
+  return [...groups].map(([reason, names]) => ({head: reason, lines: [[plural(names.length, 'Service port'), listed(names, verbose)]]}));
+}
+
+/** The proof of each Service port. */
+function proofText({same, differs, notProved}: PreviewSummary['servicePorts']): string {
+  const total = same + differs + notProved;
+  if (total === 0) return '';
+  return `. Of ${plural(total, 'Service port')} ${same} ${same === 1 ? 'is' : 'are'} the same for every packet, ${differs} ${differs === 1 ? 'differs' : 'differ'}, ${notProved} ${notProved === 1 ? 'is' : 'are'} not proved`;
+}
+
 function verdictText(preview: Preview, summary: PreviewSummary): string {
   const blocking = preview.requirements.filter(isBlocking);
   const [first] = blocking;
-  if (first === undefined) return outcomeText(preview, summary);
+  const proof = proofText(summary.servicePorts);
+  if (first === undefined) return `${outcomeText(preview, summary)}${proof}`;
   const blocked = new Set(blocking.map(({node}) => node)).size;
-  const rest = summary.affectedServices === 0 ? '' : ` Beside that: ${outcomeText(preview, summary)}`;
+  const rest = summary.affectedServices === 0 ? '' : ` Beside that: ${outcomeText(preview, summary)}${proof}`;
   return `BLOCKED: kube-proxy would not work on ${blocked} of ${plural(preview.nodes.length, 'node')}: ${first.detail}.${rest}`;
 }
 
@@ -118,7 +139,8 @@ function outcomeText({before, after, nodes, changes}: Preview, summary: PreviewS
   if (nodes.length === 0) return 'INCOMPLETE: no node was checked';
   if (services === 0)
     return `${verdict === 'changes' ? 'CHANGES' : verdict.toUpperCase()}: there are no Services in scope${unread} (${change})`;
-  if (verdict === 'same') return `SAME: no packet to ${plural(services, 'Service')} on ${on} is treated differently (${change})`;
+  if (verdict === 'same')
+    return `SAME: no ${summary.servicePorts.notProved > 0 ? 'compared ' : ''}packet to ${plural(services, 'Service')} on ${on} is treated differently (${change})`;
   if (affectedServices === 0 && healed > 0)
     return `CHANGES: only today's faults of ${plural(healed, 'Service')} on ${on} are healed, as by any restart of kube-proxy${unread} (${change})`;
   if (affectedServices === 0 && verdict === 'changes')
@@ -199,7 +221,7 @@ function changeItem(group: readonly PreviewChange[], verbose: boolean, extra: Ex
         [nodes.length === 1 ? 'node' : `${nodes.length} nodes`, nodesText(nodes, verbose)],
         [
           'example',
-          `${first.node}: ${sourceNames[source.kind]} ${packet.source} to ${destination}:${packet.port}/${packet.protocol}, the ${entryText(entry)} of ${namespacedName(service)}`,
+          `${first.node}: ${source.senders === undefined ? sourceNames[source.kind] : `${source.senders}, such as`} ${packet.source} to ${destination}:${packet.port}/${packet.protocol}, the ${entryText(entry)} of ${namespacedName(service)}`,
         ],
         ['before', outcomesText(first.before)],
         ['after', outcomesText(first.after)],
@@ -284,13 +306,15 @@ interface PreviewSummary {
   readonly lostClusterIPs: number;
   readonly gained: number;
   readonly other: number;
+  /** On the nodes that were checked. */
+  readonly servicePorts: {readonly same: number; readonly differs: number; readonly notProved: number};
   /** Only faults of today's rules are healed, as any restart of kube-proxy does. Not among `affectedServices`. */
   readonly healed: number;
   readonly nodesChecked: number;
   readonly nodesUnread: number;
 }
 
-export function summarizePreview({changes, advice, nodes, services, requirements}: Preview): PreviewSummary {
+export function summarizePreview({changes, advice, nodes, services, requirements, ports}: Preview): PreviewSummary {
   const effects = new Map<string, Set<PreviewEffect>>();
   const clusterIPs = new Set<string>();
   const healed = new Set<string>();
@@ -304,12 +328,14 @@ export function summarizePreview({changes, advice, nodes, services, requirements
   const lost = all.filter(set => set.has('lost')).length;
   const gained = all.filter(set => set.has('gained') && !set.has('lost')).length;
   const nodesUnread = nodes.filter(({basis}) => basis === 'unread').length;
+  const count = (status: Preview['ports'][number]['status']): number => ports.filter(port => port.status === status).length;
   const isChanged =
     changes.length > 0 || advice.some(({topic}) => topic === 'change') || requirements.some(({status}) => status === 'unmet');
   return {
     verdict: isChanged ? 'changes' : nodesUnread > 0 || nodes.length === 0 ? 'incomplete' : 'same',
     ...{services, affectedServices: all.length, lost, lostClusterIPs: clusterIPs.size, gained, other: all.length - lost - gained},
     healed: [...healed].filter(name => !effects.has(name)).length,
+    servicePorts: {same: count('same'), differs: count('differs'), notProved: count('not-proved')},
     ...{nodesChecked: nodes.length - nodesUnread, nodesUnread},
   };
 }

@@ -1,0 +1,123 @@
+import {packetOf, type Senders} from '../analyze/outcomes/probes.ts';
+import {classesOfProbe, type SenderGroups} from '../analyze/outcomes/senders.ts';
+import {once} from '../expect/api-index.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
+import {parseAddress} from '../model/address.ts';
+import {type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
+import {allPorts, type NoteCondition, SenderConditions} from '../trace/sender-space.ts';
+import type {PreviewProbe} from './preview-probes.ts';
+import {type SideOutcome, sideOutcome, type WalkedSide} from './walk-side.ts';
+
+/** Whether the usual senders of the probes stand for all. */
+export interface Proof {
+  /** For each probe the senders of further classes whose outcome changes. */
+  readonly further: readonly (readonly FurtherClass[])[];
+  /** For each probe whom its sender stands for, where not for all of its kind and where its outcome changes. */
+  readonly usual: readonly (string | undefined)[];
+  /** Why it is not proved that all others are treated the same; null if it is. */
+  readonly gap: string | null;
+}
+
+interface FurtherClass {
+  readonly address: string;
+  readonly port: number | undefined;
+  readonly senders: Senders;
+}
+
+interface ProofCase {
+  readonly item: ServedPort;
+  readonly before: WalkedSide;
+  readonly after: WalkedSide;
+  readonly groups: SenderGroups;
+  readonly isChanged: (probe: PreviewProbe, walk: {readonly was: SideOutcome; readonly is: SideOutcome}) => boolean;
+  /** Counts down the classes that are walked. */
+  readonly effort: {left: number};
+}
+
+/** Above this number of classes in one preview, the usual senders alone are compared. */
+export const maxPreviewClasses = 20_000;
+
+const notWalked = `more than ${maxPreviewClasses} classes of senders would have to be compared`;
+
+/**
+ * Compares both sides for all senders of the probes: each walk tells for which senders all of its conditions have the same answer. An
+ * endpoint that connects to its own Service is no such sender, and has probes of its own.
+ */
+export function proofOf(probes: readonly PreviewProbe[], {item, before, after, groups, isChanged, effort}: ProofCase): Proof {
+  const except = intervalsOfAddresses(item.all.map(({address}) => address));
+  const services = [before, after].map(({ports}) => serviceAddresses(ports));
+  const outside = services.reduce(subtract, groups.spaces.get('outside') ?? []);
+  const spaces = new Map([...groups.spaces, ['outside', outside]] as const);
+  let gap: string | null = null;
+  const usual: (string | undefined)[] = probes.map(() => undefined);
+  const further = probes.map((probe, index): readonly FurtherClass[] => {
+    if (!groups.spaces.has(probe.source.kind) || (probe.kind !== 'entry' && probe.kind !== 'health-check')) return [];
+    if (effort.left <= 0) {
+      gap ??= notWalked;
+      return [];
+    }
+    const walk = ({packet}: Pick<PreviewProbe, 'packet'>, note: NoteCondition): {readonly was: SideOutcome; readonly is: SideOutcome} => ({
+      was: sideOutcome(noting(before, note), packet),
+      is: sideOutcome(noting(after, note), packet),
+    });
+    const input = {groups: {...groups, spaces}, except, ports: [allPorts], most: Math.max(1, effort.left)};
+    const {classes, isCut} = classesOfProbe({...probe, knownTo: new Set<string>()}, input, walk);
+    effort.left -= classes.length;
+    if (isCut) gap ??= notWalked;
+    return classes.flatMap(([own, walked]) => {
+      const senders = own.senders ?? {text: own.source.address, pods: []};
+      if (walked.was.undecided + walked.is.undecided > 0)
+        gap ??= `a rule cannot be interpreted for packets from ${senders.text}: kubectl svc-trace packet names it`;
+      if (isOfNobody(own.source.kind, senders) || !isChanged({...probe, packet: own.packet}, walked)) return [];
+      if (own.packet.source.value === probe.packet.source.value) {
+        usual[index] = own.senders?.text;
+        return [];
+      }
+      return [{address: own.source.address, port: own.packet.sourcePort, senders}];
+    });
+  });
+  return {further, usual, gap};
+}
+
+/** No client has the address of a Service, which a node in IPVS mode tells from others. */
+const serviceAddresses = once((ports: readonly ServedPort[]): Intervals => intervalsOfAddresses(ports.map(({port}) => port.clusterIP)));
+
+function intervalsOfAddresses(addresses: readonly string[]): Intervals {
+  return intervalsOf(addresses.flatMap(text => parseAddress(text) ?? []).map(({value}) => [value, value] as const));
+}
+
+/** Addresses of pods that no pod has. */
+function isOfNobody(kind: string, {most}: Senders): boolean {
+  return (kind === 'pod' || kind === 'remote-pod') && most === 'info';
+}
+
+function noting(side: WalkedSide, note: NoteCondition): WalkedSide {
+  return {...side, environment: {...side.environment, sender: new SenderConditions(note)}};
+}
+
+/** The probes with those of the senders that a proof found, for this Service port or one that no rule distinguishes from it. */
+export function withFurther(item: ServedPort, probes: readonly PreviewProbe[], {further, usual}: Proof): readonly PreviewProbe[] {
+  const known = probes.map((probe, index) => (usual[index] === undefined ? probe : {...probe, who: usual[index]}));
+  return known.concat(
+    probes.flatMap((probe, index) =>
+      (further[index] ?? []).flatMap(({address, port, senders}): readonly PreviewProbe[] => {
+        const from = {...probe.source, address};
+        const packet = packetOf(
+          {protocol: probe.packet.protocol, family: item.port.family},
+          {source: address, destination: probe.packet.destination.text, port: probe.packet.port, from},
+        );
+        return packet === null
+          ? []
+          : [
+              {
+                ...probe,
+                source: from,
+                who: senders.text,
+                isFurther: true,
+                packet: port === undefined ? packet : {...packet, sourcePort: port},
+              },
+            ];
+      }),
+    ),
+  );
+}
