@@ -163,8 +163,8 @@ describe('commands in the pages', () => {
   });
 
   // What never ends, needs a node of its own or agents, or writes where a file is, has tests elsewhere.
-  const notRunHere = /--agents|--transport (?:ssh|debug|docker|local)|^agent|^watch|^capture|^access|^completion|…|[A-Z]{3,}$/;
-  const runnable = lines.filter(({page, line}) => !page.startsWith('docs/checks/') && !notRunHere.test(line));
+  const notRunHere = /--agents|--counters|--transport (?:ssh|debug|docker|local)|^agent|^watch|^capture|^access|^completion|…|[A-Z]{3,}$/;
+  const runnable = lines.filter(({line}) => !notRunHere.test(line));
 
   test.each(runnable)('$page: `$line` runs', async ({line}) => {
     const {stderr, exitCode} = await run(withShortWait(line));
