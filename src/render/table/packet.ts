@@ -52,17 +52,19 @@ function answerObject({node, query, outcomes, senders}: PacketAnswer): object {
 /** Nodes that do the same by the same rules; line numbers are those of the first. */
 interface AnswerGroup extends PacketAnswer {
   readonly nodes: readonly string[];
+  /** Whether the packets for which it holds are the same on all of them: pods of a node are often others. */
+  readonly haveSameSenders: boolean;
 }
 
 function groupAnswers(answers: readonly PacketAnswer[]): readonly AnswerGroup[] {
-  const keyOf = ({query, outcomes, senders}: PacketAnswer): string =>
-    JSON.stringify([
-      query,
-      senders,
-      outcomes.map(({path, onward, ...rest}) => [rest, path.map(ruleOf), onward?.node, onward?.path?.map(ruleOf)]),
-    ]);
+  const keyOf = ({query, outcomes}: PacketAnswer): string =>
+    JSON.stringify([query, outcomes.map(({path, onward, ...rest}) => [rest, path.map(ruleOf), onward?.node, onward?.path?.map(ruleOf)])]);
   return [...Map.groupBy(answers, keyOf).values()].flatMap(all =>
-    all.slice(0, 1).map(first => ({...first, nodes: all.map(({node}) => node)})),
+    all.slice(0, 1).map(first => ({
+      ...first,
+      nodes: all.map(({node}) => node),
+      haveSameSenders: all.every(({senders}) => senders === first.senders),
+    })),
   );
 }
 
@@ -70,7 +72,7 @@ function ruleOf({table, chain, backend, text}: RuleText): readonly (string | und
   return [table, chain, backend, text];
 }
 
-function packetTree({nodes, query, outcomes, senders}: AnswerGroup, style: Style, width: number): string {
+function packetTree({nodes, query, outcomes, senders, haveSameSenders}: AnswerGroup, style: Style, width: number): string {
   const lineNumbers = nodes.length > 1 ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
   const head = `${style.bold(nodeList(nodes))}${lineNumbers}: ${query.protocol} ${query.source} → ${joinHostPort(query.destination, query.port)}`;
   const lines = [`${head}  ${summary(outcomes, style)}`];
@@ -110,7 +112,9 @@ function packetTree({nodes, query, outcomes, senders}: AnswerGroup, style: Style
     );
     put(paths[0]?.slice(-after) ?? [], '  ');
   }
-  if (senders !== undefined) lines.push(...wrap(`holds for packets from ${senders}`, width, '  '));
+  const where = haveSameSenders ? '' : ` on ${escapeText(nodes[0] ?? '')}`;
+  const others = haveSameSenders ? '' : '; on the other nodes for others (-o json has those of each)';
+  if (senders !== undefined) lines.push(...wrap(`holds${where} for packets from ${senders}${others}`, width, '  '));
   return lines.join('\n');
 }
 
