@@ -1,4 +1,7 @@
 /** A plan is held against real nodes of the same workload in the other mode. */
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {Ajv2020} from 'ajv/dist/2020.js';
 import {describe, expect, test} from 'vitest';
 import type {PlanCheck} from '../../src/model/preview.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
@@ -113,4 +116,15 @@ test('what the node loses by a fault since the switch is not foretold', async ()
   const lost = found.besides.filter(({effect}) => effect === 'lost');
   expect(new Set(lost.map(({node, packet}) => `${node} ${packet.destination}`))).toEqual(new Set(['node-a 10.96.1.1']));
   expect(planExitCode(found, 'error')).toBe(1);
+});
+
+test('the JSON matches its schema, and a change without its status does not', async () => {
+  const schema = (name: string) => JSON.parse(readFileSync(join(import.meta.dirname, `../../docs/${name}.schema.json`), 'utf8'));
+  const validate = new Ajv2020({allErrors: true}).addSchema(schema('preview')).compile(schema('plan-check'));
+  const found = checked(planText(await snapshotOf('healthy/1.36-iptables'), 'nftables'), await snapshotOf('nftables/1.36'));
+  const printed = JSON.parse(planCheckRenderers.json(found, options));
+  validate(printed);
+  expect(validate.errors).toBeNull();
+  const [{status: _, ...first}] = printed.foretold;
+  expect(validate({...printed, foretold: [first]})).toBe(false);
 });
