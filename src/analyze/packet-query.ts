@@ -152,9 +152,10 @@ function followOn(outcome: PacketOutcome, sent: Packet, {here, setting, others, 
     const reason = `it is not masqueraded, so ${name} answers ${sent.source.text} straight, with the endpoint's address`;
     return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason}];
   }
-  return walkNode(there, thereSetting, arriving, sender).map(({verdict, probability, lost, reason, policy, path}) => ({
+  return walkNode(there, thereSetting, arriving, sender).map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
     ...outcome,
     ...{verdict, probability: outcome.probability * probability, onward: {node: name, path}},
+    ...(end === null ? {} : {destination: end}),
     ...(lost === undefined ? {} : {lost}),
     ...(reason === undefined ? {} : {reason}),
     ...(policy === undefined ? {} : {policy}),

@@ -81,8 +81,8 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   const {packet} = end;
   const local = route.environment.isLocal(packet.destination);
   if (packet.origin === 'node') {
-    const routed =
-      packet.rewritten || packet.virtual !== undefined ? withOutput({...packet, outInterface: null}, route.environment) : packet;
+    const isRerouted = packet.rewritten || packet.virtual !== undefined || packet.connection?.isTranslated === true;
+    const routed = isRerouted ? withOutput({...packet, outInterface: null}, route.environment) : packet;
     const obstacle = local === false ? (route.environment.obstacle?.(routed) ?? null) : null;
     if (obstacle !== null) return [lost({...end, packet: routed}, obstacle)];
     const sent = leave(route, [{...end, packet: {...routed, inInterface: null}}]);

@@ -38,8 +38,15 @@ export function* outcomeChanges<R extends RuleText, Port extends ServedPort>(
   for (const {item, probe} of probes) {
     const pathOutcome = walk(probe.packet);
     const without = walkWithout(probe.packet);
-    if (!isSameOutcome(pathOutcome, without)) yield {item, probe, pathOutcome, without, lost: !hasSameEnds(pathOutcome, without)};
+    const isSame =
+      isSameOutcome(pathOutcome, without) && (probe.direct === undefined || isMasqueraded(pathOutcome) === isMasqueraded(without));
+    if (!isSame) yield {item, probe, pathOutcome, without, lost: !hasSameEnds(pathOutcome, without)};
   }
+}
+
+/** Of a packet that is sent straight to an endpoint, and so to no other. */
+function isMasqueraded({outcomes}: PathOutcome<RuleText>): boolean {
+  return outcomes.some(({masquerade}) => masquerade);
 }
 
 /** Above this number, Service ports are not probed one by one. */
@@ -62,7 +69,10 @@ export function effectOf(changes: readonly OutcomeChange<RuleText, ServedPort>[]
   const {item, probe, pathOutcome, without, lost} = worst;
   const others = new Set(changes.map(change => change.item)).size - 1;
   const more = others > 0 ? `, and ${plural(others, 'more Service port')} ${others === 1 ? 'is' : 'are'} affected` : '';
-  const where = `packets from ${sourceName(probe.source)} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
+  const where =
+    probe.direct === undefined
+      ? `packets from ${sourceName(probe.source)} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`
+      : `packets from ${sourceName(probe.source)} sent on by other nodes to the endpoint ${probe.direct} of ${item.port.servicePortName}`;
   const text = lost
     ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(without)}`
     : `${where} are masqueraded differently because of it`;

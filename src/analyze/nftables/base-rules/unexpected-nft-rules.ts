@@ -4,7 +4,7 @@ import {describePathOutcome} from '../../outcomes/path-outcome.ts';
 import {whose} from '../../outcomes/probes.ts';
 import {effectOf, maxPorts, type PortProbe} from '../../outcomes/outcome-changes.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {baseChainProbes, changedProbes, namedProbes, type TableChange} from './base-rule-effects.ts';
+import {baseChainProbes, changedProbes, directProbes, namedProbes, type TableChange} from './base-rule-effects.ts';
 import {type NftCase, type NftPortDifference, withChains, withSet} from '../nft-case.ts';
 
 /** A rule that concerns more Service ports than this is about the node. */
@@ -48,6 +48,7 @@ function describe({what, name}: NftPortDifference): string {
 function* probesOf(given: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
   yield* baseChainProbes(given.expected);
   yield* namedProbes(given, rules, maxPorts);
+  yield* directProbes(given, rules);
 }
 
 interface OfPort {
