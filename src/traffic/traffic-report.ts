@@ -18,7 +18,7 @@ import type {
   TrafficSource,
 } from '../model/traffic/traffic-report.ts';
 import {type MeasuredPort, measurePort, rateError, type Reads, secondsBetween} from './measure-port.ts';
-import type {NodeSample} from './node-sample.ts';
+import type {NodeSample} from './measure-port.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
 
 /** One node with all its measurements. */

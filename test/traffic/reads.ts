@@ -1,4 +1,4 @@
-import type {NodeSample} from '../../src/traffic/node-sample.ts';
+import type {NodeSample} from '../../src/traffic/measure-port.ts';
 import type {NodeSurvey, SurveyedPort} from '../../src/traffic/node-survey.ts';
 import {wantedChains, wantedConnections} from '../../src/traffic/wanted-counters.ts';
 import {ConntrackCounter} from '../../src/parse/conntrack.ts';

@@ -9,7 +9,7 @@ import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack.ts';
 import {NatCounterReader, type NatCounters} from '../../parse/iptables/nat-counters.ts';
 import {hasCounters} from '../../parse/iptables/rule-counters.ts';
 import {parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
-import type {NodeSample} from '../../traffic/node-sample.ts';
+import type {NodeSample} from '../../traffic/measure-port.ts';
 import {type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
 import {type NodeRead, trafficReport} from '../../traffic/traffic-report.ts';
 import {wantedChains, wantedConnections} from '../../traffic/wanted-counters.ts';

@@ -11,7 +11,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {withLeavingEndpoints} from '../../traffic/leaving-endpoints.ts';
-import type {NodeSample} from '../../traffic/node-sample.ts';
+import type {NodeSample} from '../../traffic/measure-port.ts';
 import {type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
 import {type NodeRead, trafficReport} from '../../traffic/traffic-report.ts';
 import {type Clock, unlessInterrupted} from '../clock.ts';
