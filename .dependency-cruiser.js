@@ -26,6 +26,24 @@ export const edgeLayers = {
   cli: ['collect', 'run', 'agent'],
 };
 
+/**
+ * What can be read, or deleted, by itself: the files of each feature under src/, and what else may import them beside the commands
+ * (`src/cli/`). No feature imports another one, but where it stands here.
+ */
+export const features = {
+  preview: {
+    files: ['preview/', 'run/preview/', 'run/rules/', 'render/preview/', 'render/rules/', 'render/html/preview-page.ts'],
+    usedBy: [],
+  },
+  top: {files: ['traffic/', 'run/top/', 'render/top/'], usedBy: ['agent/endpoint-connections.ts', 'render/table/diff.ts']},
+  diff: {files: ['diff/', 'render/table/diff.ts'], usedBy: []},
+  packet: {files: ['run/packet/', 'analyze/packet-query.ts', 'analyze/packet-rules.ts', 'render/table/packet.ts'], usedBy: []},
+  redact: {files: ['redact/'], usedBy: ['run/capture/']},
+  watch: {files: ['run/watch/'], usedBy: []},
+  agent: {files: ['agent/'], usedBy: []},
+  pictures: {files: ['render/graph/'], usedBy: ['render/html/', 'render/trace-index.ts', 'render/table/tree.ts']},
+};
+
 /** Packages that only compute. One that reads, writes or waits belongs to the edge. */
 const corePackages = ['@types/sarif', 'cli-table3', 'ipaddr.js', 'js-yaml', 'string-width'];
 
@@ -47,6 +65,12 @@ export default {
       severity: 'error',
       from: {path: `^src/${folder}/`},
       to: {path: `^src/(${Object.keys(edgeLayers).join('|')})/`, pathNot: `^src/(${[folder, ...others].join('|')})/`},
+    })),
+    ...Object.entries(features).map(([feature, {files, usedBy}]) => ({
+      name: `${feature}-is-a-feature-by-itself`,
+      severity: 'error',
+      from: {path: '^src/', pathNot: `^src/(cli/|${[...files, ...usedBy].join('|').replaceAll('.', '\\.')})`},
+      to: {path: `^src/(${files.join('|').replaceAll('.', '\\.')})`},
     })),
     {
       name: 'core-touches-nothing-outside',

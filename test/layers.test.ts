@@ -56,6 +56,8 @@ const forbidden: readonly (readonly [what: string, folder: string, line: string,
   ['only a type of a higher layer', 'src/model', "import type {x} from '../parse/target.ts';", 'model-imports-only-what-is-below-it'],
   ['a run', 'src/collect', "import {x} from '../run/target.ts';", 'collect-imports-only-what-is-below-it'],
   ['only a type of a command', 'src/run', "import type {x} from '../cli/target.ts';", 'run-imports-only-what-is-below-it'],
+  ['a feature', 'src/run', "import {x} from '../redact/target.ts';", 'redact-is-a-feature-by-itself'],
+  ['another feature', 'src/run/preview', "import {x} from '../watch/target.ts';", 'watch-is-a-feature-by-itself'],
   ['the agent', 'src/run', "import {x} from '../agent/target.ts';", 'run-imports-only-what-is-below-it'],
   ['a command', 'src/agent', "import {x} from '../cli/target.ts';", 'agent-imports-only-what-is-below-it'],
 ];
