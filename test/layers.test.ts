@@ -144,7 +144,7 @@ describe('the linter accepts in a collector, and reports in a core file,', () =>
 function planted(files: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-layers-'));
   folders.push(folder);
-  const targets = ['parse', 'compare', 'analyze', 'collect', 'run', 'agent', 'cli'].map(name => [
+  const targets = ['parse', 'compare', 'analyze', 'redact', 'collect', 'run', 'run/watch', 'agent', 'cli'].map(name => [
     `src/${name}/target.ts`,
     'export const x = 1;',
   ]);
