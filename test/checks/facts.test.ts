@@ -223,6 +223,16 @@ const cases: readonly Case[] = [
     silent: {'a route leads there': flannel(1450), 'the network knows them': {}},
   },
   {
+    ...{code: 'ST611', title: 'a routing rule refuses packets from a pod', severity: 'error'},
+    fires: {rules: [{priority: 100, src: '10.244.11.5', dst: '10.244.0.0', dstlen: 16, action: 'prohibit'}]},
+    says: 'the routing rules of the node refuse packets from 10.244.11.5 to 10.244.11.',
+    silent: {
+      'it is about other pods': {rules: [{priority: 100, src: '10.244.99.5', dst: '10.244.0.0', dstlen: 16, action: 'prohibit'}]},
+      'it is about other destinations': {rules: [{priority: 100, src: '10.244.11.5', dst: '192.0.2.0', dstlen: 24, action: 'blackhole'}]},
+      'it looks up another table': secondInterface,
+    },
+  },
+  {
     ...{code: 'ST611', title: 'one node has no route of its own', severity: 'warning'},
     fires: {...flannel(1450), change: addPodOnThirdNode},
     says: 'packets for endpoints on node-c (10.244.13.7) go to the default gateway 172.18.0.1',

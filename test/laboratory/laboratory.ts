@@ -87,6 +87,8 @@ export function fairer(first: Seen, second: Seen): Seen {
   return failures(first) > 0 ? first : {...first, ...second};
 }
 
+const podNames: Readonly<Record<string, string>> = {'10.244.11.4': 'pod4', '10.244.11.5': 'pod5', '10.244.12.4': 'far-pod'};
+
 const api = apiObjects({
   services: Object.entries(serviceOf).map(([name, about]) => {
     const nodePort = 'nodePort' in about ? {nodePort: about.nodePort} : {};
@@ -105,7 +107,10 @@ const api = apiObjects({
   endpointSlices: Object.entries(serviceOf).map(([name, {endpoints}]) =>
     slice(
       `shop/${name}`,
-      endpoints.map(address => endpoint(address, address.startsWith('10.244.11.') ? 'node-a' : 'node-b', {ready: true})),
+      endpoints.map(address => ({
+        ...endpoint(address, address.startsWith('10.244.11.') ? 'node-a' : 'node-b', {ready: true}),
+        targetRef: {kind: 'Pod', namespace: 'shop', name: podNames[address] ?? ''},
+      })),
     ),
   ),
   nodes: (['node-a', 'node-b'] as const).map(name => ({

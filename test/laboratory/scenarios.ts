@@ -619,7 +619,7 @@ export const scenarios: readonly Scenario[] = [
   // The kernel beside rules.
   {name: 'ip-forward-off', load: [sh('sysctl -qw net.ipv4.ip_forward=0')]},
   {name: 'rp-filter-strict', load: [sh('sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1')]},
-  {name: 'cali5-forwarding-off', load: [sh('sysctl -qw net.ipv4.conf.cali5.forwarding=0')]},
+  {name: 'eth0-forwarding-off', load: [sh('sysctl -qw net.ipv4.conf.eth0.forwarding=0')]},
   {name: 'pods-of-node-b-blackholed', load: [sh('ip route replace blackhole 10.244.12.0/24')]},
   {name: 'rule-prohibits-pod', load: [sh('ip rule add from 10.244.11.5 to 10.244.0.0/16 prohibit pref 100')]},
   {name: 'other-table-unused', load: [sh('ip route add default dev lo table 77 && ip rule add fwmark 0x77 lookup 77 pref 100')]},

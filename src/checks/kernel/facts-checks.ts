@@ -2,7 +2,7 @@ import {nodeObject} from '../../expect/api-index.ts';
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
 import {routeOf, type RouteResult, sysctlNumber} from '../../model/node/network-facts.ts';
-import {isOlderKernel} from '../../model/node/node-facts.ts';
+import {hostIP, isOlderKernel} from '../../model/node/node-facts.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
@@ -264,6 +264,14 @@ const table = [
             message: `no route leads to endpoints on ${nodesIn(lost)}: what Services send there is lost.`,
             commands: commands(lost),
           };
+        const refused = refusedPods(context, family);
+        const [first] = refused;
+        if (lost.length === 0 && first !== undefined)
+          yield {
+            family,
+            message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from these pods is lost, or the answers are.`,
+            commands: ['ip rule show', `ip route get ${first.to} from ${first.from} iif ${first.iif}`],
+          };
         // The network plugin makes a route for each other node. Some networks have none at all.
         const usual = outsideOf(family).map(client => routeTo(context, client))[0];
         if (usual === undefined || usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) continue;
@@ -390,6 +398,33 @@ interface Unrouted {
 }
 
 /** The nodes to whose pods, some of them, such a route leads. */
+interface Refused {
+  readonly from: string;
+  readonly to: string;
+  readonly iif: string;
+}
+
+/** Pods of the node whose packets to an endpoint, or to another one of the node, routing rules refuse although the node has a route there. */
+function refusedPods(context: NodeCheckContext, family: Family): readonly Refused[] {
+  const pods = podAddresses(context, family);
+  const own = parseAddress(hostIP(context.facts, family) ?? '');
+  const ends = [...pods.values()].flatMap(own => own.slice(0, 1)).flatMap(({address}) => parseAddress(address) ?? []);
+  return (pods.get(context.node.name) ?? []).slice(0, maxPods).flatMap(({address: from}) => {
+    const source = parseAddress(from);
+    const way = source === null || own === null ? 'unknown' : routeOf(networkOf(context), source, {mark: 0, source: own, iif: 'lo'});
+    if (source === null || way === 'unknown' || way.kind !== 'unicast') return [];
+    const {dev: iif} = way;
+    const to = ends.find(end => {
+      if (end.text === from) return false;
+      const route = routeOf(networkOf(context), end, {mark: 0, source, iif});
+      return route !== 'unknown' && route.kind === 'unreachable';
+    });
+    return to === undefined ? [] : [{from, to: to.text, iif}];
+  });
+}
+
+const maxPods = 50;
+
 function unroutedPods(context: NodeCheckContext, family: Family, isSuch: (route: RouteResult) => boolean): readonly Unrouted[] {
   return [...podAddresses(context, family)].flatMap(([node, pods]) => {
     const found = pods.slice(0, 3).filter(({address: text}) => {
