@@ -75,9 +75,9 @@ export class AddressMap {
     return value - low + this.#map({family: 'IPv4', value: low, text: ''});
   }
 
-  /** Link-local addresses may contain the interface's hardware address: `ff:fe` in the middle shows it. */
+  /** Link-local and unique local addresses may contain the interface's hardware address: `ff:fe` in the middle shows it. */
   #withoutMac(value: bigint): bigint {
-    if (value >> 118n !== 0x3fan || ((value >> 24n) & 0xffffn) !== 0xfffen) return value;
+    if ((value >> 118n !== 0x3fan && value >> 121n !== 0x7en) || ((value >> 24n) & 0xffffn) !== 0xfffen) return value;
     const drawn = BigInt(`0x${this.#hash.bytes('interface', value.toString(16)).toString('hex', 0, 6)}`);
     const fresh = ((drawn >> 24n) << 40n) | (0xfffen << 24n) | (drawn & 0xffffffn);
     return ((value >> 64n) << 64n) | fresh;

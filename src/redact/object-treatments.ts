@@ -14,7 +14,7 @@ const metadata = (name: Treatment): Treatment => ({
   },
 });
 
-const slicePort: Treatment = {fields: {name: 'kept', port: 'kept', protocol: 'kept', appProtocol: 'kept'}};
+const slicePort: Treatment = {fields: {name: 'kept', port: 'kept', protocol: 'kept'}};
 const targetRef: Treatment = {fields: {kind: 'kept', name: 'pod', namespace: 'namespace', uid: 'uid'}};
 const endpointAddress: Treatment = {fields: {ip: 'address', hostname: 'word', nodeName: 'node', targetRef}};
 const conditions: Treatment = {
@@ -37,7 +37,7 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
         fields: {
           ...{type: 'kept', clusterIP: 'address', clusterIPs: {list: 'address'}, ipFamilies: 'kept', ipFamilyPolicy: 'kept'},
           ports: {
-            list: {fields: {name: 'kept', protocol: 'kept', port: 'kept', nodePort: 'kept', targetPort: 'kept', appProtocol: 'kept'}},
+            list: {fields: {name: 'kept', protocol: 'kept', port: 'kept', nodePort: 'kept', targetPort: 'kept'}},
           },
           ...{externalIPs: {list: 'address'}, loadBalancerIP: 'address', loadBalancerSourceRanges: {list: 'address'}},
           ...{loadBalancerClass: 'word', allocateLoadBalancerNodePorts: 'kept', externalName: 'word', selector: labels},
@@ -88,7 +88,7 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
           conditions,
           nodeInfo: {
             fields: {
-              ...{kubeProxyVersion: 'kept', kubeletVersion: 'kept', operatingSystem: 'kept', kernelVersion: 'kept', osImage: 'kept'},
+              ...{kubeProxyVersion: 'kept', kubeletVersion: 'kept', operatingSystem: 'kept', kernelVersion: 'kept'},
               ...{containerRuntimeVersion: 'kept', architecture: 'kept'},
             },
           },
@@ -143,8 +143,25 @@ function labelKey(key: unknown, {names}: Replacements): string {
 }
 
 function isCommonKey(key: string): boolean {
-  return /^(?:app|name|component|tier|version|k8s-app)$|^(?:[a-z-]+\.)*(?:kubernetes|k8s)\.io\//.test(key) && !/^node-role\./.test(key);
+  return commonKeys.has(key);
 }
+
+/** A key under kubernetes.io can still contain a word of the cluster's own, as in `node-restriction.kubernetes.io/team`. */
+const commonKeys: ReadonlySet<string> = new Set(
+  `
+  app name component tier version k8s-app
+  app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/version app.kubernetes.io/component app.kubernetes.io/part-of
+  app.kubernetes.io/managed-by
+  kubernetes.io/service-name kubernetes.io/os kubernetes.io/arch kubernetes.io/hostname kubernetes.io/metadata.name
+  beta.kubernetes.io/os beta.kubernetes.io/arch
+  service.kubernetes.io/headless service.kubernetes.io/service-proxy-name
+  endpointslice.kubernetes.io/managed-by endpointslice.kubernetes.io/skip-mirror
+  topology.kubernetes.io/zone topology.kubernetes.io/region failure-domain.beta.kubernetes.io/zone
+  failure-domain.beta.kubernetes.io/region node.kubernetes.io/exclude-from-external-load-balancers node.kubernetes.io/instance-type
+  `
+    .trim()
+    .split(/\s+/),
+);
 
 function isCommonValue(key: string, value: unknown): boolean {
   return key === 'endpointslice.kubernetes.io/managed-by' && String(value).endsWith('.k8s.io');
