@@ -406,6 +406,8 @@ interface Refused {
 
 /** Pods of the node whose packets to an endpoint, or to another one of the node, routing rules refuse although the node has a route there. */
 function refusedPods(context: NodeCheckContext, family: Family): readonly Refused[] {
+  const {policyRules} = networkOf(context);
+  if (!policyRules[family]?.some(({action}) => action.kind === 'unreachable')) return [];
   const pods = podAddresses(context, family);
   const own = parseAddress(hostIP(context.facts, family) ?? '');
   const ends = [...pods.values()].flatMap(own => own.slice(0, 1)).flatMap(({address}) => parseAddress(address) ?? []);
