@@ -26,22 +26,22 @@ type AnalyzedStatus =
   | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string; readonly remedy?: string};
 
 /** Evaluates all families of one node, in the mode that its kube-proxy runs in. */
-export function analyzeNode(given: NodeInput): NodeAnalysis {
-  const {dumps, config} = given;
-  const held = {rulesets: dumps.current, backends: dumps.both, nft: given.nft};
+export function analyzeNode(input: NodeInput): NodeAnalysis {
+  const {dumps, config} = input;
+  const held = {rulesets: dumps.current, backends: dumps.both, nft: input.nft};
   const base = {...held, families: [], unread: [], symptoms: [], traces: [], config, counts: countRules(dumps)};
-  const other = servedByOther(given, dumps.current);
+  const other = servedByOther(input, dumps.current);
   if (other !== null) return {...base, status: {kind: 'not-served', reason: other}};
   const mode = proxyModes.find(({name}) => name === config.mode.value);
   if (mode === undefined)
     return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${config.mode.value} mode, which is not supported yet`}};
-  const unseen = unseenObjects(given.api, dumps);
-  const prepared = mode.prepare(given);
+  const unseen = unseenObjects(input.api, dumps);
+  const prepared = mode.prepare(input);
   const ready = 'whyUnread' in prepared || unseen === null ? prepared : {whyUnread: unseen};
   if ('whyUnread' in ready) {
     const {whyUnread: reason} = ready;
-    if (given.api.services !== null) return {...base, status: {kind: 'unread', reason}};
-    return {...base, symptoms: rulesAloneSymptoms(dumps), status: {kind: 'unread', reason, remedy: whatToGive(given)}};
+    if (input.api.services !== null) return {...base, status: {kind: 'unread', reason}};
+    return {...base, symptoms: rulesAloneSymptoms(dumps), status: {kind: 'unread', reason, remedy: whatToGive(input)}};
   }
   const analysis = ready.analyze();
   return {...held, ...analysis, status: statusOf(analysis.unread)};

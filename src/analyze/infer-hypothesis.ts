@@ -41,28 +41,32 @@ export interface Inferred<Expected> {
  * configured, does not know its node's zone, or runs under another node name. Other differences are evaluated as usual.
  */
 export function inferHypothesis<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
-  given: HypothesisCase<Expected, Item>,
+  hypothesisCase: HypothesisCase<Expected, Item>,
 ): Inferred<Expected> {
   let hypothesis: Hypothesis = {};
-  let expected = given.plain;
+  let expected = hypothesisCase.plain;
   const symptoms: Symptom<never>[] = [];
-  const under = (next: Hypothesis): Expected => given.expect({...hypothesis, ...next});
+  const under = (next: Hypothesis): Expected => hypothesisCase.expect({...hypothesis, ...next});
   const infer = (next: Hypothesis, symptom: Symptom<never> | null): void => {
     hypothesis = {...hypothesis, ...next};
-    expected = given.expect(hypothesis);
+    expected = hypothesisCase.expect(hypothesis);
     if (symptom !== null) symptoms.push(symptom);
   };
-  const detector = given.eachService ? null : given.otherDetector(expected);
+  const detector = hypothesisCase.eachService ? null : hypothesisCase.otherDetector(expected);
   if (detector !== null) infer(detector.hypothesis, detector.symptom);
-  const picks = fittingPicks(given, expected, picked => under({picks: picked}));
+  const picks = fittingPicks(hypothesisCase, expected, picked => under({picks: picked}));
   if (picks.size > 0) infer({picks}, null);
-  const deadEnds = given.eachService ? [] : fitting(given, expected, {alternative: () => under({nodeName: ''}), mayChange: hasLocal});
+  const deadEnds = hypothesisCase.eachService
+    ? []
+    : fitting(hypothesisCase, expected, {alternative: () => under({nodeName: ''}), mayChange: hasLocal});
   if (deadEnds.length >= 2) infer({nodeName: ''}, nodeNameMismatch(expected.context, deadEnds));
-  if (given.knowsZone) {
-    const hinted = given.eachService ? [] : fitting(given, expected, {alternative: () => under({zone: null}), mayChange: isHinted});
+  if (hypothesisCase.knowsZone) {
+    const hinted = hypothesisCase.eachService
+      ? []
+      : fitting(hypothesisCase, expected, {alternative: () => under({zone: null}), mayChange: isHinted});
     if (hinted.length >= 1) infer({zone: null}, zoneUnknown(expected.context, hinted));
   } else {
-    const zone = guessedZone(given, expected, name => under({zone: name}));
+    const zone = guessedZone(hypothesisCase, expected, name => under({zone: name}));
     if (zone !== null) infer({zone}, null);
   }
   return {expected, hypothesis, symptoms};
@@ -83,12 +87,12 @@ type Fits<Expected, Item extends ServedPort> = Pick<
 
 /** The zone for which the node's rules fit the hints. */
 function guessedZone<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
-  given: Fits<Expected, Item>,
+  fits: Fits<Expected, Item>,
   expected: Expected,
   expect: (zone: string) => Expected,
 ): string | null {
   const zones = new Set(expected.ports.flatMap(({all}) => all.flatMap(({zoneHints}) => zoneHints ?? [])));
-  const agrees = (zone: string) => fitting(given, expected, {alternative: () => expect(zone), mayChange: isHinted}).length > 0;
+  const agrees = (zone: string) => fitting(fits, expected, {alternative: () => expect(zone), mayChange: isHinted}).length > 0;
   return [...zones].sort().find(agrees) ?? null;
 }
 

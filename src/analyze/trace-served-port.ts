@@ -28,11 +28,11 @@ interface TraceCase<R extends RuleText> {
 }
 
 /** The actual packet path for every entry of a Service port, compared with the expected one. */
-export function traceServedPort<R extends RuleText>(given: TraceCase<R>): PortTrace {
-  const {item, context} = given;
+export function traceServedPort<R extends RuleText>(traceCase: TraceCase<R>): PortTrace {
+  const {item, context} = traceCase;
   const {port} = item;
   const probes = probesFor({item, context, hairpins: []});
-  const entries = [...chooseProbes(probes).map(probe => traceEntry(given, probe)), ...blockedEntries(given, probes)];
+  const entries = [...chooseProbes(probes).map(probe => traceEntry(traceCase, probe)), ...blockedEntries(traceCase, probes)];
   const unserved = unservedAddresses(port, context);
   return {
     node: context.facts.name,
@@ -47,12 +47,12 @@ export function traceServedPort<R extends RuleText>(given: TraceCase<R>): PortTr
 const outsideRanges = 'outside the source ranges';
 
 /** One packet that `loadBalancerSourceRanges` keep out of each load-balancer IP. Ranges of all addresses keep out none. */
-function blockedEntries<R extends RuleText>(given: TraceCase<R>, probes: readonly Probe[]): readonly EntryTrace[] {
-  if (given.item.port.sourceRanges.length === 0) return [];
+function blockedEntries<R extends RuleText>(traceCase: TraceCase<R>, probes: readonly Probe[]): readonly EntryTrace[] {
+  if (traceCase.item.port.sourceRanges.length === 0) return [];
   return probes
     .filter(({entry, source, knownTo}) => entry.kind === 'loadBalancerIP' && source.kind === 'outside' && knownTo.size === 0)
-    .filter(({packet}) => given.walk(packet).should.destinations.size === 0)
-    .map(probe => ({...traceEntry(given, probe, 'loadBalancerSourceRanges do not allow this client'), from: outsideRanges}));
+    .filter(({packet}) => traceCase.walk(packet).should.destinations.size === 0)
+    .map(probe => ({...traceEntry(traceCase, probe, 'loadBalancerSourceRanges do not allow this client'), from: outsideRanges}));
 }
 
 /** One packet for each entry: from a pod to the cluster IP, from outside to the others, from an allowed range where there are ranges. */
@@ -73,12 +73,16 @@ function preference({entry, source}: Probe): number {
   return at < 0 ? order.length : at;
 }
 
-function traceEntry<R extends RuleText>(given: TraceCase<R>, probe: Probe, blockedBy = localPolicy(given.item.port, probe)): EntryTrace {
-  const {should, does} = given.walk(probe.packet);
+function traceEntry<R extends RuleText>(
+  traceCase: TraceCase<R>,
+  probe: Probe,
+  blockedBy = localPolicy(traceCase.item.port, probe),
+): EntryTrace {
+  const {should, does} = traceCase.walk(probe.packet);
   const names = new Set([...should.destinations.keys(), ...does.destinations.keys()]);
-  const losses = new Map([...does.destinations.keys()].flatMap(hostPort => lossTo(hostPort, given, probe)));
+  const losses = new Map([...does.destinations.keys()].flatMap(hostPort => lossTo(hostPort, traceCase, probe)));
   const endpoints = [...names].sort().map(hostPort => {
-    const endpoint = traceEndpoint(given, hostPort, should.destinations.get(hostPort), does.destinations.get(hostPort));
+    const endpoint = traceEndpoint(traceCase, hostPort, should.destinations.get(hostPort), does.destinations.get(hostPort));
     return losses.has(hostPort) ? {...endpoint, mark: 'wrong' as const, share: 0} : endpoint;
   });
   const [reason] = losses.values();
@@ -87,7 +91,7 @@ function traceEntry<R extends RuleText>(given: TraceCase<R>, probe: Probe, block
     entry: probe.entry,
     from: sourceNames[probe.source.kind],
     mark,
-    steps: given.stepsOf(does.outcomes[0]?.path ?? []),
+    steps: traceCase.stepsOf(does.outcomes[0]?.path ?? []),
     endpoints,
     end: endOf(does, mark === 'ok' ? blockedBy : undefined) ?? (reason === undefined ? null : {verdict: 'dropped', rule: null, reason}),
   };

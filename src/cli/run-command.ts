@@ -77,13 +77,13 @@ interface GivenWords {
 }
 
 /** An error of wrong use in one or two lines: what is wrong, and a suggestion. */
-export function shortError(error: ParseError, given: GivenWords): string {
-  const command = meantCommand(error, given);
-  if (command !== null && given.word !== null)
-    return `Error: unknown command or Service "${given.word}". Did you mean \`${given.bin} ${command}\`?`;
+export function shortError(error: ParseError, givenWords: GivenWords): string {
+  const command = meantCommand(error, givenWords);
+  if (command !== null && givenWords.word !== null)
+    return `Error: unknown command or Service "${givenWords.word}". Did you mean \`${givenWords.bin} ${command}\`?`;
   const known = Object.keys(error.parse?.input?.flags ?? {}).map(name => `--${name}`);
   const meant = (error.flags ?? []).flatMap(flag => closest(flag.replace(/=.*/s, ''), known));
-  if (error.flags?.includes('-w')) return `Error: unknown flag -w. Did you mean \`${given.bin} watch\`?`;
+  if (error.flags?.includes('-w')) return `Error: unknown flag -w. Did you mean \`${givenWords.bin} watch\`?`;
   const suggestions = meant.length > 0 ? meant : (error.suggestions ?? []);
   const hint = suggestions.length === 0 ? '' : `${/[.?]$/.test(error.message) ? '' : '.'} Did you mean ${suggestions.join(', ')}?`;
   return `Error: ${plainMessage(error.message)}${hint}`;

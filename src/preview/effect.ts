@@ -86,10 +86,10 @@ interface CauseCase {
 }
 
 /** Why the outcome changes: the first cause that fits. */
-export function causeOf(given: CauseCase): Cause {
-  const [id] = Object.entries(fits).find(([, applies]) => applies(given)) ?? ['other-rules'];
-  if (id === 'masquerade-all' && given.config.mode.value === given.configAfter.mode.value) return masqueradeAllSet(given);
-  return causes[id] ?? {id: 'other-rules', ...otherRules(given)};
+export function causeOf(causeCase: CauseCase): Cause {
+  const [id] = Object.entries(fits).find(([, applies]) => applies(causeCase)) ?? ['other-rules'];
+  if (id === 'masquerade-all' && causeCase.config.mode.value === causeCase.configAfter.mode.value) return masqueradeAllSet(causeCase);
+  return causes[id] ?? {id: 'other-rules', ...otherRules(causeCase)};
 }
 
 /** A restart of kube-proxy without the change would treat the packet as the change does. */
@@ -100,7 +100,7 @@ export const healedFault: Cause = {
     'Find the fault with: kubectl svc-trace check. Correct it before the change, so that its effects are not taken for those of the change.',
 };
 
-type CauseTest = (given: CauseCase) => boolean;
+type CauseTest = (causeCase: CauseCase) => boolean;
 
 /** In order: the first that fits is the cause. */
 const fits: Readonly<Record<string, CauseTest>> = {

@@ -246,11 +246,11 @@ function changeOf({before, after}: Sides, pair: PortPair, {probe, walk}: WalkedP
 }
 
 /** The change of a packet with its cause; null if nothing changes. */
-function compareProbe(sides: Sides, pair: PortPair, walked: WalkedProbe): ChangeCase | null {
+function compareProbe(sides: Sides, pair: PortPair, walkedProbe: WalkedProbe): ChangeCase | null {
   const {setup, before, after, configAfter} = sides;
-  const found = changeOf(sides, pair, walked);
+  const found = changeOf(sides, pair, walkedProbe);
   if (found === null) return null;
-  const {probe} = walked;
+  const {probe} = walkedProbe;
   const restarted = sides.restarted(pair);
   const healed =
     restarted === null ? found.was : probeOutcome(restarted, probe, {path: sideOutcome(restarted, probe.packet), item: pair.before});
@@ -308,16 +308,16 @@ function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase):
  * endpoints, in the place of the other's. Null if the endpoints are not treated alike, so that their places matter: the packet must be
  * walked.
  */
-function outcomeLike(walked: SideOutcome, lead: ServedPort | null, item: ServedPort | null): SideOutcome | null {
-  const {destinations, passed, rejected, dropped, undecided} = walked;
-  if (destinations.size === 0) return undecided === 0 ? walked : null;
+function outcomeLike(sideOutcome: SideOutcome, lead: ServedPort | null, item: ServedPort | null): SideOutcome | null {
+  const {destinations, passed, rejected, dropped, undecided} = sideOutcome;
+  if (destinations.size === 0) return undecided === 0 ? sideOutcome : null;
   if (lead === null || item === null || passed + rejected + dropped + undecided > 0) return null;
   const shares = [...destinations];
   if (new Set(shares.map(([, {masquerade}]) => masquerade)).size > 1) return null;
   const served = listOf(shares, lead, item);
   if (served === null) return null;
   const own = shares.map(([, share], index): [string, SideShare] => [served[index]?.hostPort ?? '', share]);
-  return new Map(own).size === shares.length ? {...walked, destinations: new Map(own)} : null;
+  return new Map(own).size === shares.length ? {...sideOutcome, destinations: new Map(own)} : null;
 }
 
 /** The list of endpoints that the packet was balanced over, as the other Service port has it; null if it is not one, or in another order. */

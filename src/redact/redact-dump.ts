@@ -7,8 +7,8 @@ import {sortedOrder} from './sorted-order.ts';
  * A dump of `iptables-save` or `iptables -S`; a listing of `iptables -L` is converted to one. Two passes: chain names can only be derived
  * from all of its rules.
  */
-export function redactDump(given: Buffer, replacements: Replacements): Buffer {
-  const dump = fromPastedText(given) ?? given;
+export function redactDump(bytes: Buffer, replacements: Replacements): Buffer {
+  const dump = fromPastedText(bytes) ?? bytes;
   learnDump(linesOf(dump), replacements.chains);
   const out: Buffer[] = [];
   let part: string[] = [];

@@ -74,7 +74,7 @@ export class Redaction {
 
   #scope({namespaces, podsOf, unsure}: ApiObjects): Pick<ApiObjects, 'namespaces' | 'podsOf' | 'unsure'> {
     const {names, chains} = this.#replacements;
-    const services = (known: ReadonlySet<string>) => new Set([...known].flatMap(service => chains.servicePort(service) ?? []));
+    const services = (names: ReadonlySet<string>) => new Set([...names].flatMap(service => chains.servicePort(service) ?? []));
     return {
       ...(namespaces === undefined ? {} : {namespaces: namespaces.map(name => names.replace(name, 'namespace'))}),
       ...(podsOf === undefined ? {} : {podsOf: services(podsOf)}),

@@ -169,15 +169,15 @@ export class ServiceHistory {
   }
 
   /** When the first known state began, according to timestamps in the objects; null if they have none. */
-  #writtenAt(service: string, own: readonly StateChange[]): number | null {
+  #writtenAt(service: string, changes: readonly StateChange[]): number | null {
     const first = <T>(key: string, objects: ReadonlyMap<string, T>, kind: StateChange['kind']): T | null => {
-      const change = own.find(({kind: which, before, now}) => which === kind && keyOf((before ?? now)?.metadata) === key);
+      const change = changes.find(({kind: which, before, now}) => which === kind && keyOf((before ?? now)?.metadata) === key);
       return change === undefined ? (objects.get(key) ?? null) : (change.before as T | null);
     };
     const object = first(service, this.#services, 'Service');
     const keys = new Set([
       ...[...this.#slices].filter(([, slice]) => isOf(slice, service)).map(([key]) => key),
-      ...own.flatMap(({kind, before, now}) => (kind === 'EndpointSlice' ? keyOf((before ?? now)?.metadata) : [])),
+      ...changes.flatMap(({kind, before, now}) => (kind === 'EndpointSlice' ? keyOf((before ?? now)?.metadata) : [])),
     ]);
     const slices = [...keys].map(key => first<EndpointSliceObject>(key, this.#slices, 'EndpointSlice')).filter(slice => slice !== null);
     // A deleted slice or Service leaves no timestamp.
@@ -229,25 +229,25 @@ function keyOf(metadata: ObjectMeta | undefined): string {
 
 /** Whether each object that was read is in the history, and no object of the history that is older than the read is missing from it. */
 function hasAll<T extends {readonly metadata: ObjectMeta}>(
-  known: ReadonlyMap<string, T>,
+  history: ReadonlyMap<string, T>,
   objects: readonly T[] | null,
   isOwn: (object: T) => boolean,
 ): boolean {
   const read = byKey((objects ?? []).filter(isOwn));
   return (
-    [...read].every(([key, object]) => reaches(known.get(key) ?? null, object)) &&
-    missingIn(read, new Map([...known].filter(([, object]) => isOwn(object)))).length === 0
+    [...read].every(([key, object]) => reaches(history.get(key) ?? null, object)) &&
+    missingIn(read, new Map([...history].filter(([, object]) => isOwn(object)))).length === 0
   );
 }
 
 /** The objects of the history that were not read, except those newer than the read. */
 function missingIn<T extends {readonly metadata: ObjectMeta}>(
   read: ReadonlyMap<string, T>,
-  known: ReadonlyMap<string, T>,
+  history: ReadonlyMap<string, T>,
 ): readonly string[] {
   let newest: T | null = null;
   for (const object of read.values()) if (newest === null || isOlder(newest, object)) newest = object;
-  return [...known].filter(([key, object]) => !read.has(key) && (newest === null || !isOlder(newest, object))).map(([key]) => key);
+  return [...history].filter(([key, object]) => !read.has(key) && (newest === null || !isOlder(newest, object))).map(([key]) => key);
 }
 
 function put<T>(map: Map<string, T>, key: string, object: T | null): void {
@@ -262,8 +262,8 @@ function isSameVersion(one: VersionedObject, other: VersionedObject): boolean {
   return one === other || (one.metadata.resourceVersion !== undefined && one.metadata.resourceVersion === other.metadata.resourceVersion);
 }
 
-function reaches(known: VersionedObject, seen: VersionedObject): boolean {
-  return known !== null && (isSameVersion(known, seen) || isOlder(seen, known));
+function reaches(inHistory: VersionedObject, seen: VersionedObject): boolean {
+  return inHistory !== null && (isSameVersion(inHistory, seen) || isOlder(seen, inHistory));
 }
 
 /** resourceVersions of one kind increase (KEP-5504). */

@@ -37,18 +37,18 @@ interface FamilyAnalysis {
 }
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
-export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
-  const {expect, actual, rules} = given;
+export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
+  const {expect, actual, rules} = familyCase;
   const plain = expect({});
   const first = compareFamily(plain, actual);
-  if (!given.eachService && holdsNoServiceRules(plain, actual)) {
+  if (!familyCase.eachService && holdsNoServiceRules(plain, actual)) {
     const canaries = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set()}).filter(
       ({kind}) => kind === 'canary-missing',
     );
     return {expected: plain, symptoms: [noServiceRules(plain), ...canaries], differing: []};
   }
   const differs = first.changed.size > 0 || first.differences.some(({owner}) => owner !== null);
-  const {expected, symptoms} = differs ? inferIptablesSettings(plain, given) : {expected: plain, symptoms: []};
+  const {expected, symptoms} = differs ? inferIptablesSettings(plain, familyCase) : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareFamily(expected, actual);
   const listed = compared.differences.filter(({kind, table, chain}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
   const index = new PortIndex(expected);
@@ -87,7 +87,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
         : []),
       ...staleServices({expected, actual, view, senders, rules: owned.unexpected}),
       ...broadRules({expected, view, senders, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
-      ...(given.isPartial ? [] : leftoverChains(expected, actual, compared)),
+      ...(familyCase.isPartial ? [] : leftoverChains(expected, actual, compared)),
     ]),
   };
 }
@@ -145,8 +145,10 @@ function withTextsOnly(symptom: Symptom): Symptom {
 }
 
 /** Their effect on their own Service port is reported there; here it is about all others. */
-function broadRules(given: UnexpectedRulesCase): readonly Symptom[] {
-  return given.rules.length === 0 ? [] : [analyzeUnexpectedRules(given)].filter(({severity}) => severity !== 'info');
+function broadRules(unexpectedRulesCase: UnexpectedRulesCase): readonly Symptom[] {
+  return unexpectedRulesCase.rules.length === 0
+    ? []
+    : [analyzeUnexpectedRules(unexpectedRulesCase)].filter(({severity}) => severity !== 'info');
 }
 
 function holdsNoServiceRules(expected: ExpectedRuleset, actual: Ruleset): boolean {

@@ -73,10 +73,10 @@ const knownChanges = new WeakMap<EndpointChange['own'], KnownChange>();
 /** The change of an earlier node, if the same is expected here and all its chains have the same text here; otherwise null. */
 function recallChange(
   item: PortOnNode,
-  own: EndpointChange['own'],
+  endpointChange: EndpointChange['own'],
   actual: Ruleset,
 ): {readonly change: EndpointChange; readonly found: () => ChangedPort} | null {
-  const known = knownChanges.get(own);
+  const known = knownChanges.get(endpointChange);
   const chains = actual.tables.get('nat')?.chains;
   // Symptoms also say in which state endpoints are that the node should not use.
   if (known === undefined || chains === undefined || known.change.item.all !== item.all) return null;
@@ -84,7 +84,7 @@ function recallChange(
   if (shifts === null) return null;
   const {written} = known.change;
   return {
-    change: {item, own, written: {...item, endpoints: written.endpoints}},
+    change: {item, own: endpointChange, written: {...item, endpoints: written.endpoints}},
     found: () => (shifts.size === 0 ? known.found : {...known.found, symptoms: shiftLines(known.found.symptoms, shifts)}),
   };
 }
@@ -114,9 +114,9 @@ function chainsOf({item, own, written}: EndpointChange, expected: ExpectedRulese
 }
 
 /** By how many lines chains moved, of those that did; null if a chain has another text, or its lines are not consecutive. */
-function shiftsOf(known: KnownChange, chains: ChainsByName): ReadonlyMap<string, number> | null {
+function shiftsOf(knownChange: KnownChange, chains: ChainsByName): ReadonlyMap<string, number> | null {
   const shifts = new Map<string, number>();
-  for (const [name, chain] of known.chains) {
+  for (const [name, chain] of knownChange.chains) {
     const place = chains.placeOf(name);
     if (chain === null || place < 0) {
       if (chain !== null || place >= 0) return null;
@@ -213,8 +213,8 @@ function without(endpoints: readonly Endpoint[], others: readonly Endpoint[]): r
   return endpoints.filter(({hostPort}) => !names.has(hostPort));
 }
 
-function expectedLines(own: ReadonlyMap<string, string>, chain: string): readonly RuleText[] {
-  const text = own.get(chain);
+function expectedLines(textByChain: ReadonlyMap<string, string>, chain: string): readonly RuleText[] {
+  const text = textByChain.get(chain);
   return text === undefined ? [] : text.split('\n').map(line => ({table: 'nat', chain, line: 0, text: line}));
 }
 

@@ -15,9 +15,9 @@ import {baseRuleHarm, type BaseRuleHarm, type HarmOf} from './base-rule-probes.t
 import {baseRuleSource, type IpvsSides, outFilterChain, withChainsOf} from './base-rule-source.ts';
 
 /** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
-export function analyzeIpvsBaseRules(given: IpvsBaseRulesCase): readonly Symptom<Rule>[] {
-  const {expected, ruleset, sides, nodeName, senders} = given;
-  const all = compareBaseRules(expected, ruleset).filter(difference => isReportedHere(difference, given));
+export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly Symptom<Rule>[] {
+  const {expected, ruleset, sides, nodeName, senders} = baseRulesCase;
+  const all = compareBaseRules(expected, ruleset).filter(difference => isReportedHere(difference, baseRulesCase));
   const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
   const detector = otherDetector(all.filter(({table}) => !gone.includes(table)));
   const unexpected = textsOf(
@@ -25,7 +25,7 @@ export function analyzeIpvsBaseRules(given: IpvsBaseRulesCase): readonly Symptom
     ruleset,
   );
   const harmOf = baseRuleHarm(expected, sides.expected, {nodeName, unexpected, senders});
-  const chains = {...given, baseRules: baseRuleSource(expected), harmOf};
+  const chains = {...baseRulesCase, baseRules: baseRuleSource(expected), harmOf};
   const symptoms = [
     ...gone.map(tableGone),
     ...detector.symptoms,
@@ -167,12 +167,12 @@ function withoutJump(baseRules: ChainSource, {table, chain, target}: Rule): Chai
 }
 
 /** Differences of kube-proxy's own chains: one symptom for each chain, or group of chains, whose severity is the effect on packets. */
-function analyzeChains(differences: readonly BaseRuleDifference[], given: BaseChainsCase): readonly NodeSymptom[] {
+function analyzeChains(differences: readonly BaseRuleDifference[], baseChainsCase: BaseChainsCase): readonly NodeSymptom[] {
   const chains = Map.groupBy(differences, ({table, chain}) => groups.get(`${table}/${chain}`) ?? `${table}/${chain}`);
-  return [...chains].flatMap(([key, own]) => analyzeChain(key, own, given));
+  return [...chains].flatMap(([key, own]) => analyzeChain(key, own, baseChainsCase));
 }
 
-function analyzeChain(key: string, differences: readonly BaseRuleDifference[], given: BaseChainsCase): readonly NodeSymptom[] {
+function analyzeChain(key: string, differences: readonly BaseRuleDifference[], baseChainsCase: BaseChainsCase): readonly NodeSymptom[] {
   const members = new Set([...groups].flatMap(([chain, group]) => (group === key ? [chain] : [])));
   const chains = members.size > 0 ? members : new Set([key]);
   const evidence = {
@@ -180,15 +180,15 @@ function analyzeChain(key: string, differences: readonly BaseRuleDifference[], g
     actual: differences.flatMap(({kind, rule}) => (kind === 'missing' ? [] : [rule])).slice(0, 6),
   };
   const where = [...chains].join(' and ');
-  if (key === 'filter/KUBE-FORWARD' && blocksForward(differences, given)) {
+  if (key === 'filter/KUBE-FORWARD' && blocksForward(differences, baseChainsCase)) {
     const detail = `the rules of ${where} are not those that kube-proxy writes: answers of pods are dropped`;
     return [{kind: 'forward-blocked', detail, ...evidence}];
   }
-  if (key === 'filter/KUBE-NODE-PORT' && blocksHealthChecks(differences, given)) {
+  if (key === 'filter/KUBE-NODE-PORT' && blocksHealthChecks(differences, baseChainsCase)) {
     const detail = 'the rule that accepts health checks is missing: a load balancer may consider the node unhealthy';
     return [{kind: 'health-check-port-blocked', detail, ...evidence}];
   }
-  const harm = given.harmOf(withChainsOf(given.baseRules, given.ruleset, chains));
+  const harm = baseChainsCase.harmOf(withChainsOf(baseChainsCase.baseRules, baseChainsCase.ruleset, chains));
   if (harm === 'none') return harmless(differences, where);
   const detail = `the rules of ${where} are not those that kube-proxy writes: ${consequences[harm]}`;
   const refuses = harm === 'refuses' ? ({refuses: true} as const) : {};

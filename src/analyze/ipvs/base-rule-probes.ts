@@ -36,10 +36,10 @@ interface TriedPacket {
 }
 
 /** Walks packets of Services of every shape through base rules. The outcomes with the expected rules are computed once, on demand. */
-export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, given: TriedRules): HarmOf {
+export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, triedRules: TriedRules): HarmOf {
   let tried: readonly (TriedPacket & {readonly pathOutcome: PathOutcome})[] | null = null;
   return rules => {
-    tried ??= packetsToTry(expected, given).map(one => ({...one, pathOutcome: pathOutcomeOn(side, one.packet)}));
+    tried ??= packetsToTry(expected, triedRules).map(one => ({...one, pathOutcome: pathOutcomeOn(side, one.packet)}));
     const harms = new Set<BaseRuleHarm>();
     for (const {probe, packet, pathOutcome, local} of tried) {
       const found = pathOutcomeOn({...side, rules}, packet);

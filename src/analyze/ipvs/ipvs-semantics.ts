@@ -28,11 +28,11 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
   readonly #local: ReadonlySet<string>;
   readonly #cluster: ReadonlySet<string>;
 
-  constructor(given: SemanticsInput) {
-    this.#given = given;
-    const {all, endpoints} = given.item;
+  constructor(input: SemanticsInput) {
+    this.#given = input;
+    const {all, endpoints} = input.item;
     const names = (list: readonly {readonly hostPort: string}[]): ReadonlySet<string> => new Set(list.map(({hostPort}) => hostPort));
-    this.#local = names(all.filter(({ready, nodeName}) => ready && nodeName === given.nodeName));
+    this.#local = names(all.filter(({ready, nodeName}) => ready && nodeName === input.nodeName));
     this.#cluster = names(endpoints.cluster);
   }
 

@@ -30,28 +30,28 @@ interface StaleCase {
 }
 
 /** State of a node that belongs to no Service of the API: virtual servers, addresses, elements of sets. */
-export function staleServers(given: StaleCase): readonly Symptom<Rule>[] {
-  const servers = given.differences.extraServers.flatMap(server => analyzeServer(server, given));
-  const said = new Set(given.differences.extraServers.map(({address}) => address));
+export function staleServers(staleCase: StaleCase): readonly Symptom<Rule>[] {
+  const servers = staleCase.differences.extraServers.flatMap(server => analyzeServer(server, staleCase));
+  const said = new Set(staleCase.differences.extraServers.map(({address}) => address));
   return [
     ...servers,
-    ...given.differences.extraAddresses.filter(address => !said.has(address)).flatMap(address => analyzeAddress(address, given)),
-    ...analyzeMembers(given, said),
+    ...staleCase.differences.extraAddresses.filter(address => !said.has(address)).flatMap(address => analyzeAddress(address, staleCase)),
+    ...analyzeMembers(staleCase, said),
   ];
 }
 
 /** kube-proxy ignores virtual servers inside excludeCIDRs. */
-function analyzeServer(server: VirtualServer, given: StaleCase): readonly Symptom<Rule>[] {
-  const {context} = given.expected;
+function analyzeServer(server: VirtualServer, staleCase: StaleCase): readonly Symptom<Rule>[] {
+  const {context} = staleCase.expected;
   const address = parseAddress(server.address);
   if (address === null || context.excludeCIDRs.some(cidr => contains(cidr, address))) return [];
   const name = `${joinHostPort(server.address, server.port)}/${server.protocol}`;
   const base = {family: context.family, port: null, expected: [], actual: serverEvidence(server).slice(0, 6)} as const;
-  if (!isOfKubeProxy(server, given)) {
+  if (!isOfKubeProxy(server, staleCase)) {
     const detail = `a virtual server for ${name} is not kube-proxy's: it deletes such servers at its next sync, unless ipvs.excludeCIDRs names them`;
     return [{...base, kind: 'unexpected-rule', severity: 'info', detail}];
   }
-  const service = serviceOf(server, given);
+  const service = serviceOf(server, staleCase);
   const ofNode = context.nodeAddresses.includes(server.address) ? `node port ${server.port}` : name;
   const owner =
     service === null ? 'the API has no such Service (any more)' : `${namespacedName(service)} has no such entry in the API (any more)`;
@@ -142,9 +142,9 @@ interface NodeWide {
 }
 
 /** One cause that affects many Services is one finding: an emptied set, another scheduler. */
-export function mergeByNode(symptoms: readonly Symptom<Rule>[], given: NodeWide): readonly Symptom<Rule>[] {
+export function mergeByNode(symptoms: readonly Symptom<Rule>[], nodeWide: NodeWide): readonly Symptom<Rule>[] {
   const isScheduler = ({cause}: Symptom<Rule>): boolean => cause === 'scheduler';
-  return emptiedSets(given).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, {of: isScheduler, words: ''}));
+  return emptiedSets(nodeWide).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, {of: isScheduler, words: ''}));
 }
 
 /** If some Services are affected, those that are not affected are not reported. */

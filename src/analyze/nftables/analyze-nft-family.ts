@@ -217,17 +217,17 @@ function concerned({rule, key = ''}: NftPortDifference, expected: ExpectedTable,
 }
 
 /** What is wrong with the base rules: hooks, lookups, masquerading, node-port addresses, checks. */
-function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[] {
+function analyzeNftBaseRules(baseRulesCase: NftBaseRulesCase): readonly Symptom[] {
   const byChain = new Map<string, NftPortDifference[]>();
-  for (const difference of given.differences) {
-    if (isLegitimate(difference) || given.isExplained(difference)) continue;
+  for (const difference of baseRulesCase.differences) {
+    if (isLegitimate(difference) || baseRulesCase.isExplained(difference)) continue;
     pushTo(byChain, difference.name, difference);
   }
   return [
-    ...[...byChain].flatMap(([name, differences]) => analyzeChain(given, name, differences)),
-    ...analyzeNodePortIPs(given),
-    ...analyzeClusterIPsCheck(given),
-    ...analyzeUnexpectedChains(given),
+    ...[...byChain].flatMap(([name, differences]) => analyzeChain(baseRulesCase, name, differences)),
+    ...analyzeNodePortIPs(baseRulesCase),
+    ...analyzeClusterIPsCheck(baseRulesCase),
+    ...analyzeUnexpectedChains(baseRulesCase),
   ];
 }
 
@@ -240,8 +240,8 @@ function isLegitimate({what, name, kind, rule}: NftPortDifference): boolean {
 }
 
 /** All that is missing from a chain is one finding, whose severity is the effect on packets. All unexpected rules are another one. */
-function analyzeChain(given: NftBaseRulesCase, name: string, differences: readonly NftPortDifference[]): readonly Symptom[] {
-  const {expected, actual} = given;
+function analyzeChain(baseRulesCase: NftBaseRulesCase, name: string, differences: readonly NftPortDifference[]): readonly Symptom[] {
+  const {expected, actual} = baseRulesCase;
   const missing = differences.filter(({kind}) => kind === 'missing');
   const others = differences.filter(({kind}) => kind !== 'missing');
   const explained = new Set(others.filter(({what}) => what !== 'rule' && missing.length > 0));
@@ -250,7 +250,7 @@ function analyzeChain(given: NftBaseRulesCase, name: string, differences: readon
     const loss = lossOfChain(name, missing, actual.chain(name));
     // A rule in place of a missing one belongs to the same finding.
     const found = others.filter(({what, rule}) => what !== 'rule' || missing.some(one => resembles(one.rule, rule)));
-    const severity = severityOf(given, name, loss);
+    const severity = severityOf(baseRulesCase, name, loss);
     const isOtherJump = hookChains.has(name) && found.some(({what}) => what === 'rule');
     const words = isOtherJump ? otherJump(name) : loss;
     for (const one of found) explained.add(one);
@@ -265,7 +265,7 @@ function analyzeChain(given: NftBaseRulesCase, name: string, differences: readon
     });
   }
   const extra = others.filter(one => !explained.has(one));
-  return [...symptoms, ...(extra.length === 0 ? [] : analyzeUnexpectedNftRules(given, extra))];
+  return [...symptoms, ...(extra.length === 0 ? [] : analyzeUnexpectedNftRules(baseRulesCase, extra))];
 }
 
 /** All that kube-proxy writes into them is a jump to `services`. */
@@ -277,13 +277,13 @@ function otherJump(name: string): Pick<BaseChainLoss, 'what' | 'loss'> {
 }
 
 /** With the expected rules of Services: the one that is tried for all of its shape may have a fault of its own. */
-function severityOf(given: NftBaseRulesCase, name: string, {severity}: BaseChainLoss): Severity {
-  const {expected, actual} = given;
+function severityOf(baseRulesCase: NftBaseRulesCase, name: string, {severity}: BaseChainLoss): Severity {
+  const {expected, actual} = baseRulesCase;
   const found = actual.chain(name);
   if (!expected.baseRules.some(chain => chain.name === name)) return 'info';
   const table = withChains(expected, new Map([[name, found]]));
-  const own = given.differences.flatMap(({kind, name: chain, rule}) => (kind === 'extra' && chain === name ? [rule] : []));
-  const probes = [...baseChainProbes(expected), ...(own.length === 0 ? [] : namedProbes(given, own, maxNamed))];
+  const own = baseRulesCase.differences.flatMap(({kind, name: chain, rule}) => (kind === 'extra' && chain === name ? [rule] : []));
+  const probes = [...baseChainProbes(expected), ...(own.length === 0 ? [] : namedProbes(baseRulesCase, own, maxNamed))];
   const changed = changedProbes({expected, table, other: expected}, probes).length > 0 || baseChainChecks({expected, table});
   return changed ? severity : 'info';
 }
@@ -299,14 +299,17 @@ function resembles(a: RuleText, b: RuleText): boolean {
 }
 
 /** Chains that no version writes: every packet passes a base chain, and any other chain only if a rule jumps to it. */
-function analyzeUnexpectedChains(given: NftBaseRulesCase): readonly Symptom[] {
+function analyzeUnexpectedChains(baseRulesCase: NftBaseRulesCase): readonly Symptom[] {
   const former = new Map(
-    formerChains(given.expected.context).map(({name, rules}) => [name, new Set(rules.map(text => text.replace(/ comment ".*"$/, '')))]),
+    formerChains(baseRulesCase.expected.context).map(({name, rules}) => [
+      name,
+      new Set(rules.map(text => text.replace(/ comment ".*"$/, ''))),
+    ]),
   );
-  return given.unexpectedChains.flatMap(chain => {
+  return baseRulesCase.unexpectedChains.flatMap(chain => {
     if (parseNftName(chain.name) !== null) return [];
     const unexpected = chain.rules().filter(({body}) => !(former.get(chain.name)?.has(body) ?? false));
     const differences = unexpected.map(rule => ({kind: 'extra', what: 'rule', name: chain.name, rule, owner: null}) as const);
-    return differences.length === 0 ? [] : analyzeUnexpectedNftRules(given, differences);
+    return differences.length === 0 ? [] : analyzeUnexpectedNftRules(baseRulesCase, differences);
   });
 }

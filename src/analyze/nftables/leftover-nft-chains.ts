@@ -100,17 +100,17 @@ function rulesThatStop(table: NftTable): readonly NftRule[] {
 const stops = /(?:^|[ :])(?:drop|reject|queue|fwd to|dup to|redirect|dnat)(?: |,|$)/;
 
 /** Service ports that the API does not have and the node still answers for: one symptom each, with all their elements. */
-export function staleNftServices(given: NftCase, elements: readonly NftPortDifference[]): readonly Symptom[] {
+export function staleNftServices(nftCase: NftCase, elements: readonly NftPortDifference[]): readonly Symptom[] {
   const groups = new Map<string, NftPortDifference[]>();
   for (const element of elements) {
     const name = nameOf(element);
     pushTo(groups, name, element);
   }
-  const {family} = given.expected.context;
+  const {family} = nftCase.expected.context;
   return [...groups].map(([name, group]) => {
-    if (name === '') return unexpectedElements(given, group);
-    const served = group.some(element => leadsOn(element, given.actual));
-    return staleService({name, served, rules: group.map(({rule}) => rule)}, {family, ports: given.expected.ports});
+    if (name === '') return unexpectedElements(nftCase, group);
+    const served = group.some(element => leadsOn(element, nftCase.actual));
+    return staleService({name, served, rules: group.map(({rule}) => rule)}, {family, ports: nftCase.expected.ports});
   });
 }
 

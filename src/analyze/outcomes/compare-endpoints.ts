@@ -10,21 +10,23 @@ import {type Probe, whose} from './probes.ts';
 import {sourceName} from './sources.ts';
 
 /** Endpoints that get no traffic, or should get none; if these are right, their shares and masquerading. */
-export function compareEndpoints<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+export function compareEndpoints<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
   const {expected, actual, probe} = comparison;
   const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
   const extra = [...actual.destinations.keys()].filter(destination => !expected.destinations.has(destination));
-  const wrong = given.semantics.misdirected(actual);
-  for (const [endpoint, {rule, destination}] of wrong) sayWrongAddress(given, {endpoint, rule, destination, comparison});
+  const wrong = outcomeCase.semantics.misdirected(actual);
+  for (const [endpoint, {rule, destination}] of wrong) sayWrongAddress(outcomeCase, {endpoint, rule, destination, comparison});
   const elsewhere = new Set([...wrong.values()].map(({destination}) => destination));
   // Most probes of a Service port show the same endpoints; the evidence is collected for the first.
-  const isNew = (key: string): boolean => !given.symptoms.hasSaid(key);
-  for (const endpoint of missing) if (!wrong.has(endpoint) && isNew(`missing ${endpoint}`)) sayMissingEndpoint(given, endpoint, comparison);
-  for (const endpoint of extra) if (!elsewhere.has(endpoint) && isNew(`stale ${endpoint}`)) sayStaleEndpoint(given, endpoint, comparison);
+  const isNew = (key: string): boolean => !outcomeCase.symptoms.hasSaid(key);
+  for (const endpoint of missing)
+    if (!wrong.has(endpoint) && isNew(`missing ${endpoint}`)) sayMissingEndpoint(outcomeCase, endpoint, comparison);
+  for (const endpoint of extra)
+    if (!elsewhere.has(endpoint) && isNew(`stale ${endpoint}`)) sayStaleEndpoint(outcomeCase, endpoint, comparison);
   if (missing.length > 0 || extra.length > 0 || wrong.size > 0) return;
-  if (actual.rejected > 0 || actual.dropped > 0 || actual.passed > 0) return sayRefused(given, comparison);
-  if (probe.endpoint === undefined) compareShares(given, comparison);
-  compareMasquerade(given, comparison);
+  if (actual.rejected > 0 || actual.dropped > 0 || actual.passed > 0) return sayRefused(outcomeCase, comparison);
+  if (probe.endpoint === undefined) compareShares(outcomeCase, comparison);
+  compareMasquerade(outcomeCase, comparison);
 }
 
 interface WrongAddress<R extends RuleText> extends Misdirected<R> {
@@ -32,11 +34,14 @@ interface WrongAddress<R extends RuleText> extends Misdirected<R> {
   readonly comparison: ProbeComparison<R>;
 }
 
-function sayWrongAddress<R extends RuleText>(given: OutcomeCase<R>, {endpoint, rule, destination, comparison}: WrongAddress<R>): void {
-  const {expected} = given.semantics.evidence({kind: 'endpoint', endpoint, comparison});
+function sayWrongAddress<R extends RuleText>(
+  outcomeCase: OutcomeCase<R>,
+  {endpoint, rule, destination, comparison}: WrongAddress<R>,
+): void {
+  const {expected} = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
   const detail = `the rule of endpoint ${endpoint} sends traffic to ${destination}`;
   const share = shareOfPods(comparison, comparison.actual.destinations.get(destination)?.probability ?? 0);
-  given.symptoms.say({kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule], ...share}, `wrong ${endpoint}`);
+  outcomeCase.symptoms.say({kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule], ...share}, `wrong ${endpoint}`);
 }
 
 /** Told for connections from pods of the node to the cluster IP alone. */
@@ -44,17 +49,17 @@ function shareOfPods({probe: {entry, source, endpoint}}: ProbeComparison<RuleTex
   return entry.kind === 'clusterIP' && source.kind === 'pod' && endpoint === undefined ? {share} : {};
 }
 
-function sayMissingEndpoint<R extends RuleText>(given: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
-  const detail = missingEndpointText(given.item, endpoint, comparison.probe);
-  const evidence = given.semantics.evidence({kind: 'endpoint', endpoint, comparison});
-  given.symptoms.say({kind: 'missing-endpoint', endpoint, detail, ...evidence}, `missing ${endpoint}`);
+function sayMissingEndpoint<R extends RuleText>(outcomeCase: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
+  const detail = missingEndpointText(outcomeCase.item, endpoint, comparison.probe);
+  const evidence = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
+  outcomeCase.symptoms.say({kind: 'missing-endpoint', endpoint, detail, ...evidence}, `missing ${endpoint}`);
 }
 
-function sayStaleEndpoint<R extends RuleText>(given: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
+function sayStaleEndpoint<R extends RuleText>(outcomeCase: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
   const share = comparison.actual.destinations.get(endpoint)?.probability ?? 0;
-  const detail = staleEndpointText(given.item, endpoint, comparison.probe, share);
-  const {actual} = given.semantics.evidence({kind: 'endpoint', endpoint, comparison});
-  given.symptoms.say(
+  const detail = staleEndpointText(outcomeCase.item, endpoint, comparison.probe, share);
+  const {actual} = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
+  outcomeCase.symptoms.say(
     {kind: 'stale-endpoint', endpoint, detail, expected: [], actual, ...shareOfPods(comparison, share)},
     `stale ${endpoint}`,
   );
@@ -72,14 +77,14 @@ function stateOf({all}: ServedPort, endpoint: string): string {
   return `is an endpoint that must not be used (${known.terminating ? 'terminating' : 'not ready'})`;
 }
 
-function compareShares<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+function compareShares<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
   const {expected, actual} = comparison;
   const fair = [...expected.destinations.values()][0]?.probability ?? 0;
   const shareOf = (destination: string): number => actual.destinations.get(destination)?.probability ?? 0;
   if ([...expected.destinations].every(([destination, {probability}]) => near(probability, shareOf(destination)))) return;
   const shares = [...actual.destinations].map(([destination, {probability}]) => `${destination} ${percentText(probability)}`);
   const detail = `traffic${through(comparison.probe)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
-  given.symptoms.say({kind: 'uneven-balance', detail, ...given.semantics.evidence({kind: 'shares'})}, 'uneven');
+  outcomeCase.symptoms.say({kind: 'uneven-balance', detail, ...outcomeCase.semantics.evidence({kind: 'shares'})}, 'uneven');
 }
 
 /** In words: an endpoint that the packets of a probe should reach and do not. */
@@ -102,16 +107,16 @@ function percentText(probability: number): string {
 }
 
 /** Packets reach the right endpoints, with another source address than they should have. */
-export function compareMasquerade<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+export function compareMasquerade<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
   const {expected, actual} = comparison;
   const diverging = [...expected.destinations].find(
     ([destination, {masquerade}]) => (actual.destinations.get(destination)?.masquerade ?? masquerade) !== masquerade,
   );
-  if (diverging !== undefined) sayOtherMasquerade(given, comparison, {destination: diverging[0], should: diverging[1].masquerade});
+  if (diverging !== undefined) sayOtherMasquerade(outcomeCase, comparison, {destination: diverging[0], should: diverging[1].masquerade});
 }
 
 function sayOtherMasquerade<R extends RuleText>(
-  given: OutcomeCase<R>,
+  outcomeCase: OutcomeCase<R>,
   comparison: ProbeComparison<R>,
   {destination, should}: {readonly destination: string; readonly should: boolean},
 ): void {
@@ -119,16 +124,16 @@ function sayOtherMasquerade<R extends RuleText>(
   const isHairpin = probe.endpoint?.hostPort === destination;
   const who = probe.endpoint === undefined ? sourceName(probe.source) : `endpoint ${probe.endpoint.hostPort}`;
   const entry = entryText(probe.entry);
-  const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !given.item.port.externalPolicyLocal));
+  const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !outcomeCase.item.port.externalPolicyLocal));
   const effect = isHairpin
     ? 'a pod that reaches itself through the Service never gets a reply'
     : "endpoints see the client's address, and where their answers do not pass this node, connections time out";
   const detail = should
     ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} should be masqueraded and are not: ${effect}`
     : `packets from ${who} through its ${entry} are masqueraded and should not be: endpoints, logs and network policies see the node's address instead of the client's`;
-  const evidence = given.semantics.evidence({kind: 'masquerade', comparison});
+  const evidence = outcomeCase.semantics.evidence({kind: 'masquerade', comparison});
   const cause = evidence.expected[0]?.text ?? evidence.actual[0]?.text ?? entry;
-  given.symptoms.say(
+  outcomeCase.symptoms.say(
     {
       kind: 'masquerade-mismatch',
       severity: mustReturn ? 'error' : 'warning',
@@ -142,23 +147,23 @@ function sayOtherMasquerade<R extends RuleText>(
 }
 
 /** Endpoints should be reached, and the packet is refused. */
-export function sayRefused<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+export function sayRefused<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
   const {expected, actual, probe} = comparison;
   const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
   const rule = outcome?.path.at(-1);
-  const differing = given.semantics.evidence({kind: 'policy', comparison});
+  const differing = outcomeCase.semantics.evidence({kind: 'policy', comparison});
   // An element of a map that refuses is no rule of the path with a place of its own.
   const evidence = {expected: differing.expected, actual: rule === undefined || rule.line === 0 ? differing.actual : [rule]};
-  if (outcome !== undefined && given.semantics.refusedFor(outcome) === 'ranges') {
-    const ranges = given.item.port.sourceRanges.length > 0;
+  if (outcome !== undefined && outcomeCase.semantics.refusedFor(outcome) === 'ranges') {
+    const ranges = outcomeCase.item.port.sourceRanges.length > 0;
     const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges allow them' : 'there are no loadBalancerSourceRanges'}`;
-    return given.symptoms.say(
+    return outcomeCase.symptoms.say(
       {kind: 'source-ranges-mismatch', refuses: true, entry: probe.entry, detail, ...evidence},
       `ranges ${entryText(probe.entry)}`,
     );
   }
   const detail = `${whose(probe)} end in ${describePathOutcome(actual)}, and should reach ${describePathOutcome(expected)}`;
-  given.symptoms.say(
+  outcomeCase.symptoms.say(
     {
       kind: 'unexpected-reject',
       severity: 'error',

@@ -10,14 +10,14 @@ import {type Probe, whose} from './probes.ts';
  * Reports what the probes of one Service port show, in any proxy mode: each diverging probe gets one symptom that names the cause.
  * Returns whether any probe diverges.
  */
-export function comparePathOutcomes<R extends RuleText>(given: OutcomeCase<R>): boolean {
-  const {probes, walk, symptoms, affinity: compareRules = () => null} = given;
+export function comparePathOutcomes<R extends RuleText>(outcomeCase: OutcomeCase<R>): boolean {
+  const {probes, walk, symptoms, affinity: compareRules = () => null} = outcomeCase;
   const comparisons = probes.filter(isNewConnection).map(walk);
   const diverging = comparisons.filter(diverges);
-  const unreached = unreachedEntries(given, comparisons, diverging);
+  const unreached = unreachedEntries(outcomeCase, comparisons, diverging);
   const isReached = ({entry}: Probe): boolean => !unreached.has(entryText(entry));
   const reached = diverging.filter(({probe}) => isReached(probe));
-  for (const comparison of reached) explainComparison(given, comparison);
+  for (const comparison of reached) explainComparison(outcomeCase, comparison);
   // Affinity is only compared if the endpoints and the entry are right. There is a returning client for each endpoint, so they are many.
   const isRight = !symptoms.has(...endpointKinds);
   const returning = isRight
@@ -27,11 +27,11 @@ export function comparePathOutcomes<R extends RuleText>(given: OutcomeCase<R>): 
         .filter(diverges)
     : [];
   for (const comparison of returning)
-    if (isLedBack(comparison) && !symptoms.tellsOf(entryText(comparison.probe.entry))) compareReturn(given, comparison);
+    if (isLedBack(comparison) && !symptoms.tellsOf(entryText(comparison.probe.entry))) compareReturn(outcomeCase, comparison);
   const changesOutcome = diverging.length > 0 || returning.length > 0;
   const affinity = compareRules(changesOutcome);
   if (affinity !== null) symptoms.say(affinity, 'affinity');
-  if (isRight) for (const comparison of [...reached, ...returning]) compareMemory(given, comparison);
+  if (isRight) for (const comparison of [...reached, ...returning]) compareMemory(outcomeCase, comparison);
   // The policy decides who is masqueraded; with the wrong policy that is no finding of its own.
   if (symptoms.has('traffic-policy-mismatch')) symptoms.drop('masquerade-mismatch');
   return changesOutcome;
@@ -50,22 +50,22 @@ function diverges({expected, actual}: ProbeComparison<RuleText>): boolean {
 
 /** Unreached entries. If all entries are unreached, the Service port is not programmed. */
 function unreachedEntries<R extends RuleText>(
-  given: OutcomeCase<R>,
+  outcomeCase: OutcomeCase<R>,
   comparisons: readonly ProbeComparison<R>[],
   diverging: readonly ProbeComparison<R>[],
 ): ReadonlySet<string> {
-  const entered = new Set(diverging.filter(comparison => !isUnentered(given, comparison)).map(({probe}) => entryText(probe.entry)));
+  const entered = new Set(diverging.filter(comparison => !isUnentered(outcomeCase, comparison)).map(({probe}) => entryText(probe.entry)));
   const whole = new Map<string, ProbeComparison<R>>();
   for (const comparison of diverging) {
     const name = entryText(comparison.probe.entry);
     if (comparison.expected.destinations.size > 0 && !entered.has(name) && !whole.has(name)) whole.set(name, comparison);
   }
   if (whole.size === 0) return new Set();
-  if (whole.size === servedEntries(comparisons).size && given.semantics.hasNoEntry()) {
+  if (whole.size === servedEntries(comparisons).size && outcomeCase.semantics.hasNoEntry()) {
     const detail = 'not programmed on this node: no entry reaches an endpoint';
-    given.symptoms.say({kind: 'service-not-programmed', detail, share: 1, ...given.semantics.evidence({kind: 'service'})});
+    outcomeCase.symptoms.say({kind: 'service-not-programmed', detail, share: 1, ...outcomeCase.semantics.evidence({kind: 'service'})});
   } else {
-    for (const comparison of whole.values()) if (!saidSpecial(given, comparison)) sayMissingEntry(given, comparison);
+    for (const comparison of whole.values()) if (!saidSpecial(outcomeCase, comparison)) sayMissingEntry(outcomeCase, comparison);
   }
   return new Set(whole.keys());
 }
@@ -87,116 +87,116 @@ function isLedBack({probe, expected}: ProbeComparison<RuleText>): boolean {
 }
 
 /** A returning client reaches another endpoint than the one it is known to. */
-function compareReturn<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
-  if (hasSameEnds(comparison.expected, comparison.actual)) return compareMasquerade(given, comparison);
+function compareReturn<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+  if (hasSameEnds(comparison.expected, comparison.actual)) return compareMasquerade(outcomeCase, comparison);
   const detail = `a returning client is not sent back to its endpoint through its ${entryText(comparison.probe.entry)}`;
-  given.symptoms.say({kind: 'session-affinity-mismatch', detail, ...given.semantics.evidence({kind: 'affinity'})}, 'affinity');
+  outcomeCase.symptoms.say({kind: 'session-affinity-mismatch', detail, ...outcomeCase.semantics.evidence({kind: 'affinity'})}, 'affinity');
 }
 
 /** Packets reach the right endpoint, but the rule does not record the client, or records it in another list. */
-function compareMemory<R extends RuleText>(given: OutcomeCase<R>, {expected, actual, probe}: ProbeComparison<R>): void {
+function compareMemory<R extends RuleText>(outcomeCase: OutcomeCase<R>, {expected, actual, probe}: ProbeComparison<R>): void {
   for (const [destination, {remembered}] of expected.destinations) {
     const found = actual.destinations.get(destination);
     if (found === undefined || found.remembered === remembered) continue;
     const state = found.remembered === null ? 'is not remembered' : `is remembered in the list ${found.remembered}, which is not its own`;
     const detail = `a client that comes through its ${entryText(probe.entry)} and is sent to ${destination} ${state}`;
-    given.symptoms.say({kind: 'session-affinity-mismatch', detail, expected: [], actual: found.path.slice(-1)}, 'affinity');
+    outcomeCase.symptoms.say({kind: 'session-affinity-mismatch', detail, expected: [], actual: found.path.slice(-1)}, 'affinity');
   }
 }
 
 /** The cause of one diverging probe, as one symptom. */
-function explainComparison<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+function explainComparison<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
   const {expected, actual} = comparison;
-  if (actual.undecided > 0 && expected.undecided === 0) return sayUndetermined(given, comparison);
-  if (saidSpecial(given, comparison)) return;
-  if (expected.destinations.size === 0) return shouldBeRefused(given, comparison);
-  if (isUnentered(given, comparison))
-    return given.symptoms.tellsOf(entryText(comparison.probe.entry)) ? undefined : sayMissingEntry(given, comparison);
-  if (saidOtherPolicy(given, comparison)) return;
-  if (actual.destinations.size === 0 && (actual.rejected > 0 || actual.dropped > 0)) return sayRefused(given, comparison);
-  compareEndpoints(given, comparison);
+  if (actual.undecided > 0 && expected.undecided === 0) return sayUndetermined(outcomeCase, comparison);
+  if (saidSpecial(outcomeCase, comparison)) return;
+  if (expected.destinations.size === 0) return shouldBeRefused(outcomeCase, comparison);
+  if (isUnentered(outcomeCase, comparison))
+    return outcomeCase.symptoms.tellsOf(entryText(comparison.probe.entry)) ? undefined : sayMissingEntry(outcomeCase, comparison);
+  if (saidOtherPolicy(outcomeCase, comparison)) return;
+  if (actual.destinations.size === 0 && (actual.rejected > 0 || actual.dropped > 0)) return sayRefused(outcomeCase, comparison);
+  compareEndpoints(outcomeCase, comparison);
 }
 
 /** Says what only the mode knows of a probe. False if that is nothing. */
-function saidSpecial<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): boolean {
-  const special = given.semantics.special(comparison);
-  for (const {symptom, key} of special) given.symptoms.say(symptom, key);
+function saidSpecial<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): boolean {
+  const special = outcomeCase.semantics.special(comparison);
+  for (const {symptom, key} of special) outcomeCase.symptoms.say(symptom, key);
   return special.length > 0;
 }
 
 /** The packet ends as if its entry were not programmed. */
-function isUnentered<R extends RuleText>(given: OutcomeCase<R>, {actual}: ProbeComparison<R>): boolean {
-  return actual.destinations.size === 0 && actual.outcomes.every(outcome => given.semantics.isUnentered(outcome));
+function isUnentered<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual}: ProbeComparison<R>): boolean {
+  return actual.destinations.size === 0 && actual.outcomes.every(outcome => outcomeCase.semantics.isUnentered(outcome));
 }
 
-function sayMissingEntry<R extends RuleText>(given: OutcomeCase<R>, {probe: {entry}, actual}: ProbeComparison<R>): void {
-  const found = given.semantics.evidence({kind: 'entry', entry});
+function sayMissingEntry<R extends RuleText>(outcomeCase: OutcomeCase<R>, {probe: {entry}, actual}: ProbeComparison<R>): void {
+  const found = outcomeCase.semantics.evidence({kind: 'entry', entry});
   const detail =
     found.expected.length > 0
       ? `its ${entryText(entry)} is not programmed, while other entries are`
       : `no packet to its ${entryText(entry)} enters its chains, though the rule that should take it is there`;
   const last = found.expected.length > 0 ? found.actual : (actual.outcomes[0]?.path.slice(-1) ?? []);
-  given.symptoms.say({kind: 'missing-entry', entry, detail, expected: found.expected, actual: last}, `entry ${entryText(entry)}`);
+  outcomeCase.symptoms.say({kind: 'missing-entry', entry, detail, expected: found.expected, actual: last}, `entry ${entryText(entry)}`);
 }
 
-function sayUndetermined<R extends RuleText>(given: OutcomeCase<R>, {actual, probe}: ProbeComparison<R>): void {
+function sayUndetermined<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual, probe}: ProbeComparison<R>): void {
   const outcome = actual.outcomes.find(({verdict}) => verdict === 'undecided');
   // A truncated dump is reported for the node, as ST506.
   if (/the dump was (?:cut|truncated)/.test(outcome?.reason ?? '')) return;
   const detail = `the outcome for ${whose(probe)} is undetermined: ${outcome?.reason ?? 'unknown'}`;
-  given.symptoms.say(
+  outcomeCase.symptoms.say(
     {kind: 'undecided-path', entry: probe.entry, detail, expected: [], actual: outcome?.path.slice(-1) ?? []},
     'undecided',
   );
 }
 
 /** No endpoint should be reached: the Service has none, the node has none, or the source is not allowed. */
-function shouldBeRefused<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+function shouldBeRefused<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
   const {expected, actual, probe} = comparison;
   const [outcome] = expected.outcomes;
-  const reason = outcome === undefined ? 'other' : given.semantics.refusedFor(outcome);
+  const reason = outcome === undefined ? 'other' : outcomeCase.semantics.refusedFor(outcome);
   const decisive = outcome?.path.at(-1);
   const evidence = {expected: decisive === undefined ? [] : [decisive], actual: actual.outcomes[0]?.path.slice(0, 3) ?? []};
   const entry = entryText(probe.entry);
-  if (reason === 'ranges') return outsideRanges(given, comparison, evidence);
+  if (reason === 'ranges') return outsideRanges(outcomeCase, comparison, evidence);
   if (expected.dropped > 0) {
     const detail = `${whose(probe)} must be dropped, since the policy is Local and no endpoint is on this node; they end in ${describePathOutcome(actual)}`;
-    return given.symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entry}`);
+    return outcomeCase.symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entry}`);
   }
-  if (actual.destinations.size > 0) return compareEndpoints(given, comparison);
+  if (actual.destinations.size > 0) return compareEndpoints(outcomeCase, comparison);
   if (expected.rejected === 0) return;
   const detail = `it has no endpoints, so ${whose(probe)} must be refused; they end in ${describePathOutcome(actual)}: clients wait until they time out, where they should get "connection refused"`;
-  given.symptoms.say({kind: 'missing-reject', entry: probe.entry, detail, ...evidence}, `reject ${entry}`);
+  outcomeCase.symptoms.say({kind: 'missing-reject', entry: probe.entry, detail, ...evidence}, `reject ${entry}`);
 }
 
 /** The source is outside of loadBalancerSourceRanges. */
-function outsideRanges<R extends RuleText>(given: OutcomeCase<R>, {actual, probe}: ProbeComparison<R>, evidence: Evidence<R>): void {
+function outsideRanges<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual, probe}: ProbeComparison<R>, evidence: Evidence<R>): void {
   const entry = entryText(probe.entry);
   const symptom = {kind: 'source-ranges-mismatch', entry: probe.entry, ...evidence} as const;
   const end = describePathOutcome(actual);
   if (actual.destinations.size > 0) {
     const detail = `${whose(probe)} must be dropped, and end in ${end}: loadBalancerSourceRanges are not enforced`;
-    return given.symptoms.say({...symptom, detail}, `ranges ${entry}`);
+    return outcomeCase.symptoms.say({...symptom, detail}, `ranges ${entry}`);
   }
   if (actual.passed > 0) {
     const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: they leave the node or hang`;
-    return given.symptoms.say({...symptom, detail}, `ranges ${entry}`);
+    return outcomeCase.symptoms.say({...symptom, detail}, `ranges ${entry}`);
   }
   const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: they do not get in`;
-  given.symptoms.say({...symptom, severity: 'warning', detail}, `ranges refused ${entry}`);
+  outcomeCase.symptoms.say({...symptom, severity: 'warning', detail}, `ranges refused ${entry}`);
 }
 
 /** The endpoints are picked by the other policy, or packets are dropped as under the other policy. */
-function saidOtherPolicy<R extends RuleText>(given: OutcomeCase<R>, comparison: ProbeComparison<R>): boolean {
+function saidOtherPolicy<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): boolean {
   const {expected, actual, probe} = comparison;
-  const should = given.semantics.policyOf(expected);
-  const does = given.semantics.policyOf(actual);
-  const dropped = actual.outcomes.some(outcome => outcome.verdict === 'drop' && given.semantics.refusedFor(outcome) === 'policy');
+  const should = outcomeCase.semantics.policyOf(expected);
+  const does = outcomeCase.semantics.policyOf(actual);
+  const dropped = actual.outcomes.some(outcome => outcome.verdict === 'drop' && outcomeCase.semantics.refusedFor(outcome) === 'policy');
   if ((should === does || does === null || should === null) && !dropped) return false;
   const detail = dropped
     ? `${whose(probe)} are dropped because the node has no local endpoint, and should reach ${describePathOutcome(expected)}`
     : `${whose(probe)} are balanced by the ${does} policy, and should be by the ${should} policy`;
-  const evidence = given.semantics.evidence({kind: 'policy', comparison});
-  given.symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entryText(probe.entry)}`);
+  const evidence = outcomeCase.semantics.evidence({kind: 'policy', comparison});
+  outcomeCase.symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entryText(probe.entry)}`);
   return true;
 }

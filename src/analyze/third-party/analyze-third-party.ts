@@ -66,27 +66,27 @@ function maxNamed(ports: number): number {
  * What third-party rules do to Services' packets, in every mode: each class of senders is walked through kube-proxy's rules alone, and
  * through all rules of the node with the replies. Service ports that no third-party rule tells apart are walked once.
  */
-export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPartyCase<Port>): readonly Symptom<RuleText>[] {
-  const {ports, context, rules, differs} = given;
-  const tables = thirdPartyTables(given);
-  if (tables.length === 0 && !rules.iptables.some(one => holdsThirdPartyRules(one, given.mode.isOwnChain))) return [];
-  const {environment} = given.sides.all;
+export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: ThirdPartyCase<Port>): readonly Symptom<RuleText>[] {
+  const {ports, context, rules, differs} = thirdPartyCase;
+  const tables = thirdPartyTables(thirdPartyCase);
+  if (tables.length === 0 && !rules.iptables.some(one => holdsThirdPartyRules(one, thirdPartyCase.mode.isOwnChain))) return [];
+  const {environment} = thirdPartyCase.sides.all;
   const distinctions = distinctionsBy({iptables: rules.iptables, tables, sets: rules.sets, environment, family: context.family});
   const walks: Walks = {
     distinctions,
-    groups: given.senders(),
-    effects: effectCase(given),
+    groups: thirdPartyCase.senders(),
+    effects: effectCase(thirdPartyCase),
     effort: {left: maxWalked, isCut: false},
   };
   const walked = new Map<Port, readonly RuleEffect[]>();
   const walk = (item: Port): readonly RuleEffect[] => {
-    const effects = walked.get(item) ?? analyzeItem(item, given, walks);
+    const effects = walked.get(item) ?? analyzeItem(item, thirdPartyCase, walks);
     walked.set(item, effects);
     return effects;
   };
   const found = new Map<string, NotedEffect<Port>>();
   for (const group of groupPorts(ports, context, distinctions))
-    for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, given)))
+    for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
   const symptoms = [...oneForEachRule(found)].flatMap(([key, {effect, items}]) => {
     if (items.size === 1) return [...items].map(item => symptomOfPort(effect, item));
@@ -99,7 +99,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
       return same === undefined ? [] : [symptomOfPort(same.effect, item)];
     });
   });
-  return walks.effort.isCut ? [...symptoms, cutOff(given)] : symptoms;
+  return walks.effort.isCut ? [...symptoms, cutOff(thirdPartyCase)] : symptoms;
 }
 
 /** An effect with the Service ports that it concerns. */
@@ -183,11 +183,11 @@ interface Walks {
   readonly effects: EffectCase;
 }
 
-function analyzeItem(item: ServedPort, given: WalkedRules, walks: Walks): readonly RuleEffect[] {
-  const {all} = given.sides;
-  const usual = analyzeSide(item, given, walks, all);
+function analyzeItem(item: ServedPort, walkedRules: WalkedRules, walks: Walks): readonly RuleEffect[] {
+  const {all} = walkedRules.sides;
+  const usual = analyzeSide(item, walkedRules, walks, all);
   if (all.nft === null || knowsAge(all, 'nat')) return usual;
-  const other = analyzeSide(item, given, walks, {...all, isIptablesYounger: true});
+  const other = analyzeSide(item, walkedRules, walks, {...all, isIptablesYounger: true});
   const known = new Set(usual.map(effectKey));
   return [...usual, ...other.filter(found => !known.has(effectKey(found))).map(onlyIfYounger)];
 }

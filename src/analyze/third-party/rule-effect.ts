@@ -80,20 +80,20 @@ export interface WalkedProbe {
 type Effect = Omit<RuleEffect, 'probe' | 'namesDestination'>;
 
 /** Null when the outcome is the one of kube-proxy's rules alone, or is not caused by a third-party rule. */
-export function ruleEffect(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): RuleEffect | null {
-  const effect = effectOf(outcome, walked, given);
+export function ruleEffect(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): RuleEffect | null {
+  const effect = effectOf(outcome, walkedProbe, effectCase);
   if (effect === null) return null;
-  const path = [...(outcome.lost?.outcome.path ?? []), ...outcome.path].filter(rule => !given.isOwn(rule));
-  const backend = effect.rule === null ? null : given.backendOf(effect.rule);
+  const path = [...(outcome.lost?.outcome.path ?? []), ...outcome.path].filter(rule => !effectCase.isOwn(rule));
+  const backend = effect.rule === null ? null : effectCase.backendOf(effect.rule);
   const rule = effect.rule === null || backend === null ? effect.rule : {...effect.rule, backend};
-  return {...effect, rule, probe: walked.probe, namesDestination: path.some(namesDestination)};
+  return {...effect, rule, probe: walkedProbe.probe, namesDestination: path.some(namesDestination)};
 }
 
-function effectOf(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {
-  if (outcome.verdict === 'undecided') return undetermined(outcome, walked, given);
-  if (outcome.verdict !== 'accept') return losesPackets(walked) ? refusal(outcome, walked, given) : null;
-  const effect = unrefused(outcome, walked, given) ?? accepted(outcome, walked, given);
-  return effect ?? (outcome.lost === undefined ? null : lostLater(outcome.lost, walked, given));
+function effectOf(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
+  if (outcome.verdict === 'undecided') return undetermined(outcome, walkedProbe, effectCase);
+  if (outcome.verdict !== 'accept') return losesPackets(walkedProbe) ? refusal(outcome, walkedProbe, effectCase) : null;
+  const effect = unrefused(outcome, walkedProbe, effectCase) ?? accepted(outcome, walkedProbe, effectCase);
+  return effect ?? (outcome.lost === undefined ? null : lostLater(outcome.lost, walkedProbe, effectCase));
 }
 
 /** Whether fewer packets reach the endpoints than by kube-proxy's rules alone: others are lost to a fault of these rules. */
@@ -107,18 +107,22 @@ function losesPackets({probe, alone, pathOutcome}: WalkedProbe): boolean {
 }
 
 /** Of a path that depends on what cannot be evaluated, the rule that it depends on. */
-function undetermined({doubt, path, reason, policy}: ConnectionOutcome, {probe, alone}: WalkedProbe, given: EffectCase): Effect | null {
+function undetermined(
+  {doubt, path, reason, policy}: ConnectionOutcome,
+  {probe, alone}: WalkedProbe,
+  effectCase: EffectCase,
+): Effect | null {
   const rule = doubt ?? path.at(-1);
-  if (alone.undecided > 0 || (doubt === undefined && given.isCut)) return null;
+  if (alone.undecided > 0 || (doubt === undefined && effectCase.isCut)) return null;
   const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
-  if (rule === undefined || given.isOwn(rule)) return null;
+  if (rule === undefined || effectCase.isOwn(rule)) return null;
   const limit = limitOf(rule);
   const isMinor = masquerades(rule) || isOfPolicy(rule) || limit?.isHigh === true;
   const limited =
     limit === null
       ? detail
-      : `${whose(probe)} are limited to ${limit.text} by a third-party rule${inBackend(rule, given)}: ${beyond(rule)}`;
+      : `${whose(probe)} are limited to ${limit.text} by a third-party rule${inBackend(rule, effectCase)}: ${beyond(rule)}`;
   return {kind: 'undecided-path', rule, detail: limited, ...(isMinor ? {severity: 'info'} : {})};
 }
 
@@ -127,13 +131,13 @@ function beyond(rule: NodeRule): string {
   return acceptsPackets(rule) ? 'what exceeds it is left to the rules after it' : 'what exceeds it is treated in another way';
 }
 
-function refusal(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {
-  const {probe} = walked;
+function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
+  const {probe} = walkedProbe;
   const {verdict, path, policy} = outcome;
-  const untracking = path.find(one => untracks(one) && !given.isOwn(one));
-  if (untracking !== undefined) return intercepted(untracking, walked, given);
-  const rule = policy === undefined ? decisive(outcome, given) : null;
-  if (policy === undefined ? rule === null : given.isOwn({table: policy.split('/')[0] ?? '', chain: policy.split('/')[1] ?? ''}))
+  const untracking = path.find(one => untracks(one) && !effectCase.isOwn(one));
+  if (untracking !== undefined) return intercepted(untracking, walkedProbe, effectCase);
+  const rule = policy === undefined ? decisive(outcome, effectCase) : null;
+  if (policy === undefined ? rule === null : effectCase.isOwn({table: policy.split('/')[0] ?? '', chain: policy.split('/')[1] ?? ''}))
     return null;
   const who = whose(probe);
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
@@ -143,18 +147,18 @@ function refusal(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectC
     const detail = `${who} are ${refused} by a rule that iptables mode left behind in ${rule.table}/${rule.chain}`;
     return {kind: 'unexpected-reject', severity: 'error', rule, detail};
   }
-  const hook = decidedAt(outcome, given.nft);
+  const hook = decidedAt(outcome, effectCase.nft);
   const isSentOn = (path.some(rewrites) || probe.direct !== undefined) && hook !== 'input' && hook !== 'output';
-  const unusual = !given.acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
+  const unusual = !effectCase.acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
   const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual ? {severity: 'info' as const} : {})};
-  const by = rule !== null ? `by a third-party rule${inBackend(rule, given)}` : byPolicy(policy, given);
+  const by = rule !== null ? `by a third-party rule${inBackend(rule, effectCase)}` : byPolicy(policy, effectCase);
   if (isSentOn) return {...base, kind: 'forward-blocked', detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
   return {...base, kind: 'dropped-by-other-rule', detail: `${who} are ${refused} ${by}`};
 }
 
-function byPolicy(policy = 'a chain', given: EffectCase): string {
+function byPolicy(policy = 'a chain', effectCase: EffectCase): string {
   const [table = '', chain = ''] = policy.split('/', 2);
-  return `because no rule accepts them and the policy of ${policy}${inBackend({table, chain}, given)} is DROP`;
+  return `because no rule accepts them and the policy of ${policy}${inBackend({table, chain}, effectCase)} is DROP`;
 }
 
 /** Commands of one backend do not show what the other holds. */
@@ -181,17 +185,22 @@ function decisive({path, reason}: ConnectionOutcome, {isOwn}: EffectCase): NodeR
 }
 
 /** Connections are opened, and then nothing arrives. */
-function lostLater({packet, outcome}: NonNullable<ConnectionOutcome['lost']>, walked: WalkedProbe, given: EffectCase): Effect | null {
-  const {probe} = walked;
+function lostLater(
+  {packet, outcome}: NonNullable<ConnectionOutcome['lost']>,
+  walkedProbe: WalkedProbe,
+  effectCase: EffectCase,
+): Effect | null {
+  const {probe} = walkedProbe;
   const who = packet === 'reply' ? `replies to ${whose(probe)}` : `${whose(probe)} on open connections`;
-  if (outcome.verdict === 'undecided') return laterIf(undetermined({...outcome, reason: `${who}: ${outcome.reason ?? ''}`}, walked, given));
+  if (outcome.verdict === 'undecided')
+    return laterIf(undetermined({...outcome, reason: `${who}: ${outcome.reason ?? ''}`}, walkedProbe, effectCase));
   const {policy} = outcome;
-  const rule = policy === undefined ? decisive(outcome, given) : null;
+  const rule = policy === undefined ? decisive(outcome, effectCase) : null;
   if (policy === undefined && rule === null) return null;
   const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
   const base = {kind: 'dropped-by-other-rule', isLater: true, rule} as const;
   if (rule !== null && isOfPolicy(rule)) return {...base, severity: 'info', detail: `${who} are ${refused} by a network policy`};
-  const by = rule !== null ? `by a third-party rule${inBackend(rule, given)}` : byPolicy(policy, given);
+  const by = rule !== null ? `by a third-party rule${inBackend(rule, effectCase)}` : byPolicy(policy, effectCase);
   const isUnknown = rule !== null && decides(rule) && outcome.path.at(-1) !== rule;
   const reason = outcome.reason ?? (isUnknown ? unrecognized : undefined);
   const why = reason === undefined ? '' : `, because ${reason}`;
@@ -214,14 +223,14 @@ function unrefused({destination, path}: ConnectionOutcome, {probe, alone}: Walke
 }
 
 /** What third-party rules do to a packet that is accepted: it goes elsewhere, stays without an endpoint, or has another source address. */
-function accepted(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {
+function accepted(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
   const {destination, path} = outcome;
-  const {probe, alone, pathOutcome} = walked;
+  const {probe, alone, pathOutcome} = walkedProbe;
   const who = whose(probe);
-  const thirdParty = path.filter(rule => !given.isOwn(rule));
+  const thirdParty = path.filter(rule => !effectCase.isOwn(rule));
   if (destination === null) {
-    const rule = losesPackets(walked) ? interceptorOf(thirdParty) : null;
-    return rule === null ? null : intercepted(rule, walked, given);
+    const rule = losesPackets(walkedProbe) ? interceptorOf(thirdParty) : null;
+    return rule === null ? null : intercepted(rule, walkedProbe, effectCase);
   }
   const share = alone.destinations.get(destination);
   if (share === undefined) {
@@ -234,25 +243,27 @@ function accepted(outcome: ConnectionOutcome, walked: WalkedProbe, given: Effect
     return {kind: 'entry-taken-by-other-rule', rule, detail, ...(isRefused && isOfPolicy(rule) ? {severity: 'info'} : {})};
   }
   const isMasqueraded = pathOutcome.destinations.get(destination)?.masquerade === true;
-  if (!share.masquerade) return isMasqueraded ? addressLost(outcome, walked, given) : null;
-  if (isMasqueraded) return wrongAddress(outcome, walked, given);
-  const rule = unmasqueraderOf(path, {isOwn: given.isOwn, mark: given.context.mark});
+  if (!share.masquerade) return isMasqueraded ? addressLost(outcome, walkedProbe, effectCase) : null;
+  if (isMasqueraded) return wrongAddress(outcome, walkedProbe, effectCase);
+  const rule = unmasqueraderOf(path, {isOwn: effectCase.isOwn, mark: effectCase.context.mark});
   if (rule === null) return null;
-  const how = setsMark(rule) ? 'changes their mark' : `intercepts them before ${given.masquerading}`;
+  const how = setsMark(rule) ? 'changes their mark' : `intercepts them before ${effectCase.masquerading}`;
   return {kind: 'postrouting-broken', rule, detail: `${who} should be masqueraded, but a third-party rule ${how}`};
 }
 
 /** A third-party rule that masquerades what kube-proxy leaves as it is. The address of the node itself is no loss. */
-function addressLost(outcome: ConnectionOutcome, walked: WalkedProbe, given: EffectCase): Effect | null {
-  const {probe, port} = walked;
+function addressLost(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
+  const {probe, port} = walkedProbe;
   const isKept =
     probe.source.kind === 'pod' || probe.source.kind === 'remote-pod' || (probe.entry.kind !== 'clusterIP' && port.externalPolicyLocal);
-  if (!isKept || !isPod(outcome.destination, given.context)) return wrongAddress(outcome, walked, given);
-  const rule = outcome.path.findLast(one => !given.isOwn(one) && (masquerades(one) || setsMark(one))) ?? null;
+  if (!isKept || !isPod(outcome.destination, effectCase.context)) return wrongAddress(outcome, walkedProbe, effectCase);
+  const rule = outcome.path.findLast(one => !effectCase.isOwn(one) && (masquerades(one) || setsMark(one))) ?? null;
   if (rule === null) return null;
   const isLocal = probe.source.kind === 'outside';
   const detail = `${whose(probe)} should keep their source address${isLocal ? ' (externalTrafficPolicy: Local)' : ''}, but a third-party rule masquerades them`;
-  return wrongAddress(outcome, walked, given) ?? {kind: 'masquerade-mismatch', rule, detail, severity: isLocal ? 'error' : 'info'};
+  return (
+    wrongAddress(outcome, walkedProbe, effectCase) ?? {kind: 'masquerade-mismatch', rule, detail, severity: isLocal ? 'error' : 'info'}
+  );
 }
 
 /** What leaves the cluster is masqueraded on most nodes. */

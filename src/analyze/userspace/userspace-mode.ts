@@ -80,8 +80,12 @@ interface PortalCase {
 }
 
 /** What is known of a node in userspace mode: missing and stale entries, hooks, and contradicting ports. */
-function analyzePortals(given: PortalCase): readonly Symptom[] {
-  return [...missingHooks(given), ...given.portals.flatMap(portal => analyzePortal(portal, given)), ...leftovers(given)];
+function analyzePortals(portalCase: PortalCase): readonly Symptom[] {
+  return [
+    ...missingHooks(portalCase),
+    ...portalCase.portals.flatMap(portal => analyzePortal(portal, portalCase)),
+    ...leftovers(portalCase),
+  ];
 }
 
 function missingHooks({rules, ruleset}: PortalCase): readonly Symptom[] {
@@ -94,8 +98,8 @@ function missingHooks({rules, ruleset}: PortalCase): readonly Symptom[] {
   });
 }
 
-function analyzePortal(portal: Portal, given: PortalCase): readonly Symptom[] {
-  const missing = portal.entries.flatMap(entry => chainsWithout(entry, portal, given).map(chain => ({entry, chain})));
+function analyzePortal(portal: Portal, portalCase: PortalCase): readonly Symptom[] {
+  const missing = portal.entries.flatMap(entry => chainsWithout(entry, portal, portalCase).map(chain => ({entry, chain})));
   const all = portal.entries.flatMap(entry => chainsFor(entry));
   if (missing.length > 0 && missing.length === all.length)
     return [{...plain('service-not-programmed'), port: portal.port, detail: 'not programmed on this node: no entry reaches kube-proxy'}];

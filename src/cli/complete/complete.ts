@@ -149,14 +149,14 @@ function firstArgument(words: readonly string[], flags: Readonly<Record<string, 
   return undefined;
 }
 
-function readRest(words: readonly string[], known: Readonly<Record<string, FlagSpec>>): Omit<CommandWords, 'command'> {
+function readRest(words: readonly string[], specs: Readonly<Record<string, FlagSpec>>): Omit<CommandWords, 'command'> {
   const flags = new Map<string, string[]>();
   const args: string[] = [];
   let pending: FlagSpec | undefined;
   let onlyArgs = false;
   const give = (name: string, value: string): void => void pushTo(flags, name, value);
   for (const word of words) {
-    const flag = onlyArgs || pending !== undefined ? undefined : flagOf(word, known);
+    const flag = onlyArgs || pending !== undefined ? undefined : flagOf(word, specs);
     if (pending !== undefined) {
       give(pending.name, word);
       pending = undefined;
@@ -176,13 +176,13 @@ interface GivenFlag {
 }
 
 /** Undefined for a word that is not a flag, and for an unknown flag. */
-function flagOf(word: string, known: Readonly<Record<string, FlagSpec>>): GivenFlag | undefined {
+function flagOf(word: string, specs: Readonly<Record<string, FlagSpec>>): GivenFlag | undefined {
   const [, dashes = '', name = '', value] = /^(--?)([^=]+)(?:=(.*))?$/s.exec(word) ?? [];
   if (dashes === '') return undefined;
   const spec =
     dashes === '--'
-      ? (known[name] ?? known[name.replace(/^no-/, '')])
-      : Object.values(known).find(({char}) => char !== undefined && name.startsWith(char));
+      ? (specs[name] ?? specs[name.replace(/^no-/, '')])
+      : Object.values(specs).find(({char}) => char !== undefined && name.startsWith(char));
   if (spec === undefined) return undefined;
   if (spec.type === 'boolean') return {spec, value: 'true', takesNext: false};
   const attached = dashes === '-' && name.length > 1 ? name.slice(1) : value;

@@ -147,8 +147,8 @@ class HttpKubeApi implements KubeApi {
     }
   }
 
-  #request(request: ApiRequest, given?: AbortSignal): Promise<ApiResponse> {
-    const outer = given === undefined ? this.#closing.signal : AbortSignal.any([given, this.#closing.signal]);
+  #request(request: ApiRequest, abortSignal?: AbortSignal): Promise<ApiResponse> {
+    const outer = abortSignal === undefined ? this.#closing.signal : AbortSignal.any([abortSignal, this.#closing.signal]);
     return this.#retrying(request, outer, async () => {
       const applied = await this.#applied();
       const signal = this.#requestTimeout > 0 ? AbortSignal.any([outer, AbortSignal.timeout(this.#requestTimeout)]) : outer;

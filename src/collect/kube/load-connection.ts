@@ -25,8 +25,8 @@ interface ConnectionEnvironment {
  * The API server that kubectl would use with the same flags and environment. Reads files, sends no request. Throws KubeconfigError, which
  * is wrong use.
  */
-export function loadConnection(flags: ConnectionFlags, given: Partial<ConnectionEnvironment> = {}): KubectlConfig {
-  const surroundings = {environment: process.env, serviceAccountFolder, interactive: canAsk(), quiet: false, ...given};
+export function loadConnection(flags: ConnectionFlags, settings: Partial<ConnectionEnvironment> = {}): KubectlConfig {
+  const surroundings = {environment: process.env, serviceAccountFolder, interactive: canAsk(), quiet: false, ...settings};
   const chosen = contextIn(surroundings, flags);
   checkUser(chosen.user, chosen.userName);
   const server = serverOf(chosen.cluster);

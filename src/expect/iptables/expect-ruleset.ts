@@ -14,13 +14,13 @@ export interface ExpectInput extends PortsInput {
 }
 
 /** What kube-proxy should have written in one family on one node. */
-export function expectRuleset(given: ExpectInput, hypothesis: Hypothesis = {}): ExpectedRuleset {
-  const {view, config, facts, family, ruleset} = given;
+export function expectRuleset(input: ExpectInput, hypothesis: Hypothesis = {}): ExpectedRuleset {
+  const {view, config, facts, family, ruleset} = input;
   const plain = nodeContext(family, config, facts, seenIn(ruleset));
   const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = hypothesis;
-  const topology = nodeTopology(given, hypothesis);
+  const topology = nodeTopology(input, hypothesis);
   const large = view.endpointCount(family, topology.proxy) > largeCluster;
-  const ports = portsOnNode(given, topology, hypothesis.picks).map(item => ({...item, large}));
+  const ports = portsOnNode(input, topology, hypothesis.picks).map(item => ({...item, large}));
   const context = {...plain, detector, masqueradeAll};
   return new ExpectedRuleset(context, ports, portRules(view, context));
 }

@@ -33,11 +33,11 @@ interface ExpectIpvsInput extends PortsInput {
   readonly bound: readonly string[];
 }
 
-export function expectIpvs(given: ExpectIpvsInput, hypothesis: Hypothesis = {}): ExpectedIpvs {
-  const {config, facts, family} = given;
-  const context = ipvsContext(family, config, facts, given.bound);
-  const topology = nodeTopology(given, hypothesis);
-  const ports = portsOnNode(given, topology, hypothesis.picks);
+export function expectIpvs(input: ExpectIpvsInput, hypothesis: Hypothesis = {}): ExpectedIpvs {
+  const {config, facts, family} = input;
+  const context = ipvsContext(family, config, facts, input.bound);
+  const topology = nodeTopology(input, hypothesis);
+  const ports = portsOnNode(input, topology, hypothesis.picks);
   const members = expectMembers({ports, context, nodeName: topology.nodeName});
   return {
     ...{context, ports, members},

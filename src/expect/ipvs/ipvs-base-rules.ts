@@ -23,15 +23,15 @@ interface BaseRuleInput {
  * The iptables rules around IPVS. They contain no Services: sets select the packets. Follows `createAndLinkKubeChain` and
  * `writeIptablesRules`.
  */
-export function writeIpvsBaseRules(given: BaseRuleInput, write: RuleWriter): void {
-  writeJumps(given, write);
-  writeServices(given, write);
-  writeLoadBalancer(given, write);
-  writeNodePorts(given, write);
-  writePostrouting(given, write);
-  writeForward(given, write);
-  if (!firewallsInNat(given.context.version)) writeFirewall(given, 'filter', write);
-  if (hasIpvsFilter(given.context.version)) writeIpvsFilter(given, write);
+export function writeIpvsBaseRules(input: BaseRuleInput, write: RuleWriter): void {
+  writeJumps(input, write);
+  writeServices(input, write);
+  writeLoadBalancer(input, write);
+  writeNodePorts(input, write);
+  writePostrouting(input, write);
+  writeForward(input, write);
+  if (!firewallsInNat(input.context.version)) writeFirewall(input, 'filter', write);
+  if (hasIpvsFilter(input.context.version)) writeIpvsFilter(input, write);
 }
 
 /** The chains that exist whether they contain rules or not: `[table, chain]`. */
@@ -87,26 +87,26 @@ function inSet({context}: BaseRuleInput, role: SetRole, directions: string): str
   return `-m set --match-set ${setName(role, context.family)} ${directions}`;
 }
 
-function writeServices(given: BaseRuleInput, write: RuleWriter): void {
-  const {context, wants} = given;
+function writeServices(input: BaseRuleInput, write: RuleWriter): void {
+  const {context, wants} = input;
   const rule = (text: string): void => write('nat', 'KUBE-SERVICES', text);
   if (skipsLoopbackSources(context.version)) rule(`-s ${context.family === 'IPv4' ? '127.0.0.0/8' : '::1/128'} -j RETURN`);
   if (wants('KUBE-LOAD-BALANCER'))
-    rule(`${comment('Kubernetes service lb portal')} ${inSet(given, 'KUBE-LOAD-BALANCER', 'dst,dst')} -j KUBE-LOAD-BALANCER`);
-  if (wants('KUBE-CLUSTER-IP')) rule(clusterIPMasquerade(given));
+    rule(`${comment('Kubernetes service lb portal')} ${inSet(input, 'KUBE-LOAD-BALANCER', 'dst,dst')} -j KUBE-LOAD-BALANCER`);
+  if (wants('KUBE-CLUSTER-IP')) rule(clusterIPMasquerade(input));
   if (wants('KUBE-EXTERNAL-IP')) {
     const text = comment('Kubernetes service external ip + port for masquerade and filter purpose');
-    const match = `${text} ${inSet(given, 'KUBE-EXTERNAL-IP', 'dst,dst')}`;
+    const match = `${text} ${inSet(input, 'KUBE-EXTERNAL-IP', 'dst,dst')}`;
     rule(`${match} -j KUBE-MARK-MASQ`);
     writeExternal(match, rule);
   }
   if (wants('KUBE-EXTERNAL-IP-LOCAL')) {
     const text = comment('Kubernetes service external ip + port with externalTrafficPolicy=local');
-    writeExternal(`${text} ${inSet(given, 'KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')}`, rule);
+    writeExternal(`${text} ${inSet(input, 'KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')}`, rule);
   }
   rule('-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT');
-  if (wants('KUBE-CLUSTER-IP')) rule(`${inSet(given, 'KUBE-CLUSTER-IP', 'dst,dst')} -j ACCEPT`);
-  if (wants('KUBE-LOAD-BALANCER')) rule(`${inSet(given, 'KUBE-LOAD-BALANCER', 'dst,dst')} -j ACCEPT`);
+  if (wants('KUBE-CLUSTER-IP')) rule(`${inSet(input, 'KUBE-CLUSTER-IP', 'dst,dst')} -j ACCEPT`);
+  if (wants('KUBE-LOAD-BALANCER')) rule(`${inSet(input, 'KUBE-LOAD-BALANCER', 'dst,dst')} -j ACCEPT`);
 }
 
 /** Accepts packets to external IPs from a bridge port or from the node itself. */
@@ -116,19 +116,19 @@ function writeExternal(match: string, rule: (text: string) => void): void {
 }
 
 /** Without a way to detect pods, packets *from* the address of a Service are masqueraded. */
-function clusterIPMasquerade(given: BaseRuleInput): string {
-  const {masqueradeAll, detector} = given.context;
-  const pods = masqueradeAll ? null : localSource(given.context);
+function clusterIPMasquerade(input: BaseRuleInput): string {
+  const {masqueradeAll, detector} = input.context;
+  const pods = masqueradeAll ? null : localSource(input.context);
   const directions = masqueradeAll || detector.kind !== 'none' ? 'dst,dst' : 'src,dst';
   const text = comment('Kubernetes service cluster ip + port for masquerade purpose');
-  return `${pods === null ? '' : `! ${pods} `}${text} ${inSet(given, 'KUBE-CLUSTER-IP', directions)} -j KUBE-MARK-MASQ`;
+  return `${pods === null ? '' : `! ${pods} `}${text} ${inSet(input, 'KUBE-CLUSTER-IP', directions)} -j KUBE-MARK-MASQ`;
 }
 
-function writeLoadBalancer(given: BaseRuleInput, write: RuleWriter): void {
-  if (firewallsInNat(given.context.version)) writeFirewall(given, 'nat', write);
-  if (given.wants('KUBE-LOAD-BALANCER-LOCAL')) {
+function writeLoadBalancer(input: BaseRuleInput, write: RuleWriter): void {
+  if (firewallsInNat(input.context.version)) writeFirewall(input, 'nat', write);
+  if (input.wants('KUBE-LOAD-BALANCER-LOCAL')) {
     const text = comment('Kubernetes service load balancer ip + port with externalTrafficPolicy=local');
-    write('nat', 'KUBE-LOAD-BALANCER', `${text} ${inSet(given, 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst')} -j RETURN`);
+    write('nat', 'KUBE-LOAD-BALANCER', `${text} ${inSet(input, 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst')} -j RETURN`);
   }
   write('nat', 'KUBE-LOAD-BALANCER', '-j KUBE-MARK-MASQ');
 }
@@ -140,26 +140,26 @@ const nodePortSets = [
   {protocol: 'SCTP', suffix: 'SCTP-HASH', directions: 'dst,dst', kind: " with type \\'hash ip:port\\'"},
 ] as const;
 
-function writeNodePorts(given: BaseRuleInput, write: RuleWriter): void {
+function writeNodePorts(input: BaseRuleInput, write: RuleWriter): void {
   for (const {protocol, suffix, directions, kind} of nodePortSets) {
     const rule = (role: SetRole, purpose: string, target: string): void => {
       const text = comment(`Kubernetes nodeport ${protocol} port ${purpose}${kind}`);
-      if (given.wants(role))
-        write('nat', 'KUBE-NODE-PORT', `-p ${protocol.toLowerCase()} ${text} ${inSet(given, role, directions)} -j ${target}`);
+      if (input.wants(role))
+        write('nat', 'KUBE-NODE-PORT', `-p ${protocol.toLowerCase()} ${text} ${inSet(input, role, directions)} -j ${target}`);
     };
     rule(`KUBE-NODE-PORT-LOCAL-${suffix}`, 'with externalTrafficPolicy=local', 'RETURN');
     rule(`KUBE-NODE-PORT-${suffix}`, 'for masquerade purpose', 'KUBE-MARK-MASQ');
   }
   const text = comment('Kubernetes health check node port');
-  write('filter', 'KUBE-NODE-PORT', `${text} ${inSet(given, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j ACCEPT`);
+  write('filter', 'KUBE-NODE-PORT', `${text} ${inSet(input, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j ACCEPT`);
 }
 
-function writePostrouting(given: BaseRuleInput, write: RuleWriter): void {
-  const {mark} = given.context;
+function writePostrouting(input: BaseRuleInput, write: RuleWriter): void {
+  const {mark} = input.context;
   const rule = (text: string): void => write('nat', 'KUBE-POSTROUTING', text);
-  if (given.wants('KUBE-LOOP-BACK')) {
+  if (input.wants('KUBE-LOOP-BACK')) {
     const text = comment('Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose');
-    rule(`${text} ${inSet(given, 'KUBE-LOOP-BACK', 'dst,dst,src')} -j MASQUERADE`);
+    rule(`${text} ${inSet(input, 'KUBE-LOOP-BACK', 'dst,dst,src')} -j MASQUERADE`);
   }
   rule(`-m mark ! --mark ${mark}/${mark} -j RETURN`);
   rule(`-j MARK --set-xmark ${mark}/0x0`);
@@ -174,32 +174,32 @@ function writeForward({context: {mark}}: BaseRuleInput, write: RuleWriter): void
 }
 
 /** Source ranges: packets to a load-balancer address with ranges must come from one of them. */
-function writeFirewall(given: BaseRuleInput, table: 'nat' | 'filter', write: RuleWriter): void {
+function writeFirewall(input: BaseRuleInput, table: 'nat' | 'filter', write: RuleWriter): void {
   const [from, chain, end] =
     table === 'nat'
       ? ['KUBE-LOAD-BALANCER', 'KUBE-FIREWALL', 'KUBE-MARK-DROP']
       : ['KUBE-PROXY-FIREWALL', 'KUBE-SOURCE-RANGES-FIREWALL', 'DROP'];
-  if (given.wants('KUBE-LOAD-BALANCER-FW')) {
+  if (input.wants('KUBE-LOAD-BALANCER-FW')) {
     const text = comment('Kubernetes service load balancer ip + port for load balancer with sourceRange');
-    write(table, from, `${text} ${inSet(given, 'KUBE-LOAD-BALANCER-FW', 'dst,dst')} -j ${chain}`);
+    write(table, from, `${text} ${inSet(input, 'KUBE-LOAD-BALANCER-FW', 'dst,dst')} -j ${chain}`);
   }
   for (const [role, what] of [
     ['KUBE-LOAD-BALANCER-SOURCE-CIDR', 'cidr'],
     ['KUBE-LOAD-BALANCER-SOURCE-IP', 'IP'],
   ] as const) {
     const text = comment(`Kubernetes service load balancer ip + port + source ${what} for packet filter purpose`);
-    if (given.wants(role)) write(table, chain, `${text} ${inSet(given, role, 'dst,dst,src')} -j RETURN`);
+    if (input.wants(role)) write(table, chain, `${text} ${inSet(input, role, 'dst,dst,src')} -j RETURN`);
   }
   write(table, chain, `-j ${end}`);
 }
 
 /** The node's own ports must not be reachable through the addresses of Services. */
-function writeIpvsFilter(given: BaseRuleInput, write: RuleWriter): void {
-  const {family, version} = given.context;
+function writeIpvsFilter(input: BaseRuleInput, write: RuleWriter): void {
+  const {family, version} = input.context;
   const rule = (text: string): void => write('filter', 'KUBE-IPVS-FILTER', text);
   for (const role of ['KUBE-LOAD-BALANCER', 'KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP'] as const)
-    rule(`${inSet(given, role, 'dst,dst')} -j RETURN`);
-  if (admitsLocalExternalIPs(version)) rule(`${inSet(given, 'KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')} -j RETURN`);
-  if (admitsHealthChecks(version)) rule(`${inSet(given, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`);
-  rule(`-m conntrack --ctstate NEW ${inSet(given, 'KUBE-IPVS-IPS', 'dst')} ${reject(family)}`);
+    rule(`${inSet(input, role, 'dst,dst')} -j RETURN`);
+  if (admitsLocalExternalIPs(version)) rule(`${inSet(input, 'KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')} -j RETURN`);
+  if (admitsHealthChecks(version)) rule(`${inSet(input, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`);
+  rule(`-m conntrack --ctstate NEW ${inSet(input, 'KUBE-IPVS-IPS', 'dst')} ${reject(family)}`);
 }

@@ -20,20 +20,20 @@ interface ExpectTableInput extends PortsInput {
 }
 
 /** What kube-proxy should have written in one family on one node in nftables mode. */
-export function expectTable(given: ExpectTableInput, hypothesis: Hypothesis = {}): ExpectedTable {
-  const {config, facts, family, table, serviceRanges} = given;
+export function expectTable(input: ExpectTableInput, hypothesis: Hypothesis = {}): ExpectedTable {
+  const {config, facts, family, table, serviceRanges} = input;
   const seen = table?.sets.get('nodeport-ips');
   const plain = nftContext(family, config, facts, seen === undefined ? null : [...seen.elements.keys()]);
   const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = hypothesis;
-  const topology = nodeTopology(given, hypothesis);
+  const topology = nodeTopology(input, hypothesis);
   const isLocal = (nodeName: string | null): boolean => nodeName === topology.nodeName;
-  const ports = portsOnNode(given, topology, hypothesis.picks).map(item => {
+  const ports = portsOnNode(input, topology, hypothesis.picks).map(item => {
     const names = portNames(item.port);
     return {...item, names, clientList: names.affinity, isLocal};
   });
   const context = {...plain, detector, masqueradeAll, ...(serviceRanges === undefined ? {} : {serviceRanges})};
   return new ExpectedTable({
-    ...{context, ports, keep: keptJsonChains(given.view, context)},
+    ...{context, ports, keep: keptJsonChains(input.view, context)},
     actualValue: (set, key) => table?.sets.get(set)?.elements.get(key)?.value,
   });
 }

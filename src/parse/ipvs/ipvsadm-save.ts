@@ -149,8 +149,8 @@ interface ServerFlags {
   readonly persistence: number | null;
 }
 
-function commandFlags(given: ReadonlyMap<string, string>): ServerFlags {
-  const value = (short: string, long: string): string | undefined => given.get(short) ?? given.get(long);
+function commandFlags(options: ReadonlyMap<string, string>): ServerFlags {
+  const value = (short: string, long: string): string | undefined => options.get(short) ?? options.get(long);
   const scheduler = value('-s', '--scheduler') ?? 'wlc';
   const own = value('-b', '--sched-flags')?.split(',') ?? [];
   const netmask = value('-M', '--netmask');
@@ -159,7 +159,7 @@ function commandFlags(given: ReadonlyMap<string, string>): ServerFlags {
     scheduler,
     flags: [
       ...own.map(flag => schedulerFlag(scheduler, flag)),
-      ...(given.has('-o') || given.has('--ops') ? ['ops'] : []),
+      ...(options.has('-o') || options.has('--ops') ? ['ops'] : []),
       ...(netmask === undefined || isHostMask(netmask) ? [] : [`netmask ${netmask}`]),
     ],
     // Without a number it is ipvsadm's default.

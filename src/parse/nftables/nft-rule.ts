@@ -14,8 +14,8 @@ interface NftRuleText {
 }
 
 /** A rule from its canonical text, whether read or expected. Its statements are parsed on demand. */
-export function nftRule(given: NftRuleText): NftRule {
-  return new TextRule(given);
+export function nftRule(ruleText: NftRuleText): NftRule {
+  return new TextRule(ruleText);
 }
 
 class TextRule implements NftRule {

@@ -16,9 +16,9 @@ import {checkByHand} from './check-by-hand.ts';
 import {serviceRange} from './service-range.ts';
 
 /** Effects that no single packet shows: in operation, and at the moment of the switch. Empty if nothing changes. */
-export function adviceOf(given: AdviceCase): readonly NodeAdvice[] {
-  const parts = given.setup.config.mode.value === given.configAfter.mode.value ? ofOneMode : ofTwoModes;
-  return parts.flatMap(part => part(given));
+export function adviceOf(adviceCase: AdviceCase): readonly NodeAdvice[] {
+  const parts = adviceCase.setup.config.mode.value === adviceCase.configAfter.mode.value ? ofOneMode : ofTwoModes;
+  return parts.flatMap(part => part(adviceCase));
 }
 
 const ofOneMode = [serviceRange, sameMode];

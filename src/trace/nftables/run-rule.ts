@@ -25,12 +25,12 @@ export function runRule<R extends RuleText>(run: RuleRun<R>, branch: Branch<R | 
   runFrom(run, 0, branch, out);
 }
 
-function runFrom<R extends RuleText>(given: RuleRun<R>, start: number, from: Branch<R | NftRule>, out: Outlets<R | NftRule>): void {
-  const statements = given.rule.statements();
+function runFrom<R extends RuleText>(ruleRun: RuleRun<R>, start: number, from: Branch<R | NftRule>, out: Outlets<R | NftRule>): void {
+  const statements = ruleRun.rule.statements();
   const run =
-    given.environment.sender?.countsEndpoints === false && isOfEndpointItself(given.rule)
-      ? {...given, environment: {...given.environment, sender: undefined}}
-      : given;
+    ruleRun.environment.sender?.countsEndpoints === false && isOfEndpointItself(ruleRun.rule)
+      ? {...ruleRun, environment: {...ruleRun.environment, sender: undefined}}
+      : ruleRun;
   if (start === 0 && failsFirst(run, statements, from)) {
     out.next.push(from);
     return;

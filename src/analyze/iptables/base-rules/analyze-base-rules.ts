@@ -24,21 +24,21 @@ import {
 } from './base-rule-effect.ts';
 
 /** What is wrong with the base rules: hooks, masquerade, forwarding, the node-port jump, canaries. */
-export function analyzeBaseRules(given: BaseRulesCase): readonly Symptom[] {
-  let left = given.differences.filter(isOfBaseRules);
+export function analyzeBaseRules(baseRulesCase: BaseRulesCase): readonly Symptom[] {
+  let left = baseRulesCase.differences.filter(isOfBaseRules);
   const unexpected = left.flatMap(({kind, rule}) => (kind === 'extra' ? [rule] : []));
-  const changesOutcomes = outcomesWithout({...given, unexpected});
+  const changesOutcomes = outcomesWithout({...baseRulesCase, unexpected});
   const symptoms: BaseRuleSymptom['symptom'][] = [];
   for (const analyze of analyses) {
-    for (const {symptom, explained} of analyze({...given, differences: left, changesOutcomes})) {
+    for (const {symptom, explained} of analyze({...baseRulesCase, differences: left, changesOutcomes})) {
       const done = new Set(explained);
       symptoms.push(symptom);
       left = left.filter(difference => !done.has(difference));
     }
   }
-  return [...symptoms, ...residualSymptoms(left), ...missingCanaries(given)].map(symptom => ({
+  return [...symptoms, ...residualSymptoms(left), ...missingCanaries(baseRulesCase)].map(symptom => ({
     ...symptom,
-    family: given.expected.family,
+    family: baseRulesCase.expected.family,
     port: null,
   }));
 }
@@ -87,26 +87,26 @@ function missingCanaries({expected, actual}: BaseRulesCase): readonly BaseRuleSy
 }
 
 /** Missing rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence accepts or blocks. */
-function analyzeForward(given: LeftBaseRules): readonly BaseRuleSymptom[] {
-  return given.differences.flatMap(difference => {
+function analyzeForward(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
+  return leftBaseRules.differences.flatMap(difference => {
     const {kind, chain, rule} = difference;
     if (kind !== 'missing' || (chain !== 'KUBE-FORWARD' && chain !== 'KUBE-FIREWALL')) return [];
-    const loss = filterLoss(given, rule);
+    const loss = filterLoss(leftBaseRules, rule);
     return loss === null ? [] : [{symptom: {...loss, expected: [rule], actual: []}, explained: [difference]}];
   });
 }
 
-function filterLoss(given: LeftBaseRules, rule: Rule): Pick<BaseRuleSymptom['symptom'], 'kind' | 'severity' | 'detail'> | null {
-  const {expected, actual} = given;
+function filterLoss(leftBaseRules: LeftBaseRules, rule: Rule): Pick<BaseRuleSymptom['symptom'], 'kind' | 'severity' | 'detail'> | null {
+  const {expected, actual} = leftBaseRules;
   if (rule.target?.name === 'ACCEPT') {
     if (actual.chain('filter', 'FORWARD')?.policy !== 'DROP') return null;
     // The CNI may accept the same packets. Walks show this for new connections only: replies are accepted by the other rule.
-    if (hasMatch(rule, 'mark') && !changesChain(given, 'KUBE-FORWARD')) return null;
+    if (hasMatch(rule, 'mark') && !changesChain(leftBaseRules, 'KUBE-FORWARD')) return null;
     const detail = 'FORWARD drops what no rule accepts, and the rule of KUBE-FORWARD that accepts Service traffic is missing';
     return {kind: 'forward-blocked', detail};
   }
   if (rule.chain === 'KUBE-FIREWALL') {
-    if (!changesChain(given, 'KUBE-FIREWALL')) return null;
+    if (!changesChain(leftBaseRules, 'KUBE-FIREWALL')) return null;
     const detail =
       'packets to 127.0.0.0/8 from other hosts are not dropped: services on the loopback address can be reached by hosts on the same network';
     return {kind: 'missing-rule', severity: 'warning', detail};
@@ -117,11 +117,11 @@ function filterLoss(given: LeftBaseRules, rule: Rule): Pick<BaseRuleSymptom['sym
 }
 
 /** Other differences of KUBE-FORWARD and KUBE-FIREWALL, if they change the outcome of packets. */
-function analyzeFilterChains(given: LeftBaseRules): readonly BaseRuleSymptom[] {
-  const {actual, differences} = given;
+function analyzeFilterChains(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const {actual, differences} = leftBaseRules;
   return ['KUBE-FORWARD', 'KUBE-FIREWALL'].flatMap(name => {
     const own = differences.filter(({table, chain}) => table === 'filter' && chain === name);
-    if (own.length === 0 || actual.chain('filter', name) === undefined || !changesChain(given, name)) return [];
+    if (own.length === 0 || actual.chain('filter', name) === undefined || !changesChain(leftBaseRules, name)) return [];
     const kind = name === 'KUBE-FORWARD' ? ('forward-blocked' as const) : ('unexpected-rule' as const);
     const detail = `the rules of ${name} are not those that kube-proxy writes, and traffic is affected`;
     return [{symptom: {kind, severity: 'error', detail, expected: rulesOf(own, true), actual: rulesOf(own, false)}, explained: own}];
@@ -179,12 +179,12 @@ function hookLoss({table, chain, rule}: PortDifference, actual: Ruleset): string
 }
 
 /** The jump from nat/KUBE-SERVICES to KUBE-NODEPORTS: missing, or for other addresses than it should be. */
-function analyzeNodePortJump(given: LeftBaseRules): readonly BaseRuleSymptom[] {
-  const {expected, actual, differences, changesOutcomes} = given;
+function analyzeNodePortJump(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const {expected, actual, differences, changesOutcomes} = leftBaseRules;
   const explained = differences.filter(({table, chain, rule}) => table === 'nat' && chain === 'KUBE-SERVICES' && isNodePortJump(rule));
   if (explained.length === 0) return [];
   const missing = explained.filter(({kind}) => kind === 'missing').map(({rule}) => rule);
-  if (missing.length === 0) return answersElsewhere(given, explained);
+  if (missing.length === 0) return answersElsewhere(leftBaseRules, explained);
   const chain = actual.chain('nat', 'KUBE-SERVICES');
   const found = (chain?.rules() ?? []).filter(isNodePortJump);
   const right = expected.chain('nat', 'KUBE-SERVICES')?.rules().filter(isNodePortJump) ?? [];
@@ -225,8 +225,8 @@ function isNodePortJump({target}: Rule): boolean {
 }
 
 /** KUBE-MARK-MASQ must set the mark, and KUBE-POSTROUTING must masquerade marked packets, and no others. */
-function analyzeMasquerade(given: LeftBaseRules): readonly BaseRuleSymptom[] {
-  const {expected, actual, differences, changesOutcomes} = given;
+function analyzeMasquerade(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const {expected, actual, differences, changesOutcomes} = leftBaseRules;
   const own = differences.filter(
     ({chain, rule}) => chain === 'KUBE-POSTROUTING' || chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
   );
@@ -236,13 +236,13 @@ function analyzeMasquerade(given: LeftBaseRules): readonly BaseRuleSymptom[] {
   if (hook !== undefined && (isNeeded(hook, actual, changesOutcomes) || !jumpsTo(actual, hook)))
     broken.push('nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING');
   // Any mark works if both chains use the same one.
-  const set = passChain(given, 'nat', 'KUBE-MARK-MASQ', 0);
+  const set = passChain(leftBaseRules, 'nat', 'KUBE-MARK-MASQ', 0);
   const mark = set?.mark || Number(expected.context.mark);
   if (set?.mark === 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
-  const honored = passChain(given, 'nat', 'KUBE-POSTROUTING', mark);
+  const honored = passChain(leftBaseRules, 'nat', 'KUBE-POSTROUTING', mark);
   if (honored !== null && !honored.masquerade) broken.push('KUBE-POSTROUTING does not masquerade marked packets');
   const details = broken.length > 0 ? [`${broken.join('; ')}: ${unmasqueraded}`] : [];
-  if (passChain(given, 'nat', 'KUBE-POSTROUTING', 0)?.masquerade) details.push(alwaysMasqueraded);
+  if (passChain(leftBaseRules, 'nat', 'KUBE-POSTROUTING', 0)?.masquerade) details.push(alwaysMasqueraded);
   const rulesOf = (chain: string): readonly Rule[] => actual.chain('nat', chain)?.rules() ?? [];
   const evidence = {
     expected: own.filter(({kind}) => kind === 'missing').map(({rule}) => rule),
@@ -250,7 +250,7 @@ function analyzeMasquerade(given: LeftBaseRules): readonly BaseRuleSymptom[] {
   };
   const base = {kind: 'postrouting-broken', ...evidence} as const;
   if (details.length > 0) return [{symptom: {...base, detail: details.join('; ')}, explained: own}];
-  const added = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'].filter(name => holdsHarmfulRules(given, name));
+  const added = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'].filter(name => holdsHarmfulRules(leftBaseRules, name));
   if (added.length > 0) {
     const detail = `rules of ${added.join(' and ')} were not written by kube-proxy, and traffic is affected`;
     return [{symptom: {...base, detail}, explained: own}];
@@ -278,16 +278,17 @@ function jumpsTo(actual: Ruleset, {table, chain, target}: Rule): boolean {
 }
 
 /** Up to 1.24, kube-proxy only marks packets to drop; rules of the kubelet drop them. */
-function analyzeMarkDrop(given: LeftBaseRules): readonly BaseRuleSymptom[] {
-  const {expected, actual} = given;
+function analyzeMarkDrop(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const {expected, actual} = leftBaseRules;
   if (!ensuresMarkDrop(expected.context.version) || !expected.ports.some(isMarkedForDropping)) return [];
   if (actual.tables.get('nat')?.complete !== true || actual.tables.get('filter')?.complete !== true) return [];
-  const mark = passChain(given, 'nat', 'KUBE-MARK-DROP', 0)?.mark ?? 0;
+  const mark = passChain(leftBaseRules, 'nat', 'KUBE-MARK-DROP', 0)?.mark ?? 0;
   // If no kubelet writes its rules at all, the node is set up that way.
   if (mark === 0 && actual.chain('filter', 'KUBE-FIREWALL') === undefined) return [];
   const broken: string[] = [];
   if (mark === 0) broken.push('KUBE-MARK-DROP sets no mark');
-  else if (passChain(given, 'filter', 'KUBE-FIREWALL', mark)?.dropped === false) broken.push('KUBE-FIREWALL does not drop what is marked');
+  else if (passChain(leftBaseRules, 'filter', 'KUBE-FIREWALL', mark)?.dropped === false)
+    broken.push('KUBE-FIREWALL does not drop what is marked');
   for (const chain of ['INPUT', 'OUTPUT'])
     if (!leadsTo(actual, chain, 'KUBE-FIREWALL')) broken.push(`filter/${chain} does not lead to KUBE-FIREWALL`);
   if (broken.length === 0) return [];

@@ -56,14 +56,14 @@ interface NodeRules {
 }
 
 /** Packets are walked through the actual rules, once and when they are first needed, and through the same rules with another chain. */
-export function outcomesWithout(given: NodeRules): ChangesOutcomes {
-  const {expected, actual} = given;
+export function outcomesWithout(nodeRules: NodeRules): ChangesOutcomes {
+  const {expected, actual} = nodeRules;
   const environment = onceAsked(() => environmentOf(expected.context.facts));
   const walk = (rules: ChainSource, packet: Packet): PathOutcome => pathOutcomeOf(walkPacket(rules, packet, environment()));
   let walked: readonly {readonly packet: Packet; readonly pathOutcome: PathOutcome}[] | null = null;
   return (chain, rules, differs = (today, then) => !isSameOutcome(today, then)) => {
     const repaired = withChain(actual, chain, listChain(chain, rules));
-    walked ??= packetsOf(given).map(packet => ({packet, pathOutcome: walk(actual, packet)}));
+    walked ??= packetsOf(nodeRules).map(packet => ({packet, pathOutcome: walk(actual, packet)}));
     return walked.some(({packet, pathOutcome}) => differs(pathOutcome, walk(repaired, packet)));
   };
 }

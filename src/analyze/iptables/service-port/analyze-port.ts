@@ -28,11 +28,11 @@ import {explainResidualDifferences} from './residual-differences.ts';
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
  * rules; a difference that changes no outcome is reported as harmless.
  */
-export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
-  const {item} = given;
-  const own = new PortDifferences(given);
+export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
+  const {item} = portCase;
+  const own = new PortDifferences(portCase);
   const symptoms = new SymptomList<Rule>(item.port);
-  const {context} = given.expected;
+  const {context} = portCase.expected;
   const ranges = own.extraRules().filter(({chain}) => parseChainName(chain)?.role === 'FW');
   const clients = clientsOfOtherRanges(
     ranges.map(({text}) => text),
@@ -45,25 +45,27 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
       .filter(isNarrow)
       .map(({text}) => text),
     context,
-    given.senders,
+    portCase.senders,
   );
   const [inside, outside] = partition(named, ({kind}) => kind !== 'outside');
-  const probes = probesFor({item, context, hairpins: hairpins(given), clients: [...clients, ...inside]});
+  const probes = probesFor({item, context, hairpins: hairpins(portCase), clients: [...clients, ...inside]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk(
-      {probes, walk: probe => tryProbe(given, probe)},
-      () => hasOtherEndpointsOnly(given) || lacksEndpointRulesOnly(given),
+      {probes, walk: probe => tryProbe(portCase, probe)},
+      () => hasOtherEndpointsOnly(portCase) || lacksEndpointRulesOnly(portCase),
       clientsOf(item),
     ),
-    semantics: new IptablesSemantics(given, own),
+    semantics: new IptablesSemantics(portCase, own),
     affinity: differ => affinityRules({item, own, symptoms, changesOutcome: differ}),
   });
-  findStaleEntries(given, own, symptoms);
+  findStaleEntries(portCase, own, symptoms);
   analyzeHealthCheck(item, own, symptoms);
   const effect = () =>
-    effectOutside(outside.length === 0 ? [] : probesFor({item, context, hairpins: [], clients: outside}), probe => tryProbe(given, probe));
-  explainResidualDifferences({...given, symptoms, changesOutcome, effect});
+    effectOutside(outside.length === 0 ? [] : probesFor({item, context, hairpins: [], clients: outside}), probe =>
+      tryProbe(portCase, probe),
+    );
+  explainResidualDifferences({...portCase, symptoms, changesOutcome, effect});
   return symptoms.all;
 }
 
@@ -93,8 +95,8 @@ function hairpins({item: {endpoints, endpointChain}, differences, actual}: PortC
   return endpoints.reachable.filter(endpoint => changed.has(endpointChain(endpoint))).slice(0, 64);
 }
 
-function analyzeHealthCheck({port}: PortOnNode, own: PortDifferences, symptoms: SymptomList<Rule>): void {
-  const missing = own.of('missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
+function analyzeHealthCheck({port}: PortOnNode, portDifferences: PortDifferences, symptoms: SymptomList<Rule>): void {
+  const missing = portDifferences.of('missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
   const detail = `the rule that accepts health checks on port ${port.healthCheckNodePort} is missing: a load balancer may consider the node unhealthy`;
   symptoms.say({kind: 'health-check-port-blocked', detail, expected: missing.map(({rule}) => rule), actual: []});
@@ -108,9 +110,9 @@ interface AffinityCase {
 }
 
 /** Rules of affinity that are missing, extra or have another timeout, where no missing or stale endpoint explains them. */
-function affinityRules(given: AffinityCase): PortSymptom<Rule> | null {
-  const {item, own, symptoms} = given;
-  const unexplained = unexplainedRules(given);
+function affinityRules(affinityCase: AffinityCase): PortSymptom<Rule> | null {
+  const {item, own, symptoms} = affinityCase;
+  const unexplained = unexplainedRules(affinityCase);
   if (unexplained.length === 0 || symptoms.has('broken-jump', 'service-not-programmed')) return null;
   const found = unexplained.find(({kind}) => kind === 'extra');
   const seconds = found?.rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--seconds')?.values[0];
@@ -195,12 +197,12 @@ function destinationsOf(rule: Rule, context: NodeContext): readonly string[] {
 }
 
 /** Rules that lead into the Service port's chains from an address or a port that is none of its entries (any more). */
-function findStaleEntries(given: PortCase, own: PortDifferences, symptoms: SymptomList<Rule>): void {
-  const entries = entriesOf(given.item.port, given.expected.context);
-  for (const {rule, table} of own.of('extra')) {
+function findStaleEntries(portCase: PortCase, portDifferences: PortDifferences, symptoms: SymptomList<Rule>): void {
+  const entries = entriesOf(portCase.item.port, portCase.expected.context);
+  for (const {rule, table} of portDifferences.of('extra')) {
     const shared = rule.chain === 'KUBE-SERVICES' || rule.chain === 'KUBE-NODEPORTS';
-    const leadsHere = table === 'nat' && shared && own.isOwn(rule.target?.name ?? '');
-    if (leadsHere && !entries.some(entry => isEntryRule(rule, entry))) findStaleEntry(given, rule, symptoms);
+    const leadsHere = table === 'nat' && shared && portDifferences.isOwn(rule.target?.name ?? '');
+    if (leadsHere && !entries.some(entry => isEntryRule(rule, entry))) findStaleEntry(portCase, rule, symptoms);
   }
 }
 

@@ -19,7 +19,7 @@ export interface EndpointChange {
 /** Null unless the endpoints explain every line of the Service port's chains. Rules in shared chains are not compared here. */
 export function endpointChange(
   item: PortOnNode,
-  own: ReadonlyMap<string, string>,
+  ownTexts: ReadonlyMap<string, string>,
   {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: Ruleset},
 ): EndpointChange | null {
   const {port, endpoints} = item;
@@ -43,7 +43,7 @@ export function endpointChange(
   for (const [name, text] of expected.rulesOf(written).own) if (textOf(chains, name) !== text) return null;
   // A chain that no rule reaches would be compared as well.
   const missing = endpoints.reachable.filter(({hostPort}) => !before.has(hostPort));
-  return missing.some(endpoint => chains.has(item.endpointChain(endpoint))) ? null : {item, own, written};
+  return missing.some(endpoint => chains.has(item.endpointChain(endpoint))) ? null : {item, own: ownTexts, written};
 }
 
 /**
@@ -112,9 +112,9 @@ function withAddress(like: Endpoint, hostPort: string): Endpoint {
 
 /** Whether the endpoints of both sides have the same order, and the same of them are local: then no rule of theirs moved. */
 function hasSameOrder({endpoints}: PortOnNode, written: PortOnNode): boolean {
-  const common = (own: readonly Endpoint[], others: readonly Endpoint[]): string => {
+  const common = (list: readonly Endpoint[], others: readonly Endpoint[]): string => {
     const names = new Set(others.map(({hostPort}) => hostPort));
-    return own.flatMap(({hostPort}) => (names.has(hostPort) ? [hostPort] : [])).join();
+    return list.flatMap(({hostPort}) => (names.has(hostPort) ? [hostPort] : [])).join();
   };
   const {cluster, local} = written.endpoints;
   return (

@@ -16,11 +16,11 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   readonly #own: PortDifferences;
   readonly #special: SpecialCase;
 
-  constructor(given: PortCase, own: PortDifferences) {
-    this.#case = given;
-    this.#own = own;
+  constructor(portCase: PortCase, portDifferences: PortDifferences) {
+    this.#case = portCase;
+    this.#own = portDifferences;
     this.#special = {
-      ...{...given, own},
+      ...{...portCase, own: portDifferences},
       isPassedBy: outcome => this.#isPassedBy(outcome),
       misdirected: ({actual}) => this.misdirected(actual),
       endpointEvidence: (endpoint, comparison) => this.#endpointEvidence(endpoint, comparison),
@@ -175,20 +175,20 @@ interface SpecialCase extends PortCase {
 }
 
 /** A rule on the path jumps to a chain that is missing or empty. */
-function brokenJumps(given: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
-  const {item, own} = given;
+function brokenJumps(specialCase: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  const {item, own} = specialCase;
   const way = actual.outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
   const entered = new Set(way.flatMap(({target}) => (own.isOwn(target?.name ?? '') ? [target?.name ?? ''] : [])));
   // A packet returns unchanged from an empty chain, so its path does not show the chain.
-  const picks = [...entered].flatMap(chain => given.actual.chain('nat', chain)?.rules().filter(isPick) ?? []);
+  const picks = [...entered].flatMap(chain => specialCase.actual.chain('nat', chain)?.rules().filter(isPick) ?? []);
   const broken = new Map<string, Rule>();
-  for (const jump of [...way, ...picks]) if (isEmpty(given, jump.target?.name ?? '')) broken.set(jump.target?.name ?? '', jump);
+  for (const jump of [...way, ...picks]) if (isEmpty(specialCase, jump.target?.name ?? '')) broken.set(jump.target?.name ?? '', jump);
   return [...broken].map(([target, jump]) => {
     const endpoint = item.endpoints.reachable.find(one => item.endpointChain(one) === target);
     const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
-    const missing = given.actual.chain('nat', target) === undefined;
+    const missing = specialCase.actual.chain('nat', target) === undefined;
     const detail = `a rule jumps to ${target}, which ${missing ? 'does not exist' : 'is empty'}; ${whose(probe)} end in ${describeLoss(actual)}`;
-    const expected = given.expected.chain('nat', target)?.rules().slice(0, 3) ?? [];
+    const expected = specialCase.expected.chain('nat', target)?.rules().slice(0, 3) ?? [];
     return {symptom: {kind: 'broken-jump', ...place, detail, expected, actual: [jump]}, key: `jump ${target}`};
   });
 }
@@ -246,17 +246,17 @@ function isDeadEnd({item, own, isPassedBy}: SpecialCase, {expected, actual, prob
 }
 
 /** The chain that picks the endpoint returns packets: whatever happens to them later is caused by it. */
-function fallsThrough(given: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+function fallsThrough(specialCase: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const {expected, actual} = comparison;
   const chain = balancingChain(expected);
-  if (chain === null || !actual.outcomes.some(({path}) => isLeft(path, chain)) || given.misdirected(comparison).size > 0) return [];
+  if (chain === null || !actual.outcomes.some(({path}) => isLeft(path, chain)) || specialCase.misdirected(comparison).size > 0) return [];
   const picked = new Set(actual.outcomes.flatMap(({path, destination}) => (isLeft(path, chain) ? [] : [destination])));
   return [...expected.destinations.keys()]
     .filter(destination => !picked.has(destination))
     .map(endpoint => {
-      const detail = missingEndpointText(given.item, endpoint, comparison.probe);
+      const detail = missingEndpointText(specialCase.item, endpoint, comparison.probe);
       return {
-        symptom: {kind: 'missing-endpoint', endpoint, detail, ...given.endpointEvidence(endpoint, comparison)},
+        symptom: {kind: 'missing-endpoint', endpoint, detail, ...specialCase.endpointEvidence(endpoint, comparison)},
         key: `missing ${endpoint}`,
       };
     });

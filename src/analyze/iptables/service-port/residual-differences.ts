@@ -17,15 +17,15 @@ interface LeftCase extends PortCase {
 }
 
 /** Differences that no symptom so far explains. If no probe diverges, they are harmless. */
-export function explainResidualDifferences(given: LeftCase): void {
-  const {item, differences, symptoms, changesOutcome} = given;
+export function explainResidualDifferences(leftCase: LeftCase): void {
+  const {item, differences, symptoms, changesOutcome} = leftCase;
   const explanations = explanationsOf(item, symptoms.all);
   const left = differences.filter(difference => !isExplained(difference, explanations));
   const rejects = left.filter(isReject);
-  for (const {rule} of rejects) explainResidualReject(given, rule);
+  for (const {rule} of rejects) explainResidualReject(leftCase, rule);
   const loud = changesOutcome && symptoms.all.every(({kind}) => kind === 'unexpected-reject' || kind === 'health-check-port-blocked');
   const rest = left.filter(difference => !rejects.includes(difference));
-  for (const group of residualGroups<Rule, PortDifference>(rest)) sayGroup(given, group, loud);
+  for (const group of residualGroups<Rule, PortDifference>(rest)) sayGroup(leftCase, group, loud);
 }
 
 function isReject({kind, table, rule}: PortDifference): boolean {

@@ -134,12 +134,12 @@ export function baseChainChecks({expected, table}: CheckedTables): boolean {
  * kube-proxy drops packets to addresses of the Service range that no Service has. The rule may be an hour older than the ServiceCIDR
  * objects that it follows from; but a range that holds endpoints takes their packets.
  */
-export function analyzeClusterIPsCheck(given: NftBaseRulesCase): readonly Symptom[] {
-  const chain = given.actual.chain('cluster-ips-check');
+export function analyzeClusterIPsCheck(baseRulesCase: NftBaseRulesCase): readonly Symptom[] {
+  const chain = baseRulesCase.actual.chain('cluster-ips-check');
   const rules = (chain?.rules() ?? []).filter(({body}) => isServiceCIDRRule(body));
-  const harmful = rules.filter(({body}) => holdsEndpoint(given, networksIn(body)));
-  if (harmful.length > 0) return harmful.flatMap(rule => dropsEndpoints(given, rule));
-  return chain?.complete === true ? outdatedRange(given, rules) : [];
+  const harmful = rules.filter(({body}) => holdsEndpoint(baseRulesCase, networksIn(body)));
+  if (harmful.length > 0) return harmful.flatMap(rule => dropsEndpoints(baseRulesCase, rule));
+  return chain?.complete === true ? outdatedRange(baseRulesCase, rules) : [];
 }
 
 function holdsEndpoint({expected}: NftBaseRulesCase, ranges: readonly string[]): boolean {
@@ -157,10 +157,10 @@ function holdsEndpoint({expected}: NftBaseRulesCase, ranges: readonly string[]):
 }
 
 /** Of a rule that kube-proxy wrote for the ServiceCIDRs there are, the range is at fault and not the rule. */
-function dropsEndpoints(given: NftBaseRulesCase, rule: NftRule): readonly Symptom[] {
-  const symptoms = analyzeUnexpectedNftRules(given, [{kind: 'extra', what: 'rule', name: 'cluster-ips-check', rule, owner: null}]);
+function dropsEndpoints(baseRulesCase: NftBaseRulesCase, rule: NftRule): readonly Symptom[] {
+  const symptoms = analyzeUnexpectedNftRules(baseRulesCase, [{kind: 'extra', what: 'rule', name: 'cluster-ips-check', rule, owner: null}]);
   const ranges = networksIn(rule.body);
-  if (given.serviceRanges === null || !isSameRange(ranges, given.serviceRanges)) return symptoms;
+  if (baseRulesCase.serviceRanges === null || !isSameRange(ranges, baseRulesCase.serviceRanges)) return symptoms;
   return symptoms
     .filter(({severity}) => severity !== 'info')
     .map(symptom => ({

@@ -13,13 +13,13 @@ import type {NftCase} from '../nft-case.ts';
 import {nftPathOutcome, targetsOf} from '../nft-outcome.ts';
 
 /** New connections to so many Service ports, those first that the rules name. Endpoints that they name connect to themselves, too. */
-export function* namedProbes(given: NftCase, rules: readonly RuleText[], count: number): Iterable<PortProbe<NftPort>> {
-  const {ports, context} = given.expected;
-  const texts = textsOf(rules, given);
+export function* namedProbes(nftCase: NftCase, rules: readonly RuleText[], count: number): Iterable<PortProbe<NftPort>> {
+  const {ports, context} = nftCase.expected;
+  const texts = textsOf(rules, nftCase);
   const constants = constantsIn(texts);
   for (const item of namedFirst(ports, context, constants).slice(0, count)) {
     const hairpins = [...new Set([...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, constants)])];
-    yield* newConnections(item, context, hairpins, sourcesNamedIn(texts, context, given.senders));
+    yield* newConnections(item, context, hairpins, sourcesNamedIn(texts, context, nftCase.senders));
   }
 }
 
@@ -27,19 +27,19 @@ export function* namedProbes(given: NftCase, rules: readonly RuleText[], count: 
 const clientPort = 40_000;
 
 /** Packets that other nodes and their pods send straight to an endpoint of this one: no rule of a Service takes them first. */
-export function* directProbes(given: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
-  const {ports, context} = given.expected;
+export function* directProbes(nftCase: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
+  const {ports, context} = nftCase.expected;
   const {facts, family} = context;
   const item = ports.find(({endpoints}) =>
     endpoints.reachable.some(({nodeName, address}) => nodeName === facts.name && !facts.addresses.includes(address)),
   );
   const endpoint = item?.endpoints.reachable.find(({nodeName, address}) => nodeName === facts.name && !facts.addresses.includes(address));
   if (item === undefined || endpoint === undefined) return;
-  const [node] = given.senders().nodes.keys();
+  const [node] = nftCase.senders().nodes.keys();
   const other: readonly Source[] =
     node === undefined ? [] : [{kind: 'other-node', address: formatAddress(family, node), interface: facts.primaryInterface}];
   const usual = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set()).filter(({kind}) => kind === 'remote-pod');
-  const named = sourcesNamedIn(textsOf(rules, given), context, given.senders).filter(
+  const named = sourcesNamedIn(textsOf(rules, nftCase), context, nftCase.senders).filter(
     ({kind}) => kind === 'remote-pod' || kind === 'other-node',
   );
   const entry = {kind: 'clusterIP', address: item.port.clusterIP, port: item.port.port} as const;

@@ -11,8 +11,8 @@ import {type NftCase, type NftPortDifference, withChains, withSet} from '../nft-
 const maxNamed = 3;
 
 /** Unexpected rules in base chains: their severity is their effect on packets, which are walked with and without them. */
-export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly NftPortDifference[]): readonly Symptom[] {
-  const {expected, actual, view} = given;
+export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonly NftPortDifference[]): readonly Symptom[] {
+  const {expected, actual, view} = nftCase;
   const rules = differences.map(({rule}) => rule);
   const [first] = differences;
   if (first === undefined) return [];
@@ -20,7 +20,7 @@ export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly 
   const found = actual.chain(first.name);
   const table = first.what === 'rule' && found !== undefined ? withChains(view, new Map([[first.name, found]])) : view;
   const other = first.what === 'element' ? withSet(view, first.name, expected.set(first.name)) : view;
-  const changes = changedProbes({expected, table, other}, probesOf(given, rules));
+  const changes = changedProbes({expected, table, other}, probesOf(nftCase, rules));
   const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
   const lost = changes.filter(change => change.lost);
   const items = [...new Set(lost.map(({item}) => item))];
@@ -45,10 +45,10 @@ function describe({what, name}: NftPortDifference): string {
 }
 
 /** New connections to each Service port, also those of an endpoint to itself, which rules may tell apart by mark or source. */
-function* probesOf(given: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
-  yield* baseChainProbes(given.expected);
-  yield* namedProbes(given, rules, maxPorts);
-  yield* directProbes(given, rules);
+function* probesOf(nftCase: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
+  yield* baseChainProbes(nftCase.expected);
+  yield* namedProbes(nftCase, rules, maxPorts);
+  yield* directProbes(nftCase, rules);
 }
 
 interface OfPort {

@@ -21,36 +21,36 @@ import {NftSemantics} from './nft-semantics.ts';
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
  * rules; a difference that changes no outcome is reported as harmless.
  */
-export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[] {
-  const {item, expected, view} = given;
+export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText>[] {
+  const {item, expected, view} = portCase;
   const symptoms = new SymptomList<RuleText>(item.port);
   const {context} = expected;
-  const ranges = given.differences.filter(({kind, name}) => kind === 'extra' && name === item.names.firewall);
+  const ranges = portCase.differences.filter(({kind, name}) => kind === 'extra' && name === item.names.firewall);
   const clients = clientsOfOtherRanges(
     ranges.map(({rule}) => rule.text),
     item.port,
     context,
   );
-  const extra = given.differences.filter(({kind, name}) => kind === 'extra' && name !== item.names.firewall);
+  const extra = portCase.differences.filter(({kind, name}) => kind === 'extra' && name !== item.names.firewall);
   const named = sourcesNamedIn(
     extra.map(({rule}) => rule.text),
     context,
-    given.senders,
+    portCase.senders,
   );
   const [inside, outside] = partition(named, ({kind}) => kind !== 'outside');
-  const probes = probesFor({item, context, hairpins: changedEndpoints(given), clients: [...clients, ...inside]});
+  const probes = probesFor({item, context, hairpins: changedEndpoints(portCase), clients: [...clients, ...inside]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
-    ...probesToWalk({probes, walk: probe => tryNftProbe(expected, view, probe)}, () => hasOtherNftEndpointsOnly(given)),
-    semantics: new NftSemantics(given),
-    affinity: () => nftAffinityRules(given, symptoms),
+    ...probesToWalk({probes, walk: probe => tryNftProbe(expected, view, probe)}, () => hasOtherNftEndpointsOnly(portCase)),
+    semantics: new NftSemantics(portCase),
+    affinity: () => nftAffinityRules(portCase, symptoms),
   });
-  findStaleNftEntries(given, symptoms);
+  findStaleNftEntries(portCase, symptoms);
   const effect = () =>
     effectOutside(outside.length === 0 ? [] : probesFor({item, context, hairpins: [], clients: outside}), probe =>
       tryNftProbe(expected, view, probe),
     );
-  explainNftResidualDifferences(given, symptoms, changesOutcome ? null : effect);
+  explainNftResidualDifferences(portCase, symptoms, changesOutcome ? null : effect);
   return symptoms.all;
 }
 
@@ -68,8 +68,8 @@ function changedEndpoints({item, differences}: NftPortCase): readonly Endpoint[]
 }
 
 /** Session affinity that is unexpected, missing, or has another timeout, which a walk does not show. */
-export function nftAffinityRules(given: NftPortCase, symptoms: SymptomList<RuleText>): PortSymptom<RuleText> | null {
-  const {item, differences} = given;
+export function nftAffinityRules(portCase: NftPortCase, symptoms: SymptomList<RuleText>): PortSymptom<RuleText> | null {
+  const {item, differences} = portCase;
   if (symptoms.has('broken-jump', 'service-not-programmed')) return null;
   const rules = differences.filter(({what, rule}) => what === 'rule' && /^ip6? saddr @affinity-/.test(rule.text));
   const extra = rules.filter(({kind}) => kind === 'extra');
@@ -77,11 +77,11 @@ export function nftAffinityRules(given: NftPortCase, symptoms: SymptomList<RuleT
   const {affinitySeconds} = item.port;
   const configured = configuredAffinity(item.port);
   if (affinitySeconds === null ? extra.length > 0 : other.length > 0) {
-    const seconds = timeoutOf(given, [...extra, ...other]);
+    const seconds = timeoutOf(portCase, [...extra, ...other]);
     const detail = `session affinity${seconds === null ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
     return {kind: 'session-affinity-mismatch', detail, ...evidence([...rules, ...differences.filter(isSet)])};
   }
-  if (affinitySeconds === null || !remembersNobody(given, rules)) return null;
+  if (affinitySeconds === null || !remembersNobody(portCase, rules)) return null;
   const detail = `session affinity is missing in ${rules.length === 1 ? 'a rule' : 'rules'}: ${configured}`;
   return {kind: 'session-affinity-mismatch', detail, ...evidence(rules)};
 }

@@ -7,33 +7,33 @@ import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
 import {pickingChain} from '../nft-outcome.ts';
 
 /** The missing and the unexpected rules and elements of the Service port that explain a symptom. */
-export function nftEvidence(given: NftPortCase, subject: Subject<RuleText>): Evidence<RuleText> {
+export function nftEvidence(portCase: NftPortCase, subject: Subject<RuleText>): Evidence<RuleText> {
   switch (subject.kind) {
     case 'service':
-      return pick(given, ({what}) => what === 'element', 6);
+      return pick(portCase, ({what}) => what === 'element', 6);
     case 'entry':
-      return pick(given, ({name, key}) => key === elementKey(given, subject.entry) && isEntryMap(name));
+      return pick(portCase, ({name, key}) => key === elementKey(portCase, subject.entry) && isEntryMap(name));
     case 'endpoint':
-      return ofEndpoint(given, subject.endpoint, subject.comparison);
+      return ofEndpoint(portCase, subject.endpoint, subject.comparison);
     case 'shares':
-      return pick(given, ({rule}) => rule.text.includes('numgen'));
+      return pick(portCase, ({rule}) => rule.text.includes('numgen'));
     case 'affinity':
-      return pick(given, ({rule, what}) => what === 'set' || rule.text.includes('@affinity-') || rule.text.includes('dnat'));
+      return pick(portCase, ({rule, what}) => what === 'set' || rule.text.includes('@affinity-') || rule.text.includes('dnat'));
     case 'masquerade':
-      return ofMasquerade(given, subject.comparison);
+      return ofMasquerade(portCase, subject.comparison);
     case 'policy':
-      return ofPolicy(given, subject.comparison);
+      return ofPolicy(portCase, subject.comparison);
   }
 }
 
-function ofEndpoint(given: NftPortCase, endpoint: string, {expected, actual}: ProbeComparison<RuleText>): Evidence<RuleText> {
-  const {item} = given;
+function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual}: ProbeComparison<RuleText>): Evidence<RuleText> {
+  const {item} = portCase;
   const known = item.all.find(({hostPort}) => hostPort === endpoint);
   const names = known === undefined ? [] : [item.names.endpoint(known), `${known.address} . ${known.port}`, known.hostPort];
-  const own = pick(given, ({rule, name}) => names.some(text => name === text || rule.text.includes(text)));
+  const own = pick(portCase, ({rule, name}) => names.some(text => name === text || rule.text.includes(text)));
   const chain = pickingChain(expected.destinations.get(endpoint)?.path ?? []);
-  const present = extraOf(given).flatMap(({name, rule}) => (name === chain ? [rule] : []));
-  const path = actual.destinations.get(endpoint)?.path.filter(rule => isOwnChain(given, rule.chain)) ?? [];
+  const present = extraOf(portCase).flatMap(({name, rule}) => (name === chain ? [rule] : []));
+  const path = actual.destinations.get(endpoint)?.path.filter(rule => isOwnChain(portCase, rule.chain)) ?? [];
   const should = expected.destinations.get(endpoint)?.path.slice(-1) ?? [];
   return {
     expected: own.expected.length > 0 ? own.expected : should,
@@ -41,9 +41,9 @@ function ofEndpoint(given: NftPortCase, endpoint: string, {expected, actual}: Pr
   };
 }
 
-function ofMasquerade(given: NftPortCase, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
+function ofMasquerade(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
   const own = pick(
-    given,
+    portCase,
     ({rule, name}) =>
       / mark|masquerade/.test(` ${rule.text}`) ||
       (name === 'hairpin-connections' && probe.endpoint !== undefined) ||
@@ -56,15 +56,15 @@ function ofMasquerade(given: NftPortCase, {expected, actual, probe}: ProbeCompar
 }
 
 /** The rules at which the two paths of a packet diverge; the path between entry and endpoint if there are none. */
-function ofPolicy(given: NftPortCase, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
-  const own = pick(given, ({name, key}) => name.startsWith('external-') || key === elementKey(given, probe.entry));
+function ofPolicy(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
+  const own = pick(portCase, ({name, key}) => name.startsWith('external-') || key === elementKey(portCase, probe.entry));
   const path = ({outcomes}: PathOutcome<RuleText>): readonly RuleText[] => {
-    const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => isOwnChain(given, chain)));
+    const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => isOwnChain(portCase, chain)));
     return [...new Map(rules.map(rule => [`${rule.chain} ${rule.text}`, rule])).values()].slice(0, 4);
   };
   return {
     expected: own.expected.length > 0 ? own.expected : path(expected),
-    actual: own.actual.length > 0 ? own.actual : [...elementsAt(given, probe.entry), ...path(actual)].slice(0, 4),
+    actual: own.actual.length > 0 ? own.actual : [...elementsAt(portCase, probe.entry), ...path(actual)].slice(0, 4),
   };
 }
 
@@ -90,9 +90,9 @@ export function isOwnChain({expected, item}: NftPortCase, chain: string): boolea
 }
 
 /** The actual elements that match an entry's packets. */
-export function elementsAt(given: NftPortCase, entry: Entry): readonly RuleText[] {
-  const {actual, expected} = given;
-  const key = elementKey(given, entry);
+export function elementsAt(portCase: NftPortCase, entry: Entry): readonly RuleText[] {
+  const {actual, expected} = portCase;
+  const key = elementKey(portCase, entry);
   const name = entry.address === null ? 'service-nodeports' : 'service-ips';
   const value = actual.set(name)?.elements.get(key)?.value ?? null;
   return value === null ? [] : [{table: expected.id, chain: name, line: 1, isOrdinal: true, text: `${key} : ${value}`}];

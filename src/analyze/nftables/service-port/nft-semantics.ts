@@ -13,8 +13,8 @@ import {elementsAt, extraOf, isCheck, isEndpointCheck, isEntryMap, isOwnChain, i
 export class NftSemantics implements ModeSemantics<RuleText> {
   readonly #case: NftPortCase;
 
-  constructor(given: NftPortCase) {
-    this.#case = given;
+  constructor(portCase: NftPortCase) {
+    this.#case = portCase;
   }
 
   /** The packet passes, or expected rules and elements of the checks after the Services reject it. */
@@ -91,21 +91,21 @@ function endpointsIn(rules: readonly RuleText[]): readonly string[] {
 }
 
 /** Symptoms that replace all others of a probe: a broken jump, a third-party rule, a chain that leads nowhere. */
-function specialSymptoms(given: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
-  const broken = brokenJumps(given, comparison);
+function specialSymptoms(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
+  const broken = brokenJumps(portCase, comparison);
   if (broken.length > 0) return broken;
-  return intercepted(given, comparison) ?? deadEnd(given, comparison) ?? [];
+  return intercepted(portCase, comparison) ?? deadEnd(portCase, comparison) ?? [];
 }
 
 /** A rule or element on the path leads to a chain that is missing or empty. */
-function brokenJumps(given: NftPortCase, {actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
-  const {item, expected} = given;
-  const leads = [...elementsAt(given, probe.entry), ...rulesOnPath(given, actual)];
+function brokenJumps(portCase: NftPortCase, {actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
+  const {item, expected} = portCase;
+  const leads = [...elementsAt(portCase, probe.entry), ...rulesOnPath(portCase, actual)];
   const broken = new Map<string, RuleText>();
-  for (const rule of leads) for (const target of targetsOf(rule)) if (isEmpty(given, target)) broken.set(target, rule);
+  for (const rule of leads) for (const target of targetsOf(rule)) if (isEmpty(portCase, target)) broken.set(target, rule);
   return [...broken].map(([target, rule]) => {
     const endpoint = item.endpoints.reachable.find(one => item.names.endpoint(one) === target);
-    const missing = given.actual.chain(target) === undefined;
+    const missing = portCase.actual.chain(target) === undefined;
     const detail = `a rule jumps to ${target}, which ${missing ? 'does not exist' : 'is empty'}; ${whose(probe)} end in ${describeLoss(actual)}`;
     const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
     const rules = expected.chain(target)?.rules().slice(0, 3) ?? [];
@@ -114,23 +114,25 @@ function brokenJumps(given: NftPortCase, {actual, probe}: ProbeComparison<RuleTe
 }
 
 /** The rules that matched, and all rules of the Service's own chains on the path. */
-function rulesOnPath(given: NftPortCase, {outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
+function rulesOnPath(portCase: NftPortCase, {outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
   const passed = outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
-  const chains = new Set([...passed.map(({chain}) => chain), ...passed.flatMap(targetsOf)].filter(chain => isOwnChain(given, chain)));
-  return [...passed, ...[...chains].flatMap(chain => given.view.chain(chain)?.rules() ?? [])].filter(({chain}) => isOwnChain(given, chain));
+  const chains = new Set([...passed.map(({chain}) => chain), ...passed.flatMap(targetsOf)].filter(chain => isOwnChain(portCase, chain)));
+  return [...passed, ...[...chains].flatMap(chain => portCase.view.chain(chain)?.rules() ?? [])].filter(({chain}) =>
+    isOwnChain(portCase, chain),
+  );
 }
 
-function isEmpty(given: NftPortCase, name: string): boolean {
-  if (!isOwnChain(given, name)) return false;
-  const chain = given.actual.chain(name);
-  const empty = chain === undefined ? given.actual.complete : chain.ruleCount === 0 && chain.complete;
-  return empty && (given.expected.chain(name)?.ruleCount ?? 0) > 0;
+function isEmpty(portCase: NftPortCase, name: string): boolean {
+  if (!isOwnChain(portCase, name)) return false;
+  const chain = portCase.actual.chain(name);
+  const empty = chain === undefined ? portCase.actual.complete : chain.ruleCount === 0 && chain.complete;
+  return empty && (portCase.expected.chain(name)?.ruleCount ?? 0) > 0;
 }
 
 /** A third-party rule in a chain of the Service intercepts all packets before they reach an endpoint. */
-function intercepted(given: NftPortCase, {actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+function intercepted(portCase: NftPortCase, {actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
   const takers = actual.outcomes.map(({verdict, path}) =>
-    verdict === 'accept' ? path.find(rule => isThirdParty(given, rule)) : undefined,
+    verdict === 'accept' ? path.find(rule => isThirdParty(portCase, rule)) : undefined,
   );
   const [rule] = takers;
   if (rule === undefined || takers.includes(undefined)) return null;
@@ -140,28 +142,28 @@ function intercepted(given: NftPortCase, {actual, probe}: ProbeComparison<RuleTe
 }
 
 /** An extra rule that ends the path and replaces none of kube-proxy's rules. */
-function isThirdParty(given: NftPortCase, rule: RuleText): boolean {
+function isThirdParty(portCase: NftPortCase, rule: RuleText): boolean {
   const isThis = ({kind, rule: other}: NftPortDifference): boolean =>
     kind === 'extra' && other.text === rule.text && other.chain === rule.chain;
-  if (!/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text) || !given.differences.some(isThis)) return false;
-  const missing = missingOf(given).filter(({name}) => name === rule.chain);
+  if (!/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text) || !portCase.differences.some(isThis)) return false;
+  const missing = missingOf(portCase).filter(({name}) => name === rule.chain);
   return !missing.some(({rule: other}) => shapeOf(other.text) === shapeOf(rule.text));
 }
 
 /** The entry leads to a chain that returns packets unchanged: the rule that leads to the endpoints is missing. */
-function deadEnd(given: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+function deadEnd(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
   const {expected, actual, probe} = comparison;
   const back = actual.outcomes.every(({verdict, destination, path}) =>
     verdict === 'accept' ? destination === null : verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? ''),
   );
-  const [lead] = elementsAt(given, probe.entry);
+  const [lead] = elementsAt(portCase, probe.entry);
   const chain = lead === undefined ? undefined : targetsOf(lead)[0];
-  if (!back || expected.destinations.size === 0 || lead === undefined || chain === undefined || !isOwnChain(given, chain)) return null;
-  const rules = missingOf(given).flatMap(({name, rule}) => (name === chain ? [rule] : []));
+  if (!back || expected.destinations.size === 0 || lead === undefined || chain === undefined || !isOwnChain(portCase, chain)) return null;
+  const rules = missingOf(portCase).flatMap(({name, rule}) => (name === chain ? [rule] : []));
   const picking = pickingChain([...expected.destinations.values()][0]?.path ?? []);
   if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
-    return withoutPick(given, comparison);
-  if (given.item.port.externalPolicyLocal && nftPolicyOf(expected) === 'Cluster') {
+    return withoutPick(portCase, comparison);
+  if (portCase.item.port.externalPolicyLocal && nftPolicyOf(expected) === 'Cluster') {
     const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without an endpoint`;
     const symptom = {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
     return [{key: `policy ${entryText(probe.entry)}`, symptom}];
@@ -172,10 +174,10 @@ function deadEnd(given: NftPortCase, comparison: ProbeComparison<RuleText>): rea
 }
 
 /** The chain that picks the endpoint is entered and picks none. */
-function withoutPick(given: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
+function withoutPick(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
   return [...comparison.expected.destinations.keys()].map(endpoint => {
-    const detail = missingEndpointText(given.item, endpoint, comparison.probe);
-    const evidence = nftEvidence(given, {kind: 'endpoint', endpoint, comparison});
+    const detail = missingEndpointText(portCase.item, endpoint, comparison.probe);
+    const evidence = nftEvidence(portCase, {kind: 'endpoint', endpoint, comparison});
     return {key: `missing ${endpoint}`, symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence}};
   });
 }
