@@ -3,7 +3,6 @@ import {isAbsolute, join} from 'node:path';
 import process from 'node:process';
 import {Errors} from '@oclif/core';
 import {errorText} from '../model/text.ts';
-import {readYaml} from '../parse/yaml-text.ts';
 import {escapeText} from '../render/terminal-text.ts';
 import {closest} from '../run/scope/closest.ts';
 import type {CommandSpec, FlagSpec} from './complete/command-spec.ts';
@@ -21,7 +20,9 @@ export async function withConfig(args: readonly string[], specs: () => Promise<r
   const commands = await specs();
   const command = commands.find(one => one.id === id);
   if (command === undefined) return args;
-  const {common, own} = settingsOf(file, text, {id, commands});
+  // Most who run a command have no such file, and need no parser for it.
+  const {readYaml} = await import('../parse/yaml-text.ts');
+  const {common, own} = settingsOf(file, () => readYaml(text), {id, commands});
   const flags = Object.entries({...common, ...own}).flatMap(([name, value]) => {
     const flag = command.flags[name];
     if (flag === undefined || isGiven(flag, rest, command)) return [];
@@ -55,10 +56,10 @@ type Settings = Readonly<Record<string, unknown>>;
 /** The settings of all commands and those of this one. */
 function settingsOf(
   file: string,
-  text: string,
+  read: () => unknown,
   {id, commands}: {readonly id: string; readonly commands: readonly CommandSpec[]},
 ): {readonly common: Settings; readonly own: Settings} {
-  const all = recordOf(file, parsed(file, text), 'the file');
+  const all = recordOf(file, parsed(file, read), 'the file');
   const isCommand = (name: string): boolean => commands.some(one => one.id === name && typeof all[name] === 'object');
   const known = new Set(commands.flatMap(({flags}) => Object.keys(flags)));
   const part = (settings: Settings): Settings => {
@@ -72,9 +73,9 @@ function settingsOf(
   return {common: part(Object.fromEntries(Object.entries(all).filter(([name]) => !own.includes(name)))), own: parts.get(id) ?? {}};
 }
 
-function parsed(file: string, text: string): unknown {
+function parsed(file: string, read: () => unknown): unknown {
   try {
-    return readYaml(text) ?? {};
+    return read() ?? {};
   } catch (error) {
     throw unusable(file, errorText(error));
   }

@@ -111,11 +111,13 @@ const timesOf = once(({pods, endpointSlices}: ApiObjects): ObjectTimes => {
   };
 });
 
+/** When a slice was last written; null if that is not known, as where the times that it has are older than itself. */
 function sliceTime(slice: EndpointSliceObject | undefined): number | null {
   const {managedFields, annotations, creationTimestamp} = slice?.metadata ?? {};
   const written = [...(managedFields ?? []).map(({time}) => time), annotations?.['endpoints.kubernetes.io/last-change-trigger-time']];
   const changed = written.flatMap(time => timeOf(time) ?? []);
-  return changed.length === 0 ? null : latest([...changed, ...[timeOf(creationTimestamp)].flatMap(time => time ?? [])]);
+  const last = latest(changed);
+  return last === null || last < (timeOf(creationTimestamp) ?? 0) ? null : last;
 }
 
 function timeOf(text: string | undefined): number | null {

@@ -45,8 +45,8 @@ function checkArgs(format: string): readonly string[] {
   return ['check', '-A', '--from', capturePath('faults/missing-endpoint'), '-o', format];
 }
 
-test('what docs/reports.md shows deletes the Reports of namespaces that the last run did not write, and no others', async () => {
-  const page = readFileSync(join(import.meta.dirname, '../../docs/reports.md'), 'utf8');
+test('what docs/dev/formats.md shows deletes the Reports of namespaces that the last run did not write, and no others', async () => {
+  const page = readFileSync(join(import.meta.dirname, '../../docs/dev/formats.md'), 'utf8');
   const script = /^ {2}```sh\n([\s\S]*?)^ {2}```$/m.exec(page)?.[1] ?? '';
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-prune-'));
   try {

@@ -75,10 +75,10 @@ export function addressesOf(entry: Entry, context: NodeContext): readonly string
   return entry.address === null ? probedNodePortAddresses(context) : [entry.address];
 }
 
-/** Ranges and own addresses matter for load-balancer IPs only; of what pods of other nodes send, only what is for a node port comes here: the rest meets the rules of their nodes. */
+/** Ranges and own addresses matter for load-balancer IPs only; pods of other nodes do not send to a cluster IP on this node. */
 export function isProbedFrom(entry: Entry, {kind}: Source): boolean {
   if (kind === 'allowed' || kind === 'other-range' || kind === 'own-address') return entry.kind === 'loadBalancerIP';
-  return entry.kind === 'nodePort' || kind !== 'remote-pod';
+  return entry.kind !== 'clusterIP' || kind !== 'remote-pod';
 }
 
 interface ProbeParts {

@@ -112,7 +112,7 @@ describe('a SOCKS proxy', () => {
     const server = await start({certificate: 'elsewhere'});
     const proxy = await startSocksProxy();
     await expect(open(server.kubeconfig, {proxyUrl: `socks5://localhost:${proxy.port}`}).get('/version')).rejects.toThrow(
-      /IP: 127\.0\.0\.1 is not in the cert's list/,
+      /the certificate of 127\.0\.0\.1:\d+ is for DNS:elsewhere\.example, and not for 127\.0\.0\.1/,
     );
   });
 

@@ -80,7 +80,7 @@ describe('an unusable API server ends the run with exit code 3 and a remedy', ()
     {
       what: 'its certificate is for another name',
       options: {certificate: 'elsewhere'},
-      says: /certificate of 127\.0\.0\.1:\d+ is for another name.*--tls-server-name/,
+      says: /certificate of 127\.0\.0\.1:\d+ is for DNS:elsewhere\.example, and not for 127\.0\.0\.1\..*--tls-server-name/,
     },
     {
       what: 'its certificate is signed by another authority',

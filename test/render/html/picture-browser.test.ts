@@ -53,8 +53,8 @@ describeWith(['chromium'], 'the picture of a Service in a browser', () => {
     const bars = await page.evaluate<readonly [string, number][]>(`[...${shown}[1][0].querySelectorAll('.endpoint')].map(box =>
       [box.querySelector('.share').textContent, box.querySelector('.bar').getBoundingClientRect().width / box.querySelector('.track').getBoundingClientRect().width])`);
     expect(bars.map(([share]) => share)).toEqual(Array(5).fill('20%'));
-    // A full bar is 25%.
-    for (const [, filled] of bars) expect(filled).toBeCloseTo(0.8, 2);
+    // A full bar is 50%, in all entries: the largest share of the picture.
+    for (const [, filled] of bars) expect(filled).toBeCloseTo(0.4, 2);
   });
 
   test('a screen reader gets the title and the path, and reaches the rules by keyboard', async () => {
