@@ -73,7 +73,7 @@ function wordFor({protocol}: ServicePort, count: number): string {
 function clientsOf(connections: readonly TrackedConnection[]): string {
   const clients = [...new Set(connections.map(({original}) => original.source))];
   const ages = connections.flatMap(({age}) => age ?? []);
-  return `; from ${someOf(clients)}${ages.length === 0 ? '' : `, the oldest for ${Math.max(...ages)} s`}`;
+  return `; from ${someOf(clients)}${ages.length === 0 ? '' : `, the oldest for ${ages.reduce((most, age) => Math.max(most, age), 0)} s`}`;
 }
 
 /**

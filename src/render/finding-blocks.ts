@@ -72,9 +72,9 @@ interface BlockOrder {
 function orderOf(block: FindingBlock): BlockOrder {
   const all = membersOf(block);
   const ofNode = Map.groupBy(all, ({node = ''}) => node);
-  const lost = [...ofNode.values()].map(own => Math.max(...own.map(({hits}) => lostPods(hits))));
+  const lost = [...ofNode.values()].map(own => own.reduce((most, {hits}) => Math.max(most, lostPods(hits)), 0));
   return {
-    severity: Math.min(...all.map(({severity}) => severities.indexOf(severity))),
+    severity: all.reduce((least, {severity}) => Math.min(least, severities.indexOf(severity)), severities.length),
     explains: isCauseBlock(block) ? block.effects.length + 1 : 0,
     lost: lost.reduce((sum, pods) => sum + pods, 0),
   };
