@@ -58,3 +58,12 @@ test('the finding that kube-proxy does not sync stays the cause if it is present
   const blocks = causeBlocks([of('ST202', 'shop/a'), of('ST203', 'shop/a'), of('ST201', 'shop/b'), cause]);
   expect(blocks.map(({finding, reason}) => [finding.code, reason])).toEqual([['ST505', 'cause']]);
 });
+
+test('blocks of more findings than the stack holds are put in order', () => {
+  const finding = {code: 'ST202', severity: 'error', name: 'missing-endpoint', message: 'a', remedy: 'b', node: 'node-a'} as const;
+  const other = {...finding, code: 'ST216', severity: 'warning', name: 'unexpected-rule'} as const;
+  expect(causeBlocks([other, ...Array.from({length: 300_000}, () => finding)]).map(({finding: {code}}) => code)).toEqual([
+    'ST202',
+    'ST216',
+  ]);
+});
