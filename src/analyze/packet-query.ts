@@ -1,3 +1,4 @@
+import {once} from '../expect/api-index.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, contains, type Family, familyOf, parseAddress, parseCidr} from '../model/address.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
@@ -61,9 +62,9 @@ const alone: OtherNodes = {nodeOf: () => null, find: () => null};
  */
 export function askPacket(query: PacketQuery, here: PacketNode, others = alone): PacketAnswer {
   const {facts, node, rules} = here;
-  const setting = settingOf(here, query.family);
+  const {environment, readsServers} = settingOf(here);
   const source = parseAddress(query.source);
-  const own = source !== null && setting.environment.isLocal(source) === true && query.inInterface === null;
+  const own = source !== null && environment.isLocal(source) === true && query.inInterface === null;
   const packet = packetOf(query, {
     source: query.source,
     destination: query.destination,
@@ -80,14 +81,13 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   }
   const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), ...(query.sourcePort == null ? {} : {sourcePort: query.sourcePort})};
   const {space, result} = senderClassOf(packet, sender =>
-    walkNode(here, setting, sent, sender).flatMap(outcome => followOn(outcome, sent, {here, setting, others, sender})),
+    walkNode(here, sent, sender).flatMap(outcome => followOn(outcome, sent, {here, others, sender})),
   );
   const onNode = nodeAddress(query, facts);
   const isNodePort = () =>
-    onNode !== null &&
-    walkNode(here, setting, {...sent, source: onNode, destination: onNode}).some(({destination}) => destination !== null);
+    onNode !== null && walkNode(here, {...sent, source: onNode, destination: onNode}).some(({destination}) => destination !== null);
   const outcomes = mergeOutcomes(result).map(outcome => explainLoopback(outcome, query, isNodePort));
-  const unseen = readIpvsState(node).servers === null && rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
+  const unseen = !readsServers && rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
   return {
     node: node.name,
     query,
@@ -96,38 +96,41 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   };
 }
 
-type Setting = ReturnType<typeof settingOf>;
+interface Setting {
+  readonly environment: Environment;
+  /** Whether the virtual servers of IPVS were read. */
+  readonly readsServers: boolean;
+}
 
-/** What is known of a node beside its rules. */
-function settingOf({node, facts, shown}: PacketNode, family: Family) {
+/** What is known of a node beside its rules. Many nodes send packets on to the same one. */
+const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
   const {servers, bound} = readIpvsState(node);
   const local = {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
   // Where pasted text does not show kube-ipvs0, it is not known which virtual addresses the device has.
   const unbound = new Set(bound === null && shown !== undefined ? servers?.map(({address}) => address) : []);
   const options = {sets: ipsetsOf(node), servers: servers ?? [], unbound, strict: true};
-  const environment: Environment = {...environmentOf(local, options), obstacle: kernelObstacle(facts)};
-  return {environment, pods: addressesIn(facts.podCIDRs, family)};
-}
+  return {environment: {...environmentOf(local, options), obstacle: kernelObstacle(facts)}, readsServers: servers !== null};
+});
 
-function walkNode(
-  {rules, shown}: PacketNode,
-  {environment, pods}: Setting,
-  packet: Packet,
-  sender?: Environment['sender'],
-): readonly PacketOutcome[] {
-  const walked = {packet, pods, environment: sender === undefined ? environment : {...environment, sender}};
+function walkNode(node: PacketNode, packet: Packet, sender?: Environment['sender']): readonly PacketOutcome[] {
+  const {facts, rules, shown} = node;
+  const {environment} = settingOf(node);
+  const walked = {
+    packet,
+    pods: addressesIn(facts.podCIDRs, packet.family),
+    environment: sender === undefined ? environment : {...environment, sender},
+  };
   return shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, walked);
 }
 
 interface Start {
   readonly here: PacketNode;
-  readonly setting: Setting;
   readonly others: OtherNodes;
   readonly sender: Environment['sender'];
 }
 
 /** A packet that the node sends on to an endpoint of another one meets the rules there. */
-function followOn(outcome: PacketOutcome, sent: Packet, {here, setting, others, sender}: Start): readonly PacketOutcome[] {
+function followOn(outcome: PacketOutcome, sent: Packet, {here, others, sender}: Start): readonly PacketOutcome[] {
   const to = outcome.destination === null ? null : splitHostPort(outcome.destination);
   const destination = to === null ? sent.destination : parseAddress(to.address);
   if (outcome.verdict !== 'accept' || destination === null) return [outcome];
@@ -136,23 +139,23 @@ function followOn(outcome: PacketOutcome, sent: Packet, {here, setting, others, 
   const there = others.find(name);
   if (there === null) return [{...outcome, onward: {node: name, path: null}}];
   const {masquerade, sourceAfter} = outcome;
+  const {environment} = settingOf(here);
   const {sourcePort: _, client: __, ...packet} = sent;
   const arriving: Packet = {
     ...(masquerade ? packet : sent),
     ...{origin: 'arriving', inInterface: null, destination, port: to === null ? sent.port : Number(to.port)},
-    ...(masquerade ? {source: sourceAfter ?? masqueradeAddress(here.facts, setting.environment, destination) ?? sent.source} : {}),
+    ...(masquerade ? {source: sourceAfter ?? masqueradeAddress(here.facts, environment, destination) ?? sent.source} : {}),
   };
   const onward = {node: name, path: []};
-  const thereSetting = settingOf(there, sent.family);
-  if (thereSetting.environment.isLocal(arriving.source) === true)
+  if (settingOf(there).environment.isLocal(arriving.source) === true)
     return [
       {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},
     ];
-  if (isAnsweredStraight(outcome, sent, setting, there)) {
+  if (isAnsweredStraight(outcome, sent, environment, there)) {
     const reason = `it is not masqueraded, so ${name} answers ${sent.source.text} straight, with the endpoint's address`;
     return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason}];
   }
-  return walkNode(there, thereSetting, arriving, sender).map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
+  return walkNode(there, arriving, sender).map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
     ...outcome,
     ...{verdict, probability: outcome.probability * probability, onward: {node: name, path}},
     ...(end === null ? {} : {destination: end}),
@@ -166,7 +169,7 @@ function followOn(outcome: PacketOutcome, sent: Packet, {here, setting, others, 
 function isAnsweredStraight(
   {destination, masquerade}: PacketOutcome,
   {source}: Packet,
-  {environment}: Setting,
+  environment: Environment,
   {facts}: PacketNode,
 ): boolean {
   if (destination === null || masquerade || environment.isLocal(source) === true) return false;

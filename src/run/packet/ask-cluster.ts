@@ -1,4 +1,3 @@
-import {append} from '../../model/lists.ts';
 import {Errors} from '@oclif/core';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
@@ -16,7 +15,7 @@ import type {ClusterRun} from '../cluster-run.ts';
 import {unlessInterrupted} from '../clock.ts';
 import {progressText} from '../nodes/node-progress.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
-import {askNodes, nodesByAddress, type PacketFlags, packetQuery} from './packet-flags.ts';
+import {nodeAsker, nodesByAddress, type PacketFlags, packetQuery} from './packet-flags.ts';
 import {parseServiceName} from '../scope/select-services.ts';
 
 interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
@@ -52,6 +51,7 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const kept: CollectedNode[] = [];
   const collected = collectNodes(nodes.filter(isKept), transport, {signal, concurrency, timeoutMs, onProgress, wants});
   for await (const node of collected) kept.push(node);
+  const ask = nodeAsker(flags, {...snapshot, nodes: kept});
   const rest = collectNodes(
     nodes.filter(node => !isKept(node)),
     transport,
@@ -59,11 +59,7 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   );
   for await (const node of inTurn(kept, rest)) {
     if (node.status === 'unread') unread.push(escapeText(`${node.name}: ${node.problems.map(({message}) => message).join('; ')}`));
-    else
-      append(
-        answers,
-        askNodes(flags, {...snapshot, nodes: [...kept.filter(({name}) => name !== node.name), node]}, name => name === node.name),
-      );
+    else answers.push(ask(node));
   }
   return {answers: answers.sort((a, b) => (a.node < b.node ? -1 : 1)), unread: unread.sort()};
 }
@@ -73,9 +69,9 @@ const maxKept = 20;
 
 /** The nodes that hold what the packet can be sent to; none if they are too many. */
 function endpointNodes({api}: Snapshot, destination: string): ReadonlySet<string> {
-  const nodeOf = nodesByAddress({api});
+  const byAddress = nodesByAddress(api);
   const addresses = (api.endpointSlices ?? []).flatMap(({endpoints}) => (endpoints ?? []).flatMap(endpoint => endpoint.addresses ?? []));
-  const names = new Set([...addresses, destination].flatMap(address => nodeOf(address) ?? []));
+  const names = new Set([...addresses, destination].flatMap(address => byAddress.get(address) ?? []));
   return names.size > maxKept ? new Set() : names;
 }
 

@@ -18,7 +18,7 @@ import {parseServiceName} from '../scope/select-services.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
-import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
+import type {ApiObjects, NodeDump, Snapshot} from '../../model/snapshot.ts';
 
 export interface PacketFlags {
   readonly source: string;
@@ -36,6 +36,11 @@ export interface PacketFlags {
  * (exit 2) for input that cannot be found or read.
  */
 export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: string) => boolean = () => true): readonly PacketAnswer[] {
+  return snapshot.nodes.filter(({name}) => chosen(name)).map(nodeAsker(flags, snapshot));
+}
+
+/** What one node after the other does to the packet, and those of the snapshot to which it is sent on. Throws as `askNodes` does. */
+export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDump) => PacketAnswer {
   const query = packetQuery(flags, snapshot);
   const packetNode = once((node: NodeDump): PacketNode | null => {
     const rules = packetRules(node, query.family, snapshot);
@@ -44,23 +49,21 @@ export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: 
   });
   const byName = new Map(snapshot.nodes.map(node => [node.name, node]));
   const others: OtherNodes = {
-    nodeOf: nodesByAddress(snapshot),
+    nodeOf: address => nodesByAddress(snapshot.api).get(address) ?? null,
     find: name => {
       const node = byName.get(name);
       return node === undefined ? null : packetNode(node);
     },
   };
-  return snapshot.nodes
-    .filter(({name}) => chosen(name))
-    .map(node => {
-      const here = packetNode(node);
-      if (here === null) throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
-      return askPacket(query, here, others);
-    });
+  return node => {
+    const here = packetNode(node);
+    if (here === null) throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
+    return askPacket(query, here, others);
+  };
 }
 
 /** The nodes of endpoints, pods and nodes by their addresses, as the API has them. */
-export function nodesByAddress({api}: Pick<Snapshot, 'api'>): OtherNodes['nodeOf'] {
+export const nodesByAddress = once(({pods, endpointSlices, nodes}: ApiObjects): ReadonlyMap<string, string> => {
   const known = new Map<string, string>();
   const note = (node: string | null | undefined, addresses: readonly (string | undefined)[]): void => {
     for (const address of addresses) {
@@ -68,15 +71,15 @@ export function nodesByAddress({api}: Pick<Snapshot, 'api'>): OtherNodes['nodeOf
       if (canonical !== null && typeof node === 'string') known.set(canonical, node);
     }
   };
-  for (const pod of api.pods ?? []) note(pod.spec?.nodeName, addressesOfPod(pod));
-  for (const {endpoints} of api.endpointSlices ?? []) for (const {nodeName, addresses} of endpoints ?? []) note(nodeName, addresses ?? []);
-  for (const {metadata, status} of api.nodes ?? [])
+  for (const pod of pods ?? []) note(pod.spec?.nodeName, addressesOfPod(pod));
+  for (const {endpoints} of endpointSlices ?? []) for (const {nodeName, addresses} of endpoints ?? []) note(nodeName, addresses ?? []);
+  for (const {metadata, status} of nodes ?? [])
     note(
       metadata.name,
       (status?.addresses ?? []).map(({address}) => address),
     );
-  return address => known.get(address) ?? null;
-}
+  return known;
+});
 
 /** The node's rules of one family, and which parts of them pasted text shows; null if there are none. */
 function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown'> | null {
