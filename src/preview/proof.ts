@@ -4,7 +4,8 @@ import {once} from '../expect/api-index.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {parseAddress} from '../model/address.ts';
 import {type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
-import {allPorts, type NoteCondition, SenderConditions} from '../trace/sender-space.ts';
+import {allPorts, type NoteCondition} from '../trace/sender-space.ts';
+import {noting} from '../trace/side.ts';
 import type {PreviewProbe} from './preview-probes.ts';
 import {type SideOutcome, sideOutcome, type WalkedSide} from './walk-side.ts';
 
@@ -89,10 +90,6 @@ function intervalsOfAddresses(addresses: readonly string[]): Intervals {
 /** Addresses of pods that no pod has. */
 function isOfNobody(kind: string, {most}: Senders): boolean {
   return (kind === 'pod' || kind === 'remote-pod') && most === 'info';
-}
-
-function noting(side: WalkedSide, note: NoteCondition): WalkedSide {
-  return {...side, environment: {...side.environment, sender: new SenderConditions(note)}};
 }
 
 /** The probes with those of the senders that a proof found, for this Service port or one that no rule distinguishes from it. */

@@ -9,6 +9,7 @@ import type {WalkContext} from './iptables/walk-chain.ts';
 import {balanceByIpvs, iptablesChains} from './iptables/walk-packet.ts';
 import {nftChains, tablesOf, undecideTruncated} from './nftables/walk-nft-packet.ts';
 import {inOrder, routePacket} from './route-packet.ts';
+import {type NoteCondition, SenderConditions} from './sender-space.ts';
 
 /** A rule on the path through a node: of nftables, or of iptables. */
 export type NodeRule = Rule | NftRule;
@@ -84,15 +85,14 @@ export function backendOf(
   {iptables, nft}: Pick<Side, 'iptables' | 'nft'>,
   {table, chain, line, text}: Pick<RuleText, 'table' | 'chain'> & Partial<RuleText>,
 ): Backend | null {
-  const holders = iptables.filter(rules => {
+  const isBesideNft = iptables.some(isLegacy) && (nft?.tableSources.length ?? 0) > 0;
+  if (iptables.length < 2 && !isBesideNft) return null;
+  const [holder, ...others] = iptables.filter(rules => {
     const own = rules.chain(table, chain);
     if (text === undefined) return own?.policy === 'DROP';
     return own?.rules().some(rule => rule.line === line && rule.text === text) === true;
   });
-  const [holder] = holders;
-  if (holder === undefined || holders.length > 1) return null;
-  const isBesideNft = isLegacy(holder) && (nft?.tableSources.length ?? 0) > 0;
-  return iptables.length > 1 || isBesideNft ? ((holder as Partial<Ruleset>).backend ?? null) : null;
+  return holder === undefined || others.length > 0 ? null : ((holder as Partial<Ruleset>).backend ?? null);
 }
 
 /** A table of iptables-nft that the iptables dump contains too, with more detail, and nothing beside it. */
@@ -108,6 +108,11 @@ function isIptablesChain(name: string): boolean {
 function showsTable(iptables: readonly ChainSource[], {id}: NftTableSource): boolean {
   const name = /^ip6? (raw|mangle|nat|filter|security)$/.exec(id)?.[1];
   return name !== undefined && iptables.some(rules => !isLegacy(rules) && rules.hasTable(name));
+}
+
+/** The side with walks that tell what they ask of the sender. */
+export function noting<S extends Side>(side: S, note: NoteCondition): S {
+  return {...side, environment: {...side.environment, sender: new SenderConditions(note)}};
 }
 
 /** What one of the ways through a node does to a connection. */
@@ -201,7 +206,7 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
 }
 
 /** Some port from which clients connect. */
-const anyPort = 40_000;
+export const anyPort = 40_000;
 
 function clientSide({client}: Packet): Packet['client'] {
   return client === undefined ? undefined : 'destination';

@@ -93,6 +93,13 @@ function probe({item, entry, source, address}: ProbeParts): readonly Probe[] {
   return packet === null ? [] : [{entry, source, packet, knownTo: new Set()}];
 }
 
+/** A packet that another node sends straight to an endpoint of this one. Null if one of the addresses is invalid. */
+export function directProbe(port: ServicePort, endpoint: Endpoint, source: Source): Probe | null {
+  const packet = packetOf(port, {source: source.address, destination: endpoint.address, port: endpoint.port, from: source});
+  const entry = {kind: 'clusterIP', address: port.clusterIP, port: port.port} as const;
+  return packet === null ? null : {entry, source, packet, knownTo: new Set(), direct: endpoint.hostPort};
+}
+
 interface PacketParts {
   readonly source: string;
   readonly destination: string;

@@ -10,19 +10,20 @@ import type {Severity} from '../../model/finding.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
-import {type NoteCondition, SenderConditions} from '../../trace/sender-space.ts';
+import type {NoteCondition} from '../../trace/sender-space.ts';
 import {
   backendOf,
   type ConnectionOutcome,
   isShownByIptables,
   knowsAge,
+  noting,
   type NodeRule,
   type Side,
   walkConnection,
   walkSide,
 } from '../../trace/side.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
-import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
+import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -266,9 +267,7 @@ function probesFromElsewhere({port}: ServedPort, endpoint: Endpoint, {context, g
     const [[low, high] = []] = groups.spaces.get(kind) ?? [];
     if (low === undefined || high === undefined || (kind === 'other-node' && !isRoutedFlat(groups, environment, context.family))) return [];
     const source: Source = {kind, address: formatAddress(context.family, low + (high - low) / 2n), interface: null};
-    const packet = packetOf(port, {source: source.address, destination: endpoint.address, port: endpoint.port, from: source});
-    const entry = {kind: 'clusterIP', address: port.clusterIP, port: port.port} as const;
-    return packet === null ? [] : [{entry, source, packet, knownTo: new Set<string>(), direct: endpoint.hostPort}];
+    return directProbe(port, endpoint, source) ?? [];
   });
 }
 
@@ -283,10 +282,6 @@ function isRoutedFlat({spaces}: SenderGroups, {interfaceOf}: Environment, family
 
 /** Endpoints of this node whose connections to themselves, and from other nodes, are walked. */
 const maxHairpins = 3;
-
-function noting(side: Side, note: NoteCondition): Side {
-  return {...side, environment: {...side.environment, sender: new SenderConditions(note)}};
-}
 
 /** Of the senders of a class, no pod runs but the endpoint that the packet is sent to: its packets may go to others as well. */
 function hitsOnlyItself({source: {kind}, senders}: Probe, {destination}: ConnectionOutcome, {pods, spaces}: SenderGroups): boolean {

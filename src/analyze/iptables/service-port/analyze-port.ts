@@ -61,10 +61,7 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
   });
   findStaleEntries(portCase, own, symptoms);
   analyzeHealthCheck(item, own, symptoms);
-  const effect = () =>
-    effectOutside(outside.length === 0 ? [] : probesFor({item, context, hairpins: [], clients: outside}), probe =>
-      tryProbe(portCase, probe),
-    );
+  const effect = () => effectOutside({item, context, outside, walk: probe => tryProbe(portCase, probe)});
   explainResidualDifferences({...portCase, symptoms, changesOutcome, effect});
   return symptoms.all;
 }

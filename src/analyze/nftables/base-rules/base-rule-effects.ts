@@ -1,12 +1,14 @@
 import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts';
 import {formatAddress} from '../../../model/address.ts';
+import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTableSource} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
+import {anyPort} from '../../../trace/side.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {newConnections, onePerShape, type OutcomeChange, outcomeChanges, type PortProbe, shapeOf} from '../../outcomes/outcome-changes.ts';
-import {packetOf, probesFor} from '../../outcomes/probes.ts';
+import {directProbe, packetOf, probesFor} from '../../outcomes/probes.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
 import {type Source, sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
 import type {NftCase} from '../nft-case.ts';
@@ -23,30 +25,24 @@ export function* namedProbes(nftCase: NftCase, rules: readonly RuleText[], count
   }
 }
 
-/** Some port from which clients connect. */
-const clientPort = 40_000;
-
 /** Packets that other nodes and their pods send straight to an endpoint of this one: no rule of a Service takes them first. */
-export function* directProbes(nftCase: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
-  const {ports, context} = nftCase.expected;
+export function* directProbes(given: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
+  const {ports, context} = given.expected;
   const {facts, family} = context;
-  const item = ports.find(({endpoints}) =>
-    endpoints.reachable.some(({nodeName, address}) => nodeName === facts.name && !facts.addresses.includes(address)),
-  );
-  const endpoint = item?.endpoints.reachable.find(({nodeName, address}) => nodeName === facts.name && !facts.addresses.includes(address));
+  const isHere = ({nodeName, address}: Endpoint): boolean => nodeName === facts.name && !facts.addresses.includes(address);
+  const item = ports.find(({endpoints}) => endpoints.reachable.some(isHere));
+  const endpoint = item?.endpoints.reachable.find(isHere);
   if (item === undefined || endpoint === undefined) return;
-  const [node] = nftCase.senders().nodes.keys();
-  const other: readonly Source[] =
-    node === undefined ? [] : [{kind: 'other-node', address: formatAddress(family, node), interface: facts.primaryInterface}];
-  const usual = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set()).filter(({kind}) => kind === 'remote-pod');
-  const named = sourcesNamedIn(textsOf(rules, nftCase), context, nftCase.senders).filter(
-    ({kind}) => kind === 'remote-pod' || kind === 'other-node',
-  );
-  const entry = {kind: 'clusterIP', address: item.port.clusterIP, port: item.port.port} as const;
-  for (const source of [...usual, ...other, ...named]) {
-    const packet = packetOf(item.port, {source: source.address, destination: endpoint.address, port: endpoint.port, from: source});
-    if (packet === null) continue;
-    yield {item, probe: {entry, source, packet: {...packet, sourcePort: clientPort}, knownTo: new Set(), direct: endpoint.hostPort}};
+  const [node] = given.senders().nodes.keys();
+  const usual = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set());
+  const sources: readonly Source[] = [
+    ...usual,
+    ...(node === undefined ? [] : [{kind: 'other-node', address: formatAddress(family, node), interface: facts.primaryInterface} as const]),
+    ...sourcesNamedIn(textsOf(rules, given), context, given.senders),
+  ];
+  for (const source of sources.filter(({kind}) => kind === 'remote-pod' || kind === 'other-node')) {
+    const probe = directProbe(item.port, endpoint, source);
+    if (probe !== null) yield {item, probe: {...probe, packet: {...probe.packet, sourcePort: anyPort}}};
   }
 }
 

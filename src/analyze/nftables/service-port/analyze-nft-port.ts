@@ -46,10 +46,7 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
     affinity: () => nftAffinityRules(portCase, symptoms),
   });
   findStaleNftEntries(portCase, symptoms);
-  const effect = () =>
-    effectOutside(outside.length === 0 ? [] : probesFor({item, context, hairpins: [], clients: outside}), probe =>
-      tryNftProbe(expected, view, probe),
-    );
+  const effect = () => effectOutside({item, context, outside, walk: probe => tryNftProbe(expected, view, probe)});
   explainNftResidualDifferences(portCase, symptoms, changesOutcome ? null : effect);
   return symptoms.all;
 }
