@@ -19,7 +19,7 @@ import {readNodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
 import {families, type Family} from '../model/address.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
-import {type Endpoint, podOf} from '../model/endpoint.ts';
+import {podOf} from '../model/endpoint.ts';
 import type {Finding} from '../model/finding.ts';
 import type {ProxyConfig, Setting} from '../model/proxy-config.ts';
 import type {NodeReport} from '../model/report.ts';
@@ -31,7 +31,7 @@ import {namespacedName} from '../model/text.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
-import {withSince} from './since-when.ts';
+import {endpointsOf, withSince} from './since-when.ts';
 import {problemFinding, toFinding} from './to-finding.ts';
 
 /** What is kept of a node after its dumps are dropped. */
@@ -109,8 +109,8 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
         report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
         findings: withSince([...changeToldOnce(findings), ...told].map(counted), {
           api,
-          ports: analysis.families.flatMap(family => view.entries(family, proxy)),
-          lastUpdated: lastUpdated(node),
+          ports: () => analysis.families.flatMap(family => view.entries(family, proxy)),
+          lastUpdated: () => lastUpdated(node),
         }).map(detached),
         proxy,
         traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node, parsed.dumps.uncounted)),
@@ -243,9 +243,6 @@ function countEndpoints(view: ClusterView, proxy: ProxyVersion): (finding: Findi
     return {...finding, ...(known.ready ? {endpoints: readyOf(entry).count} : {}), ...(pod === null ? {} : {pod})};
   };
 }
-
-/** The endpoints of a Service port, each once. A stopped kube-proxy has many findings of one port. */
-const endpointsOf = once(({set}: PortEntry): ReadonlyMap<string, Endpoint> => new Map(set.endpoints.map(each => [each.hostPort, each])));
 
 const readyOf = once((entry: PortEntry): {readonly count: number} => ({
   count: [...endpointsOf(entry).values()].filter(({ready}) => ready).length,

@@ -10,9 +10,9 @@ import {namespacedName} from '../model/text.ts';
 interface NodeAgainstApi {
   readonly api: ApiObjects;
   /** The Service ports that the node was compared with. */
-  readonly ports: readonly PortEntry[];
+  readonly ports: () => readonly PortEntry[];
   /** When kube-proxy says that it last updated the rules, in milliseconds since 1970; null if it did not say. */
-  readonly lastUpdated: number | null;
+  readonly lastUpdated: () => number | null;
 }
 
 /**
@@ -36,9 +36,10 @@ function sinceOf(findings: readonly Finding[], {api, ports, lastUpdated}: NodeAg
   const lacking = Map.groupBy(loud, ({service, port}) => portKey(service?.namespace, service?.name, port?.name));
   const stale = new Set(loud.flatMap(({code, service}) => (code === 'ST205' && service !== undefined ? [namespacedName(service)] : [])));
   const times = timesOf(api);
-  const has = lastUpdated === null ? [] : [lastUpdated];
+  const updated = lastUpdated();
+  const has = updated === null ? [] : [updated];
   const lacks: number[] = [];
-  for (const entry of ports) {
+  for (const entry of ports()) {
     const {namespace, service, portName} = entry.port;
     const name = `${namespace}/${service}`;
     if (!differing.has(name)) has.push(...appliedTimes(entry, times));
@@ -72,7 +73,8 @@ function* appliedTimes({port, set}: PortEntry, {podOf: pod}: ObjectTimes): Itera
 }
 
 /** When the change was made that the rules lack: a Service or an endpoint that is ready since then, or one that no longer is. */
-function lackedTime({code, endpoint: name, port: own}: Finding, {port, set}: PortEntry, times: ObjectTimes): number | null {
+function lackedTime({code, endpoint: name, port: own}: Finding, entry: PortEntry, times: ObjectTimes): number | null {
+  const {port, set} = entry;
   const creation = timeOf(port.object.metadata.creationTimestamp);
   const created = creation ?? 0;
   const readyAt = (endpoint: Endpoint): number | null => {
@@ -82,11 +84,16 @@ function lackedTime({code, endpoint: name, port: own}: Finding, {port, set}: Por
   // One of several ports may have been added later.
   const isWhole = creation !== null && (own === undefined || (port.object.spec?.ports ?? []).length < 2);
   if (code === 'ST201' && isWhole) return earliest(set.endpoints.flatMap(endpoint => (endpoint.ready ? (readyAt(endpoint) ?? []) : [])));
-  const endpoint = name === undefined ? undefined : set.endpoints.find(({hostPort}) => hostPort === name);
+  const endpoint = name === undefined ? undefined : endpointsOf(entry).get(name);
   if (endpoint === undefined) return null;
   if (code === 'ST202' && endpoint.ready) return readyAt(endpoint);
   return code === 'ST203' && !endpoint.ready && !endpoint.terminating ? times.changeOf(endpoint, 'False') : null;
 }
+
+/** The endpoints of a Service port, each once. A stopped kube-proxy has many findings of one port. */
+export const endpointsOf = once(
+  ({set}: PortEntry): ReadonlyMap<string, Endpoint> => new Map(set.endpoints.map(each => [each.hostPort, each])),
+);
 
 interface ObjectTimes {
   readonly podOf: (endpoint: Endpoint) => PodObject | undefined;

@@ -64,13 +64,9 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
     findings.reduce((sum, finding) => sum + (finding.share ?? 0), 0),
   );
   if (findings.some(({code}) => code === 'ST201')) return {share: 1, effect: `cannot connect to ${name}`};
-  const left = distinct(findings.flatMap(({code, endpoint, pod}) => (code === 'ST202' && endpoint !== undefined ? [pod ?? endpoint] : [])));
+  const left = placesOf(findings, ['ST202']);
   const none = left.length === 0 ? '' : `${someOf(left, {max: 2})} ${left.length === 1 ? 'gets' : 'get'} none from here`;
-  const wrong = distinct(
-    findings.flatMap(({code, endpoint, pod}) =>
-      (code === 'ST203' || code === 'ST204') && endpoint !== undefined ? [pod ?? endpoint] : [],
-    ),
-  );
+  const wrong = placesOf(findings, ['ST203', 'ST204']);
   const kind = findings.some(({code}) => code === 'ST204') ? 'to a wrong address' : `to ${someOf(wrong, {max: 2})}`;
   if (share === 0)
     return left.length === 0
@@ -97,6 +93,8 @@ function partText(share: number): string {
   return `${Math.round(share * 1000) / 10}% of the connections`;
 }
 
-function distinct(names: readonly string[]): readonly string[] {
-  return [...new Set(names)];
+/** The pods, or else the addresses, of the endpoints that findings with these codes are about. */
+function placesOf(findings: readonly Finding[], codes: readonly string[]): readonly string[] {
+  const own = findings.filter(({code}) => codes.includes(code));
+  return [...new Set(own.flatMap(({endpoint, pod}) => (endpoint === undefined ? [] : [pod ?? endpoint])))];
 }
