@@ -6,7 +6,14 @@ export type NftStatement =
   | {readonly kind: 'vmap'; readonly key: NftExpression; readonly map: NftExpression}
   /** `meta mark set VALUE`. */
   | {readonly kind: 'assign'; readonly target: string; readonly value: NftExpression}
-  | {readonly kind: 'nat'; readonly action: NftNat; readonly to: NftExpression | null; readonly port: NftExpression | null}
+  | {
+      readonly kind: 'nat';
+      readonly action: NftNat;
+      readonly to: NftExpression | null;
+      readonly port: NftExpression | null;
+      /** A new source port is drawn at random. */
+      readonly isRandom: boolean;
+    }
   | {readonly kind: 'reject'}
   | {readonly kind: 'notrack'}
   /** `update @set { KEY }`, and `add` and `delete`. */

@@ -50,6 +50,10 @@ export interface Packet {
   readonly masquerade: boolean;
   /** The address of SNAT; left out for MASQUERADE, which takes that of the output interface. */
   readonly sourceAfter?: Address;
+  /** The ports of which the kernel draws the new source port; left out where it keeps that of the client. */
+  readonly drawnPorts?: Intervals;
+  /** Of a reply to such a packet: its destination port is a drawn one. */
+  readonly isPortDrawn?: boolean;
   /** Connection tracking was switched off for it (NOTRACK), and with it all address translation. */
   readonly untracked: boolean;
   /** The destination before IPVS forwarded it to a real server. */
@@ -107,7 +111,7 @@ export interface Environment {
   /** Whether a packet whose interface is unknown, with this address on that side, arrives on or leaves by an interface of this name. */
   canBeInterface(name: string, address: Address): boolean | null;
   /** Whether an address is in an ipset; null if the set was not read. */
-  inSet(name: string, packet: Packet, directions: string, sender?: SenderConditions): boolean | null;
+  inSet(name: string, packet: Packet, directions: string, questions?: SenderQuestions): boolean | null;
   /** The virtual server of IPVS that matches a packet; left out if the node has none. */
   virtualServer?(packet: Packet): VirtualServer | undefined;
   /** The `recent` lists that already contain the packet's source. */
@@ -126,7 +130,12 @@ export interface Environment {
   obstacle?(packet: Packet): string | null;
   /** Collects what rules ask of the sender. */
   readonly sender?: SenderConditions | undefined;
+  /** Collects what rules ask of a drawn port: all ports with the same answer. */
+  readonly drawnPort?: (alike: Intervals) => void;
 }
+
+/** Where the conditions of rules are noted. */
+export type SenderQuestions = Pick<Environment, 'sender' | 'drawnPort'>;
 
 /** The rules that a packet matched, the last one first. */
 export interface Path<R extends RuleText = Rule> {
@@ -154,11 +163,18 @@ export function askAddress(values: Iterable<readonly [bigint, bigint]>, side: Si
   sender.ask('address', holds(inside, packet[side].value) ? inside : subtract(allAddresses(packet.family), inside));
 }
 
-export function askPort(values: Iterable<readonly [bigint, bigint]>, side: Side, packet: Packet, {sender}: Environment): void {
+export function askPort(values: Iterable<readonly [bigint, bigint]>, side: Side, packet: Packet, environment: Environment): void {
   const port = side === 'source' ? packet.sourcePort : packet.port;
-  if (sender === undefined || packet.client !== side || port === undefined) return;
+  const ask = portQuestion(side, packet, environment);
+  if (ask === null || port === undefined) return;
   const inside = intervalsOf(values);
-  sender.ask('port', holds(inside, BigInt(port)) ? inside : subtract(allPorts, inside));
+  ask(holds(inside, BigInt(port)) ? inside : subtract(allPorts, inside));
+}
+
+/** Notes the ports with the same answer, where the port of a side stands for others; null where it is that one alone. */
+export function portQuestion(side: Side, packet: Packet, {sender, drawnPort}: SenderQuestions): ((alike: Intervals) => void) | null {
+  if (side === 'destination' && packet.isPortDrawn === true) return drawnPort ?? null;
+  return sender === undefined || packet.client !== side ? null : alike => sender.ask('port', alike);
 }
 
 /** The interface of the client's side follows from its address. */

@@ -184,8 +184,9 @@ function translate<R extends RuleText>(live: readonly ChainResult<R>[], hook: Ho
       return [];
     }
     const {destination, port, direction} = connection;
-    if (packet.destination.text === destination.text && packet.port === port) return [branch];
-    return [{...branch, packet: {...packet, destination, port, ...(direction === 'reply' ? {client: connection.client} : {})}}];
+    if (packet.destination.text === destination.text && packet.port === port && packet.isPortDrawn !== true) return [branch];
+    const own = direction === 'reply' ? {client: connection.client, isPortDrawn: false} : {};
+    return [{...branch, packet: {...packet, destination, port, ...own}}];
   });
 }
 

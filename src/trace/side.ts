@@ -9,7 +9,7 @@ import type {WalkContext} from './iptables/walk-chain.ts';
 import {balanceByIpvs, iptablesChains} from './iptables/walk-packet.ts';
 import {nftChains, tablesOf, undecideTruncated} from './nftables/walk-nft-packet.ts';
 import {inOrder, routePacket} from './route-packet.ts';
-import {type NoteCondition, SenderConditions} from './sender-space.ts';
+import {type NoteCondition, SenderConditions, senderClasses} from './sender-space.ts';
 
 /** A rule on the path through a node: of nftables, or of iptables. */
 export type NodeRule = Rule | NftRule;
@@ -118,7 +118,12 @@ export function noting<S extends Side>(side: S, note: NoteCondition): S {
 /** What one of the ways through a node does to a connection. */
 export interface ConnectionOutcome extends Outcome<NodeRule> {
   /** The later packet that does not arrive, although the first one does. */
-  readonly lost?: {readonly packet: 'reply' | 'next'; readonly outcome: Outcome<NodeRule>};
+  readonly lost?: {
+    readonly packet: 'reply' | 'next';
+    readonly outcome: Outcome<NodeRule>;
+    /** The share of these connections, where it depends on the source port that is drawn for them; otherwise left out. */
+    readonly share?: number;
+  };
 }
 
 interface Endpoints {
@@ -133,21 +138,61 @@ interface Endpoints {
  * connection is served if all three arrive.
  */
 export function walkConnection(side: Side, packet: Packet, {pods, signature}: Endpoints): readonly ConnectionOutcome[] {
-  const known = new Map<string, ConnectionOutcome['lost']>();
-  return walkToEnds(side, packet).map(({outcome, packet: end}) => {
+  const known = new Map<string, readonly Later[]>();
+  return walkToEnds(side, packet).flatMap(({outcome, packet: end}) => {
     const {destination, port} = end;
-    if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return outcome;
-    const key = `${signature(joinHostPort(destination.text, port))} ${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.connectionMark} ${end.mark}`;
-    if (!known.has(key)) known.set(key, lostLater(side, packet, end, pods));
-    const lost = known.get(key);
-    return lost === undefined ? outcome : {...outcome, lost};
+    if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return [outcome];
+    const source = `${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.drawnPorts?.join() ?? ''}`;
+    const key = `${signature(joinHostPort(destination.text, port))} ${source} ${end.connectionMark} ${end.mark}`;
+    const later = known.get(key) ?? laterPackets(side, packet, end, pods);
+    known.set(key, later);
+    return later.map(({share, lost}) => ({
+      ...outcome,
+      probability: outcome.probability * share,
+      ...(lost === undefined ? {} : {lost: share < 1 ? {...lost, share} : lost}),
+    }));
   });
 }
 
-function lostLater(side: Side, first: Packet, end: Packet, pods: Intervals): ConnectionOutcome['lost'] {
-  if (isItself(first, end, side.environment)) return {packet: 'reply', outcome: answersItself};
+/** What becomes of the later packets of a part of the connections. */
+interface Later {
+  readonly share: number;
+  readonly lost: ConnectionOutcome['lost'];
+}
+
+function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals): readonly Later[] {
+  if (isItself(first, end, side.environment)) return [{share: 1, lost: {packet: 'reply', outcome: answersItself}}];
   const reply = replyTo(side, first, end, pods);
-  const replies = reply === null ? [] : walkToEnds(side, reply);
+  if (reply === null || end.drawnPorts === undefined)
+    return [{share: 1, lost: lostLater(side, first, end, reply === null ? [] : walkToEnds(side, reply))}];
+  // Rules may treat a part of the ports in another way that are drawn for the new source.
+  const drawn: Packet = {...reply, isPortDrawn: true};
+  const {classes} = senderClasses({
+    spaces: [{address: [[0n, 0n]], port: end.drawnPorts}],
+    pick: ({port}) => ({address: 0n, port: holds(port, BigInt(anyPort)) ? anyPort : Number(port[0]?.[0] ?? 0n)}),
+    walk: ({port}, note) => {
+      const environment: Environment = {...side.environment, drawnPort: alike => note('port', alike)};
+      return lostLater(side, first, end, walkToEnds({...side, environment}, {...drawn, port}));
+    },
+  });
+  const all = countOf(end.drawnPorts);
+  const counted = Map.groupBy(classes, ({result}) => (result === undefined ? '' : endOf(result)));
+  return [...counted.values()].map(alike => ({
+    share: alike.reduce((sum, {space}) => sum + countOf(space.port), 0) / all,
+    lost: alike[0]?.result,
+  }));
+}
+
+function endOf({packet, outcome: {policy, reason, path}}: NonNullable<ConnectionOutcome['lost']>): string {
+  const rule = path.at(-1);
+  return [packet, policy, reason, rule?.table, rule?.chain, rule?.line].join(' ');
+}
+
+function countOf(ports: Intervals): number {
+  return ports.reduce((sum, [low, high]) => sum + Number(high - low) + 1, 0);
+}
+
+function lostLater(side: Side, first: Packet, end: Packet, replies: readonly OutcomeEnd<NodeRule>[]): ConnectionOutcome['lost'] {
   const isUnanswered = replies.length > 0 && replies.every(({packet}) => stateOf(packet) !== 'established');
   const next = nextAfter(first, end, isUnanswered);
   const lost = lostIn('reply', replies) ?? lostIn('next', next === null ? [] : walkToEnds(side, next));

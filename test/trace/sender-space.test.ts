@@ -104,9 +104,9 @@ describe('senders that no rule tells apart are one class', () => {
       ].join('\n'),
     );
     const facts: Partial<Environment> = {
-      inSet: (name, packet, directions, sender) => {
+      inSet: (name, packet, directions, questions) => {
         const set = sets.get(name);
-        return set === undefined ? null : isInSet(set, packet, directions, sender);
+        return set === undefined ? null : isInSet(set, packet, directions, questions);
       },
     };
     const dropped = (match: string) =>

@@ -65,6 +65,48 @@ describe('a connection is served if its first packet, the reply and the next pac
     expect(connection(side(tables))).toBe(expected);
   });
 
+  test.each<readonly [string, string, string, readonly string[]]>([
+    ['of all ports', 'MASQUERADE --random-fully', '--dport 30000:32767', ['0.957 served', '0.043 reply']],
+    ['of the ports of the rule', 'MASQUERADE --to-ports 2000-2999', '--dport 2000:2499', ['0.5 reply', '0.5 served']],
+    ['of SNAT', 'SNAT --to-source 192.168.1.10:2000-2999', '--dport 2000:2249', ['0.75 served', '0.25 reply']],
+    ['in a set', 'MASQUERADE --random', '-m multiport --dports 30000:31000,32000:32767', ['0.973 served', '0.027 reply']],
+    ['none of which the rule names', 'MASQUERADE --random-fully', '--dport 1:1023', ['1 served']],
+    ['and where the kernel keeps that of the client', 'MASQUERADE', '--dport 30000:32767', ['1 served']],
+  ])('a source port is drawn %s', (_, target, ports, expected) => {
+    const nat = `${dnat}\n-A POSTROUTING -j ${target}`;
+    const rule = `-A PREROUTING -s 10.244.1.5/32 -p tcp -m tcp ${ports} -j DROP`.replace('-m tcp -m', '-m');
+    const outcomes = walkConnection(side({nat, mangle: rule}), packetOf(fromPod), {pods: [], signature: text => text});
+    const texts = outcomes.map(({probability, lost}) => `${Math.round(probability * 1000) / 1000} ${lost?.packet ?? 'served'}`);
+    expect(texts.toSorted()).toEqual(expected.toSorted());
+    expect(outcomes.reduce((sum, {probability}) => sum + probability, 0)).toBeCloseTo(1);
+  });
+
+  test('a source port is drawn by nftables, and what is said of it in a set or a comparison holds for a part', () => {
+    const dump = (rule: string): string => `table ip own {
+  set ports {
+    type inet_service
+    flags interval
+    elements = { 30000-31000 }
+  }
+  chain pre {
+    type filter hook prerouting priority mangle; policy accept;
+    ip saddr 10.244.1.5 ${rule} drop
+  }
+  chain post {
+    type nat hook postrouting priority srcnat; policy accept;
+    masquerade fully-random
+  }
+}`;
+    const lost = (rule: string): number => {
+      const given: Side = {...side({}), nft: parseNftDump(Buffer.from(dump(rule)))};
+      const outcomes = walkConnection(given, packetOf(fromPod), {pods: [], signature: text => text});
+      return outcomes.reduce((sum, {lost: later, probability}) => (later === undefined ? sum : sum + probability), 0);
+    };
+    expect(lost('tcp dport @ports')).toBeCloseTo(1001 / 64_512);
+    expect(lost('tcp dport >= 60000')).toBeCloseTo(5536 / 64_512);
+    expect(lost('tcp dport != 1024-65535')).toBe(0);
+  });
+
   test('the next packet that the node sends to itself leaves by the interface of the endpoint', () => {
     const nat = '-A OUTPUT -d 192.168.1.10/32 -p tcp -m tcp --dport 30080 -j DNAT --to-destination 10.244.1.5:8080';
     const given = {...side({nat, mangle: '-A POSTROUTING -o lo -j DROP'}), environment: environment({notInterfaces: ['lo']})};

@@ -40,9 +40,9 @@ export function environmentOf(
     isPortOf: (port, name) => facts.network?.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
     behind,
     localAddresses: family => localRanges(facts)[family],
-    inSet: (name, packet, directions, sender) => {
+    inSet: (name, packet, directions, questions) => {
       const set = sets?.get(name);
-      return set === undefined ? null : isInSet(set, packet, directions, sender);
+      return set === undefined ? null : isInSet(set, packet, directions, questions);
     },
     knownTo,
     redirectAddress: ({family}) => parseAddress(hostIP(facts, family) ?? ''),

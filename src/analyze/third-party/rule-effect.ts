@@ -186,12 +186,13 @@ function decisive({path, reason}: ConnectionOutcome, {isOwn}: EffectCase): NodeR
 
 /** Connections are opened, and then nothing arrives. */
 function lostLater(
-  {packet, outcome}: NonNullable<ConnectionOutcome['lost']>,
+  {packet, outcome, share = 1}: NonNullable<ConnectionOutcome['lost']>,
   walkedProbe: WalkedProbe,
   effectCase: EffectCase,
 ): Effect | null {
   const {probe} = walkedProbe;
-  const who = packet === 'reply' ? `replies to ${whose(probe)}` : `${whose(probe)} on open connections`;
+  const part = share < 1 ? `${Math.max(1, Math.round(share * 100))}% of ` : '';
+  const who = packet === 'reply' ? `replies to ${part}${whose(probe)}` : `${whose(probe)} on open connections`;
   if (outcome.verdict === 'undecided')
     return laterIf(undetermined({...outcome, reason: `${who}: ${outcome.reason ?? ''}`}, walkedProbe, effectCase));
   const {policy} = outcome;
@@ -203,7 +204,8 @@ function lostLater(
   const by = rule !== null ? `by a third-party rule${inBackend(rule, effectCase)}` : byPolicy(policy, effectCase);
   const isUnknown = rule !== null && decides(rule) && outcome.path.at(-1) !== rule;
   const reason = outcome.reason ?? (isUnknown ? unrecognized : undefined);
-  const why = reason === undefined ? '' : `, because ${reason}`;
+  const drawn = share < 1 ? ', depending on the source port that masquerading draws' : '';
+  const why = reason === undefined ? drawn : `${drawn}, because ${reason}`;
   return {...base, ...(policy === undefined ? {} : {policy}), detail: `${who} are ${refused} ${by}${why}`};
 }
 

@@ -110,8 +110,9 @@ function readNat(reader: TokenReader): NftStatement {
   const start = reader.at - 1;
   for (const word of ['ip', 'ip6', 'prefix', 'interval']) reader.take(word);
   const target = reader.take('to') ? readNatTarget(reader) : {to: null, port: null};
-  while (natFlag.test(reader.peek())) reader.next();
-  return target === null ? readUnknown(reader, start) : {kind: 'nat', action, ...target};
+  let isRandom = false;
+  while (natFlag.test(reader.peek())) isRandom = reader.next().includes('random') || isRandom;
+  return target === null ? readUnknown(reader, start) : {kind: 'nat', action, ...target, isRandom};
 }
 
 const natFlag = /^(?:(?:random|fully-random|persistent)(?:,|$))+/;

@@ -186,9 +186,7 @@ const matchers: Readonly<Record<string, Matcher>> = {
   statistic: matchStatistic,
   recent: matchRecent,
   set: everyOption((option, packet, environment) =>
-    option.flag === '--match-set'
-      ? truth(environment.inSet(option.values[0] ?? '', packet, option.values[1] ?? '', environment.sender))
-      : null,
+    option.flag === '--match-set' ? truth(environment.inSet(option.values[0] ?? '', packet, option.values[1] ?? '', environment)) : null,
   ),
   iprange: everyOption(rangeOption),
   ipvs: everyOption(ipvsOption),

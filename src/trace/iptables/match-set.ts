@@ -2,13 +2,13 @@ import {type Address, canonicalAddress, contains, parseAddress, parseCidr} from 
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
-import type {Packet} from '../packet.ts';
-import {allAddresses, allPorts, type SenderConditions} from '../sender-space.ts';
+import {type Packet, portQuestion, type SenderQuestions} from '../packet.ts';
+import {allAddresses, allPorts} from '../sender-space.ts';
 
 /** Whether a packet is in an ipset; `directions` is `src` or `dst` for each part of an element. Null if unknown. */
-export function isInSet(set: IpSet, packet: Packet, directions: string, sender?: SenderConditions): boolean | null {
+export function isInSet(set: IpSet, packet: Packet, directions: string, questions: SenderQuestions = {}): boolean | null {
   const sides = directions.split(',');
-  if (sender !== undefined) askSet(set, sides, packet, sender);
+  askSet(set, sides, packet, questions);
   const matches = (element: readonly string[]): boolean | null => matchElement({set, element, sides}, packet);
   const members = candidates(set, packet, sides).filter(element => matches(element) !== false);
   const certain = members.filter(element => matches(element) === true);
@@ -29,26 +29,30 @@ function isExcepted(certain: readonly (readonly string[])[], exceptions: readonl
  * Notes the senders for which the set has the same answer. If it asks for the port and the address of the sender, the port is noted first:
  * few elements have one from which clients connect. Where networks exclude others, it is the senders between the same two bounds.
  */
-function askSet(set: IpSet, sides: readonly string[], packet: Packet, sender: SenderConditions): void {
-  const side = packet.client;
-  if (side === undefined) return;
+function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions: SenderQuestions): void {
+  const {isPortDrawn = false} = packet;
+  const side = isPortDrawn ? 'destination' : packet.client;
+  const {sender} = questions;
+  if (side === undefined || (sender === undefined && !isPortDrawn)) return;
   const sideOf = (index: number): string => sides[index] ?? sides.at(-1) ?? 'dst';
   const isOwn = (index: number): boolean => sideOf(index) === (side === 'source' ? 'src' : 'dst');
   const indexes = [...set.parts.keys()];
   const fits = (element: readonly string[], places: readonly number[]): boolean =>
     places.every(index => matchPart(set.parts[index] ?? '', element[index] ?? '', sideOf(index), packet) !== false);
-  const others = indexes.filter(index => !isOwn(index));
-  const port = side === 'source' ? packet.sourcePort : packet.port;
   const portIndex = indexes.find(index => isOwn(index) && set.parts[index] === 'port');
-  if (portIndex !== undefined && port !== undefined) {
+  const others = indexes.filter(index => (isPortDrawn ? index !== portIndex : !isOwn(index)));
+  const port = side === 'source' ? packet.sourcePort : packet.port;
+  const askPorts = portQuestion(side, packet, questions);
+  if (portIndex !== undefined && port !== undefined && askPorts !== null) {
     const named = intervalsOf(
       set.elements.filter(element => fits(element, others)).flatMap(element => portRange(element[portIndex] ?? '')),
     );
     const isNamed = holds(named, BigInt(port));
-    const isAlone = indexes.filter(isOwn).length === 1;
-    sender.ask('port', !isNamed ? subtract(allPorts, named) : isAlone ? named : [[BigInt(port), BigInt(port)]]);
+    const isAlone = isPortDrawn || indexes.filter(isOwn).length === 1;
+    askPorts(!isNamed ? subtract(allPorts, named) : isAlone ? named : [[BigInt(port), BigInt(port)]]);
     if (!isNamed) return;
   }
+  if (isPortDrawn || sender === undefined) return;
   const addresses = indexes.filter(index => isOwn(index) && index !== portIndex);
   for (const index of addresses) {
     const rangesOf = (elements: readonly (readonly string[])[]): readonly (readonly [bigint, bigint])[] =>

@@ -119,9 +119,11 @@ function effectOf(rule: Rule, packet: Packet, environment: Environment): RuleRes
     case 'CONNMARK':
       return {kind: 'continue', packet: connectionMark(packet, rule)};
     case 'MASQUERADE':
-      return leave('accept', {...packet, masquerade: true});
-    case 'SNAT':
-      return leave('accept', translateSource(packet, splitHostPort(optionOf(rule, '--to-source')).address));
+      return leave('accept', {...packet, masquerade: true, ...drawnPorts(rule, optionOf(rule, '--to-ports'))});
+    case 'SNAT': {
+      const {address, port} = splitHostPort(optionOf(rule, '--to-source'));
+      return leave('accept', {...translateSource(packet, address), ...drawnPorts(rule, port)});
+    }
     case 'TTL':
     case 'HL': {
       const hops = optionOf(rule, name === 'TTL' ? '--ttl-set' : '--hl-set');
@@ -149,6 +151,20 @@ function effectOf(rule: Rule, packet: Packet, environment: Environment): RuleRes
 
 function optionOf(rule: Rule, name: string): string {
   return rule.target?.options.find(({flag}) => flag === name)?.values[0] ?? '';
+}
+
+function drawnPorts(rule: Rule, range: string): Pick<Packet, 'drawnPorts'> {
+  return portsToDraw(range, rule.target?.options.some(({flag}) => flag === '--random' || flag === '--random-fully') === true);
+}
+
+/**
+ * The ports of which a new source port is drawn: the range that the rule names (`1000-2000`), or, for one of the ports from which clients
+ * connect, all that need no rights. Source: `nf_nat_l4proto_unique_tuple`.
+ */
+export function portsToDraw(range: string, isRandom: boolean): Pick<Packet, 'drawnPorts'> {
+  const [low = '', high = low] = range.split('-');
+  if (/^\d+$/.test(low) && /^\d+$/.test(high)) return {drawnPorts: [[BigInt(low), BigInt(high)]]};
+  return isRandom ? {drawnPorts: [[1024n, 65_535n]]} : {};
 }
 
 /** Of a range of addresses, it is unknown which one is taken. */

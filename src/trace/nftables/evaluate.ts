@@ -21,7 +21,7 @@ export function matchLikelihood({left, operator, right}: MatchStatement, at: Eva
   if (value?.kind === 'random') return matchRandom(value, operator, right);
   if (operator !== '==' && operator !== '!=') {
     if (value?.kind !== 'number') return null;
-    if (value.isClient) askComparison(value.value, operator, right, at);
+    askComparison(value, operator, right, at);
     return compareNumbers(value.value, operator, right);
   }
   const equal = isEqual(key, right, at);
@@ -62,7 +62,8 @@ function asked(
   at: Evaluation,
   found: ElementLookup,
 ): ElementLookup {
-  if (at.environment.sender !== undefined) askLookup(key, where, at, found);
+  const {sender, drawnPort} = at.environment;
+  if (sender !== undefined || drawnPort !== undefined) askLookup(key, where, at, found);
   return found;
 }
 
@@ -205,10 +206,10 @@ function drawFrom({first, count}: PacketValue & {readonly kind: 'random'}, eleme
 
 /** Notes for which senders a lookup has the result that it has for this one. `*` stands for all that no other element names. */
 function askLookup(key: readonly PacketValue[], where: NftSet | readonly NftListElement[], at: PacketAt, found: ElementLookup): void {
-  const {sender} = at.environment;
-  if (sender === undefined || found.kind === 'unknown') return;
+  if (found.kind === 'unknown') return;
   for (const [index, value] of key.entries()) {
-    if (!('isClient' in value) || value.isClient !== true) continue;
+    const ask = questionOf(value, at);
+    if (ask === null) continue;
     const isPort = value.kind === 'number';
     const all = isPort ? allPorts : allAddresses(at.packet.family);
     const ranges = (): readonly Range[] => rangesOf(key, index, 'elements' in where ? [...where.elements.values()] : where, at);
@@ -216,8 +217,15 @@ function askLookup(key: readonly PacketValue[], where: NftSet | readonly NftList
     const own = intervalsOf(known.filter(range => found.kind === 'found' && range.value === found.value).map(toPair));
     const current = numberIn(value, at);
     const isNamed = current !== null && holds(own, current);
-    sender.ask(isPort ? 'port' : 'address', isNamed ? own : subtract(all, intervalsOf(known.map(toPair))));
+    ask(isNamed ? own : subtract(all, intervalsOf(known.map(toPair))));
   }
+}
+
+/** Where the values with the same answer are noted, if the value stands for others. */
+function questionOf(value: PacketValue, {environment: {sender, drawnPort}}: PacketAt): ((alike: Intervals) => void) | null {
+  if (value.kind === 'number' && value.isDrawn === true) return drawnPort ?? null;
+  if (sender === undefined || !('isClient' in value) || value.isClient !== true) return null;
+  return alike => sender.ask(value.kind === 'number' ? 'port' : 'address', alike);
 }
 
 interface Range {
@@ -267,9 +275,10 @@ function once(set: NftSet, family: string, make: () => readonly Range[]): readon
 const kept = new WeakMap<NftSet, Map<string, readonly Range[]>>();
 
 /** `th sport >= 1024`. */
-function askComparison(value: number, operator: NftOperator, right: NftExpression, {environment: {sender}}: PacketAt): void {
+function askComparison(value: PacketValue & {readonly kind: 'number'}, operator: NftOperator, right: NftExpression, at: PacketAt): void {
   const range = right.kind === 'value' ? numberRange(right.text) : null;
-  if (sender === undefined || range === null || !range.every(Number.isSafeInteger)) return;
+  const ask = questionOf(value, at);
+  if (ask === null || range === null || !range.every(Number.isSafeInteger)) return;
   const [low, high] = [BigInt(range[0]), BigInt(range[1])];
   const inside: Readonly<Record<NftOperator, Intervals>> = {
     '==': [[low, high]],
@@ -280,7 +289,7 @@ function askComparison(value: number, operator: NftOperator, right: NftExpressio
     '<=': [[0n, high]],
   };
   const ports = intersect(inside[operator], allPorts);
-  sender.ask('port', holds(ports, BigInt(value)) ? ports : subtract(allPorts, ports));
+  ask(holds(ports, BigInt(value.value)) ? ports : subtract(allPorts, ports));
 }
 
 /** The result of a lookup in a set or map for a packet. */

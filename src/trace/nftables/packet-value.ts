@@ -18,9 +18,9 @@ export type PacketValue =
   /** The packet has no such field, like TCP flags in a UDP packet: the rule does not match, whatever the operator. */
   | {readonly kind: 'none'}
   | {readonly kind: 'unknown'}
-  /** `isClient`: it is the one of the sender that stands for a class. */
+  /** `isClient`: it is the one of the sender that stands for a class. `isDrawn`: masquerading drew the port. */
   | {readonly kind: 'address'; readonly address: Address; readonly isClient?: boolean}
-  | {readonly kind: 'number'; readonly value: number; readonly isClient?: boolean}
+  | {readonly kind: 'number'; readonly value: number; readonly isClient?: boolean; readonly isDrawn?: boolean}
   /** All spellings of it, the one of `nft list` first. */
   | {readonly kind: 'word'; readonly words: readonly string[]}
   /** The flags that are set, and those that are unknown. */
@@ -75,8 +75,8 @@ function protocolValue({protocol}: Packet): PacketValue {
 
 const protocolNumbers: Readonly<Record<string, string>> = {tcp: '6', udp: '17', sctp: '132'};
 
-function portField(field: string, {port, sourcePort, client}: Packet): PacketValue {
-  if (field === 'dport') return {kind: 'number', value: port, isClient: client === 'destination'};
+function portField(field: string, {port, sourcePort, client, isPortDrawn = false}: Packet): PacketValue {
+  if (field === 'dport') return {kind: 'number', value: port, isClient: client === 'destination', isDrawn: isPortDrawn};
   return field === 'sport' && sourcePort !== undefined ? {kind: 'number', value: sourcePort, isClient: client === 'source'} : unknown;
 }
 

@@ -3,7 +3,7 @@ import type {NftExpression, NftRule, NftStatement, NftTableSource, NftVerdict} f
 import type {RuleText} from '../../model/ruleset.ts';
 import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
 import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';
-import {rewriteTo, translateSource} from '../iptables/walk-chain.ts';
+import {rewriteTo, portsToDraw, translateSource} from '../iptables/walk-chain.ts';
 import type {Environment, Packet} from '../packet.ts';
 import type {HookName} from '../route-packet.ts';
 import {isBeforeTracking} from './packet-value.ts';
@@ -264,10 +264,11 @@ type NatStatement = NftStatement & {readonly kind: 'nat'};
 function translate<R extends RuleText>(run: RuleRun<R>, statement: NatStatement, at: StatementRun<R>): null {
   const {out} = at;
   const branch = taken(run, at.branch);
-  if (statement.action === 'masquerade') return end(out, {...branch, packet: {...branch.packet, masquerade: true}}, 'accept');
-  if (statement.action === 'snat') {
+  if (statement.action === 'masquerade' || statement.action === 'snat') {
+    const ports = portsToDraw(statement.port?.kind === 'value' ? statement.port.text : '', statement.isRandom);
     const address = statement.to === null ? null : addressText(statement.to);
-    return end(out, {...branch, packet: translateSource(branch.packet, address ?? '')}, 'accept');
+    const packet = statement.action === 'snat' ? translateSource(branch.packet, address ?? '') : {...branch.packet, masquerade: true};
+    return end(out, {...branch, packet: {...packet, ...ports}}, 'accept');
   }
   const targets = targetsOf(run, statement, branch);
   if (targets === null) {
