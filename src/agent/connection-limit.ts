@@ -1,7 +1,7 @@
 import type {Server, Socket} from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-/** Open connections of one client, and of all. One client alone cannot block the kubelet's probes. */
+/** Open connections of one client, and of all but the node itself. */
 const [maxOfOne, maxOfAll] = [32, 128];
 
 /** New connections: a TLS handshake takes a millisecond of CPU. */
@@ -10,24 +10,33 @@ const [ofOne, ofAll] = [
   {perSecond: 100, burst: 200},
 ] as const;
 
-/** Closes connections beyond the limits before the TLS handshake. `now` is monotonic, in milliseconds. */
+/**
+ * Closes connections beyond the limits before the TLS handshake. The node itself has the limits of one client, and room of its own: other
+ * clients cannot keep the kubelet's probes out. `now` is monotonic, in milliseconds.
+ */
 export function limitConnections(server: Server, now: () => number = () => performance.now()): void {
   const open = new Map<string, number>();
   const perClient = new RateLimit(ofOne);
   const perAll = new RateLimit(ofAll);
-  server.maxConnections = maxOfAll;
+  let others = 0;
+  server.maxConnections = maxOfAll + maxOfOne;
   // TLS and HTTP see accepted connections only, so that a refused one costs little.
   const accept = server.listeners('connection');
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
     const client = clientName(socket.remoteAddress);
     const count = (open.get(client) ?? 0) + 1;
-    if (count > maxOfOne || !perClient.take(client, now()) || !perAll.take('', now())) {
+    // An agent is in the host network, where the kubelet's probe comes from the address that it goes to.
+    const isOwn = socket.remoteAddress !== undefined && socket.remoteAddress === socket.localAddress;
+    const isAdmitted = () => isOwn || (others < maxOfAll && perAll.take('', now()));
+    if (count > maxOfOne || !perClient.take(client, now()) || !isAdmitted()) {
       socket.destroy();
       return;
     }
     open.set(client, count);
+    if (!isOwn) others++;
     socket.once('close', () => {
+      if (!isOwn) others--;
       const left = (open.get(client) ?? 1) - 1;
       if (left === 0) open.delete(client);
       else open.set(client, left);

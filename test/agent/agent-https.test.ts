@@ -157,6 +157,19 @@ describe('a client', () => {
     await expect.poll(async () => (await ask('/healthz').catch(() => null))?.status).toBe(200);
   });
 
+  test('on the node itself, such as the kubelet, is answered while others hold all of their connections', async () => {
+    const others = [2, 3, 4, 5, 6, 7, 8, 9].flatMap(last =>
+      Array.from({length: 32}, () => connect({port, host: '127.0.0.1', localAddress: `127.0.0.${last}`})),
+    );
+    const ended = others.map(socket => endOf(socket));
+    const held = () => others.filter(({destroyed}) => !destroyed).length;
+    await expect.poll(held).toBe(128);
+    expect((await ask('/healthz')).status).toBe(200);
+    expect(held()).toBe(128);
+    for (const socket of others) socket.destroy();
+    await Promise.all(ended);
+  });
+
   test('that connects repeatedly is admitted sixty times, and then twenty times a second', async () => {
     let now = 0;
     const limited = createServer(socket => socket.end('hello'));

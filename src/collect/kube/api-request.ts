@@ -94,23 +94,34 @@ interface ListPage<T> {
   readonly items?: readonly T[] | null;
 }
 
+type ReadPage<T> = (query: Readonly<Record<string, string>>) => Promise<ListPage<T>>;
+
 const pageSize = '500';
 const maxStarts = 4;
+/** More objects than an API server can hold. */
+const maxPages = 20_000;
 
-/** Reads a list page by page. If the next page has expired (410), the list is read again from the start, so that it is consistent. */
-export async function listPages<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<ListPage<T>>): Promise<ListResult<T>> {
+/**
+ * Reads a list page by page; `what` is as `describeRequest` describes it. If the next page has expired (410), the list is read again from the start, so that it is consistent. A list
+ * without an end is an error.
+ */
+export async function listPages<T>(what: string, readPage: ReadPage<T>): Promise<ListResult<T>> {
   for (let start = 1; ; start++) {
     try {
-      return await readAll(readPage);
+      return await readAll(what, readPage);
     } catch (error) {
       if (start === maxStarts || !(error instanceof ApiError && error.status === 410)) throw error;
     }
   }
 }
 
-async function readAll<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<ListPage<T>>): Promise<ListResult<T>> {
+async function readAll<T>(what: string, readPage: ReadPage<T>): Promise<ListResult<T>> {
   const pages: (readonly T[])[] = [];
+  const asked = new Set<string>();
   for (let next = ''; ; ) {
+    if (asked.has(next) || asked.size === maxPages)
+      throw new ApiError(`cannot ${what}: the API server sends pages without an end.`, {status: null});
+    asked.add(next);
     const {metadata, items} = await readPage({limit: pageSize, ...(next === '' ? {} : {continue: next})});
     pages.push(items ?? []);
     next = metadata?.continue ?? '';

@@ -69,7 +69,7 @@ class HttpKubeApi implements KubeApi {
   }
 
   list<T>(path: string, query?: Readonly<Record<string, string>>): Promise<ListResult<T>> {
-    return listPages<T>(more => this.get(path, {...query, ...more}));
+    return listPages<T>(describeRequest({method: 'GET', path, query}), more => this.get(path, {...query, ...more}));
   }
 
   async stream(path: string, query: Readonly<Record<string, string>>, options: StreamOptions): Promise<AsyncIterable<Buffer>> {

@@ -1,3 +1,4 @@
+import {constants} from 'node:buffer';
 import http, {type IncomingHttpHeaders, type IncomingMessage, type RequestOptions} from 'node:http';
 import https from 'node:https';
 import {pipeline} from 'node:stream';
@@ -13,7 +14,7 @@ export interface WireRequest extends Pick<RequestOptions, 'headers' | 'agent' | 
   readonly signal: AbortSignal;
   /** How long the connection may be silent, in milliseconds. The default is `maxSilence`. */
   readonly silenceMs?: number;
-  /** The maximum length of the decompressed body; without it there is no limit. */
+  /** The maximum length of the decompressed body; by default that of a string, of which JSON is made. */
   readonly maxBytes?: number | undefined;
 }
 
@@ -51,7 +52,7 @@ export function responseTo({url, body, signal, silenceMs = maxSilence, maxBytes:
 }
 
 /** Rejects if the answer is truncated or too long. */
-export async function readResponse(response: IncomingMessage, maxBytes = Infinity): Promise<ApiResponse> {
+export async function readResponse(response: IncomingMessage, maxBytes = constants.MAX_STRING_LENGTH): Promise<ApiResponse> {
   const parts: Buffer[] = [];
   let length = 0;
   for await (const part of response) {
@@ -60,8 +61,7 @@ export async function readResponse(response: IncomingMessage, maxBytes = Infinit
     if (length > maxBytes) throw new Error(`the answer is longer than ${maxBytes} bytes`);
   }
   const content = Buffer.concat(parts);
-  const limit = maxBytes === Infinity ? {} : {maxOutputLength: maxBytes};
-  const body = response.headers['content-encoding'] === 'gzip' ? await unzip(content, limit) : content;
+  const body = response.headers['content-encoding'] === 'gzip' ? await unzip(content, {maxOutputLength: maxBytes}) : content;
   return {status: response.statusCode ?? 0, headers: response.headers, body};
 }
 

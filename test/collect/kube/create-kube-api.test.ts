@@ -3,10 +3,13 @@ import http from 'node:http';
 import {afterEach, describe, expect, onTestFinished, test} from 'vitest';
 import {join} from 'node:path';
 import process from 'node:process';
+import {Readable} from 'node:stream';
+import {listPages} from '../../../src/collect/kube/api-request.ts';
 import type {ConnectionFlags} from '../../../src/collect/kube/connection-options.ts';
 import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/create-kube-api.ts';
 import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
+import {readResponse} from '../../../src/collect/kube/send-request.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
 import {certificate, certificateFile} from '../../stand-in/certificates.ts';
 import {folderWith, kubeconfig} from './files.ts';
@@ -78,6 +81,27 @@ describe('reading', () => {
     const server = await start({objects, faults: [{kind: 'expire-continue'}]});
     await expect(open(server).list(services)).rejects.toMatchObject({status: 410, reason: 'Expired'});
     expect(server.requests).toHaveLength(8);
+  });
+
+  test.each([
+    ['repeats a page', () => 'same', 2],
+    ['always has another page', (asked: number) => String(asked), 20_000],
+  ] as const)('a list of a server that %s is an error', async (_, next, pages) => {
+    let asked = 0;
+    const read = async () => ({metadata: {continue: next(++asked)}, items: []});
+    await expect(listPages('list services', read)).rejects.toThrow(/^cannot list services: the API server sends pages without an end\.$/);
+    expect(asked).toBe(pages);
+  });
+
+  test('an answer longer than a string can be is given up where it is too long', async () => {
+    const part = Buffer.alloc(1 << 26, ' ');
+    let parts = 0;
+    const endless = async function* () {
+      for (; parts < 160; parts++) yield part;
+    };
+    const response = Object.assign(Readable.from(endless(), {objectMode: true, highWaterMark: 1}), {headers: {}, statusCode: 200});
+    await expect(readResponse(response as unknown as http.IncomingMessage)).rejects.toThrow(/^the answer is longer than \d+ bytes$/);
+    expect(parts).toBeLessThan(12);
   });
 
   test('the path of the server precedes that of the request', async () => {
