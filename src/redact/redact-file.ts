@@ -83,11 +83,11 @@ const keptLabels = new Set(
 
 const textFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
   'ipset-save': redactIpset,
-  'ipvsadm-save': redactAddresses,
-  'ipvsadm-stats': redactAddresses,
-  'ipvsadm-list': redactAddresses,
-  conntrack: redactAddresses,
-  'conntrack-tcp': redactAddresses,
+  'ipvsadm-save': redactServers,
+  'ipvsadm-stats': redactServers,
+  'ipvsadm-list': redactServers,
+  conntrack: redactConnections,
+  'conntrack-tcp': redactConnections,
   'addresses.json': redactJson({list: link}),
   'kube-ipvs0.json': redactJson({list: link}),
   'links.json': redactJson({list: link}),
@@ -167,27 +167,40 @@ function redactPart(part: string, replacements: Replacements): string {
 
 /** `ipset save`. Types, sizes and timeouts stay. */
 function redactIpset(text: string, replacements: Replacements): string {
+  const listsOfSets = new Set<string>();
   return eachLine(text, line => {
     const [, verb = '', name = '', rest = ''] = /^(create|add) (\S+)(.*)$/s.exec(line.trim()) ?? [];
     if (verb === '') return replacements.words.comment(line);
+    if (verb === 'create' && rest.startsWith(' list:set')) listsOfSets.add(name);
+    const isSet = (element: string) => listsOfSets.has(name) || (/^[A-Za-z][\w-]*$/.test(element) && element.includes('-'));
     const [, before = '', comment] = /^(.*?)( comment ".*"| comment \S+)?$/s.exec(rest) ?? [];
     const said = comment === undefined ? '' : ` comment ${replacements.words.comment(comment.slice(' comment '.length))}`;
-    const element = before.replace(
-      /^( )(\S+)/,
-      (_, space: string, first: string) => space + (verb === 'add' ? member(first, replacements) : first),
-    );
+    const element = before.replace(/^( )(\S+)/, (_, space: string, first: string) => {
+      if (verb === 'create') return space + first;
+      return space + (isSet(first) ? replacements.setName(first) : replacements.text.replace(first));
+    });
     return `${verb} ${replacements.setName(name)}${element}${said}`;
   });
 }
 
-/** An element names another set if the set is one of sets. */
-function member(text: string, replacements: Replacements): string {
-  return /^[A-Za-z][\w-]*$/.test(text) && text.includes('-') ? replacements.setName(text) : replacements.text.replace(text);
+/** `ipvsadm-save`, `ipvsadm -L`: without `-n` they have names of hosts. */
+function redactServers(text: string, {text: addresses, names}: Replacements): string {
+  return eachLine(text, line =>
+    addresses
+      .replace(line)
+      .replace(/(?<=^|\s)(?=[\d._-]*[A-Za-z])([\w.-]+)(?=:[\w-]+(?:\s|$))/g, host =>
+        /^(?:Local|Remote)Address$/.test(host) ? host : names.replace(host),
+      ),
+  );
 }
 
-/** `ipvsadm-save`, `conntrack -L`: keywords, numbers, and addresses. */
-function redactAddresses(text: string, {text: addresses}: Replacements): string {
-  return eachLine(text, line => addresses.replace(line));
+/** Whatever is no known word of `conntrack -L`: security contexts, labels and helpers are names that somebody chose. */
+const unknownOfConnection =
+  /(?<=^|\s)(?!(?:(?:src|dst|sport|dport|type|code|id|packets|bytes|mark|use|zone(?:-orig|-reply)?|srckey|dstkey|timeout|delta-time)=[\da-fA-Fx.:]+|\[[A-Z_]+\]|[A-Z_]+\d?|\d+|ipv[46]|tcp|udp|udplite|icmp|icmpv6|ipv6-icmp|sctp|dccp|gre|esp|ah|igmp|ospf|vrrp|unknown)(?:\s|$))\S+ ?/g;
+
+/** `conntrack -L`: keywords, numbers, and addresses. */
+function redactConnections(text: string, {text: addresses}: Replacements): string {
+  return eachLine(text, line => addresses.replace(line.replace(unknownOfConnection, '')));
 }
 
 /** Metrics in the text format of Prometheus. */

@@ -52,12 +52,20 @@ const rules: Readonly<Record<string, Make>> = {
   amp: n => `${'&'.repeat(n)}\n${head}`,
   equals: n => `${'a='.repeat(n / 2)}\n${head}`,
 };
+const nftJson = (rule: object) => JSON.stringify({nftables: [{rule: {family: 'ip', table: 'nat', chain: 'x', handle: 1, ...rule}}]});
 const files: Readonly<Record<string, readonly [file: string, make: Make]>> = {
   metrics: ['metrics', n => `x_total 1e${'1e'.repeat(n / 2)}\n`],
   metrics2: ['metrics', n => `x{${'a="b",'.repeat(n / 6)}} 1\n`],
   metrics3: ['metrics', n => `${'1e'.repeat(n / 2)}\n`],
   metrics4: ['metrics', n => `sync_proxy_rules_x 1${'e'.repeat(n)}\n`],
   conntrack: ['conntrack', n => `tcp 6 1 ESTABLISHED ${'src=1.1.1.1 '.repeat(n / 12)}\n`],
+  conntrack2: ['conntrack', n => `tcp 6 1 ${'A'.repeat(n)}\n${'a=1 '.repeat(n / 4)}\n`],
+  servers: ['ipvsadm-save', n => `-A -t ${'a'.repeat(n)}\n-A -t ${'1.'.repeat(n / 2)}\n-A -t ${'a:'.repeat(n / 2)}\n`],
+  nftjson: ['nft.json', n => nftJson({comment: 'a/'.repeat(n / 2), expr: [{log: {prefix: '::'.repeat(n / 2)}}]})],
+  nftjson2: ['nft.json', n => nftJson({expr: Array.from({length: n / 20}, () => ({jump: {target: 'x'}}))})],
+  nftjson3: ['nft.json', n => nftJson({expr: [{jump: {target: 'service-AAAAAAAA-'.repeat(n / 17)}}]})],
+  nftjson4: ['nft.json', n => `{"nftables": ${'['.repeat(n)}`],
+  nftjson5: ['nft.json', n => `{"nftables": [${'{"rule": '.repeat(n / 9)}`],
   sysctls: ['sysctls', n => `${'net.'.repeat(n / 4)} = 1\n`],
   ipset: ['ipset-save', n => `create x hash:ip ${'family '.repeat(n / 7)}\n`],
   ipset2: ['ipset-save', n => `add x ${'1,'.repeat(n / 2)}\n`],
