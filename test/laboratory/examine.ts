@@ -1,7 +1,7 @@
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {findingsOf, type Healthy, judge, type Judgement} from './judge.ts';
-import {fairer, type Flow, flows, Laboratory, type Mode, type Seen} from './laboratory.ts';
+import {type Flow, flows, Laboratory, type Mode, type Seen, usual} from './laboratory.ts';
 import type {Scenario} from './scenarios.ts';
 
 interface Examined {
@@ -27,7 +27,7 @@ export class Examination implements AsyncDisposable {
     laboratory.prepare({load: []});
     // Twice: where one of two endpoints is missed by chance, every scenario would seem to change that.
     const [once, twice] = [await laboratory.send(), await laboratory.send()];
-    const seen = new Map(flows.map(flow => [flow, fairer(once.get(flow) ?? {}, twice.get(flow) ?? {})]));
+    const seen = new Map(flows.map(flow => [flow, usual([once.get(flow) ?? {}, twice.get(flow) ?? {}])]));
     const snapshot = await laboratory.snapshot();
     return new Examination(laboratory, {seen, findings: findingsOf(snapshot)}, new Set(linesOf(snapshot)));
   }

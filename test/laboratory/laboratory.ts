@@ -81,10 +81,10 @@ export function failures(seen: Seen): number {
   return Object.entries(seen).reduce((sum, [line, count]) => (line.includes(' ') ? sum : sum + count), 0);
 }
 
-/** Of two rounds the one that lost nothing; both, if neither or both did. */
-export function fairer(first: Seen, second: Seen): Seen {
-  if (failures(first) > 0 && failures(second) === 0) return second;
-  return failures(first) > 0 ? first : {...first, ...second};
+/** What was seen in most of the rounds: in those that lost something, or in those that did not. Losing all or nothing can be chance. */
+export function usual(rounds: readonly Seen[]): Seen {
+  const {lossy = [], whole = []} = Object.groupBy(rounds, seen => (failures(seen) > 0 ? 'lossy' : 'whole'));
+  return Object.assign({}, ...(lossy.length > whole.length ? lossy : whole)) as Seen;
 }
 
 const podNames: Readonly<Record<string, string>> = {'10.244.11.4': 'pod4', '10.244.11.5': 'pod5', '10.244.12.4': 'far-pod'};
@@ -187,15 +187,21 @@ export class Laboratory implements AsyncDisposable {
     for (const place of [node, this.#places['node-b']]) place.run('sh', ['-c', 'conntrack -F 2>/dev/null']);
   }
 
-  /** Sends flows. With `healthy`, those that are lost or miss an endpoint are sent again: that may have been chance. */
+  /**
+   * Sends flows. Those that are lost, or that miss an endpoint of `healthy`, are sent again: that may have been chance. Where the second
+   * round differs from the first, a third one decides.
+   */
   async send(healthy?: ReadonlyMap<Flow, Seen>): Promise<ReadonlyMap<Flow, Seen>> {
     const first = await this.#send(flows);
     const again = flows.filter(flow => {
       const seen = first.get(flow) ?? {};
       return failures(seen) > 0 || endpointsOf(seen).size < endpointsOf(healthy?.get(flow) ?? {}).size;
     });
-    const second = again.length === 0 ? first : await this.#send(again);
-    return new Map(flows.map(flow => [flow, fairer(first.get(flow) ?? {}, second.get(flow) ?? first.get(flow) ?? {})]));
+    const second = await this.#send(again);
+    const open = again.filter(flow => failures(first.get(flow) ?? {}) > 0 !== failures(second.get(flow) ?? {}) > 0);
+    const third = await this.#send(open);
+    const rounds = (flow: Flow): readonly Seen[] => [first, second, third].map(round => round.get(flow)).filter(seen => seen !== undefined);
+    return new Map(flows.map(flow => [flow, usual(rounds(flow))]));
   }
 
   async #send(chosen: readonly Flow[]): Promise<ReadonlyMap<Flow, Seen>> {
