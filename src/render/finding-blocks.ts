@@ -24,15 +24,15 @@ export function spreadBlock(group: FindingGroup): FindingBlock {
 }
 
 /**
- * One block for a cause: if a node's kube-proxy stopped, the findings of its Services are in the block of that finding; if only its rules
- * show that, in the block of the first. Three or more findings of one code on the same nodes are one block, and so are two or more of the
- * API objects. The worst come first, and of equally bad ones those that explain others or affect all Services of a node.
+ * One block for a cause: if kube-proxy of some nodes stopped, the findings of their Services are in the block of that finding; if only the
+ * rules show that, in the block of one of them. Three or more findings of one code on the same nodes are one block, and so are two or more of
+ * the API objects. The worst come first, and of equally bad ones those that explain others or affect all Services of a node.
  */
 export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
-  const groups = groupFindings(findings);
+  const groups = mergeNodes(groupFindings(findings));
   const caused = effectsOf(groups);
   const inCaused = new Set([...caused.values()].flat());
-  const older = olderRules(groups.filter(group => !inCaused.has(group)));
+  const {shown: nodesOfOlder, effects: older} = olderRules(groups.filter(group => !inCaused.has(group)));
   const effects = new Map([...caused, ...older]);
   const causeOf = new Map([...effects].flatMap(([cause, all]) => all.map(group => [group, cause] as const)));
   const alike = new Map<string, FindingGroup[]>();
@@ -46,7 +46,8 @@ export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock
     const merged =
       own.length >= (first.nodes.length === 0 ? 2 : minAlike) && first.finding.service !== undefined && !older.has(first) ? own : [first];
     for (const each of merged) done.add(each);
-    blocks.push({...first, others: merged.slice(1), effects: effects.get(first) ?? [], reason: older.has(first) ? 'older-rules' : 'cause'});
+    const shown = nodesOfOlder.get(first) ?? first;
+    blocks.push({...shown, others: merged.slice(1), effects: effects.get(first) ?? [], reason: older.has(first) ? 'older-rules' : 'cause'});
   }
   return blocks
     .map(block => ({block, order: orderOf(block)}))
@@ -84,6 +85,11 @@ function lostPods(hits: Hits | undefined): number {
   return hits === undefined ? 0 : hits.share * (hits.pods ?? 1);
 }
 
+/** The same of all nodes of findings of one Service port. */
+function lostOn(findings: readonly Finding[]): number {
+  return [...new Map(findings.map(({node, hits}) => [node, lostPods(hits)])).values()].reduce((sum, pods) => sum + pods, 0);
+}
+
 function membersOf({members, others, effects}: FindingBlock): readonly Finding[] {
   return [...members, ...others.flatMap(other => other.members), ...effects.flatMap(effect => effect.members)];
 }
@@ -91,23 +97,26 @@ function membersOf({members, others, effects}: FindingBlock): readonly Finding[]
 /** Whom a block hits: the worst of its Service ports, and how many others lose connections. Null if that is not known. Not escaped. */
 export function hitsOf(block: FindingBlock): string | null {
   const all = membersOf(block).filter(({hits}) => hits !== undefined);
-  const worst = all.reduce<Finding | null>(
-    (most, each) => (most === null || lostPods(each.hits) > lostPods(most.hits) ? each : most),
-    null,
+  const byEffect = Map.groupBy(all, ({hits}) => hits?.effect);
+  const worst = [...byEffect.values()].reduce<readonly Finding[]>(
+    (most, own) => (lostOn(own) > lostOn(most) ? own : most),
+    all.slice(0, 1),
   );
-  if (worst?.hits === undefined) return null;
-  const {hits} = worst;
-  const same = new Map(all.filter(each => each.hits?.effect === hits.effect).map(each => [each.node ?? '', each.hits?.pods]));
+  const [first] = worst;
+  if (first?.hits === undefined) return null;
+  const {hits} = first;
+  const same = new Map((byEffect.get(hits.effect) ?? []).map(each => [each.node ?? '', each.hits?.pods]));
   const pods = [...same.values()].reduce<number | undefined>(
     (sum, own) => (sum === undefined || own === undefined ? undefined : sum + own),
     0,
   );
   const losing = new Set(all.filter(each => (each.hits?.share ?? 0) > 0).map(portText));
-  losing.delete(portText(worst));
+  losing.delete(portText(first));
   const more =
     losing.size === 0 ? '' : `. ${plural(losing.size, 'more Service port')} ${losing.size === 1 ? 'loses' : 'lose'} connections there`;
   const {pods: _, ...rest} = hits;
-  return hitsText({...rest, ...(pods === undefined ? {} : {pods})}, nodeList([...same.keys()])) + more;
+  const where = same.size > 1 && same.size === block.nodes.length ? 'these nodes' : nodeList([...same.keys()]);
+  return hitsText({...rest, ...(pods === undefined ? {} : {pods})}, where) + more;
 }
 
 /**
@@ -220,13 +229,47 @@ export function effectsText({effects, reason}: FindingBlock): {
   return {head, codes: codes.join(', '), services};
 }
 
-/** Each cause with three or more effects. A group of findings counts for the first cause on all of its nodes. */
+/**
+ * Findings of nodes that differ in their messages only, such as in how long kube-proxy has not synced, are one: causes, and others of three
+ * nodes or more.
+ */
+function mergeNodes(groups: readonly FindingGroup[]): readonly FindingGroup[] {
+  const isOfNodes = ({finding, nodes}: FindingGroup): boolean => finding.service === undefined && nodes.length > 0;
+  const alike = Map.groupBy(groups.filter(isOfNodes), ({finding: {code, severity, known, family, remedy}}) =>
+    JSON.stringify([code, severity, known ?? null, family ?? null, remedy]),
+  );
+  const merged = new Map<FindingGroup, FindingGroup | null>();
+  for (const own of alike.values()) {
+    const [first] = own;
+    if (first === undefined || own.length < (isCause(first.finding) ? 2 : minAlike)) continue;
+    for (const group of own) merged.set(group, null);
+    merged.set(first, together(first, own));
+  }
+  return groups.flatMap(group => (merged.has(group) ? (merged.get(group) ?? []) : group));
+}
+
+/** The first with the nodes, commands and findings of all. */
+function together(first: FindingGroup, groups: readonly FindingGroup[]): FindingGroup {
+  return {
+    finding: first.finding,
+    nodes: [...new Set(groups.flatMap(({nodes}) => nodes))].sort(),
+    commands: [...new Set(groups.flatMap(({commands}) => commands))],
+    members: groups.flatMap(({members}) => members),
+  };
+}
+
+/** Each cause with three or more effects. A group of findings counts for the first cause on all of its nodes, or else for one on each. */
 function effectsOf(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, readonly FindingGroup[]> {
-  const causes = groups.filter(({finding}) => isCause(finding));
+  const causes = groups.filter(({finding}) => isCause(finding)).map(group => ({group, nodes: new Set(group.nodes)}));
+  const anyCause = new Set(causes.flatMap(({group}) => group.nodes));
   const effects = new Map<FindingGroup, FindingGroup[]>();
   for (const group of groups) {
     if (!isOfService(group) || !effectCodes.has(group.finding.code)) continue;
-    const cause = causes.find(({nodes}) => group.nodes.every(node => nodes.includes(node)));
+    if (!group.nodes.every(node => anyCause.has(node))) continue;
+    const cause = (
+      causes.find(({nodes}) => group.nodes.every(node => nodes.has(node))) ??
+      causes.find(({nodes}) => group.nodes.some(node => nodes.has(node)))
+    )?.group;
     if (cause !== undefined) pushTo(effects, cause, group);
   }
   return new Map([...effects].filter(([, all]) => all.length >= minAlike));
@@ -249,19 +292,33 @@ function likeness({finding: {code, severity, known, family, remedy}, nodes}: Fin
   return JSON.stringify([code, severity, known ?? null, family ?? null, remedy, nodes]);
 }
 
+interface OlderRules {
+  /** Of one of the findings, what its block shows: all the nodes. */
+  readonly shown: ReadonlyMap<FindingGroup, FindingGroup>;
+  /** Of the same, the others. */
+  readonly effects: ReadonlyMap<FindingGroup, readonly FindingGroup[]>;
+}
+
 /**
  * Findings of nodes whose rules are what they were before changes in the API: what is new is missing, what is gone is still there, and
- * nothing else is wrong with the Services of the node. The first finding of each such set of nodes, with the others.
+ * nothing else is wrong with the Services of the node. One of those on most nodes stands for all.
  */
-function olderRules(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, readonly FindingGroup[]> {
+function olderRules(groups: readonly FindingGroup[]): OlderRules {
   const ofServices = groups.filter(({finding}) => finding.service !== undefined && finding.severity !== 'info');
   const byNode = new Map<string, FindingGroup[]>();
   for (const group of ofServices) for (const node of group.nodes) pushTo(byNode, node, group);
   const older = new Set([...byNode].filter(([, own]) => areOlder(own.map(({finding}) => finding))).map(([node]) => node));
-  const sets = new Map<string, FindingGroup[]>();
-  for (const group of ofServices)
-    if (group.nodes.length > 0 && group.nodes.every(node => older.has(node))) pushTo(sets, JSON.stringify(group.nodes), group);
-  return new Map([...sets.values()].flatMap(([first, ...others]) => (first === undefined || others.length < 2 ? [] : [[first, others]])));
+  const own = ofServices.filter(({nodes}) => nodes.length > 0 && nodes.every(node => older.has(node)));
+  const first = own.reduce<FindingGroup | undefined>(
+    (most, each) => (most === undefined || each.nodes.length > most.nodes.length ? each : most),
+    undefined,
+  );
+  if (first === undefined || own.length < minAlike) return {shown: new Map(), effects: new Map()};
+  const commands = new Map<string, string>();
+  for (const {node = '', code, command} of own.flatMap(({members}) => members))
+    if (command !== undefined && code === first.finding.code && !commands.has(node)) commands.set(node, command);
+  const shown = {...first, nodes: [...new Set(own.flatMap(({nodes}) => nodes))].sort(), commands: [...commands.values()]};
+  return {shown: new Map([[first, shown]]), effects: new Map([[first, own.filter(group => group !== first)]])};
 }
 
 /** The commands for one finding on many nodes. */
@@ -315,6 +372,12 @@ export interface FindingGroup {
   readonly commands: readonly string[];
   /** The finding of each node. */
   readonly members: readonly Finding[];
+}
+
+/** The message; with its node, if it is another on the other nodes. Not escaped. */
+export function messageOf({finding: {message, node = ''}, members}: FindingGroup): string {
+  const isSame = message.includes(node) || members.every(other => other.message === message);
+  return isSame ? message : `${node}: ${message}`;
 }
 
 export function groupFindings(findings: readonly Finding[]): readonly FindingGroup[] {

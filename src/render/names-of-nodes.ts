@@ -1,16 +1,27 @@
+import {plural} from '../model/text.ts';
 import {escapeText} from './terminal-text.ts';
 
 /** Names of nodes for a sentence, escaped: consecutive names as ranges such as `node-[a-c]`, and no more than fit on a line. */
 export function nodeList(nodes: readonly string[]): string {
   if (nodes.length <= maxNames) return nodes.map(escapeText).join(', ');
-  const ranges = nodeRanges(nodes);
-  const shown = ranges.slice(0, maxNames);
-  const rest = ranges.slice(maxNames).reduce((sum, {size}) => sum + size, 0);
-  const names = shown.map(({text}) => escapeText(text)).join(', ');
-  return rest === 0 ? names : `${names} and ${rest} more ${rest === 1 ? 'node' : 'nodes'}`;
+  return rangesText(nodeRanges(nodes), maxLength, maxNames);
+}
+
+/** As many ranges as fit into so many characters, at least one, and the number of the other nodes. Escaped. */
+export function rangesText(ranges: readonly NodeRange[], maxCharacters: number, max = Infinity): string {
+  let length = 0;
+  const tooMany = ranges.findIndex(({text}, index) => {
+    length += text.length + 2;
+    return index > 0 && (index >= max || length > maxCharacters);
+  });
+  const shown = tooMany < 0 ? ranges : ranges.slice(0, tooMany);
+  const rest = ranges.slice(shown.length).reduce((sum, {size}) => sum + size, 0);
+  return `${shown.map(({text}) => escapeText(text)).join(', ')}${rest === 0 ? '' : ` and ${plural(rest, 'more node')}`}`;
 }
 
 const maxNames = 5;
+/** About a line. */
+const maxLength = 72;
 
 /** Names of nodes that differ in only one number or last letter. */
 interface NodeRange {
@@ -87,18 +98,34 @@ function rangesOf(members: readonly Member[]): readonly NodeRange[] {
     if (run !== undefined && member.value === (run.at(-1)?.value ?? 0) + 1) run.push(member);
     else runs.push([member]);
   }
-  return Array.from({length: Math.ceil(runs.length / maxRuns)}, (_, part) => rangeOf(runs.slice(part * maxRuns, (part + 1) * maxRuns)));
+  const parts: Member[][][] = [];
+  let length = 0;
+  for (const run of runs) {
+    const own = run.length > 1 ? 2 * label(run[0]).length + 2 : label(run[0]).length + 1;
+    const part = parts.at(-1);
+    length += own;
+    if (part !== undefined && part.length < maxRuns && length <= maxRunsLength) part.push(run);
+    else {
+      parts.push([run]);
+      length = own;
+    }
+  }
+  return parts.map(rangeOf);
 }
 
 const maxRuns = 8;
+/** So that a range fits into a line of 80 characters. */
+const maxRunsLength = 48;
 
 function rangeOf(runs: readonly (readonly Member[])[]): NodeRange {
   const [first, ...others] = runs.flat();
   if (first === undefined || others.length === 0) return {text: first?.name ?? '', size: 1};
-  const parts = runs.map(run => [...new Set([run[0], run.at(-1)])].map(member => (member === undefined ? '' : label(member))).join('-'));
+  const parts = runs.map(run => [...new Set([run[0], run.at(-1)])].map(label).join('-'));
   return {text: `${first.before}[${parts.join(',')}]${first.after}`, size: others.length + 1};
 }
 
-function label({kind, value, digits}: Member): string {
+function label(member: Member | undefined): string {
+  if (member === undefined) return '';
+  const {kind, value, digits} = member;
   return kind === 'letter' ? String.fromCharCode(value) : String(value).padStart(digits, '0');
 }

@@ -39,7 +39,7 @@ test('one Service does not show that the rules of the node are older', () => {
   expect(counts([of('ST202', 'shop/a'), of('ST203', 'shop/a'), of('ST206', 'shop/a')])).toEqual(['ST202 0', 'ST203 0', 'ST206 0']);
 });
 
-test('findings of two nodes that stopped at different times are two blocks', () => {
+test('findings of two nodes that stopped at different times are one block, under a finding of both', () => {
   const both = ['node-b', 'node-c'].flatMap(node => [
     of('ST202', 'shop/a', node),
     of('ST203', 'shop/a', node),
@@ -47,10 +47,7 @@ test('findings of two nodes that stopped at different times are two blocks', () 
   ]);
   const later = ['shop/c', 'shop/d', 'shop/e'].map(service => of('ST205', service));
   const blocks = causeBlocks([...both, ...later].map(finding => ({...finding, message: finding.code})));
-  expect(blocks.map(({nodes, effects, reason}) => [nodes.join(), effects.length, reason])).toEqual([
-    ['node-b,node-c', 2, 'older-rules'],
-    ['node-b', 2, 'older-rules'],
-  ]);
+  expect(blocks.map(({nodes, effects, reason}) => [nodes.join(), effects.length, reason])).toEqual([['node-b,node-c', 5, 'older-rules']]);
 });
 
 test('the finding that kube-proxy does not sync stays the cause if it is present', () => {

@@ -1,5 +1,5 @@
 import type {Finding} from '../../model/finding.ts';
-import {pushTo} from '../../model/lists.ts';
+import {partition, pushTo} from '../../model/lists.ts';
 import type {Report} from '../../model/report.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 import {readTime, type Renderer} from '../renderer.ts';
@@ -7,11 +7,11 @@ import {
   causedText,
   fineText,
   type MatrixCell,
-  MatrixCells,
+  matrixOf,
   type NodeGroup,
-  nodeGroups,
   nodeTitles,
-  serviceRows,
+  rowTitle,
+  type ServiceRow,
 } from '../table/matrix-cells.ts';
 import {withoutRulesText} from '../verdict-line.ts';
 import {filtersHtml, findingsHtml, type ListedFinding, listFindings, NodeRanges} from './finding-list.ts';
@@ -85,14 +85,10 @@ function nounOf(thing: string, number: number): string {
 
 /** A row for each Service and a column for each node; each cell links to its finding. Many nodes with the same cells share a column. */
 function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges): Html {
-  const cells = new MatrixCells(report);
-  const groups = nodeGroups(report, cells);
+  const {cells, groups, rows, hidden, caused, fine} = matrixOf(report, {few: 12, single: 60, maxRows});
   const shown = groups.slice(0, maxColumns);
-  const {rows: own, hidden, caused, fine} = serviceRows(report, cells, {few: 12, max: maxRows});
-  const rows = [...caused.slice(0, maxRows - own.length), ...own];
-  const folded = caused.slice(maxRows - own.length);
   if (shown.length === 0 || (rows.length === 0 && !shown.some(group => cells.hasOwn(group)))) return nothing;
-  const titles = nodeTitles(shown);
+  const titles = nodeTitles(shown, maxLegend);
   const legend = titles.flatMap(title => title.legend);
   const notes = [
     ...(isLong(legend) ? [] : legend),
@@ -104,7 +100,7 @@ function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: No
   const found = foundByService(report);
   const whole = shown.some(group => cells.hasOwn(group))
     ? [
-        rowHtml('(the node itself)', found.get('') ?? '', [
+        rowHtml(['(the node itself)'], found.get('') ?? '', [
           ...(cells.hasApi ? [html`<td></td>`] : []),
           ...shown.map(group => cellHtml(cells.ofNode(group), links(group))),
         ]),
@@ -115,16 +111,16 @@ function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: No
 <thead><tr><th scope="col">Service</th>${cells.hasApi ? html`<th scope="col">API</th>` : nothing}${shown.map((group, index) => columnHtml(group, titles[index]?.title ?? '', ranges))}</tr></thead>
 <tbody>
 ${whole}
-${withFindingsFirst(rows, found).map(service =>
-  rowHtml(service, found.get(service) ?? '', [
-    ...(cells.hasApi ? [cellHtml(cells.ofApi(service), links(null))] : []),
-    ...shown.map(group => cellHtml(cells.ofService(group, service), links(group))),
+${withFindingsFirst(rows, found).map(row =>
+  rowHtml(row, found.get(row[0]) ?? '', [
+    ...(cells.hasApi ? [cellHtml(cells.ofApi(row[0]), links(null))] : []),
+    ...shown.map(group => cellHtml(cells.ofService(group, row[0]), links(group))),
   ]),
 )}
 </tbody></table></div>
 ${isLong(legend) ? html`<details><summary>Names of the nodes</summary><div>${legend.map(line => html`<p>${line}</p>`)}</div></details>` : nothing}
 ${notes.map(note => html`<p class="note">${note}</p>`)}
-${folded.length === 0 ? nothing : fineHtml(folded, causedText(folded.length))}
+${caused.length === 0 ? nothing : fineHtml(caused, causedText(caused.length))}
 ${fine.length === 0 ? nothing : fineHtml(fine, fineText(report, cells, fine.length))}
 </section>`;
 }
@@ -134,8 +130,8 @@ function isLong(legend: readonly string[]): boolean {
   return legend.join('').length > 300;
 }
 
-function withFindingsFirst(rows: readonly string[], found: ReadonlyMap<string, string>): readonly string[] {
-  return [...rows.filter(service => found.has(service)), ...rows.filter(service => !found.has(service))];
+function withFindingsFirst(rows: readonly ServiceRow[], found: ReadonlyMap<string, string>): readonly ServiceRow[] {
+  return partition(rows, ([service]) => found.has(service)).flat();
 }
 
 /** Services without findings: their names only. */
@@ -147,6 +143,7 @@ function fineHtml(services: readonly string[], title: string): Html {
 const maxNames = 2000;
 const maxColumns = 30;
 const maxRows = 300;
+const maxLegend = 3000;
 
 function columnHtml(group: NodeGroup, title: string, ranges: NodeRanges): Html {
   const {nodes} = group;
@@ -154,8 +151,11 @@ function columnHtml(group: NodeGroup, title: string, ranges: NodeRanges): Html {
   return html`<th scope="col" title="${names}" data-nodes="${ranges.of(nodes)}">${title}</th>`;
 }
 
-function rowHtml(service: string, found: string, cells: readonly Html[]): Html {
-  return html`<tr data-service="${service}" data-found="${found}"><th scope="row">${service}</th>${cells}</tr>`;
+function rowHtml(row: ServiceRow, found: string, cells: readonly Html[]): Html {
+  const title = rowTitle(row);
+  const head =
+    row.length === 1 ? html`${title}` : html`<details><summary>${title}</summary>${row.map(service => html`${service}<br>`)}</details>`;
+  return html`<tr data-service="${row.join(' ')}" data-found="${found}"><th scope="row">${head}</th>${cells}</tr>`;
 }
 
 /** Each code links to its finding, and a word without a code to the reason. */

@@ -11,6 +11,7 @@ import {
   type FindingGroup,
   groupCommands,
   hitsOf,
+  messageOf,
   sinceOf,
   spreadBlocks,
 } from '../finding-blocks.ts';
@@ -93,10 +94,11 @@ function listText(names: readonly string[]): string {
 const maxListed = 8;
 
 /** The subject, the cause where only the rules show it, and the message. */
-function findingLines({finding, nodes, reason}: FindingBlock, style: Style, width: number): readonly string[] {
-  const {code, name, severity, known, message} = finding;
+function findingLines(block: FindingBlock, style: Style, width: number): readonly string[] {
+  const {finding, nodes, reason} = block;
+  const {code, name, severity, known} = finding;
   const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}${finding.family === 'IPv6' ? ' (IPv6)' : ''}`;
-  const cause = `kube-proxy no longer applies changes on ${nodeList(nodes)}: the rules there are older than the API`;
+  const cause = `kube-proxy no longer applies changes on ${nodes.length > 1 ? 'these nodes' : nodeList(nodes)}: the rules there are older than the API`;
   return [
     ...wrap(
       `${bySeverity(style, severity)(`${style.link(code, docsOf(code))} ${severity}`)}${known ? ' (known)' : ''}  ${style.bold(name)}${where}`,
@@ -104,7 +106,7 @@ function findingLines({finding, nodes, reason}: FindingBlock, style: Style, widt
       '',
     ),
     ...(reason === 'older-rules' ? wrap(style.bold(cause), proseWidth(width), '  ') : []),
-    ...wrap(escapeText(message), proseWidth(width), '  '),
+    ...wrap(escapeText(messageOf(block)), proseWidth(width), '  '),
   ];
 }
 

@@ -1,9 +1,10 @@
 import type {Family} from '../../model/address.ts';
 import {type Finding, severities, type Severity} from '../../model/finding.ts';
 import {affectsAllServices, type Report, type ReportedService} from '../../model/report.ts';
+import {groupBy} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 import {causeBlocks, type FindingGroup} from '../finding-blocks.ts';
-import {isIPv4, nodeList, nodeRanges} from '../names-of-nodes.ts';
+import {isIPv4, nodeList, nodeRanges, rangesText} from '../names-of-nodes.ts';
 import {escapeText} from '../terminal-text.ts';
 
 /** Nodes with the same cells. */
@@ -88,19 +89,25 @@ export class MatrixCells {
     return this.#of(node, null).filter(affectsAllServices);
   }
 
+  /** How many of these Services have errors or warnings there. */
+  faults(group: NodeGroup, rows: ReadonlySet<string>): number {
+    return [...rows].filter(service => ['error', 'warning'].includes(this.ofService(group, service).severity)).length;
+  }
+
   /** The rank of a Service's worst finding anywhere; Infinity without one. */
   rank(service: string): number {
     return this.#rankOfService.get(service) ?? Infinity;
   }
 
-  /** The same for nodes with the same cells. */
-  pattern(node: string): readonly string[] {
-    const withLocal = [...this.#services].flatMap(([service, {onlyOn}]) => (onlyOn?.has(node) ? service : []));
+  /** The same for nodes with the same cells in these rows. */
+  pattern(node: string, rows: ReadonlySet<string>): readonly string[] {
+    const withLocal = [...this.#services].flatMap(([service, {onlyOn}]) => (onlyOn?.has(node) && rows.has(service) ? service : []));
     return [...(this.#byNode.get(node) ?? [])]
+      .filter(([service]) => service === null || rows.has(service))
       .map(([service, found]) => [service, cellOf(found).text])
       .filter(([, text]) => text !== 'ok')
       .map(cell => JSON.stringify(cell))
-      .concat(withLocal)
+      .concat(withLocal, this.#outdated.has(node) ? 'outdated' : [])
       .sort();
   }
 
@@ -181,44 +188,92 @@ function rank(severity: Severity): number {
   return severities.indexOf(severity);
 }
 
-/** A group for each node if there are few; otherwise one for all nodes with the same cells, those with most findings first. */
-export function nodeGroups({nodes}: Report, cells: MatrixCells): readonly NodeGroup[] {
-  const groups = new Map<string, {readonly names: string[]; readonly isRead: boolean; readonly findings: number}>();
-  for (const {name, status} of nodes) {
-    const own = cells.pattern(name);
-    const key = JSON.stringify([status, own, nodes.length <= fewNodes ? name : null]);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, {names: [name], isRead: status === 'checked', findings: own.length});
-    else group.names.push(name);
-  }
-  const sorted = [...groups.values()];
-  if (nodes.length > fewNodes) sorted.sort((a, b) => b.findings - a.findings || a.names.length - b.names.length);
-  return sorted.map(({names, isRead}) => ({nodes: names, isRead}));
+/**
+ * A group for each node if there are few; otherwise one for all nodes with the same cells in these rows. Of many nodes, those with a cause of
+ * their own come first, then those with most findings.
+ */
+export function nodeGroups({nodes}: Report, cells: MatrixCells, rows: ReadonlySet<string>): readonly NodeGroup[] {
+  const groups = Map.groupBy(nodes, ({name, status}) =>
+    JSON.stringify([status, nodes.length <= fewNodes ? name : cells.pattern(name, rows)]),
+  );
+  const made = [...groups.values()].map(own => ({nodes: own.map(({name}) => name), isRead: own[0]?.status === 'checked'}));
+  return nodes.length <= fewNodes ? made : worstFirst(made, cells, rows);
+}
+
+/** In their order, but those with findings first. */
+export function worstFirst(groups: readonly NodeGroup[], cells: MatrixCells, rows: ReadonlySet<string>): readonly NodeGroup[] {
+  return groups
+    .map(group => {
+      const isCause = cells.hasOwn(group);
+      return {group, key: [isCause ? 0 : 1, -cells.faults(group, rows), isCause ? -group.nodes.length : group.nodes.length]};
+    })
+    .sort((a, b) => a.key.map((part, at) => part - (b.key[at] ?? 0)).find(difference => difference !== 0) ?? 0)
+    .map(({group}) => group);
 }
 
 const fewNodes = 5;
 
-interface ServiceRows {
-  readonly rows: readonly string[];
+/** One Service; or several, with the cells of those above them. */
+export type ServiceRow = readonly [string, ...string[]];
+
+/** `shop/web`, `(27 more like these)`. Not escaped. */
+export function rowTitle(row: ServiceRow): string {
+  return row.length === 1 ? row[0] : `(${row.length} more like these)`;
+}
+
+interface Matrix {
+  readonly cells: MatrixCells;
+  readonly groups: readonly NodeGroup[];
+  readonly rows: readonly ServiceRow[];
   /** How many Services with findings are left out. */
   readonly hidden: number;
   /** Services with findings that a cause of their node explains. */
   readonly caused: readonly string[];
-  /** How many Services without findings are left out. */
+  /** The Services without findings that are left out. */
   readonly fine: readonly string[];
 }
 
-/** Services with findings, at most `max` of them; or all Services if there are `few`. As `namespace/name`. */
-export function serviceRows({services}: Report, cells: MatrixCells, {few, max}: {readonly few: number; readonly max: number}): ServiceRows {
-  const named = services.map(({namespace, name}) => `${namespace}/${name}`);
-  if (named.length <= few) return {rows: named, hidden: 0, caused: [], fine: []};
+interface MatrixSize {
+  /** Up to so many Services in scope have rows, whatever was found. */
+  readonly few: number;
+  /** Up to so many in scope, each with findings has a row of its own. Of more, like ones are folded, and those that only have a cause's counted. */
+  readonly single: number;
+  readonly maxRows: number;
+}
+
+/** The rows of the Services with findings, and the groups of nodes that differ in them. */
+export function matrixOf(report: Report, {few, single, maxRows}: MatrixSize): Matrix {
+  const cells = new MatrixCells(report);
+  const named = report.services.map(namespacedName);
+  const isSmall = named.length <= single;
   const loud: string[] = [];
   const fine: string[] = [];
   const caused: string[] = [];
-  for (const service of named) (cells.rank(service) === Infinity ? fine : cells.isCaused(service) ? caused : loud).push(service);
-  const shown = loud.toSorted((a, b) => cells.rank(a) - cells.rank(b)).slice(0, max);
-  return {rows: shown, hidden: loud.length - shown.length, caused, fine};
+  for (const service of named) {
+    if (named.length <= few) loud.push(service);
+    else (cells.rank(service) === Infinity ? fine : cells.isCaused(service) ? caused : loud).push(service);
+  }
+  const sorted = named.length <= few ? loud : [...(isSmall ? caused : []), ...loud.toSorted((a, b) => cells.rank(a) - cells.rank(b))];
+  const rows = isSmall
+    ? sorted.map((service): ServiceRow => [service])
+    : foldLike(sorted, cells, nodeGroups(report, cells, new Set(sorted)));
+  const shown = rows.slice(0, maxRows);
+  const groups = nodeGroups(report, cells, new Set(shown.flat()));
+  return {cells, groups, rows: shown, hidden: rows.slice(maxRows).flat().length, caused: isSmall ? [] : caused, fine};
 }
+
+function foldLike(services: readonly string[], cells: MatrixCells, groups: readonly NodeGroup[]): readonly ServiceRow[] {
+  const alike = groupBy(services, service =>
+    JSON.stringify([cells.ofApi(service).text, ...groups.map(group => cells.ofService(group, service).text)]),
+  );
+  return alike.flatMap(own => {
+    const single = own.length > maxSingle + 1 ? maxSingle : own.length;
+    const [first, ...others] = own.slice(single);
+    return [...own.slice(0, single).map((service): ServiceRow => [service]), ...(first === undefined ? [] : [[first, ...others] as const])];
+  });
+}
+
+const maxSingle = 3;
 
 /** One line for the Services whose findings a cause explains; empty without any. */
 export function causedText(caused: number): string {
@@ -256,17 +311,18 @@ interface NodeTitle {
 
 /**
  * Titles that name the nodes of each group: a name, a range such as `node-[a-c]`, or a letter that the legend explains. Of long names in the
- * same domain, such as those of EKS, titles have the host names, and the legend the domain.
+ * same domain, such as those of EKS, titles have the host names, and the legend the domain. `maxLegend` is in characters.
  */
-export function nodeTitles(groups: readonly NodeGroup[]): readonly NodeTitle[] {
+export function nodeTitles(groups: readonly NodeGroup[], maxLegend = Infinity): readonly NodeTitle[] {
   const domain = sharedDomain(groups.flatMap(({nodes}) => nodes));
-  const titles = groupTitles(groups.map(({nodes}) => nodes.map(name => name.slice(0, name.length - domain.length))));
+  const names = groups.map(({nodes}) => nodes.map(name => name.slice(0, name.length - domain.length)));
+  const titles = groupTitles(names, maxLegend);
   const [first, ...others] = titles;
   if (domain === '' || first === undefined) return titles;
   return [{...first, legend: [`node names end in ${escapeText(domain)}`, ...first.legend]}, ...others];
 }
 
-function groupTitles(groups: readonly (readonly string[])[]): readonly NodeTitle[] {
+function groupTitles(groups: readonly (readonly string[])[], maxLegend: number): readonly NodeTitle[] {
   let letters = 0;
   return groups.map(nodes => {
     const [only = ''] = nodes;
@@ -275,7 +331,7 @@ function groupTitles(groups: readonly (readonly string[])[]): readonly NodeTitle
     const text = ranges.map(range => range.text).join(',');
     if (text.length <= maxTitle) return {title: escapeText(text), legend: []};
     const letter = letterOf(letters++);
-    return {title: `${plural(nodes.length, 'node')} (${letter})`, legend: [`(${letter}) ${legendText(ranges)}`]};
+    return {title: `${plural(nodes.length, 'node')} (${letter})`, legend: [`(${letter}) ${rangesText(ranges, maxLegend)}`]};
   });
 }
 
@@ -287,14 +343,6 @@ function sharedDomain(names: readonly string[]): string {
 }
 
 const maxTitle = 24;
-const maxRanges = 30;
-
-function legendText(ranges: ReturnType<typeof nodeRanges>): string {
-  const shown = ranges.slice(0, maxRanges).map(({text}) => escapeText(text));
-  const rest = ranges.slice(maxRanges).reduce((sum, {size}) => sum + size, 0);
-  return `${shown.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}`;
-}
-
 function letterOf(index: number): string {
   return index < 26 ? String.fromCharCode(65 + index) : `A${index - 25}`;
 }

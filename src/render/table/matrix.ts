@@ -7,11 +7,13 @@ import {
   emptyCell,
   fineText,
   type MatrixCell,
-  MatrixCells,
+  type MatrixCells,
+  matrixOf,
   type NodeGroup,
-  nodeGroups,
   nodeTitles,
-  serviceRows,
+  rowTitle,
+  type ServiceRow,
+  worstFirst,
 } from './matrix-cells.ts';
 import {withoutRulesText} from '../verdict-line.ts';
 import {visibleLength, wrap} from '../wrap.ts';
@@ -30,23 +32,29 @@ interface MatrixOptions {
  * without a finding are counted in one line if there are many.
  */
 export function matrix(report: Report, {style, width, all, headers}: MatrixOptions): string {
-  const cells = new MatrixCells(report);
-  const groups = nodeGroups(report, cells);
-  const {rows, hidden, caused, fine} = serviceRows(report, cells, all ? {few: Infinity, max: Infinity} : {few: 12, max: 40});
+  const {cells, groups, rows, hidden, caused, fine} = matrixOf(report, all ? wholeMatrix : {few: 12, single: 12, maxRows: 40});
   const lines = [...(groups.some(group => cells.hasOwn(group)) ? [null] : []), ...rows];
-  const columns = [...(cells.hasApi ? [apiColumn(lines, cells)] : []), ...nodeColumns(groups, lines, cells)];
   // Without rows the matrix adds nothing to the verdict.
   if (lines.length === 0) return '';
-  const fit = fitColumns(columns, width - longest(rows));
+  const columnsOf = (shown: readonly NodeGroup[]): readonly MatrixColumn[] => [
+    ...(cells.hasApi ? [apiColumn(lines, cells)] : []),
+    ...nodeColumns(nodeTitles(shown, all ? Infinity : maxLegend), {groups: shown, lines, cells}),
+  ];
+  const room = width - longest(rows);
+  const columns = columnsOf(groups);
+  const inOrder = fitColumns(columns, room);
+  // A node with findings is not left out in place of one without.
+  const fit =
+    inOrder.shown.length === columns.length ? inOrder : fitColumns(columnsOf(worstFirst(groups, cells, new Set(rows.flat()))), room);
   const head = ['SERVICE', ...fit.titles];
-  const body = lines.map((service, index) => [
-    service === null ? wholeNode : escapeText(service),
+  const body = lines.map((row, index) => [
+    row === null ? wholeNode : escapeText(rowTitle(row)),
     ...fit.shown.map(column => cell(column.cells[index], style)),
   ]);
   const notes = [
     ...fit.shown.flatMap(({legend}) => legend),
-    ...(caused.length > 0 ? [`${causedText(caused.length)}; -o wide shows them`] : []),
-    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; -o wide shows them`] : []),
+    ...(caused.length > 0 ? [`${causedText(caused.length)}; -o wide shows ${caused.length === 1 ? 'it' : 'them'}`] : []),
+    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; -o wide shows ${hidden === 1 ? 'it' : 'them'}`] : []),
     ...(fine.length > 0 ? [fineText(report, cells, fine.length)] : []),
     ...(withoutRulesText(report.summary) === '' ? [] : [withoutRulesText(report.summary)]),
     ...(fit.shown.length < columns.length
@@ -73,6 +81,8 @@ function tableLines(rows: readonly (readonly string[])[]): readonly string[] {
 
 const rowsOfTable = 256;
 
+const wholeMatrix = {few: Infinity, single: Infinity, maxRows: Infinity};
+
 const wholeNode = '(the node itself)';
 
 interface MatrixColumn {
@@ -83,15 +93,23 @@ interface MatrixColumn {
   readonly legend: readonly string[];
 }
 
-function apiColumn(lines: readonly (string | null)[], cells: MatrixCells): MatrixColumn {
-  return {title: 'API', cells: lines.map(service => (service === null ? emptyCell : cells.ofApi(service))), legend: []};
+function apiColumn(lines: readonly (ServiceRow | null)[], cells: MatrixCells): MatrixColumn {
+  return {title: 'API', cells: lines.map(row => (row === null ? emptyCell : cells.ofApi(row[0]))), legend: []};
 }
 
-function nodeColumns(groups: readonly NodeGroup[], lines: readonly (string | null)[], cells: MatrixCells): readonly MatrixColumn[] {
-  const titles = nodeTitles(groups);
+/** About two lines for each group of nodes. */
+const maxLegend = 140;
+
+interface NodeColumns {
+  readonly groups: readonly NodeGroup[];
+  readonly lines: readonly (ServiceRow | null)[];
+  readonly cells: MatrixCells;
+}
+
+function nodeColumns(titles: ReturnType<typeof nodeTitles>, {groups, lines, cells}: NodeColumns): readonly MatrixColumn[] {
   return groups.map((group, index) => ({
     title: titles[index]?.title ?? '',
-    cells: lines.map(service => (service === null ? cells.ofNode(group) : cells.ofService(group, service))),
+    cells: lines.map(row => (row === null ? cells.ofNode(group) : cells.ofService(group, row[0]))),
     legend: titles[index]?.legend ?? [],
   }));
 }
@@ -129,8 +147,8 @@ function cell(made: MatrixCell | undefined, style: Style): string {
   return severity === 'ok' ? style.green(text) : bySeverity(style, severity)(text);
 }
 
-function longest(rows: readonly string[]): number {
-  return rows.reduce((max, row) => Math.max(max, escapeText(row).length), wholeNode.length);
+function longest(rows: readonly ServiceRow[]): number {
+  return rows.reduce((max, row) => Math.max(max, escapeText(rowTitle(row)).length), wholeNode.length);
 }
 
 /** Columns side by side without lines, as kubectl prints them. */

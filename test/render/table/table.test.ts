@@ -221,6 +221,40 @@ shop/web-007  ST202     ok
     expect(text.match(/^ST202/gm)).toHaveLength(1);
   });
 
+  const third = many.filter((_, index) => index % 3 === 0);
+  const stoppedAt = (node: string, index: number): readonly Finding[] => [
+    findingOf(node, null, {code: 'ST505', severity: 'warning', message: `kube-proxy on ${node} is ${index} s old`}),
+    // Each node lacks what its time explains: no two sets of nodes are the same.
+    ...services.slice(0, 4 + (index % 7)).map(service => findingOf(node, service)),
+  ];
+  const olderAt = (node: string, index: number): readonly Finding[] => [
+    ...services.slice(0, 4 + (index % 7)).map(service => findingOf(node, service)),
+    findingOf(node, 'shop/web-030', {code: 'ST203', message: 'stale'}),
+  ];
+
+  test.each([
+    ['says so', stoppedAt, 'ST505 missing-endpoint on', 'ST505 warning'],
+    ['is shown by the rules only', olderAt, 'kube-proxy no longer applies changes on', 'ST202 error'],
+  ])('of which a third stopped at different times, which %s, are one cause, first in line, row and block', (_, findingsAt, line, block) => {
+    const text = table(reportOf({nodes: many, services, findings: third.flatMap(findingsAt)}), {...plain, width: 80});
+    expect(lines(text).slice(0, 2).join(' ')).toContain(`FAULTY: ${line} node-[001,004,007,010,013,016,019,022] and 92 more nodes: `);
+    expect(text).toMatch(/\nSERVICE +100 nodes \(A\) {2}200 nodes \(B\)\n\(the node itself\) +(?:ST505|outdated) +ok\n\(A\) node-\[001,/);
+    expect(text.match(/^ST\d+ /gm)).toEqual([block.replace(/\w+$/, '')]);
+    expect(text.replace(/\s+/g, ' ')).toMatch(/ 1[01] Services with findings only from the cause on the node itself; -o wide shows them /);
+    expect(widest(text)).toBeLessThanOrEqual(80);
+    expect(lines(text).length).toBeLessThan(30);
+  });
+
+  test('nodes with a cause come first where not all columns fit', () => {
+    const five = ['ip-10-0-0-1', 'ip-10-0-0-2', 'ip-10-0-0-3', 'ip-10-0-0-4', 'ip-10-0-0-5'].map(
+      name => `${name}.eu-central-1.compute.internal`,
+    );
+    const off = findingOf(five[4] ?? '', null, {code: 'ST601', message: 'forwarding is off'});
+    const text = table(reportOf({nodes: five, services, findings: [off, findingOf(five[0] ?? '', 'shop/web-001')]}), {...plain, width: 50});
+    expect(text).toMatch(/\nSERVICE +ip-10-0-0-5 .*\n\(the node itself\) +ST601 /);
+    expect(text).toMatch(/\n\d more columns? of nodes: /);
+  });
+
   test('nodes with different faults have as many columns as fit', () => {
     const findings = many.map((node, index) => findingOf(node, services[index % 30] ?? '', {code: `ST2${10 + (index % 9)}`}));
     const text = table(reportOf({nodes: many, services, findings}), {...plain, quiet: false});
@@ -239,8 +273,16 @@ describe('many findings', () => {
     expect(text.match(/^ST202/gm)).toHaveLength(1);
     expect(text).toContain('  in all    100 findings on 100 Service ports: also shop/web-002, shop/web-003,');
     expect(text.replace(/\s+/g, ' ')).toContain('shop/web-009 and 91 more; -o wide shows each do Restart kube-proxy.');
-    expect(text).toContain('60 more Services with findings; -o wide shows them');
+    expect(text).toContain('shop/web-003          ST202   ok      ok\n(97 more like these)  ST202   ok      ok\n\n');
     expect(wide(report, plain).match(/^ST202/gm)).toHaveLength(100);
+    expect(wide(report, plain).match(/^shop.*ST202/gm)).toHaveLength(100);
+  });
+
+  test('rows with other codes are not folded together', () => {
+    const other = ill.slice(0, 5).map(service => findingOf('node-b', service, {code: 'ST203'}));
+    const text = table(reportOf({nodes, services: ill, findings: [...report.findings, ...other]}), plain);
+    expect(text).toContain('shop/web-003          ST202   ST203   ok\n(2 more like these)   ST202   ST203   ok\n');
+    expect(text).toContain('(92 more like these)  ST202   ok      ok\n');
   });
 
   test('a common remedy is shown once', () => {
