@@ -81,7 +81,11 @@ describe('the screen', () => {
 
 describe('keys', () => {
   const names = numbered('svc', 40).map(name => `shop/${name}`);
-  const many = reportOf({nodes: ['node-a'], services: names, findings: names.map((name, index) => findingOf('node-a', name, {code: `ST${200 + index}`}))});
+  const many = reportOf({
+    nodes: ['node-a'],
+    services: names,
+    findings: names.map((name, index) => findingOf('node-a', name, {code: `ST${200 + index}`})),
+  });
 
   test('scroll within the list, and the last line names them', () => {
     const {stream, screen} = terminal();
