@@ -142,11 +142,19 @@ export function sinceOf(block: FindingBlock, readAt: string | undefined): string
   return `between ${text(after, today)} and ${text(before, today, day(after))} UTC${age}`;
 }
 
-/** Both as sentences without a full stop, as far as they are known, for formats without labels. Not escaped. */
+/** Of a block whose cause only the rules show. Not escaped. */
+export function olderText({reason, nodes}: FindingBlock): string | null {
+  if (reason !== 'older-rules') return null;
+  return `kube-proxy no longer applies changes on ${nodes.length > 1 ? 'these nodes' : nodeList(nodes)}: the rules there are older than the API`;
+}
+
+/** The cause, since when, and whom, as sentences without a full stop, as far as they are known, for formats without labels. Not escaped. */
 export function whomAndSince(block: FindingBlock, readAt: string | undefined): readonly string[] {
   const since = sinceOf(block, readAt);
   return [
-    ...(since === null ? [] : [`kube-proxy on ${nodeList(block.nodes)} stopped applying changes ${since}`]),
+    ...[since === null ? olderText(block) : `kube-proxy on ${nodeList(block.nodes)} stopped applying changes ${since}`].filter(
+      text => text !== null,
+    ),
     ...[hitsOf(block)].filter(text => text !== null),
   ];
 }

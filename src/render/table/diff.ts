@@ -7,6 +7,16 @@ import type {RenderOptions} from '../renderer.ts';
 import type {PortTraffic} from '../../model/traffic/traffic-report.ts';
 import {rateText, shareText} from '../top/answer-line.ts';
 import {trafficObject} from '../top/top-json.ts';
+import {
+  blockPlaces,
+  causeBlocks,
+  causeText,
+  effectsText,
+  type FindingBlock,
+  messageOf,
+  olderText,
+  spreadBlocks,
+} from '../finding-blocks.ts';
 import {wrap, wrapLines} from '../wrap.ts';
 import {pushTo} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
@@ -41,10 +51,10 @@ function sections(diff: BundleDiff, options: TextOptions): string {
   if (options.isFirstOnly) return wrapLines(verdict(diff, style), options.width);
   const {services, endpoints, nodes, findings, notCompared} = diff;
   const parts: readonly (readonly [string, readonly string[]])[] = [
-    ['FINDINGS', findings.map(change => findingLine(change, style))],
-    ['SERVICES', services.map(({kind, service, fields}) => `${sign(kind, style)} ${nameOf(service)}${fieldsText(fields)}`)],
-    ['ENDPOINTS', endpoints.map(change => endpointLine(change, style))],
-    ['NODES', nodes.map(({kind, node, fields}) => `${sign(kind, style)} ${escapeText(node)}${fieldsText(fields)}`)],
+    ['FINDINGS', findingLines(findings, options)],
+    ['SERVICES', listed(services, ({kind, service, fields}) => `${sign(kind, style)} ${nameOf(service)}${fieldsText(fields)}`, options)],
+    ['ENDPOINTS', listed(endpoints, change => endpointLine(change, style), options)],
+    ['NODES', listed(nodes, ({kind, node, fields}) => `${sign(kind, style)} ${escapeText(node)}${fieldsText(fields)}`, options)],
     ['RULES', [...rulesLines(rulesToShow(diff, options), options), ...switchedLines(diff, options)]],
     ...connectionsSection(diff, options),
   ];
@@ -55,6 +65,15 @@ function sections(diff: BundleDiff, options: TextOptions): string {
   ].join('\n\n');
   return wrapLines(text, options.width);
 }
+
+/** The first of them, and how many more there are. */
+function listed<T>(changes: readonly T[], textOf: (change: T) => string, {all, style}: TextOptions): readonly string[] {
+  const shown = all ? changes : changes.slice(0, maxListed);
+  const hidden = changes.length - shown.length;
+  return [...shown.map(textOf), ...(hidden > 0 ? [style.dim(`and ${hidden} more; -v shows them`)] : [])];
+}
+
+const maxListed = 40;
 
 /** The busiest Service ports, with the new connections of each endpoint. */
 function connectionsSection({connections}: BundleDiff, {all}: TextOptions): readonly (readonly [string, readonly string[]])[] {
@@ -102,7 +121,11 @@ function verdict({services, endpoints, nodes, rules, findings, notCompared}: Bun
   ];
   if (parts.length === 0 && notCompared.length > 0) return style.yellow('SAME as far as it could be compared: no new or resolved findings');
   if (parts.length === 0) return style.green('SAME: no change in kube-proxy rules or the API objects they follow');
-  return (came ? style.red : style.yellow)(`DIFFERENT: ${parts.join(', ')}`);
+  const cause = causeText(
+    findings.filter(({kind}) => kind === 'came').map(({finding}) => finding),
+    undefined,
+  );
+  return (came ? style.red : style.yellow)(`DIFFERENT: ${cause === null ? '' : `${cause}: `}${parts.join(', ')}`);
 }
 
 function sign(kind: ChangeKind, style: Style): string {
@@ -123,10 +146,25 @@ function endpointLine({kind, service, port, endpoint, pod, nodeName, before, aft
   return `${sign(kind, style)} ${nameOf(service)}:${escapeText(`${port} ${endpoint}${place}${state}`)}`;
 }
 
-function findingLine({kind, finding}: FindingChange, style: Style): string {
-  const {code, severity, node, message} = finding;
-  const where = node === undefined ? '' : `  ${escapeText(node)}`;
-  return `${sign(kind, style)} ${bySeverity(style, severity)(`${code} ${severity}`)}${where}  ${escapeText(message)}`;
+/** One line for each cause, the new ones first; with -v one for each finding. */
+function findingLines(changes: readonly FindingChange[], options: TextOptions): readonly string[] {
+  const blocks = (['came', 'went'] as const).flatMap(kind => {
+    const findings = changes.filter(change => change.kind === kind).map(({finding}) => finding);
+    return (options.all ? spreadBlocks(findings) : causeBlocks(findings)).map(block => ({kind, block}));
+  });
+  return listed(blocks, ({kind, block}) => blockLine(kind, block, options.style), options);
+}
+
+function blockLine(kind: ChangeKind, block: FindingBlock, style: Style): string {
+  const {finding, nodes, others, effects} = block;
+  const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}`;
+  const texts = [
+    ...[olderText(block)].filter(text => text !== null),
+    messageOf(block),
+    ...(others.length === 0 ? [] : [`in all ${blockPlaces(block).head}`]),
+    ...(effects.length === 0 ? [] : [effectsText(block).head]),
+  ];
+  return `${sign(kind, style)} ${bySeverity(style, finding.severity)(`${finding.code} ${finding.severity}`)}${where}  ${texts.map(escapeText).join('; ')}`;
 }
 
 /** On a node whose proxy mode changed, all rules of kube-proxy are others: only third-party rules are shown. */
@@ -166,7 +204,19 @@ function rulesLines(rules: readonly RulesChange[], options: TextOptions): readon
     if (group === undefined) groups.set(key, {nodes: [node], changes});
     else group.nodes.push(node);
   }
-  return [...groups.values()].flatMap(({nodes, changes}) => [nodeList(nodes), ...placesLines(changes, options)]);
+  const sorted = [...groups.values()].sort((a, b) => b.nodes.length - a.nodes.length);
+  let places = 0;
+  const tooMany = sorted.findIndex(({changes}) => {
+    const isFull = places >= maxPlaces;
+    places += changes.length;
+    return isFull && !options.all;
+  });
+  const shown = tooMany < 0 ? sorted : sorted.slice(0, tooMany);
+  const hidden = sorted.slice(shown.length).reduce((sum, {nodes}) => sum + nodes.length, 0);
+  return [
+    ...shown.flatMap(({nodes, changes}) => [nodeList(nodes), ...placesLines(changes, options)]),
+    ...(hidden > 0 ? [options.style.dim(`and rules on ${plural(hidden, 'more node')}; -v shows them`)] : []),
+  ];
 }
 
 const maxPlaces = 40;

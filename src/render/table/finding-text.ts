@@ -12,6 +12,7 @@ import {
   groupCommands,
   hitsOf,
   messageOf,
+  olderText,
   sinceOf,
   spreadBlocks,
 } from '../finding-blocks.ts';
@@ -95,17 +96,17 @@ const maxListed = 8;
 
 /** The subject, the cause where only the rules show it, and the message. */
 function findingLines(block: FindingBlock, style: Style, width: number): readonly string[] {
-  const {finding, nodes, reason} = block;
+  const {finding, nodes} = block;
   const {code, name, severity, known} = finding;
   const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}${finding.family === 'IPv6' ? ' (IPv6)' : ''}`;
-  const cause = `kube-proxy no longer applies changes on ${nodes.length > 1 ? 'these nodes' : nodeList(nodes)}: the rules there are older than the API`;
+  const cause = olderText(block);
   return [
     ...wrap(
       `${bySeverity(style, severity)(`${style.link(code, docsOf(code))} ${severity}`)}${known ? ' (known)' : ''}  ${style.bold(name)}${where}`,
       width,
       '',
     ),
-    ...(reason === 'older-rules' ? wrap(style.bold(cause), proseWidth(width), '  ') : []),
+    ...(cause === null ? [] : wrap(style.bold(cause), proseWidth(width), '  ')),
     ...wrap(escapeText(messageOf(block)), proseWidth(width), '  '),
   ];
 }

@@ -192,7 +192,7 @@ function rank(severity: Severity): number {
  * A group for each node if there are few; otherwise one for all nodes with the same cells in these rows. Of many nodes, those with a cause of
  * their own come first, then those with most findings.
  */
-export function nodeGroups({nodes}: Report, cells: MatrixCells, rows: ReadonlySet<string>): readonly NodeGroup[] {
+function nodeGroups({nodes}: Report, cells: MatrixCells, rows: ReadonlySet<string>): readonly NodeGroup[] {
   const groups = Map.groupBy(nodes, ({name, status}) =>
     JSON.stringify([status, nodes.length <= fewNodes ? name : cells.pattern(name, rows)]),
   );
