@@ -1,4 +1,4 @@
-import {areOlder, type Finding, type Hits, hitsText, severities} from '../model/finding.ts';
+import {areOlder, type Finding, type Hits, hitsText, severities, type Severity} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
 import {affectsAllServices} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
@@ -75,10 +75,16 @@ function orderOf(block: FindingBlock): BlockOrder {
   const ofNode = Map.groupBy(all, ({node = ''}) => node);
   const lost = [...ofNode.values()].map(own => own.reduce((most, {hits}) => Math.max(most, lostPods(hits)), 0));
   return {
-    severity: all.reduce((least, {severity}) => Math.min(least, severities.indexOf(severity)), severities.length),
+    severity: severities.indexOf(severityOf(block)),
     explains: isCauseBlock(block) ? block.effects.length + 1 : 0,
     lost: lost.reduce((sum, pods) => sum + pods, 0),
   };
+}
+
+/** The worst of its findings. */
+export function severityOf(block: FindingBlock): Severity {
+  const all = new Set(membersOf(block).map(({severity}) => severity));
+  return severities.find(severity => all.has(severity)) ?? block.finding.severity;
 }
 
 function lostPods(hits: Hits | undefined): number {
@@ -117,6 +123,16 @@ export function hitsOf(block: FindingBlock): string | null {
   const {pods: _, ...rest} = hits;
   const where = same.size > 1 && same.size === block.nodes.length ? 'these nodes' : nodeList([...same.keys()]);
   return hitsText({...rest, ...(pods === undefined ? {} : {pods})}, where) + more;
+}
+
+/** The message of a block and what else is in it, in one line. Not escaped. */
+export function blockSentence(block: FindingBlock): string {
+  return [
+    ...[olderText(block)].filter(text => text !== null),
+    messageOf(block),
+    ...(block.others.length === 0 ? [] : [`in all ${blockPlaces(block).head}`]),
+    ...(block.effects.length === 0 ? [] : [effectsText(block).head]),
+  ].join('; ');
 }
 
 /**

@@ -135,6 +135,48 @@ test('the same change on many nodes is shown once', () => {
   ]);
 });
 
+test('findings with one cause are one line, and the first line names it; -v has a line for each', async () => {
+  const found = diagnose(await snapshotOf('faults/frozen-node'), {toolVersion: '0.0.0'}).findings.filter(({node}) => node !== undefined);
+  const cause = 'kube-proxy no longer applies changes on node-b: the rules there are older than the API; ';
+  for (const [kind, sign] of [
+    ['came', '+'],
+    ['went', '-'],
+  ] as const) {
+    const diff = {...nothing, findings: found.map(finding => ({kind, finding}))};
+    const [verdict, , title, ...lines] = diffRenderers.table(diff, {...plain, width: Infinity}).split('\n');
+    expect(verdict).toBe(
+      kind === 'came'
+        ? 'DIFFERENT: kube-proxy on node-b stopped applying changes between 2026-11-21 08:57:10 and 09:20:28 UTC: 22 new findings'
+        : 'DIFFERENT: 22 findings resolved',
+    );
+    expect([title, ...lines]).toEqual([
+      'FINDINGS',
+      expect.stringMatching(`^[${sign}] ST20\\d error  node-b  ${cause}.*; 21 more findings on 10 Services, `),
+    ]);
+    expect(diffRenderers.table(diff, {...plain, width: Infinity, verbose: true}).match(/^[+-] ST/gm)).toHaveLength(22);
+  }
+});
+
+test('what is longer than a screen is counted: -v shows all', () => {
+  const endpoints = Array.from({length: 670}, (_, index) => ({
+    ...({kind: 'came', service: {namespace: 'shop', name: 'web'}, port: 'http', endpoint: `10.0.0.${index}:80`, pod: null} as const),
+    ...{nodeName: null, before: null, after: 'ready'},
+  }));
+  // Nodes whose rules changed in different ways.
+  const rules = Array.from({length: 90}, (_, node) =>
+    Array.from({length: node === 7 ? 100 : 50}, (_unused, chain) => ({
+      ...{node: `node-${node}`, place: `iptables nat/X-${chain}`, came: [`-A X -j Y-${node}`], went: []},
+    })),
+  ).flat();
+  const text = diffRenderers.table({...nothing, endpoints, rules}, plain);
+  expect(text).toContain('DIFFERENT: 670 endpoints, 4550 rules on 90 nodes\n');
+  expect(text).toContain('\nand 630 more; -v shows them\n');
+  expect(text).toContain('\n  and 10 more chains and lists; -v shows them\nand rules on 89 more nodes; -v shows them');
+  const all = diffRenderers.table({...nothing, endpoints, rules}, {...plain, verbose: true});
+  expect(all.match(/\+ shop\/web/g)).toHaveLength(670);
+  expect(all.match(/^node-\d+$/gm)).toHaveLength(90);
+});
+
 test.each(Object.entries(hostile))('no escape sequence reaches the terminal: %s', (_, name) => {
   const service = {namespace: name, name};
   const changed = {kind: 'changed', fields: [{field: name, before: name, after: name}]} as const;

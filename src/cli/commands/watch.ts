@@ -22,7 +22,7 @@ const {color} = outputFlags;
 export default class WatchCommand extends BaseCommand {
   static override summary = 'Check again when Services change';
   static override description =
-    `Checks again when Services change and at every interval. On a terminal it redraws the verdict, the matrix, new and resolved findings, and when each node was read. Elsewhere it prints a line for each new or resolved finding, with its time, code and node.
+    `Checks again when Services change and at every interval. On a terminal it redraws the verdict, the matrix, new and resolved findings, and when each node was read. Elsewhere it prints a line for each new or resolved finding, with its time, code and node; those of one cause are one line.
 q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The arrow keys, PgUp, PgDn, Home and End scroll, / filters by a text, and Enter traces the first Service of the list. The last verdict stays on the terminal.`;
   static override examples = ['<%= config.bin %> watch -n shop', '<%= config.bin %> watch shop/web --interval 10s'];
   static override strict = false;

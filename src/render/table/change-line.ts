@@ -1,4 +1,5 @@
-import type {Finding} from '../../model/finding.ts';
+import {blockSentence, type FindingBlock} from '../finding-blocks.ts';
+import {nodeList} from '../names-of-nodes.ts';
 import {bySeverity, escapeText, type Style} from '../terminal-text.ts';
 import {secondsText} from '../verdict-line.ts';
 
@@ -22,8 +23,10 @@ export function passingServiceText({
   return `new and deleted Service ${escapeText(service)} (existed for ${secondsText((deletedAt - createdAt) / 1000)})`;
 }
 
-/** A finding that is new, resolved, or was present at the start, in one line: `new ST202 node-a shop/web:http: endpoint …`. */
-export function changeText(kind: 'came' | 'went' | 'stood', {code, severity, node, message, known}: Finding, style: Style): string {
+/** A cause that is new, resolved, or was present at the start, in one line: `new ST202 node-a shop/web:http: endpoint …`. */
+export function changeText(kind: 'came' | 'went' | 'stood', block: FindingBlock, style: Style): string {
+  const {code, severity, known} = block.finding;
   const color = kind === 'went' ? style.green : bySeverity(style, severity);
-  return `${color(`${words[kind]} ${code}`)}${known ? ' (known)' : ''} ${escapeText(node ?? '-')} ${escapeText(message)}`;
+  const where = block.nodes.length === 0 ? '-' : nodeList(block.nodes);
+  return `${color(`${words[kind]} ${code}`)}${known ? ' (known)' : ''} ${where} ${escapeText(blockSentence(block))}`;
 }

@@ -7,16 +7,7 @@ import type {RenderOptions} from '../renderer.ts';
 import type {PortTraffic} from '../../model/traffic/traffic-report.ts';
 import {rateText, shareText} from '../top/answer-line.ts';
 import {trafficObject} from '../top/top-json.ts';
-import {
-  blockPlaces,
-  causeBlocks,
-  causeText,
-  effectsText,
-  type FindingBlock,
-  messageOf,
-  olderText,
-  spreadBlocks,
-} from '../finding-blocks.ts';
+import {blockSentence, causeBlocks, causeText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import {wrap, wrapLines} from '../wrap.ts';
 import {pushTo} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
@@ -156,15 +147,10 @@ function findingLines(changes: readonly FindingChange[], options: TextOptions): 
 }
 
 function blockLine(kind: ChangeKind, block: FindingBlock, style: Style): string {
-  const {finding, nodes, others, effects} = block;
+  const {finding, nodes} = block;
   const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}`;
-  const texts = [
-    ...[olderText(block)].filter(text => text !== null),
-    messageOf(block),
-    ...(others.length === 0 ? [] : [`in all ${blockPlaces(block).head}`]),
-    ...(effects.length === 0 ? [] : [effectsText(block).head]),
-  ];
-  return `${sign(kind, style)} ${bySeverity(style, finding.severity)(`${finding.code} ${finding.severity}`)}${where}  ${texts.map(escapeText).join('; ')}`;
+  const code = bySeverity(style, finding.severity)(`${finding.code} ${finding.severity}`);
+  return `${sign(kind, style)} ${code}${where}  ${escapeText(blockSentence(block))}`;
 }
 
 /** On a node whose proxy mode changed, all rules of kube-proxy are others: only third-party rules are shown. */

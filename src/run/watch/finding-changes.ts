@@ -1,14 +1,15 @@
 import {type Finding, identityOf} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {namespacedName} from '../../model/text.ts';
+import {causeBlocks, type FindingBlock} from '../../render/finding-blocks.ts';
 import type {PassingService} from './passing-services.ts';
 
-/** `stood`: it was there at the first check. */
+/** Findings with one cause. `stood`: they were there at the first check. */
 export interface TimedFindingChange {
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly kind: 'came' | 'went' | 'stood';
-  readonly finding: Finding;
+  readonly block: FindingBlock;
 }
 
 interface TimedServiceChange {
@@ -57,9 +58,11 @@ export class FindingChanges {
     const kept = [...before].filter(([, {node}]) => node !== undefined && unread.has(node));
     const now = new Map([...kept, ...findings.filter(this.#isShown).map(finding => [identityOf(finding), finding] as const)]);
     this.#findings = now;
+    const only = (all: ReadonlyMap<string, Finding>, others: ReadonlyMap<string, Finding>): readonly FindingBlock[] =>
+      causeBlocks([...all].flatMap(([identity, finding]) => (others.has(identity) ? [] : finding)));
     return [
-      ...[...before].filter(([identity]) => !now.has(identity)).map(([, finding]) => ({at, kind: 'went' as const, finding})),
-      ...[...now].filter(([identity]) => !before.has(identity)).map(([, finding]) => ({at, kind, finding})),
+      ...only(before, now).map(block => ({at, kind: 'went' as const, block})),
+      ...only(now, before).map(block => ({at, kind, block})),
     ];
   }
 

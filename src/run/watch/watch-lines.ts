@@ -22,7 +22,7 @@ interface LinesOutput {
   readonly error: (text: string) => void;
 }
 
-/** Without a terminal: one line for each new or resolved finding, and one whenever the verdict changes. */
+/** Without a terminal: one line for each new or resolved cause, and one whenever the verdict changes. */
 export function watchLines({color, out, error}: LinesOutput): WatchView {
   const style = styleOf(color);
   let verdict = '';
@@ -51,5 +51,5 @@ function timeOf(at: number): string {
 /** A change in one line, without its time. */
 export function changeLine(change: TimedChange, style: Style): string {
   if (change.kind === 'passed') return passingServiceText(change);
-  return 'finding' in change ? changeText(change.kind, change.finding, style) : serviceChangeText(change.kind, change.service);
+  return 'block' in change ? changeText(change.kind, change.block, style) : serviceChangeText(change.kind, change.service);
 }

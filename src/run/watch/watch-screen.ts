@@ -3,6 +3,7 @@ import {severities} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {Report} from '../../model/report.ts';
 import {errorText, namespacedName} from '../../model/text.ts';
+import {severityOf} from '../../render/finding-blocks.ts';
 import {nodeList} from '../../render/names-of-nodes.ts';
 import {matrix} from '../../render/table/matrix.ts';
 import {escapeText, type Style, styleOf} from '../../render/terminal-text.ts';
@@ -96,8 +97,8 @@ function firstService({report, filter}: Pick<WatchState, 'report' | 'filter'>): 
 /** Errors that are new come first, what is resolved last. */
 function worstFirst(changes: readonly TimedChange[]): readonly TimedChange[] {
   const rank = (change: TimedChange): number => {
-    if (!('finding' in change)) return severities.length;
-    return change.kind === 'went' ? severities.length + 1 : severities.indexOf(change.finding.severity);
+    if (!('block' in change)) return severities.length;
+    return change.kind === 'went' ? severities.length + 1 : severities.indexOf(severityOf(change.block));
   };
   return changes.toSorted((a, b) => b.at - a.at || rank(a) - rank(b));
 }

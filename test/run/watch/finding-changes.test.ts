@@ -16,13 +16,29 @@ function changesOf(...reports: readonly (typeof well)[]): readonly string[] {
     changes
       .take(report, at)
       .map(
-        change => `${change.at} ${change.kind} ${'finding' in change ? `${change.finding.code} ${change.finding.node}` : change.service}`,
+        change =>
+          `${change.at} ${change.kind} ${'block' in change ? `${change.block.finding.code} ${change.block.nodes.join()}` : change.service}`,
       ),
   );
 }
 
 test('a finding is new once, resolved once, and may be new again', () => {
   expect(changesOf(well, ill, ill, well, ill)).toEqual(['1 came ST202 node-a', '3 went ST202 node-a', '4 came ST202 node-a']);
+});
+
+test('findings with one cause are one line, whether they are new or resolved', () => {
+  const lost = (node: string) => [
+    findingOf(node, null, {code: 'ST505', severity: 'warning', message: `kube-proxy on ${node} does not run`}),
+    ...['shop/a', 'shop/b', 'shop/c'].map(service => findingOf(node, service)),
+  ];
+  const stopped = reportOf({nodes: ['node-a', 'node-b'], services, findings: ['node-a', 'node-b'].flatMap(lost)});
+  const changes = new FindingChanges(() => true);
+  const texts = [well, stopped, well].flatMap((report, at) => changes.take(report, at).map(change => changeLine(change, styleOf(false))));
+  expect(texts).toEqual(
+    ['new', 'resolved'].map(
+      word => `${word} ST505 node-a, node-b kube-proxy on node-a does not run; 3 findings on 3 Services, likely from this cause`,
+    ),
+  );
 });
 
 test('a finding on an unread node is not resolved', () => {

@@ -3,6 +3,8 @@ import process from 'node:process';
 import {describe, expect, test} from 'vitest';
 import {screenOf, watchScreen} from '../../../src/run/watch/watch-screen.ts';
 import {watchLines} from '../../../src/run/watch/watch-lines.ts';
+import type {Finding} from '../../../src/model/finding.ts';
+import {type FindingBlock, spreadBlock} from '../../../src/render/finding-blocks.ts';
 import type {TimedFindingChange} from '../../../src/run/watch/finding-changes.ts';
 import {findingOf, hostile, numbered, reportOf, unreadNode} from '../../render/report.ts';
 
@@ -10,7 +12,8 @@ const at = Date.parse('2030-01-01T00:00:00Z');
 const services = ['shop/web'];
 const finding = findingOf('node-a', 'shop/web');
 const well = reportOf({nodes: ['node-a', 'node-b'], services});
-const came: TimedFindingChange = {at, kind: 'came', finding};
+const blockOf = (of: Finding): FindingBlock => spreadBlock({finding: of, nodes: ['node-a'], commands: [], members: [of]});
+const came: TimedFindingChange = {at, kind: 'came', block: blockOf(finding)};
 
 /** A terminal that can be made smaller. */
 function terminal() {
@@ -38,7 +41,11 @@ describe('the screen', () => {
     const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: '', stream});
     const message = Array.from({length: 25}, (_, index) => `word-${index}`).join(' ');
-    view.show(reportOf({nodes: ['node-a', 'node-b'], services, findings: [finding]}), [{...came, finding: {...finding, message}}], at);
+    view.show(
+      reportOf({nodes: ['node-a', 'node-b'], services, findings: [finding]}),
+      [{...came, block: blockOf({...finding, message})}],
+      at,
+    );
     expect(screen().join(' ').replaceAll(/ +/g, ' ')).toContain(message);
     view.close();
   });
@@ -139,7 +146,7 @@ describe('the keys of a live screen', () => {
     const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: '', stream});
     const of = (severity: 'error' | 'warning' | 'info', kind: 'came' | 'went', name: string) =>
-      ({at, kind, finding: findingOf('node-a', name, {severity})}) as const;
+      ({at, kind, block: blockOf(findingOf('node-a', name, {severity}))}) as const;
     view.show(
       well,
       [of('error', 'went', 'shop/d'), of('info', 'came', 'shop/c'), of('error', 'came', 'shop/a'), of('warning', 'came', 'shop/b')],
@@ -223,7 +230,7 @@ describe('a screen', () => {
       {
         ...state,
         report: reportOf({nodes: [hostile.escape], services: [`shop/${hostile.c1}`]}),
-        changes: [{at, kind: 'came', finding: bad}],
+        changes: [{at, kind: 'came', block: blockOf(bad)}],
         trouble: hostile.escape,
       },
       {columns: 100, rows: 24, color: false},
