@@ -1,11 +1,10 @@
 import {ClusterView} from '../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../src/expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../src/expect/iptables/expected-ruleset.ts';
-import type {ProxyVersion} from '../src/expect/cluster/service-ports.ts';
 import type {EndpointSliceObject, ServiceObject} from '../src/model/api-objects.ts';
 import type {Family} from '../src/model/address.ts';
 import type {NodeFacts} from '../src/model/node/node-facts.ts';
-import type {KubeProxyVersion, ProxyConfig} from '../src/model/proxy-config.ts';
+import type {KubeProxyVersion, ProxyConfig, ProxyVersion} from '../src/model/proxy-config.ts';
 import type {ApiObjects} from '../src/model/snapshot.ts';
 import {parseDumps} from '../src/parse/iptables/iptables-save.ts';
 import {apiObjects} from './cluster.ts';

@@ -8,22 +8,13 @@ import type {ApiObjects} from '../model/snapshot.ts';
 import {describeRules} from './iptables/excerpt.ts';
 import {misnamedChains} from './iptables/misnamed-chains.ts';
 import {countRules, type Dumps} from './iptables/node-rulesets.ts';
-import type {ModeAnalysis, NodeInput, UnreadFamily} from './proxy-mode.ts';
-import {proxyModes} from './proxy-modes.ts';
+import type {AnalyzedStatus, NodeAnalysis, NodeInput, ProxyMode, UnreadFamily} from './proxy-mode.ts';
 import {probabilityOf} from './services-in-rules/iptables-services.ts';
 import type {Symptom} from './symptoms/symptom.ts';
-
-export interface NodeAnalysis extends ModeAnalysis {
-  readonly status: AnalyzedStatus;
-  /** The node's iptables, in whatever mode kube-proxy runs. */
-  readonly rulesets: ReadonlyMap<Family, Ruleset>;
-  readonly backends: Dumps['both'];
-  readonly nft: NodeInput['nft'];
-}
-
-type AnalyzedStatus =
-  | {readonly kind: 'checked'}
-  | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string; readonly remedy?: string};
+import {iptablesMode} from './iptables/iptables-mode.ts';
+import {ipvsMode} from './ipvs/ipvs-mode.ts';
+import {nftablesMode} from './nftables/nftables-mode.ts';
+import {userspaceMode} from './userspace/userspace-mode.ts';
 
 /** Evaluates all families of one node, in the mode that its kube-proxy runs in. */
 export function analyzeNode(input: NodeInput): NodeAnalysis {
@@ -144,3 +135,6 @@ function unreachedChains(chains: readonly Chain[], family: Family): readonly Sym
       detail: `no rule jumps to ${chain.name}`,
     }));
 }
+
+/** All modes of kube-proxy that can be evaluated. */
+const proxyModes: readonly ProxyMode[] = [iptablesMode, ipvsMode, nftablesMode, userspaceMode];

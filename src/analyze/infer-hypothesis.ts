@@ -1,4 +1,4 @@
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {ServedPort} from '../model/endpoint.ts';
 import type {Hypothesis, NodeContext} from '../expect/node-context.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {nodeNameMismatch, zoneUnknown} from './symptoms/node-symptoms.ts';

@@ -1,8 +1,7 @@
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
-import type {NarrowTo} from './narrow-to.ts';
-import {narrowNftJson} from './nftables/nft-rules.ts';
+import {narrowNftJson, type NarrowTo} from './nftables/nft-rules.ts';
 
 /**
  * A node with the rules of some Services alone, and all base rules: to try states of these Services on is little work then. Null in a mode

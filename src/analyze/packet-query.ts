@@ -1,4 +1,4 @@
-import {once} from '../expect/api-index.ts';
+import {once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, contains, type Family, familyOf, parseAddress, parseCidr} from '../model/address.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';

@@ -1,6 +1,6 @@
 import {nodeObject} from '../expect/api-index.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {ServedPort} from '../model/endpoint.ts';
 import type {Family} from '../model/address.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
@@ -12,7 +12,7 @@ import {type IpSet, parseIpsetSave} from '../parse/ipvs/ipset-save.ts';
 import {Differing, type ServiceDifferences} from './differing.ts';
 import {allOf, type Dumps} from './iptables/node-rulesets.ts';
 import type {Symptom} from './symptoms/symptom.ts';
-import type {NodeRules} from './third-party/analyze-third-party.ts';
+import type {Ruleset} from '../model/ruleset.ts';
 
 /** A mode of kube-proxy: how a node that runs in it is evaluated. */
 export interface ProxyMode {
@@ -132,4 +132,27 @@ export function whyDoubtful({version, clusterCIDRs, masqueradeAll, masqueradeBit
   const isGuess = version.value.guessed === true || [clusterCIDRs, masqueradeAll, masqueradeBit].some(({source}) => source === seenInRules);
   if (cut === null || !isGuess) return null;
   return `a dump ${cutReason(cut)}, and kube-proxy's settings are known from the rules alone: the rules were not checked`;
+}
+
+export interface NodeAnalysis extends ModeAnalysis {
+  readonly status: AnalyzedStatus;
+  /** The node's iptables, in whatever mode kube-proxy runs. */
+  readonly rulesets: ReadonlyMap<Family, Ruleset>;
+  readonly backends: Dumps['both'];
+  readonly nft: NodeInput['nft'];
+}
+
+export type AnalyzedStatus =
+  | {readonly kind: 'checked'}
+  | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string; readonly remedy?: string};
+
+/** All that a node has beside the rules of the mode that kube-proxy runs in. */
+export interface NodeRules {
+  /** The node's iptables rules in this family; of both backends if both are in use. */
+  readonly iptables: readonly Ruleset[];
+  /** Parsed when it is asked for; null if it was not read. */
+  readonly nft: () => NftRuleset | null;
+  /** The node's ipsets, where they were read. */
+  readonly sets: ReadonlyMap<string, IpSet>;
+  readonly api: ApiObjects;
 }

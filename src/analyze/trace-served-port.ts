@@ -1,13 +1,12 @@
 import {parseAddress} from '../model/address.ts';
-import {podOf} from '../model/endpoint.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import {podOf, type ServedPort} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
 import type {Packet} from '../trace/packet.ts';
 import {environmentOf, kernelObstacle} from './outcomes/environment.ts';
-import {type PathOutcome, isSameOutcome, type Share} from './outcomes/path-outcome.ts';
+import {isSameOutcome, type PathOutcome, type Share} from './outcomes/path-outcome.ts';
 import {type Probe, probesFor} from './outcomes/probes.ts';
 import {sourceNames} from './outcomes/sources.ts';
 import {unservedAddresses} from './outcomes/unserved-addresses.ts';

@@ -1,6 +1,6 @@
-import type {NodeAnalysis} from '../analyze/analyze-node.ts';
+import type {NodeAnalysis} from '../analyze/proxy-mode.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
+import type {ProxyVersion} from '../model/proxy-config.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Observation, ServiceName, Severity} from '../model/finding.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';

@@ -7,7 +7,7 @@ import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-sta
 import type {Check, NodeCheckContext} from './check.ts';
 import {logAndRestart, run, showLog} from './commands/commands.ts';
 import {kubeProxyTrouble} from './kube-proxy-trouble.ts';
-import {gracePeriod} from './st904-changed-while-looking.ts';
+import {gracePeriod} from '../model/state-history.ts';
 
 const notFollowing: ReadonlySet<SymptomKind> = new Set([
   'service-not-programmed',

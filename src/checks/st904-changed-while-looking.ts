@@ -4,6 +4,7 @@ import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import {type Check, type NodeCheckContext, ofPort} from './check.ts';
 import {commandLine} from '../model/text.ts';
 import {run} from './commands/commands.ts';
+import {gracePeriod} from '../model/state-history.ts';
 
 export const changedWhileLooking: Check<'ST904'> = {
   code: 'ST904',
@@ -31,9 +32,6 @@ export const changedWhileLooking: Check<'ST904'> = {
     }
   },
 };
-
-/** Seconds that kube-proxy may take to apply a change: the delay of its watch, its minSyncPeriod, and a sync of a large node. */
-export const gracePeriod = 15;
 
 /** When the node was read, in milliseconds since 1970, by its own clock; null if unknown. */
 function readAt({node}: NodeCheckContext): number | null {

@@ -1,19 +1,17 @@
-import {analyzeNode, type NodeAnalysis} from '../analyze/analyze-node.ts';
+import {analyzeNode} from '../analyze/analyze-node.ts';
 import type {ServiceDifferences} from '../analyze/differing.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import {narrowNode} from '../analyze/narrow-node.ts';
-import type {NarrowTo} from '../analyze/narrow-to.ts';
 import {readNft} from '../analyze/nftables/nft-rules.ts';
-import {onceAsked} from '../analyze/once-asked.ts';
-import type {NodeInput} from '../analyze/proxy-mode.ts';
+import {once, onceAsked} from '../model/once.ts';
+import type {NodeAnalysis, NodeInput} from '../analyze/proxy-mode.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
 import {withinWhatWasRead} from '../analyze/symptoms/node-symptoms.ts';
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import type {NodeCheckContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
-import {once} from '../expect/api-index.ts';
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
-import {clusterIPOf, type ProxyVersion} from '../expect/cluster/service-ports.ts';
+import {clusterIPOf} from '../expect/cluster/service-ports.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {readNodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
@@ -21,59 +19,18 @@ import {families, type Family} from '../model/address.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import {podOf} from '../model/endpoint.ts';
 import type {Finding} from '../model/finding.ts';
-import type {ProxyConfig, Setting} from '../model/proxy-config.ts';
+import type {ProxyConfig, ProxyVersion, Setting} from '../model/proxy-config.ts';
 import type {NodeReport} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace, UnservedAddress} from '../model/service-trace.ts';
-import {type ApiObjects, type NodeDump, nothingInIt} from '../model/snapshot.ts';
-import type {NodeLag} from '../model/state-history.ts';
+import {type NodeDump, nothingInIt} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import {countTraces} from './count-traces.ts';
-import type {DiagnoseOptions} from './diagnosis-options.ts';
+import type {DiagnoseOptions, EvaluateState, NodeSurroundings, PreparedNode} from './diagnosis-options.ts';
 import {endpointsOf, withSince} from './since-when.ts';
 import {problemFinding, toFinding} from './to-finding.ts';
-
-/** What is kept of a node after its dumps are dropped. */
-export interface NodeResult {
-  readonly report: NodeReport;
-  readonly findings: readonly Finding[];
-  /** Null if nothing is known of the node's kube-proxy. */
-  readonly proxy: ProxyVersion | null;
-  readonly traces: readonly PortTrace[];
-  /**
-   * Services, `namespace/name`, of which something was found that kube-proxy explains if it wrote between two parts of the dumps: each
-   * part fits a state of the Service, but not all the same.
-   */
-  readonly perhapsTorn?: readonly string[];
-}
-
-export interface NodeSurroundings {
-  readonly api: ApiObjects;
-  readonly view: ClusterView;
-  /** The requested Services. */
-  readonly services: readonly ServiceObject[];
-  readonly options: DiagnoseOptions;
-}
-
-/** The input of one of several analyses of the same dumps. */
-export interface StateToTest {
-  readonly view: ClusterView;
-  /** Report each Service by itself, without findings that stand for many. */
-  readonly eachService?: boolean;
-  /** How far the node lags behind the API, once that is known. */
-  readonly lag?: NodeLag;
-}
-
-export interface TestedState {
-  readonly result: NodeResult;
-  /** Chains of Services that no rule reaches. */
-  readonly unreached: readonly {readonly family: Family; readonly chain: string}[];
-  /** See `ModeAnalysis`. */
-  readonly differing: ReadonlyMap<string, ServiceDifferences>;
-  /** See `ModeAnalysis`. */
-  readonly isReadPiecemeal: boolean;
-}
+import type {NodeResult} from '../model/node-result.ts';
 
 /** Every stage for one node: parse its dumps, compare them with the expected rules, and analyze the differences. */
 export function diagnoseNode(node: NodeDump, surroundings: NodeSurroundings): NodeResult {
@@ -137,14 +94,6 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
 
 /** The dumps of a node, or the part of them about some Services, with the objects to compare them with. */
 type ParsedDumps = Pick<NodeInput, 'node' | 'api' | 'dumps' | 'nft'>;
-
-type EvaluateState = (state: StateToTest) => TestedState;
-
-interface PreparedNode {
-  readonly evaluate: EvaluateState;
-  /** The same by the rules of some Services alone, which is less work; null where the dumps cannot be narrowed. */
-  readonly narrowTo: (to: NarrowTo) => EvaluateState | null;
-}
 
 /** What is found of a Service that changed just before says that itself: ST904 beside it would say so again. */
 function changeToldOnce(findings: readonly Finding[]): readonly Finding[] {

@@ -1,5 +1,4 @@
 import {differingKey, type ServiceDifferences} from '../analyze/differing.ts';
-import {gracePeriod} from '../checks/st904-changed-while-looking.ts';
 import {type ChosenState, ChosenStates} from '../expect/cluster/chosen-states.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import {changesByService, formerOwners, type ServiceState, serviceStates, type ServiceStates} from '../expect/cluster/service-states.ts';
@@ -8,19 +7,22 @@ import {families, type Family} from '../model/address.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
-import type {NodeLag, NodeReading} from '../model/state-history.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
+import {gracePeriod, type NodeLag, type NodeReading} from '../model/state-history.ts';
 import {namespacedName} from '../model/text.ts';
-import {type NodeResult, type NodeSurroundings, prepareNode, type StateToTest, type TestedState} from './diagnose-node.ts';
+import type {NodeSurroundings, PreparedNode, StateToTest, TestedState} from './diagnosis-options.ts';
+import type {NodeResult} from '../model/node-result.ts';
 
 /**
  * Diagnoses a node against every state that the Services had within kube-proxy's grace period. A Service is in sync if the node matches one
  * of them; if it matches none, it is compared with the nearest one. Without a change this is one analysis; with changes, one more for each
  * further state of the Services that do not match yet, all Services at a time.
  */
-export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, reading: NodeReading): NodeResult {
-  const {evaluate, narrowTo} = prepareNode(node, surroundings);
-  const {api, view} = surroundings;
+export function diagnoseStates(
+  {evaluate, narrowTo}: PreparedNode,
+  {api, view}: Pick<NodeSurroundings, 'api' | 'view'>,
+  reading: NodeReading,
+): NodeResult {
   const changes = changesByService(reading.history);
   if (changes.size === 0 || api.endpointSlices === null || api.services === null) return evaluate({view}).result;
   const isLarge = keepsOldChains(api);

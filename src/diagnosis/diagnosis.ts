@@ -1,15 +1,15 @@
-import {onceAsked} from '../analyze/once-asked.ts';
+import {onceAsked} from '../model/once.ts';
 import type {ClusterContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
 import {kubeProxyTrouble, troubleText} from '../checks/kube-proxy-trouble.ts';
 import {podsOnNode} from '../expect/api-index.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
-import {notServed, type ProxyVersion} from '../expect/cluster/service-ports.ts';
+import {notServed} from '../expect/cluster/service-ports.ts';
 import {families} from '../model/address.ts';
 import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import {type Finding, isNoWorse, pairFindings, type ServiceName} from '../model/finding.ts';
 import {partition} from '../model/lists.ts';
-import {newestKnownMinor} from '../model/proxy-config.ts';
+import {newestKnownMinor, type ProxyVersion} from '../model/proxy-config.ts';
 import {
   countServices,
   type NodeReport,
@@ -23,9 +23,10 @@ import {hasExternalEntry} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
 import type {NodeReading} from '../model/state-history.ts';
 import {namespacedName} from '../model/text.ts';
-import {diagnoseNode, type NodeResult} from './diagnose-node.ts';
+import {prepareNode} from './diagnose-node.ts';
+import type {NodeResult} from '../model/node-result.ts';
 import {diagnoseStates} from './diagnose-states.ts';
-import type {DiagnoseOptions} from './diagnosis-options.ts';
+import type {DiagnoseOptions, OpenDiagnosis} from './diagnosis-options.ts';
 import {byName, problemFinding, sortFindings, toFinding} from './to-finding.ts';
 import {withHits} from './whom-it-hits.ts';
 
@@ -33,7 +34,7 @@ import {withHits} from './whom-it-hits.ts';
  * A diagnosis in progress: nodes are diagnosed one by one, in any order, and only the findings of each are kept. The same API objects and
  * nodes give the same Report.
  */
-export class Diagnosis {
+export class Diagnosis implements OpenDiagnosis {
   readonly #options: DiagnoseOptions;
   readonly #results = new Map<string, NodeResult>();
   readonly #pods = new Map<string, readonly PodObject[]>();
@@ -44,54 +45,45 @@ export class Diagnosis {
     this.#cluster = clusterOf(api, options);
   }
 
-  /** The requested Services. */
   get services(): readonly ServiceObject[] {
     return this.#cluster.services;
   }
 
-  /** The API objects that nodes are compared with now. */
   get api(): ApiObjects {
     return this.#cluster.api;
   }
 
-  /** Compares nodes with these API objects from now on; earlier results stay. */
   renew(api: ApiObjects): void {
     this.#cluster = clusterOf(api, this.#options);
   }
 
-  /** Diagnoses a node and drops its dumps; against all states of the Services if they were followed. Replaces an earlier result. */
   add(node: NodeDump, reading?: NodeReading): void {
     const surroundings = {...this.#cluster, options: this.#options};
-    const result = reading === undefined ? diagnoseNode(node, surroundings) : diagnoseStates(node, surroundings, reading);
+    const prepared = prepareNode(node, surroundings);
+    const result = reading === undefined ? prepared.evaluate(surroundings).result : diagnoseStates(prepared, surroundings, reading);
     this.#results.set(node.name, result);
   }
 
-  /** Adds a node that was diagnosed elsewhere. Replaces an earlier result. */
   addResult(result: NodeResult): void {
     this.#results.set(result.report.name, result);
   }
 
-  /** The result of a node so far. */
   resultOf(node: string): NodeResult | undefined {
     return this.#results.get(node);
   }
 
-  /** Adds a node that was not read. */
   addUnread(node: UnreadNode, dump?: NodeDump): void {
     this.#results.set(node.name, unreadNode(node, this.#cluster.api, dump));
   }
 
-  /** Removes a node that no longer exists. */
   forget(node: string): void {
     this.#results.delete(node);
   }
 
-  /** The findings of a node so far that would be reported. */
   findingsOn(node: string): readonly Finding[] {
     return (this.#results.get(node)?.findings ?? []).filter(finding => this.#isWanted(finding) && this.#isAsked(finding));
   }
 
-  /** Replaces the findings of a node. */
   revise(node: string, change: (findings: readonly Finding[]) => readonly Finding[]): void {
     const result = this.#results.get(node);
     if (result !== undefined) this.#results.set(node, {...result, findings: change(result.findings)});

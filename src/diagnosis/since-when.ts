@@ -1,4 +1,4 @@
-import {once} from '../expect/api-index.ts';
+import {once} from '../model/once.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import type {EndpointSliceObject, PodObject} from '../model/api-objects.ts';
 import {type Endpoint, podOf} from '../model/endpoint.ts';

@@ -1,5 +1,5 @@
 import {ClusterView, serviceKey} from '../expect/cluster/cluster-view.ts';
-import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
+import type {ProxyVersion} from '../model/proxy-config.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {EndpointChange} from '../model/findings/bundle-diff.ts';
 import {type Endpoint, podOf} from '../model/endpoint.ts';

@@ -1,7 +1,7 @@
 import type {CategorizedEndpoints, Endpoint} from '../model/endpoint.ts';
 import type {Family} from '../model/address.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {once} from './api-index.ts';
+import {once} from '../model/once.ts';
 import type {ClusterView} from './cluster/cluster-view.ts';
 import {type NodeContext, nodePortDestinations} from './node-context.ts';
 

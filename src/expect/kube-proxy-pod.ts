@@ -1,7 +1,8 @@
 import type {NodeObject, ObjectMeta, PodObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {type KubeProxyFields, type NodeArgs, parseArguments, parseNodeArgs} from '../parse/kube-proxy/kube-proxy-config.ts';
-import {once, podsOnNode} from './api-index.ts';
+import {podsOnNode} from './api-index.ts';
+import {once} from '../model/once.ts';
 
 /** Pods that run kube-proxy, as platforms create them. For the source of each see docs/platforms.md. */
 interface KubeProxyPods {

@@ -1,8 +1,15 @@
 import {contains, families, type Family, hostCidr, parseAddress, parseCidr} from '../model/address.ts';
-import type {NodeFacts} from '../model/node/node-facts.ts';
+import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {once} from './api-index.ts';
+import {once} from '../model/once.ts';
+import {
+  clearsMasqueradeMark,
+  dropsInvalid,
+  excludesLocalhost,
+  knowsNodeIP,
+  skipsInvalidDropWhenLiberal,
+} from './iptables/iptables-versions.ts';
 
 /** Assumptions about kube-proxy that contradict the API. */
 export interface Hypothesis {
@@ -106,4 +113,64 @@ export function expandNodePortAddresses({given, version, nodeIP}: NodePortAddres
     if (text === 'localhost') return ['127.0.0.0/8', '::1/128'];
     return text === 'all' ? ['0.0.0.0/0', '::/0'] : [text];
   });
+}
+
+/** What only the node shows; null if nothing is known. */
+export interface SeenSettings {
+  readonly nfacct: boolean;
+  readonly clearsMark: boolean | null;
+  readonly dropsInvalid: boolean | null;
+}
+
+export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: SeenSettings): NodeContext {
+  const version = config.version.value;
+  const nodePortCIDRs = nodePortAddresses(family, config, facts);
+  const loopback = family === 'IPv4' && allowsLoopback(nodePortCIDRs);
+  const localhostNodePorts = loopback && (!excludesLocalhost(version) || config.localhostNodePorts.value);
+  return {
+    ...{family, version, facts, nodePortCIDRs, localhostNodePorts},
+    gates: config.featureGates.value,
+    excludesLoopback: excludesLocalhost(version),
+    detector: localDetector(family, config, facts),
+    masqueradeAll: config.masqueradeAll.value,
+    mark: `0x${(2 ** config.masqueradeBit.value).toString(16)}`,
+    invalidDrop: dropsInvalid(version, seen.dropsInvalid) && !(config.tcpBeLiberal.value && skipsInvalidDropWhenLiberal(version)),
+    clearsMark: clearsMasqueradeMark(version, seen.clearsMark),
+    nodeIP: nodeIPForRanges(family, config, facts),
+    nfacct: seen.nfacct,
+  };
+}
+
+/** A family without a CIDR of its own uses all addresses. Follows `NewNodePortAddresses`. */
+function nodePortAddresses(family: Family, config: ProxyConfig, facts: NodeFacts): readonly string[] | null {
+  const given = expandNodePortAddresses({
+    given: config.nodePortAddresses.value,
+    version: config.version.value,
+    // The addresses that kube-proxy uses as the node's: its bindAddress, otherwise the Node's.
+    nodeIP: of => nodeIPForRanges(of, config, facts),
+  });
+  const parsed = given.map(text => parseCidr(text)).filter(cidr => cidr?.family === family);
+  if (parsed.length === 0 || parsed.some(cidr => cidr?.prefix === 0)) return null;
+  return parsed.map(cidr => cidr?.text ?? '');
+}
+
+/** Some IPv4 CIDR is inside 127.0.0.0/8 or contains 127.0.0.0. Follows `ContainsIPv4Loopback`. */
+function allowsLoopback(cidrs: readonly string[] | null): boolean {
+  if (cidrs === null) return true;
+  const loopback = parseCidr('127.0.0.0/8');
+  const start = parseAddress('127.0.0.0');
+  return cidrs.some(text => {
+    const cidr = parseCidr(text);
+    if (cidr === null || loopback === null || start === null) return false;
+    return contains(cidr, start) || contains(loopback, {...start, value: cidr.base});
+  });
+}
+
+function nodeIPForRanges(family: Family, config: ProxyConfig, facts: NodeFacts): string {
+  const bind = parseAddress(config.bindAddress.value);
+  const unspecified = family === 'IPv4' ? '0.0.0.0' : '::';
+  if (bind !== null && bind.value !== 0n && bind.family === family) return bind.text;
+  const primary = (facts.hostIPs[0]?.includes(':') ?? false) === (family === 'IPv6');
+  if (!knowsNodeIP(config.version.value, primary)) return unspecified;
+  return hostIP(facts, family) ?? (family === 'IPv4' ? '127.0.0.1' : '::1');
 }

@@ -3,7 +3,8 @@ import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {parseConnectionStatistics, parseLinks, parsePolicyRules, parseRoutes, parseSysctls} from '../parse/network-facts.ts';
-import {nodeObject, once} from './api-index.ts';
+import {nodeObject} from './api-index.ts';
+import {once} from '../model/once.ts';
 
 /** The facts about a node: from the Node object, and from its interfaces if they were read. */
 export function nodeFacts(node: NodeDump, api: ApiObjects): NodeFacts {

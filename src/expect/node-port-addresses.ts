@@ -1,7 +1,6 @@
-import {nodeContext} from './iptables/expect-ruleset.ts';
 import {ipvsContext} from './ipvs/ipvs-context.ts';
 import {nftContext} from './nftables/expect-table.ts';
-import {nodePortDestinations} from './node-context.ts';
+import {nodeContext, nodePortDestinations} from './node-context.ts';
 import {type Family, familyOf} from '../model/address.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';

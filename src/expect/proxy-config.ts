@@ -12,7 +12,8 @@ import {
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {attempt} from '../parse/attempt.ts';
 import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy/kube-proxy-config.ts';
-import {nodeObject, once} from './api-index.ts';
+import {nodeObject} from './api-index.ts';
+import {once} from '../model/once.ts';
 import type {InferredConfig} from './iptables/infer-config.ts';
 import {k3sProxyFields, kubeProxyContainer, kubeProxyPod} from './kube-proxy-pod.ts';
 

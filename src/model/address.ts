@@ -152,3 +152,5 @@ function prefixLength(text: string, family: Family): number | null {
 export type Family = 'IPv4' | 'IPv6';
 
 export const families: readonly Family[] = ['IPv4', 'IPv6'];
+
+export type Protocol = 'TCP' | 'UDP' | 'SCTP';

@@ -4,8 +4,8 @@ import type {
   V1Endpoint,
   V1EndpointAddress,
   V1EndpointConditions,
-  V1EndpointSlice,
   V1Endpoints,
+  V1EndpointSlice,
   V1EndpointSubset,
   V1LoadBalancerIngress,
   V1Node,
@@ -73,3 +73,7 @@ export type PodObject = ApiObject<V1Pod>;
 export type ConfigMapObject = ApiObject<V1ConfigMap>;
 /** A network that cluster IPs are allocated from: `networking.k8s.io/v1`, from 1.33. */
 export type ServiceCIDRObject = ApiObject<V1ServiceCIDR>;
+
+export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
+
+export const headlessLabel = 'service.kubernetes.io/headless';

@@ -1,5 +1,6 @@
 import type {EndpointSliceObject, SliceEndpoint} from './api-objects.ts';
 import {namespacedName} from './text.ts';
+import type {ServicePort} from './service-port.ts';
 
 /** One address of one Service port, as kube-proxy stores it. */
 export interface Endpoint {
@@ -56,4 +57,22 @@ export const serviceNameLabel = 'kubernetes.io/service-name';
 export function sliceService({metadata: {namespace, labels}}: EndpointSliceObject): string | null {
   const name = labels?.[serviceNameLabel];
   return name === undefined || name === '' ? null : namespacedName({namespace, name});
+}
+
+/** One Service port with the endpoints that kube-proxy on one node has for it, in any proxy mode. */
+export interface ServedPort {
+  readonly port: ServicePort;
+  readonly endpoints: CategorizedEndpoints;
+  /** All endpoints, whether usable or not. */
+  readonly all: readonly Endpoint[];
+  /** How many lists of endpoints kube-proxy can have built: more than one if the API contains duplicate endpoints. */
+  readonly lists: number;
+  /** The name under which the node stores the clients of an endpoint: a `recent` list or an affinity set. */
+  readonly clientList: (endpoint: Endpoint) => string;
+}
+
+/** A Service port in iptables and IPVS mode: `recent` lists have the names of the endpoint chains. */
+export interface PortWithChains extends ServedPort {
+  /** The chain of an endpoint; its name is the same on every node. */
+  readonly endpointChain: (endpoint: Endpoint) => string;
 }

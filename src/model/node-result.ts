@@ -1,20 +1,17 @@
 import type {Finding} from './finding.ts';
 import type {NodeReport} from './report.ts';
 import type {Problem} from './snapshot.ts';
+import type {ProxyVersion} from './proxy-config.ts';
+import type {PortTrace} from './service-trace.ts';
 
 /** The version of the JSON of an agent's answer. Fields may be added within a version. */
 export const nodeResultVersion = 1;
 
 /** The result of an agent: what remains of its node's check after the dumps are dropped. */
-export interface AgentResult {
+export interface AgentResult extends Pick<NodeResult, 'report' | 'findings' | 'proxy'> {
   readonly tool: {readonly name: string; readonly version: string};
-  readonly report: NodeReport;
-  /** The findings of the node, without those that need only the API objects. */
-  readonly findings: readonly Finding[];
   /** What could not be read. */
   readonly problems: readonly Problem[];
-  /** Null if nothing is known of the node's kube-proxy. */
-  readonly proxy: ResultProxy | null;
   /** When the reading of the node began, by the agent's clock, in milliseconds since 1970. */
   readonly judgedAt: number;
   /** How long the check took, including verification. */
@@ -27,12 +24,6 @@ export interface AgentResult {
   readonly apiCurrentAt: number;
 }
 
-/** The version and feature gates of a kube-proxy. */
-interface ResultProxy {
-  readonly version: {readonly text: string; readonly minor: number; readonly patch: number};
-  readonly gates: Readonly<Record<string, boolean>>;
-}
-
 /** The resourceVersions up to which all changes of a kind were known. */
 export interface SeenVersions {
   readonly services: string;
@@ -42,4 +33,19 @@ export interface SeenVersions {
 /** How long a result is valid, in seconds: the next one may be late by two intervals, and by the duration of a check on this node. */
 export function maxAge({intervalSeconds, seconds}: Pick<AgentResult, 'intervalSeconds' | 'seconds'>): number {
   return 3 * (intervalSeconds + seconds) + 60;
+}
+
+/** What is kept of a node after its dumps are dropped. */
+export interface NodeResult {
+  readonly report: NodeReport;
+  /** The findings of the node, without those that need only the API objects. */
+  readonly findings: readonly Finding[];
+  /** Null if nothing is known of the node's kube-proxy. */
+  readonly proxy: ProxyVersion | null;
+  readonly traces: readonly PortTrace[];
+  /**
+   * Services, `namespace/name`, of which something was found that kube-proxy explains if it wrote between two parts of the dumps: each
+   * part fits a state of the Service, but not all the same.
+   */
+  readonly perhapsTorn?: readonly string[];
 }

@@ -72,3 +72,8 @@ export const configMapPlaces: readonly ConfigMapPlace[] = [
 export const systemConfigMaps: readonly string[] = [
   ...new Set(configMapPlaces.filter(({namespace}) => namespace === 'kube-system').map(({name}) => name)),
 ];
+
+export interface ProxyVersion {
+  readonly version: KubeProxyVersion;
+  readonly gates: Readonly<Record<string, boolean>>;
+}

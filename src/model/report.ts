@@ -4,6 +4,7 @@ import type {Setting} from './proxy-config.ts';
 import type {PortTrace} from './service-trace.ts';
 import type {NodeLag} from './state-history.ts';
 import {namespacedName} from './text.ts';
+import type {UnservedKind} from './service-port.ts';
 
 /** The result of a run: the data behind every output format. */
 export interface Report {
@@ -85,9 +86,6 @@ export interface SkippedFinding extends ServiceName {
   /** `--skip CODE=NAMESPACE/NAME`, or the annotation of the Service. */
   readonly by: 'flag' | 'annotation';
 }
-
-/** Why kube-proxy writes no rules for a Service. */
-export type UnservedKind = 'externalName' | 'headless' | 'otherProxy' | 'noClusterIP';
 
 export interface NodeReport {
   readonly name: string;

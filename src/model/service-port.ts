@@ -1,7 +1,5 @@
-import type {Family} from './address.ts';
+import type {Family, Protocol} from './address.ts';
 import type {ServiceObject} from './api-objects.ts';
-
-export type Protocol = 'TCP' | 'UDP' | 'SCTP';
 
 /** One port of one Service in one family, like kube-proxy's `BaseServicePortInfo`: the input for all its rules. */
 export interface ServicePort {
@@ -60,3 +58,14 @@ const entryNames: Readonly<Record<EntryKind, string>> = {
   loadBalancerIP: 'load-balancer IP',
   externalIP: 'external IP',
 };
+
+/** Why kube-proxy writes no rules for a Service. */
+export type UnservedKind = 'externalName' | 'headless' | 'otherProxy' | 'noClusterIP';
+
+export function usesClusterEndpoints(port: ServicePort): boolean {
+  return !port.internalPolicyLocal || hasExternalEntry(port);
+}
+
+export function usesLocalEndpoints(port: ServicePort): boolean {
+  return port.internalPolicyLocal || (port.externalPolicyLocal && hasExternalEntry(port));
+}

@@ -1,6 +1,4 @@
 import type {EndpointSliceObject, ServiceObject} from './api-objects.ts';
-import {sliceService} from './endpoint.ts';
-import {namespacedName} from './text.ts';
 
 /** The changes of Services and EndpointSlices while nodes were read. Times are milliseconds since 1970, all by one clock. */
 export interface StateHistory {
@@ -54,12 +52,5 @@ export interface NodeLag {
   readonly changedServices: number;
 }
 
-/** The Services, `namespace/name`, that a change concerns: a slice can move from one to another. */
-export function servicesOf(change: StateChange): readonly string[] {
-  const {before, now} = change;
-  const names =
-    change.kind === 'Service'
-      ? [before, now].flatMap(object => (object === null ? [] : [namespacedName(object.metadata)]))
-      : [change.before, change.now].flatMap(slice => (slice === null ? [] : (sliceService(slice) ?? [])));
-  return [...new Set(names)];
-}
+/** Seconds that kube-proxy may take to apply a change: the delay of its watch, its minSyncPeriod, and a sync of a large node. */
+export const gracePeriod = 15;

@@ -1,5 +1,4 @@
-import type {Family} from './address.ts';
-import type {Protocol} from './service-port.ts';
+import type {Family, Protocol} from './address.ts';
 
 /** One virtual server of IPVS: an address and port whose connections the kernel distributes over real servers. */
 export interface VirtualServer {

@@ -5,7 +5,7 @@ import {compareIpvs} from '../analyze/ipvs/ipvs-differences.ts';
 import {asNftExpectation} from '../analyze/nftables/resolve-nft-version.ts';
 import {compareNftTable} from '../compare/compare-nft-table.ts';
 import {compareRulesets, type OwnerRules} from '../compare/compare-rulesets.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {ServedPort} from '../model/endpoint.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';

@@ -1,5 +1,5 @@
 import {near} from '../analyze/outcomes/path-outcome.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {ServedPort} from '../model/endpoint.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
 import type {Cause, PreviewEffect} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';

@@ -5,7 +5,7 @@ import type {IpSet} from '../parse/ipvs/ipset-save.ts';
 import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {resolveNftVersion} from '../analyze/nftables/resolve-nft-version.ts';
 import {resolveVersion} from '../analyze/iptables/resolve-version.ts';
-import {onceAsked} from '../analyze/once-asked.ts';
+import {onceAsked} from '../model/once.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {servedInAnyFamily} from '../expect/cluster/served-port.ts';

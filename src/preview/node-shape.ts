@@ -1,5 +1,5 @@
 import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {ServedPort} from '../model/endpoint.ts';
 import {tableId} from '../expect/nftables/expected-table.ts';
 import {parseNftName} from '../expect/nftables/nft-names.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';

@@ -1,4 +1,4 @@
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {ServedPort} from '../model/endpoint.ts';
 import type {Cause, PreviewChange, PreviewEffect, PreviewOutcome, PreviewSource} from '../model/preview.ts';
 import type {SourceKind} from '../analyze/outcomes/sources.ts';
 import type {ProbeOutcome} from './effect.ts';

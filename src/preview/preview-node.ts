@@ -1,10 +1,9 @@
-import {onceAsked} from '../analyze/once-asked.ts';
+import {onceAsked} from '../model/once.ts';
 import {senderGroups} from '../analyze/outcomes/senders.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import {families, type Family} from '../model/address.ts';
-import type {Endpoint} from '../model/endpoint.ts';
+import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import type {PreviewChange} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
@@ -15,7 +14,7 @@ import {type ChangeCase, previewChange} from './preview-change.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
 import {type Proof, proofOf, withFurther} from './proof.ts';
 import {actualSide, expectedSide} from './sides.ts';
-import {type SideOutcome, type SideShare, type WalkedSide, sideOutcome} from './walk-side.ts';
+import {type SideOutcome, sideOutcome, type SideShare, type WalkedSide} from './walk-side.ts';
 
 interface PreviewNodeInput {
   readonly setup: NodeSetup;

@@ -1,10 +1,9 @@
 import {entriesOf, isProbedFrom, packetOf} from '../analyze/outcomes/probes.ts';
 import {podInterface, type Source, sourcesFor} from '../analyze/outcomes/sources.ts';
-import {once} from '../expect/api-index.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import {once} from '../model/once.ts';
 import {isLoopback, type NodeContext} from '../expect/node-context.ts';
 import {familyOf} from '../model/address.ts';
-import type {Endpoint} from '../model/endpoint.ts';
+import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import type {Entry} from '../model/service-port.ts';
 import type {Packet} from '../trace/packet.ts';
 

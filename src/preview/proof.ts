@@ -1,7 +1,7 @@
 import {packetOf, type Senders} from '../analyze/outcomes/probes.ts';
 import {classesOfProbe, type SenderGroups} from '../analyze/outcomes/senders.ts';
-import {once} from '../expect/api-index.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import {once} from '../model/once.ts';
+import type {ServedPort} from '../model/endpoint.ts';
 import {parseAddress} from '../model/address.ts';
 import {type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
 import {allPorts, type NoteCondition} from '../trace/sender-space.ts';

@@ -3,7 +3,7 @@ import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import type {ExpectedTable} from '../expect/nftables/expected-table.ts';
 import type {NodeContext} from '../expect/node-context.ts';
-import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {ServedPort} from '../model/endpoint.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {Outcome, Packet} from '../trace/packet.ts';

@@ -1,5 +1,6 @@
 import {newestKnownMinor} from '../model/proxy-config.ts';
-import {type Report, type Summary, sumOf, type UnservedKind} from '../model/report.ts';
+import {type Report, type Summary, sumOf} from '../model/report.ts';
+import type {UnservedKind} from '../model/service-port.ts';
 import {plural, someOf} from '../model/text.ts';
 import {causeText} from './finding-blocks.ts';
 import {nodeList} from './names-of-nodes.ts';

@@ -6,12 +6,12 @@ import {manyChains, type RequestedEntries} from '../collect/node/read-chains.ts'
 import type {DiagnoseOptions} from '../diagnosis/diagnosis-options.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {endpointSet, sliceOwner} from '../expect/cluster/endpoint-sets.ts';
-import {type ProxyVersion, servicePorts} from '../expect/cluster/service-ports.ts';
+import {servicePorts} from '../expect/cluster/service-ports.ts';
 import {chainName, endpointChainName} from '../expect/iptables/chain-names.ts';
 import {canonicalAddress, type Family} from '../model/address.ts';
 import type {EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
-import {newestKnownMinor} from '../model/proxy-config.ts';
+import {newestKnownMinor, type ProxyVersion} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {Problem} from '../model/snapshot.ts';

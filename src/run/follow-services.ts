@@ -1,4 +1,3 @@
-import {gracePeriod} from '../checks/st904-changed-while-looking.ts';
 import {ClusterReader, type ClusterScope} from '../collect/cluster/cluster-reader.ts';
 import {readServices, type ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import {ApiError, type KubeApi} from '../collect/kube/kube-api.ts';
@@ -6,7 +5,7 @@ import {CannotTell, type EarlierVersion, versionOf} from '../collect/watch/past-
 import {maxWatchedPlaces, type PastOfServices, watchServices} from '../collect/watch/service-watches.ts';
 import type {ObjectMeta} from '../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
-import type {StateChange, StateHistory} from '../model/state-history.ts';
+import {gracePeriod, type StateChange, type StateHistory} from '../model/state-history.ts';
 import type {Clock} from './clock.ts';
 import {changedAt, ServiceHistory} from './service-history.ts';
 

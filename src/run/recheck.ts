@@ -1,5 +1,6 @@
-import {changedWhileLooking, gracePeriod} from '../checks/st904-changed-while-looking.ts';
-import type {Diagnosis} from '../diagnosis/diagnosis.ts';
+import {changedWhileLooking} from '../checks/st904-changed-while-looking.ts';
+import {gracePeriod} from '../model/state-history.ts';
+import type {OpenDiagnosis} from '../diagnosis/diagnosis-options.ts';
 import {toFinding} from '../diagnosis/to-finding.ts';
 import {type Finding, identityOf} from '../model/finding.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
@@ -8,7 +9,7 @@ import {type Clock, unlessInterrupted} from './clock.ts';
 import type {ServiceHistory} from './service-history.ts';
 
 interface RecheckInput {
-  readonly diagnosis: Diagnosis;
+  readonly diagnosis: OpenDiagnosis;
   /** Reads the API objects again, as far as they can have changed. */
   readonly readAgain: () => Promise<ApiObjects>;
   /** Adds the objects just read to the history. */
@@ -127,7 +128,7 @@ async function wait(milliseconds: number, {say, signal, clock}: RecheckInput): P
 }
 
 /** A finding that may be a matter of timing is not certain: ST904 replaces all findings of the Service on the node. */
-export function retract(doubtful: readonly Finding[], diagnosis: Diagnosis): void {
+export function retract(doubtful: readonly Finding[], diagnosis: OpenDiagnosis): void {
   const identities = new Set(doubtful.map(identityOf));
   for (const node of namesOf(doubtful)) {
     const own = doubtful.filter(finding => finding.node === node);

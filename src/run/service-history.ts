@@ -2,7 +2,8 @@ import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../model/api-objects.ts';
 import {sliceService} from '../model/endpoint.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {servicesOf, type StateChange, type StateHistory} from '../model/state-history.ts';
+import type {StateChange, StateHistory} from '../model/state-history.ts';
+import {servicesOf} from '../expect/cluster/service-states.ts';
 import {namespacedName} from '../model/text.ts';
 
 /** An object as a watch or a list shows it; null if it does not exist. */

@@ -188,3 +188,25 @@ export function askLocal(side: Side, packet: Packet, environment: Environment): 
   const own: Intervals | undefined = environment.localAddresses?.(packet.family);
   if (own !== undefined) askAddress(own, side, packet, environment);
 }
+
+/** The first packet of a TCP connection has SYN set and no other flag, its reply SYN and ACK, and all others ACK. */
+export function tcpFlags({connection}: Packet): readonly string[] {
+  return connection === undefined ? ['SYN'] : connection.direction === 'reply' ? ['SYN', 'ACK'] : ['ACK'];
+}
+
+/** The first packet of the connection, as it arrived. */
+export function firstOf({
+  connection,
+  source,
+  destination,
+  port,
+  original,
+  virtual,
+}: Packet): Pick<Packet, 'source' | 'destination' | 'port'> {
+  return connection?.first ?? {source, ...(original ?? virtual ?? {destination, port})};
+}
+
+/** `ingress` and `egress` are those of an interface: packets of others do not pass their chains. */
+export const hookNames = ['ingress', 'prerouting', 'input', 'forward', 'output', 'postrouting', 'egress'] as const;
+
+export type HookName = (typeof hookNames)[number];

@@ -1,10 +1,6 @@
 import type {Rule, RuleText} from '../model/ruleset.ts';
 import {type Branch, type ChainResult, undecided} from './branch.ts';
-import type {Environment, Packet} from './packet.ts';
-
-/** `ingress` and `egress` are those of an interface: packets of others do not pass their chains. */
-export const hookNames = ['ingress', 'prerouting', 'input', 'forward', 'output', 'postrouting', 'egress'] as const;
-export type HookName = (typeof hookNames)[number];
+import type {Environment, HookName, Packet} from './packet.ts';
 
 /** Where the kernel calls a base chain. */
 interface HookPlace {

@@ -1,4 +1,5 @@
-import {diagnoseNode, type NodeSurroundings} from '../diagnosis/diagnose-node.ts';
+import {diagnoseNode} from '../diagnosis/diagnose-node.ts';
+import type {NodeSurroundings} from '../diagnosis/diagnosis-options.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {nodeFacts} from '../expect/node-facts.ts';
 import type {ServicePort} from '../model/service-port.ts';

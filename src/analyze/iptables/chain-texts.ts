@@ -1,5 +1,5 @@
 import {type Chain, type ChainSource, type Rule, ruleAt, type Ruleset} from '../../model/ruleset.ts';
-import {onceAsked} from '../once-asked.ts';
+import {onceAsked} from '../../model/once.ts';
 import {isHookedChain, isKubeProxyChain} from '../third-party/iptables-rules.ts';
 
 /** A chain with these rules, and all else as in another. */

@@ -8,7 +8,7 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import type {ChainsByName, Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import {comparableProbability} from '../../parse/iptables/comparable-rule.ts';
-import {onceAsked} from '../once-asked.ts';
+import {onceAsked} from '../../model/once.ts';
 import {missingEndpointText, staleEndpointText} from '../outcomes/compare-endpoints.ts';
 import {entriesOf} from '../outcomes/probes.ts';
 import {podNetworkOf} from '../outcomes/sources.ts';

@@ -9,7 +9,7 @@ import {parseRule} from '../../parse/iptables/rule.ts';
 import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
 import {describeDetector, otherDetectorSymptom} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import type {NodeRules} from '../third-party/analyze-third-party.ts';
+import type {NodeRules} from '../proxy-mode.ts';
 
 /** Builds the expectation under a hypothesis. */
 export type Expect = (hypothesis: Hypothesis) => ExpectedRuleset;

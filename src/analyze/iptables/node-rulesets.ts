@@ -1,4 +1,4 @@
-import {once} from '../../expect/api-index.ts';
+import {once} from '../../model/once.ts';
 import {families, type Family} from '../../model/address.ts';
 import {append} from '../../model/lists.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';

@@ -1,5 +1,5 @@
 import {compareRulesets} from '../../compare/compare-rulesets.ts';
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName} from '../../expect/ipvs/ipvs-sets.ts';
 import type {Severity} from '../../model/finding.ts';

@@ -1,4 +1,4 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {blindToWeight, realServerRule} from '../../trace/iptables/walk-packet.ts';
@@ -7,10 +7,10 @@ import {configuredAffinity} from '../symptoms/port-symptoms.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {ipvsProbes, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
-import type {MemberDifference, IpvsPortDifferences} from './ipvs-differences.ts';
+import type {IpvsPortDifferences, MemberDifference} from './ipvs-differences.ts';
 import {serversOf} from './infer-ipvs-settings.ts';
 import {IpvsSemantics, settingEvidence} from './ipvs-semantics.ts';
-import {pathOutcomeOn, type IpvsSides} from './base-rule-source.ts';
+import {type IpvsSides, pathOutcomeOn} from './base-rule-source.ts';
 
 interface IpvsPortCase {
   readonly item: ServedPort;

@@ -1,14 +1,13 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
+import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import type {ChainSource} from '../../model/ruleset.ts';
 import type {Packet} from '../../trace/packet.ts';
-import {type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
+import {isSameOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {onePerShape} from '../outcomes/outcome-changes.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
 import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
-import {pathOutcomeOn, type IpvsSide} from './base-rule-source.ts';
+import {type IpvsSide, pathOutcomeOn} from './base-rule-source.ts';
 
 /** The effects of base rules that differ, the most severe first. */
 export type BaseRuleHarm =

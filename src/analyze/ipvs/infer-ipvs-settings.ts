@@ -1,6 +1,6 @@
 import {compareServers} from '../../compare/compare-ipvs.ts';
-import {once} from '../../expect/api-index.ts';
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import {once} from '../../model/once.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {Hypothesis} from '../../expect/node-context.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ServicePort} from '../../model/service-port.ts';

@@ -1,7 +1,7 @@
 import {compareMembers, compareServers, type ServerDifference} from '../../compare/compare-ipvs.ts';
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {ExpectedIpvs, ExpectedServer} from '../../expect/ipvs/expected-ipvs.ts';
-import {type SetRole, setName, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
+import {setName, type SetRole, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
 import {familyOf} from '../../model/address.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpvsState} from './ipvs-state.ts';

@@ -1,4 +1,4 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {IpvsContext} from '../../expect/ipvs/ipvs-context.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';

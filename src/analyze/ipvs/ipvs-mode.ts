@@ -1,6 +1,7 @@
 import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
-import {onceAsked} from '../once-asked.ts';
-import {servedInAnyFamily, type ServedPort} from '../../expect/cluster/served-port.ts';
+import {onceAsked} from '../../model/once.ts';
+import {servedInAnyFamily} from '../../expect/cluster/served-port.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {FormerOwner} from '../../expect/cluster/service-states.ts';
 import {type ExpectedIpvs, expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {IpvsContext} from '../../expect/ipvs/ipvs-context.ts';
@@ -11,10 +12,19 @@ import type {PortTrace} from '../../model/service-trace.ts';
 import {plural} from '../../model/text.ts';
 import type {Side} from '../../trace/side.ts';
 import {whyNoTables} from '../iptables/node-rulesets.ts';
-import {type FamilyResult, joinFamilies, knowsZone, type ModeAnalysis, type NodeInput, nodeRules, type ProxyMode} from '../proxy-mode.ts';
+import {
+  type FamilyResult,
+  joinFamilies,
+  knowsZone,
+  type ModeAnalysis,
+  type NodeInput,
+  nodeRules,
+  type NodeRules,
+  type ProxyMode,
+} from '../proxy-mode.ts';
 import {noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
+import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
 import {isIpvsChain} from '../third-party/iptables-rules.ts';
 import {traceServedPort} from '../trace-served-port.ts';
 import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';

@@ -1,5 +1,4 @@
-import {podOf} from '../../model/endpoint.ts';
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import {podOf, type ServedPort} from '../../model/endpoint.ts';
 import {type Entry, entryText} from '../../model/service-port.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';

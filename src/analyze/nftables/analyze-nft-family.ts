@@ -9,11 +9,12 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {plural} from '../../model/text.ts';
 import type {Side} from '../../trace/side.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {onceAsked} from '../once-asked.ts';
+import {onceAsked} from '../../model/once.ts';
 import {senderGroups} from '../outcomes/senders.ts';
 import {noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {analyzeThirdPartyRules, type NodeRules} from '../third-party/analyze-third-party.ts';
+import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
+import type {NodeRules} from '../proxy-mode.ts';
 import {
   analyzeClusterIPsCheck,
   analyzeNodePortIPs,

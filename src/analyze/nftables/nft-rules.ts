@@ -2,7 +2,6 @@ import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {parseNftDump} from '../../parse/nftables/nft-dump.ts';
 import {countsOf} from '../../parse/nftables/nft-elements.ts';
-import type {NarrowTo} from '../narrow-to.ts';
 
 /**
  * A node's nftables; null if they were not read. The dump of the whole ruleset has precedence over that of kube-proxy's tables; if it is
@@ -90,4 +89,12 @@ function isElementOfOthers(element: unknown, to: NarrowTo, addresses: ReadonlySe
   if (chain?.includes('/')) return isChainOfOthers(chain, to);
   const [, service] = /"comment":"([^"/]+\/[^":]+)/.exec(text) ?? [];
   return service !== undefined && !to.services.has(service);
+}
+
+/** The Services that a narrowed dump is about. */
+export interface NarrowTo {
+  /** `namespace/name`. */
+  readonly services: ReadonlySet<string>;
+  /** The 16 characters in the names of their chains in iptables mode, in every state that they had. */
+  readonly hashes: ReadonlySet<string>;
 }

@@ -1,5 +1,4 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
-import {podOf} from '../../model/endpoint.ts';
+import {podOf, type ServedPort} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';

@@ -1,6 +1,5 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
+import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';

@@ -1,8 +1,7 @@
 import {writesExternalIPs} from '../../expect/cluster/proxy-versions.ts';
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import {isLoopback, type NodeContext, nodePortDestinations} from '../../expect/node-context.ts';
 import {familyOf, formatAddress, parseAddress} from '../../model/address.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
+import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import type {Severity} from '../../model/finding.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';

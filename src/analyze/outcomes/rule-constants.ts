@@ -1,7 +1,6 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {parseAddress} from '../../model/address.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
+import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import {probedNodePortAddresses} from './probes.ts';
 

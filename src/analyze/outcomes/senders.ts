@@ -1,4 +1,4 @@
-import {once} from '../../expect/api-index.ts';
+import {once} from '../../model/once.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';
@@ -16,7 +16,7 @@ import {
   type SenderSpace,
 } from '../../trace/sender-space.ts';
 import type {Probe, Senders} from './probes.ts';
-import {podRanges, type Source, sourceNames, type SourceKind} from './sources.ts';
+import {podRanges, type Source, type SourceKind, sourceNames} from './sources.ts';
 
 /** Whoever may send packets of one kind, and by what names they are known. */
 export interface SenderGroups {

@@ -1,4 +1,4 @@
-import {once} from '../../expect/api-index.ts';
+import {once} from '../../model/once.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {addressInside, type Cidr, contains, familyOf, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';

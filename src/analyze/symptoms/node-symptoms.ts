@@ -1,4 +1,4 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {LocalDetector, NodeContext} from '../../expect/node-context.ts';
 import {contains, type Family, parseCidr} from '../../model/address.ts';
 import type {RuleText} from '../../model/ruleset.ts';

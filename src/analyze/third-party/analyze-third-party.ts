@@ -1,14 +1,11 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {type Family, formatAddress, parseAddress} from '../../model/address.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
+import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds, intervalsOf} from '../../model/intervals.ts';
-import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
-import type {Ruleset, RuleText} from '../../model/ruleset.ts';
-import type {ApiObjects} from '../../model/snapshot.ts';
+import type {NftTable} from '../../model/nft-ruleset.ts';
+import type {RuleText} from '../../model/ruleset.ts';
 import type {Severity} from '../../model/finding.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 import type {NoteCondition} from '../../trace/sender-space.ts';
 import {
@@ -16,8 +13,8 @@ import {
   type ConnectionOutcome,
   isShownByIptables,
   knowsAge,
-  noting,
   type NodeRule,
+  noting,
   type Side,
   walkConnection,
   walkSide,
@@ -27,21 +24,11 @@ import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {distinctionsBy, type Distinctions, groupPorts, representatives} from './distinctions.ts';
+import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
 import {holdsThirdPartyRules} from './iptables-rules.ts';
 import {isOwnTable} from './node-rule.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
-
-/** All that a node has beside the rules of the mode that kube-proxy runs in. */
-export interface NodeRules {
-  /** The node's iptables rules in this family; of both backends if both are in use. */
-  readonly iptables: readonly Ruleset[];
-  /** Parsed when it is asked for; null if it was not read. */
-  readonly nft: () => NftRuleset | null;
-  /** The node's ipsets, where they were read. */
-  readonly sets: ReadonlyMap<string, IpSet>;
-  readonly api: ApiObjects;
-}
+import type {NodeRules} from '../proxy-mode.ts';
 
 interface WalkedRules {
   readonly context: NodeContext;

@@ -1,4 +1,4 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {type Family, parseAddress} from '../../model/address.ts';

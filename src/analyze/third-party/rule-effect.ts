@@ -1,7 +1,7 @@
-import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {contains, type Family, parseAddress} from '../../model/address.ts';
-import {type AffectedSenders, type Severity, severities} from '../../model/finding.ts';
+import {type AffectedSenders, severities, type Severity} from '../../model/finding.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Backend, RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';

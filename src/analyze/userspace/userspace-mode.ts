@@ -1,4 +1,5 @@
-import {proxyVersion, type ProxyVersion} from '../../expect/cluster/service-ports.ts';
+import {proxyVersion} from '../../expect/cluster/service-ports.ts';
+import type {ProxyVersion} from '../../model/proxy-config.ts';
 import type {Family} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';

@@ -1,13 +1,14 @@
-import {nodeObject, once} from '../../expect/api-index.ts';
+import {nodeObject} from '../../expect/api-index.ts';
+import {once} from '../../model/once.ts';
 import {kubeProxyContainer, kubeProxyPod} from '../../expect/kube-proxy-pod.ts';
 import type {Family} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {Observation, ServiceName} from '../../model/finding.ts';
 import {commandLine, shellWord} from '../../model/text.ts';
 import {parseNodeArgs} from '../../parse/kube-proxy/kube-proxy-config.ts';
-import type {NodeCheckContext} from '../check.ts';
+import type {NodeData} from '../../analyze/proxy-mode.ts';
 
-type Place = Pick<NodeCheckContext, 'api' | 'node'>;
+type Place = Pick<NodeData, 'api' | 'node'>;
 type Command = Pick<Observation, 'command'>;
 
 /** Restarts kube-proxy as it runs on this node. Where that is not known: shows the node's pods, one of which may be kube-proxy. */
@@ -47,7 +48,7 @@ export function iptables(family: Family): string {
 }
 
 /** Lists the chain, set or virtual servers that the first rule found on the node is in; nothing if there is none. */
-export function listPlace(context: Pick<NodeCheckContext, 'api' | 'node' | 'nft'>, {actual = [], family = 'IPv4'}: Observation): Command {
+export function listPlace(context: Pick<NodeData, 'api' | 'node' | 'nft'>, {actual = [], family = 'IPv4'}: Observation): Command {
   const [rule] = actual;
   if (rule === undefined) return {};
   const {table, chain, backend} = rule;

@@ -1,4 +1,4 @@
-import {once} from '../../expect/api-index.ts';
+import {once} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';

@@ -1,5 +1,5 @@
 import {nodeObject} from '../../expect/api-index.ts';
-import {usesLocalEndpoints} from '../../expect/cluster/categorize-endpoints.ts';
+import {usesLocalEndpoints} from '../../model/service-port.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import {someOf} from '../../model/text.ts';

@@ -1,4 +1,4 @@
-import {once} from '../../expect/api-index.ts';
+import {once} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {families} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';

@@ -1,5 +1,5 @@
 import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
-import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
+import {type ServicePort, usesClusterEndpoints, usesLocalEndpoints} from '../../model/service-port.ts';
 import {
   hasExternalChains,
   honorsInternalPolicy,
@@ -8,9 +8,9 @@ import {
   honorsZoneHints,
   usesTerminatingEndpoints,
 } from './proxy-versions.ts';
-import {once} from '../api-index.ts';
+import {once} from '../../model/once.ts';
 import {topologyOf} from './endpoint-sets.ts';
-import type {ProxyVersion} from './service-ports.ts';
+import type {ProxyVersion} from '../../model/proxy-config.ts';
 
 /** What kube-proxy knows of its node when it selects endpoints. */
 export interface NodeTopology {
@@ -27,14 +27,6 @@ export function categorizeEndpoints(port: ServicePort, endpoints: readonly Endpo
 }
 
 const nothing: CategorizedEndpoints = {cluster: [], local: [], reachable: [], hasAny: false};
-
-export function usesClusterEndpoints(port: ServicePort): boolean {
-  return !port.internalPolicyLocal || hasExternalEntry(port);
-}
-
-export function usesLocalEndpoints(port: ServicePort): boolean {
-  return port.internalPolicyLocal || (port.externalPolicyLocal && hasExternalEntry(port));
-}
 
 function categorize(port: ServicePort, endpoints: readonly Endpoint[], node: NodeTopology): CategorizedEndpoints {
   const fallBack = usesTerminatingEndpoints(node.proxy.version, node.proxy.gates);

@@ -4,9 +4,9 @@ import type {Family} from '../../model/address.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import {ClusterView, type PortEntry, serviceKey} from './cluster-view.ts';
-import type {AnsweredPlace, FormerOwner, ServiceState} from './service-states.ts';
-import type {ProxyVersion} from './service-ports.ts';
+import {type AnsweredPlace, ClusterView, type PortEntry, serviceKey} from './cluster-view.ts';
+import type {FormerOwner, ServiceState} from './service-states.ts';
+import type {ProxyVersion} from '../../model/proxy-config.ts';
 
 /** For a family, the chosen state of each Service, by `namespace/name`; every other Service is in its current state. */
 export type ChosenState = ReadonlyMap<Family, ReadonlyMap<string, ServiceState>>;

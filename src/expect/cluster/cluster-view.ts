@@ -4,12 +4,12 @@ import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
 import type {Family} from '../../model/address.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {once} from '../api-index.ts';
+import {once} from '../../model/once.ts';
 import {endpointChainName} from '../iptables/chain-names.ts';
 import {readsEndpoints} from './proxy-versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
-import type {AnsweredPlace} from './service-states.ts';
-import {type ProxyVersion, servicePorts} from './service-ports.ts';
+import {servicePorts} from './service-ports.ts';
+import type {ProxyVersion} from '../../model/proxy-config.ts';
 import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text.ts';
 
@@ -112,4 +112,12 @@ function chainNames({servicePortName, protocol}: ServicePort): (endpoint: Endpoi
 
 export function serviceKey(port: {readonly namespace: string; readonly service: string}): string {
   return `${port.namespace}/${port.service}`;
+}
+
+/** An address, protocol and port at which a node answers. */
+export interface AnsweredPlace {
+  readonly family: Family;
+  readonly protocol: string;
+  readonly address: string;
+  readonly port: number;
 }

@@ -1,6 +1,13 @@
 import {compareText} from '../../model/text.ts';
 import {canonicalAddress, familyOf} from '../../model/address.ts';
-import type {EndpointSliceObject, EndpointsObject, SliceEndpoint, SlicePort} from '../../model/api-objects.ts';
+import {
+  type EndpointSliceObject,
+  type EndpointsObject,
+  headlessLabel,
+  proxyNameLabel,
+  type SliceEndpoint,
+  type SlicePort,
+} from '../../model/api-objects.ts';
 import {type Endpoint, type EndpointSet, sliceService} from '../../model/endpoint.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -12,7 +19,6 @@ import {
   prefersNotTerminating,
   sortsWithinSlice,
 } from './proxy-versions.ts';
-import {headlessLabel, proxyNameLabel} from './service-ports.ts';
 
 /** The Service that a slice belongs to, as `namespace/name`; null if kube-proxy of this version does not use the slice. */
 export function sliceOwner(slice: EndpointSliceObject, version: KubeProxyVersion): string | null {

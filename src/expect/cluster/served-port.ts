@@ -1,5 +1,5 @@
 import {families, type Family} from '../../model/address.ts';
-import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
+import type {PortWithChains} from '../../model/endpoint.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -9,29 +9,11 @@ import type {ClusterView} from './cluster-view.ts';
 import {possibleEndpoints} from './endpoint-sets.ts';
 import {proxyVersion} from './service-ports.ts';
 
-/** One Service port with the endpoints that kube-proxy on one node has for it, in any proxy mode. */
-export interface ServedPort {
-  readonly port: ServicePort;
-  readonly endpoints: CategorizedEndpoints;
-  /** All endpoints, whether usable or not. */
-  readonly all: readonly Endpoint[];
-  /** How many lists of endpoints kube-proxy can have built: more than one if the API contains duplicate endpoints. */
-  readonly lists: number;
-  /** The name under which the node stores the clients of an endpoint: a `recent` list or an affinity set. */
-  readonly clientList: (endpoint: Endpoint) => string;
-}
-
 export interface PortsInput {
   readonly view: ClusterView;
   readonly config: ProxyConfig;
   readonly facts: NodeFacts;
   readonly family: Family;
-}
-
-/** A Service port in iptables and IPVS mode: `recent` lists have the names of the endpoint chains. */
-export interface PortWithChains extends ServedPort {
-  /** The chain of an endpoint; its name is the same on every node. */
-  readonly endpointChain: (endpoint: Endpoint) => string;
 }
 
 /** The node name that kube-proxy uses. */

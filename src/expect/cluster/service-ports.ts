@@ -1,8 +1,7 @@
-import {canonicalAddress, type Family, familyOf, parseCidr} from '../../model/address.ts';
-import type {ServiceObject, ServicePortSpec} from '../../model/api-objects.ts';
-import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
-import type {UnservedKind} from '../../model/report.ts';
-import type {Protocol, ServicePort} from '../../model/service-port.ts';
+import {canonicalAddress, type Family, familyOf, parseCidr, type Protocol} from '../../model/address.ts';
+import {headlessLabel, proxyNameLabel, type ServiceObject, type ServicePortSpec} from '../../model/api-objects.ts';
+import type {KubeProxyVersion, ProxyConfig, ProxyVersion} from '../../model/proxy-config.ts';
+import type {ServicePort, UnservedKind} from '../../model/service-port.ts';
 import {servicePortHash} from '../iptables/chain-names.ts';
 import {
   endsUnnamedPortWithColon,
@@ -13,11 +12,6 @@ import {
   readsPolicyAnnotation,
   zeroRangeMeansAll,
 } from './proxy-versions.ts';
-
-export interface ProxyVersion {
-  readonly version: KubeProxyVersion;
-  readonly gates: Readonly<Record<string, boolean>>;
-}
 
 export function proxyVersion({version, featureGates}: Pick<ProxyConfig, 'version' | 'featureGates'>): ProxyVersion {
   return {version: version.value, gates: featureGates.value};
@@ -45,9 +39,6 @@ export function notServed(
     return {kind: 'headless', reason: 'it is headless (clusterIP: None): clients get the addresses of its pods from DNS'};
   return clusterIP === '' ? {kind: 'noClusterIP', reason: 'it has no cluster IP (yet)'} : null;
 }
-
-export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
-export const headlessLabel = 'service.kubernetes.io/headless';
 
 /** The Service ports that a kube-proxy of this version serves in one family. Follows `newBaseServiceInfo`. */
 export function servicePorts(service: ServiceObject, family: Family, proxy: ProxyVersion): readonly ServicePort[] {

@@ -3,8 +3,9 @@ import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.t
 import {sliceService} from '../../model/endpoint.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import {type NodeReading, servicesOf, type StateChange, type StateHistory} from '../../model/state-history.ts';
+import type {NodeReading, StateChange, StateHistory} from '../../model/state-history.ts';
 import {namespacedName} from '../../model/text.ts';
+import type {AnsweredPlace} from './cluster-view.ts';
 
 /** The state of a Service at one time in one family: the object, and its slices. */
 export interface ServiceState {
@@ -140,14 +141,6 @@ function ofKubernetes(map: Readonly<Record<string, string>>): readonly (readonly
   return Object.entries(map).filter(([key]) => key.includes('kubernetes.io/') && !key.startsWith('kubectl.kubernetes.io/'));
 }
 
-/** An address, protocol and port at which a node answers. */
-export interface AnsweredPlace {
-  readonly family: Family;
-  readonly protocol: string;
-  readonly address: string;
-  readonly port: number;
-}
-
 /** The Service that an address or a node port belonged to within the grace period; null if it is none of those that changed. */
 export type FormerOwner = (place: AnsweredPlace) => ServiceName | null;
 
@@ -175,4 +168,14 @@ function addressesOf({spec, status}: ServiceObject): readonly string[] {
 
 function nodePortKey(family: Family, protocol: string, port: number): string {
   return `${family} ${protocol} ${port}`;
+}
+
+/** The Services, `namespace/name`, that a change concerns: a slice can move from one to another. */
+export function servicesOf(change: StateChange): readonly string[] {
+  const {before, now} = change;
+  const names =
+    change.kind === 'Service'
+      ? [before, now].flatMap(object => (object === null ? [] : [namespacedName(object.metadata)]))
+      : [change.before, change.now].flatMap(slice => (slice === null ? [] : (sliceService(slice) ?? [])));
+  return [...new Set(names)];
 }

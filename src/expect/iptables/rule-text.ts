@@ -1,5 +1,4 @@
-import type {Family} from '../../model/address.ts';
-import type {Protocol} from '../../model/service-port.ts';
+import type {Family, Protocol} from '../../model/address.ts';
 
 /** Receives the rules in the order in which they are written. `rule` is everything after `-A CHAIN `, as iptables-save prints it. */
 export type RuleWriter = (table: 'filter' | 'nat' | 'mangle', chain: string, rule: string) => void;

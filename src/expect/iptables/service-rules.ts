@@ -1,12 +1,10 @@
 import {canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
-import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
-import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
-import type {PortWithChains} from '../cluster/served-port.ts';
-import {once} from '../api-index.ts';
+import type {Endpoint, PortWithChains} from '../../model/endpoint.ts';
+import {hasExternalEntry, type ServicePort, usesClusterEndpoints, usesLocalEndpoints} from '../../model/service-port.ts';
+import {once} from '../../model/once.ts';
 import {chainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
-import {comment, type ProtocolText, probability, protocolText, type RuleWriter, recentMask, reject} from './rule-text.ts';
+import {comment, probability, type ProtocolText, protocolText, recentMask, reject, type RuleWriter} from './rule-text.ts';
 import {countsWithNfacct, dropsInFilter, explainsFirewallChain, hasProxyFirewall, nodePortsNeedAddress} from './iptables-versions.ts';
 import {keepsAddressSpelling, writesExternalIPs} from '../cluster/proxy-versions.ts';
 

@@ -1,11 +1,11 @@
-import {parseAddress, parseCidr} from '../../model/address.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
+import {parseAddress, parseCidr, type Protocol} from '../../model/address.ts';
+import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {pushTo} from '../../model/lists.ts';
-import type {Entry, Protocol, ServicePort} from '../../model/service-port.ts';
+import type {Entry, ServicePort} from '../../model/service-port.ts';
 import {joinHostPort, type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {memberText} from '../../parse/ipvs/ipset-save.ts';
 import {writesExternalIPs} from '../cluster/proxy-versions.ts';
-import {nodeTopology, type PortsInput, portsOnNode, type ServedPort} from '../cluster/served-port.ts';
+import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/served-port.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
 import type {Hypothesis} from '../node-context.ts';
 import {ipvsBaseRuleChains, outFilterRules, writeIpvsBaseRules} from './ipvs-base-rules.ts';

@@ -1,8 +1,7 @@
 import {type Cidr, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
-import {nodeContext} from '../iptables/expect-ruleset.ts';
-import {isLoopback, type NodeContext} from '../node-context.ts';
+import {isLoopback, type NodeContext, nodeContext} from '../node-context.ts';
 
 /** Everything that one family's state on one node depends on in IPVS mode, besides Services and endpoints. */
 export interface IpvsContext extends NodeContext {

@@ -1,8 +1,6 @@
-import type {Endpoint} from '../../model/endpoint.ts';
-import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
-import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
+import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
+import {hasExternalEntry, type ServicePort, usesClusterEndpoints, usesLocalEndpoints} from '../../model/service-port.ts';
 import {writesExternalIPs} from '../cluster/proxy-versions.ts';
-import type {ServedPort} from '../cluster/served-port.ts';
 import {hash8} from '../name-hash.ts';
 import type {NodeContext} from '../node-context.ts';
 import {hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';

@@ -1,6 +1,5 @@
-import {canonicalAddress, familyOf} from '../../model/address.ts';
+import {canonicalAddress, familyOf, type Protocol} from '../../model/address.ts';
 import type {StrayLine} from '../../model/ruleset.ts';
-import type {Protocol} from '../../model/service-port.ts';
 import {joinHostPort, type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
 import {truncatedLine} from '../lines.ts';

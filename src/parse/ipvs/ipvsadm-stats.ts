@@ -1,6 +1,5 @@
-import {canonicalAddress} from '../../model/address.ts';
+import {canonicalAddress, type Protocol} from '../../model/address.ts';
 import {joinHostPort, serverKey} from '../../model/virtual-server.ts';
-import type {Protocol} from '../../model/service-port.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
 
 /** The counters of one real server of one virtual server. */

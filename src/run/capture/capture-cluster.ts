@@ -1,4 +1,3 @@
-import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
@@ -10,7 +9,7 @@ import {podShape} from '../../collect/objects/api-shapes.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import {whyNoRules} from '../../model/node/node-facts.ts';
 import type {ApiObjects, Problem, Snapshot} from '../../model/snapshot.ts';
-import type {ReadTime, RecordedHistory} from '../../model/state-history.ts';
+import {gracePeriod, type ReadTime, type RecordedHistory} from '../../model/state-history.ts';
 import {systemClock, unlessInterrupted} from '../clock.ts';
 import {FollowedServices} from '../follow-services.ts';
 import {asUnread, clearLeftovers, nodeProblems} from '../nodes/node-intake.ts';

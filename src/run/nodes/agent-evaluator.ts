@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import type {AgentTokens} from '../../collect/agents/agent-tokens.ts';
 import {type AgentReply, askAgent} from '../../collect/agents/ask-agent.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
-import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import {sliceService} from '../../model/endpoint.ts';
 import {type AgentResult, maxAge, type SeenVersions} from '../../model/node-result.ts';
@@ -16,7 +16,7 @@ import {EvaluatedNodes, type NodeEvaluator} from './evaluated-nodes.ts';
 interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;
   readonly tokens: AgentTokens;
-  readonly diagnosis: Diagnosis;
+  readonly diagnosis: OpenDiagnosis;
   /** Lists the agents again. `objects` are the Nodes; null if they could not be read. */
   readonly find: (objects: readonly NodeObject[] | null) => Promise<AgentSource>;
   /** Wait for agents that checked their nodes before a requested Service changed. */

@@ -1,12 +1,11 @@
 import {setImmediate as turn} from 'node:timers/promises';
-import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import type {CollectedNode, Transport} from '../../collect/node/transport.ts';
 import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {RequestedEntries} from '../../collect/node/read-chains.ts';
-import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import type {ReadTime, StateHistory} from '../../model/state-history.ts';
+import {gracePeriod, type ReadTime, type StateHistory} from '../../model/state-history.ts';
 import {chainByChain} from '../../parse/iptables/dump-chain.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {EvaluatedNodes, type NodeEvaluator} from './evaluated-nodes.ts';
@@ -35,7 +34,7 @@ interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'
 /** Reads nodes and diagnoses each as it arrives. Records when each was read and what could not be read. */
 export class DumpEvaluator implements NodeEvaluator {
   #source: NodeSource;
-  readonly #diagnosis: Diagnosis;
+  readonly #diagnosis: OpenDiagnosis;
   readonly #run: EvaluationRun;
   readonly evaluated: EvaluatedNodes;
   /** Nodes with findings: their dumps, and when they were read. Some states that they may have are not known yet. */
@@ -46,7 +45,7 @@ export class DumpEvaluator implements NodeEvaluator {
   /** Nodes of which that was not enough. */
   readonly #readCompletely = new Set<string>();
 
-  constructor(source: NodeSource, diagnosis: Diagnosis, run: EvaluationRun) {
+  constructor(source: NodeSource, diagnosis: OpenDiagnosis, run: EvaluationRun) {
     this.#source = source;
     this.#diagnosis = diagnosis;
     this.#run = run;

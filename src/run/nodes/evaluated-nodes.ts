@@ -1,4 +1,4 @@
-import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import {whyNoRules} from '../../model/node/node-facts.ts';
@@ -42,9 +42,9 @@ export class EvaluatedNodes implements NodeRecords {
   readonly problemsOf = new Map<string, readonly Problem[]>();
   readonly permanent = new Map<string, string>();
   readonly #names = new Set<string>();
-  readonly #diagnosis: Diagnosis;
+  readonly #diagnosis: OpenDiagnosis;
 
-  constructor(diagnosis: Diagnosis) {
+  constructor(diagnosis: OpenDiagnosis) {
     this.#diagnosis = diagnosis;
   }
 

@@ -1,6 +1,6 @@
 import type {CollectedNode, Transport} from '../../collect/node/transport.ts';
 import {defaultDebugNamespace, removeLeftovers} from '../../collect/transports/debug.ts';
-import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import {groupBy} from '../../model/lists.ts';
 import type {Problem, UnreadNode} from '../../model/snapshot.ts';
 import type {NodeReading} from '../../model/state-history.ts';
@@ -9,7 +9,7 @@ import type {OpenCluster} from '../open-cluster.ts';
 import type {ParsedTransportFlags} from '../options/transport.ts';
 
 /** Adds a node to the diagnosis, whether it was read or not. Returns what to report of a node that was read in part. */
-export function takeNode(node: CollectedNode, diagnosis: Diagnosis, reading?: NodeReading): readonly Problem[] {
+export function takeNode(node: CollectedNode, diagnosis: OpenDiagnosis, reading?: NodeReading): readonly Problem[] {
   const unread = asUnread(node);
   if (unread === null) diagnosis.add(node, reading);
   else diagnosis.addUnread(unread, node);

@@ -8,7 +8,7 @@ import {allOf, readDumps} from '../../analyze/iptables/node-rulesets.ts';
 import {readNft} from '../../analyze/nftables/nft-rules.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import {addBaseRules, emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
-import {once} from '../../expect/api-index.ts';
+import {once} from '../../model/once.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {inferConfig} from '../../expect/iptables/infer-config.ts';

@@ -1,10 +1,9 @@
 import pLimit from 'p-limit';
-import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
+import {gracePeriod} from '../../model/state-history.ts';
 import type {ClusterScope} from '../../collect/cluster/cluster-reader.ts';
 import {collectNode} from '../../collect/node/collect-node.ts';
 import {type CollectedNode, CommandFailed, type NodeInfo, type NodeShell, type Transport} from '../../collect/node/transport.ts';
-import type {NodeSurroundings} from '../../diagnosis/diagnose-node.ts';
-import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
+import type {DiagnoseOptions, NodeSurroundings} from '../../diagnosis/diagnosis-options.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/address.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';

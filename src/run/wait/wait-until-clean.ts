@@ -1,9 +1,9 @@
 import {Errors} from '@oclif/core';
-import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
+import {gracePeriod} from '../../model/state-history.ts';
 import {nodeNotRead} from '../../checks/what-was-not-read.ts';
 import {ClusterReader, type ClusterScope} from '../../collect/cluster/cluster-reader.ts';
 import {readNodes, readServices} from '../../collect/cluster/read-cluster.ts';
-import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import type {Finding} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
@@ -25,7 +25,7 @@ import {printOf} from '../service-history.ts';
 interface Waiting {
   readonly run: ClusterRun;
   readonly limit: WaitLimit;
-  readonly diagnosis: Diagnosis;
+  readonly diagnosis: OpenDiagnosis;
   readonly nodes: NodeEvaluator;
   readonly scope: ClusterScope;
   readonly input: SelectionInput;

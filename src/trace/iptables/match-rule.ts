@@ -1,7 +1,18 @@
 import {type Cidr, contains, parseCidr} from '../../model/address.ts';
 import type {Match, Rule, RuleOption} from '../../model/ruleset.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import {askAddress, askInterface, askLocal, askPort, type Environment, isInterfaceLike, type Packet, stateOf} from '../packet.ts';
+import {
+  askAddress,
+  askInterface,
+  askLocal,
+  askPort,
+  type Environment,
+  firstOf,
+  isInterfaceLike,
+  type Packet,
+  stateOf,
+  tcpFlags,
+} from '../packet.ts';
 import {sourcesLikeThis} from './chain-index.ts';
 import type {SenderConditions} from '../sender-space.ts';
 
@@ -232,11 +243,6 @@ function inPortRange(text: string, port: number): boolean {
   return port >= Number(low === '' ? 0 : low) && port <= Number(high === '' ? 65_535 : high);
 }
 
-/** The first packet of a TCP connection has SYN set and no other flag, its reply SYN and ACK, and all others ACK. */
-export function tcpFlags({connection}: Packet): readonly string[] {
-  return connection === undefined ? ['SYN'] : connection.direction === 'reply' ? ['SYN', 'ACK'] : ['ACK'];
-}
-
 function tcpOption(option: RuleOption, packet: Packet, environment: Environment): Likelihood {
   const flags = tcpFlags(packet);
   if (option.flag === '--syn') return truth(flags.join() === 'SYN');
@@ -283,18 +289,6 @@ function hasState(text: string, packet: MatchedPacket): boolean {
     ((connection?.rewritten ?? rewritten) && states.includes('DNAT')) ||
     ((connection?.masquerade ?? masquerade) && states.includes('SNAT'))
   );
-}
-
-/** The first packet of the connection, as it arrived. */
-export function firstOf({
-  connection,
-  source,
-  destination,
-  port,
-  original,
-  virtual,
-}: Packet): Pick<Packet, 'source' | 'destination' | 'port'> {
-  return connection?.first ?? {source, ...(original ?? virtual ?? {destination, port})};
 }
 
 function addressTypeOption(option: RuleOption, packet: Packet, environment: Environment): Likelihood {

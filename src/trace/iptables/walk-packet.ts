@@ -2,8 +2,8 @@ import {parseAddress} from '../../model/address.ts';
 import type {Chain, ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
 import {joinHostPort, type RealServer, type VirtualServer} from '../../model/virtual-server.ts';
 import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches} from '../branch.ts';
-import type {Environment, Outcome, Packet} from '../packet.ts';
-import {type HookedChain, type HookName, inOrder, routePacket} from '../route-packet.ts';
+import type {Environment, HookName, Outcome, Packet} from '../packet.ts';
+import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
 import {walkChain, type WalkContext} from './walk-chain.ts';
 
 /**

@@ -1,8 +1,6 @@
 import type {Address} from '../../model/address.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import {firstOf, tcpFlags} from '../iptables/match-rule.ts';
-import {askLocal, type Environment, isInterfaceLike, type Packet, stateOf} from '../packet.ts';
-import type {HookName} from '../route-packet.ts';
+import {askLocal, type Environment, firstOf, type HookName, isInterfaceLike, type Packet, stateOf, tcpFlags} from '../packet.ts';
 
 /** A packet at a hook, with what selectors need. */
 export interface PacketAt {

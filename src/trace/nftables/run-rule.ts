@@ -3,9 +3,8 @@ import type {NftExpression, NftRule, NftStatement, NftTableSource, NftVerdict} f
 import type {RuleText} from '../../model/ruleset.ts';
 import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
 import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';
-import {rewriteTo, portsToDraw, translateSource} from '../iptables/walk-chain.ts';
-import type {Environment, Packet} from '../packet.ts';
-import type {HookName} from '../route-packet.ts';
+import {portsToDraw, rewriteTo, translateSource} from '../iptables/walk-chain.ts';
+import type {Environment, HookName, Packet} from '../packet.ts';
 import {isBeforeTracking} from './packet-value.ts';
 import {choose, elementsOf, type Evaluation, matchLikelihood, numberOf} from './evaluate.ts';
 

@@ -14,8 +14,8 @@ import {
   undecided,
   type WalkLimits,
 } from '../branch.ts';
-import {askInterface, type Environment, isInterfaceLike, type Outcome, type Packet} from '../packet.ts';
-import {type HookedChain, hookNames, type HookName, inOrder, routePacket} from '../route-packet.ts';
+import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Outcome, type Packet} from '../packet.ts';
+import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
 import {runRule} from './run-rule.ts';
 
 /**

@@ -4,7 +4,7 @@ import {partition} from '../../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import type {Packet} from '../../../trace/packet.ts';
-import {onceAsked} from '../../once-asked.ts';
+import {onceAsked} from '../../../model/once.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {onePerShape, shapeOf} from '../../outcomes/outcome-changes.ts';
 import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
