@@ -4,6 +4,8 @@ import type {ServicePort} from '../model/service-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
+import {holds} from '../model/intervals.ts';
+import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Packet} from '../trace/packet.ts';
 import {environmentOf, kernelObstacle} from './outcomes/environment.ts';
 import {isSameOutcome, type PathOutcome, type Share} from './outcomes/path-outcome.ts';
@@ -22,7 +24,7 @@ interface TraceCase<R extends RuleText> {
   /** The rule of a path that picks the endpoint, and the rule that rewrites the packet. */
   pickOf(path: readonly R[]): R | null;
   rewriteOf(path: readonly R[]): R | null;
-  /** IPVS sends packets on itself: what the kernel needs to forward others is not evaluated. */
+  /** IPVS sends packets on itself: the kernel forwards only the replies. */
   readonly isSentByIpvs?: true;
 }
 
@@ -104,10 +106,19 @@ function lossTo<R extends RuleText>(
 ): readonly [string, string][] {
   const endpoint = item.all.find(other => other.hostPort === hostPort);
   const destination = endpoint === undefined ? null : parseAddress(endpoint.address);
-  if (endpoint === undefined || destination === null || isSentByIpvs) return [];
+  if (endpoint === undefined || destination === null) return [];
   const {facts} = context;
-  if (!facts.allAddresses || environmentOf(facts).isLocal(destination) !== false) return [];
-  const reason = kernelObstacle(facts)({...packet, destination, port: endpoint.port});
+  const environment = environmentOf(facts);
+  // Interfaces may not have been read. No pod has an address of the pod network that is the node's own.
+  const isPods = endpoint.nodeName !== facts.name || holds(addressesIn(facts.podCIDRs, destination.family), destination.value);
+  if (environment.isLocal(destination) !== false || !(facts.allAddresses || isPods)) return [];
+  const {source, port} = packet;
+  const inInterface = packet.inInterface ?? environment.interfaceOf?.(source) ?? null;
+  const obstacle = kernelObstacle(facts);
+  const sent = {...packet, inInterface, destination, port: endpoint.port};
+  const replies = {...sent, virtual: {destination: packet.destination, port}};
+  const isForwarded = packet.origin !== 'node' && (isSentByIpvs === true || endpoint.nodeName === facts.name);
+  const reason = (isSentByIpvs ? null : obstacle(sent, environment)) ?? (isForwarded ? obstacle(replies, environment) : null);
   return reason === null ? [] : [[hostPort, reason]];
 }
 

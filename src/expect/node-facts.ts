@@ -2,7 +2,14 @@ import type {NetworkFacts} from '../model/node/network-facts.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
-import {parseConnectionStatistics, parseLinks, parsePolicyRules, parseRoutes, parseSysctls} from '../parse/network-facts.ts';
+import {
+  parseConnectionStatistics,
+  parseInterfaceSwitches,
+  parseLinks,
+  parsePolicyRules,
+  parseRoutes,
+  parseSysctls,
+} from '../parse/network-facts.ts';
 import {nodeObject} from './api-index.ts';
 import {once} from '../model/once.ts';
 
@@ -67,7 +74,11 @@ const policyRulesOf = once((node: NodeDump) => ({
   IPv4: parsePolicyRules(textOf(node, 'ip-rules.json'), 'IPv4'),
   IPv6: parsePolicyRules(textOf(node, 'ip6-rules.json'), 'IPv6'),
 }));
-const sysctlsOf = once((node: NodeDump) => parseSysctls(`${textOf(node, 'sysctls')}\n${textOf(node, 'interface-sysctls')}`));
+const sysctlsOf = once((node: NodeDump) => {
+  const own = parseSysctls(`${textOf(node, 'sysctls')}\n${textOf(node, 'interface-sysctls')}`);
+  const ofInterfaces = parseInterfaceSwitches(textOf(node, 'netconf.json'));
+  return own === null || ofInterfaces === null ? (own ?? ofInterfaces) : new Map([...ofInterfaces, ...own]);
+});
 const connectionsOf = once((node: NodeDump) => parseConnectionStatistics(textOf(node, 'conntrack-stats')));
 const connectionsAfter = once((node: NodeDump) => parseConnectionStatistics(textOf(node, 'conntrack-stats-after')));
 

@@ -54,7 +54,8 @@ export interface Requirement {
     | 'settings'
     | 'leftovers'
     | 'network-plugin'
-    | 'kube-proxy-log';
+    | 'kube-proxy-log'
+    | 'forwarding';
   readonly status: 'met' | 'unmet' | 'unknown';
   readonly detail: string;
 }

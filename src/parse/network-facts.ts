@@ -131,6 +131,18 @@ export function parseSysctls(text: string): ReadonlyMap<string, string> | null {
   return lines.length === 0 ? null : new Map(lines.map(([, name = '', value = '']) => [name.replaceAll('/', '.'), value.trim()]));
 }
 
+/** Reads `ip -j -4 netconf` as the sysctls that it shows; null if it is not a list of interfaces. */
+export function parseInterfaceSwitches(text: string): ReadonlyMap<string, string> | null {
+  const found = listOf(text, 'interface')?.flatMap(({interface: name, forwarding, rp_filter: filter}) => {
+    const mode = ['off', 'strict', 'loose'].indexOf(String(filter));
+    return [
+      ...(typeof forwarding === 'boolean' ? [[`net.ipv4.conf.${String(name)}.forwarding`, String(Number(forwarding))] as const] : []),
+      ...(mode < 0 ? [] : [[`net.ipv4.conf.${String(name)}.rp_filter`, String(mode)] as const]),
+    ];
+  });
+  return found === undefined || found.length === 0 ? null : new Map(found);
+}
+
 /** Reads `conntrack -S`, or `/proc/net/stat/nf_conntrack`; null if it is neither. */
 export function parseConnectionStatistics(text: string): ConnectionStatistics | null {
   const [head = '', ...rows] = text.trim().split('\n');

@@ -1,9 +1,10 @@
+import {forwardingOff} from '../analyze/outcomes/environment.ts';
 import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {tableId} from '../expect/nftables/expected-table.ts';
 import {parseNftName} from '../expect/nftables/nft-names.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
-import {type Cidr, contains, type Family, parseAddress, parseCidr} from '../model/address.ts';
+import {type Cidr, contains, families, type Family, parseAddress, parseCidr} from '../model/address.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {nodeAddresses} from './preview-probes.ts';
@@ -31,7 +32,8 @@ export function nodeShape({setup, configAfter, before, after, expectedOnly, rest
   const contexts = [before.context, after.context];
   const places = addressShape([before, after], [...networks, ...contexts.flatMap(podNetworksOf)]);
   const settings = [setup.config, configAfter].map(settingsOf);
-  return JSON.stringify([expectedOnly, settings, contexts, places, rest], withoutAddresses);
+  const unforwarded = families.filter(family => forwardingOff(setup.facts, family) !== null);
+  return JSON.stringify([expectedOnly, settings, contexts, places, rest, unforwarded], withoutAddresses);
 }
 
 /** All settings but those that only choose endpoints, which each Service port shows. */

@@ -1,4 +1,6 @@
 import {allOf} from '../analyze/iptables/node-rulesets.ts';
+import {forwardingOff} from '../analyze/outcomes/environment.ts';
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {overlongNames} from '../expect/nftables/overlong-names.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import {modesInRules} from '../analyze/leftover-modes.ts';
@@ -6,7 +8,7 @@ import {isGateOn} from '../expect/cluster/proxy-versions.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {isKernelTooOldForNftables} from '../model/node/node-facts.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
-import {families} from '../model/address.ts';
+import {families, familyOf} from '../model/address.ts';
 import type {Requirement} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeSetup} from './node-setup.ts';
@@ -25,8 +27,13 @@ export function requirementsOf(input: RequirementsInput): readonly Requirement[]
   const mode = configAfter.mode.value;
   const node = setup.node.name;
   if (mode === setup.config.mode.value && configAfter.version.value.minor === setup.config.version.value.minor)
-    return settings(input).map(requirement => ({node, ...requirement}));
-  const found: Omit<Requirement, 'node'>[] = [modeSupported(configAfter), ...settings(input), ...counters(setup.config, configAfter)];
+    return [...forwarding(input), ...settings(input)].map(requirement => ({node, ...requirement}));
+  const found: Omit<Requirement, 'node'>[] = [
+    ...forwarding(input),
+    modeSupported(configAfter),
+    ...settings(input),
+    ...counters(setup.config, configAfter),
+  ];
   const isSwitch = mode !== setup.config.mode.value;
   if (mode === 'nftables')
     found.push(...(isSwitch ? [kernel(input), modules, nft(input)] : []), ...newerNft(input), ...serviceNames(input));
@@ -39,6 +46,18 @@ export function requirementsOf(input: RequirementsInput): readonly Requirement[]
   if (isSwitch) found.push(leftovers(input), ...plugin(input));
   found.push(...failedBefore(input));
   return found.map(requirement => ({node, ...requirement}));
+}
+
+/** Not what kube-proxy needs, but what its rules are of no use without. */
+function forwarding({setup: {facts}, viewAfter, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
+  return families.flatMap(family => {
+    const name = forwardingOff(facts, family);
+    const isServed =
+      facts.hostIPs.some(address => familyOf(address) === family) && viewAfter.entries(family, proxyVersion(configAfter)).length > 0;
+    if (name === null || !isServed) return [];
+    const detail = `${name} is 0: the node forwards no ${family} packets. Its pods reach no Service and its node ports lead to no pod, today and after the change`;
+    return [{name: 'forwarding', status: 'unmet', detail} as const];
+  });
 }
 
 function modeSupported({mode, version, featureGates}: ProxyConfig): Omit<Requirement, 'node'> {

@@ -1,5 +1,5 @@
 import {allOf} from '../analyze/iptables/node-rulesets.ts';
-import {environmentOf} from '../analyze/outcomes/environment.ts';
+import {environmentOf, forwardingOff} from '../analyze/outcomes/environment.ts';
 import {baseRuleSource, expectedSets} from '../analyze/ipvs/base-rule-source.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../expect/iptables/expect-ruleset.ts';
@@ -67,7 +67,7 @@ function writtenOnce(input: ExpectedSideInput): WrittenSide {
 function writtenRules({setup, view, config, family}: ExpectedSideInput): WrittenSide {
   const facts = setup.hostFacts();
   const sets = setup.sets();
-  const none = {iptables: null, table: null, local: facts, environment: environmentOf(facts, {sets})};
+  const none = {iptables: null, table: null, local: facts, environment: sideEnvironment(facts, {sets})};
   switch (config.mode.value) {
     case 'nftables': {
       const table = setup.nft()?.tables.get(tableId(family)) ?? null;
@@ -87,7 +87,7 @@ function writtenRules({setup, view, config, family}: ExpectedSideInput): Written
       const local = withBound(facts, [...expected.bound.keys()]);
       return {
         ...{expected, local, context: expected.context, ports: expected.ports, iptables: baseRuleSource(expected), table: null},
-        environment: environmentOf(local, {sets: new Map([...sets, ...expectedSets(expected)]), servers}),
+        environment: sideEnvironment(local, {sets: new Map([...sets, ...expectedSets(expected)]), servers}),
       };
     }
     default: {
@@ -98,6 +98,12 @@ function writtenRules({setup, view, config, family}: ExpectedSideInput): Written
   }
 }
 
+/** Where a node forwards nothing, no change of its rules does. */
+const sideEnvironment: typeof environmentOf = (facts, options) => ({
+  ...environmentOf(facts, options),
+  obstacle: ({family, origin}) => (origin === 'node' ? null : forwardingOff(facts, family)),
+});
+
 /** The current rules of the node. */
 export function actualSide(setup: NodeSetup, view: ClusterView, family: Family): WalkedSide {
   const {config} = setup;
@@ -106,7 +112,7 @@ export function actualSide(setup: NodeSetup, view: ClusterView, family: Family):
   const local = isIpvs ? withBound(setup.hostFacts(), setup.bound()) : setup.facts;
   return {
     ...{context, ports, expected, local, iptables: allOf(setup.dumps, family), nft: tablesToday(setup, family)},
-    environment: environmentOf(local, {sets: setup.sets(), ...(isIpvs ? {servers: setup.ipvs().servers ?? []} : {})}),
+    environment: sideEnvironment(local, {sets: setup.sets(), ...(isIpvs ? {servers: setup.ipvs().servers ?? []} : {})}),
   };
 }
 

@@ -91,6 +91,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'addresses.json': redactJson({list: link}),
   'kube-ipvs0.json': redactJson({list: link}),
   'links.json': redactJson({list: link}),
+  'netconf.json': redactJson({list: {fields: {family: 'kept', interface: 'kept', forwarding: 'kept', rp_filter: 'kept'}}}),
   'routes.json': redactJson({list: route}),
   'ip-rules.json': redactJson({list: policyRule}),
   'ip6-rules.json': redactJson({list: policyRule}),

@@ -127,7 +127,7 @@ export interface Environment {
   /** The addresses behind interfaces whose names match a pattern such as `cali+`; null if unknown. */
   behind?(pattern: string, family: Family): Intervals | null;
   /** Why the kernel does not send on a packet that is not for the node; null if it does, or if that is unknown. */
-  obstacle?(packet: Packet): string | null;
+  obstacle?(packet: Packet, environment: Environment): string | null;
   /** Collects what rules ask of the sender. */
   readonly sender?: SenderConditions | undefined;
   /** Collects what rules ask of a drawn port: all ports with the same answer. */

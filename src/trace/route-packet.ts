@@ -79,7 +79,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   if (packet.origin === 'node') {
     const isRerouted = packet.rewritten || packet.virtual !== undefined || packet.connection?.isTranslated === true;
     const routed = isRerouted ? withOutput({...packet, outInterface: null}, route.environment) : packet;
-    const obstacle = local === false ? (route.environment.obstacle?.(routed) ?? null) : null;
+    const obstacle = local === false ? (route.environment.obstacle?.(routed, route.environment) ?? null) : null;
     if (obstacle !== null) return [lost({...end, packet: routed}, obstacle)];
     const sent = leave(route, [{...end, packet: {...routed, inInterface: null}}]);
     return local ? sent.flatMap(result => (result.verdict === 'accept' ? comeIn(route, result) : [result])) : sent;
@@ -87,7 +87,8 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   const routed = {...end, packet: withOutput(packet, route.environment)};
   if (local === false && packet.hops !== undefined && packet.hops <= 1)
     return [lost(routed, 'no hop is left for the packet, so the kernel does not forward it')];
-  const obstacle = local === false && packet.captured !== true ? (route.environment.obstacle?.(routed.packet) ?? null) : null;
+  const obstacle =
+    local === false && packet.captured !== true ? (route.environment.obstacle?.(routed.packet, route.environment) ?? null) : null;
   if (obstacle !== null) return [lost(routed, obstacle)];
   const forwarded = (): readonly ChainResult<R>[] => leave(route, pass(route, 'forward', [routed]));
   if (local === false && packet.captured !== true) return forwarded();
@@ -122,6 +123,8 @@ function deliver<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): rea
   const {packet} = sent;
   if (packet.origin === 'arriving' && route.environment.isLocal(packet.destination) === true) return [sent];
   const routed = withOutput({...packet, outInterface: null}, route.environment);
+  const obstacle = packet.origin === 'arriving' ? (route.environment.obstacle?.(routed, route.environment) ?? null) : null;
+  if (obstacle !== null) return [lost({...sent, packet: routed}, obstacle)];
   return leave(route, pass(route, 'output', [{...sent, packet: {...routed, inInterface: null}}], isNoNat));
 }
 

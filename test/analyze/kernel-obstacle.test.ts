@@ -1,4 +1,5 @@
 import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {scenario} from '../scenario.ts';
 
@@ -15,6 +16,55 @@ test('with forwarding off no packet is accepted, and the reason is the switch', 
   const outcomes = await asked(toService, {sysctls: 'net.ipv4.ip_forward = 0\n'});
   expect(outcomes.length).toBeGreaterThan(1);
   expect(new Set(outcomes.map(String))).toEqual(new Set(['drop,the node forwards no such packets (net.ipv4.ip_forward is 0)']));
+});
+
+describe('with forwarding off on the interface of one pod', () => {
+  const files = {
+    'netconf.json': JSON.stringify([
+      {family: 'inet', interface: 'all', forwarding: true, rp_filter: 'off'},
+      {family: 'inet', interface: 'cali4', forwarding: false, rp_filter: 'off'},
+      {family: 'inet', interface: 'cali5', forwarding: true, rp_filter: 'off'},
+    ]),
+    'routes.json': JSON.stringify([
+      {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+      {dst: '10.244.11.4', dev: 'cali4'},
+      {dst: '10.244.11.5', dev: 'cali5'},
+    ]),
+    'ip-rules.json': JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]),
+  };
+
+  test('packets from it are dropped, for it alone', async () => {
+    const given = await scenario();
+    for (const [file, content] of Object.entries(files)) given.file('node-a', file, content);
+    const [answer] = askNodes(toService, given.snapshot(), name => name === 'node-a');
+    expect(new Set(answer?.outcomes.map(({verdict, reason}) => `${verdict} ${reason}`))).toEqual(
+      new Set(['drop the node forwards no such packets (net.ipv4.conf.cali4.forwarding is 0)']),
+    );
+    expect(answer?.senders).toBe('10.244.11.4');
+  });
+
+  test('a client of it gets no reply, and other endpoints answer', async () => {
+    const outcomes = await asked({source: '10.244.11.5', destination: '10.244.11.4', port: '80'}, files);
+    expect(outcomes).toEqual([['drop', 'the node forwards no such packets (net.ipv4.conf.cali4.forwarding is 0)']]);
+    expect((await asked({source: '10.244.11.5', destination: '10.244.12.4', port: '80'}, files)).map(String)).toEqual(['accept,']);
+  });
+});
+
+test('in IPVS mode with forwarding off no packet is accepted', async () => {
+  const outcomes = await asked(toService, {sysctls: 'net.ipv4.ip_forward = 0\n'}, 'ipvs/1.36');
+  expect(new Set(outcomes.map(String))).toEqual(new Set(['drop,the node forwards no replies (net.ipv4.ip_forward is 0)']));
+});
+
+test.each([undefined, 'ipvs/1.36'])('trace of a node with forwarding off reaches no endpoint (%s)', async capture => {
+  const given = await scenario(capture);
+  given.file('node-a', 'sysctls', 'net.ipv4.ip_forward = 0\n');
+  const {traces} = diagnose(given.snapshot(), {toolVersion: '0.0.0', trace: true, nodes: name => name === 'node-a'});
+  const entries = traces.filter(({service}) => service.name === 'web').flatMap(trace => trace.entries);
+  expect(entries.length).toBeGreaterThan(0);
+  for (const {endpoints, end} of entries) {
+    expect(new Set(endpoints.map(({share}) => share))).toEqual(new Set([0]));
+    expect(end?.reason).toMatch(/^the node forwards no (?:such packets|replies) \(net\.ipv4\.ip_forward is 0\)$/);
+  }
 });
 
 test('with forwarding on, or unread, packets are accepted', async () => {

@@ -95,6 +95,18 @@ const counted = (before: number, after: number): Given => ({
   },
 });
 
+/** What `ip -j -4 netconf` prints. */
+const netconf =
+  (switches: Readonly<Record<string, boolean>>) =>
+  (given: Scenario): void =>
+    given.file(
+      'node-a',
+      'netconf.json',
+      JSON.stringify(
+        Object.entries(switches).map(([name, forwarding]) => ({family: 'inet', interface: name, forwarding, rp_filter: 'off'})),
+      ),
+    );
+
 interface Case {
   readonly code: string;
   readonly title: string;
@@ -117,6 +129,15 @@ const cases: readonly Case[] = [
     fires: {sysctls: {'net.ipv4.conf.eth0.forwarding': 0}},
     says: 'packets that arrive on eth0 are not forwarded',
     silent: {},
+  },
+  {
+    ...{code: 'ST601', title: "a pod's interface does not forward", severity: 'error'},
+    fires: {routes: [{dst: '10.244.11.5', dev: 'cali5'}], change: netconf({cali5: false, cali6: true})},
+    says: 'net.ipv4.conf.cali5.forwarding is 0: packets that arrive there are not forwarded. 1 pod behind it (10.244.11.5) reaches no other pod',
+    silent: {
+      'it is the interface of no pod': {change: netconf({cali5: false})},
+      'it forwards': {routes: [{dst: '10.244.11.5', dev: 'cali5'}], change: netconf({cali5: true})},
+    },
   },
   {
     ...{code: 'ST602', title: 'pods on a bridge bypass the rules', severity: 'error'},

@@ -1,5 +1,6 @@
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
+import type {Finding} from '../../src/model/finding.ts';
 import {noObjects, type Snapshot} from '../../src/model/snapshot.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {seededRandom} from '../bench/random.ts';
@@ -110,10 +111,12 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'conntrack', 'sysctl', 'iptables
     return {origin: '', api, nodes: [await readNode(host)], problems: []};
   }
 
-  async function codes(): Promise<readonly string[]> {
-    const {findings} = diagnose(await read(), {toolVersion: '0.0.0'});
-    return [...new Set(findings.map(({code}) => code).filter(code => code.startsWith('ST6')))];
+  async function found(): Promise<readonly Finding[]> {
+    return diagnose(await read(), {toolVersion: '0.0.0'}).findings.filter(({code}) => code.startsWith('ST6'));
   }
+
+  const codes = async () => [...new Set((await found()).map(({code}) => code))];
+  const messages = async () => (await found()).map(({code, message}) => `${code} ${message}`);
 
   async function asked(source: string, destination: string, port: string): Promise<readonly string[]> {
     const [answer] = askNodes({source, destination, port}, await read(), () => true);
@@ -141,6 +144,17 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'conntrack', 'sysctl', 'iptables
     expect(await codes()).toEqual(['ST601']);
     expect(await asked('10.244.11.2', '10.96.1.2', '80')).toEqual(['drop']);
     expect(await asked('192.0.2.2', '192.0.2.1', '30080')).toEqual(['drop']);
+  });
+
+  test("forwarding off on the bridge of the node's pods alone: their packets and replies are lost, and ST601 names the bridge", async () => {
+    both();
+    set({'net.ipv4.conf.cni0.forwarding': 0});
+    expect(await seen()).toEqual({toNeighbor: false, toItself: false, fromOutside: false});
+    expect(await messages()).toEqual([expect.stringContaining('net.ipv4.conf.cni0.forwarding is 0: packets that arrive there')]);
+    expect(await asked('10.244.11.2', '10.96.1.2', '80')).toEqual(['drop']);
+    expect(await asked('192.0.2.2', '192.0.2.1', '30080')).toEqual(['drop']);
+    set({'net.ipv4.conf.cni0.forwarding': 1});
+    expect(await codes()).toEqual([]);
   });
 
   test('bridge-nf-call-iptables off: a pod does not reach its neighbor by a Service, and ST602 fires', async () => {

@@ -109,3 +109,21 @@ test('kernels without the modules of nftables mode are unknown, with the command
   expect(preview.requirements.filter(({detail}) => detail.includes('nft_fib'))).toHaveLength(nodes.length);
   expect(named(await toNftables(() => {}, {mode: 'iptables'}), 'kernel-modules', 'nft_fib')).toEqual([]);
 });
+
+describe('a node that forwards nothing', () => {
+  const switches = (on: number) => (given: Scenario) => given.file(node, 'sysctls', `net.ipv4.ip_forward = ${on}\n`);
+
+  test.each(['nftables', 'ipvs'] as const)('serves nobody today and in %s mode, so that nothing is lost or gained', async mode => {
+    const preview = await previewFrom('healthy/1.36-iptables', {mode}, switches(0), {nodes: [node]});
+    expect(found(preview, 'forwarding')).toEqual([
+      'unmet: net.ipv4.ip_forward is 0: the node forwards no IPv4 packets. Its pods reach no Service and its node ports lead to no pod, today and after the change',
+    ]);
+    const other = preview.changes.filter(({packet, source}) => packet.family === 'IPv4' && source.kind !== 'node');
+    expect(other.filter(({effect}) => effect === 'lost' || effect === 'gained')).toEqual([]);
+  });
+
+  test('is told from one that forwards, and from one of which that was not read', async () => {
+    for (const change of [switches(1), () => {}])
+      expect(found(await previewFrom('healthy/1.36-iptables', {mode: 'nftables'}, change, {nodes: [node]}), 'forwarding')).toEqual([]);
+  });
+});

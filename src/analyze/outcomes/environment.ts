@@ -8,7 +8,7 @@ import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-s
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import {isInSet} from '../../trace/iptables/match-set.ts';
-import {type Environment, isInterfaceLike, type Packet} from '../../trace/packet.ts';
+import {askAddress, type Environment, isInterfaceLike, type Packet} from '../../trace/packet.ts';
 
 export interface EnvironmentOptions {
   /** The `recent` lists that hold the packet's source. */
@@ -154,16 +154,14 @@ function ownRanges(addresses: readonly string[], family: Family): Intervals {
  * Why the kernel does not send a packet on although all rules accept it; null if it does, or if that was not seen. Only for
  * `packet` and `trace`: checks report such a fact once for the node.
  */
-export function kernelObstacle({network = noNetworkFacts}: NodeFacts): (packet: Packet) => string | null {
-  return packet => {
+export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obstacle']> {
+  const {network = noNetworkFacts} = facts;
+  const forwarding = forwardingObstacle(facts);
+  return (packet, environment) => {
     const {family, origin, source, destination, mark, inInterface} = packet;
     if (origin !== 'node') {
-      const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
-      // IPv4 has a switch for each interface, which the one for all writes to.
-      const own = family === 'IPv4' && inInterface !== null ? `net.ipv4.conf.${inInterface}.forwarding` : null;
-      const value = own === null ? null : sysctlNumber(network, own);
-      if (value === 0 || (value === null && sysctlNumber(network, all) === 0))
-        return `the node forwards no such packets (${value === 0 ? own : all} is 0)`;
+      const reason = forwarding(packet, environment);
+      if (reason !== null || packet.virtual !== undefined) return reason;
     } else if (family === 'IPv4' && isLoopback(source.text)) {
       if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') === 0)
         return 'the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0)';
@@ -171,5 +169,36 @@ export function kernelObstacle({network = noNetworkFacts}: NodeFacts): (packet: 
     const iif = origin === 'node' ? 'lo' : inInterface;
     const route = routeOf(network, destination, {mark, source, ...(iif === null ? {} : {iif})});
     return route !== 'unknown' && route.kind === 'unreachable' ? `the node has no route to ${destination.text}` : null;
+  };
+}
+
+/** The switch by which a node forwards no packets of a family, whatever the interface; null if it forwards some, or if that was not seen. */
+export function forwardingOff({network = noNetworkFacts}: NodeFacts, family: Family): string | null {
+  const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
+  const isOnSomewhere = family === 'IPv4' && switchesOf(network).some(name => sysctlNumber(network, name) === 1);
+  return sysctlNumber(network, all) === 0 && !isOnSomewhere ? all : null;
+}
+
+function switchesOf({sysctls}: NetworkFacts): readonly string[] {
+  return [...(sysctls?.keys() ?? [])].filter(name => /^net\.ipv4\.conf\..+\.forwarding$/.test(name));
+}
+
+/** The part of `kernelObstacle` about packets that come from elsewhere and go elsewhere. */
+function forwardingObstacle({network = noNetworkFacts}: NodeFacts): NonNullable<Environment['obstacle']> {
+  const isMixed = new Set(switchesOf(network).map(name => sysctlNumber(network, name))).size > 1;
+  return (packet, environment) => {
+    const {family, destination, inInterface, virtual} = packet;
+    const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
+    // IPVS sends packets on by itself. The kernel forwards the replies, which arrive from where the endpoint is.
+    const dev = virtual === undefined ? inInterface : (environment.interfaceOf?.(destination) ?? null);
+    if (isMixed && virtual === undefined) {
+      askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
+      environment.sender?.decideAlone();
+    }
+    // IPv4 has a switch for each interface, which the one for all writes to.
+    const own = family === 'IPv4' && dev !== null ? `net.ipv4.conf.${dev}.forwarding` : null;
+    const value = own === null ? null : sysctlNumber(network, own);
+    if (value !== 0 && (value !== null || sysctlNumber(network, all) !== 0)) return null;
+    return `the node forwards no ${virtual === undefined ? 'such packets' : 'replies'} (${value === 0 ? own : all} is 0)`;
   };
 }

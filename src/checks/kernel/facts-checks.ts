@@ -6,7 +6,7 @@ import {hostIP, isOlderKernel} from '../../model/node/node-facts.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {entriesOf, networkOf, podAddresses, podBridges, routeTo, servedFamilies} from './node-paths.ts';
+import {deviceTo, entriesOf, networkOf, podAddresses, podBridges, routeTo, servedFamilies} from './node-paths.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
 interface FactsCheck {
@@ -47,9 +47,22 @@ const table = [
         // IPv6 has one switch for all interfaces.
         const primary = context.facts.primaryInterface;
         const own = `net.ipv4.conf.${primary}.forwarding`;
-        if (family === 'IPv6' || primary === null || sysctlNumber(network, own) !== 0) continue;
-        const message = `${own} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
-        yield {family, message, commands: [`sysctl -w ${own}=1`]};
+        if (family === 'IPv6') continue;
+        if (primary !== null && sysctlNumber(network, own) === 0) {
+          const message = `${own} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
+          yield {family, message, commands: [`sysctl -w ${own}=1`]};
+        }
+        const cutOff = unforwardedPods(context).filter(({dev}) => dev !== primary);
+        const [first] = cutOff;
+        if (first === undefined) continue;
+        const devices = [...new Set(cutOff.map(({dev}) => dev))];
+        const switches = someOf(devices.map(dev => `net.ipv4.conf.${dev}.forwarding`));
+        const pods = someOf(cutOff.map(({address}) => address));
+        yield {
+          family,
+          message: `${switches} ${devices.length === 1 ? 'is' : 'are'} 0: packets that arrive there are not forwarded. ${plural(cutOff.length, 'pod')} behind ${devices.length === 1 ? 'it' : 'them'} (${pods}) ${cutOff.length === 1 ? 'reaches' : 'reach'} no other pod by a Service and ${cutOff.length === 1 ? 'answers' : 'answer'} no client.`,
+          commands: devices.slice(0, 10).map(dev => `sysctl -w net.ipv4.conf.${dev}.forwarding=1`),
+        };
       }
     },
   },
@@ -299,6 +312,22 @@ export const factsChecks: readonly Check<(typeof table)[number]['code']>[] = tab
     },
   };
 });
+
+/** Pods of the node behind an interface on which the kernel forwards nothing, by the routes to them. */
+function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: string; readonly address: string}[] {
+  const network = networkOf(context);
+  const isOff = (dev: string): boolean => sysctlNumber(network, `net.ipv4.conf.${dev}.forwarding`) === 0;
+  if (![...(network.sysctls ?? [])].some(([name, value]) => value === '0' && /^net\.ipv4\.conf\..+\.forwarding$/.test(name))) return [];
+  const own = (context.api.pods ?? []).filter(
+    ({spec, status}) => spec?.nodeName === context.node.name && spec.hostNetwork !== true && status?.phase === 'Running',
+  );
+  const endpoints = podAddresses(context, 'IPv4').get(context.node.name) ?? [];
+  const addresses = new Set([...own.flatMap(({status}) => status?.podIP ?? []), ...endpoints.map(({address}) => address)]);
+  return [...addresses].flatMap(address => {
+    const dev = deviceTo(context, address);
+    return dev !== null && isOff(dev) ? [{dev, address}] : [];
+  });
+}
 
 function bridgeSwitch(family: Family): string {
   return `net.bridge.bridge-nf-call-${family === 'IPv4' ? 'iptables' : 'ip6tables'}`;

@@ -78,7 +78,7 @@ export function podBridges(context: NodeCheckContext, family: Family): readonly 
 }
 
 /** By routes, or by the networks of the interfaces where routes were not read; null if neither shows it. */
-function deviceTo(context: NodeCheckContext, text: string): string | null {
+export function deviceTo(context: NodeCheckContext, text: string): string | null {
   const address = parseAddress(text);
   if (address === null) return null;
   const route = routeTo(context, address);

@@ -2,7 +2,7 @@ import {Buffer} from 'node:buffer';
 import type {Backend} from '../../model/ruleset.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {chainByChain} from '../../parse/iptables/dump-chain.ts';
-import {parseLinks} from '../../parse/network-facts.ts';
+import {parseInterfaceSwitches, parseLinks} from '../../parse/network-facts.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
@@ -62,6 +62,8 @@ export const firstCommands: readonly NodeCommand[] = [
   {file: 'kube-proxy-version', variants: [{commands: [['kube-proxy', '--version']], join: onlyVersion}]},
   ...kubeProxyPages,
   {file: 'links.json', variants: [{commands: [['ip', '-d', '-j', 'link']]}]},
+  // The switches of all interfaces, those of pods too. IPv6 forwards by the switch for all alone.
+  {file: 'netconf.json', variants: [{commands: [['ip', '-j', '-4', 'netconf']]}], maxBytes: 1_000_000},
   // Both families. A router may have a million routes.
   {file: 'routes.json', variants: [{commands: [['ip', '-j', 'route', 'show', 'table', 'all']]}], maxBytes: 4_000_000},
   {file: 'ip-rules.json', variants: [{commands: [['ip', '-j', 'rule']]}], maxBytes: 1_000_000},
@@ -98,7 +100,8 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
       ...{file: kubeProxyLog, maxBytes: 1_000_000},
       variants: [{commands: [['journalctl', '-q', '--no-pager', '-o', 'cat', '-n', '1000', ...journalUnits.map(unit => `-u${unit}`)]]}],
     });
-  commands.push(...interfaceSysctls(read.get('addresses.json')));
+  if (parseInterfaceSwitches(read.get('netconf.json')?.toString('utf8') ?? '') === null)
+    commands.push(...interfaceSysctls(read.get('addresses.json')));
   // Counts since the node was booted: what grows while it is read is lost now.
   if (read.has('conntrack-stats')) commands.push(connectionCounts('conntrack-stats-after'));
   if (hasIpvs || hasSets) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});
@@ -173,8 +176,8 @@ function grepSysctls(paths: readonly string[]): CommandVariant {
 }
 
 /**
- * Those of each interface, without the ones that lead to pods: to search the folders of hundreds takes most of a second. The interface of a
- * node that is itself a container has its other end elsewhere too, and is known by its network.
+ * Those of each interface, where `ip netconf` did not list them, without the ones that lead to pods: to search the folders of hundreds takes
+ * most of a second. The interface of a node that is itself a container has its other end elsewhere too, and is known by its network.
  */
 function interfaceSysctls(addresses: Buffer | undefined): readonly NodeCommand[] {
   const text = addresses?.toString('utf8') ?? '';

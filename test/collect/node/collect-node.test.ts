@@ -134,7 +134,7 @@ describe('one node', () => {
       return '';
     };
     const transport = new FakeNode({
-      ...{'ip -j addr': '[]', 'ip -d -j link': '[]', 'ip -j rule': '[]', 'ip -6 -j rule': '[]'},
+      ...{'ip -j addr': '[]', 'ip -d -j link': '[]', 'ip -j rule': '[]', 'ip -6 -j rule': '[]', 'ip -j -4 netconf': '[]'},
       'ip -j route show table all': endless,
     });
     const node = await collect(transport);
@@ -312,13 +312,32 @@ describe('one node', () => {
     const node = await collect(
       new FakeNode({
         'ip -j addr': '[{"ifname":"kube-ipvs0"}]',
-        ...{'ip -d -j link': '[]', 'ip -j route show table all': '[]', 'ip -j rule': '[]', 'ip -6 -j rule': '[]'},
+        ...{'ip -d -j link': '[]', 'ip -j route show table all': '[]', 'ip -j rule': '[]', 'ip -6 -j rule': '[]', 'ip -j -4 netconf': '[]'},
         'ip -j addr show dev kube-ipvs0': '[]',
         'ipvsadm-save -n': '',
         'ipset save': '',
       }),
     );
     expect(node.files).toEqual(expect.arrayContaining(['ipvsadm-save', 'kube-ipvs0.json', 'ipset-save']));
+  });
+
+  test('switches of interfaces are those of ip netconf, and else those of files, without the interfaces of pods', async () => {
+    const ip = {...{'ip -d -j link': '[]', 'ip -j route show table all': '[]', 'ip -j rule': '[]', 'ip -6 -j rule': '[]'}};
+    const links = '[{"ifname":"eth0","addr_info":[]},{"ifname":"veth1","link_netnsid":0,"addr_info":[]}]';
+    const files = 'grep -sH  /proc/sys/net/ipv4/conf/eth0/rp_filter /proc/sys/net/ipv4/conf/eth0/forwarding';
+    const greps = {
+      [grepSysctls]: '',
+      'conntrack -L -p udp': '',
+      'conntrack -L -p udp -f ipv6': '',
+      'conntrack -L -p tcp --state SYN_SENT': '',
+    };
+    const tcp = {'conntrack -L -p tcp --state ESTABLISHED --dst-nat': ''};
+    const answers = {...ip, ...greps, ...tcp, 'ip -j addr': links, [files]: '/proc/sys/net/ipv4/conf/eth0/forwarding:1\n'};
+    const modern = new FakeNode({...answers, 'ip -j -4 netconf': '[{"interface":"eth0","forwarding":true,"rp_filter":"off"}]'});
+    expect((await collect(modern)).files).toContain('netconf.json');
+    expect(modern.commands).not.toContain(files);
+    const old = await collect(new FakeNode({...answers, 'ip -j -4 netconf': 'inet eth0 forwarding on rp_filter off\n'}));
+    expect(textOf(old, 'interface-sysctls')).toBe('net.ipv4.conf.eth0.forwarding = 1\n');
   });
 
   test('a kernel without IPv6 is no problem, a missing permission is', async () => {
