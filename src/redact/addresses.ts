@@ -1,5 +1,5 @@
+import {createHmac} from 'node:crypto';
 import {type Address, type Family, formatAddress, parseAddress, parseCidr} from '../model/address.ts';
-import type {KeyedHash} from './keyed-hash.ts';
 
 /**
  * Replaces public addresses and preserves prefixes: two replaced addresses share as many leading bits as the originals, so an address stays
@@ -197,5 +197,26 @@ export class AddressText {
     // A colon that ends a sentence, or that separates address and port.
     const shorter = /^(.+?):+$/.exec(found)?.[1];
     return shorter === undefined ? found : `${this.#addresses.replace(shorter) ?? shorter}${found.slice(shorter.length)}`;
+  }
+}
+
+const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
+
+/** Pseudorandom bytes that depend only on a key, a purpose and a text: without the key, the text cannot be found by trying. */
+export class KeyedHash {
+  readonly #key: string | Uint8Array;
+
+  constructor(key: string | Uint8Array) {
+    this.#key = key;
+  }
+
+  /** 32 bytes. */
+  bytes(purpose: string, text: string): Buffer {
+    return createHmac('sha256', this.#key).update(`${purpose}\0${text}`).digest();
+  }
+
+  /** Up to 32 lower-case letters and digits, five bits each. */
+  letters(purpose: string, text: string, count: number): string {
+    return [...this.bytes(purpose, text).subarray(0, count)].map(byte => alphabet[byte & 31]).join('');
   }
 }

@@ -1,6 +1,5 @@
 import {endpointChainName, parseChainName, servicePortHash} from '../expect/iptables/chain-names.ts';
-import type {AddressText} from './addresses.ts';
-import type {KeyedHash} from './keyed-hash.ts';
+import type {AddressText, KeyedHash} from './addresses.ts';
 import type {Names} from './names.ts';
 
 const protocols = ['tcp', 'udp', 'sctp'];

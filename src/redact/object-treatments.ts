@@ -2,6 +2,7 @@ import {configMapPlaces} from '../model/proxy-config.ts';
 import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {readJson} from '../parse/attempt.ts';
+import {isKnownText, knownVersion} from './known-words.ts';
 import {redactArguments, redactConfigText} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
 import {type Treatment, treat} from './treatment.ts';
@@ -14,7 +15,12 @@ const metadata = (name: Treatment): Treatment => ({
   },
 });
 
-const slicePort: Treatment = {fields: {name: 'kept', port: 'kept', protocol: 'kept'}};
+/** The name of a port is kept: names of chains are derived from it. */
+const portName: Treatment = value =>
+  typeof value === 'number' || (typeof value === 'string' && /^[a-z\d-]{0,63}$/i.test(value)) ? value : null;
+const version: Treatment = value => (typeof value === 'string' ? knownVersion(value) : null);
+
+const slicePort: Treatment = {fields: {name: portName, port: 'kept', protocol: 'kept'}};
 const targetRef: Treatment = {fields: {kind: 'kept', name: 'pod', namespace: 'namespace', uid: 'uid'}};
 const endpointAddress: Treatment = {fields: {ip: 'address', hostname: 'word', nodeName: 'node', targetRef}};
 const conditions: Treatment = {
@@ -37,7 +43,7 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
         fields: {
           ...{type: 'kept', clusterIP: 'address', clusterIPs: {list: 'address'}, ipFamilies: 'kept', ipFamilyPolicy: 'kept'},
           ports: {
-            list: {fields: {name: 'kept', protocol: 'kept', port: 'kept', nodePort: 'kept', targetPort: 'kept'}},
+            list: {fields: {name: portName, protocol: 'kept', port: 'kept', nodePort: 'kept', targetPort: portName}},
           },
           ...{externalIPs: {list: 'address'}, loadBalancerIP: 'address', loadBalancerSourceRanges: {list: 'address'}},
           ...{loadBalancerClass: 'word', allocateLoadBalancerNodePorts: 'kept', externalName: 'word', selector: labels},
@@ -88,8 +94,8 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
           conditions,
           nodeInfo: {
             fields: {
-              ...{kubeProxyVersion: 'kept', kubeletVersion: 'kept', operatingSystem: 'kept', kernelVersion: 'kept'},
-              ...{containerRuntimeVersion: 'kept', architecture: 'kept'},
+              ...{kubeProxyVersion: version, kubeletVersion: version, operatingSystem: 'kept', kernelVersion: version},
+              ...{containerRuntimeVersion: version, architecture: 'kept'},
             },
           },
         },
@@ -179,7 +185,7 @@ const nodeArgs = new Set(['k3s.io/node-args', 'rke2.io/node-args']);
 function annotations(value: unknown, replacements: Replacements): unknown {
   return Object.fromEntries(
     Object.entries(asObject(value)).flatMap(([key, text]): readonly (readonly [string, unknown])[] => {
-      if (keptAnnotations.has(key)) return /^(?:[a-zA-Z]{4,8}|[-\dT:.Z+]+)$/.test(String(text)) ? [[key, text]] : [];
+      if (keptAnnotations.has(key)) return isKnownText(String(text)) ? [[key, text]] : [];
       // Words that are no code of a finding mean nothing.
       if (key === 'svc-trace.dev/skip') return [[key, (String(text).match(/\bST\d{3}\b/gi) ?? []).join(',')]];
       const words = nodeArgs.has(key) ? readJson(String(text)) : undefined;
@@ -200,8 +206,8 @@ function kubeProxyContainer(value: unknown, replacements: Replacements): unknown
 
 /** Without the registry. The image name and its tag are kept: they show the version. */
 function redactImage(image: string): string {
-  const tag = /^[^@]*(:v?\d[^/:@]*)(?:@|$)/.exec(image)?.[1] ?? '';
-  return `registry.example/${/kube-proxy|hardened-kubernetes|hyperkube/.exec(image)?.[0] ?? 'image'}${tag}`;
+  const tag = /^[^@]*:(v?\d[^/:@]*)(?:@|$)/.exec(image)?.[1];
+  return `registry.example/${/kube-proxy|hardened-kubernetes|hyperkube/.exec(image)?.[0] ?? 'image'}${tag === undefined ? '' : `:${knownVersion(tag)}`}`;
 }
 
 const configKeys: ReadonlySet<string> = new Set(configMapPlaces.map(({key}) => key));

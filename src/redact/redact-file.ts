@@ -1,5 +1,6 @@
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {readJson} from '../parse/attempt.ts';
+import {isKnownText, knownVersion} from './known-words.ts';
 import {commonTables, redactNftName, redactObjectName} from './nft-names.ts';
 import {redactConfigText, redactConfigz, unreadable} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
@@ -29,23 +30,28 @@ const network: Treatment = (value, replacements) =>
 const table: Treatment = (value, {names}) =>
   typeof value !== 'string' || /^(?:main|local|default|\d+)$/.test(value) ? value : names.replace(value);
 
+const device: Treatment = (value, {interfaces}) => (typeof value === 'string' ? interfaces.replace(value) : null);
+
 const link: Treatment = {
   fields: {
-    ...{ifindex: 'kept', link_index: 'kept', ifname: 'kept', link: 'kept', flags: 'kept', mtu: 'kept', qdisc: 'kept', operstate: 'kept'},
-    ...{linkmode: 'kept', group: 'kept', txqlen: 'kept', link_type: 'kept', address: 'hardware', broadcast: 'hardware', master: 'kept'},
+    ...{ifindex: 'kept', link_index: 'kept', ifname: device, link: device, flags: 'kept', mtu: 'kept', qdisc: 'kept', operstate: 'kept'},
+    ...{linkmode: 'kept', group: 'kept', txqlen: 'kept', link_type: 'kept', address: 'hardware', broadcast: 'hardware', master: device},
     ...{link_netnsid: 'kept', permaddr: 'hardware', promiscuity: 'kept'},
     linkinfo: {
       fields: {
         ...{info_kind: 'kept', info_slave_kind: 'kept', info_slave_data: {fields: {state: 'kept', hairpin: 'kept'}}},
         info_data: {
-          fields: {id: 'kept', port: 'kept', link: 'kept', local: 'address', group: 'address', learning: 'kept', protocol: 'kept'},
+          fields: {
+            ...{id: 'kept', port: 'kept', link: device, local: 'address', group: 'address', learning: 'kept', protocol: 'kept'},
+            ...{external: 'kept', nf_call_iptables: 'kept', nf_call_ip6tables: 'kept'},
+          },
         },
       },
     },
     addr_info: {
       list: {
         fields: {
-          ...{family: 'kept', local: 'address', address: 'address', prefixlen: 'kept', broadcast: 'address', scope: 'kept', label: 'kept'},
+          ...{family: 'kept', local: 'address', address: 'address', prefixlen: 'kept', broadcast: 'address', scope: 'kept', label: device},
           ...{dynamic: 'kept', deprecated: 'kept', temporary: 'kept', noprefixroute: 'kept', nodad: 'kept', tentative: 'kept'},
           ...{valid_life_time: 'kept', preferred_life_time: 'kept', secondary: 'kept', mngtmpaddr: 'kept'},
         },
@@ -54,7 +60,7 @@ const link: Treatment = {
   },
 };
 
-const hop = {gateway: 'address', via: {fields: {family: 'kept', host: 'address'}}, dev: 'kept', flags: 'kept', weight: 'kept'} as const;
+const hop = {gateway: 'address', via: {fields: {family: 'kept', host: 'address'}}, dev: device, flags: 'kept', weight: 'kept'} as const;
 const route: Treatment = {
   fields: {
     ...{...hop, dst: network, type: 'kept', table, protocol: 'kept', scope: 'kept', prefsrc: 'address', metric: 'kept'},
@@ -64,7 +70,7 @@ const route: Treatment = {
 const policyRule: Treatment = {
   fields: {
     ...{priority: 'kept', not: 'kept', src: network, srclen: 'kept', dst: network, dstlen: 'kept', fwmark: 'kept', fwmask: 'kept'},
-    ...{iif: 'kept', iif_detached: 'kept', oif: 'kept', oif_detached: 'kept', tos: 'kept', uid_start: 'kept', uid_end: 'kept'},
+    ...{iif: device, iif_detached: 'kept', oif: device, oif_detached: 'kept', tos: 'kept', uid_start: 'kept', uid_end: 'kept'},
     ...{ipproto: 'kept', sport: 'kept', sport_start: 'kept', sport_end: 'kept', dport: 'kept', dport_start: 'kept', dport_end: 'kept'},
     ...{l3mdev: 'kept', table, suppress_prefixlen: 'kept', suppress_ifgroup: 'kept', goto: 'kept', unresolved: 'kept', nop: 'kept'},
     ...{action: 'kept', protocol: 'kept'},
@@ -74,12 +80,6 @@ const policyRule: Treatment = {
 const time: Treatment = value => (typeof value === 'string' && /^\d{4}-\d\d-\d\d[T ][-\d:. +TZUCm=]*$/.test(value) ? value : null);
 const health = {lastUpdated: time, currentTime: time, healthy: 'kept', nodeEligible: 'kept'} as const;
 const healthz: Treatment = {fields: {...health, status: {fields: {IPv4: {fields: health}, IPv6: {fields: health}}}}};
-
-const keptLabels = new Set(
-  'ip_family table le quantile code name stage version build_date compiler git_commit git_tree_state git_version go_version major minor platform'.split(
-    ' ',
-  ),
-);
 
 const textFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
   'ipset-save': redactIpset,
@@ -95,13 +95,13 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'routes.json': redactJson({list: route}),
   'ip-rules.json': redactJson({list: policyRule}),
   'ip6-rules.json': redactJson({list: policyRule}),
-  'conntrack-stats': keepOnly(/^[\w=\s]+$/),
-  'conntrack-stats-after': keepOnly(/^[\w=\s]+$/),
+  'conntrack-stats': tokens,
+  'conntrack-stats-after': tokens,
   [kubeProxyLog]: redactLog,
   sysctls: redactSysctls,
   'interface-sysctls': redactSysctls,
-  'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \([\w-]+\))?$/),
-  'kube-proxy-version': keepOnly(/^(?:Kubernetes )?v?\d+\.\d+[\w.+-]*$/),
+  'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \((?:nf_tables|legacy)\))?$/),
+  'kube-proxy-version': text => (/^(?:Kubernetes )?v?\d+\.\d+/.test(text) ? `${knownVersion(text.trim())}\n` : keepOnly(/^$/)(text)),
   'kube-proxy-config.yaml': redactConfigText,
   'configz.json': redactConfigz,
   'proxy-mode': keepOnly(/^(?:iptables|ipvs|nftables|userspace|kernelspace)$/),
@@ -122,49 +122,50 @@ function redactJson(treatment: Treatment): (text: string, replacements: Replacem
   };
 }
 
-const parts = /(comment "[^"]*"|prefix "[^"]*"|(?:service|local|external|firewall|endpoint|affinity)-[A-Z2-7]{8}-[^\s{},;:]+)/;
-
-/** The text output of `nft list`. Keywords of nft, numbers and interfaces stay; tables, chains, sets and other objects get other names. */
+/**
+ * The text output of `nft list`. Keywords of nft and numbers stay; tables, chains, sets and other objects, interfaces and all other words are
+ * replaced.
+ */
 function redactNftText(text: string, replacements: Replacements): string {
   let isKubeProxys = false;
+  const rename = (name: string): string =>
+    ofService.test(name) ? redactNftName(name, replacements) : redactObjectName(name, isKubeProxys, replacements);
   return text
     .split('\n')
     .map(line => {
       const [, start = '', table = '', rest = ''] = /^(table \w+ )([^\s{]+)(.*)$/.exec(line) ?? [];
-      if (table !== '') {
-        isKubeProxys = table === 'kube-proxy';
-        return `${start}${commonTables.has(table) ? table : replacements.setName(table)}${rest}`;
-      }
-      const redacted = line
-        .split(parts)
-        .map((part, index) => (index % 2 === 0 ? replacements.text.replace(part) : redactPart(part, replacements)))
-        .join('');
-      return withoutNames(redacted, name => redactObjectName(name, isKubeProxys, replacements), replacements);
+      if (table === '') return redactNftLine(line, rename, replacements);
+      isKubeProxys = table === 'kube-proxy';
+      return `${redactNftLine(start, rename, replacements)}${commonTables.has(table) ? table : replacements.setName(table)}${redactNftLine(rest, rename, replacements)}`;
     })
     .join('\n');
 }
 
-function withoutNames(line: string, rename: (name: string) => string, {words}: Replacements): string {
-  const fresh = (name: string): string => (ofService.test(name) ? name : rename(name));
-  return line
-    .replace(
-      /^(\s*(?:chain|set|map|counter|quota|limit|flowtable|synproxy|secmark|ct \w+) )([^\s"{]+)(?= \{)/,
-      (_, kind, name) => kind + fresh(name),
-    )
-    .replace(/(\b(?:jump|goto) |@|\b(?:counter|quota|limit|synproxy) name "?)([A-Za-z_][\w./-]*)/g, (_, kind, name) => kind + fresh(name))
-    .replace(
-      /(\b(?:helper set|timeout set|secmark set|skuid|skgid|cgroupv2 level \d+|ct label(?: set)?|rtclassid|(?:iif|oif)group) (?:!= )?)"([^"]*)"/g,
-      (_, kind, name) => `${kind}"${words.comment(name)}"`,
-    );
+/** A quoted text, a name that kube-proxy made for a Service port, or another word. */
+const nftToken = /"[^"]*"?|@?(?:service|local|external|firewall|endpoint|affinity)-[A-Z2-7]{8}-[^\s{},;:]+|[^\s{}",;]+/g;
+
+/** A name of an object stands after these words. */
+const beforeName =
+  /(?:^\s*(?:chain|set|map|counter|quota|limit|flowtable|synproxy|secmark|meter|ct \w+)|\b(?:jump|goto)|\b(?:counter|quota|limit|synproxy) name|\bmeter) $/;
+
+/** A text stands after these words, or a name from outside of nft. */
+const beforeText = /\b(?:comment|prefix|set|skuid|skgid|label|rtclassid|group|level \d+|helper) (?:!= )?$/;
+
+function redactNftLine(line: string, rename: (name: string) => string, replacements: Replacements): string {
+  const {interfaces, words, text} = replacements;
+  return line.replace(nftToken, (token, at: number) => {
+    const before = line.slice(Math.max(0, at - 40), at);
+    if (token.startsWith('"')) {
+      if (beforeText.test(before)) return words.comment(token);
+      return token.replace(/[^\s"]+/g, word => (beforeName.test(before) ? rename(word) : text.replace(interfaces.replace(word))));
+    }
+    if (token.startsWith('@') && !/^@(?:th|nh|ll|ih),/.test(token)) return `@${rename(token.slice(1))}`;
+    if (ofService.test(token) || beforeName.test(before)) return rename(token);
+    return replacements.token(token, word => (before.includes('devices') ? interfaces.replace(word) : replacements.names.replace(word)));
+  });
 }
 
 const ofService = /^(?:service|local|external|firewall|endpoint|affinity)-[A-Z2-7]{8}-/;
-
-function redactPart(part: string, replacements: Replacements): string {
-  if (!part.endsWith('"')) return redactNftName(part, replacements);
-  const quote = part.indexOf('"');
-  return part.slice(0, quote) + replacements.words.comment(part.slice(quote));
-}
 
 /** `ipset save`. Types, sizes and timeouts stay. */
 function redactIpset(text: string, replacements: Replacements): string {
@@ -176,51 +177,69 @@ function redactIpset(text: string, replacements: Replacements): string {
     const isSet = (element: string) => listsOfSets.has(name) || (/^[A-Za-z][\w-]*$/.test(element) && element.includes('-'));
     const [, before = '', comment] = /^(.*?)( comment ".*"| comment \S+)?$/s.exec(rest) ?? [];
     const said = comment === undefined ? '' : ` comment ${replacements.words.comment(comment.slice(' comment '.length))}`;
-    const element = before.replace(/^( )(\S+)/, (_, space: string, first: string) => {
-      if (verb === 'create') return space + first;
-      return space + (isSet(first) ? replacements.setName(first) : replacements.text.replace(first));
-    });
+    const replaceOne = (word: string, isFirst: boolean): string => {
+      if (verb === 'add' && isFirst && isSet(word)) return replacements.setName(word);
+      return replacements.token(word, text => replacements.interfaces.replace(text));
+    };
+    const element = before.replace(/\S+/g, (word: string, at: number) => replaceOne(word, at === 1));
     return `${verb} ${replacements.setName(name)}${element}${said}`;
   });
 }
 
 /** `ipvsadm-save`, `ipvsadm -L`: without `-n` they have names of hosts. */
-function redactServers(text: string, {text: addresses, names}: Replacements): string {
-  return eachLine(text, line =>
-    addresses
-      .replace(line)
-      .replace(/(?<=^|\s)(?=[\d._-]*[A-Za-z])([\w.-]+)(?=:[\w-]+(?:\s|$))/g, host =>
-        /^(?:Local|Remote)Address$/.test(host) ? host : names.replace(host),
-      ),
-  );
+function redactServers(text: string, replacements: Replacements): string {
+  return text.replace(/\S+/g, token => {
+    const [, host, port = ''] = /^([\w.-]*[A-Za-z][\w.-]*):([\w-]+)$/.exec(token) ?? [];
+    const isName = host !== undefined && !/^(?:Local|Remote)Address$/.test(host);
+    return isName ? `${replacements.names.replace(host)}:${replacements.token(port)}` : replacements.token(token);
+  });
+}
+
+/** Words and numbers: what is known to be no name stays. */
+function tokens(text: string, replacements: Replacements): string {
+  return text.replace(/\S+/g, token => replacements.token(token));
 }
 
 /** Whatever is no known word of `conntrack -L`: security contexts, labels and helpers are names that somebody chose. */
 const unknownOfConnection =
-  /(?<=^|\s)(?!(?:(?:src|dst|sport|dport|type|code|id|packets|bytes|mark|use|zone(?:-orig|-reply)?|srckey|dstkey|timeout|delta-time)=[\da-fA-Fx.:]+|\[[A-Z_]+\]|[A-Z_]+\d?|\d+|ipv[46]|tcp|udp|udplite|icmp|icmpv6|ipv6-icmp|sctp|dccp|gre|esp|ah|igmp|ospf|vrrp|unknown)(?:\s|$))\S+ ?/g;
+  /(?<=^|\s)(?!(?:(?:src|dst|sport|dport|type|code|id|packets|bytes|mark|use|zone(?:-orig|-reply)?|srckey|dstkey|timeout|delta-time)=[\da-fA-Fx.:]+|\[(?:UNREPLIED|ASSURED|OFFLOAD|HW_OFFLOAD)\]|(?:NONE|SYN_SENT2?|SYN_RECV|ESTABLISHED|FIN_WAIT|CLOSE_WAIT|LAST_ACK|TIME_WAIT|CLOSED?|LISTEN|COOKIE_WAIT|COOKIE_ECHOED|SHUTDOWN_SENT|SHUTDOWN_RECD|SHUTDOWN_ACK_SENT|HEARTBEAT_SENT|HEARTBEAT_ACKED|REQUEST|RESPOND|PARTOPEN|OPEN|CLOSEREQ|CLOSING|TIMEWAIT|IGNORE|INVALID)|\d+|ipv[46]|tcp|udp|udplite|icmp|icmpv6|ipv6-icmp|sctp|dccp|gre|esp|ah|igmp|ospf|vrrp|unknown)(?:\s|$))\S+ ?/g;
 
 /** `conntrack -L`: keywords, numbers, and addresses. */
 function redactConnections(text: string, {text: addresses}: Replacements): string {
   return eachLine(text, line => addresses.replace(line.replace(unknownOfConnection, '')));
 }
 
-/** Metrics in the text format of Prometheus. */
+const sample = /^([A-Za-z_:][\w:]*)(?:\{((?:[^"{}]|"(?:[^"\\]|\\.)*")*)\})? ([-+\d.eE]+|[-+]?Inf|NaN)(?: -?\d+)?$/;
+
+/** Metrics in the text format of Prometheus: those with known names, and with known names of labels. */
 function redactMetrics(text: string, replacements: Replacements): string {
-  return eachLine(text, line =>
-    line.startsWith('#')
-      ? ''
-      : line.replace(/(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"/g, (found, label: string, value: string) =>
-          keptLabels.has(label) ? found : `${label}="${treatAddress(value, replacements)}"`,
-        ),
-  );
+  return eachLine(text, line => {
+    const [, name = '', labels = '', value = ''] = sample.exec(line) ?? [];
+    if (name === '' || !isKnownText(name)) return '';
+    const kept = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].flatMap(([, label = '', own = '']) =>
+      isKnownText(label) ? [`${label}="${labelValue(label, own, replacements)}"`] : [],
+    );
+    return `${name}${kept.length === 0 ? '' : `{${kept.join(',')}}`} ${value}`;
+  });
 }
 
-/** `net.ipv4.ip_forward = 1`. */
-function redactSysctls(text: string): string {
+function labelValue(label: string, value: string, replacements: Replacements): string {
+  if (/version$/.test(label)) return knownVersion(value);
+  return /^(?:node|host|instance|pod|namespace|service)$/.test(label) ? treatAddress(value, replacements) : replacements.token(value);
+}
+
+/** `net.ipv4.ip_forward = 1`, `net.ipv4.conf.eth0.rp_filter = 0`. */
+function redactSysctls(text: string, {interfaces}: Replacements): string {
   return text
     .split('\n')
     .filter(line => /^[\w./-]+ ?= ?[-,\d\s]*$/.test(line))
-    .map(line => `${line}\n`)
+    .map(line =>
+      line.replace(
+        /^(net\.ipv[46]\.(?:conf|neigh)\.)(.+)(?=\.\w+ ?=)/,
+        (_, path: string, name: string) => path + (isKnownText(name) ? name : interfaces.replace(name)),
+      ),
+    )
+    .flatMap(line => (isKnownText(line.replace(/^net\.ipv[46]\.(?:conf|neigh)\..+(?=\.\w+ ?=)/, '')) ? [`${line}\n`] : []))
     .join('');
 }
 

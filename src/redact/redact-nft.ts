@@ -3,6 +3,7 @@ import {readJson} from '../parse/attempt.ts';
 import {mergeAddresses} from '../parse/nftables/address-list.ts';
 import {jsonItems} from '../parse/nftables/nft-json-bytes.ts';
 import {commonTables, nftEndpoint, redactObjectName} from './nft-names.ts';
+import {isKnownText} from './known-words.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './sorted-order.ts';
 
@@ -25,11 +26,13 @@ export function redactNft(content: Buffer, replacements: Replacements): Buffer {
 
 /** One `{"rule": {…}}`, `{"chain": {…}}` and so on. In tables of other programs, chains and sets are named as in iptables. */
 function redactObject(object: unknown, replacements: Replacements): unknown {
-  if (!isObject(object) || 'metainfo' in object) return object;
+  if (!isObject(object)) return null;
+  // The version of nft and the name of its release.
+  if ('metainfo' in object) return {metainfo: {json_schema_version: 1}};
   return Object.fromEntries(
     Object.entries(object).map(([kind, body]) => {
       const table = isObject(body) ? (kind === 'table' ? body['name'] : body['table']) : undefined;
-      return [kind, new NftRedaction(table === 'kube-proxy', replacements).part(body, kind)];
+      return [isKnownText(kind) ? kind : 'unknown', new NftRedaction(table === 'kube-proxy', replacements).part(body, kind)];
     }),
   );
 }
@@ -74,20 +77,25 @@ class NftRedaction {
   /** Users, groups and control groups are names of somebody's. */
   #match(value: JsonFields): JsonFields {
     const {left, right} = value;
-    const anonymous = isOfSomebody(left) ? withoutWords(right) : this.part(right, 'right');
+    const anonymous = isOfSomebody(left) ? withoutWords(right) : this.part(right, isInterface(left) ? interfaceKey : 'right');
     return {...value, left: this.part(left, 'left'), right: anonymous};
   }
 
   #fields(value: JsonFields): JsonFields {
-    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, this.part(part, key)]));
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [this.#key(key), this.part(part, key)]));
+  }
+
+  #key(key: string): string {
+    return isKnownText(key) ? key : this.#replacements.names.replace(key);
   }
 
   #text(text: string, key: string): string {
-    const {words, text: addresses} = this.#replacements;
+    const {words, interfaces} = this.#replacements;
     if (key === 'comment' || key === 'prefix') return words.comment(text);
     if (nameKeys.has(key)) return this.#name(text);
     if (key === 'table') return commonTables.has(text) ? text : this.#replacements.setName(text);
-    return text.startsWith('@') ? `@${this.#name(text.slice(1))}` : addresses.replace(text);
+    if (text.startsWith('@')) return `@${this.#name(text.slice(1))}`;
+    return key === interfaceKey ? interfaces.replace(text) : this.#replacements.token(text, word => interfaces.replace(word));
   }
 
   #name(name: string): string {
@@ -118,6 +126,14 @@ class NftRedaction {
     );
     return {...value, data: {set: set.map(([number], place) => [number, fresh[order?.[place] ?? place]])}};
   }
+}
+
+/** Where a text is the name of an interface. */
+const interfaceKey = 'dev';
+
+function isInterface(left: unknown): boolean {
+  const key = isObject(left) && isObject(left['meta']) ? String(left['meta']['key']) : '';
+  return /^(?:[iosd]*i?f?name|[io]if|[io]brname|sdif)$/.test(key);
 }
 
 /** Keys whose text names an object of the table, or one that somebody made. */

@@ -1,7 +1,7 @@
-import {AddressMap, AddressText, looksLikeAddress} from './addresses.ts';
+import {AddressMap, AddressText, KeyedHash, looksLikeAddress} from './addresses.ts';
 import {ChainNames} from './chain-names.ts';
-import {KeyedHash} from './keyed-hash.ts';
-import {Names} from './names.ts';
+import {isKnownText} from './known-words.ts';
+import {Interfaces, Names} from './names.ts';
 
 /** All replacements in one bundle, by one key. Equal texts have equal replacements. */
 export class Replacements {
@@ -9,6 +9,7 @@ export class Replacements {
   readonly addresses: AddressMap;
   readonly text: AddressText;
   readonly names: Names;
+  readonly interfaces: Interfaces;
   readonly chains: ChainNames;
   readonly words: Words;
 
@@ -17,6 +18,7 @@ export class Replacements {
     this.addresses = new AddressMap(this.hash);
     this.text = new AddressText(this.addresses, this.hash);
     this.names = new Names(this.hash, this.addresses);
+    this.interfaces = new Interfaces(this.hash);
     this.chains = new ChainNames(this.hash, this.names, this.text);
     this.words = new Words(this.names, this.text, this.chains);
   }
@@ -25,6 +27,27 @@ export class Replacements {
   uid(text: string): string {
     const hex = this.hash.bytes('uid', text).toString('hex');
     return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+  }
+
+  /**
+   * A word of a dump, or several joined by commas and the like: only what is known to be no name stays. Anything else, its addresses aside, is
+   * replaced as a name, or by `other`.
+   */
+  token(token: string, other: (text: string) => string = text => this.names.replace(text)): string {
+    return isKnownText(token) && !/[.:]/.test(token)
+      ? token
+      : token
+          .split(',')
+          .map(part => this.#part(part, other))
+          .join(',');
+  }
+
+  #part(part: string, other: (text: string) => string): string {
+    const replaced = this.text.replace(part);
+    if (looksLikeAddress(part)) return replaced;
+    return isKnownText(replaced)
+      ? replaced
+      : replaced.replace(/[^:/=|!&<>(){}[\]^;@"]+/g, text => (isKnownText(text) ? text : other(text)));
   }
 
   /** The name of an ipset or of a `recent` list: those of kube-proxy stay, or follow the chain that they are named after. */
@@ -91,7 +114,7 @@ class Words {
   }
 
   #commentWord(word: string): string {
-    if (vocabulary.has(word.toLowerCase().replace(/[;:,.']$/, '')) || /^\d+$/.test(word)) return word;
+    if (vocabulary.has(word.toLowerCase().replace(/[;:,.']$/, '')) || /^\d{1,5}$/.test(word)) return word;
     const chain = /^KUBE-[A-Z]+-?[-A-Z0-9]*$/.test(word) ? this.#chains.replace(word) : null;
     return chain ?? this.#chains.servicePort(word) ?? this.#addressOr(word, () => this.#names.replace(word));
   }

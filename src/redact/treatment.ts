@@ -1,10 +1,11 @@
 import {looksLikeAddress} from './addresses.ts';
+import {isKnownText} from './known-words.ts';
 import type {NameKind} from './names.ts';
 import type {Replacements} from './replacements.ts';
 
 /**
  * How to redact a part of a JSON document. A part without a treatment is left out, so that nothing is kept unchecked. A part of an
- * unexpected shape is replaced like a name.
+ * unexpected shape is replaced like a name, and so is a text that is to be kept and has an unknown word.
  */
 export type Treatment =
   | 'kept'
@@ -16,7 +17,8 @@ export type Treatment =
 type TextTreatment = 'address' | 'hardware' | 'uid' | NameKind;
 
 export function treat(value: unknown, treatment: Treatment, replacements: Replacements): unknown {
-  if (treatment === 'kept' || value === null) return value;
+  if (value === null) return value;
+  if (treatment === 'kept') return known(value, replacements);
   if (typeof treatment === 'function') return treatment(value, replacements);
   if (typeof treatment === 'string') return typeof value === 'string' ? treatText(value, treatment, replacements) : scalar(value);
   if ('list' in treatment)
@@ -31,6 +33,14 @@ export function treatAddress(text: string, {addresses, text: inText, names}: Rep
   if (addresses.replace(trimmed) !== null) return text.replace(trimmed, addresses.replace(trimmed) ?? '');
   const replaced = inText.replace(text);
   return replaced !== text || looksLikeAddress(text) ? replaced : names.replace(text);
+}
+
+/** Numbers and known words, also in lists and as fields. */
+function known(value: unknown, replacements: Replacements): unknown {
+  if (typeof value === 'string') return isKnownText(value) ? value : replacements.names.replace(value);
+  if (Array.isArray(value)) return value.map(item => known(item, replacements));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).flatMap(([key, part]) => (isKnownText(key) ? [[key, known(part, replacements)]] : [])));
 }
 
 function treatText(text: string, treatment: TextTreatment, replacements: Replacements): unknown {

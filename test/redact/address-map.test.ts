@@ -1,7 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {contains, parseAddress, parseCidr} from '../../src/model/address.ts';
-import {AddressMap, AddressText} from '../../src/redact/addresses.ts';
-import {KeyedHash} from '../../src/redact/keyed-hash.ts';
+import {AddressMap, AddressText, KeyedHash} from '../../src/redact/addresses.ts';
 import {seededRandom} from '../bench/random.ts';
 
 const hash = new KeyedHash('key');
