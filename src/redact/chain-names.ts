@@ -42,7 +42,7 @@ export class ChainNames {
     const found = servicePortPattern.exec(text);
     if (found === null) return null;
     const [, namespace = '', name = '', port = ''] = found;
-    return `${this.#names.replace(namespace, 'namespace')}/${this.#names.replace(name, 'service')}${port}`;
+    return `${this.#names.replace(namespace, 'namespace')}/${this.#names.replace(name, 'service')}${port && `:${this.#names.port(port.slice(1))}`}`;
   }
 
   /** Learns a Service port, with the protocols that it may have. */

@@ -12,6 +12,10 @@ const common = new Set([
   ...['localhost', 'None', 'none', 'true', 'false', 'linux', 'windows', 'amd64', 'arm64'],
 ]);
 
+const commonPorts = new Set(
+  'http https http1 http2 h2c grpc grpcs tcp udp sctp tls ssl dns dns-tcp metrics http-metrics https-metrics health healthz web'.split(' '),
+);
+
 /**
  * Replaces names. The same text always gets the same replacement, whatever it names: a Service and a label of its pods, a node and its host
  * name. The replacement shows the kind that was seen first.
@@ -41,6 +45,11 @@ export class Names {
         .map(part => this.replace(part, kind))
         .join('.');
     return this.#add(key, kind);
+  }
+
+  /** The name of a port. Those that many Services use stay. */
+  port(text: string): string {
+    return commonPorts.has(text) ? text : this.replace(text);
   }
 
   /** The new name of a text that was replaced before as the name of an object; null for others, because ordinary words can be anything. */

@@ -65,7 +65,8 @@ function parseNftName(name: string): NftName | null {
 }
 
 function newContent({namespace, service, port, endpoint}: NftName, {names, addresses}: Replacements): string {
-  const owner = `${names.replace(namespace, 'namespace')}/${names.replace(service, 'service')}/${port}`;
+  const [protocol = '', name = ''] = port.split('/');
+  const owner = `${names.replace(namespace, 'namespace')}/${names.replace(service, 'service')}/${protocol}/${names.port(name)}`;
   if (endpoint === null) return owner;
   const address = plainAddress(endpoint.address);
   return `${owner}__${(addresses.replace(address) ?? address).replaceAll(':', '.')}/${endpoint.port}`;

@@ -15,9 +15,7 @@ const metadata = (name: Treatment): Treatment => ({
   },
 });
 
-/** The name of a port is kept: names of chains are derived from it. */
-const portName: Treatment = value =>
-  typeof value === 'number' || (typeof value === 'string' && /^[a-z\d-]{0,63}$/i.test(value)) ? value : null;
+const portName: Treatment = (value, {names}) => (typeof value === 'string' ? names.port(value) : typeof value === 'number' ? value : null);
 const version: Treatment = value => (typeof value === 'string' ? knownVersion(value) : null);
 
 const slicePort: Treatment = {fields: {name: portName, port: 'kept', protocol: 'kept'}};
@@ -185,7 +183,7 @@ const nodeArgs = new Set(['k3s.io/node-args', 'rke2.io/node-args']);
 function annotations(value: unknown, replacements: Replacements): unknown {
   return Object.fromEntries(
     Object.entries(asObject(value)).flatMap(([key, text]): readonly (readonly [string, unknown])[] => {
-      if (keptAnnotations.has(key)) return isKnownText(String(text)) ? [[key, text]] : [];
+      if (keptAnnotations.has(key)) return typeof text === 'string' && isKnownText(text) ? [[key, text]] : [];
       // Words that are no code of a finding mean nothing.
       if (key === 'svc-trace.dev/skip') return [[key, (String(text).match(/\bST\d{3}\b/gi) ?? []).join(',')]];
       const words = nodeArgs.has(key) ? readJson(String(text)) : undefined;

@@ -149,11 +149,11 @@ const beforeRule = /^\s*(?:\[\d+:\d+\] )?/;
  * all words that are not of iptables are replaced. Any other line is treated as a comment.
  */
 export function redactRuleLine(line: string, replacements: Replacements): string {
-  if (line === 'COMMIT' || /^\*(?:filter|nat|mangle|raw|security|broute)$|^[.…\s]*$/.test(line)) return line;
-  if (/^\*\S+$/.test(line)) return `*${replacements.hash.letters('table', line, 8)}`;
+  if (line === 'COMMIT' || /^[.…\s]*$/.test(line)) return line;
+  if (/^\*\S+$/.test(line)) return `*${tableName(line.slice(1), replacements)}`;
   if (line.startsWith(':')) return redactDeclaration(line, replacements);
   const command = parseListingCommand(line);
-  if (command !== null) return printedCommand(command);
+  if (command !== null) return printedCommand(command, replacements);
   if (line.startsWith('#')) return isHeader(line) ? line : `# ${replacements.words.comment(line.slice(1).trim())}`;
   const begin = beforeRule.exec(line)?.[0] ?? '';
   const rule = line.slice(begin.length);
@@ -176,9 +176,13 @@ function isHeader(line: string): boolean {
 }
 
 /** The command line above a listing, without search terms. */
-function printedCommand({family, table, filtered}: ListingCommand): string {
+function printedCommand({family, table, filtered}: ListingCommand, replacements: Replacements): string {
   const tool = family === 'IPv6' ? 'ip6tables' : 'iptables';
-  return `# ${table === null ? `${tool}-save` : `${tool} -t ${table} -S`}${filtered ? ' | grep' : ''}`;
+  return `# ${table === null ? `${tool}-save` : `${tool} -t ${tableName(table, replacements)} -S`}${filtered ? ' | grep' : ''}`;
+}
+
+function tableName(name: string, {hash}: Replacements): string {
+  return /^(?:filter|nat|mangle|raw|security|broute)$/.test(name) ? name : hash.letters('table', name, 8);
 }
 
 /** `:KUBE-SERVICES - [0:0]`. */

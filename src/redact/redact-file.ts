@@ -27,8 +27,8 @@ const network: Treatment = (value, replacements) =>
   value === 'default' || value === 'all' ? value : treat(value, 'address', replacements);
 
 /** Tables may have names of their own. */
-const table: Treatment = (value, {names}) =>
-  typeof value !== 'string' || /^(?:main|local|default|\d+)$/.test(value) ? value : names.replace(value);
+const table: Treatment = (value, replacements) =>
+  typeof value === 'string' && /^(?:main|local|default|\d+)$/.test(value) ? value : treat(value, 'word', replacements);
 
 const device: Treatment = (value, {interfaces}) => (typeof value === 'string' ? interfaces.replace(value) : null);
 
@@ -189,8 +189,8 @@ function redactIpset(text: string, replacements: Replacements): string {
 /** `ipvsadm-save`, `ipvsadm -L`: without `-n` they have names of hosts. */
 function redactServers(text: string, replacements: Replacements): string {
   return text.replace(/\S+/g, token => {
-    const [, host, port = ''] = /^([\w.-]*[A-Za-z][\w.-]*):([\w-]+)$/.exec(token) ?? [];
-    const isName = host !== undefined && !/^(?:Local|Remote)Address$/.test(host);
+    const [, host, port = ''] = /^([\w.-]+):([\w-]+)$/.exec(token) ?? [];
+    const isName = host !== undefined && /[A-Za-z]/.test(host) && !/^(?:Local|Remote)Address$/.test(host);
     return isName ? `${replacements.names.replace(host)}:${replacements.token(port)}` : replacements.token(token);
   });
 }

@@ -97,7 +97,8 @@ describe('an unreadable file', () => {
 });
 
 test('metrics keep their families and versions, and lose identifying labels', () => {
-  const text = 'kubeproxy_sync_proxy_rules_iptables_last{ip_family="IPv4",node="node-a"} 1\nkubernetes_build_info{git_version="v1.33.2"} 1\n';
+  const text =
+    'kubeproxy_sync_proxy_rules_iptables_last{ip_family="IPv4",node="node-a"} 1\nkubernetes_build_info{git_version="v1.33.2"} 1\n';
   expect(redactFile('metrics', Buffer.from(text), replacements)?.toString()).toBe(text.replace('node-a', node));
 });
 
