@@ -29,12 +29,19 @@ export function previewProbes(item: ServedPort, contexts: readonly [NodeContext,
   const entries = new Map([before, after].flatMap(context => entriesOf(port, context)).map(entry => [JSON.stringify(entry), entry]));
   const probes = [...entries.values()].flatMap(entry => [
     ...destinationsOf(entry, before).flatMap(destination =>
-      sources.filter(source => isProbedFrom(entry, source)).flatMap(source => probe('entry', {item, entry, source, destination})),
+      sources
+        .filter(source => isProbedFrom(entry, source) || isOfOtherNode(entry, source))
+        .flatMap(source => probe('entry', {item, entry, source, destination})),
     ),
     ...(entry.kind === 'nodePort' ? localhostProbe(item, entry) : []),
     ...hairpins(item, entry, before),
   ]);
   return [...probes, ...healthCheck(item, before, sources)];
+}
+
+/** On another node, pods of that node meet the same rules. */
+function isOfOtherNode(entry: Entry, {kind}: Source): boolean {
+  return kind === 'remote-pod' && entry.kind !== 'clusterIP';
 }
 
 /** A load balancer's health check of the node. */

@@ -74,10 +74,13 @@ export function addressesOf(entry: Entry, context: NodeContext): readonly string
   return entry.address === null ? probedNodePortAddresses(context) : [entry.address];
 }
 
-/** Ranges and own addresses matter for load-balancer IPs only; pods of other nodes do not send to a cluster IP on this node. */
+/**
+ * Ranges and own addresses matter for load-balancer IPs only. Other nodes and their pods send to the node ports of this one: all other
+ * entries are served by the rules of their own node.
+ */
 export function isProbedFrom(entry: Entry, {kind}: Source): boolean {
   if (kind === 'allowed' || kind === 'other-range' || kind === 'own-address') return entry.kind === 'loadBalancerIP';
-  return entry.kind !== 'clusterIP' || kind !== 'remote-pod';
+  return entry.kind === 'nodePort' || (kind !== 'remote-pod' && kind !== 'other-node');
 }
 
 interface ProbeParts {

@@ -91,7 +91,7 @@ export function sourcesNamedIn(texts: readonly string[], context: NodeContext, s
       return [{kind, address: formatAddress(context.family, value), interface: name, network}];
     };
     const running = [...pods.keys()].filter(value => holds(range, value));
-    const [outside] = subtract(range, all);
+    const [outside] = subtract(subtract(range, all), intervalsOf([...nodes.keys()].map(value => [value, value] as const)));
     // One of two may be an endpoint, whose own connections are treated differently.
     const ownPods = running.filter(value => holds(here, value));
     return [
