@@ -10,7 +10,6 @@ import type {PortTrace} from '../model/service-trace.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {type IpSet, parseIpsetSave} from '../parse/ipvs/ipset-save.ts';
 import {Differing, type ServiceDifferences} from './differing.ts';
-import {allOf, type Dumps} from './iptables/node-rulesets.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 
@@ -155,4 +154,19 @@ export interface NodeRules {
   /** The node's ipsets, where they were read. */
   readonly sets: ReadonlyMap<string, IpSet>;
   readonly api: ApiObjects;
+}
+
+/** What a node holds of iptables. */
+export interface Dumps {
+  readonly current: ReadonlyMap<Family, Ruleset>;
+  readonly both: readonly {readonly family: Family; readonly nft: Ruleset; readonly legacy: Ruleset}[];
+  /** The files whose rules have no counters. */
+  readonly uncounted: ReadonlySet<string>;
+}
+
+/** All that the kernel holds of a family, as far as it was read: both backends where both are in use. */
+export function allOf({current, both}: Dumps, family: Family): readonly Ruleset[] {
+  const pair = both.find(one => one.family === family);
+  const one = current.get(family);
+  return pair !== undefined ? [pair.nft, pair.legacy] : one === undefined ? [] : [one];
 }

@@ -2,7 +2,7 @@ import {inferConfig, type InferredConfig} from '../expect/iptables/infer-config.
 import {inferIpvsConfig} from '../expect/ipvs/infer-ipvs-config.ts';
 import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
 import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
-import type {Dumps} from './iptables/node-rulesets.ts';
+import type {Dumps} from './proxy-mode.ts';
 import {kubeProxyTables} from './nftables/nft-rules.ts';
 
 /**

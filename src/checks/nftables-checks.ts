@@ -1,4 +1,4 @@
-import {localhostRejectChain, localhostRejectMap} from '../expect/nftables/base-sets.ts';
+import {localhostRejectChain, localhostRejectMap} from '../expect/nftables/nft-names.ts';
 import {nftContext} from '../expect/nftables/expect-table.ts';
 import {tableId} from '../expect/nftables/expected-table.ts';
 import {type OverlongName, overlongNames} from '../expect/nftables/overlong-names.ts';

@@ -2,7 +2,6 @@ import type {CategorizedEndpoints, Endpoint} from '../model/endpoint.ts';
 import type {Family} from '../model/address.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {once} from '../model/once.ts';
-import type {ClusterView} from './cluster/cluster-view.ts';
 import {type NodeContext, nodePortDestinations} from './node-context.ts';
 
 /** By Service port, what was rendered for the nodes so far. */
@@ -16,10 +15,10 @@ interface KeptOfView<Rules> {
 
 /**
  * A function that returns where to keep the rendered rules of Service ports, for the next nodes with the same settings: those of this node
- * may be used with the same endpoints (`isSameEndpoints`). It returns null for the first node, which may be the only one.
+ * may be used with the same endpoints (`isSameEndpoints`). `view` is the ClusterView. It returns null for the first node, which may be the only one.
  */
-export function keptBySettings<Rules>(): (view: ClusterView, context: NodeContext) => Kept<Rules> | null {
-  const byView = new WeakMap<ClusterView, KeptOfView<Rules>>();
+export function keptBySettings<Rules>(): (view: object, context: NodeContext) => Kept<Rules> | null {
+  const byView = new WeakMap<object, KeptOfView<Rules>>();
   return (view, context) => {
     const ofView = byView.get(view) ?? {firstNode: context.facts.name, byFamily: new Map()};
     byView.set(view, ofView);

@@ -1,5 +1,4 @@
-import type {NetworkFacts} from '../model/node/network-facts.ts';
-import type {NodeFacts} from '../model/node/node-facts.ts';
+import type {NetworkFacts, NodeFacts} from '../model/node/node-facts.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {

@@ -77,3 +77,14 @@ export interface ProxyVersion {
   readonly version: KubeProxyVersion;
   readonly gates: Readonly<Record<string, boolean>>;
 }
+
+// What differs between versions of kube-proxy in every mode: which Services and endpoints it serves. One function for each difference,
+// each naming what upstream changed.
+
+/** The feature gates that kube-proxy was started with, by name. */
+export type FeatureGates = Readonly<Record<string, boolean>>;
+
+/** Whether a gate is on; `byDefault` is its default in this version. */
+export function isGateOn(gates: FeatureGates, name: string, byDefault: boolean): boolean {
+  return gates[name] ?? byDefault;
+}

@@ -1,5 +1,5 @@
 import {type Family, parseCidr} from '../model/address.ts';
-import type {ConnectionStatistics, Link, PolicyRule, Route} from '../model/node/network-facts.ts';
+import type {ConnectionStatistics, Link, PolicyRule, Route} from '../model/node/node-facts.ts';
 import {readJson} from './attempt.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -1,4 +1,4 @@
-import {allOf} from '../analyze/iptables/node-rulesets.ts';
+import {allOf} from '../analyze/proxy-mode.ts';
 import {shapeOf} from '../analyze/outcomes/outcome-changes.ts';
 import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
 import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';

@@ -1,4 +1,4 @@
-import {allOf} from '../analyze/iptables/node-rulesets.ts';
+import {allOf} from '../analyze/proxy-mode.ts';
 import {asExpectation} from '../analyze/iptables/resolve-version.ts';
 import {endpointChange} from '../analyze/iptables/service-port/endpoint-change.ts';
 import {compareIpvs} from '../analyze/ipvs/ipvs-differences.ts';

@@ -1,16 +1,15 @@
-import {allOf} from '../analyze/iptables/node-rulesets.ts';
+import {allOf} from '../analyze/proxy-mode.ts';
 import {forwardingOff} from '../analyze/outcomes/environment.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {overlongNames} from '../expect/nftables/overlong-names.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import {modesInRules} from '../analyze/leftover-modes.ts';
-import {isGateOn} from '../expect/cluster/proxy-versions.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {isKernelTooOldForNftables} from '../model/node/node-facts.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {families, familyOf} from '../model/address.ts';
 import type {Requirement} from '../model/preview.ts';
-import type {ProxyConfig} from '../model/proxy-config.ts';
+import {isGateOn, type ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {refusedSettings} from './plan.ts';
 import {otherTables} from './sides.ts';

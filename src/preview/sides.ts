@@ -1,4 +1,4 @@
-import {allOf} from '../analyze/iptables/node-rulesets.ts';
+import {allOf} from '../analyze/proxy-mode.ts';
 import {environmentOf, forwardingOff} from '../analyze/outcomes/environment.ts';
 import {baseRuleSource, expectedSets} from '../analyze/ipvs/base-rule-source.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';

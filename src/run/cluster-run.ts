@@ -3,7 +3,6 @@ import type {Clock} from './clock.ts';
 import type {ProgressLine} from './nodes/node-progress.ts';
 import type {OpenCluster} from './open-cluster.ts';
 import type {ParsedAgentsFlags, ParsedConnectionFlags} from './options/connection.ts';
-import type {ParsedEvaluationFlags} from './options/evaluation-options.ts';
 import type {ParsedTransportFlags} from './options/transport.ts';
 import type {WaitLimit} from './options/wait-limit.ts';
 import type {ScopeFlags} from './scope/scope-flags.ts';
@@ -30,4 +29,18 @@ export interface ClusterRun {
   readonly clock: Clock;
   /** Check until no finding fails the run, or the time is up. */
   readonly wait?: WaitLimit | undefined;
+}
+
+/** The parsed values of the flags that control evaluation. */
+export interface ParsedEvaluationFlags {
+  readonly only?: readonly string[] | undefined;
+  readonly skip?: readonly string[] | undefined;
+  readonly 'proxy-mode'?: string | undefined;
+  readonly 'cluster-cidr'?: string | undefined;
+  readonly 'detect-local-mode'?: string | undefined;
+  readonly 'masquerade-all'?: boolean | undefined;
+  readonly 'masquerade-bit'?: number | undefined;
+  readonly 'nodeport-addresses'?: string | undefined;
+  readonly 'kube-proxy-version'?: string | undefined;
+  readonly zone?: string | undefined;
 }

@@ -3,6 +3,7 @@ import {holds, type Intervals, intervalsOf, subtract} from '../model/intervals.t
 import type {Rule, RuleText} from '../model/ruleset.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
 import {allAddresses, allPorts, type SenderConditions} from './sender-space.ts';
+import type {NftRule} from '../model/nft-ruleset.ts';
 
 /** The outcome of a packet: the end of one path through the rules. `R` is the type of rules in this proxy mode. */
 export interface Outcome<R extends RuleText = Rule> {
@@ -210,3 +211,17 @@ export function firstOf({
 export const hookNames = ['ingress', 'prerouting', 'input', 'forward', 'output', 'postrouting', 'egress'] as const;
 
 export type HookName = (typeof hookNames)[number];
+
+/** What one of the ways through a node does to a connection. */
+export interface ConnectionOutcome extends Outcome<NodeRule> {
+  /** The later packet that does not arrive, although the first one does. */
+  readonly lost?: {
+    readonly packet: 'reply' | 'next';
+    readonly outcome: Outcome<NodeRule>;
+    /** The share of these connections, where it depends on the source port that is drawn for them; otherwise left out. */
+    readonly share?: number;
+  };
+}
+
+/** A rule on the path through a node: of nftables, or of iptables. */
+export type NodeRule = Rule | NftRule;

@@ -3,16 +3,22 @@ import {holds, type Intervals} from '../model/intervals.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {Backend, ChainSource, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
-import {askAddress, type Connection, type Environment, type Outcome, type Packet, stateOf} from './packet.ts';
+import {
+  askAddress,
+  type Connection,
+  type ConnectionOutcome,
+  type Environment,
+  type NodeRule,
+  type Outcome,
+  type Packet,
+  stateOf,
+} from './packet.ts';
 import {type ChainResult, limitsFor, noteWalk, type OutcomeEnd, startBranch, summarizeEnds} from './branch.ts';
 import type {WalkContext} from './iptables/walk-chain.ts';
 import {balanceByIpvs, iptablesChains} from './iptables/walk-packet.ts';
 import {nftChains, tablesOf, undecideTruncated} from './nftables/walk-nft-packet.ts';
 import {inOrder, routePacket} from './route-packet.ts';
-import {type NoteCondition, SenderConditions, senderClasses} from './sender-space.ts';
-
-/** A rule on the path through a node: of nftables, or of iptables. */
-export type NodeRule = Rule | NftRule;
+import {type NoteCondition, senderClasses, SenderConditions} from './sender-space.ts';
 
 /** Everything that a packet can meet on a node. */
 export interface Side {
@@ -113,17 +119,6 @@ function showsTable(iptables: readonly ChainSource[], {id}: NftTableSource): boo
 /** The side with walks that tell what they ask of the sender. */
 export function noting<S extends Side>(side: S, note: NoteCondition): S {
   return {...side, environment: {...side.environment, sender: new SenderConditions(note)}};
-}
-
-/** What one of the ways through a node does to a connection. */
-export interface ConnectionOutcome extends Outcome<NodeRule> {
-  /** The later packet that does not arrive, although the first one does. */
-  readonly lost?: {
-    readonly packet: 'reply' | 'next';
-    readonly outcome: Outcome<NodeRule>;
-    /** The share of these connections, where it depends on the source port that is drawn for them; otherwise left out. */
-    readonly share?: number;
-  };
 }
 
 interface Endpoints {

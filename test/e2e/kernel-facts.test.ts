@@ -1,7 +1,7 @@
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {networkFacts} from '../../src/expect/node-facts.ts';
 import {parseAddress} from '../../src/model/address.ts';
-import {type NetworkFacts, routeOf, sysctlNumber} from '../../src/model/node/network-facts.ts';
+import {type NetworkFacts, routeOf, sysctlNumber} from '../../src/model/node/node-facts.ts';
 import {describeWith} from '../require.ts';
 import {Namespace, readNode} from './kernel/namespace.ts';
 

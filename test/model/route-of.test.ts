@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {parseAddress} from '../../src/model/address.ts';
-import {type NetworkFacts, noNetworkFacts, routeOf} from '../../src/model/node/network-facts.ts';
+import {type NetworkFacts, noNetworkFacts, routeOf} from '../../src/model/node/node-facts.ts';
 import {parseLinks, parsePolicyRules, parseRoutes} from '../../src/parse/network-facts.ts';
 
 const usualRules = [

@@ -4,14 +4,7 @@ import {append} from '../../model/lists.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {parseDumps} from '../../parse/iptables/iptables-save.ts';
-
-/** What a node holds of iptables. */
-export interface Dumps {
-  readonly current: ReadonlyMap<Family, Ruleset>;
-  readonly both: readonly {readonly family: Family; readonly nft: Ruleset; readonly legacy: Ruleset}[];
-  /** The files whose rules have no counters. */
-  readonly uncounted: ReadonlySet<string>;
-}
+import type {Dumps} from '../proxy-mode.ts';
 
 /**
  * The output of the node's default tools has precedence over that of a backend asked for by name, unless kube-proxy's rules are in the other
@@ -52,13 +45,6 @@ export function readDumps(node: NodeDump): Dumps {
 /** Rules of Services. */
 export function holdsServices(ruleset: Ruleset): boolean {
   return (ruleset.chain('nat', 'KUBE-SERVICES')?.ruleCount ?? 0) > 0;
-}
-
-/** All that the kernel holds of a family, as far as it was read: both backends where both are in use. */
-export function allOf({current, both}: Dumps, family: Family): readonly Ruleset[] {
-  const pair = both.find(one => one.family === family);
-  const one = current.get(family);
-  return pair !== undefined ? [pair.nft, pair.legacy] : one === undefined ? [] : [one];
 }
 
 export function countRules({current}: Dumps): {readonly rules: number; readonly chains: number} {

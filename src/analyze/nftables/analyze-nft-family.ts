@@ -22,14 +22,13 @@ import {
   type BaseChainLoss,
   lossOfChain,
 } from './base-rules/base-chain-losses.ts';
-import {baseChainProbes, changedProbes, namedProbes} from './base-rules/base-rule-effects.ts';
-import {analyzeUnexpectedNftRules} from './base-rules/unexpected-nft-rules.ts';
+import {analyzeUnexpectedNftRules, baseChainProbes, changedProbes, namedProbes} from './base-rules/base-rule-effects.ts';
 import {leftoverNftChains, mergeEmptyChains, staleNftServices} from './leftover-nft-chains.ts';
 import {type NftBaseRulesCase, type NftPortDifference, NftServiceView, withChains} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
 import {asNftExpectation, type ExpectNft, inferNftSettings} from './resolve-nft-version.ts';
 import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
-import {isEntryMap, isRefusal} from './service-port/nft-evidence.ts';
+import {isEntryMap, isRefusal} from './service-port/nft-semantics.ts';
 
 interface NftFamilyCase {
   readonly expect: ExpectNft;

@@ -10,7 +10,7 @@ import {staleService} from '../symptoms/port-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
-import {isEntryMap} from './service-port/nft-evidence.ts';
+import {isEntryMap} from './service-port/nft-semantics.ts';
 
 interface ComparedChains {
   readonly unexpectedChains: readonly NftChain[];

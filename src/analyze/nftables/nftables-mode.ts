@@ -8,9 +8,9 @@ import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import {type Ruleset, type RuleText, ruleTextOf} from '../../model/ruleset.ts';
 import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
 import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
-import {allOf} from '../iptables/node-rulesets.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {
+  allOf,
   cutReason,
   type FamilyResult,
   joinFamilies,

@@ -6,19 +6,9 @@ import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Severity} from '../../model/finding.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import type {Environment, Packet} from '../../trace/packet.ts';
+import type {ConnectionOutcome, Environment, NodeRule, Packet} from '../../trace/packet.ts';
 import type {NoteCondition} from '../../trace/sender-space.ts';
-import {
-  backendOf,
-  type ConnectionOutcome,
-  isShownByIptables,
-  knowsAge,
-  type NodeRule,
-  noting,
-  type Side,
-  walkConnection,
-  walkSide,
-} from '../../trace/side.ts';
+import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';

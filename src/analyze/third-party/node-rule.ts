@@ -1,8 +1,7 @@
 import type {NftHook, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Rule} from '../../model/ruleset.ts';
-import type {Outcome} from '../../trace/packet.ts';
+import type {NodeRule, Outcome} from '../../trace/packet.ts';
 import {plural} from '../../model/text.ts';
-import type {NodeRule} from '../../trace/side.ts';
 import {markChange} from '../../parse/iptables/comparable-rule.ts';
 import {isHookedChain, isPolicyChain} from './iptables-rules.ts';
 

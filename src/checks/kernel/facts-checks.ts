@@ -1,8 +1,7 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
-import {routeOf, type RouteResult, sysctlNumber} from '../../model/node/network-facts.ts';
-import {hostIP, isOlderKernel} from '../../model/node/node-facts.ts';
+import {hostIP, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';

@@ -3,7 +3,7 @@ import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
-import {type Link, type NetworkFacts, noNetworkFacts, routeOf, type RouteResult} from '../../model/node/network-facts.ts';
+import {type Link, type NetworkFacts, noNetworkFacts, routeOf, type RouteResult} from '../../model/node/node-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';

@@ -1,7 +1,8 @@
-import type {DiagnoseOptions} from '../../diagnose.ts';
+import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
-import {evaluationOptions, type ParsedEvaluationFlags} from '../../run/options/evaluation-options.ts';
+import {evaluationOptions} from '../../run/options/evaluation-options.ts';
+import type {ParsedEvaluationFlags} from '../../run/cluster-run.ts';
 import {chooseNodes, type ChosenNodes, type NodeChoice} from '../../run/scope/choose-nodes.ts';
 import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
 import {selectServices} from '../../run/scope/select-services.ts';

@@ -1,10 +1,4 @@
-import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-
-// What differs between versions of kube-proxy in every mode: which Services and endpoints it serves. One function for each difference,
-// each naming what upstream changed.
-
-/** The feature gates that kube-proxy was started with, by name. */
-export type FeatureGates = Readonly<Record<string, boolean>>;
+import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
 
 /** 1.24: KUBE-EXT and KUBE-SVL took the place of KUBE-XLB (kubernetes#109060). */
 export function hasExternalChains(version: KubeProxyVersion): boolean {
@@ -109,9 +103,4 @@ export function honorsTopologyKeys(version: KubeProxyVersion, gates: FeatureGate
 /** Up to 1.6 an annotation sets the Local traffic policy: there is no field for it. */
 export function readsPolicyAnnotation(version: KubeProxyVersion): boolean {
   return version.minor <= 6;
-}
-
-/** Whether a gate is on; `byDefault` is its default in this version. */
-export function isGateOn(gates: FeatureGates, name: string, byDefault: boolean): boolean {
-  return gates[name] ?? byDefault;
 }

@@ -1,5 +1,4 @@
-import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-import {type FeatureGates, isGateOn} from '../cluster/proxy-versions.ts';
+import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
 
 // What differs between versions of kube-proxy in iptables mode: one function for each difference, each naming what upstream changed.
 // Known from the sources: 1.5, 1.11, 1.13, 1.14, 1.16 to 1.18, 1.20 to 1.23, 1.25 and later; see `neighborsOf`.

@@ -3,7 +3,7 @@ import type {NftHook, NftTable} from '../../model/nft-ruleset.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeContext} from '../node-context.ts';
-import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './base-sets.ts';
+import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './nft-names.ts';
 import {addressList, ipWord, linkText, nftComment, setMarkStatement, sourceText} from './nft-text.ts';
 import {
   checksClusterIPs,

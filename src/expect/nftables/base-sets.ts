@@ -1,5 +1,5 @@
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
-import type {NftPlan} from './nft-names.ts';
+import {localhostRejectMap, type NftPlan, rejectedOnLocalhost} from './nft-names.ts';
 import {checksClusterIPs, hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';
 
 /** The declaration of a set or map. */
@@ -32,9 +32,6 @@ export function baseSets(context: NodeContext): readonly SetShape[] {
     verdictMap('service-nodeports', entry.slice(1)),
   ];
 }
-
-/** The map of node ports that are rejected on loopback addresses. */
-export const localhostRejectMap = 'localhost-nodeport-reject-ports';
 
 /** The comments of the shared sets and maps. */
 export const setComments: Readonly<Record<string, string>> = {
@@ -75,22 +72,4 @@ function set(name: string, keyTypes: readonly string[]): SetShape {
 
 function verdictMap(name: string, keyTypes: readonly string[]): SetShape {
   return {...set(name, keyTypes), valueTypes: ['verdict']};
-}
-
-export function localhostRejectChain(protocol: string): string {
-  return `localhost-nodeport-reject-${protocol}`;
-}
-
-/** The named counter of the chain that rejects node ports of a protocol on loopback addresses. */
-export function localhostCounter(protocol: string): string {
-  return `localhost-nodeport-rejected-${protocol}`;
-}
-
-/**
- * The protocols whose node ports are rejected on loopback addresses. For TCP, kube-proxy itself listens if `nodePortAddresses` names a
- * loopback address; it never does for the others. Empty without the feature gate.
- */
-export function rejectedOnLocalhost({listensOnLocalhost}: NodeContext): readonly string[] {
-  if (listensOnLocalhost === undefined) return [];
-  return listensOnLocalhost ? ['udp', 'sctp'] : ['tcp', 'udp', 'sctp'];
 }

@@ -4,8 +4,7 @@ import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import type {InferredConfig} from '../iptables/infer-config.ts';
 import type {LocalDetector} from '../node-context.ts';
-import {localhostRejectChain, localhostRejectMap} from './base-sets.ts';
-import {parseNftName} from './nft-names.ts';
+import {localhostRejectChain, localhostRejectMap, parseNftName} from './nft-names.ts';
 
 /** kube-proxy's settings as its tables show them. Used for nodes without another source. */
 export function inferNftConfig(tables: readonly NftTable[]): InferredConfig {

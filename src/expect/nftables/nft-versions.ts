@@ -1,5 +1,4 @@
-import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-import {type FeatureGates, isGateOn} from '../cluster/proxy-versions.ts';
+import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
 
 /** The differences between versions of kube-proxy in nftables mode: one function for each. */
 

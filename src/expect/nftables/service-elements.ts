@@ -1,5 +1,4 @@
-import {localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './base-sets.ts';
-import type {NftPlan} from './nft-names.ts';
+import {localhostRejectChain, localhostRejectMap, type NftPlan, rejectedOnLocalhost} from './nft-names.ts';
 import {checksClusterIPs, hasFirewallChains, maxCommentBytes, rewritesInServiceChain, truncatesComments} from './nft-versions.ts';
 
 /** An element of a set or map that many Service ports share. */

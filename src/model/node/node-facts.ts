@@ -1,6 +1,5 @@
-import type {Family} from '../address.ts';
+import {type Address, type Cidr, contains, type Family} from '../address.ts';
 import type {NodeObject} from '../api-objects.ts';
-import type {NetworkFacts} from './network-facts.ts';
 
 /** The facts about a node, apart from its rules. */
 export interface NodeFacts {
@@ -50,4 +49,228 @@ export function whyNoRules({metadata, status}: NodeObject): string | null {
     return 'a Fargate node: it runs one pod, and no kube-proxy that could be read';
   if (labels['type'] === 'virtual-kubelet') return 'a virtual node (virtual-kubelet): there is no machine behind it';
   return null;
+}
+
+/** What a node's kernel holds beside its rules. Null is "not seen", which is never "empty". */
+export interface NetworkFacts {
+  readonly links: readonly Link[] | null;
+  /** Of all tables. */
+  readonly routes: Readonly<Record<Family, readonly Route[] | null>>;
+  /** By priority, those of equal priority as the kernel runs them. */
+  readonly policyRules: Readonly<Record<Family, readonly PolicyRule[] | null>>;
+  /** By name, with dots between all parts: `net.ipv4.conf.eth0.rp_filter`. */
+  readonly sysctls: ReadonlyMap<string, string> | null;
+  readonly connections: ConnectionStatistics | null;
+  /** The same after all else was read. */
+  readonly connectionsAfter: ConnectionStatistics | null;
+}
+
+/** An interface, as `ip -d -j link` prints it; null for what `ip -j addr` leaves out. */
+export interface Link {
+  readonly index: number;
+  readonly name: string;
+  /** `veth`, `bridge`, `vxlan`; empty for a physical one. */
+  readonly kind: string | null;
+  readonly isUp: boolean;
+  /** It takes all packets that it sees, and a bridge answers for its ports. */
+  readonly isPromiscuous: boolean;
+  readonly mtu: number | null;
+  /** The bridge, bond or VRF that it is a port of. */
+  readonly master: string | null;
+  /** The other end is in another network namespace, as that of a pod. */
+  readonly isPeerElsewhere: boolean;
+  /** A port of a bridge that may send a packet back to where it came from; null if it is no port of a bridge. */
+  readonly hairpin: boolean | null;
+  /** Of a tunnel that the kernel gives no end to (`external`), packets leave as their routes say. */
+  readonly vxlan: {readonly id: number; readonly port: number; readonly carrier: string | null; readonly isExternal: boolean} | null;
+  /** A bridge that shows packets to iptables whatever the sysctl says. */
+  readonly callsIptables: Readonly<Record<Family, boolean>>;
+}
+
+export interface Route {
+  /** `unicast`, `local`, `broadcast`, `multicast`, `anycast`, `unreachable`, `blackhole`, `prohibit`, `throw`. */
+  readonly kind: string;
+  readonly to: Cidr;
+  readonly table: string;
+  readonly metric: number;
+  /** One, or several that the kernel chooses from for each connection. Dead ones are left out. */
+  readonly hops: readonly {readonly dev: string | null; readonly gateway: string | null}[];
+  /** The source address of packets that the node itself sends. */
+  readonly source: string | null;
+  /** It depends on something that is not evaluated, such as the type of service. */
+  readonly isConditional: boolean;
+}
+
+/** A rule of `ip rule`. A condition that is left out holds for every packet. */
+export interface PolicyRule {
+  readonly priority: number;
+  /** The rule applies to all packets but those that match. */
+  readonly isInverted: boolean;
+  readonly from: Cidr | null;
+  readonly to: Cidr | null;
+  readonly mark: {readonly value: number; readonly mask: number} | null;
+  readonly iif: string | null;
+  /** Names of conditions that are not evaluated, such as `uid_start`. */
+  readonly unevaluated: readonly string[];
+  readonly action:
+    | {readonly kind: 'lookup'; readonly table: string; readonly suppressedPrefix: number | null}
+    | {readonly kind: 'goto'; readonly priority: number}
+    | {readonly kind: 'unreachable' | 'nop' | 'unknown'};
+}
+
+/** The sums of `conntrack -S` over all processors, since the node was booted. */
+export interface ConnectionStatistics {
+  readonly insertFailed: number;
+  /** Packets that were dropped because the table was full. */
+  readonly dropped: number;
+  readonly earlyDropped: number;
+}
+
+/** Nothing was seen. */
+export const noNetworkFacts: NetworkFacts = {
+  links: null,
+  routes: {IPv4: null, IPv6: null},
+  policyRules: {IPv4: null, IPv6: null},
+  sysctls: null,
+  connections: null,
+  connectionsAfter: null,
+};
+
+/** A number among the sysctls; null if it was not seen. */
+export function sysctlNumber({sysctls}: NetworkFacts, name: string): number | null {
+  const text = sysctls?.get(name);
+  return text === undefined || !/^-?\d+$/.test(text) ? null : Number(text);
+}
+
+/** Where the kernel sends a packet. `unreachable`: it is refused or dropped, or no route leads there. */
+export type RouteResult =
+  | {readonly kind: 'local' | 'unicast'; readonly dev: string; readonly gateway: string | null; readonly source: string | null}
+  | {readonly kind: 'unreachable'};
+
+/** What is known of a packet; a condition about what is left out cannot be evaluated. */
+interface RouteQuery {
+  readonly source?: Address;
+  readonly mark?: number;
+  /** The interface by which it arrives; `lo` for a packet of the node itself. */
+  readonly iif?: string;
+}
+
+/**
+ * Looks up a destination as `ip route get` does: the policy rules by priority, and the longest prefix in the table of each. `unknown` if
+ * routes or rules were not seen, or if the result depends on what is not known.
+ */
+export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQuery = {}): RouteResult | 'unknown' {
+  const {family} = destination;
+  const routes = facts.routes[family];
+  const rules = facts.policyRules[family];
+  if (routes === null || rules === null) return 'unknown';
+  const lookUp = (table: string): Found => inTable(routes, table, destination);
+  return byRules(rules, {lookUp, destination, query, hasVrf: facts.links?.some(({kind}) => kind === 'vrf') ?? true});
+}
+
+interface Lookup {
+  readonly lookUp: (table: string) => Found;
+  readonly destination: Address;
+  readonly query: RouteQuery;
+  readonly hasVrf: boolean;
+}
+
+function byRules(rules: readonly PolicyRule[], lookup: Lookup): RouteResult | 'unknown' {
+  const [rule, ...rest] = rules;
+  if (rule === undefined) return {kind: 'unreachable'};
+  const matches = matchesRule(rule, lookup);
+  if (matches === false) return byRules(rest, lookup);
+  const taken = byAction(rule, rest, lookup);
+  if (matches === true) return taken;
+  return taken !== 'unknown' && isSame(taken, byRules(rest, lookup)) ? taken : 'unknown';
+}
+
+function byAction({action}: PolicyRule, rest: readonly PolicyRule[], lookup: Lookup): RouteResult | 'unknown' {
+  switch (action.kind) {
+    case 'nop':
+      return byRules(rest, lookup);
+    case 'unreachable':
+      return {kind: 'unreachable'};
+    case 'goto':
+      return byRules(
+        rest.filter(({priority}) => priority >= action.priority),
+        lookup,
+      );
+    case 'lookup': {
+      const found = lookup.lookUp(action.table);
+      if (found.kind === 'none') return byRules(rest, lookup);
+      // The kernel suppresses only routes that lead somewhere.
+      const isError = found.result !== 'unknown' && found.result.kind === 'unreachable';
+      return !isError && found.prefix <= (action.suppressedPrefix ?? -1) ? byRules(rest, lookup) : found.result;
+    }
+    case 'unknown':
+      return 'unknown';
+  }
+}
+
+/** Null if that is not known. */
+function matchesRule({from, to, mark, iif, unevaluated, isInverted}: PolicyRule, {destination, query, hasVrf}: Lookup): boolean | null {
+  const {source} = query;
+  const isAsked: readonly (boolean | null)[] = [
+    to === null || contains(to, destination),
+    from === null || from.prefix === 0 || (source === undefined ? null : contains(from, source)),
+    mark === null || (query.mark === undefined ? null : (query.mark & mark.mask) >>> 0 === mark.value),
+    iif === null || (query.iif === undefined ? null : query.iif === iif),
+    // Only packets of the interfaces of a VRF have one to look up.
+    ...unevaluated.map(name => (name === 'l3mdev' && !hasVrf ? false : null)),
+  ];
+  const all = isAsked.includes(false) ? false : isAsked.includes(null) ? null : true;
+  return isInverted && all !== null ? !all : all;
+}
+
+type Found = {readonly kind: 'none'} | {readonly kind: 'found'; readonly prefix: number; readonly result: RouteResult | 'unknown'};
+
+function inTable(routes: readonly Route[], table: string, {family, value}: Address): Found {
+  const bits = family === 'IPv4' ? 32 : 128;
+  for (const [prefix, byNetwork] of indexOf(routes).get(table) ?? []) {
+    const found = byNetwork.get(value >> BigInt(bits - prefix)) ?? [];
+    const best = found.filter(({metric}) => metric === Math.min(...found.map(other => other.metric)));
+    const [first] = best;
+    if (first === undefined) continue;
+    if (first.kind === 'throw' && !first.isConditional) return {kind: 'none'};
+    const results = best.flatMap(resultsOf);
+    const [result = 'unknown'] = results;
+    const isSure = !best.some(({isConditional}) => isConditional) && results.every(other => other !== 'unknown' && isSame(other, result));
+    return {kind: 'found', prefix, result: isSure ? result : 'unknown'};
+  }
+  return {kind: 'none'};
+}
+
+/** Routes by table, length of the prefix (the longest first) and network. */
+type RouteIndex = ReadonlyMap<string, ReadonlyMap<number, ReadonlyMap<bigint, readonly Route[]>>>;
+
+/** A router may have thousands of routes. */
+const indexes = new WeakMap<readonly Route[], RouteIndex>();
+
+function indexOf(routes: readonly Route[]): RouteIndex {
+  const known = indexes.get(routes);
+  if (known !== undefined) return known;
+  const sorted = routes.toSorted((a, b) => b.to.prefix - a.to.prefix);
+  const byNetwork = (group: readonly Route[]) =>
+    Map.groupBy(group, ({to: {family, base, prefix}}) => base >> BigInt((family === 'IPv4' ? 32 : 128) - prefix));
+  const byPrefix = (group: readonly Route[]) =>
+    new Map([...Map.groupBy(group, ({to}) => to.prefix)].map(([prefix, same]) => [prefix, byNetwork(same)]));
+  const index = new Map([...Map.groupBy(sorted, ({table}) => table)].map(([table, same]) => [table, byPrefix(same)]));
+  indexes.set(routes, index);
+  return index;
+}
+
+/** What may happen to a packet; a gateway is left out if there are several. */
+function resultsOf({kind, hops, source}: Route): readonly (RouteResult | 'unknown')[] {
+  if (kind === 'unreachable' || kind === 'blackhole' || kind === 'prohibit') return [{kind: 'unreachable'}];
+  const isLocal = kind === 'local' || kind === 'broadcast' || kind === 'anycast';
+  if (!isLocal && kind !== 'unicast' && kind !== 'multicast') return ['unknown'];
+  return hops.map(({dev, gateway}) =>
+    dev === null ? 'unknown' : {kind: isLocal ? 'local' : 'unicast', dev, gateway: hops.length > 1 ? null : gateway, source},
+  );
+}
+
+function isSame(a: RouteResult, b: RouteResult | 'unknown'): boolean {
+  if (b === 'unknown' || a.kind === 'unreachable' || b.kind === 'unreachable') return b !== 'unknown' && a.kind === b.kind;
+  return a.kind === b.kind && a.dev === b.dev && a.gateway === b.gateway;
 }

@@ -2,10 +2,9 @@ import type {Family} from '../../model/address.ts';
 import type {Backend, Chain, ChainsByName, Ruleset, StrayLine, Table} from '../../model/ruleset.ts';
 import {targetsWithoutEffect} from './comparable-rule.ts';
 import {DumpChain, familyOfRules} from './dump-chain.ts';
-import {mergeChain, type MergedChain} from './merge-chain.ts';
+import {chainsByTable, mergeChain, type MergedChain, type TableChain, targetOf} from './merge-chain.ts';
 import {isStructured, type Section, splitSections} from './pasted-sections.ts';
 import type {PastedLine} from './pasted-text.ts';
-import {chainsByTable, type TableChain, targetOf} from './section-tables.ts';
 
 /**
  * The rulesets in pasted text: the output of all commands for one family is one ruleset. Another ruleset only begins if a table is complete

@@ -1,4 +1,4 @@
-import {allOf} from '../../analyze/iptables/node-rulesets.ts';
+import {allOf} from '../../analyze/proxy-mode.ts';
 import {thirdPartyChains} from '../../analyze/third-party/iptables-rules.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import {canonicalAddress, contains, families, parseAddress, parseCidr} from '../../model/address.ts';

@@ -5,20 +5,7 @@ import type {ConfigOverrides} from '../../expect/proxy-config.ts';
 import {parseCidr} from '../../model/address.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {closest} from '../scope/closest.ts';
-
-/** The parsed values of the flags that control evaluation. */
-export interface ParsedEvaluationFlags {
-  readonly only?: readonly string[] | undefined;
-  readonly skip?: readonly string[] | undefined;
-  readonly 'proxy-mode'?: string | undefined;
-  readonly 'cluster-cidr'?: string | undefined;
-  readonly 'detect-local-mode'?: string | undefined;
-  readonly 'masquerade-all'?: boolean | undefined;
-  readonly 'masquerade-bit'?: number | undefined;
-  readonly 'nodeport-addresses'?: string | undefined;
-  readonly 'kube-proxy-version'?: string | undefined;
-  readonly zone?: string | undefined;
-}
+import type {ParsedEvaluationFlags} from '../cluster-run.ts';
 
 /** The options of `diagnose` that do not depend on the cluster. Throws a CLIError (exit 2) for an unknown code or an invalid version. */
 export function evaluationOptions(flags: ParsedEvaluationFlags): Pick<DiagnoseOptions, 'overrides' | 'only' | 'skip'> {

@@ -10,8 +10,7 @@ import {isSameOutcome} from '../../outcomes/path-outcome.ts';
 import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
 import type {NftBaseRulesCase, NftPortDifference} from '../nft-case.ts';
 import {nftPathOutcome} from '../nft-outcome.ts';
-import {unservedPackets} from './base-rule-effects.ts';
-import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
+import {analyzeUnexpectedNftRules, unservedPackets} from './base-rule-effects.ts';
 
 /** What the loss of a base rule means. */
 export interface BaseChainLoss {

@@ -7,12 +7,23 @@ import type {RuleText} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {anyPort} from '../../../trace/side.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
-import {newConnections, onePerShape, type OutcomeChange, outcomeChanges, type PortProbe, shapeOf} from '../../outcomes/outcome-changes.ts';
-import {directProbe, packetOf, probesFor} from '../../outcomes/probes.ts';
+import {
+  effectOf,
+  maxPorts,
+  newConnections,
+  onePerShape,
+  type OutcomeChange,
+  outcomeChanges,
+  type PortProbe,
+  shapeOf,
+} from '../../outcomes/outcome-changes.ts';
+import {directProbe, packetOf, probesFor, whose} from '../../outcomes/probes.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
 import {type Source, sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
-import type {NftCase} from '../nft-case.ts';
+import {type NftCase, type NftPortDifference, withChains, withSet} from '../nft-case.ts';
 import {nftPathOutcome, targetsOf} from '../nft-outcome.ts';
+import {describePathOutcome} from '../../outcomes/path-outcome.ts';
+import type {Symptom} from '../../symptoms/symptom.ts';
 
 /** New connections to so many Service ports, those first that the rules name. Endpoints that they name connect to themselves, too. */
 export function* namedProbes(nftCase: NftCase, rules: readonly RuleText[], count: number): Iterable<PortProbe<NftPort>> {
@@ -26,7 +37,7 @@ export function* namedProbes(nftCase: NftCase, rules: readonly RuleText[], count
 }
 
 /** Packets that other nodes and their pods send straight to an endpoint of this one: no rule of a Service takes them first. */
-export function* directProbes(given: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
+function* directProbes(given: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
   const {ports, context} = given.expected;
   const {facts, family} = context;
   const isHere = ({nodeName, address}: Endpoint): boolean => nodeName === facts.name && !facts.addresses.includes(address);
@@ -62,7 +73,7 @@ function textsOf(rules: readonly RuleText[], {expected, actual}: NftCase): reado
   return texts;
 }
 
-export type TableChange = OutcomeChange<RuleText, NftPort>;
+type TableChange = OutcomeChange<RuleText, NftPort>;
 
 interface TablePair {
   readonly expected: ExpectedTable;
@@ -98,4 +109,67 @@ export function unservedPackets({context, ports}: ExpectedTable): readonly Packe
   return sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set()).flatMap(
     from => packetOf(first.port, {source: from.address, destination: first.port.clusterIP, port: free, from}) ?? [],
   );
+}
+
+/** A rule that concerns more Service ports than this is about the node. */
+const maxNamed = 3;
+
+/** Unexpected rules in base chains: their severity is their effect on packets, which are walked with and without them. */
+export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonly NftPortDifference[]): readonly Symptom[] {
+  const {expected, actual, view} = nftCase;
+  const rules = differences.map(({rule}) => rule);
+  const [first] = differences;
+  if (first === undefined) return [];
+  const duplicate = differences.every(({kind}) => kind === 'duplicate');
+  const found = actual.chain(first.name);
+  const table = first.what === 'rule' && found !== undefined ? withChains(view, new Map([[first.name, found]])) : view;
+  const other = first.what === 'element' ? withSet(view, first.name, expected.set(first.name)) : view;
+  const changes = changedProbes({expected, table, other}, probesOf(nftCase, rules));
+  const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
+  const lost = changes.filter(change => change.lost);
+  const items = [...new Set(lost.map(({item}) => item))];
+  if (items.length > 0 && items.length <= maxNamed)
+    return items.map(item =>
+      ofPort(
+        lost.filter(change => change.item === item),
+        {name: first.name, base},
+      ),
+    );
+  const count = rules.length === 1 ? describe(first) : `${rules.length} rules in ${first.name}`;
+  const what = duplicate
+    ? `${count} ${rules.length === 1 ? 'is' : 'are'} there twice`
+    : `${count} ${rules.length === 1 ? 'was' : 'were'} not written by kube-proxy`;
+  const effect = effectOf(changes);
+  const kind = duplicate && changes.length === 0 ? 'duplicate-rule' : 'unexpected-rule';
+  return [{...base, kind, severity: effect.severity, port: null, detail: `${what}: ${effect.text}`}];
+}
+
+function describe({what, name}: NftPortDifference): string {
+  return what === 'rule' ? `a rule in ${name}` : what === 'element' ? `an element of ${name}` : `what ${name} is declared as`;
+}
+
+/** New connections to each Service port, also those of an endpoint to itself, which rules may tell apart by mark or source. */
+function* probesOf(nftCase: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
+  yield* baseChainProbes(nftCase.expected);
+  yield* namedProbes(nftCase, rules, maxPorts);
+  yield* directProbes(nftCase, rules);
+}
+
+interface OfPort {
+  readonly name: string;
+  readonly base: {readonly family: Symptom['family']; readonly expected: readonly RuleText[]; readonly actual: readonly RuleText[]};
+}
+
+function ofPort(changes: readonly TableChange[], {name, base}: OfPort): Symptom {
+  const [worst] = changes;
+  const port = worst?.item.port ?? null;
+  if (worst === undefined) return {...base, kind: 'unexpected-rule', port, detail: `a rule in ${name}`};
+  const {probe, pathOutcome, without} = worst;
+  const {entry} = probe;
+  if (pathOutcome.destinations.size === 0 && (pathOutcome.rejected > 0 || pathOutcome.dropped > 0) && without.destinations.size > 0) {
+    const detail = `${whose(probe)} end in ${describePathOutcome(pathOutcome)}, and should reach ${describePathOutcome(without)}`;
+    return {...base, kind: 'unexpected-reject', severity: 'error', port, entry, detail};
+  }
+  const detail = `a rule in ${name} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(pathOutcome)}`;
+  return {...base, kind: 'unexpected-rule', severity: 'error', port, entry, detail};
 }

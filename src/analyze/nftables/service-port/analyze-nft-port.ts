@@ -14,8 +14,7 @@ import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
 import {targetsOf, tryNftProbe} from '../nft-outcome.ts';
-import {isEntryMap, isRefusal} from './nft-evidence.ts';
-import {NftSemantics} from './nft-semantics.ts';
+import {isEntryMap, isRefusal, NftSemantics} from './nft-semantics.ts';
 
 /**
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
