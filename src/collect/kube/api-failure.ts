@@ -26,11 +26,19 @@ export function refusal(response: ApiResponse, {what, connection}: FailedRequest
     if (status === 404) return `cannot ${what}: not found${details}.`;
     if (status === 429)
       return `cannot ${what}: the API server has too much to do (${said}${details}). Try again later, or with a smaller --concurrency.`;
+    if (status >= 300 && status < 400)
+      return `cannot ${what}: ${connection.server.host} answered ${said}${redirectTo(response)}. Is the server's address in the kubeconfig right?`;
     if (/error dialing backend|dial tcp/.test(message))
       return `cannot ${what}: the API server does not reach the kubelet of that node${details}.`;
     return `cannot ${what}: ${connection.server.host} answered ${said}${details}.`;
   };
   return new ApiError(text(), {status, reason, realm: realmOf(response), details: message});
+}
+
+/** Redirects are not followed: the token would go to another server. */
+function redirectTo({headers}: ApiResponse): string {
+  const {location = ''} = headers;
+  return URL.canParse(location) ? ` and redirects to ${new URL(location).host}` : '';
 }
 
 /** The realm of WWW-Authenticate for bearer tokens; empty if there is none. */

@@ -1,5 +1,6 @@
 import {writeFileSync} from 'node:fs';
 import http from 'node:http';
+import {createServer as createTcpServer, type Socket} from 'node:net';
 import {afterEach, describe, expect, onTestFinished, test} from 'vitest';
 import {join} from 'node:path';
 import process from 'node:process';
@@ -9,7 +10,7 @@ import type {ConnectionFlags} from '../../../src/collect/kube/connection-options
 import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/create-kube-api.ts';
 import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
-import {readResponse} from '../../../src/collect/kube/send-request.ts';
+import {readResponse, sendRequest} from '../../../src/collect/kube/send-request.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
 import {certificate, certificateFile} from '../../stand-in/certificates.ts';
 import {folderWith, kubeconfig} from './files.ts';
@@ -228,6 +229,61 @@ describe('transient failures', () => {
     const server = await start({objects, faults: [{...fault}]});
     expect((await open(server).list(services)).items).toHaveLength(1201);
     expect(server.requests).toHaveLength(6);
+  });
+
+  test('the request is repeated after 429 without Retry-After, each time later than before', async () => {
+    const server = await start({objects, faults: [{kind: 'status', status: 429, times: 4}]});
+    const before = performance.now();
+    expect((await open(server, {backoff: 20}).list(services)).items).toHaveLength(1201);
+    expect(server.requests).toHaveLength(7);
+    expect(performance.now() - before).toBeGreaterThan(20 + 40 + 80 + 160 - 10);
+  });
+
+  test('a page in the middle of a list that fails is requested again, and no object is missing or doubled', async () => {
+    const server = await start({objects, faults: [{kind: 'status', status: 500, match: /continue=/, times: 3}]});
+    const {items} = await open(server).list<ReturnType<typeof service>>(services);
+    expect(items.map(({metadata}) => metadata.name)).toEqual(objects.services.map(({metadata}) => metadata.name));
+    expect(server.requests).toHaveLength(6);
+  });
+
+  test('a page in the middle of a list that always fails is an error, never a part of the list', async () => {
+    const server = await start({objects, faults: [{kind: 'status', status: 500, match: /continue=/}]});
+    await expect(open(server).list(services)).rejects.toThrow(/cannot list services in namespace shop: .* answered 500/);
+    expect(server.requests).toHaveLength(6);
+  });
+
+  test.each([301, 302, 307, 308])('a redirect (%i) is an error, and no other server gets the token', async status => {
+    const asked: http.IncomingHttpHeaders[] = [];
+    const other = await listen(
+      http.createServer((request, response) => {
+        asked.push(request.headers);
+        response.end('{"items":[]}');
+      }),
+    );
+    const location = `http://127.0.0.1:${other}/api`;
+    const port = await listen(http.createServer((_, response) => response.writeHead(status, {location}).end()));
+    const connection = loadConnection({server: `http://127.0.0.1:${port}`, token: 'secret'}, {environment: {HOME: '/nonexistent'}});
+    const api = createKubeApi(connection, {backoff: 5});
+    opened.push(api);
+    await expect(api.list(services)).rejects.toThrow(new RegExp(`answered ${status} .*redirects to 127\\.0\\.0\\.1:${other}`));
+    expect(asked).toEqual([]);
+  });
+
+  test('a TLS handshake that never ends is an error in time', async () => {
+    const sockets: Socket[] = [];
+    const port = await listen(createTcpServer(socket => void sockets.push(socket.on('error', () => {}))));
+    onTestFinished(() => sockets.forEach(socket => socket.destroy()));
+    const connection = loadConnection(
+      {server: `https://127.0.0.1:${port}`, insecureSkipTlsVerify: true},
+      {environment: {HOME: '/nonexistent'}},
+    );
+    const api = createKubeApi(connection, {backoff: 5, requestTimeout: 200});
+    opened.push(api);
+    await expect(api.list(services)).rejects.toThrow(/did not answer in time/);
+    const url = new URL(`https://127.0.0.1:${port}/version`);
+    const wire = {method: 'GET', url, body: null, signal: new AbortController().signal, silenceMs: 200};
+    await expect(sendRequest(wire)).rejects.toThrow('no answer within 0.2 s');
+    expect(sockets.length).toBeGreaterThan(1);
   });
 
   test('Retry-After is honored', async () => {
