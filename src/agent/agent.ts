@@ -96,13 +96,14 @@ export class Agent {
     for (;;) {
       const due =
         this.#changedAt === null ? ended + interval : Math.min(ended + interval, Math.max(earliest, this.#changedAt + gracePeriodMs));
-      const left = due - clock.now();
-      if (left <= 0) return;
-      await this.#sleepOrChange(left, signal);
+      // A clock that was set back would make the pause longer.
+      const left = Math.min(due - clock.now(), interval);
+      if (left <= 0 || !(await this.#sleepOrChange(left, signal))) return;
     }
   }
 
-  async #sleepOrChange(milliseconds: number, signal: AbortSignal): Promise<void> {
+  /** Resolves to whether something changed before the time was over. */
+  async #sleepOrChange(milliseconds: number, signal: AbortSignal): Promise<boolean> {
     const woken = new AbortController();
     this.#wakeUp = () => woken.abort();
     try {
@@ -112,6 +113,7 @@ export class Agent {
       if (!woken.signal.aborted) throw error;
     }
     this.#wakeUp = () => {};
+    return woken.signal.aborted;
   }
 }
 

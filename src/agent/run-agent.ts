@@ -4,7 +4,7 @@ import type {KubeApi} from '../collect/kube/kube-api.ts';
 import {localTransport} from '../collect/transports/local.ts';
 import {ClusterWatch} from '../collect/watch/cluster-watch.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
-import {maxAge} from '../model/node-result.ts';
+import {maxAge, maxClockSkew} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import {errorText} from '../model/text.ts';
 import {metric, prometheus, sample} from '../render/ci/prometheus.ts';
@@ -241,6 +241,7 @@ function processMetrics(): readonly string[] {
 export function whyOutdated({result, trouble}: Pick<AgentState, 'result' | 'trouble'>, now: number): string | null {
   if (result === null) return `the node has not been checked yet${trouble === null ? '' : `: ${trouble}`}`;
   const age = (now - result.judgedAt) / 1000;
+  if (age < -maxClockSkew) return `the clock of the node was set back by ${Math.round(-age)} s or more since it was checked`;
   if (age <= maxAge(result)) return null;
   return `the node was last checked ${Math.round(age)} s ago${trouble === null ? '' : `: ${trouble}`}`;
 }

@@ -35,6 +35,9 @@ export function maxAge({intervalSeconds, seconds}: Pick<AgentResult, 'intervalSe
   return 3 * (intervalSeconds + seconds) + 60;
 }
 
+/** How far in the future a result may be by its node's own clock, in seconds: further, and the clock was set back. */
+export const maxClockSkew = 5;
+
 /** What is kept of a node after its dumps are dropped. */
 export interface NodeResult {
   readonly report: NodeReport;

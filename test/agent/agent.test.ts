@@ -56,6 +56,47 @@ async function looks({changes = [], takes = 1, look = found, until, options = {}
   return begun;
 }
 
+describe('a clock that is set', () => {
+  /** When checks begin by a clock that nobody sets, in seconds; the node's clock is set by so much after 30 s. */
+  async function looksWithClockSet(bySeconds: number): Promise<readonly number[]> {
+    const begun: number[] = [];
+    const stop = new AbortController();
+    let passed = 0;
+    const agent = new Agent({
+      ...{intervalMs: 60_000, gracePeriodMs: 15_000, startDelayMs: 10_000, random: () => 0.5},
+      clock: {
+        now: () => 1e12 + passed + (passed > 30_000 ? bySeconds * 1000 : 0),
+        sleep: async (milliseconds, signal) => {
+          signal.throwIfAborted();
+          passed += milliseconds;
+        },
+      },
+      evaluate: {
+        check: async () => {
+          begun.push(passed / 1000);
+          passed += 1000;
+          if (begun.length === 4) stop.abort(new Error('over'));
+          return found;
+        },
+      },
+    });
+    await expect(agent.run(stop.signal)).rejects.toThrow('over');
+    return begun;
+  }
+
+  test.each([-600, -3600, 600, 0])('by %i s delays no check', async seconds => {
+    expect(await looksWithClockSet(seconds)).toEqual([5, 66, 127, 188]);
+  });
+
+  test('back makes the last result outdated, and forward does if it is too old by the new time', () => {
+    const judgedAt = 1_000_000;
+    const atThatTime = {result: {...result, judgedAt}, trouble: null};
+    expect(whyOutdated(atThatTime, judgedAt - 4000)).toBeNull();
+    expect(whyOutdated(atThatTime, judgedAt - 300_000)).toBe('the clock of the node was set back by 300 s or more since it was checked');
+    expect(whyOutdated(atThatTime, judgedAt + 300_000)).toBe('the node was last checked 300 s ago');
+  });
+});
+
 describe('an agent checks its node', () => {
   test('shortly after its start, and then at every interval', async () => {
     expect(await looks({until: 200})).toEqual([5, 66, 127, 188]);

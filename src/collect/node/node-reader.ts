@@ -232,7 +232,13 @@ export class NodeReader {
     const open = [...this.#asked.keys()].filter(file => !this.#done.has(file));
     const what =
       this.via === null ? '' : open.length === 0 ? ', so that not all was read' : `: ${open.join(', ')} not read${this.#where()}`;
-    this.#problems.push(`${reason}${what}`);
+    this.#problems.push(`${reason}${what}${this.#isRestarting(open) ? restarting : ''}`);
+  }
+
+  /** A small file of the node has arrived, and a dump that iptables reads from nf_tables has not. */
+  #isRestarting(open: readonly string[]): boolean {
+    const isOfNft = this.files.get('iptables-version')?.includes('nf_tables') === true;
+    return isOfNft && open.some(file => /^ip6?tables(?:-nft)?-save$/.test(file));
   }
 
   result(): CollectedNode {
@@ -257,6 +263,10 @@ export class NodeReader {
     };
   }
 }
+
+/** `__nft_build_cache` discards what it has read and begins again if another program changed rules in between. */
+const restarting =
+  '. iptables-save of nf_tables begins again each time that rules change while it reads them: perhaps many Services change. Try again later, or use --node-timeout';
 
 /** Whether the connection failed, and not the command. */
 export function isBroken(error: unknown): boolean {

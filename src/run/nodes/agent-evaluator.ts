@@ -5,7 +5,7 @@ import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import {sliceService} from '../../model/endpoint.ts';
-import {type AgentResult, maxAge, type SeenVersions} from '../../model/node-result.ts';
+import {type AgentResult, maxAge, maxClockSkew, type SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 import {unlessInterrupted} from '../clock.ts';
@@ -182,7 +182,7 @@ function patienceFor({intervalSeconds, seconds}: AgentResult): number {
 }
 
 /** In seconds. */
-const [maxSilence, maxClockSkew, maxPatience] = [240, 5, 300];
+const [maxSilence, maxPatience] = [240, 300];
 
 /** Between two requests to an agent, in milliseconds. */
 const pace = 3000;

@@ -272,7 +272,9 @@ describe('transient failures', () => {
   test('a TLS handshake that never ends is an error in time', async () => {
     const sockets: Socket[] = [];
     const port = await listen(createTcpServer(socket => void sockets.push(socket.on('error', () => {}))));
-    onTestFinished(() => sockets.forEach(socket => socket.destroy()));
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy();
+    });
     const connection = loadConnection(
       {server: `https://127.0.0.1:${port}`, insecureSkipTlsVerify: true},
       {environment: {HOME: '/nonexistent'}},

@@ -464,6 +464,18 @@ describe('one node', () => {
     expect(transport.disposed).toBe(1);
   });
 
+  test('a dump of nf_tables that does not end has a reason: rules that change while they are read', async () => {
+    const hangs = () => new Promise<string>(() => {});
+    const message = async (version: string) => {
+      const transport = new FakeNode({'iptables-save': hangs, 'iptables-save --version': () => version});
+      return (await collect(transport, {timeoutMs: 100})).problems[0]?.message;
+    };
+    expect(await message('iptables-save v1.8.9 (nf_tables)\n')).toMatch(
+      /^no answer within 0\.1 s: iptables-save(?:, [\w.-]+)* not read \(fake\)\. iptables-save of nf_tables begins again each time that rules change/,
+    );
+    expect(await message('iptables-save v1.8.9 (legacy)\n')).toMatch(/^no answer within 0\.1 s: [^.]*not read \(fake\)$/);
+  });
+
   test('an unreachable node is not tried twice', async () => {
     let tries = 0;
     const transport: Transport = {
