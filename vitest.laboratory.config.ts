@@ -1,5 +1,5 @@
 import {defineConfig} from 'vitest/config';
-import {modes} from './test/laboratory/laboratory.ts';
+import {clusterName, clusters} from './test/laboratory/laboratory.ts';
 import {common, reporters} from './vitest.config.ts';
 
 // `npm run test:laboratory`: real packets through rules of other programs, once for each way in which kube-proxy writes its own. Nothing else
@@ -8,9 +8,9 @@ export default defineConfig({
   test: {
     ...common,
     reporters,
-    projects: modes.map(mode => ({
+    projects: clusters.map(clusterName).map(name => ({
       extends: true as const,
-      test: {name: mode, include: ['test/laboratory/*.test.ts'], env: {SVC_TRACE_LABORATORY: mode}},
+      test: {name, include: ['test/laboratory/*.test.ts'], env: {SVC_TRACE_LABORATORY: name}},
     })),
   },
 });

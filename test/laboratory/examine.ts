@@ -1,7 +1,7 @@
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {findingsOf, type Healthy, judge, type Judgement} from './judge.ts';
-import {type Flow, flows, Laboratory, type Mode, type Seen, usual} from './laboratory.ts';
+import {type Cluster, failures, type Flow, Laboratory, type Seen, usual} from './laboratory.ts';
 import type {Scenario} from './scenarios.ts';
 
 interface Examined {
@@ -22,14 +22,16 @@ export class Examination implements AsyncDisposable {
     this.#known = known;
   }
 
-  static async open(mode: Mode): Promise<Examination> {
-    const laboratory = await Laboratory.open(mode);
+  static async open(cluster: Cluster): Promise<Examination> {
+    const laboratory = await Laboratory.open(cluster);
     laboratory.prepare({load: []});
     // Twice: where one of two endpoints is missed by chance, every scenario would seem to change that.
     const [once, twice] = [await laboratory.send(), await laboratory.send()];
-    const seen = new Map(flows.map(flow => [flow, usual([once.get(flow) ?? {}, twice.get(flow) ?? {}])]));
+    const seen = new Map(laboratory.flows.map(flow => [flow, usual([once.get(flow) ?? {}, twice.get(flow) ?? {}])]));
+    const lost = laboratory.flows.filter(flow => failures(seen.get(flow) ?? {}) > 0 || !seen.has(flow));
+    if (lost.length > 0) throw new Error(`lost on a healthy node: ${JSON.stringify(lost.map(flow => [flow, seen.get(flow)]))}`);
     const snapshot = await laboratory.snapshot();
-    return new Examination(laboratory, {seen, findings: findingsOf(snapshot)}, new Set(linesOf(snapshot)));
+    return new Examination(laboratory, {flows: laboratory.flows, seen, findings: findingsOf(snapshot)}, new Set(linesOf(snapshot)));
   }
 
   async examine(scenario: Scenario): Promise<Examined> {
@@ -41,7 +43,7 @@ export class Examination implements AsyncDisposable {
     // What is more than rules stays.
     if (scenario.load.some(({tool, backend}) => tool === 'sh' || backend === 'other')) {
       await this.#laboratory[Symbol.asyncDispose]();
-      this.#laboratory = await Laboratory.open(this.#laboratory.mode);
+      this.#laboratory = await Laboratory.open(this.#laboratory.cluster);
     }
     return {seen, snapshot, judgement};
   }
@@ -51,9 +53,9 @@ export class Examination implements AsyncDisposable {
   }
 }
 
-/** The scenarios that a mode can have. */
-export function possibleIn(mode: Mode, scenarios: readonly Scenario[]): readonly Scenario[] {
-  return scenarios.filter(({modes}) => modes === undefined || modes.includes(mode));
+/** The scenarios that a cluster can have. */
+export function possibleIn({mode, family}: Cluster, scenarios: readonly Scenario[]): readonly Scenario[] {
+  return scenarios.filter(({modes, isIPv4Only}) => modes?.includes(mode) !== false && (family === 'IPv4' || isIPv4Only !== true));
 }
 
 /** The rules, policies and switches of node-a, one a line, without counters; of nftables the names of tables and chains too. */

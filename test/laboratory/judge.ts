@@ -2,7 +2,10 @@ import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
-import {endpointsOf, failures, type Flow, flows, type Seen} from './laboratory.ts';
+import {families} from '../../src/model/address.ts';
+import {joinHostPort} from '../../src/model/virtual-server.ts';
+import {endpointsOf, failures, type Flow, type Seen} from './laboratory.ts';
+import {inFamily} from './in-family.ts';
 import type {Scenario} from './scenarios.ts';
 
 /** What a scenario did to a flow. */
@@ -21,6 +24,7 @@ export interface Judgement {
 
 /** The healthy node: what was seen, and the findings of it. */
 export interface Healthy {
+  readonly flows: readonly Flow[];
   readonly seen: ReadonlyMap<Flow, Seen>;
   readonly findings: readonly Finding[];
 }
@@ -41,7 +45,7 @@ export function findingsOf(snapshot: Snapshot): readonly Finding[] {
 export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case): Judgement {
   const known = new Set(healthy.findings.map(identity));
   const findings = findingsOf(snapshot).filter(finding => !known.has(identity(finding)));
-  const changes = flows.flatMap(flow => {
+  const changes = healthy.flows.flatMap(flow => {
     const change = changeOf(healthy.seen.get(flow) ?? {}, seen.get(flow) ?? {});
     return change === null ? [] : [{flow, change}];
   });
@@ -60,7 +64,7 @@ export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case)
         : []),
       ...(changes.length > 0 ? unaffected.map(({code, message}) => `affects traffic: ${code} ${message}: ${changesText(changes)}`) : []),
     ],
-    packet: flows.flatMap(flow => packetFaults(flow, seen.get(flow) ?? {}, snapshot)),
+    packet: healthy.flows.flatMap(flow => packetFaults(flow, seen.get(flow) ?? {}, snapshot)),
   };
 }
 
@@ -74,7 +78,13 @@ function changeOf(before: Seen, after: Seen): Change | null {
   return now.size === old.size && [...now.keys()].every(endpoint => old.has(endpoint)) ? null : 'endpoints';
 }
 
-const podOf: Readonly<Record<string, string>> = {'10.244.11.4:8080': 'pod4', '10.244.11.5:8080': 'pod5', '10.244.12.4:8080': 'far-pod'};
+const podOf = new Map(
+  families.flatMap(family =>
+    Object.entries({'10.244.11.4:8080': 'pod4', '10.244.11.5:8080': 'pod5', '10.244.12.4:8080': 'far-pod'}).map(
+      ([endpoint, pod]) => [inFamily(family, endpoint), pod] as const,
+    ),
+  ),
+);
 
 /** An end that `packet` says a connection has, and the endpoint that serves it. */
 interface Said {
@@ -107,10 +117,10 @@ function saidOf(snapshot: Snapshot, asked: Pick<Flow, 'node' | 'source' | 'desti
     .flatMap(({outcomes}) => outcomes)
     .filter(({probability}) => probability > 0)
     .map(({verdict, destination: to, onward, probability}) => {
-      const end = to ?? `${destination}:${port}`;
+      const end = to ?? joinHostPort(destination, port);
       return {
         text: `${verdict} ${end} on ${onward?.node ?? node}`,
-        endpoint: verdict === 'accept' ? (podOf[end] ?? null) : null,
+        endpoint: verdict === 'accept' ? (podOf.get(end) ?? null) : null,
         ...{isUndecided: verdict === 'undecided', probability},
       };
     });

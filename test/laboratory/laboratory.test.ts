@@ -2,20 +2,21 @@
 import process from 'node:process';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {Examination, possibleIn} from './examine.ts';
-import {modes} from './laboratory.ts';
+import {clusterName, clusters} from './laboratory.ts';
 import {scenarios} from './scenarios.ts';
 
-const mode = modes.find(name => name === process.env['SVC_TRACE_LABORATORY']) ?? modes[0];
+const cluster = clusters.find(one => clusterName(one) === process.env['SVC_TRACE_LABORATORY']) ?? clusters[0];
+if (cluster === undefined) throw new Error('no cluster');
 
-describe(`kube-proxy's rules for ${mode}, and`, () => {
+describe(`kube-proxy's rules for ${clusterName(cluster)}, and`, () => {
   let examination: Examination;
   beforeAll(async () => {
-    examination = await Examination.open(mode);
+    examination = await Examination.open(cluster);
   });
   afterAll(() => examination[Symbol.asyncDispose]());
 
   // A flow may be lost, or one of two endpoints missed, by chance.
-  test.each(possibleIn(mode, scenarios))('$name', {retry: 2}, async scenario => {
+  test.each(possibleIn(cluster, scenarios))('$name', {retry: 2}, async scenario => {
     const {judgement} = await examination.examine(scenario);
     expect({check: judgement.check, packet: judgement.packet}).toEqual({check: [], packet: []});
   });

@@ -2,14 +2,29 @@ import {join} from 'node:path';
 import {collectNode} from '../../src/collect/node/collect-node.ts';
 import {CommandFailed, type Transport} from '../../src/collect/node/transport.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import type {ApiObjects} from '../../src/model/snapshot.ts';
+import {families, type Family} from '../../src/model/address.ts';
 import {apiObjects, endpoint, nodeDump, service, slice} from '../cluster.ts';
 import {Namespace} from '../e2e/kernel/namespace.ts';
 import {withPrintedRules} from '../e2e/kernel/printed-rules.ts';
+import {inFamily} from './in-family.ts';
 import type {Scenario, Step} from './scenarios.ts';
 
 /** `nft` and `legacy`: kube-proxy in iptables mode, by backend. */
-export const modes = ['nft', 'legacy', 'nftables'] as const;
+const modes = ['nft', 'legacy', 'nftables'] as const;
 export type Mode = (typeof modes)[number];
+
+/** A cluster of one family. */
+export interface Cluster {
+  readonly mode: Mode;
+  readonly family: Family;
+}
+
+export const clusters: readonly Cluster[] = families.flatMap(family => modes.map(mode => ({mode, family})));
+
+export function clusterName({mode, family}: Cluster): string {
+  return family === 'IPv4' ? mode : `${mode}-ipv6`;
+}
 
 /** Who sends, and from which node's view its packets start. */
 const senders = {
@@ -56,7 +71,7 @@ const outsideEntries = [
  * Each sender to each entry. Clients outside have no way to cluster IPs. Where far-pod asks the other node for a Local Service, kube-proxy
  * may send it to itself, in nftables mode with its own address as source.
  */
-export const flows: readonly Flow[] = Object.entries(senders).flatMap(([sender, {address, node}]) =>
+const flowsOfIPv4: readonly Flow[] = Object.entries(senders).flatMap(([sender, {address, node}]) =>
   [
     ...(sender === 'client' ? [] : clusterIPs),
     ...outsideEntries.filter(({port}) => sender !== 'far-pod' || port !== serviceOf.lb.nodePort),
@@ -67,6 +82,12 @@ export const flows: readonly Flow[] = Object.entries(senders).flatMap(([sender, 
     isLocalPolicy: name === 'lb' && destination !== serviceOf.lb.address,
   })),
 );
+
+/** The flows of each family: those of IPv6 have addresses that read alike. */
+export const flows: Readonly<Record<Family, readonly Flow[]>> = {
+  IPv4: flowsOfIPv4,
+  IPv6: flowsOfIPv4.map(flow => ({...flow, source: inFamily('IPv6', flow.source), destination: inFamily('IPv6', flow.destination)})),
+};
 
 const attempts = 8;
 const patience = 900;
@@ -89,43 +110,47 @@ export function usual(rounds: readonly Seen[]): Seen {
 
 const podNames: Readonly<Record<string, string>> = {'10.244.11.4': 'pod4', '10.244.11.5': 'pod5', '10.244.12.4': 'far-pod'};
 
-const api = apiObjects({
-  services: Object.entries(serviceOf).map(([name, about]) => {
-    const nodePort = 'nodePort' in about ? {nodePort: about.nodePort} : {};
-    const local = {externalTrafficPolicy: 'Local', healthCheckNodePort: 32_081};
-    return service(
-      `shop/${name}`,
-      {
-        type: 'ingress' in about ? 'LoadBalancer' : 'nodePort' in about ? 'NodePort' : 'ClusterIP',
-        ...{clusterIP: about.address, clusterIPs: [about.address], ipFamilies: ['IPv4']},
-        ports: [{port: 80, protocol: 'TCP', targetPort: 8080, ...nodePort}],
-        ...('ingress' in about ? local : 'nodePort' in about ? {externalTrafficPolicy: 'Cluster'} : {}),
-      },
-      'ingress' in about ? {ingress: [{ip: about.ingress, ipMode: 'VIP'}]} : {},
-    );
-  }),
-  endpointSlices: Object.entries(serviceOf).map(([name, {endpoints}]) =>
-    slice(
-      `shop/${name}`,
-      endpoints.map(address => ({
-        ...endpoint(address, address.startsWith('10.244.11.') ? 'node-a' : 'node-b', {ready: true}),
-        targetRef: {kind: 'Pod', namespace: 'shop', name: podNames[address] ?? ''},
-      })),
+const apiOf = (family: Family): ApiObjects =>
+  apiObjects({
+    services: Object.entries(serviceOf).map(([name, about]) => {
+      const nodePort = 'nodePort' in about ? {nodePort: about.nodePort} : {};
+      const local = {externalTrafficPolicy: 'Local', healthCheckNodePort: 32_081};
+      return service(
+        `shop/${name}`,
+        {
+          type: 'ingress' in about ? 'LoadBalancer' : 'nodePort' in about ? 'NodePort' : 'ClusterIP',
+          ...{clusterIP: inFamily(family, about.address), clusterIPs: [inFamily(family, about.address)], ipFamilies: [family]},
+          ports: [{port: 80, protocol: 'TCP', targetPort: 8080, ...nodePort}],
+          ...('ingress' in about ? local : 'nodePort' in about ? {externalTrafficPolicy: 'Cluster'} : {}),
+        },
+        'ingress' in about ? {ingress: [{ip: inFamily(family, about.ingress), ipMode: 'VIP'}]} : {},
+      );
+    }),
+    endpointSlices: Object.entries(serviceOf).map(([name, {endpoints}]) =>
+      slice(
+        `shop/${name}`,
+        endpoints.map(address => ({
+          ...endpoint(inFamily(family, address), address.startsWith('10.244.11.') ? 'node-a' : 'node-b', {ready: true}),
+          targetRef: {kind: 'Pod', namespace: 'shop', name: podNames[address] ?? ''},
+        })),
+      ),
     ),
-  ),
-  nodes: (['node-a', 'node-b'] as const).map(name => ({
-    metadata: {name},
-    spec: {podCIDR: name === 'node-a' ? '10.244.11.0/24' : '10.244.12.0/24'},
-    status: {addresses: [{type: 'InternalIP', address: senders[name].address}]},
-  })),
-  pods: (['pod4', 'pod5', 'far-pod'] as const).map(name => ({
-    metadata: {name, namespace: 'shop'},
-    spec: {nodeName: senders[name].node, containers: []},
-    status: {phase: 'Running', podIP: senders[name].address, podIPs: [{ip: senders[name].address}]},
-  })),
-});
+    nodes: (['node-a', 'node-b'] as const).map(name => ({
+      metadata: {name},
+      spec: {podCIDR: inFamily(family, name === 'node-a' ? '10.244.11.0/24' : '10.244.12.0/24')},
+      status: {addresses: [{type: 'InternalIP', address: inFamily(family, senders[name].address)}]},
+    })),
+    pods: (['pod4', 'pod5', 'far-pod'] as const).map(name => ({
+      metadata: {name, namespace: 'shop'},
+      spec: {nodeName: senders[name].node, containers: []},
+      status: {phase: 'Running', podIP: inFamily(family, senders[name].address), podIPs: [{ip: inFamily(family, senders[name].address)}]},
+    })),
+  });
 
-const macs = {pod4: '02:00:00:00:00:04', pod5: '02:00:00:00:00:05', far: '02:00:00:00:00:06'};
+const macs = {
+  ...{pod4: '02:00:00:00:00:04', pod5: '02:00:00:00:00:05', 'far-pod': '02:00:00:00:00:06'},
+  ...{'node-a': '02:00:00:00:00:11', 'node-b': '02:00:00:00:00:12', client: '02:00:00:00:00:01', gateway: '02:ee:ee:ee:ee:ee'},
+};
 
 /**
  * Two nodes with pods, and a client outside, each in a network namespace:
@@ -135,18 +160,20 @@ const macs = {pod4: '02:00:00:00:00:04', pod5: '02:00:00:00:00:05', far: '02:00:
  *     pod5 ── cali5 ┘
  */
 export class Laboratory implements AsyncDisposable {
-  readonly mode: Mode;
+  readonly cluster: Cluster;
+  readonly #api: ApiObjects;
   readonly #places: Readonly<Record<Sender, Namespace>>;
   readonly #rules: ReadonlyMap<string, NodeDump>;
   #nodeB: NodeDump | null = null;
 
-  private constructor(mode: Mode, places: Readonly<Record<Sender, Namespace>>) {
-    this.mode = mode;
+  private constructor(cluster: Cluster, places: Readonly<Record<Sender, Namespace>>) {
+    this.cluster = cluster;
+    this.#api = apiOf(cluster.family);
     this.#places = places;
     const files = {'kube-proxy-version': 'v1.36.2\n', 'proxy-mode': this.#proxyMode};
     const bare: Snapshot = {
       origin: 'laboratory',
-      api,
+      api: this.#api,
       nodes: ['node-a', 'node-b'].map(name => nodeDump(name, this.#files(name, files))),
       problems: [],
     };
@@ -159,11 +186,11 @@ export class Laboratory implements AsyncDisposable {
     );
   }
 
-  static async open(mode: Mode): Promise<Laboratory> {
+  static async open(cluster: Cluster): Promise<Laboratory> {
     const program = join(import.meta.dirname, 'agent.ts');
     const names = Object.keys(senders) as Sender[];
     const opened = await Promise.all(names.map(async name => [name, await Namespace.open([program, name])] as const));
-    const laboratory = new Laboratory(mode, Object.fromEntries(opened) as Record<Sender, Namespace>);
+    const laboratory = new Laboratory(cluster, Object.fromEntries(opened) as Record<Sender, Namespace>);
     await laboratory.#build();
     return laboratory;
   }
@@ -173,14 +200,22 @@ export class Laboratory implements AsyncDisposable {
   }
 
   get #proxyMode(): string {
-    return this.mode === 'nftables' ? 'nftables' : 'iptables';
+    return this.cluster.mode === 'nftables' ? 'nftables' : 'iptables';
+  }
+
+  get #iptables(): string {
+    return this.cluster.family === 'IPv4' ? 'iptables' : 'ip6tables';
+  }
+
+  get flows(): readonly Flow[] {
+    return flows[this.cluster.family];
   }
 
   /** Removes all rules of the node and loads those of kube-proxy, and then those of the scenario. */
   prepare({load}: Pick<Scenario, 'load'>): void {
     const node = this.#places['node-a'];
     node.run('nft', ['flush', 'ruleset']);
-    if (this.mode === 'legacy') node.run('iptables-legacy-restore', [], noRules);
+    if (this.cluster.mode === 'legacy') node.run(`${this.#iptables}-legacy-restore`, [], noRules);
     node.run('ipset', ['destroy']);
     this.#loadKubeProxy('node-a');
     for (const step of load) this.#take(step);
@@ -192,8 +227,8 @@ export class Laboratory implements AsyncDisposable {
    * round differs from the first, a third one decides.
    */
   async send(healthy?: ReadonlyMap<Flow, Seen>): Promise<ReadonlyMap<Flow, Seen>> {
-    const first = await this.#send(flows);
-    const again = flows.filter(flow => {
+    const first = await this.#send(this.flows);
+    const again = this.flows.filter(flow => {
       const seen = first.get(flow) ?? {};
       return failures(seen) > 0 || endpointsOf(seen).size < endpointsOf(healthy?.get(flow) ?? {}).size;
     });
@@ -201,7 +236,7 @@ export class Laboratory implements AsyncDisposable {
     const open = again.filter(flow => failures(first.get(flow) ?? {}) > 0 !== failures(second.get(flow) ?? {}) > 0);
     const third = await this.#send(open);
     const rounds = (flow: Flow): readonly Seen[] => [first, second, third].map(round => round.get(flow)).filter(seen => seen !== undefined);
-    return new Map(flows.map(flow => [flow, usual(rounds(flow))]));
+    return new Map(this.flows.map(flow => [flow, usual(rounds(flow))]));
   }
 
   async #send(chosen: readonly Flow[]): Promise<ReadonlyMap<Flow, Seen>> {
@@ -226,7 +261,7 @@ export class Laboratory implements AsyncDisposable {
   /** Both nodes, read as nodes are read. */
   async snapshot(): Promise<Snapshot> {
     this.#nodeB ??= await this.#read('node-b');
-    return {origin: 'laboratory', api, nodes: [await this.#read('node-a'), this.#nodeB], problems: []};
+    return {origin: 'laboratory', api: this.#api, nodes: [await this.#read('node-a'), this.#nodeB], problems: []};
   }
 
   async #read(name: 'node-a' | 'node-b'): Promise<NodeDump> {
@@ -236,7 +271,7 @@ export class Laboratory implements AsyncDisposable {
       open: async () => ({
         description: 'in a namespace',
         run: async ([command = '', ...args]) => {
-          const tool = this.mode === 'legacy' ? command.replace(/^(ip6?tables)-save$/, '$1-legacy-save') : command;
+          const tool = this.cluster.mode === 'legacy' ? command.replace(/^(ip6?tables)-save$/, '$1-legacy-save') : command;
           try {
             return Buffer.from(place.run(tool, args));
           } catch (error) {
@@ -257,14 +292,18 @@ export class Laboratory implements AsyncDisposable {
 
   #files(name: string, files: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
     const config = ['apiVersion: kubeproxy.config.k8s.io/v1alpha1', 'kind: KubeProxyConfiguration', `mode: ${this.#proxyMode}`];
-    return {...files, 'kube-proxy-config.yaml': `${[...config, `hostnameOverride: ${name}`, 'clusterCIDR: 10.244.0.0/16'].join('\n')}\n`};
+    return {
+      ...files,
+      'kube-proxy-config.yaml': `${[...config, `hostnameOverride: ${name}`, `clusterCIDR: '${inFamily(this.cluster.family, '10.244.0.0/16')}'`].join('\n')}\n`,
+    };
   }
 
-  #take({tool, text, backend = 'own'}: Step): void {
+  #take({tool, text: written, backend = 'own'}: Step): void {
     const node = this.#places['node-a'];
-    const own = this.mode === 'legacy' ? 'legacy' : 'nft';
+    const text = inFamily(this.cluster.family, written);
+    const own = this.cluster.mode === 'legacy' ? 'legacy' : 'nft';
     const other = own === 'legacy' ? 'nft' : 'legacy';
-    if (tool === 'iptables') node.run(`iptables-${backend === 'own' ? own : other}-restore`, ['--noflush'], text);
+    if (tool === 'iptables') node.run(`${this.#iptables}-${backend === 'own' ? own : other}-restore`, ['--noflush'], text);
     else if (tool === 'nft') node.run('nft', ['-f', '-'], text);
     else if (tool === 'ipset') node.run('ipset', ['restore'], text);
     else node.run('sh', ['-e'], text);
@@ -275,49 +314,69 @@ export class Laboratory implements AsyncDisposable {
     for (const file of rules?.files ?? []) {
       const text = rules?.read(file)?.toString() ?? '';
       if (file === 'nft.json') this.#places[name].run('nft', ['-f', '-'], text);
-      else this.#places[name].run(`${file.replace('-save', '')}-${this.mode}-restore`, [], text);
+      else if (file === `${this.#iptables}-save`) this.#places[name].run(`${this.#iptables}-${this.cluster.mode}-restore`, [], text);
     }
   }
 
   async #build(): Promise<void> {
     const {pod4, pod5, client, 'node-a': nodeA, 'node-b': nodeB, 'far-pod': farPod} = this.#places;
-    const forwarding = [
-      'ip_forward=1',
-      'conf.all.rp_filter=0',
-      'conf.default.rp_filter=0',
-      'conf.all.send_redirects=0',
-      'conf.default.send_redirects=0',
-    ];
-    for (const place of [nodeA, nodeB, client]) place.run('sysctl', ['-qw', ...forwarding.map(setting => `net.ipv4.${setting}`)]);
-    for (const place of [nodeA, nodeB]) place.run('sysctl', ['-qw', 'net.ipv4.conf.all.route_localnet=1', 'net.ipv4.icmp_ratemask=0']);
-    client.ip(
-      'link set lo up\nlink add br0 type bridge\nlink set br0 up\naddress add 172.18.0.1/16 dev br0\naddress add 203.0.113.9/32 dev lo',
-    );
-    for (const [node, own] of [
+    const {family} = this.cluster;
+    const ip = (place: Namespace, ...lines: readonly string[]): void => place.ip(inFamily(family, lines.join('\n')));
+    // Rules that drop everything would also drop what asks for the neighbours.
+    const isDuplicateChecked = family === 'IPv4' ? '' : ' nodad';
+    for (const place of Object.values(this.#places)) place.run('sysctl', ['-qw', ...kernel[family].everywhere]);
+    for (const place of [nodeA, nodeB, client]) place.run('sysctl', ['-qw', ...kernel[family].routers]);
+    ip(client, 'link set lo up', `link add br0 address ${macs.client} type bridge`, 'link set br0 up');
+    ip(client, `address add 172.18.0.1/16 dev br0${isDuplicateChecked}`, `address add 203.0.113.9/32 dev lo`);
+    for (const [node, name] of [
       [nodeA, 'node-a'],
       [nodeB, 'node-b'],
     ] as const) {
-      client.ip(`link add ${own} type veth peer name eth0 netns ${node.pid}\nlink set ${own} master br0 up`);
-      node.ip(`link set lo up\nlink set eth0 up\naddress add ${senders[own].address}/16 dev eth0\nroute add default via 172.18.0.1`);
+      ip(client, `link add ${name} type veth peer name eth0 address ${macs[name]} netns ${node.pid}`, `link set ${name} master br0 up`);
+      ip(node, 'link set lo up', 'link set eth0 up', `address add ${senders[name].address}/16 dev eth0${isDuplicateChecked}`);
+      ip(node, 'route add default via 172.18.0.1 dev eth0', `neighbour add 172.18.0.1 lladdr ${macs.client} dev eth0 nud permanent`);
+      ip(client, `neighbour add ${senders[name].address} lladdr ${macs[name]} dev br0 nud permanent`);
     }
-    client.ip('route add 198.51.100.10 via 172.18.0.11 src 203.0.113.9\nroute replace 172.18.0.11 dev br0 src 203.0.113.9');
-    nodeA.ip('route add 203.0.113.9 via 172.18.0.1\nroute add 10.244.12.0/24 via 172.18.0.12');
-    nodeB.ip('route add 203.0.113.9 via 172.18.0.1\nroute add 10.244.11.0/24 via 172.18.0.11');
-    for (const [node, pod, link, address] of [
-      [nodeA, pod4, 'cali4', senders.pod4.address],
-      [nodeA, pod5, 'cali5', senders.pod5.address],
-      [nodeB, farPod, 'cali4', senders['far-pod'].address],
+    ip(nodeA, `neighbour add ${senders['node-b'].address} lladdr ${macs['node-b']} dev eth0 nud permanent`);
+    ip(nodeB, `neighbour add ${senders['node-a'].address} lladdr ${macs['node-a']} dev eth0 nud permanent`);
+    ip(client, 'route add 198.51.100.10 via 172.18.0.11 src 203.0.113.9', 'route replace 172.18.0.11 dev br0 src 203.0.113.9');
+    ip(nodeA, 'route add 203.0.113.9 via 172.18.0.1', 'route add 10.244.12.0/24 via 172.18.0.12');
+    ip(nodeB, 'route add 203.0.113.9 via 172.18.0.1', 'route add 10.244.11.0/24 via 172.18.0.11');
+    for (const [node, pod, link, name] of [
+      [nodeA, pod4, 'cali4', 'pod4'],
+      [nodeA, pod5, 'cali5', 'pod5'],
+      [nodeB, farPod, 'cali4', 'far-pod'],
     ] as const) {
-      const [mac, own] = [macs[pod === pod4 ? 'pod4' : pod === pod5 ? 'pod5' : 'far'], '02:ee:ee:ee:ee:ee'];
-      node.ip(`link add ${link} address ${own} type veth peer name eth0 address ${mac} netns ${pod.pid}\nlink set ${link} up`);
-      node.ip(`route add ${address} dev ${link} scope link\nneighbour add ${address} lladdr ${mac} dev ${link} nud permanent`);
-      pod.ip(`link set lo up\nlink set eth0 up\naddress add ${address}/32 dev eth0\nroute add 169.254.1.1 dev eth0 scope link`);
-      pod.ip(`neighbour add 169.254.1.1 lladdr ${own} dev eth0 nud permanent\nroute add default via 169.254.1.1`);
+      const {address} = senders[name];
+      const peer = `peer name eth0 address ${macs[name]} netns ${pod.pid}`;
+      ip(node, `link add ${link} address ${macs.gateway} type veth ${peer}`, `link set ${link} up`);
+      ip(node, `route add ${address} dev ${link}`, `neighbour add ${address} lladdr ${macs[name]} dev ${link} nud permanent`);
+      ip(pod, 'link set lo up', 'link set eth0 up', `address add ${address}/32 dev eth0${isDuplicateChecked}`);
+      ip(pod, 'route add 169.254.1.1 dev eth0', `neighbour add 169.254.1.1 lladdr ${macs.gateway} dev eth0 nud permanent`);
+      ip(pod, 'route add default via 169.254.1.1 dev eth0');
       await pod.listen([8080]);
     }
     this.#loadKubeProxy('node-b');
   }
 }
+
+/** Switches of the kernel: everywhere, and where packets are forwarded. */
+const kernel: Readonly<Record<Family, {readonly everywhere: readonly string[]; readonly routers: readonly string[]}>> = {
+  IPv4: {
+    everywhere: ['net.ipv4.icmp_ratemask=0'],
+    routers: [
+      ...['net.ipv4.ip_forward=1', 'net.ipv4.conf.all.rp_filter=0', 'net.ipv4.conf.default.rp_filter=0'],
+      ...['net.ipv4.conf.all.send_redirects=0', 'net.ipv4.conf.default.send_redirects=0', 'net.ipv4.conf.all.route_localnet=1'],
+    ],
+  },
+  IPv6: {
+    everywhere: [
+      ...['net.ipv6.icmp.ratelimit=0', 'net.ipv6.conf.all.accept_dad=0', 'net.ipv6.conf.default.accept_dad=0'],
+      ...['net.ipv6.conf.all.accept_redirects=0', 'net.ipv6.conf.default.accept_redirects=0'],
+    ],
+    routers: ['net.ipv6.conf.all.forwarding=1'],
+  },
+};
 
 const noRules = [
   'raw PREROUTING OUTPUT',

@@ -7,7 +7,7 @@ import type {Snapshot} from '../../src/model/snapshot.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {Examination, possibleIn} from './examine.ts';
 import {changesText, type Judgement} from './judge.ts';
-import {type Flow, flows, type Mode, modes, type Seen} from './laboratory.ts';
+import {type Cluster, clusterName, clusters, type Flow, flows, type Mode, type Seen} from './laboratory.ts';
 import {type Scenario, scenarios, type Step} from './scenarios.ts';
 
 type Choices = readonly [string, ...string[]];
@@ -146,32 +146,33 @@ const {only, mode, keep, random, seed} = values;
 const isChosen = ({name}: Scenario) => only === undefined || only.some(text => name.includes(text));
 const counts = {right: 0, wrong: 0, packets: 0};
 await Promise.all(
-  modes
-    .filter(name => mode === undefined || mode.includes(name))
-    .map(async name => {
-      await using examination = await Examination.open(name);
-      for (const scenario of possibleIn(name, scenariosOf(name)).filter(isChosen)) {
+  clusters
+    .filter(cluster => mode === undefined || mode.includes(clusterName(cluster)))
+    .map(async cluster => {
+      const name = clusterName(cluster);
+      await using examination = await Examination.open(cluster);
+      for (const scenario of possibleIn(cluster, scenariosOf(cluster)).filter(isChosen)) {
         const {judgement, snapshot, seen} = await examination.examine(scenario);
         print(name, scenario, judgement);
         if (keep !== undefined)
-          await write(join(keep, `${name}-${scenario.name}`), snapshot, {mode: name, seen, before: examination.healthy.seen, judgement});
+          await write(join(keep, `${name}-${scenario.name}`), snapshot, {cluster, seen, before: examination.healthy.seen, judgement});
       }
     }),
 );
 process.stdout.write(`check: ${counts.right} right, ${counts.wrong} wrong; packet: wrong in ${counts.packets}\n`);
 
-function scenariosOf(name: Mode): readonly Scenario[] {
+function scenariosOf({mode: name}: Cluster): readonly Scenario[] {
   if (random === undefined) return scenarios;
   const source = seededRandom(Number(seed));
   return Array.from({length: Number(random)}, (_, index) => randomScenario(source, name, index));
 }
 
-function print(name: Mode, scenario: Scenario, {changes, findings, check, packet}: Judgement): void {
+function print(name: string, scenario: Scenario, {changes, findings, check, packet}: Judgement): void {
   counts[check.length === 0 ? 'right' : 'wrong'] += 1;
   counts.packets += packet.length === 0 ? 0 : 1;
   const said = [...new Set(findings.map(({severity, code}) => `${severity} ${code}`))].join(', ');
   const verdict = `${check.length === 0 ? 'right' : 'WRONG'} ${packet.length === 0 ? '     ' : `${packet.length} packets`.padEnd(10)}`;
-  const cells = [name.padEnd(8), scenario.name.padEnd(30), (changesText(changes) || 'nothing changed').padEnd(50), said || 'silent'];
+  const cells = [name.padEnd(13), scenario.name.padEnd(30), (changesText(changes) || 'nothing changed').padEnd(50), said || 'silent'];
   const lines = [
     `${verdict.padEnd(17)} ${cells.join(' | ')}`,
     ...check.map(line => `        ${line}`),
@@ -186,21 +187,26 @@ function loaded({backend = 'own', text}: Step): string {
 }
 
 interface Truth {
-  readonly mode: Mode;
+  readonly cluster: Cluster;
   readonly before: ReadonlyMap<Flow, Seen>;
   readonly seen: ReadonlyMap<Flow, Seen>;
   readonly judgement: Judgement;
 }
 
-async function write(path: string, snapshot: Snapshot, {mode: name, before, seen, judgement}: Truth): Promise<void> {
+async function write(path: string, snapshot: Snapshot, {cluster, before, seen, judgement}: Truth): Promise<void> {
   rmSync(path, {recursive: true, force: true});
   mkdirSync(dirname(path), {recursive: true});
   const record = {tool: {name: 'kubectl-svc-trace', version: '0.0.0'}, takenAt: null, origin: null, redacted: false};
   await writeBundle(path, {record, api: snapshot.api, nodes: snapshot.nodes, problems: []});
   const changed = new Map(judgement.changes.map(({flow, change}) => [flow, change]));
-  const sent = flows.map(flow => ({...flow, change: changed.get(flow) ?? null, before: before.get(flow), after: seen.get(flow)}));
+  const sent = flows[cluster.family].map(flow => ({
+    ...flow,
+    change: changed.get(flow) ?? null,
+    before: before.get(flow),
+    after: seen.get(flow),
+  }));
   writeFileSync(
     join(path, 'truth.json'),
-    JSON.stringify({mode: name, check: judgement.check, packet: judgement.packet, flows: sent}, null, 1),
+    JSON.stringify({mode: clusterName(cluster), check: judgement.check, packet: judgement.packet, flows: sent}, null, 1),
   );
 }

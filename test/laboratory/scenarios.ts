@@ -15,6 +15,8 @@ export interface Scenario {
   readonly load: readonly Step[];
   /** All, if it is left out. */
   readonly modes?: readonly Mode[];
+  /** The kernel has nothing like it for IPv6. */
+  readonly isIPv4Only?: true;
   /** It does what it is for, such as to ban a client outside or to close a pod: a finding that informs is enough. */
   readonly isPurpose?: true;
 }
@@ -618,7 +620,7 @@ export const scenarios: readonly Scenario[] = [
 
   // The kernel beside rules.
   {name: 'ip-forward-off', load: [sh('sysctl -qw net.ipv4.ip_forward=0')]},
-  {name: 'rp-filter-strict', load: [sh('sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1')]},
+  {name: 'rp-filter-strict', load: [sh('sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1')], isIPv4Only: true},
   {name: 'eth0-forwarding-off', load: [sh('sysctl -qw net.ipv4.conf.eth0.forwarding=0')]},
   {name: 'pods-of-node-b-blackholed', load: [sh('ip route replace blackhole 10.244.12.0/24')]},
   {name: 'rule-prohibits-pod', load: [sh('ip rule add from 10.244.11.5 to 10.244.0.0/16 prohibit pref 100')]},

@@ -63,10 +63,8 @@ export function namedFirst<Port extends ServedPort>(
 }
 
 /** Endpoints of a Service port whose addresses rules name: their own connections to the Service may be treated differently from others'. */
-export function namedEndpoints({endpoints}: ServedPort, {facts}: NodeContext, constants: RuleConstants): readonly Endpoint[] {
-  // On another node, an endpoint connects to itself by the rules of that node.
-  const isHere = ({nodeName}: Endpoint): boolean => nodeName === null || nodeName === facts.name;
-  return endpoints.reachable.filter(endpoint => isHere(endpoint) && isNamedAddress(endpoint.address, constants)).slice(0, maxEndpoints);
+export function namedEndpoints({endpoints}: ServedPort, constants: RuleConstants): readonly Endpoint[] {
+  return endpoints.reachable.filter(({address}) => isNamedAddress(address, constants)).slice(0, maxEndpoints);
 }
 
 const maxEndpoints = 16;

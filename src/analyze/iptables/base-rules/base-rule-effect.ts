@@ -84,7 +84,7 @@ function packetsOf({expected, actual, differing, unexpected}: NodeRules): readon
   const constants = constantsIn(textsOf(unexpected, actual));
   const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
   const probes = [...new Set([...triedPorts(expected, differing), ...named])].flatMap(item =>
-    probesFor({item, context, hairpins: [...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, context, constants)]}),
+    probesFor({item, context, hairpins: [...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, constants)]}),
   );
   return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...packetsToOthers(expected)];
 }
