@@ -3,6 +3,7 @@ import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../model/proxy-config.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Observation, ServiceName, Severity} from '../model/finding.ts';
+import type {PodWay} from '../model/node-result.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
@@ -23,6 +24,8 @@ export interface Check<Code extends string = string> {
   readonly remedy: string;
   cluster?(context: ClusterContext): Iterable<Observation>;
   node?(context: NodeCheckContext): Iterable<Observation>;
+  /** Compares the nodes that were read. */
+  nodes?(ways: readonly PodWay[]): Iterable<Observation>;
   /** Checks the counters of one Service port on one node; used by `top`. */
   traffic?(context: TrafficContext): Iterable<Observation>;
 }

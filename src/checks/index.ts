@@ -12,6 +12,7 @@ import {dumpUnreliable, familyNotRead, nodeNotRead} from './what-was-not-read.ts
 import {staleConntrack} from './st508-stale-conntrack.ts';
 import {localhostNodePortsStuck, serviceNameTooLong} from './nftables-checks.ts';
 import {endpointGetsNothing, oneEndpointGetsAll, removedEndpointInUse} from './traffic-checks.ts';
+import {mtuDiffers} from './kernel/st613-mtu-differs.ts';
 import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
 import {changedWhileLooking} from './st904-changed-while-looking.ts';
 import {symptomChecks} from './symptom-checks.ts';
@@ -43,6 +44,7 @@ const all = [
   oneEndpointGetsAll,
   twoProxies,
   tunnelMasqueraded,
+  mtuDiffers,
   nodeNotRead,
   familyNotRead,
   noKubeProxy,

@@ -5,7 +5,7 @@ import {commandLine} from '../model/text.ts';
 import {maxClients} from '../parse/conntrack.ts';
 import {type Check, ofPort} from './check.ts';
 import {run} from './commands/commands.ts';
-import {newConnections, oddsText, rareExponent, type TrafficContext} from './traffic-context.ts';
+import {fromWhom, newConnections, oddsText, rareExponent, type TrafficContext} from './traffic-context.ts';
 
 export const removedEndpointInUse: Check<'ST513'> = {
   code: 'ST513',
@@ -14,7 +14,7 @@ export const removedEndpointInUse: Check<'ST513'> = {
   summary: 'TCP connections are still open to an address that is no usable endpoint of the Service',
   remedy:
     'Nothing, if the pod is draining. If the pod was deleted, its clients wait for a timeout: restart them, or configure keep-alives and a shorter timeout.',
-  *traffic({node, entry: {port, set}, cells}) {
+  *traffic({node, entry: {port, set}, cells, tracked}) {
     if (port.protocol !== 'TCP') return;
     for (const [hostPort, {openConnections}] of cells) {
       const known = set.endpoints.find(endpoint => endpoint.hostPort === hostPort);
@@ -22,7 +22,7 @@ export const removedEndpointInUse: Check<'ST513'> = {
       const what =
         known === undefined ? 'is no endpoint of the Service' : known.terminating ? 'terminates and no longer serves' : 'is not ready';
       const connections = openConnections === 1 ? '1 TCP connection is' : `${openConnections} TCP connections are`;
-      const message = `${port.servicePortName}: ${connections} still open to ${hostPort}, which ${what}`;
+      const message = `${port.servicePortName}: ${connections} still open to ${hostPort}, which ${what}${fromWhom({tracked}, hostPort)}`;
       yield {...ofPort(port), node, endpoint: hostPort, message, ...showFlows(port.family, hostPort)};
     }
   },

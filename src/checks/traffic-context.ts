@@ -1,4 +1,5 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {type EndpointConnections, maxNamedClients} from '../parse/conntrack.ts';
 import type {CellTraffic} from '../model/traffic/traffic-report.ts';
 
 /** The counters of one Service port on one node. */
@@ -7,10 +8,21 @@ export interface TrafficContext {
   readonly entry: PortEntry;
   /** By `ip:port`. */
   readonly cells: ReadonlyMap<string, CellTraffic>;
+  /** Tracked connections by `ip:port` of the endpoint; null if conntrack was not read. */
+  readonly tracked: ReadonlyMap<string, Pick<EndpointConnections, 'clients' | 'oldest'>> | null;
   /** How many addresses the tracked connections come from, up to `maxClients`; null if conntrack was not read. */
   readonly clients: number | null;
   /** Each new connection is assigned to an endpoint at random, independently of earlier ones. */
   readonly isRandom: boolean;
+}
+
+/** `; from 10.244.1.7, the oldest for 320 s`, or nothing if it is not known. */
+export function fromWhom({tracked}: Pick<TrafficContext, 'tracked'>, hostPort: string): string {
+  const known = tracked?.get(hostPort);
+  if (known === undefined || known.clients.length === 0) return '';
+  const {clients, oldest} = known;
+  const named = clients.length < maxNamedClients ? clients.join(', ') : `${clients.slice(0, maxNamedClients - 1).join(', ')} and others`;
+  return `; from ${named}${oldest === null ? '' : `, the oldest for ${oldest} s`}`;
 }
 
 /** All new connections of the port on the node; null if not all were measured. */

@@ -10,6 +10,7 @@ import {withinWhatWasRead} from '../analyze/symptoms/node-symptoms.ts';
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import type {NodeCheckContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
+import {podWay} from '../checks/kernel/st613-mtu-differs.ts';
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import {clusterIPOf} from '../expect/cluster/service-ports.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
@@ -59,6 +60,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
       const findings = checks.flatMap(check =>
         check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
       );
+      const way = podWay(context);
       const traced = withUnservedFamilies(analysis.traces, services, analysis.unread);
       const proxy = {version: analysis.config.version.value, gates: config.featureGates.value};
       const counted = countEndpoints(view, proxy);
@@ -70,6 +72,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
           lastUpdated: () => lastUpdated(node),
         }).map(detached),
         proxy,
+        ...(way === null ? {} : {podWay: way}),
         traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node, parsed.dumps.uncounted)),
       };
       const unreached = analysis.symptoms.flatMap(({family, chains = []}) => chains.map(chain => ({family, chain})));

@@ -96,7 +96,9 @@ export class Diagnosis implements OpenDiagnosis {
     const nodes = results.map(({report}) => report);
     const ofCluster = this.#options.nodesOnly ? [] : clusterFindings({api, view, proxy, services, byName: this.#options.byName ?? false});
     const ofNodes = results.flatMap(result => result.findings).filter(finding => this.#isAsked(finding));
-    const [wanted, others] = partition([...ofNodes, ...ofCluster, ...problems.map(problemFinding)], finding => this.#isWanted(finding));
+    const [wanted, others] = partition([...ofNodes, ...comparedNodes(results), ...ofCluster, ...problems.map(problemFinding)], finding =>
+      this.#isWanted(finding),
+    );
     const sorted = sortFindings(withHits(wanted, node => this.#podsOf(node)));
     const leftOut = others.filter(({severity}) => severity !== 'info').map(finding => this.#withSkipped(finding));
     const {stayed} = pairFindings(this.#options.known ?? [], sorted, isNoWorse);
@@ -255,6 +257,12 @@ function clusterFindings(context: ClusterContext): readonly Finding[] {
   return checks.flatMap(check =>
     check.cluster === undefined ? [] : [...check.cluster(context)].map(observation => toFinding(check, observation)),
   );
+}
+
+/** What nodes show beside each other. */
+function comparedNodes(results: readonly NodeResult[]): readonly Finding[] {
+  const ways = results.flatMap(({podWay}) => podWay ?? []);
+  return checks.flatMap(check => [...(check.nodes?.(ways) ?? [])].map(observation => toFinding(check, observation)));
 }
 
 /** `dump`: what was read of it, which may be the log of its kube-proxy. */

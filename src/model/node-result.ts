@@ -38,6 +38,13 @@ export function maxAge({intervalSeconds, seconds}: Pick<AgentResult, 'intervalSe
 /** How far in the future a result may be by its node's own clock, in seconds: further, and the clock was set back. */
 export const maxClockSkew = 5;
 
+/** How large packets between pods of a node and those of others may be, in bytes, and the interface that limits them. */
+export interface PodWay {
+  readonly node: string;
+  readonly mtu: number;
+  readonly device: string;
+}
+
 /** What is kept of a node after its dumps are dropped. */
 export interface NodeResult {
   readonly report: NodeReport;
@@ -46,6 +53,8 @@ export interface NodeResult {
   /** Null if nothing is known of the node's kube-proxy. */
   readonly proxy: ProxyVersion | null;
   readonly traces: readonly PortTrace[];
+  /** Left out where it is not known. */
+  readonly podWay?: PodWay;
   /**
    * Services, `namespace/name`, of which something was found that kube-proxy explains if it wrote between two parts of the dumps: each
    * part fits a state of the Service, but not all the same.

@@ -63,6 +63,10 @@ export interface EndpointConnections {
   readonly open: number;
   /** TCP and SCTP: one end has closed; the kernel keeps the entry for a while. */
   readonly closing: number;
+  /** Some of the addresses that connections come from; `maxNamedClients` means that many or more. */
+  readonly clients: readonly string[];
+  /** Seconds since the first packet of the oldest one, where the kernel notes it; null otherwise. */
+  readonly oldest: number | null;
   /** A sorted number for each connection, which identifies it in another read; null if not requested. */
   readonly identities: Float64Array | null;
 }
@@ -84,6 +88,8 @@ export interface ConntrackOptions {
 
 export const maxClients = 64;
 
+export const maxNamedClients = 4;
+
 /** The lookup key of a connection: `tcp 10.96.0.1 443`. */
 export function conntrackKey(protocol: string, address: string, port: number | string): string {
   return `${protocol.toLowerCase()} ${address} ${port}`;
@@ -99,6 +105,7 @@ export class ConntrackCounter {
   readonly #lines = new LineSplitter(line => this.#take(line));
   #entries = 0;
   #strays = 0;
+  #hasTimes: boolean | null = null;
 
   constructor(options: ConntrackOptions) {
     this.#options = options;
@@ -144,19 +151,30 @@ export class ConntrackCounter {
       return;
     }
     const port = this.#port(key);
-    if (port.clients.size < maxClients) port.clients.add(detached(valueAt(line, 'src=', original)));
-    if (answers === destination) port.untranslated++;
-    else this.#endpoint(port, joinHostPort(canonicalAddress(answers) ?? answers, Number(from)), stage)?.push(identityOf(line, original));
+    const client = valueAt(line, 'src=', original);
+    if (port.clients.size < maxClients) port.clients.add(detached(client));
+    if (answers === destination) {
+      port.untranslated++;
+      return;
+    }
+    const counts = this.#endpoint(port, joinHostPort(canonicalAddress(answers) ?? answers, Number(from)));
+    counts[stage]++;
+    counts.identities?.push(identityOf(line, original));
+    if (stage !== 'open') return;
+    if (counts.clients.length < maxNamedClients && !counts.clients.includes(client)) counts.clients.push(detached(client));
+    // The kernel notes the time of all connections, or of none.
+    this.#hasTimes ??= line.includes(' delta-time=');
+    const age = this.#hasTimes ? Number(valueAt(line, 'delta-time=', original)) : 0;
+    if (age > (counts.oldest ?? 0)) counts.oldest = age;
   }
 
-  #endpoint({endpoints}: ConnectionSets, name: string, stage: Stage): NumberList | null {
-    let counts = endpoints.get(name);
-    if (counts === undefined) {
-      counts = {opening: 0, open: 0, closing: 0, identities: this.#options.identify ? new NumberList() : null};
-      endpoints.set(detached(name), counts);
-    }
-    counts[stage]++;
-    return counts.identities;
+  #endpoint({endpoints}: ConnectionSets, name: string): EndpointSets {
+    const known = endpoints.get(name);
+    if (known !== undefined) return known;
+    const identities = this.#options.identify ? new NumberList() : null;
+    const counts = {opening: 0, open: 0, closing: 0, clients: [], oldest: null, identities};
+    endpoints.set(detached(name), counts);
+    return counts;
   }
 
   #port(key: string): ConnectionSets {
@@ -169,9 +187,18 @@ export class ConntrackCounter {
 }
 
 interface ConnectionSets {
-  readonly endpoints: Map<string, {opening: number; open: number; closing: number; readonly identities: NumberList | null}>;
+  readonly endpoints: Map<string, EndpointSets>;
   untranslated: number;
   readonly clients: Set<string>;
+}
+
+interface EndpointSets {
+  opening: number;
+  open: number;
+  closing: number;
+  readonly clients: string[];
+  oldest: number | null;
+  readonly identities: NumberList | null;
 }
 
 interface ConntrackEntry {

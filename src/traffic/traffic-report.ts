@@ -1,7 +1,7 @@
 import {ofPort} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
 import {staleConntrack} from '../checks/st508-stale-conntrack.ts';
-import type {TrafficContext} from '../checks/traffic-context.ts';
+import {fromWhom, type TrafficContext} from '../checks/traffic-context.ts';
 import {sortFindings, toFinding} from '../diagnosis/to-finding.ts';
 import {podOf} from '../model/endpoint.ts';
 import type {Finding} from '../model/finding.ts';
@@ -159,8 +159,9 @@ function trafficFindings(nodes: readonly MeasuredNode[]): readonly Finding[] {
     survey.ports.flatMap(surveyed => {
       const cells = ports.get(surveyed.key)?.cells;
       if (cells === undefined || read === null) return [];
-      const clients = read.after.connections?.ports.get(surveyed.key)?.clients ?? null;
-      const context = {node: survey.name, entry: surveyed, cells, clients, isRandom: surveyed.isRandom};
+      const connections = read.after.connections?.ports.get(surveyed.key);
+      const {clients = null, endpoints: tracked = null} = connections ?? {};
+      const context = {node: survey.name, entry: surveyed, cells, clients, tracked, isRandom: surveyed.isRandom};
       const found = checks.flatMap(check => [...(check.traffic?.(context) ?? [])].map(observation => toFinding(check, observation)));
       return [...found, ...staleFlows(context, surveyed, read)];
     }),
@@ -168,14 +169,14 @@ function trafficFindings(nodes: readonly MeasuredNode[]): readonly Finding[] {
 }
 
 /** kube-proxy deletes the flows of a removed endpoint soon after: a single read may show them just before. */
-function staleFlows({node, cells}: TrafficContext, {port, set, key}: SurveyedPort, {before}: Reads): readonly Finding[] {
+function staleFlows({node, cells, tracked}: TrafficContext, {port, set, key}: SurveyedPort, {before}: Reads): readonly Finding[] {
   if (port.protocol !== 'UDP' || set.endpoints.length === 0) return [];
   const old = before?.connections?.ports.get(key)?.endpoints;
   return [...cells].flatMap(([hostPort, {openConnections}]) => {
     const isEndpoint = set.endpoints.some(endpoint => endpoint.hostPort === hostPort);
     if (!openConnections || isEndpoint || (old !== undefined && !old.get(hostPort)?.open)) return [];
     const flows = openConnections === 1 ? '1 tracked UDP flow leads' : `${openConnections} tracked UDP flows lead`;
-    const message = `${port.servicePortName}: ${flows} to ${hostPort}, no endpoint of the Service`;
+    const message = `${port.servicePortName}: ${flows} to ${hostPort}, no endpoint of the Service${fromWhom({tracked}, hostPort)}`;
     return [toFinding(staleConntrack, {...ofPort(port), node, endpoint: hostPort, message})];
   });
 }

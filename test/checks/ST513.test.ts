@@ -11,6 +11,21 @@ test('reports open TCP connections to an address that is no longer an endpoint, 
   ]);
 });
 
+test('names the clients, and how long ago the oldest connection began', () => {
+  const saidOf = (clients: readonly string[], oldest: number | null) =>
+    trafficOf(
+      webPort(['10.244.1.4']),
+      {'10.244.1.9': {openConnections: 3}},
+      {tracked: new Map([['10.244.1.9:8080', {clients, oldest}]])},
+    )[0]?.message;
+  expect(saidOf(['10.244.2.1', '10.244.2.2'], 320)).toMatch(
+    /no endpoint of the Service; from 10\.244\.2\.1, 10\.244\.2\.2, the oldest for 320 s$/,
+  );
+  expect(saidOf(['10.1.1.1', '10.1.1.2', '10.1.1.3', '10.1.1.4'], null)).toMatch(
+    /; from 10\.1\.1\.1, 10\.1\.1\.2, 10\.1\.1\.3 and others$/,
+  );
+});
+
 test('reports an existing pod as not ready, or as no longer serving', () => {
   const entry = webPort([
     {address: '10.244.1.4', ready: false, serving: false},

@@ -44,7 +44,7 @@ test('the page about previews explains every cause that the sources name', () =>
   expect([...named].filter(id => !explained.includes(id))).toEqual([]);
 });
 
-describe.each(all)('$code $name', ({code, name, severity, summary, remedy, cluster, node, traffic}) => {
+describe.each(all)('$code $name', ({code, name, severity, summary, remedy, cluster, node, nodes, traffic}) => {
   test('has a code, a name and a severity of the right form', () => {
     expect(code).toMatch(/^ST[1-9]\d\d$/);
     expect(name).toMatch(/^[a-z]+(?:-[a-z]+)*$/);
@@ -57,8 +57,8 @@ describe.each(all)('$code $name', ({code, name, severity, summary, remedy, clust
     expect(`${summary}${remedy}`).not.toContain('\n');
   });
 
-  test('checks the cluster, a node, or traffic', () => {
-    expect([cluster, node, traffic].filter(look => look !== undefined)).toHaveLength(1);
+  test('checks the cluster, a node, nodes beside each other, or traffic', () => {
+    expect([cluster, node, nodes, traffic].filter(look => look !== undefined)).toHaveLength(1);
   });
 
   test('has a page with its name, its severity and every section', () => {

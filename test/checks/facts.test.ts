@@ -368,3 +368,46 @@ test('nodes of which no facts were read have no such findings', async () => {
   for (const file of ['sysctls', 'addresses.json']) given.file('node-a', file, null);
   expect(given.newFindings().filter(({code}) => code.startsWith('ST6'))).toEqual([]);
 });
+
+describe('ST613: the MTU between pods is another one on one of three nodes', () => {
+  const interfaces = (given: Scenario, mtus: Readonly<Record<string, readonly [tunnel: number, pods: number]>>) => {
+    for (const [node, [tunnel, pods]] of Object.entries(mtus)) {
+      const links = [
+        {...up, ifname: 'flannel.1', mtu: tunnel, linkinfo: {info_kind: 'vxlan'}},
+        {...bridge(), mtu: pods},
+      ];
+      given.file(node, 'links.json', JSON.stringify([eth0, ...links]));
+      const own = {'node-a': 11, 'node-b': 12, 'node-c': 13}[node];
+      const others = [11, 12, 13].filter(n => n !== own).map(n => ({dst: `10.244.${n}.0/24`, gateway: `10.244.${n}.0`, dev: 'flannel.1'}));
+      given.file(node, 'routes.json', JSON.stringify([...others, {dst: `10.244.${own}.0/24`, dev: 'cni0'}]));
+      given.file(node, 'ip-rules.json', JSON.stringify(usualRules));
+    }
+  };
+  const foundWith = async (mtus: Parameters<typeof interfaces>[1]) => {
+    const given = await scenario();
+    interfaces(given, mtus);
+    return given.findings().flatMap(({code, node, message}) => (code === 'ST613' ? [`${node}: ${message}`] : []));
+  };
+
+  test('is reported for that node', async () => {
+    expect(await foundWith({'node-a': [1450, 1450], 'node-b': [1450, 1450], 'node-c': [1400, 1400]})).toEqual([
+      'node-c: the MTU between pods is 1400 (flannel.1), and 1450 on 2 other nodes (node-a, node-b): large packets to its pods may be fragmented or lost, while small ones arrive',
+    ]);
+  });
+
+  test('is reported where its pods are what differs', async () => {
+    expect(await foundWith({'node-a': [1450, 1450], 'node-b': [1450, 1376], 'node-c': [1450, 1450]})).toEqual([
+      expect.stringContaining('node-b: the MTU between pods is 1376 (cni0), and 1450 on 2 other nodes'),
+    ]);
+  });
+
+  test('is reported once for two nodes, where the smaller one is', async () => {
+    expect(await foundWith({'node-a': [8951, 8951], 'node-c': [1450, 1450]})).toEqual([expect.stringMatching(/^node-c: /)]);
+  });
+
+  test('stays silent where all are alike, where one node was read, and where larger tunnels have no larger pods', async () => {
+    expect(await foundWith({'node-a': [1450, 1450], 'node-b': [1450, 1450], 'node-c': [1450, 1450]})).toEqual([]);
+    expect(await foundWith({'node-a': [1400, 1400]})).toEqual([]);
+    expect(await foundWith({'node-a': [8951, 1450], 'node-b': [1450, 1450], 'node-c': [1450, 1450]})).toEqual([]);
+  });
+});

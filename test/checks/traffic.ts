@@ -59,7 +59,15 @@ export type Counts = Partial<Pick<CellTraffic, 'newConnections' | 'openConnectio
 /** What the checks of traffic say of these counts: code, endpoint and message. */
 export function trafficOf(entry: PortEntry, counts: Readonly<Record<string, Counts>>, given: Partial<TrafficContext> = {}) {
   const cells = new Map(Object.entries(counts).map(([address, count]): [string, CellTraffic] => [`${address}:8080`, cellOf(count)]));
-  const context: TrafficContext = {node: 'k1', entry, cells, clients: null, isRandom: entry.port.affinitySeconds === null, ...given};
+  const context: TrafficContext = {
+    node: 'k1',
+    entry,
+    cells,
+    clients: null,
+    tracked: null,
+    isRandom: entry.port.affinitySeconds === null,
+    ...given,
+  };
   return checks.flatMap(({code, traffic}) => [...(traffic?.(context) ?? [])].map(({endpoint, message}) => ({code, endpoint, message})));
 }
 

@@ -20,7 +20,7 @@ function count(text: string, options: Partial<ConntrackOptions> = {}, size = tex
 const tcp = (state: string, sport = 40000, to = '10.244.11.4') =>
   `tcp      6 431999 ${state} src=10.244.13.7 dst=10.96.1.1 sport=${sport} dport=80 src=${to} dst=10.244.13.7 sport=8080 dport=${sport} [ASSURED] mark=0 use=1\n`;
 
-const counts = {opening: 0, open: 0, closing: 0, identities: null};
+const counts = {opening: 0, open: 0, closing: 0, clients: ['10.244.13.7'], oldest: null, identities: null};
 
 describe('connections are counted by original destination and by replying endpoint', () => {
   test('with separate counts for the states of TCP', () => {
@@ -46,7 +46,7 @@ describe('connections are counted by original destination and by replying endpoi
       `tcp      6 100 ESTABLISHED src=fd00:10::7 dst=${virtual} sport=4000 dport=80 src=${to} dst=fd00:10::7 sport=8080 dport=4000 [ASSURED] use=1\n`;
     const proc = `ipv6     10 ${line('fd00:0096:0000:0000:0000:0000:0000:0001', 'fd00:0010:0000:0000:0000:0000:0000:0005')}`;
     const {ports: found} = count(line('fd00:96::1', 'fd00:10::5') + proc);
-    expect([...(found.get('web6')?.endpoints ?? [])]).toEqual([['[fd00:10::5]:8080', {...counts, open: 2}]]);
+    expect([...(found.get('web6')?.endpoints ?? [])]).toEqual([['[fd00:10::5]:8080', {...counts, clients: ['fd00:10::7'], open: 2}]]);
   });
 
   test('of /proc/net/nf_conntrack', () => {
@@ -64,6 +64,15 @@ describe('connections are counted by original destination and by replying endpoi
     expect(found.get('web')?.endpoints.get('10.244.11.5:8080')?.open).toBe(1);
     expect(strays).toBe(0);
   });
+});
+
+test('open connections have the first clients, and the age of the oldest where the kernel notes it', () => {
+  const from = (client: string, age: number) =>
+    tcp('ESTABLISHED').replace('src=10.244.13.7', `src=${client}`).replace(' use=1', ` delta-time=${age} use=1`);
+  const lines = ['10.244.1.1', '10.244.1.2', '10.244.1.1', '10.244.1.3', '10.244.1.4', '10.244.1.5'];
+  const text = `${lines.map((client, index) => from(client, 10 * index)).join('')}${tcp('TIME_WAIT').replace(' use=1', ' delta-time=99 use=1')}`;
+  const found = count(text).ports.get('web')?.endpoints.get('10.244.11.4:8080');
+  expect(found).toMatchObject({open: 6, closing: 1, clients: ['10.244.1.1', '10.244.1.2', '10.244.1.3', '10.244.1.4'], oldest: 50});
 });
 
 test('connections that were not translated belong to no endpoint', () => {

@@ -33,11 +33,16 @@ export function entriesOf({view, config}: NodeCheckContext, family: Family): rea
 export function podAddresses(context: NodeCheckContext, family: Family): ReadonlyMap<string, readonly PodAddress[]> {
   const own = nodeAddresses(context.api);
   const byNode = podsByNode(entriesOf(context, family));
-  return own.size === 0 ? byNode : new Map([...byNode].map(([node, pods]) => [node, pods.filter(({address}) => !own.has(address))]));
+  return own.size === 0 ? byNode : podsWithout(byNode)(own);
 }
 
+/** The same for all nodes. */
+const podsWithout = once((byNode: ReadonlyMap<string, readonly PodAddress[]>) =>
+  once((own: ReadonlySet<string>) => new Map([...byNode].map(([node, pods]) => [node, pods.filter(({address}) => !own.has(address))]))),
+);
+
 const nodeAddresses = once(
-  ({nodes}: ApiObjects) => new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => address))),
+  ({nodes}: ApiObjects) => new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).flatMap(({address}) => address ?? []))),
 );
 
 /** The same for all nodes. */

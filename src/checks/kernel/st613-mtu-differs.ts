@@ -1,0 +1,46 @@
+import type {PodWay} from '../../model/node-result.ts';
+import {plural, someOf} from '../../model/text.ts';
+import type {Check, NodeCheckContext} from '../check.ts';
+import {run} from '../commands/commands.ts';
+import {deviceTo, networkOf, podAddresses, servedFamilies} from './node-paths.ts';
+
+export const mtuDiffers: Check<'ST613'> = {
+  code: 'ST613',
+  name: 'mtu-differs',
+  severity: 'warning',
+  summary: 'Packets between pods may be of another size on this node than on the others',
+  remedy:
+    'Set the same MTU on all nodes, in the network plugin or the network of the machines: the smallest that all of them can carry. Recreate the pods of the nodes where it changes.',
+  *nodes(ways) {
+    const groups = [...Map.groupBy(ways, ({mtu}) => mtu).values()];
+    // Of two groups of one size, the smaller packets are what does not fit.
+    const usual = groups.toSorted((a, b) => b.length - a.length || (b[0]?.mtu ?? 0) - (a[0]?.mtu ?? 0))[0] ?? [];
+    for (const {node, mtu, device} of groups.filter(group => group !== usual).flat()) {
+      const others = `${plural(usual.length, 'other node')} (${someOf(usual.map(other => other.node))})`;
+      const [usualMtu = 0, isSmaller] = [usual[0]?.mtu, mtu < (usual[0]?.mtu ?? 0)];
+      const lost = isSmaller ? 'large packets to its pods' : 'large packets of its pods and of the node itself to the others';
+      const message = `the MTU between pods is ${mtu} (${device}), and ${usualMtu} on ${others}: ${lost} may be fragmented or lost, while small ones arrive`;
+      yield {node, message, ...run(`ip -d link show ${device}`)};
+    }
+  },
+};
+
+/**
+ * How large packets may be: by the interface to pods on other nodes, and by that to a pod of its own, which has the MTU of the pod. Null if
+ * the node knows no pod on another node, or if routes and interfaces were not read.
+ */
+export function podWay(context: NodeCheckContext): PodWay | null {
+  const {links} = networkOf(context);
+  const [family] = servedFamilies(context);
+  if (links === null || family === undefined) return null;
+  const pods = podAddresses(context, family);
+  const node = context.node.name;
+  const mtuTo = (address: string | undefined): PodWay | null => {
+    const device = address === undefined ? null : deviceTo(context, address);
+    const mtu = links.find(({name}) => name === device)?.mtu ?? null;
+    return device === null || mtu === null ? null : {node, mtu, device};
+  };
+  const elsewhere = [...pods].find(([name, own]) => name !== node && own.length > 0)?.[1][0];
+  const [out, own] = [elsewhere, pods.get(node)?.[0]].map(pod => mtuTo(pod?.address));
+  return !out ? null : own && own.mtu < out.mtu ? own : out;
+}
