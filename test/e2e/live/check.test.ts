@@ -1,4 +1,5 @@
 import {join} from 'node:path';
+import {setTimeout as sleep} from 'node:timers/promises';
 import {afterAll, afterEach, beforeAll, describe, expect, test} from 'vitest';
 import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
@@ -55,6 +56,35 @@ describeWith(clusterNeeds, 'check of a live cluster', () => {
     expect(created).toHaveLength(3);
     const pods = cluster.api.store.all('pods').map(({metadata}) => metadata.name);
     expect(pods.filter(name => name.startsWith('svc-trace'))).toEqual([]);
+  });
+
+  describe('with forwarding switched off on one node', () => {
+    const forward = (value: 0 | 1) => cluster.node('node-b').run('sysctl', '-q', '-w', `net.ipv4.ip_forward=${value}`);
+    afterEach(() => forward(1));
+
+    test.each<TracePath>(['exec', 'ssh'])('by %s ST601 is found on that node alone, and nothing once it is on again', async way => {
+      forward(0);
+      const off = await run(['check', '-A', '-o', 'json', ...flagsOf(way)]);
+      expect(off.exitCode).toBe(1);
+      const found = onNodes(JSON.parse(off.stdout) as CheckReport);
+      expect(found).toMatchObject([{code: 'ST601', severity: 'error', node: 'node-b', family: 'IPv4'}]);
+      forward(1);
+      const on = await run(['check', '-A', '-o', 'json', ...flagsOf(way)]);
+      expect([on.exitCode, onNodes(JSON.parse(on.stdout) as CheckReport)]).toEqual([0, []]);
+    });
+
+    test('packet and preview say that the node forwards nothing, and --wait ends when it does again', async () => {
+      forward(0);
+      const packet = ['packet', '--node', 'node-b', '--source', '10.244.12.4', '--destination', 'shop/web', '--port', '80'];
+      expect((await run([...packet, ...flagsOf('exec')])).stdout).toContain('the node forwards no such packets (net.ipv4.');
+      const preview = await run(['preview', '-A', '--node', 'node-b', '--proxy-mode', 'nftables', ...flagsOf('exec')]);
+      expect(preview.stdout).toContain('net.ipv4.ip_forward is 0: the node forwards no IPv4 packets');
+      const waiting = run(['check', '-A', '--node', 'node-b', '--wait', '60s', ...flagsOf('exec')]);
+      await sleep(3000);
+      forward(1);
+      const {stdout, exitCode} = await waiting;
+      expect([exitCode, stdout.split('\n', 1)[0]]).toEqual([0, expect.stringMatching(/^OK/)]);
+    });
   });
 
   describe('with rules that were changed manually', () => {
