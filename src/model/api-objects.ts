@@ -12,6 +12,7 @@ import type {
   V1ObjectMeta,
   V1Pod,
   V1Service,
+  V1NetworkPolicy,
   V1ServiceCIDR,
   V1ServicePort,
   V1ServiceSpec,
@@ -73,6 +74,21 @@ export type PodObject = ApiObject<V1Pod>;
 export type ConfigMapObject = ApiObject<V1ConfigMap>;
 /** A network that cluster IPs are allocated from: `networking.k8s.io/v1`, from 1.33. */
 export type ServiceCIDRObject = ApiObject<V1ServiceCIDR>;
+export type NetworkPolicyObject = ApiObject<
+  V1NetworkPolicy,
+  {
+    readonly spec?: {
+      readonly podSelector?: {
+        readonly matchLabels?: Readonly<Record<string, string>> | null;
+        readonly matchExpressions?:
+          | readonly {readonly key: string; readonly operator: string; readonly values?: readonly string[] | null}[]
+          | null;
+      };
+      readonly policyTypes?: readonly string[] | null;
+      readonly ingress?: readonly {readonly from?: readonly {readonly ipBlock?: {readonly cidr: string}}[] | null}[] | null;
+    };
+  }
+>;
 
 export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
 

@@ -5,6 +5,7 @@ import type {
   EndpointsObject,
   NodeObject,
   PodObject,
+  NetworkPolicyObject,
   ServiceCIDRObject,
   ServiceObject,
 } from './api-objects.ts';
@@ -40,6 +41,8 @@ export interface ApiObjects {
   readonly configMaps: readonly ConfigMapObject[] | null;
   /** Left out, or null, if they were not read or the API server does not have them. */
   readonly serviceCIDRs?: readonly ServiceCIDRObject[] | null;
+  /** Of the namespaces in scope. Left out, or null, if they were not read. */
+  readonly networkPolicies?: readonly NetworkPolicyObject[] | null;
   /**
    * The namespaces whose Services were all read; left out if those of all namespaces were. Other objects may exist although they are not in
    * the lists.

@@ -103,6 +103,20 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   pods: podTreatment,
   configMaps: {fields: {...type, metadata: metadata('word'), data: configData}},
   serviceCIDRs: {fields: {...type, metadata: metadata('word'), spec: {fields: {cidrs: {list: 'address'}}}}},
+  networkPolicies: {
+    fields: {
+      ...{...type, metadata: metadata('word')},
+      spec: {
+        fields: {
+          podSelector: {
+            fields: {matchLabels: labels, matchExpressions: {list: {fields: {key: labelKey, operator: 'kept', values: {list: 'word'}}}}},
+          },
+          ...{policyTypes: 'kept'},
+          ingress: {list: {fields: {from: {list: {fields: {ipBlock: {fields: {cidr: 'address', except: {list: 'address'}}}}}}}}},
+        },
+      },
+    },
+  },
 };
 
 /** Of containers only the replaced name is kept; of those in kube-proxy's pods also the image and the command line. */

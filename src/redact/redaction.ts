@@ -94,7 +94,7 @@ export class Redaction {
 /** Learns all names in the API with their kinds, and what chain names are derived from. */
 function learnObjects(api: ApiObjects, replacements: Replacements): void {
   const {names} = replacements;
-  const lists = [api.services, api.endpointSlices, api.endpoints, api.pods, api.configMaps];
+  const lists = [api.services, api.endpointSlices, api.endpoints, api.pods, api.configMaps, api.networkPolicies];
   for (const {metadata} of lists.flatMap(list => list ?? [])) if (metadata.namespace) names.replace(metadata.namespace, 'namespace');
   for (const {metadata} of api.nodes ?? []) names.replace(metadata.name, 'node');
   for (const {metadata} of [...(api.services ?? []), ...(api.endpoints ?? [])]) names.replace(metadata.name, 'service');

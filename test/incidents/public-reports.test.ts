@@ -356,6 +356,17 @@ const named: readonly PublicReport[] = [
     options: {nodes: name => name === 'node-a'},
   },
   {
+    source: 'network policies and masqueraded sources',
+    symptom: 'an allowed client is refused by the node port',
+    change: given => {
+      const ingress = [{from: [{ipBlock: {cidr: '203.0.113.0/24'}}]}];
+      const spec = {podSelector: {matchLabels: {app: 'web'}}, policyTypes: ['Ingress'], ingress};
+      given.api(() => ({networkPolicies: [{metadata: {namespace: 'shop', name: 'clients'}, spec}]}));
+      given.leaveOutNodes();
+    },
+    says: {ST113: 'connections from outside arrive with the address of a node'},
+  },
+  {
     source: `${k8s}121371`,
     symptom: 'a timeout in place of a refusal with internalTrafficPolicy Local',
     change: given => given.slices('shop/internal-local', slice => ({...slice, endpoints: []})),

@@ -139,6 +139,7 @@ const kinds = {
   pods: 'V1Pod',
   configmaps: 'V1ConfigMap',
   servicecidrs: 'V1ServiceCIDR',
+  networkpolicies: 'V1NetworkPolicy',
 };
 
 /** Of the pods, only the image and the command line of those of kube-proxy are kept. */
@@ -251,6 +252,7 @@ function plantedFiles(): Readonly<Record<string, readonly string[]>> {
     'nft.json': [JSON.stringify({nftables: plantedDocuments(nft)}), ...values.map(value => JSON.stringify({nftables: value}))],
     'addresses.json': lists(json(/addresses\.json$/)),
     'links.json': lists(links),
+    'netconf.json': lists([{family: 'inet', interface: 'eth0', forwarding: true, rp_filter: 'off', mc_forwarding: false}]),
     'routes.json': lists(routes),
     'ip-rules.json': lists(policyRules),
     'configz.json': settings.filter((_, index) => index % 20 === 0),

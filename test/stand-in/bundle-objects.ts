@@ -2,7 +2,7 @@ import {existsSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import type {ObjectLists} from './object-store.ts';
 
-const files = ['services', 'endpointslices', 'endpoints', 'nodes', 'pods', 'configmaps', 'servicecidrs'];
+const files = ['services', 'endpointslices', 'endpoints', 'nodes', 'pods', 'configmaps', 'servicecidrs', 'networkpolicies'];
 
 /** The API objects of a bundle, for `startApiServer`. */
 export function bundleObjects(folder: string): ObjectLists {

@@ -16,6 +16,7 @@ export const resources: readonly Resource[] = [
   {plural: 'serviceaccounts', group: '', kind: 'ServiceAccount', namespaced: true},
   {plural: 'endpointslices', group: 'discovery.k8s.io', kind: 'EndpointSlice', namespaced: true},
   {plural: 'servicecidrs', group: 'networking.k8s.io', kind: 'ServiceCIDR', namespaced: false},
+  {plural: 'networkpolicies', group: 'networking.k8s.io', kind: 'NetworkPolicy', namespaced: true},
 ];
 
 /** A request like the API server's RequestInfo: the input of an authorizer. */

@@ -117,6 +117,7 @@ function readPermissions(namespace: string | null, podsNeeded: boolean): readonl
     kubeProxyLogs,
     ...configMaps,
     serviceCIDRs,
+    networkPolicies(namespace),
   ];
 }
 
@@ -129,6 +130,13 @@ const serviceCIDRs: Permission = {
   ...{verb: 'list', group: 'networking.k8s.io', resource: 'servicecidrs', namespace: null, needed: false},
   ...{purpose: 'the Service range', without: 'nftables mode: the rule about its unallocated addresses is not checked'},
 };
+
+function networkPolicies(namespace: string | null): Permission {
+  return {
+    ...{verb: 'list', group: 'networking.k8s.io', resource: 'networkpolicies', namespace, needed: false},
+    ...{purpose: 'policies that see the address of a node in place of the client', without: 'ST113 is not reported'},
+  };
+}
 
 const services = {group: '', resource: 'services', purpose: 'the Services', needed: true} as const;
 

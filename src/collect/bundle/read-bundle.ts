@@ -8,6 +8,7 @@ import type {
   EndpointsObject,
   NodeObject,
   PodObject,
+  NetworkPolicyObject,
   ServiceCIDRObject,
   ServiceObject,
 } from '../../model/api-objects.ts';
@@ -22,6 +23,7 @@ import {
   endpointsShape,
   nodeShape,
   podShape,
+  networkPolicyShape,
   serviceCIDRShape,
   serviceShape,
 } from '../objects/api-shapes.ts';
@@ -110,12 +112,13 @@ async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot>
     pods: list<PodObject>('pods', podShape),
     configMaps: list<ConfigMapObject>('configMaps', configMapShape),
     serviceCIDRs: list<ServiceCIDRObject>('serviceCIDRs', serviceCIDRShape),
+    networkPolicies: list<NetworkPolicyObject>('networkPolicies', networkPolicyShape),
   };
   const problems = [services, endpointSlices, endpoints, ...Object.values(others)].flatMap(read => read.problems);
   const objects = {
     ...{services: services.items, endpointSlices: endpointSlices.items, endpoints: endpoints.items},
     ...{nodes: others.nodes.items, pods: others.pods.items},
-    ...{configMaps: others.configMaps.items, serviceCIDRs: others.serviceCIDRs.items},
+    ...{configMaps: others.configMaps.items, serviceCIDRs: others.serviceCIDRs.items, networkPolicies: others.networkPolicies.items},
     ...record.scope,
   };
   const api = acrossGaps(objects, {services: services.gaps, endpointSlices: endpointSlices.gaps, endpoints: endpoints.gaps});

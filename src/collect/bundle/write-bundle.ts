@@ -129,6 +129,7 @@ const apiFiles = {
   pods: {file: 'api/pods.json', apiVersion: 'v1', kind: 'Pod'},
   configMaps: {file: 'api/configmaps.json', apiVersion: 'v1', kind: 'ConfigMap'},
   serviceCIDRs: {file: 'api/servicecidrs.json', apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR'},
+  networkPolicies: {file: 'api/networkpolicies.json', apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy'},
 } as const;
 
 /**

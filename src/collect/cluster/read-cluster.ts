@@ -5,6 +5,7 @@ import type {
   EndpointsObject,
   NodeObject,
   PodObject,
+  NetworkPolicyObject,
   ServiceCIDRObject,
   ServiceObject,
 } from '../../model/api-objects.ts';
@@ -18,6 +19,7 @@ import {
   endpointsShape,
   nodeShape,
   podShape,
+  networkPolicyShape,
   serviceCIDRShape,
   serviceShape,
 } from '../objects/api-shapes.ts';
@@ -47,14 +49,15 @@ export async function readCluster(
   {configMaps: withConfigMaps = true}: ReadClusterOptions = {},
 ): Promise<ClusterReading> {
   const reader = new ClusterReader(api);
-  const [{services, ...endpoints}, nodes, configMaps, serviceCIDRs] = await Promise.all([
+  const [{services, ...endpoints}, nodes, configMaps, serviceCIDRs, networkPolicies] = await Promise.all([
     readServices(scope, reader),
     readNodes(reader),
     withConfigMaps ? readConfigMaps(reader) : null,
     withConfigMaps ? readServiceCIDRs(reader) : null,
+    withConfigMaps ? readNetworkPolicies(scope, reader) : null,
   ]);
   return {
-    api: {services, ...endpoints, nodes, pods: null, configMaps, serviceCIDRs, ...partOf(scope)},
+    api: {services, ...endpoints, nodes, pods: null, configMaps, serviceCIDRs, networkPolicies, ...partOf(scope)},
     problems: reader.problems,
     versions: reader.versions,
   };
@@ -144,6 +147,18 @@ export function readServiceCIDRs(
     ...{...what, path: '/apis/networking.k8s.io/v1/servicecidrs', onNotServed: () => {}},
     ...(query === undefined ? {} : {query}),
   });
+}
+
+/** What ST113 alone needs: that they may not be read is no problem. */
+function readNetworkPolicies(scope: ClusterScope, reader: ClusterReader): Promise<readonly NetworkPolicyObject[] | null> {
+  const what = {shape: networkPolicyShape, remedy: askForRights('list', 'networkpolicies.networking.k8s.io'), isOptional: true};
+  const within =
+    scope.kind === 'services' ? [...new Set(scope.services.map(({namespace}) => namespace))].map(name => placeOf(name)) : places(scope);
+  return joined(
+    within.map(place =>
+      reader.list<NetworkPolicyObject>({...what, path: `/apis/networking.k8s.io/v1${place}/networkpolicies`, onNotServed: () => {}}),
+    ),
+  );
 }
 
 /** Null when one of them is: half a list is not the list. */

@@ -97,3 +97,20 @@ export const podShape: Shape = {
 export const configMapShape: Shape = {fields: {metadata, data: names}};
 
 export const serviceCIDRShape: Shape = {fields: {metadata, spec: {fields: {cidrs: strings}}}};
+
+const labelSelector: Shape = {
+  fields: {matchLabels: names, matchExpressions: {list: {fields: {key: 'string', operator: 'string', values: strings}}}},
+};
+
+export const networkPolicyShape: Shape = {
+  fields: {
+    metadata,
+    spec: {
+      fields: {
+        podSelector: labelSelector,
+        policyTypes: strings,
+        ingress: {list: {fields: {from: {list: {fields: {ipBlock: {fields: {cidr: 'string', except: strings}}}}}}}},
+      },
+    },
+  },
+};

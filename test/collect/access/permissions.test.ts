@@ -28,6 +28,7 @@ test.each(['ssh', 'docker', 'local'] as const)('%s only reads the API', transpor
     'get configmaps/kube-proxy kube-system',
     'get configmaps/kube-proxy-config kube-system',
     'list servicecidrs.networking.k8s.io (all)',
+    'list networkpolicies.networking.k8s.io (all)',
   ]);
 });
 

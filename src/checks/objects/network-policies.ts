@@ -1,0 +1,79 @@
+import type {NetworkPolicyObject} from '../../model/api-objects.ts';
+import {plural, namespacedName, someOf} from '../../model/text.ts';
+import {contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {hasExternalEntry} from '../../model/service-port.ts';
+import {type Check, type ClusterContext, nameOf} from '../check.ts';
+import {askedEntries} from './node-ports-and-target-ports.ts';
+
+export const policySeesNode: Check<'ST113'> = {
+  code: 'ST113',
+  name: 'policy-sees-node',
+  severity: 'info',
+  summary: 'A NetworkPolicy allows clients by their addresses, and sees those of nodes in their place',
+  remedy:
+    'Set externalTrafficPolicy: Local, so that the address of the client stays, or filter clients in front of the Service (loadBalancerSourceRanges). Do not allow the addresses of nodes: that allows all clients.',
+  *cluster(context) {
+    const all = (context.api.networkPolicies ?? []).filter(isForIngress);
+    if (!all.some(policy => blocksOf(policy).length > 0)) return;
+    for (const [object, entries] of Map.groupBy(askedEntries(context), ({port}) => port.object)) {
+      const masqueraded = entries.filter(({port, set}) => hasExternalEntry(port) && !port.externalPolicyLocal && set.endpoints.length > 0);
+      const selector = object.spec?.selector ?? null;
+      if (masqueraded.length === 0 || selector === null) continue;
+      const namespace = object.metadata.namespace ?? 'default';
+      const own = all.filter(({metadata}) => (metadata.namespace ?? 'default') === namespace);
+      const selecting = own.filter(policy => blocksOf(policy).length > 0 && selects(policy, selector) === true);
+      // What one policy lets in, no other keeps out.
+      if (selecting.length === 0 || own.some(policy => isOpen(policy) && selects(policy, selector) !== false)) continue;
+      const blocks = [...new Set(selecting.flatMap(blocksOf))];
+      const nodes = nodesIn(blocks, context);
+      const names = someOf(selecting.map(({metadata}) => namespacedName(metadata)));
+      const effect =
+        nodes.length === 0
+          ? 'clients in these networks are refused by node ports and load balancers as others are'
+          : `the address of ${plural(nodes.length, 'node')} (${someOf(nodes)}) is in them, which lets all clients of ${nodes.length === 1 ? 'this node' : 'these nodes'} in`;
+      yield {
+        service: nameOf(object),
+        message: `${namespacedName(object.metadata)}: NetworkPolicy ${names} selects its pods and allows clients by address (${someOf(blocks)}), and externalTrafficPolicy is Cluster: connections from outside arrive with the address of a node, so ${effect}`,
+      };
+    }
+  },
+};
+
+/** Without policyTypes every policy is one for ingress. */
+function isForIngress({spec}: NetworkPolicyObject): boolean {
+  return spec?.policyTypes?.includes('Ingress') !== false;
+}
+
+/** A rule without senders, or with all addresses, lets everybody in, to some port at least. */
+function isOpen({spec}: NetworkPolicyObject): boolean {
+  return (spec?.ingress ?? []).some(({from}) => (from ?? []).length === 0 || from?.some(({ipBlock}) => ipBlock?.cidr.endsWith('/0')));
+}
+
+function blocksOf({spec}: NetworkPolicyObject): readonly string[] {
+  return (spec?.ingress ?? []).flatMap(({from}) => (from ?? []).flatMap(({ipBlock}) => ipBlock?.cidr ?? []));
+}
+
+/** Whether a policy selects the pods of a Service, whose labels are known as far as its selector has them; null if that does not tell. */
+function selects({spec}: NetworkPolicyObject, known: Readonly<Record<string, string>>): boolean | null {
+  const {matchLabels, matchExpressions} = spec?.podSelector ?? {};
+  const labels = Object.entries(matchLabels ?? {}).map(([key, value]) => (known[key] === undefined ? null : known[key] === value));
+  const expressions = (matchExpressions ?? []).map(({key, operator, values}) => {
+    const value = known[key];
+    if (value === undefined) return null;
+    const isListed = values?.includes(value) ?? false;
+    return {Exists: true, DoesNotExist: false, In: isListed, NotIn: !isListed}[operator] ?? null;
+  });
+  const all = [...labels, ...expressions];
+  return all.includes(false) ? false : all.includes(null) ? null : true;
+}
+
+function nodesIn(blocks: readonly string[], {api}: ClusterContext): readonly string[] {
+  const networks = blocks.flatMap(block => parseCidr(block) ?? []);
+  const isInside = (text: string | undefined): boolean => {
+    const address = parseAddress(text ?? '');
+    return address !== null && networks.some(network => contains(network, address));
+  };
+  return (api.nodes ?? [])
+    .filter(({status}) => status?.addresses?.some(({address}) => isInside(address)))
+    .map(({metadata}) => metadata.name);
+}
