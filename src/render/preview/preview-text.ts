@@ -124,11 +124,19 @@ function proofText({same, differs, notProved}: PreviewSummary['servicePorts']): 
 function verdictText(preview: Preview, summary: PreviewSummary): string {
   const blocking = preview.requirements.filter(isBlocking);
   const [first] = blocking;
-  const proof = proofText(summary.servicePorts);
+  const proof = `${proofText(summary.servicePorts)}${unforwardedText(preview)}`;
   if (first === undefined) return `${outcomeText(preview, summary)}${proof}`;
   const blocked = new Set(blocking.map(({node}) => node)).size;
   const rest = summary.affectedServices === 0 ? '' : ` Beside that: ${outcomeText(preview, summary)}${proof}`;
   return `BLOCKED: kube-proxy would not work on ${blocked} of ${plural(preview.nodes.length, 'node')}: ${first.detail}.${rest}`;
+}
+
+/** What no change of the rules alters: see the requirement `forwarding`. */
+function unforwardedText({requirements, nodes}: Preview): string {
+  const off = new Set(requirements.flatMap(({name, status, node}) => (name === 'forwarding' && status === 'unmet' ? [node] : [])));
+  return off.size === 0
+    ? ''
+    : `. ${off.size} of ${plural(nodes.length, 'node')} ${off.size === 1 ? 'forwards' : 'forward'} no packets and serve${off.size === 1 ? 's' : ''} Services only to what runs in the host network, today and after the change`;
 }
 
 function outcomeText({before, after, nodes, changes}: Preview, summary: PreviewSummary): string {

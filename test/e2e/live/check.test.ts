@@ -78,6 +78,9 @@ describeWith(clusterNeeds, 'check of a live cluster', () => {
       const packet = ['packet', '--node', 'node-b', '--source', '10.244.12.4', '--destination', 'shop/web', '--port', '80'];
       expect((await run([...packet, ...flagsOf('exec')])).stdout).toContain('the node forwards no such packets (net.ipv4.');
       const preview = await run(['preview', '-A', '--node', 'node-b', '--proxy-mode', 'nftables', ...flagsOf('exec')]);
+      expect(preview.stdout.split('\n', 1)[0]).toContain(
+        '1 of 1 node forwards no packets and serves Services only to what runs in the host network, today and after the change',
+      );
       expect(preview.stdout).toContain('net.ipv4.ip_forward is 0: the node forwards no IPv4 packets');
       const waiting = run(['check', '-A', '--node', 'node-b', '--wait', '60s', ...flagsOf('exec')]);
       await sleep(3000);
