@@ -1,7 +1,11 @@
+import {spawnSync} from 'node:child_process';
+import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
-import {noObjects, type Snapshot} from '../../src/model/snapshot.ts';
+import {type NodeDump, noObjects, type Snapshot} from '../../src/model/snapshot.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {seededRandom} from '../bench/random.ts';
 import {endpoint, service, slice} from '../cluster.ts';
@@ -170,6 +174,41 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'conntrack', 'sysctl', 'iptables
     set({});
     expect(await seen()).toEqual({toNeighbor: true, toItself: false, fromOutside: true});
     expect(await codes()).toEqual(['ST603']);
+  });
+
+  // The limit is one for all namespaces, and only the first may set it. `conntrack -R` is of conntrack-tools 1.4.7.
+  const limit = Number(readFileSync('/proc/sys/net/netfilter/nf_conntrack_max', 'utf8'));
+  const canFill = limit <= 600_000 && /v1\.4\.(?:[7-9]|\d\d)/.test(spawnSync('conntrack', ['--version'], {encoding: 'utf8'}).stdout);
+
+  test.skipIf(!canFill)('a full table of connections: clients are dropped, and ST605 and ST606 fire', async () => {
+    both();
+    set({});
+    const folder = mkdtempSync(join(tmpdir(), 'svc-trace-full-'));
+    const entry = (at: number) =>
+      `-I -p tcp -s 10.${1 + (at >> 16)}.${(at >> 8) & 255}.${at & 255} -d 10.200.0.1 --sport 4000 --dport 80 --state ESTABLISHED -t 600 -u ASSURED,SEEN_REPLY\n`;
+    writeFileSync(join(folder, 'entries'), Array.from({length: limit}, (_, at) => entry(at)).join(''));
+    // It ends where the table is full, which may have had entries.
+    const [nsenter, ...into] = host.enter;
+    spawnSync(nsenter, [...into, 'conntrack', '-R', join(folder, 'entries')]);
+    expect(Number(host.run('conntrack', ['-C']))).toBeGreaterThanOrEqual(limit);
+    rmSync(folder, {recursive: true});
+    const before = await readNode(host);
+    // The kernel first gives up the few entries that had no reply.
+    const sights: boolean[] = [];
+    while (sights.length < 12 && sights.at(-1) !== false) sights.push(await paths.fromOutside());
+    expect(sights.at(-1)).toBe(false);
+    const after = host.run('conntrack', ['-S']);
+    const read = (file: string) => (file === 'conntrack-stats-after' ? Buffer.from(after) : before.read(file));
+    const node: NodeDump = {name: before.name, files: [...before.files, 'conntrack-stats-after'], read};
+    const found = diagnose({origin: '', api, nodes: [node], problems: []}, {toolVersion: '0.0.0'}).findings;
+    const said = found.filter(({code}) => code.startsWith('ST6')).map(({code, severity, message}) => `${code} ${severity} ${message}`);
+    expect(said).toEqual([
+      expect.stringMatching(`^ST605 error ${limit} connections are tracked, and nf_conntrack_max allows ${limit}`),
+      expect.stringMatching(/^ST606 warning .*drop from 0 to [1-9]/),
+    ]);
+    host.run('conntrack', ['-F']);
+    expect(await paths.fromOutside()).toBe(true);
+    expect(await codes()).toEqual([]);
   });
 
   describe('with a policy rule that routes the packets of pod-2 by another interface than the one that clients come in by', () => {
