@@ -122,6 +122,20 @@ describe('readCluster', () => {
     expect(problems.map(({isMinor}) => isMinor)).toEqual([true, true]);
   });
 
+  test('reads the NetworkPolicies of the namespaces in scope, and leaves them out without a problem where that is not allowed', async () => {
+    const networkpolicies = ['shop', 'other'].map(namespace => ({metadata: {namespace, name: 'clients'}, spec: {podSelector: {}}}));
+    const {api} = await served({objects: {...objects, networkpolicies}});
+    const policiesIn = async (scope: Parameters<typeof readCluster>[1]) =>
+      namesOf((await readCluster(api, scope)).api.networkPolicies ?? null);
+    expect(await policiesIn({kind: 'cluster'})).toEqual(['other/clients', 'shop/clients']);
+    expect(await policiesIn({kind: 'services', services: ['web', 'cart'].map(name => ({namespace: 'shop', name}))})).toEqual([
+      'shop/clients',
+    ]);
+    const refused = await served({allow: ({resource}) => resource !== 'networkpolicies'});
+    const {api: read, problems} = await readCluster(refused.api, {kind: 'cluster'});
+    expect([read.networkPolicies, problems]).toEqual([null, []]);
+  });
+
   test('ServiceCIDRs without permission, or unknown to the API server, are left out without a problem', async () => {
     const refused = await served({allow: ({resource}) => resource !== 'servicecidrs'});
     const older = await served({faults: [{kind: 'status', match: /servicecidrs/, status: 404, message: '404 page not found'}]});
