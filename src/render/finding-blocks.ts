@@ -1,5 +1,5 @@
 import {areOlder, type Finding, type Hits, hitsText, severities, type Severity} from '../model/finding.ts';
-import {pushTo} from '../model/lists.ts';
+import {partition, pushTo} from '../model/lists.ts';
 import {affectsAllServices} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {nodeList} from './names-of-nodes.ts';
@@ -14,9 +14,11 @@ export interface FindingBlock extends FindingGroup {
   readonly reason: 'cause' | 'older-rules';
 }
 
-/** One block for each finding; the same finding on many nodes is one. */
+/** One block for each finding, a cause before its effects; the same finding on many nodes is one. */
 export function spreadBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
-  return groupFindings(findings).map(spreadBlock);
+  return causeBlocks(findings).flatMap(({others, effects, ...block}) =>
+    [block, ...others, ...effects].flatMap(({members}) => groupFindings(members).map(spreadBlock)),
+  );
 }
 
 export function spreadBlock(group: FindingGroup): FindingBlock {
@@ -128,8 +130,7 @@ export function hitsOf(block: FindingBlock): string | null {
 /** The message of a block and what else is in it, in one line. Not escaped. */
 export function blockSentence(block: FindingBlock): string {
   return [
-    ...[olderText(block)].filter(text => text !== null),
-    messageOf(block),
+    ...blockTexts(block),
     ...(block.others.length === 0 ? [] : [`in all ${blockPlaces(block).head}`]),
     ...(block.effects.length === 0 ? [] : [effectsText(block).head]),
   ].join('; ');
@@ -158,19 +159,22 @@ export function sinceOf(block: FindingBlock, readAt: string | undefined): string
   return `between ${text(after, today)} and ${text(before, today, day(after))} UTC${age}`;
 }
 
+/** What a block is about: the cause, where only the rules show it, and the message of the finding. Not escaped. */
+export function blockTexts(block: FindingBlock): readonly string[] {
+  return [...[olderText(block)].filter(text => text !== null), messageOf(block)];
+}
+
 /** Of a block whose cause only the rules show. Not escaped. */
 export function olderText({reason, nodes}: FindingBlock): string | null {
   if (reason !== 'older-rules') return null;
   return `kube-proxy no longer applies changes on ${nodes.length > 1 ? 'these nodes' : nodeList(nodes)}: the rules there are older than the API`;
 }
 
-/** The cause, since when, and whom, as sentences without a full stop, as far as they are known, for formats without labels. Not escaped. */
+/** Since when, and whom, as sentences without a full stop, as far as they are known, for formats without labels. Not escaped. */
 export function whomAndSince(block: FindingBlock, readAt: string | undefined): readonly string[] {
   const since = sinceOf(block, readAt);
   return [
-    ...[since === null ? olderText(block) : `kube-proxy on ${nodeList(block.nodes)} stopped applying changes ${since}`].filter(
-      text => text !== null,
-    ),
+    ...(since === null ? [] : [`kube-proxy on ${nodeList(block.nodes)} stopped applying changes ${since}`]),
     ...[hitsOf(block)].filter(text => text !== null),
   ];
 }
@@ -187,7 +191,7 @@ function ageText(seconds: number): string {
 }
 
 /** It explains findings of Services, or affects all Services of its nodes. */
-function isCauseBlock({finding, effects}: FindingBlock): boolean {
+export function isCauseBlock({finding, effects}: FindingBlock): boolean {
   return effects.length > 0 || affectsAllServices(finding);
 }
 
@@ -333,7 +337,9 @@ function olderRules(groups: readonly FindingGroup[]): OlderRules {
   for (const group of ofServices) for (const node of group.nodes) pushTo(byNode, node, group);
   const older = new Set([...byNode].filter(([, own]) => areOlder(own.map(({finding}) => finding))).map(([node]) => node));
   const own = ofServices.filter(({nodes}) => nodes.length > 0 && nodes.every(node => older.has(node)));
-  const first = own.reduce<FindingGroup | undefined>(
+  // One that no baseline knows, if there is one.
+  const [fresh, known] = partition(own, ({finding}) => finding.known === undefined);
+  const first = (fresh.length > 0 ? fresh : known).reduce<FindingGroup | undefined>(
     (most, each) => (most === undefined || each.nodes.length > most.nodes.length ? each : most),
     undefined,
   );

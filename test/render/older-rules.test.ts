@@ -25,6 +25,12 @@ test('spread blocks have one finding each', async () => {
   expect(spreadBlocks(await frozen())).toHaveLength(22);
 });
 
+test('a finding that no baseline knows stands for those that one knows', () => {
+  const known = of('ST202', 'shop/a', 'node-b');
+  const findings = [{...known, known: true as const}, of('ST203', 'shop/a'), of('ST201', 'shop/b')];
+  expect(causeBlocks(findings).map(({finding, effects}) => [finding.code, effects.length])).toEqual([['ST203', 2]]);
+});
+
 test('another fault of a Service of the node excludes older rules as the cause', async () => {
   const findings = await frozen();
   expect(counts([...findings, of('ST208', 'shop/manual')]).every(text => text.endsWith(' 0'))).toBe(true);

@@ -2,7 +2,7 @@ import {severities, type Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {blockPlaces, causeBlocks, effectsText, type FindingBlock, whomAndSince} from '../finding-blocks.ts';
+import {blockPlaces, blockTexts, causeBlocks, effectsText, type FindingBlock, whomAndSince} from '../finding-blocks.ts';
 import {readTime, type Renderer} from '../renderer.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {waitText} from '../table/sections.ts';
@@ -53,14 +53,14 @@ const maxCounted = 50;
 const commands = {error: 'error', warning: 'warning', info: 'notice'} as const satisfies Readonly<Record<Severity, string>>;
 
 function annotationOf(block: FindingBlock, readAt: string | undefined): string {
-  const {severity, message, remedy} = block.finding;
+  const {severity, remedy} = block.finding;
   const {head, codes} = effectsText(block);
   const related = [
     ...whomAndSince(block, readAt),
     ...(block.others.length === 0 ? [] : [`in all ${blockPlaces(block).head}`]),
     ...(block.effects.length === 0 ? [] : [`${head}: ${codes}`]),
   ];
-  return command(severity, titleOf(block), [message, ...related, remedy].map(escapeText).join('\n'));
+  return command(severity, titleOf(block), [...blockTexts(block), ...related, remedy].map(escapeText).join('\n'));
 }
 
 function titleOf({finding: {code, name}, nodes}: FindingBlock): string {

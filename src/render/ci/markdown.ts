@@ -5,7 +5,16 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine} from '../trace-words.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {blockPlaces, causeBlocks, commandsByPlace, effectsText, type FindingBlock, spreadBlocks, whomAndSince} from '../finding-blocks.ts';
+import {
+  blockPlaces,
+  blockTexts,
+  causeBlocks,
+  commandsByPlace,
+  effectsText,
+  type FindingBlock,
+  spreadBlocks,
+  whomAndSince,
+} from '../finding-blocks.ts';
 import {docsOf} from '../json.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
 import {provenanceRows, readTime, type Renderer, type RenderOptions} from '../renderer.ts';
@@ -101,14 +110,14 @@ function serviceText(service: Finding['service']): string {
 
 function details(block: FindingBlock, readAt: string | undefined): string {
   const {finding, nodes} = block;
-  const {code, message, remedy, expected = [], actual = []} = finding;
+  const {code, remedy, expected = [], actual = []} = finding;
   const where = nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`;
   const evidence = [
     ...expected.slice(0, 4).map(rule => evidenceLine('expected', rule)),
     ...actual.slice(0, 4).map(rule => evidenceLine('found', rule)),
   ];
   return [
-    `<details><summary>${quiet(html(`${code}${where}: ${escapeText(message)}`))}</summary>`,
+    `<details><summary>${quiet(html(`${code}${where}: ${escapeText(blockTexts(block).join('; '))}`))}</summary>`,
     ...(evidence.length === 0 ? [] : [`<pre>\n${evidence.join('\n')}\n</pre>`]),
     ...[...whomAndSince(block, readAt).map(text => `${text}.`), ...relatedTexts(block)].map(text => prose(escapeText(text))),
     prose(escapeText(remedy)),

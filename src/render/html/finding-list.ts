@@ -4,12 +4,15 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {namespacedName, plural, someOf} from '../../model/text.ts';
 import {
   blockPlaces,
+  blockTexts,
   causeBlocks,
   commandsByPlace,
   effectsText,
   type FindingBlock,
   type FindingGroup,
+  messageOf,
   portText,
+  severityOf,
   spreadBlock,
   whomAndSince,
 } from '../finding-blocks.ts';
@@ -78,7 +81,7 @@ export function findingsHtml({blocks, hidden}: ListedFindings, places: FindingPl
   if (blocks.length === 0) return nothing;
   const rest = [...hidden].map(([code, number]) => `${number} more of ${code}`).join(', ');
   return html`<section id="findings"><h2>Findings</h2>
-${blocks.map((block, index) => blockHtml(block, index < openAtFirst && block.block.finding.severity === 'error', places))}
+${blocks.map((block, index) => blockHtml(block, index < openAtFirst && severityOf(block.block) === 'error', places))}
 ${rest === '' ? nothing : html`<p class="note">Not shown: ${rest}. check -o json has all findings.</p>`}
 </section>`;
 }
@@ -99,10 +102,15 @@ function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: 
   return html`<details class="block ${severity}"${isOpen ? html` open` : nothing}>
 <summary>${titleHtml(finding)}${what === '' ? '' : `: ${what}`}${onNodes(finding, nodes)}${after}</summary>
 <div>
-${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml({item: first, above: null, whom: whomHtml(block, places)}, places)}</div>` : nothing}
+${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml({item: first, above: null, texts: blockTexts(block), whom: whomHtml(block, places)}, places)}</div>` : nothing}
 ${isOne ? nothing : html`${whomHtml(block, places)}${nodesOf(nodes)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${own.map(each => findingHtml(each, {isOpen: false, above: block, sharedNodes: nodes}, places))}`}
-${effects.length === 0 ? nothing : html`<h3>${head}: ${codes}</h3>`}
+${
+  effects.length === 0
+    ? nothing
+    : html`<details class="block"><summary>${head}: ${codes}</summary><div>
 ${effects.map(each => findingHtml(each, {isOpen: false, above: null, sharedNodes: nodes}, places))}
+</div></details>`
+}
 </div>
 </details>`;
 }
@@ -121,7 +129,7 @@ function findingHtml(item: ListedFinding, {isOpen, above, sharedNodes}: FindingL
   const where = nodes.join() === sharedNodes.join() ? '' : onNodes(finding, nodes);
   return html`<details class="finding ${finding.severity}" ${dataOf(item, places)}${isOpen ? html` open` : nothing}>
 <summary>${titleHtml(finding)}${place === '' ? '' : `: ${place}`}${where}</summary>
-<div id="${id}">${bodyHtml({item, above, whom: above === null ? whomHtml(spreadBlock(item), places) : nothing}, places)}</div>
+<div id="${id}">${bodyHtml({item, above, texts: [messageOf(item)], whom: above === null ? whomHtml(spreadBlock(item), places) : nothing}, places)}</div>
 </details>`;
 }
 
@@ -161,18 +169,20 @@ function whomHtml(block: FindingBlock, {readAt}: FindingPlaces): Html {
 interface FindingBody {
   readonly item: ListedFinding;
   readonly above: FindingGroup | null;
+  /** What it is about. */
+  readonly texts: readonly string[];
   readonly whom: Html;
 }
 
-function bodyHtml({item, above, whom}: FindingBody, {pathOf}: FindingPlaces): Html {
+function bodyHtml({item, above, texts, whom}: FindingBody, {pathOf}: FindingPlaces): Html {
   const {finding, nodes} = item;
-  const {service, message, expected = [], actual = []} = finding;
+  const {service, expected = [], actual = []} = finding;
   const path = pathOf(service);
   const pathLink = path === null ? nothing : html`<a href="#${path}">Packet path to ${placeOf(finding)}</a>`;
   const [first = ''] = nodes.length > 1 ? nodes : [];
   const ownCommands = above?.commands.join('\n') === item.commands.join('\n') ? nothing : commandsHtml(item);
   return html`
-<p>${message}</p>
+${texts.map(text => html`<p>${text}</p>`)}
 ${whom}
 ${above !== null ? html`${ownCommands}<p>${pathLink}</p>` : html`${nodesOf(nodes)}${remedyHtml(item)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>`}
 ${rulesHtml('Expected', expected, '')}

@@ -116,6 +116,8 @@ thead th[data-nodes] { white-space: normal; overflow-wrap: break-word }
 td.remark { white-space: normal; min-width: 14em; overflow-wrap: anywhere }
 tbody tr:last-child > * { border-bottom: 0 }
 tbody th { font-weight: normal }
+th details { border: 0; margin: 0 }
+th summary { padding: 0 }
 .scroll tr > th:first-child { position: sticky; left: 0; background: var(--ground) }
 .scroll thead tr > th:first-child { background: var(--box) }
 td.error { background: var(--bad-box); font-weight: bold }

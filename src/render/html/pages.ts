@@ -2,6 +2,7 @@ import type {Finding} from '../../model/finding.ts';
 import {partition, pushTo} from '../../model/lists.ts';
 import type {Report} from '../../model/report.ts';
 import {namespacedName, plural} from '../../model/text.ts';
+import {isCauseBlock} from '../finding-blocks.ts';
 import {readTime, type Renderer} from '../renderer.ts';
 import {
   causedText,
@@ -26,15 +27,18 @@ export const checkPage: Renderer = (report, options) => {
   const found = listFindings(report.findings);
   const paths = faultyPaths(report);
   const pathIds = new Map(paths.drawn.map(({service, id}) => [service, id]));
+  const findings = findingsHtml(found, {
+    ranges,
+    readAt: readTime(options.provenance),
+    pathOf: service => (service === undefined ? null : (pathIds.get(namespacedName(service)) ?? null)),
+  });
+  const table = options.quiet ? nothing : matrixHtml(report, found.listed, ranges);
+  const [first] = found.blocks;
   const body = [
     summaryHtml(report),
     filtersHtml(report),
-    ...(options.quiet ? [] : [matrixHtml(report, found.listed, ranges)]),
-    findingsHtml(found, {
-      ranges,
-      readAt: readTime(options.provenance),
-      pathOf: service => (service === undefined ? null : (pathIds.get(namespacedName(service)) ?? null)),
-    }),
+    // What explains most comes first, however many rows the table has.
+    ...(first !== undefined && isCauseBlock(first.block) ? [findings, table] : [table, findings]),
     pathsHtml(paths, report),
     nodesHtml(report),
   ];
@@ -112,7 +116,7 @@ function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: No
 <tbody>
 ${whole}
 ${withFindingsFirst(rows, found).map(row =>
-  rowHtml(row, found.get(row[0]) ?? '', [
+  rowHtml(row, [...new Set(row.flatMap(service => found.get(service)?.split(' ') ?? []))].join(' '), [
     ...(cells.hasApi ? [cellHtml(cells.ofApi(row[0]), links(null))] : []),
     ...shown.map(group => cellHtml(cells.ofService(group, row[0]), links(group))),
   ]),

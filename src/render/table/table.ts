@@ -45,9 +45,12 @@ function isAnswer({services}: Report): boolean {
 
 /** Nodes with equal settings are listed together. */
 function settings(report: Report, style: Style): string {
-  const linesOf = ({settings: values}: NodeReport): string =>
+  const linesOf = ({name: node, settings: values}: NodeReport): string =>
     Object.entries(values)
-      .map(([name, {value, source}]) => `\n  ${escapeText(`${name}=${value}`)} ${style.dim(`(${escapeText(source)})`)}`)
+      .map(([name, {value, source}]) => {
+        const text = name === 'nodeName' && value === node ? 'the name of the Node' : value;
+        return `\n  ${escapeText(`${name}=${text}`)} ${style.dim(`(${escapeText(source)})`)}`;
+      })
       .join('');
   const groups = Map.groupBy(report.nodes, node => `${node.reason ?? kindOf(node)}\n${linesOf(node)}`);
   return [...groups.values()]

@@ -151,8 +151,22 @@ describe('findings of one cause', () => {
     const findings = [stopped, ...['shop/a', 'shop/b', 'shop/c'].map(service => missing(service))];
     const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings}), plain);
     expect(summaries(page)[0]).toBe('ST505 error kube-proxy-not-syncing on node-a, and 3 findings on 3 Services, likely from this cause');
-    expect(page).toContain('<h3>3 findings on 3 Services, likely from this cause: 3 × ST202 missing-endpoint</h3>');
+    expect(page).toContain('<summary>3 findings on 3 Services, likely from this cause: 3 × ST202 missing-endpoint</summary>');
     expect(page.match(/class="block error" open/g)).toHaveLength(1);
+    expect(page.indexOf('id="findings"')).toBeLessThan(page.indexOf('id="matrix"'));
+  });
+
+  test('are open and before the table if the cause is a warning, and its effects are errors', () => {
+    const stopped = findingOf('node-a', null, {code: 'ST505', severity: 'warning', name: 'kube-proxy-not-syncing'});
+    const services = ['shop/a', 'shop/b', 'shop/c'];
+    const page = checkPage(
+      reportOf({nodes: ['node-a'], services, findings: [stopped, ...services.map(service => missing(service))]}),
+      plain,
+    );
+    expect(page.match(/class="block warning" open/g)).toHaveLength(1);
+    expect(page.indexOf('id="findings"')).toBeLessThan(page.indexOf('id="matrix"'));
+    const single = checkPage(reportOf({nodes: ['node-a'], services, findings: [missing('shop/a')]}), plain);
+    expect(single.indexOf('id="findings"')).toBeGreaterThan(single.indexOf('id="matrix"'));
   });
 
   test('on many nodes are counted as in the heading', () => {

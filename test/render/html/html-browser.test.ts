@@ -10,7 +10,7 @@ import {svg} from '../../../src/render/graph/svg.ts';
 import {Browser, type BrowserPage, type PageOptions} from '../../browser.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
-import {hostile, plain} from '../report.ts';
+import {findingOf, hostile, numbered, plain, reportOf} from '../report.ts';
 import {reportFullOf, traced} from '../traces.ts';
 
 /** If this is set, the pictures of the docs are updated. */
@@ -119,11 +119,12 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(await seen(page, '#matrix tbody tr')).toHaveLength(14);
     expect(await seen(page, '#shown')).toEqual(['Showing 25 of 25 findings']);
 
-    expect(await seen(page, '.block > summary')).toEqual([
+    expect(await seen(page, '#findings > .block > summary')).toEqual([
       'ST201 error service-not-programmed: shop/newborn:http on node-b, and 21 more findings on 10 Services, likely from this cause',
       'ST101 warning no-ready-endpoint: 3 Services',
     ]);
 
+    expect(await seen(page, '.finding details, .block .block .finding')).toEqual([]);
     await fill(page, 'service', 'SHOP/WEB');
     expect(await seen(page, '#matrix tbody th')).toEqual(['shop/web']);
     expect(await seen(page, '.finding summary')).toEqual([
@@ -150,6 +151,17 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(await seen(page, '#matrix tbody th')).toEqual(['shop/empty', 'shop/empty-lb', 'shop/sleepy']);
     expect(await seen(page, '.finding.error')).toEqual([]);
     expect(await seen(page, '.finding.warning')).toHaveLength(3);
+  });
+
+  test('like rows of many Services are one, which a filter by any of the names shows', async () => {
+    const services = numbered('shop/web', 100);
+    const findings = services.map(service => findingOf('node-a', service));
+    const page = await open(checkPage(reportOf({nodes: ['node-a', 'node-b'], services, findings}), plain));
+    expect(await seen(page, '#matrix tbody th')).toEqual(['shop/web-001', 'shop/web-002', 'shop/web-003', '(97 more like these)']);
+    await fill(page, 'service', 'web-077');
+    expect(await seen(page, '#matrix tbody th')).toEqual(['(97 more like these)']);
+    await page.evaluate("document.querySelector('#matrix th details').open = true");
+    expect(await page.evaluate("document.querySelector('#matrix th details').innerText")).toContain('shop/web-077');
   });
 
   test('everything can be reached and done by keyboard, and the focus is visible', async () => {

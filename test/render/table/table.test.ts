@@ -245,6 +245,15 @@ shop/web-007  ST202     ok
     expect(lines(text).length).toBeLessThan(30);
   });
 
+  test('the wide table has the cause before its effects, and equal settings once, whatever the names of the nodes', () => {
+    const named = many.map(name => ({...checkedNode(name), settings: {nodeName: {value: name, source: 'kube-proxy-config.yaml'}}}));
+    const findings = third.flatMap(stoppedAt);
+    const text = wide(reportOf({nodes: named, services, findings: findings.toSorted((a, b) => (a.code < b.code ? -1 : 1))}), plain);
+    expect(text.match(/^ST\d+/gm)?.slice(0, 2)).toEqual(['ST505', 'ST505']);
+    expect(text.match(/^ST202/gm)).toHaveLength(10);
+    expect(text.match(/nodeName=.*/g)).toEqual(['nodeName=the name of the Node (kube-proxy-config.yaml)']);
+  });
+
   test('nodes with a cause come first where not all columns fit', () => {
     const five = ['ip-10-0-0-1', 'ip-10-0-0-2', 'ip-10-0-0-3', 'ip-10-0-0-4', 'ip-10-0-0-5'].map(
       name => `${name}.eu-central-1.compute.internal`,
