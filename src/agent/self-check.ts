@@ -10,7 +10,8 @@ import {recheck, retract} from '../run/recheck.ts';
 import {ServiceHistory} from '../run/service-history.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
-import {type Finding, identityOf, type ServiceName} from '../model/finding.ts';
+import {type Finding, identityOf} from '../model/finding.ts';
+import {namespacedName} from '../model/text.ts';
 import type {AgentResult, SeenVersions} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
@@ -177,7 +178,7 @@ export class SelfCheck {
     const found = this.#newOn(diagnosis);
     if (found.length === 0) return null;
     await this.#readObjects(maxObjectAgeInDoubt);
-    const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[keyOf(service), service] as const])));
+    const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[namespacedName(service), service] as const])));
     for (const [key, metadata] of [...names].slice(0, maxVerified)) {
       const objects = await lookUpService(api, metadata);
       if (typeof objects === 'string') return `what was found cannot be verified: ${objects}`;
@@ -200,10 +201,6 @@ export class SelfCheck {
     const {report, findings, proxy} = result;
     return {tool: {name: 'svc-trace', version: options.toolVersion}, report, findings, proxy, problems};
   }
-}
-
-function keyOf({namespace, name}: ServiceName): string {
-  return `${namespace}/${name}`;
 }
 
 /** The longest lag of kube-proxy that is followed. In milliseconds. */

@@ -188,7 +188,7 @@ function countEndpoints(view: ClusterView, proxy: ProxyVersion): (finding: Findi
   return finding => {
     const {endpoint, service, port, family = 'IPv4'} = finding;
     if (endpoint === undefined || service === undefined || port === undefined) return finding;
-    const entry = portsOf(view.entries(family, proxy)).get(keyOf(service, port));
+    const entry = portsOf(view.entries(family, proxy)).get(portKey(service, port));
     const known = entry === undefined ? undefined : endpointsOf(entry).get(endpoint);
     if (entry === undefined || known === undefined) return finding;
     const pod = podOf(known);
@@ -209,7 +209,7 @@ function portsOf(entries: readonly PortEntry[]): ReadonlyMap<string, PortEntry> 
     ports = new Map(
       entries.map(entry => {
         const {namespace, service, portName, protocol} = entry.port;
-        return [keyOf({namespace, name: service}, {name: portName, protocol}), entry];
+        return [portKey({namespace, name: service}, {name: portName, protocol}), entry];
       }),
     );
     known.set(entries, ports);
@@ -217,7 +217,10 @@ function portsOf(entries: readonly PortEntry[]): ReadonlyMap<string, PortEntry> 
   return ports;
 }
 
-function keyOf({namespace, name}: NonNullable<Finding['service']>, port: Pick<NonNullable<Finding['port']>, 'name' | 'protocol'>): string {
+function portKey(
+  {namespace, name}: NonNullable<Finding['service']>,
+  port: Pick<NonNullable<Finding['port']>, 'name' | 'protocol'>,
+): string {
   return `${namespace}/${name}:${port.name}/${port.protocol}`;
 }
 

@@ -185,10 +185,10 @@ interface ServiceNames {
 function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): ClusterInScope {
   const all = api.services ?? [];
   const wanted = all.filter(selects);
-  const services = wanted.filter(service => !api.unsure?.has(keyOf(service)));
+  const services = wanted.filter(service => !api.unsure?.has(namespacedName(service.metadata)));
   const names = onceAsked(() => {
-    const asked = new Set(services.map(keyOf));
-    return {asked, existing: services.length === all.length ? asked : new Set(all.map(keyOf))};
+    const asked = new Set(namesOf(services));
+    return {asked, existing: services.length === all.length ? asked : new Set(namesOf(all))};
   });
   const skips = onceAsked(() => new Map(all.flatMap(service => skippedCodes(service))));
   return {api, view: new ClusterView(api), services, names, skips, unsure: wanted.length - services.length};
@@ -199,7 +199,12 @@ function skippedCodes(service: ServiceObject): readonly (readonly [string, Reado
   const text = service.metadata.annotations?.['svc-trace.dev/skip'];
   if (typeof text !== 'string') return [];
   const words = new Set(text.toLowerCase().split(/[\s,]+/));
-  return [[keyOf(service), new Set(checks.flatMap(({code, name}) => (words.has(code.toLowerCase()) || words.has(name) ? [code] : [])))]];
+  return [
+    [
+      namespacedName(service.metadata),
+      new Set(checks.flatMap(({code, name}) => (words.has(code.toLowerCase()) || words.has(name) ? [code] : []))),
+    ],
+  ];
 }
 
 function nameOf({metadata}: ServiceObject): ServiceName {
@@ -234,8 +239,8 @@ function countUnserved(services: readonly ServiceObject[], {version}: ProxyVersi
   return Object.fromEntries([...Map.groupBy(kinds, kind => kind)].map(([kind, all]) => [kind, all.length]).sort());
 }
 
-function keyOf({metadata}: ServiceObject): string {
-  return namespacedName(metadata);
+function namesOf(services: readonly ServiceObject[]): readonly string[] {
+  return services.map(({metadata}) => namespacedName(metadata));
 }
 
 function newestProxy(results: readonly NodeResult[]): ProxyVersion {

@@ -1,9 +1,9 @@
+import {chainText} from '../analyze/iptables/chain-texts.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {BundleDiff, NodeChange, RulesChange, ServiceChange} from '../model/findings/bundle-diff.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {NodeReport, Report} from '../model/report.ts';
-import type {ChainsByName} from '../model/ruleset.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {parseNftJson} from '../parse/nftables/nft-json.ts';
@@ -86,7 +86,7 @@ function nodeFields({status, reason, backend, settings}: NodeReport): ComparedFi
 
 /** Services that are new, removed, or changed in a field that kube-proxy uses. */
 function diffServices(before: readonly ServiceObject[], after: readonly ServiceObject[]): readonly ServiceChange[] {
-  return pairUp(before, after, keyOf).flatMap((pair): readonly ServiceChange[] => {
+  return pairUp(before, after, ({metadata}) => namespacedName(metadata)).flatMap((pair): readonly ServiceChange[] => {
     const {metadata} = pair.after ?? pair.before ?? {metadata: {name: ''}};
     const service = {namespace: metadata.namespace ?? 'default', name: metadata.name};
     if (pair.before === undefined || pair.after === undefined)
@@ -94,10 +94,6 @@ function diffServices(before: readonly ServiceObject[], after: readonly ServiceO
     const fields = diffFields(serviceFields(pair.before), serviceFields(pair.after));
     return fields.length === 0 ? [] : [{kind: 'changed', service, fields}];
   });
-}
-
-function keyOf({metadata}: ServiceObject): string {
-  return namespacedName(metadata);
 }
 
 function serviceFields({metadata, spec = {}, status}: ServiceObject): ComparedFields {
@@ -192,14 +188,8 @@ function* iptablesLines(node: NodeDump): Iterable<Held> {
     for (const {name, chains} of tables.values())
       yield [
         `${family === 'IPv6' ? 'ip6tables' : 'iptables'} ${name}/`,
-        {places: () => chains.keys(), textAt: chain => textOf(chains, chain)},
+        {places: () => chains.keys(), textAt: chain => chainText(chains, chain) ?? ''},
       ];
-}
-
-/** Creates no object for each chain: most are the same on both sides. */
-function textOf(chains: ChainsByName, name: string): string {
-  const place = chains.placeOf(name);
-  return place < 0 ? '' : chains.textAt(place);
 }
 
 function* nftablesLines(node: NodeDump): Iterable<Held> {

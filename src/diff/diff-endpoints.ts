@@ -1,11 +1,11 @@
-import {ClusterView, serviceKey} from '../expect/cluster/cluster-view.ts';
+import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../model/proxy-config.ts';
-import type {ServiceObject} from '../model/api-objects.ts';
 import type {EndpointChange} from '../model/findings/bundle-diff.ts';
 import {type Endpoint, podOf} from '../model/endpoint.ts';
 import {families} from '../model/address.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {namespacedName} from '../model/text.ts';
 import {pairUp, sameJson} from './diff-fields.ts';
 
 /** Endpoints of Services that are new, removed, or changed their state. */
@@ -34,18 +34,16 @@ export function diffEndpoints(before: ApiObjects, after: ApiObjects, proxy: Prox
 function changedServices(before: ApiObjects, after: ApiObjects, proxy: ProxyVersion): ReadonlySet<string> | null {
   if (before.endpointSlices === null || after.endpointSlices === null) return null;
   const [old, young] = [new ClusterView(before), new ClusterView(after)];
-  const was = new Map((before.services ?? []).map(service => [keyOf(service), service]));
-  const is = new Map((after.services ?? []).map(service => [keyOf(service), service]));
+  const was = new Map((before.services ?? []).map(service => [namespacedName(service.metadata), service]));
+  const is = new Map((after.services ?? []).map(service => [namespacedName(service.metadata), service]));
   const isSame = (key: string) => sameJson(was.get(key), is.get(key)) && sameJson(old.slicesOf(key, proxy), young.slicesOf(key, proxy));
   return new Set([...was.keys(), ...is.keys()].filter(key => !isSame(key)));
 }
 
 function partOf(api: ApiObjects, services: ReadonlySet<string> | null): ApiObjects {
-  return services === null ? api : {...api, services: (api.services ?? []).filter(service => services.has(keyOf(service)))};
-}
-
-function keyOf({metadata}: ServiceObject): string {
-  return serviceKey({namespace: metadata.namespace ?? 'default', service: metadata.name});
+  return services === null
+    ? api
+    : {...api, services: (api.services ?? []).filter(service => services.has(namespacedName(service.metadata)))};
 }
 
 interface Placed {

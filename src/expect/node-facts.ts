@@ -67,20 +67,20 @@ export function networkFacts(node: NodeDump): NetworkFacts {
 }
 
 /** Both list all interfaces; the first has more details. */
-const linksOf = once((node: NodeDump) => parseLinks(textOf(node, 'links.json')) ?? parseLinks(textOf(node, 'addresses.json')));
-const routesOf = once((node: NodeDump) => parseRoutes(textOf(node, 'routes.json')));
+const linksOf = once((node: NodeDump) => parseLinks(fileText(node, 'links.json')) ?? parseLinks(fileText(node, 'addresses.json')));
+const routesOf = once((node: NodeDump) => parseRoutes(fileText(node, 'routes.json')));
 const policyRulesOf = once((node: NodeDump) => ({
-  IPv4: parsePolicyRules(textOf(node, 'ip-rules.json'), 'IPv4'),
-  IPv6: parsePolicyRules(textOf(node, 'ip6-rules.json'), 'IPv6'),
+  IPv4: parsePolicyRules(fileText(node, 'ip-rules.json'), 'IPv4'),
+  IPv6: parsePolicyRules(fileText(node, 'ip6-rules.json'), 'IPv6'),
 }));
 const sysctlsOf = once((node: NodeDump) => {
-  const own = parseSysctls(`${textOf(node, 'sysctls')}\n${textOf(node, 'interface-sysctls')}`);
-  const ofInterfaces = parseInterfaceSwitches(textOf(node, 'netconf.json'));
+  const own = parseSysctls(`${fileText(node, 'sysctls')}\n${fileText(node, 'interface-sysctls')}`);
+  const ofInterfaces = parseInterfaceSwitches(fileText(node, 'netconf.json'));
   return own === null || ofInterfaces === null ? (own ?? ofInterfaces) : new Map([...ofInterfaces, ...own]);
 });
-const connectionsOf = once((node: NodeDump) => parseConnectionStatistics(textOf(node, 'conntrack-stats')));
-const connectionsAfter = once((node: NodeDump) => parseConnectionStatistics(textOf(node, 'conntrack-stats-after')));
+const connectionsOf = once((node: NodeDump) => parseConnectionStatistics(fileText(node, 'conntrack-stats')));
+const connectionsAfter = once((node: NodeDump) => parseConnectionStatistics(fileText(node, 'conntrack-stats-after')));
 
-function textOf(node: NodeDump, file: string): string {
+function fileText(node: NodeDump, file: string): string {
   return node.read(file)?.toString('utf8') ?? '';
 }

@@ -34,7 +34,7 @@ export function familyOf(text: string): Family | null {
 export function canonicalAddress(text: string): string | null {
   if (plainIPv4.test(text) || plainIPv6.test(text)) return text;
   const parsed = parse(text);
-  return parsed === null ? null : textOf(parsed);
+  return parsed === null ? null : addressText(parsed);
 }
 
 /** Reads one address; null if it is not one. Follows netutils.ParseIPSloppy. */
@@ -55,7 +55,7 @@ const maxParsed = 1000;
 function addressOf(parsed: ipaddr.IPv4 | ipaddr.IPv6 | null): Address | null {
   if (parsed === null) return null;
   const family: Family = parsed.kind() === 'ipv4' ? 'IPv4' : 'IPv6';
-  return {family, value: toNumber(parsed.toByteArray()), text: textOf(parsed)};
+  return {family, value: toNumber(parsed.toByteArray()), text: addressText(parsed)};
 }
 
 function parse(text: string): ipaddr.IPv4 | ipaddr.IPv6 | null {
@@ -97,7 +97,7 @@ export function addressInside(cidr: Cidr, taken: ReadonlySet<string>): string | 
 export function formatAddress(family: Family, value: bigint): string {
   const bytes = Array.from({length: bitsOf(family) / 8}, (_, index) => Number((value >> BigInt(bitsOf(family) - 8 * (index + 1))) & 255n));
   const address = ipaddr.fromByteArray(bytes);
-  return textOf(address);
+  return addressText(address);
 }
 
 /** One host in netfilter's spelling: `10.0.0.1/32` or `fd00::1/128`. */
@@ -105,7 +105,7 @@ export function hostCidr(address: string, family: Family): string {
   return `${address}/${bitsOf(family)}`;
 }
 
-function textOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
+function addressText(address: ipaddr.IPv4 | ipaddr.IPv6): string {
   return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
 }
 

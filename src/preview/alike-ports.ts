@@ -134,7 +134,7 @@ function portShapes({setup, before, after, expectedOnly}: AlikePortsInput): (pai
     const {port} = pair.known;
     const senders = senderShape(pair.known, [before.context, after.context]);
     // A Service port that only one side has, or whose Service the manifests replace, is like no other.
-    const own = pair.before === null || pair.after === null || isReplaced(pair) ? keyOf(pair.known) : '';
+    const own = pair.before === null || pair.after === null || isReplaced(pair) ? portKey(pair.known) : '';
     const clients = knowsClients && port.affinitySeconds !== null ? setup.node.name : '';
     const endpoints = writtenShape(pair, before.context);
     return [sideShape(pair.written), sideShape(pair.after), senders, own, clients, endpoints].join(' ');
@@ -213,16 +213,16 @@ function pairsOf(
   });
   const isSameList = before.length === after.length && before.every(({port}, index) => port === after[index]?.port);
   if (isSameList) return before.map((item, index) => pairOf(item, after[index] ?? null));
-  const later = new Map(after.map(item => [keyOf(item), item]));
-  const known = new Set(before.map(keyOf));
+  const later = new Map(after.map(item => [portKey(item), item]));
+  const known = new Set(before.map(portKey));
   return [
-    ...before.map(item => pairOf(item, later.get(keyOf(item)) ?? null)),
-    ...after.filter(item => !known.has(keyOf(item))).map(item => ({known: item, before: null, after: item, written: null})),
+    ...before.map(item => pairOf(item, later.get(portKey(item)) ?? null)),
+    ...after.filter(item => !known.has(portKey(item))).map(item => ({known: item, before: null, after: item, written: null})),
   ];
 }
 
 /** A Service has one port of each number and protocol, which may get another name. */
-export function keyOf({port: {namespace, service, protocol, port}}: ServedPort): string {
+export function portKey({port: {namespace, service, protocol, port}}: ServedPort): string {
   return `${namespace}/${service}:${protocol}:${port}`;
 }
 

@@ -71,7 +71,9 @@ export class PlanCheckRun {
     const {basis, reason} = basisOf(setup, setup.config, false);
     if (basis !== 'actual') return this.addUnread(name, reason ?? 'its rules were not read');
     const status = isSwitched(setup.config, settings) ? 'switched' : 'not-switched';
-    const other = ['mode', 'version'].filter(key => textOf(key, plannedSettings(setup.config)[key]) !== textOf(key, settings.after[key]));
+    const other = ['mode', 'version'].filter(
+      key => settingText(key, plannedSettings(setup.config)[key]) !== settingText(key, settings.after[key]),
+    );
     this.#nodes.push({
       name,
       status,
@@ -84,7 +86,7 @@ export class PlanCheckRun {
       const side = sides.get(change.packet.family);
       if (side !== undefined) this.#foretold.push(foretoldChange(side, change));
     }
-    this.#besides.push(...this.#unforetold(setup, settings.before, new Set(foretold.map(keyOf))));
+    this.#besides.push(...this.#unforetold(setup, settings.before, new Set(foretold.map(changeKey))));
   }
 
   /** What the node treats otherwise than kube-proxy with the settings of before would, as far as the plan does not say so. */
@@ -102,7 +104,7 @@ export class PlanCheckRun {
       selects: port => this.#input.selects(port) && scope.has(namespacedName(port.object.metadata)),
     });
     return found.changes
-      .filter(({change, isUnusedPort}) => !isUnusedPort && !foretold.has(keyOf(change)))
+      .filter(({change, isUnusedPort}) => !isUnusedPort && !foretold.has(changeKey(change)))
       .map(({change}) => ({...change, before: change.after, after: change.before, effect: inverse[change.effect] ?? change.effect}));
   }
 
@@ -130,12 +132,12 @@ const inverse: Readonly<Partial<Record<PreviewEffect, PreviewEffect>>> = {
 /** Not if all settings that the change concerns are those of before. */
 function isSwitched(now: ProxyConfig, {before, after}: {readonly before: PreviewSettings; readonly after: PreviewSettings}): boolean {
   const current = plannedSettings(now);
-  const differing = Object.keys(after).filter(name => textOf(name, after[name]) !== textOf(name, before[name]));
-  return differing.length === 0 || differing.some(name => textOf(name, current[name]) !== textOf(name, before[name]));
+  const differing = Object.keys(after).filter(name => settingText(name, after[name]) !== settingText(name, before[name]));
+  return differing.length === 0 || differing.some(name => settingText(name, current[name]) !== settingText(name, before[name]));
 }
 
 /** A version has a text, which a guess spells in another way. */
-function textOf(name: string, value: unknown): string {
+function settingText(name: string, value: unknown): string {
   if (name !== 'version' || typeof value !== 'object' || value === null) return JSON.stringify(value) ?? '';
   return JSON.stringify(['minor' in value ? value.minor : null, 'patch' in value ? value.patch : null]);
 }
@@ -149,7 +151,7 @@ function configOf(now: ProxyConfig, settings: PreviewSettings): ProxyConfig {
 }
 
 /** Addresses of pods come and go; those of others are where rules distinguish clients. */
-function keyOf({service, port, entry, source, packet}: PreviewChange): string {
+function changeKey({service, port, entry, source, packet}: PreviewChange): string {
   const from = source.kind === 'node' || source.kind === 'external' ? packet.source : '';
   return JSON.stringify([
     namespacedName(service),

@@ -107,13 +107,13 @@ function ofServers({servers, context: {family}}: ExpectedIpvs, actual: readonly 
   const ports = new Set<ServedPort>();
   for (const [key, claims] of servers) {
     const server = found.get(key);
-    for (const claim of claims) if (server === undefined || textOf(server) !== textOf(claim.server)) ports.add(claim.owner);
+    for (const claim of claims) if (server === undefined || serverText(server) !== serverText(claim.server)) ports.add(claim.owner);
   }
   const unexpected = actual.filter(server => server.family === family && !servers.has(serverKey(server)));
   return {ports, texts: unexpected.map(({text}) => text)};
 }
 
-function textOf({text, realServers}: VirtualServer): string {
+function serverText({text, realServers}: VirtualServer): string {
   return [text, ...realServers.map(real => real.text).toSorted()].join('\n');
 }
 

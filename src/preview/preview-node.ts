@@ -7,7 +7,7 @@ import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import type {PreviewChange} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {alikePorts, hasSameEndpoints, isReplaced, keyOf, type PortGroup, type PortPair} from './alike-ports.ts';
+import {alikePorts, hasSameEndpoints, isReplaced, portKey, type PortGroup, type PortPair} from './alike-ports.ts';
 import {causeOf, effectOf, healedFault, type PlannedChange, probeOutcome} from './effect.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
@@ -290,14 +290,14 @@ interface UnusedPortsCase {
 /** The outcome at ports that a cluster IP does not have is the same for all Services: only one is reported. */
 function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase): readonly FoundChange[] {
   const {before, after} = sides;
-  const item = before.ports.find(one => selects(one.port) && after.ports.some(other => keyOf(other) === keyOf(one)));
+  const item = before.ports.find(one => selects(one.port) && after.ports.some(other => portKey(other) === portKey(one)));
   if (item === undefined) return [];
   const used = new Set(before.ports.filter(({port}) => port.clusterIP === item.port.clusterIP).map(({port}) => port.port));
   let unused = 9;
   while (used.has(unused)) unused++;
   const pair = {known: item, before: item, after: item, written: item};
   const probes = unusedPortProbes(item, before.context, unused);
-  const walks = walkOnce(walked, isAlike(item) ? `unused port of ${keyOf(item)}` : null, () => walkPort(sides, pair, {probes}).changed);
+  const walks = walkOnce(walked, isAlike(item) ? `unused port of ${portKey(item)}` : null, () => walkPort(sides, pair, {probes}).changed);
   if (walks === null) return [];
   return changesLike(sides, pair, {walks, probes}).map(found => ({change: previewChange(found), isUnusedPort: true}));
 }

@@ -25,7 +25,11 @@ export interface PreviewProbe {
 export function previewProbes(item: ServedPort, contexts: readonly [NodeContext, NodeContext]): readonly PreviewProbe[] {
   const [before, after] = contexts;
   const {port} = item;
-  const sources = sourcesFor(port, before.detector.kind === 'none' ? {...before, detector: after.detector} : before, addressesOf(item));
+  const sources = sourcesFor(
+    port,
+    before.detector.kind === 'none' ? {...before, detector: after.detector} : before,
+    endpointAddresses(item),
+  );
   const entries = new Map([before, after].flatMap(context => entriesOf(port, context)).map(entry => [JSON.stringify(entry), entry]));
   const probes = [...entries.values()].flatMap(entry => [
     ...destinationsOf(entry, before).flatMap(destination =>
@@ -58,11 +62,11 @@ function healthCheck(item: ServedPort, context: NodeContext, sources: readonly S
 /** A packet to a port that no Service has at this cluster IP. */
 export function unusedPortProbes(item: ServedPort, context: NodeContext, unusedPort: number): readonly PreviewProbe[] {
   const entry: Entry = {kind: 'clusterIP', address: item.port.clusterIP, port: unusedPort};
-  const sources = sourcesFor(item.port, context, addressesOf(item)).filter(({kind}) => kind === 'pod' || kind === 'node');
+  const sources = sourcesFor(item.port, context, endpointAddresses(item)).filter(({kind}) => kind === 'pod' || kind === 'node');
   return sources.flatMap(source => probe('unused-port', {item, entry, source, destination: item.port.clusterIP}));
 }
 
-function addressesOf({all}: ServedPort): ReadonlySet<string> {
+function endpointAddresses({all}: ServedPort): ReadonlySet<string> {
   return new Set(all.map(({address}) => address));
 }
 

@@ -16,7 +16,7 @@ import type {
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../model/snapshot.ts';
-import {keyOf} from './alike-ports.ts';
+import {portKey} from './alike-ports.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {adviceOf} from './advice/index.ts';
 import type {NodeAdvice} from './advice/advice-case.ts';
@@ -125,7 +125,7 @@ export class PreviewRun {
   }
 
   #addPort(item: ServedPort, gap: string | null): void {
-    const key = keyOf(item);
+    const key = portKey(item);
     const {namespace, service: name, portName, protocol, port} = item.port;
     const known = this.#ports.get(key) ?? {service: {namespace, name}, port: {name: portName, protocol, port}, gap};
     this.#ports.set(key, {...known, gap: known.gap ?? gap});

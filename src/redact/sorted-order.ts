@@ -34,11 +34,11 @@ function sortObject(before: EndpointsObject | undefined, after: EndpointsObject)
 }
 
 function sortAddresses(before: readonly EndpointAddress[], after: readonly EndpointAddress[]): readonly EndpointAddress[] {
-  const order = sortedOrder(before.map(textOf), after.map(textOf));
+  const order = sortedOrder(before.map(hostPrefix), after.map(hostPrefix));
   return order === null ? after : order.flatMap(index => after[index] ?? []);
 }
 
 /** As kube-proxy writes it, followed by the port. */
-function textOf({ip = ''}: EndpointAddress): string {
+function hostPrefix({ip = ''}: EndpointAddress): string {
   return ip.includes(':') ? `[${ip}]:` : `${ip}:`;
 }

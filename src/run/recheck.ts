@@ -92,13 +92,13 @@ interface DoubtInput {
 /** Null if a finding stands. */
 function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt}, gracePeriodMs, reads}: DoubtInput): Doubt | null {
   const start = (nodeReadAt.get(finding.node) ?? 0) - gracePeriodMs;
-  const services = finding.service === undefined ? history.partlyKnown : [keyOf(finding)];
+  const services = finding.service === undefined ? history.partlyKnown : [serviceOf(finding)];
   const knownSince = Math.max(0, ...services.map(service => history.knownSince(service)));
   const isMoving = services.some(service => history.hasChanged(service, start));
   if (knownSince > start) return {settledAt: knownSince + gracePeriodMs, isUnknown: true, isMoving};
   // A dump can show one table before kube-proxy's change and another one after it.
   const torn = diagnosis.resultOf(finding.node)?.perhapsTorn ?? [];
-  const isPerhapsTorn = isMoving && (finding.service === undefined || torn.includes(keyOf(finding)));
+  const isPerhapsTorn = isMoving && (finding.service === undefined || torn.includes(serviceOf(finding)));
   return isPerhapsTorn && reads === 0 ? {settledAt: 0, isUnknown: false, isMoving} : null;
 }
 
@@ -113,7 +113,7 @@ function suspectsOf({diagnosis, nodeReadAt}: RecheckInput): readonly NodeFinding
 
 const suspects = /^ST2|^ST305$|^ST50[4789]$/;
 
-function keyOf({service}: Finding): string {
+function serviceOf({service}: Finding): string {
   return service === undefined ? '' : namespacedName(service);
 }
 
@@ -141,7 +141,7 @@ export function retract(doubtful: readonly Finding[], diagnosis: OpenDiagnosis):
     );
     const isDoubtful = (finding: Finding): boolean =>
       identities.has(identityOf(finding)) ||
-      (/^ST2|^ST508/.test(finding.code) && finding.service !== undefined && services.has(keyOf(finding)));
+      (/^ST2|^ST508/.test(finding.code) && finding.service !== undefined && services.has(serviceOf(finding)));
     diagnosis.revise(node, findings => [...findings.filter(finding => !isDoubtful(finding)), ...told]);
   }
 }

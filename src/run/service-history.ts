@@ -84,7 +84,7 @@ export class ServiceHistory {
   /** Whether all read states of one Service, `namespace/name`, and its slices are in the history: no watch event is outstanding. */
   hasSeen(service: string, {services, endpointSlices}: ServiceObjects): boolean {
     return (
-      hasAll(this.#services, services, ({metadata}) => keyOf(metadata) === service) &&
+      hasAll(this.#services, services, ({metadata}) => objectKey(metadata) === service) &&
       hasAll(this.#slices, endpointSlices, slice => isOf(slice, service))
     );
   }
@@ -92,7 +92,7 @@ export class ServiceHistory {
   /** The same for all followed Services. */
   has({services, endpointSlices}: ServiceObjects): boolean {
     return (
-      hasAll(this.#services, services, ({metadata}) => this.#covers(keyOf(metadata))) &&
+      hasAll(this.#services, services, ({metadata}) => this.#covers(objectKey(metadata))) &&
       hasAll(this.#slices, endpointSlices, slice => this.#coversSlice(slice))
     );
   }
@@ -172,13 +172,13 @@ export class ServiceHistory {
   /** When the first known state began, according to timestamps in the objects; null if they have none. */
   #writtenAt(service: string, changes: readonly StateChange[]): number | null {
     const first = <T>(key: string, objects: ReadonlyMap<string, T>, kind: StateChange['kind']): T | null => {
-      const change = changes.find(({kind: which, before, now}) => which === kind && keyOf((before ?? now)?.metadata) === key);
+      const change = changes.find(({kind: which, before, now}) => which === kind && objectKey((before ?? now)?.metadata) === key);
       return change === undefined ? (objects.get(key) ?? null) : (change.before as T | null);
     };
     const object = first(service, this.#services, 'Service');
     const keys = new Set([
       ...[...this.#slices].filter(([, slice]) => isOf(slice, service)).map(([key]) => key),
-      ...changes.flatMap(({kind, before, now}) => (kind === 'EndpointSlice' ? keyOf((before ?? now)?.metadata) : [])),
+      ...changes.flatMap(({kind, before, now}) => (kind === 'EndpointSlice' ? objectKey((before ?? now)?.metadata) : [])),
     ]);
     const slices = [...keys].map(key => first<EndpointSliceObject>(key, this.#slices, 'EndpointSlice')).filter(slice => slice !== null);
     // A deleted slice or Service leaves no timestamp.
@@ -221,10 +221,10 @@ function placeOf(slice: EndpointSliceObject): string {
 }
 
 function byKey<T extends {readonly metadata: ObjectMeta}>(objects: readonly T[] | null): Map<string, T> {
-  return new Map((objects ?? []).map(object => [keyOf(object.metadata), object]));
+  return new Map((objects ?? []).map(object => [objectKey(object.metadata), object]));
 }
 
-function keyOf(metadata: ObjectMeta | undefined): string {
+function objectKey(metadata: ObjectMeta | undefined): string {
   return `${metadata?.namespace ?? 'default'}/${metadata?.name ?? ''}`;
 }
 

@@ -1,4 +1,4 @@
-import {type Chain, type ChainSource, type Rule, ruleAt, type Ruleset} from '../../model/ruleset.ts';
+import {type Chain, type ChainsByName, type ChainSource, type Rule, ruleAt, type Ruleset} from '../../model/ruleset.ts';
 import {onceAsked} from '../../model/once.ts';
 import {isHookedChain, isKubeProxyChain} from '../third-party/iptables-rules.ts';
 
@@ -77,4 +77,10 @@ export function missingHook(actual: Ruleset, {table, chain, target}: Rule): {rea
       ? `${name} is not reached from ${table}/${chain}`
       : `the jump from ${table}/${chain} to ${name} has other conditions`;
   return {state, closest: closest.slice(0, 3)};
+}
+
+/** Null if there is no such chain. Creates no object for the chain. */
+export function chainText(chains: ChainsByName, name: string): string | null {
+  const place = chains.placeOf(name);
+  return place < 0 ? null : chains.textAt(place);
 }

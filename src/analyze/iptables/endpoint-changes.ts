@@ -14,7 +14,8 @@ import {entriesOf} from '../outcomes/probes.ts';
 import {podNetworkOf} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {asExpectation} from './resolve-version.ts';
-import {endpointChange, type EndpointChange, textOf} from './service-port/endpoint-change.ts';
+import {endpointChange, type EndpointChange} from './service-port/endpoint-change.ts';
+import {chainText} from './chain-texts.ts';
 import type {PortDifference} from './service-port/port-differences.ts';
 
 interface FamilyComparison extends RulesetComparison<PortOnNode> {
@@ -184,7 +185,7 @@ function countChangedRules({item, own, written}: EndpointChange, actual: Ruleset
   let count = 0;
   for (const role of ['SVC', 'SVL'] as const) {
     const name = chainName(role, item.port.hash);
-    const [should, does] = [linesIn(own.get(name) ?? ''), linesIn(textOf(chains, name) ?? '')];
+    const [should, does] = [linesIn(own.get(name) ?? ''), linesIn(chainText(chains, name) ?? '')];
     const expected = new Set(should.map(comparableLine));
     const common = does.filter(line => expected.has(comparableLine(line))).length;
     count += should.length + does.length - 2 * common;

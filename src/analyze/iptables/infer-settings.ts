@@ -36,14 +36,14 @@ export function inferIptablesSettings(
 ): Inferred<ExpectedRuleset> {
   const shared = new SharedLines(actual);
   return inferHypothesis<ExpectedRuleset, PortOnNode>({
-    ...{expect, plain, knowsZone, eachService, textOf},
+    ...{expect, plain, knowsZone, eachService, textOf: rulesText},
     counterpart: (other, {port}) => other.portOfHash(port.hash),
     fits: (expected, item) => fits(expected, item, {actual, shared}),
     otherDetector: expected => otherDetector(expected, actual),
   });
 }
 
-function textOf(expected: ExpectedRuleset, item: PortOnNode): string {
+function rulesText(expected: ExpectedRuleset, item: PortOnNode): string {
   const {own, shared} = expected.rulesOf(item);
   return [...[...own].sort().flat(), ...shared.map(({table, chain, text}) => `${table}/${chain} ${text}`)].join('\n');
 }

@@ -23,7 +23,7 @@ interface InferIpvsCase {
 export function inferIpvsSettings({expect, plain, servers, knowsZone, eachService}: InferIpvsCase): Inferred<ExpectedIpvs> {
   const actual = new Map(servers.map(server => [serverKey(server), server]));
   return inferHypothesis<ExpectedIpvs, ServedPort>({
-    ...{expect, plain, knowsZone, eachService, textOf},
+    ...{expect, plain, knowsZone, eachService, textOf: serversText},
     counterpart: (other, {port}) => itemsByPort(other.ports).get(port),
     fits: (expected, item) => fits(expected, item, actual),
     // Pods are detected by sets and one base rule, which is evaluated separately.
@@ -46,7 +46,7 @@ export function serversOf(expected: ExpectedIpvs, {port}: ServedPort): readonly 
 
 const serversByPort = new WeakMap<ExpectedIpvs, Map<ServicePort, VirtualServer[]>>();
 
-function textOf(expected: ExpectedIpvs, item: ServedPort): string {
+function serversText(expected: ExpectedIpvs, item: ServedPort): string {
   return serversOf(expected, item)
     .map(
       ({text, realServers}) =>

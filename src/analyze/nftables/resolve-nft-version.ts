@@ -73,14 +73,14 @@ interface InferNftCase {
 /** If one hypothesis explains many differences in the node's table, it is the finding. */
 export function inferNftSettings({expect, plain, actual, knowsZone, eachService}: InferNftCase): Inferred<ExpectedTable> {
   return inferHypothesis<ExpectedTable, NftPort>({
-    ...{expect, plain, knowsZone, eachService, textOf},
+    ...{expect, plain, knowsZone, eachService, textOf: objectsText},
     counterpart: (other, {names}) => other.portOfBase(names.base),
     fits: (expected, item) => fits(expected, item, actual),
     otherDetector: expected => otherDetector(expected, actual),
   });
 }
 
-function textOf(expected: ExpectedTable, item: NftPort): string {
+function objectsText(expected: ExpectedTable, item: NftPort): string {
   const {chains, elements} = expected.objectsOf(item);
   return JSON.stringify([[...chains], elements]);
 }

@@ -57,7 +57,7 @@ export function probesFor({item, context, hairpins, clients = []}: ProbeInput): 
   const taken = new Set(item.all.map(({address}) => address));
   const sources = [...sourcesFor(port, context, taken), ...clients];
   const probes = entriesOf(port, context).flatMap(entry =>
-    addressesOf(entry, context).flatMap(address =>
+    entryAddresses(entry, context).flatMap(address =>
       sources.filter(source => isProbedFrom(entry, source)).flatMap(source => probe({item, entry, source, address})),
     ),
   );
@@ -70,7 +70,7 @@ export function probesFor({item, context, hairpins, clients = []}: ProbeInput): 
 }
 
 /** The entries' packets alone: one source that reaches each entry in the ordinary way. */
-export function addressesOf(entry: Entry, context: NodeContext): readonly string[] {
+export function entryAddresses(entry: Entry, context: NodeContext): readonly string[] {
   return entry.address === null ? probedNodePortAddresses(context) : [entry.address];
 }
 
@@ -147,7 +147,7 @@ function hairpin(item: ServedPort, endpoint: Endpoint, context: NodeContext): re
   const entries = entriesOf(item.port, context).filter(({kind}) => !isElsewhere || kind === 'nodePort');
   // Where the policies differ, an endpoint may be reached through one entry and not through another.
   return entries.flatMap(entry =>
-    addressesOf(entry, context)
+    entryAddresses(entry, context)
       .slice(0, 1)
       .flatMap(address => probe({item, entry, source, address}).map(made => ({...made, endpoint}))),
   );

@@ -4,7 +4,7 @@ import {honorsIPMode, writesExternalIPs} from '../../expect/cluster/proxy-versio
 import {canonicalAddress, families, familyOf} from '../../model/address.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {UnservedAddress} from '../../model/service-trace.ts';
-import {addressesOf} from './probes.ts';
+import {entryAddresses} from './probes.ts';
 
 /** The addresses of a Service port for which this node's kube-proxy writes no rules in this family, each with the reason. */
 export function unservedAddresses(port: ServicePort, context: NodeContext): readonly UnservedAddress[] {
@@ -26,7 +26,7 @@ function ofNodePort(port: ServicePort, context: NodeContext): readonly UnservedA
     if (type !== 'LoadBalancer' || allocateLoadBalancerNodePorts !== false) return [];
     return [{...entry, reason: 'allocateLoadBalancerNodePorts is false'}];
   }
-  if (addressesOf(entry, context).length > 0) return [];
+  if (entryAddresses(entry, context).length > 0) return [];
   const {nodePortCIDRs, family} = context;
   if (nodePortCIDRs === null) return [{...entry, reason: `no ${family} address of this node is known`}];
   const cidrs = nodePortCIDRs.length === 0 ? '' : ` (${nodePortCIDRs.join(', ')})`;

@@ -18,10 +18,10 @@ export function servicesInRules(node: NodeDump): readonly PortTrace[] {
     ...(nft === null ? [] : nftServices(node.name, nft)),
     ...ipvsServices(node),
   ];
-  return traces.toSorted((a, b) => compareText(keyOf(a), keyOf(b)));
+  return traces.toSorted((a, b) => compareText(traceKey(a), traceKey(b)));
 }
 
-function keyOf({service, port, family}: PortTrace): string {
+function traceKey({service, port, family}: PortTrace): string {
   return `${service.namespace === 'unnamed' ? '~' : ''}${service.namespace}/${service.name}:${port.name}/${port.protocol}/${family}`;
 }
 

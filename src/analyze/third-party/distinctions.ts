@@ -9,7 +9,7 @@ import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {numberRange} from '../../trace/nftables/packet-value.ts';
 import {type Environment, isInterfaceLike} from '../../trace/packet.ts';
-import {addressesOf, entriesOf} from '../outcomes/probes.ts';
+import {entryAddresses, entriesOf} from '../outcomes/probes.ts';
 import {thirdPartyChains} from './iptables-rules.ts';
 
 /** What third-party rules can tell apart: destinations and senders with the same texts meet the same rules. */
@@ -192,7 +192,7 @@ export function groupPorts<Port extends ServedPort>(
   const {facts} = context;
   const groups = Map.groupBy(ports, ({port, endpoints}) => {
     const entries = entriesOf(port, context).flatMap(entry =>
-      addressesOf(entry, context).map(address => `${entry.kind} ${ofAddress(address)} ${ofPort(entry.port)}`),
+      entryAddresses(entry, context).map(address => `${entry.kind} ${ofAddress(address)} ${ofPort(entry.port)}`),
     );
     const reached = endpoints.reachable.map(
       ({address, port: number}) => `${ofAddress(address)} ${ofPort(number)} ${facts.hostIPs.includes(address)}`,

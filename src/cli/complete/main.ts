@@ -17,7 +17,7 @@ export async function completeMain(argv: readonly string[], url: string): Promis
   const root = fileURLToPath(new URL('..', url));
   const patience = parseTimeout(process.env['SVC_TRACE_COMPLETION_TIMEOUT'] ?? '') || usualPatience;
   const found = await Promise.race([completionOf(argv, root, patience), sleep(patience, nothing)]);
-  process.stdout.write(textOf(found), () => process.exit(0));
+  process.stdout.write(completionText(found), () => process.exit(0));
 }
 
 /** In milliseconds. No user waits longer for a completion. */
@@ -35,7 +35,7 @@ async function completionOf(argv: readonly string[], root: string, patience: num
 }
 
 /** Directives of cobra: 2, no space after the word; 4, no file names. */
-function textOf({candidates, files, noSpace}: Completion): string {
+function completionText({candidates, files, noSpace}: Completion): string {
   const directive = (noSpace ? 2 : 0) + (files ? 0 : 4);
   return `${candidates.map(lineOf).join('')}:${directive}\n`;
 }

@@ -118,7 +118,7 @@ function argumentLines({args = {}}: HelpSpec, width: number): readonly string[] 
 function groupText(group: string, flags: readonly HelpFlag[], width: number): string {
   const rows = flags
     .toSorted((a, b) => Number(a.char === undefined) - Number(b.char === undefined) || (a.name < b.name ? -1 : 1))
-    .map(flag => ({head: headOf(flag), text: textOf(flag)}));
+    .map(flag => ({head: headOf(flag), text: flagText(flag)}));
   return [`${titleOf(group)}:`, ...rowLines(rows, width)].join('\n');
 }
 
@@ -139,7 +139,7 @@ const valueNames: Readonly<Record<string, string>> = {
   protocol: 'PROTOCOL',
 };
 
-function textOf({description = '', options, default: given, required, type}: HelpFlag): string {
+function flagText({description = '', options, default: given, required, type}: HelpFlag): string {
   const isShown = type === 'option' && (typeof given === 'string' || typeof given === 'number');
   return [
     [description, ...oneOf(options)].join(': '),

@@ -31,13 +31,13 @@ export function permissionsFor({
 function distinct(all: readonly Permission[]): readonly Permission[] {
   const known = new Map<string, Permission>();
   for (const permission of all) {
-    const same = known.get(keyOf(permission));
-    if (same === undefined || (permission.needed && !same.needed)) known.set(keyOf(permission), permission);
+    const same = known.get(permissionKey(permission));
+    if (same === undefined || (permission.needed && !same.needed)) known.set(permissionKey(permission), permission);
   }
   return [...known.values()].toSorted((a, b) => Number(b.needed) - Number(a.needed));
 }
 
-function keyOf({verb, group, resource, subresource = '', namespace, name = ''}: Permission): string {
+function permissionKey({verb, group, resource, subresource = '', namespace, name = ''}: Permission): string {
   return [verb, group, resource, subresource, namespace ?? '', name].join(' ');
 }
 

@@ -35,7 +35,7 @@ export function directoryFiles(folder: string): BundleFiles {
     if (!exists(path)) return null;
     const text = readFileSync(top + path, 'utf8');
     // A byte-order mark of UTF-8 is one character in the text; that of UTF-16 cannot be decoded.
-    return text.startsWith('\ufeff') || text.startsWith('\ufffd') ? textOf(read(path)) : text;
+    return text.startsWith('\ufeff') || text.startsWith('\ufffd') ? utf8Text(read(path)) : text;
   };
   const readAhead = async (path: string): Promise<void> => {
     // `read` tries again, and throws the error where it always did.
@@ -71,7 +71,7 @@ function filesIn(top: string, below: string, above: readonly string[]): string[]
   });
 }
 
-function textOf(content: Buffer | null): string | null {
+function utf8Text(content: Buffer | null): string | null {
   return content === null ? null : content.toString('utf8');
 }
 
@@ -117,7 +117,7 @@ export async function archiveFiles(content: Buffer, limit: number): Promise<Bund
   const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), withoutByteOrderMark(bytes)]));
   const read = (path: string): Buffer | null => named.get(path) ?? null;
   return {
-    ...{paths: [...named.keys()].sort(), read, readText: path => textOf(read(path))},
+    ...{paths: [...named.keys()].sort(), read, readText: path => utf8Text(read(path))},
     sizeOf: path => named.get(path)?.length ?? 0,
     readAhead: async () => {},
   };

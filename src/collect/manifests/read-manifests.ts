@@ -62,7 +62,7 @@ function documentsOf(file: string): readonly Fields[] {
 }
 
 function loadDocuments(file: string): readonly unknown[] {
-  const text = textOf(file);
+  const text = manifestText(file);
   try {
     return loadAll(separated(text)) as readonly unknown[];
   } catch (error) {
@@ -84,7 +84,7 @@ function separated(text: string): string {
   return text.trimStart().startsWith('{') ? text.replaceAll(/\}[ \t]*\r?\n\s*(?=\{)/g, '}\n---\n') : text;
 }
 
-function textOf(file: string): string {
+function manifestText(file: string): string {
   try {
     return readFileSync(file === '-' ? 0 : file, 'utf8');
   } catch (error) {

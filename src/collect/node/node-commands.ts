@@ -73,7 +73,7 @@ export const firstCommands: readonly NodeCommand[] = [
 
 /** The dumps of the backend that the default tools do not read, by their version; none if that is not known. */
 export function otherBackends(read: ReadonlyMap<string, Buffer>): readonly NodeCommand[] {
-  return read.has('iptables-version') ? tools.flatMap(tool => backendsBut(tool, backendOf(textOf(read, 'iptables-version')))) : [];
+  return read.has('iptables-version') ? tools.flatMap(tool => backendsBut(tool, backendOf(beginningOf(read, 'iptables-version')))) : [];
 }
 
 /** Further reads, depending on the first results. */
@@ -127,8 +127,8 @@ type Tool = (typeof tools)[number];
 
 /** The backend that the default tool reads; null if that is not known, or nothing was read with it. */
 function defaultBackend(tool: Tool, read: ReadonlyMap<string, Buffer>): Backend | null {
-  const header = textOf(read, `${tool}-save`);
-  const said = header === '' ? textOf(read, 'iptables-version') : header;
+  const header = beginningOf(read, `${tool}-save`);
+  const said = header === '' ? beginningOf(read, 'iptables-version') : header;
   return read.has(`${tool}-save`) && said !== '' ? backendOf(said) : null;
 }
 
@@ -137,7 +137,7 @@ function backendOf(said: string): Backend {
 }
 
 /** The beginning of a file; empty if it was not read. */
-function textOf(read: ReadonlyMap<string, Buffer>, file: string): string {
+function beginningOf(read: ReadonlyMap<string, Buffer>, file: string): string {
   return read.get(file)?.toString('latin1', 0, 200) ?? '';
 }
 
@@ -261,9 +261,9 @@ function isShownByIptables(read: ReadonlyMap<string, Buffer>, family: string, na
   const tool = {ip: 'iptables', ip6: 'ip6tables'}[family];
   if (tool === undefined || !/^(?:raw|mangle|nat|filter|security)$/.test(name)) return false;
   return [`${tool}-save`, `${tool}-nft-save`].some(file => {
-    if (file === `${tool}-save` && !textOf(read, file).includes('nf_tables')) return false;
+    if (file === `${tool}-save` && !beginningOf(read, file).includes('nf_tables')) return false;
     // All tables were read for it, and those that do nothing left out.
-    if (textOf(read, file).includes(chainByChain)) return true;
+    if (beginningOf(read, file).includes(chainByChain)) return true;
     const at = read.get(file)?.indexOf(`\n*${name}\n`) ?? -1;
     return (
       at >= 0 &&

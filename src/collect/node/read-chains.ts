@@ -29,10 +29,10 @@ export interface RequestedEntries {
  * table.
  */
 export async function readChains(tool: 'iptables' | 'ip6tables', requested: RequestedEntries, run: Run): Promise<Buffer | null> {
-  const version = nftVersion(await textOf(run, backendCommand));
+  const version = nftVersion(await outputOf(run, backendCommand));
   if (version === null) return null;
   const limit = pLimit(parallel);
-  const read = (argv: readonly string[]) => limit(() => textOf(run, argv));
+  const read = (argv: readonly string[]) => limit(() => outputOf(run, argv));
   const readChain = (name: string) => read([tool, '-t', 'nat', '-S', name]);
   const readNat = (names: readonly string[]) => Promise.all(names.map(async name => [name, await readChain(name)] as const));
   const family = tool === 'iptables' ? 'ip' : 'ip6';
@@ -137,7 +137,7 @@ function withoutOthers(text: string, {names, addresses, nodePorts}: RequestedEnt
 const ofOneService = /^-A KUBE-(SERVICES|NODEPORTS)( .* )-j KUBE-(?:(?:SVC|SVL|EXT|FW|XLB)-|MARK-MASQ$)/;
 
 /** Null if the command failed. Rejects if it did not end by itself. */
-async function textOf(run: Run, argv: readonly string[]): Promise<string | null> {
+async function outputOf(run: Run, argv: readonly string[]): Promise<string | null> {
   try {
     return (await run(argv)).toString('latin1').trim();
   } catch (error) {

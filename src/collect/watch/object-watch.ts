@@ -79,7 +79,7 @@ export class ObjectWatch<T extends Watched> {
     const {objects, resourceVersion, past} = options.start ?? {};
     this.#past = past;
     if (objects === undefined) return;
-    this.#objects = new Map(objects.map(object => [keyOf(object), object]));
+    this.#objects = new Map(objects.map(object => [objectKey(object), object]));
     // Objects that were read before must not be followed by older ones.
     this.#listFrom = resourceVersion ?? '';
     if (resourceVersion === undefined) return;
@@ -157,7 +157,7 @@ export class ObjectWatch<T extends Watched> {
     const parts = await this.#api.stream(path, query, {signal, silenceMs: maxSilence});
     const metadata = await readList(parts, item => {
       const object = this.#usable(item);
-      if (object !== null) found.set(keyOf(object), object);
+      if (object !== null) found.set(objectKey(object), object);
     });
     if (metadata.continue) throw new ApiError(`the list of ${this.kind} is truncated: the request had no limit`, {status: null});
     const before = this.#objects;
@@ -202,7 +202,7 @@ export class ObjectWatch<T extends Watched> {
   }
 
   #change(type: string, object: T): void {
-    const key = keyOf(object);
+    const key = objectKey(object);
     const before = this.#objects.get(key);
     const now = type === 'DELETED' ? null : this.#usable(object);
     if (type === 'DELETED') this.#malformed.delete(key);
@@ -216,7 +216,7 @@ export class ObjectWatch<T extends Watched> {
     const {shape, strings} = this.#options;
     const {items, problems} = usableItems<T>(this.#options.path, [item], shape);
     const [object] = items;
-    const key = keyOf(object ?? (item as T));
+    const key = objectKey(object ?? (item as T));
     const [problem] = problems;
     if (object === undefined) {
       if (problem !== undefined) this.#malformed.set(key, {...problem, remedy: 'Correct the object. All others were checked.'});
@@ -239,7 +239,7 @@ export class ObjectWatch<T extends Watched> {
 
 const maxPause = 30_000;
 
-function keyOf(object: Partial<Watched> | null): string {
+function objectKey(object: Partial<Watched> | null): string {
   const {namespace = '', name = ''} = object?.metadata ?? {};
   return namespacedName({namespace, name});
 }

@@ -93,12 +93,13 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
     if (slices.start.past !== undefined) options.onPast({kind: 'EndpointSlice', events: slices.start.past});
     const own: ObjectWatchOptions<ServiceObject> = {
       ...{...shared, ...services, kind: 'services'},
-      onChange: (now, before, isListed) => options.onChange({kind: 'Service', key: keyOf(now ?? before), object: now ?? null, isListed}),
+      onChange: (now, before, isListed) =>
+        options.onChange({kind: 'Service', key: objectKey(now ?? before), object: now ?? null, isListed}),
     };
     const ofSlices: ObjectWatchOptions<EndpointSliceObject> = {
       ...{...shared, ...slices, kind: 'endpointslices'},
       onChange: (now, before, isListed) =>
-        options.onChange({kind: 'EndpointSlice', key: keyOf(now ?? before), object: now ?? null, isListed}),
+        options.onChange({kind: 'EndpointSlice', key: objectKey(now ?? before), object: now ?? null, isListed}),
     };
     return [new ObjectWatch(api, own), new ObjectWatch(api, ofSlices)];
   });
@@ -167,6 +168,6 @@ function placeOfService({namespace, name}: ServiceName): WatchedPlace {
   };
 }
 
-function keyOf(object: ServiceObject | EndpointSliceObject | undefined): string {
+function objectKey(object: ServiceObject | EndpointSliceObject | undefined): string {
   return `${object?.metadata.namespace ?? 'default'}/${object?.metadata.name ?? ''}`;
 }

@@ -150,7 +150,7 @@ function merged(all: readonly Endpoint[], options: MergeOptions): EndpointSet {
 function hasRepeatedKey(sorted: readonly Endpoint[], options: MergeOptions): boolean {
   let before = '';
   for (const endpoint of sorted) {
-    const key = keyOf(endpoint, options);
+    const key = endpointKey(endpoint, options);
     if (key === before) return true;
     before = key;
   }
@@ -158,13 +158,13 @@ function hasRepeatedKey(sorted: readonly Endpoint[], options: MergeOptions): boo
 }
 
 function mergedByKey(all: readonly Endpoint[], options: MergeOptions): EndpointSet {
-  const groups = Map.groupBy(all, endpoint => keyOf(endpoint, options));
+  const groups = Map.groupBy(all, endpoint => endpointKey(endpoint, options));
   const endpoints = [...groups.values()].flatMap(([first]) => first ?? []);
   if (!options.keepsOrder) endpoints.sort((a, b) => compareText(a.hostPort, b.hostPort));
   return {endpoints, ambiguous: new Map([...groups].filter(([, same]) => new Set(same.map(content)).size > 1))};
 }
 
-function keyOf({address, hostPort}: Endpoint, {byAddress}: MergeOptions): string {
+function endpointKey({address, hostPort}: Endpoint, {byAddress}: MergeOptions): string {
   return byAddress ? address : hostPort;
 }
 

@@ -151,7 +151,7 @@ export function formerOwners(all: readonly Pick<ServiceStates, 'family' | 'state
     for (const {service} of states) {
       if (service === null) continue;
       const name = {namespace: service.metadata.namespace ?? 'default', name: service.metadata.name};
-      for (const address of addressesOf(service)) owners.set(address, name);
+      for (const address of serviceAddresses(service)) owners.set(address, name);
       for (const {protocol = 'TCP', nodePort = 0} of service.spec?.ports ?? [])
         if (nodePort !== 0) owners.set(nodePortKey(family, protocol, nodePort), name);
     }
@@ -160,7 +160,7 @@ export function formerOwners(all: readonly Pick<ServiceStates, 'family' | 'state
     owners.get(canonicalAddress(address) ?? address) ?? owners.get(nodePortKey(family, protocol, port)) ?? null;
 }
 
-function addressesOf({spec, status}: ServiceObject): readonly string[] {
+function serviceAddresses({spec, status}: ServiceObject): readonly string[] {
   const {clusterIP, clusterIPs, externalIPs} = spec ?? {};
   const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []);
   return [clusterIP ?? [], clusterIPs ?? [], externalIPs ?? [], ingress].flat().flatMap(address => canonicalAddress(address) ?? []);

@@ -61,17 +61,17 @@ interface Added {
 
 function addBlocks(start: readonly PastedRule[], blocks: readonly (readonly PastedRule[])[]): Added {
   const rules = [...start];
-  const texts = new Set(rules.map(textOf));
+  const texts = new Set(rules.map(textToCompare));
   const repeated: StrayLine[] = [];
   let added = 0;
   for (const block of blocks.toSorted((a, b) => b.length - a.length)) {
     for (const [at, rule] of block.entries()) {
-      if (texts.has(textOf(rule))) {
+      if (texts.has(textToCompare(rule))) {
         repeated.push(rule);
         continue;
       }
       rules.splice(placeFor(rule, block.slice(at + 1), rules), 0, rule);
-      texts.add(textOf(rule));
+      texts.add(textToCompare(rule));
       added++;
     }
   }
@@ -80,8 +80,8 @@ function addBlocks(start: readonly PastedRule[], blocks: readonly (readonly Past
 
 /** Before the rule that follows it in the text; kube-proxy writes no rule after one that matches all packets. */
 function placeFor(rule: PastedRule, after: readonly PastedRule[], rules: readonly PastedRule[]): number {
-  const next = new Set(after.map(textOf));
-  const before = rules.findIndex(other => next.has(textOf(other)));
+  const next = new Set(after.map(textToCompare));
+  const before = rules.findIndex(other => next.has(textToCompare(other)));
   if (before >= 0) return before;
   const rest = rule.text.includes('--probability')
     ? rules.findIndex(other => !other.text.includes('--probability') && / -j KUBE-SEP-/.test(other.text))
@@ -90,7 +90,7 @@ function placeFor(rule: PastedRule, after: readonly PastedRule[], rules: readonl
 }
 
 /** Without counters, and without the comment, which people leave out when they repeat a rule. */
-function textOf({text}: PastedRule): string {
+function textToCompare({text}: PastedRule): string {
   return text
     .replace(/^\[\d+:\d+\] /, '')
     .replace(/ -c \d+ \d+(?= |$)/, '')

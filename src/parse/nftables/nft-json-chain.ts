@@ -10,7 +10,7 @@ import {
   listOf,
   onlyEntry,
   stylesOf,
-  textOf,
+  asText,
 } from './nft-json-expression.ts';
 import {nftRule} from './nft-rule.ts';
 
@@ -120,20 +120,20 @@ const writers: Readonly<Record<string, StatementWriter>> = {
   masquerade: fields => natText('masquerade', fields),
   redirect: fields => natText('redirect', fields),
   reject: rejectText,
-  set: ({op, elem, set, stmt}) => `${textOf(op)} ${textOf(set)} { ${words([expressionText(elem), ...listOf(stmt).map(statementText)])} }`,
-  map: ({op, elem, data, map}) => `${textOf(op)} ${textOf(map)} { ${expressionText(elem)} : ${expressionText(data)} }`,
+  set: ({op, elem, set, stmt}) => `${asText(op)} ${asText(set)} { ${words([expressionText(elem), ...listOf(stmt).map(statementText)])} }`,
+  map: ({op, elem, data, map}) => `${asText(op)} ${asText(map)} { ${expressionText(elem)} : ${expressionText(data)} }`,
   counter: (_, content) => (typeof content === 'string' ? `counter name "${content}"` : 'counter'),
   quota: (fields, content) => (typeof content === 'string' ? `quota name "${content}"` : `quota ${optionsText(fields)}`),
   limit: limitText,
   log: logText,
   notrack: () => 'notrack',
   queue: fields => words(['queue', optionsText(fields)]),
-  flow: ({op, flowtable}) => words(['flow', textOf(op), textOf(flowtable)]),
+  flow: ({op, flowtable}) => words(['flow', asText(op), asText(flowtable)]),
   last: () => 'last',
   'ct count': ({val, inv}) => words(['ct count', inv === true ? 'over' : '', expressionText(val)]),
-  'ct helper': (_, content) => `ct helper set "${textOf(content)}"`,
-  xt: ({type, name}) => `xt ${textOf(type)} "${textOf(name)}"`,
-  tproxy: ({family, addr, port}) => words(['tproxy', textOf(family), 'to', natTarget(addr, port)]),
+  'ct helper': (_, content) => `ct helper set "${asText(content)}"`,
+  xt: ({type, name}) => `xt ${asText(type)} "${asText(name)}"`,
+  tproxy: ({family, addr, port}) => words(['tproxy', asText(family), 'to', natTarget(addr, port)]),
 };
 
 function matchText({op, left, right}: JsonObject): string {
@@ -144,7 +144,7 @@ function matchText({op, left, right}: JsonObject): string {
   if (name === '&' && Array.isArray(mask))
     return words([expressionText(masked), negation, `${expressionText(flagList(right))} / ${expressionText(mask)}`]);
   const isPlain = op === 'in' || (op === '==' && !isBinary(name));
-  return words([expressionText(left), isPlain ? '' : textOf(op), expressionText(right, stylesOf(left))]);
+  return words([expressionText(left), isPlain ? '' : asText(op), expressionText(right, stylesOf(left))]);
 }
 
 /** Flags are a list, or in newer versions `{"|": […]}`. */
@@ -155,7 +155,7 @@ function flagList(value: JsonValue | undefined): JsonValue | undefined {
 
 function natText(action: string, {family, addr, port, flags}: JsonObject): string {
   const target = natTarget(addr, port);
-  return words([action, textOf(family), target === '' ? '' : `to ${target}`, expressionText(flags)]);
+  return words([action, asText(family), target === '' ? '' : `to ${target}`, expressionText(flags)]);
 }
 
 function natTarget(addr: JsonValue | undefined, port: JsonValue | undefined): string {
@@ -167,27 +167,27 @@ function natTarget(addr: JsonValue | undefined, port: JsonValue | undefined): st
 /** Rejecting with "port unreachable" is the default and is not printed. */
 function rejectText({type, expr}: JsonObject): string {
   if (type === undefined || expr === 'port-unreachable') return 'reject';
-  return words(['reject with', textOf(type), textOf(expr)]);
+  return words(['reject with', asText(type), asText(expr)]);
 }
 
 function limitText(fields: JsonObject, content: JsonValue): string {
   if (typeof content === 'string') return `limit name "${content}"`;
   const {rate, per, burst, inv, rate_unit: unit, burst_unit: burstUnit} = fields;
   const isBytes = unit !== undefined && unit !== 'packets';
-  const amount = isBytes ? `${expressionText(rate)} ${textOf(unit)}` : expressionText(rate);
+  const amount = isBytes ? `${expressionText(rate)} ${asText(unit)}` : expressionText(rate);
   const many =
     burst === undefined || burst === 0 || (burst === 5 && !isBytes)
       ? ''
-      : `burst ${expressionText(burst)} ${isBytes ? textOf(burstUnit) : 'packets'}`;
-  return words(['limit rate', inv === true ? 'over' : '', `${amount}/${textOf(per)}`, many]);
+      : `burst ${expressionText(burst)} ${isBytes ? asText(burstUnit) : 'packets'}`;
+  return words(['limit rate', inv === true ? 'over' : '', `${amount}/${asText(per)}`, many]);
 }
 
 function logText({prefix, level, group, flags}: JsonObject): string {
   return words([
     'log',
-    prefix === undefined ? '' : `prefix "${textOf(prefix)}"`,
+    prefix === undefined ? '' : `prefix "${asText(prefix)}"`,
     group === undefined ? '' : `group ${expressionText(group)}`,
-    level === undefined ? '' : `level ${textOf(level)}`,
+    level === undefined ? '' : `level ${asText(level)}`,
     flags === undefined ? '' : `flags ${expressionText(flags)}`,
   ]);
 }

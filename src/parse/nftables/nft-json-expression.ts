@@ -21,7 +21,7 @@ export function stylesOf(value: JsonValue | undefined): readonly ValueStyle[] {
   if (name === 'concat') return listOf(content).flatMap(stylesOf);
   if (isBinary(name)) return stylesOf(listOf(content)[0]);
   if (name === 'payload') return [isJsonObject(content) && content['base'] !== undefined ? 'hex' : 'plain'];
-  const key = isJsonObject(content) ? textOf(content['key']) : '';
+  const key = isJsonObject(content) ? asText(content['key']) : '';
   if (key === 'mark') return ['mark'];
   const isName = (name === 'meta' && /^(?:.*(?:if|ifname|brname|ifkind)|time|hour|day)$/.test(key)) || (name === 'ct' && key === 'helper');
   return [isName ? 'quoted' : 'plain'];
@@ -45,7 +45,7 @@ const writers: Readonly<Record<string, ExpressionWriter>> = {
     fields(content, ({base, offset, len, protocol, field}) =>
       base === undefined ? `${text(protocol)} ${text(field)}` : `@${text(base)},${text(offset)},${text(len)}`,
     ),
-  meta: content => fields(content, ({key}) => (/^[io]if(?:name|group)?$/.test(textOf(key)) ? textOf(key) : `meta ${textOf(key)}`)),
+  meta: content => fields(content, ({key}) => (/^[io]if(?:name|group)?$/.test(asText(key)) ? asText(key) : `meta ${asText(key)}`)),
   ct: content => fields(content, ({key, dir, family}) => ['ct', dir, family, key].map(text).filter(Boolean).join(' ')),
   fib: content => fields(content, ({result, flags}) => `fib ${listOf(flags).map(text).join(' . ')} ${text(result)}`),
   numgen: content => fields(content, ({mode, mod, offset}) => `numgen ${text(mode)} mod ${text(mod)}${offsetText(offset)}`),
@@ -126,7 +126,7 @@ export function listOf(value: JsonValue | undefined): readonly JsonValue[] {
   return Array.isArray(value) ? (value as readonly JsonValue[]) : value === undefined || value === null ? [] : [value];
 }
 
-export function textOf(value: JsonValue | undefined): string {
+export function asText(value: JsonValue | undefined): string {
   return typeof value === 'string' ? value : '';
 }
 

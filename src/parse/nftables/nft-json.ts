@@ -10,7 +10,7 @@ import {
   type JsonValue,
   listOf,
   onlyEntry,
-  textOf,
+  asText,
   type ValueStyle,
 } from './nft-json-expression.ts';
 import {type HeadBytes, plainNameEnd, readChains, readRuns} from './nft-json-runs.ts';
@@ -120,10 +120,10 @@ class JsonReader {
     const [kind, content] = onlyEntry(readJson(text) as JsonValue | undefined);
     if (!isJsonObject(content)) return this.#stray(text);
     if (kind === 'metainfo') {
-      this.#toolVersion = textOf(content['version']) || null;
+      this.#toolVersion = asText(content['version']) || null;
       return;
     }
-    const table = this.#table(textOf(content['family']), textOf(content[kind === 'table' ? 'name' : 'table']));
+    const table = this.#table(asText(content['family']), asText(content[kind === 'table' ? 'name' : 'table']));
     if (table === null) return this.#stray(text);
     this.#lastTable = table;
     this.#lastIsRule = false;
@@ -132,8 +132,8 @@ class JsonReader {
 
   #declare(table: JsonTable, {kind, content, text}: JsonDeclaration): void {
     if (kind === 'table') table.dormant = listOf(content['flags']).includes('dormant');
-    else if (kind === 'chain') this.#openChain(table, table.chains.enterName(textOf(content['name'])), hookOf(content));
-    else if (kind === 'set' || kind === 'map') table.sets.set(textOf(content['name']), jsonSet(table.id, content));
+    else if (kind === 'chain') this.#openChain(table, table.chains.enterName(asText(content['name'])), hookOf(content));
+    else if (kind === 'set' || kind === 'map') table.sets.set(asText(content['name']), jsonSet(table.id, content));
     // A rule whose fields are in another order.
     else if (kind === 'rule') this.#stray(text);
     else table.others.push(text);
@@ -192,17 +192,17 @@ const plainChain = /^(\{"chain": \{"family": "(\w+)", "table": "([^"\\]*)", "nam
 function hookOf({type, hook, prio, policy, dev}: JsonObject): NftHook | null {
   if (typeof hook !== 'string') return null;
   const devices = (Array.isArray(dev) ? dev : [dev]).filter(name => typeof name === 'string');
-  const base: NftHook = {type: textOf(type), hook, priority: Number(prio ?? 0), policy: policy === 'drop' ? 'drop' : 'accept'};
+  const base: NftHook = {type: asText(type), hook, priority: Number(prio ?? 0), policy: policy === 'drop' ? 'drop' : 'accept'};
   return devices.length > 0 ? {...base, devices} : base;
 }
 
 /** A set or map of `nft -j` with its elements. `table` is its family and name. */
 function jsonSet(table: string, {name, type, map, flags, timeout, size, comment, elem}: JsonObject): NftDumpSet {
-  const set = newDumpSet(table, textOf(name));
+  const set = newDumpSet(table, asText(name));
   set.keyTypes = typesOf(type);
   set.valueTypes = map === undefined ? null : typesOf(map);
   set.flags = listOf(flags)
-    .map(textOf)
+    .map(asText)
     .filter(flag => flag !== 'dynamic')
     .sort();
   set.timeout = typeof timeout === 'number' ? timeout : null;

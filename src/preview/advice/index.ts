@@ -61,7 +61,7 @@ function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   return [
     {
       ...{topic: 'change', id: 'host-ports'},
-      reason: `${[...new Set(shared.map(textOf))].join(', ')}: in iptables mode the order of the rules decides, in nftables mode whichever chain was registered last`,
+      reason: `${[...new Set(shared.map(claimText))].join(', ')}: in iptables mode the order of the rules decides, in nftables mode whichever chain was registered last`,
       remedy: 'Use different ports.',
     },
   ];
@@ -98,7 +98,7 @@ function isShared(claim: Claim, hostPort: HostPort, {hostFacts}: NodeSetup): boo
   return hostPort.address === null ? own.includes(claim.address) : hostPort.address === claim.address;
 }
 
-function textOf({port, address, service}: Claim): string {
+function claimText({port, address, service}: Claim): string {
   return address === null ? `${port} is a hostPort and a node port` : `${port} at ${address} is a hostPort and an address of ${service}`;
 }
 

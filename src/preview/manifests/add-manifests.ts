@@ -5,7 +5,7 @@ import {sliceService} from '../../model/endpoint.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
-import {addressesOf, allocate, type ExistingServices, hasNodePorts, needsHealthCheck, nodePortsOf} from './allocate.ts';
+import {clusterIPsOf, allocate, type ExistingServices, hasNodePorts, needsHealthCheck, nodePortsOf} from './allocate.ts';
 
 /** Objects that are not applied yet. */
 interface PlannedObjects {
@@ -110,7 +110,7 @@ function whyRefused(service: ServiceObject, {before, others}: ExistingServices):
 
 /** `validateUpgradeDowngradeClusterIPs`: a second address can come and go, the first stays. */
 function changedAddress(service: ServiceObject, old: ServiceObject): string | null {
-  const [was, is] = [addressesOf(old), addressesOf(service)];
+  const [was, is] = [clusterIPsOf(old), clusterIPsOf(service)];
   const at = is.findIndex((text, index) => was[index] !== undefined && canonical(text) !== canonical(was[index]));
   if (at >= 0) return `spec.clusterIPs[${at}] is ${was[at]} and cannot change to ${is[at]}`;
   const all = service.spec?.clusterIPs ?? [];
@@ -121,7 +121,7 @@ function changedAddress(service: ServiceObject, old: ServiceObject): string | nu
 
 /** `validateUpgradeDowngradeIPFamilies`. */
 function changedFamily(service: ServiceObject, old: ServiceObject): string | null {
-  if ([service, old].some(one => addressesOf(one).includes('None'))) return null;
+  if ([service, old].some(one => clusterIPsOf(one).includes('None'))) return null;
   const [was = [], is = []] = [old.spec?.ipFamilies ?? [], service.spec?.ipFamilies ?? []];
   const at = is.findIndex((family, index) => was[index] !== undefined && family !== was[index]);
   return at < 0 ? null : `spec.ipFamilies[${at}] is ${was[at]} and cannot change to ${is[at]}`;
@@ -149,9 +149,9 @@ function forOtherType(spec: ServiceSpec, old: ServiceSpec | undefined): string |
 }
 
 function takenAddress(service: ServiceObject, others: readonly ServiceObject[]): string | null {
-  for (const text of addressesOf(service)) {
+  for (const text of clusterIPsOf(service)) {
     if (text === 'None') continue;
-    const owner = others.find(other => addressesOf(other).some(one => canonical(one) === canonical(text)));
+    const owner = others.find(other => clusterIPsOf(other).some(one => canonical(one) === canonical(text)));
     if (owner !== undefined) return `the cluster IP ${text} belongs to ${namespacedName(owner.metadata)}`;
   }
   return null;

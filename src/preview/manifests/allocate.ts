@@ -78,7 +78,7 @@ function clusterIPs(spec: ServiceSpec, before: ServiceSpec | undefined, others: 
   const known = givenAddresses(spec, before);
   if (known.includes('None')) return {value: known, standIns: []};
   const families = familiesOf(spec, {known, others});
-  const used = new Set(others.flatMap(addressesOf));
+  const used = new Set(others.flatMap(clusterIPsOf));
   const assumed = families.slice(known.length).map(family => firstFree(family === 'IPv6' ? '2001:db8:198::' : '198.18.0.', used));
   return {value: [...known.slice(0, families.length), ...assumed], standIns: assumed};
 }
@@ -97,9 +97,9 @@ function familiesOf(
 ): readonly Family[] {
   const own = known.flatMap(text => familyOf(text) ?? []);
   const asked = (ipFamilies ?? []).filter(text => text === 'IPv4' || text === 'IPv6');
-  const ofCluster = others.map(addressesOf).find(addresses => familyOf(addresses[0] ?? '') !== null) ?? [];
+  const ofCluster = others.map(clusterIPsOf).find(addresses => familyOf(addresses[0] ?? '') !== null) ?? [];
   const [first = asked[0] ?? familyOf(ofCluster[0] ?? '') ?? 'IPv4'] = own;
-  const hasBoth = others.length === 0 || others.some(other => addressesOf(other).length > 1);
+  const hasBoth = others.length === 0 || others.some(other => clusterIPsOf(other).length > 1);
   const wantsBoth = asked.length > 1 || ipFamilyPolicy === 'RequireDualStack' || (ipFamilyPolicy === 'PreferDualStack' && hasBoth);
   const isSecondKept = own.length > 1 && ipFamilyPolicy !== 'SingleStack';
   return wantsBoth || isSecondKept ? [first, first === 'IPv4' ? 'IPv6' : 'IPv4'] : [first];
@@ -165,7 +165,7 @@ export function hasNodePorts({type}: ServiceSpec): boolean {
 }
 
 /** The cluster IPs of a Service, or `None`. */
-export function addressesOf({spec}: ServiceObject): readonly string[] {
+export function clusterIPsOf({spec}: ServiceObject): readonly string[] {
   return spec === undefined ? [] : addressesIn(spec);
 }
 

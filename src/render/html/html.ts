@@ -9,7 +9,7 @@ type Value = string | number | Html | readonly Html[];
 
 /** HTML from a template: all values are escaped, except those that are HTML. */
 export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
-  return {html: strings.map((string, index) => `${index === 0 ? '' : textOf(values[index - 1] ?? '')}${string}`).join('')};
+  return {html: strings.map((string, index) => `${index === 0 ? '' : valueHtml(values[index - 1] ?? '')}${string}`).join('')};
 }
 
 /** Marks HTML that was built elsewhere from escaped parts. */
@@ -19,7 +19,7 @@ export function made(text: string): Html {
 
 export const nothing: Html = {html: ''};
 
-function textOf(value: Value): string {
+function valueHtml(value: Value): string {
   if (typeof value === 'string') return markup(value);
   if (typeof value === 'number') return String(value);
   return 'html' in value ? value.html : value.map(part => part.html).join('\n');

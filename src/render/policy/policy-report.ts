@@ -160,24 +160,28 @@ function ownFindings(findings: readonly Finding[]) {
     known.isLoud ||= result.result !== 'pass';
   };
   const aboutServices = findings.filter(({service}) => service !== undefined);
-  for (const group of groupFindings(aboutServices)) add(keyOf(group.finding), resultOfGroup(group));
+  for (const group of groupFindings(aboutServices)) add(subjectKey(group.finding), resultOfGroup(group));
   for (const finding of findings) {
     if (finding.service !== undefined) continue;
-    add(keyOf(finding), resultOfGroup({finding, nodes: finding.node === undefined ? [] : [finding.node]}));
+    add(subjectKey(finding), resultOfGroup({finding, nodes: finding.node === undefined ? [] : [finding.node]}));
   }
   return {
-    ofCluster: () => (found.get(keyOf({})) ?? nothing).results,
-    ofNode: (node: string) => found.get(keyOf({node})) ?? nothing,
-    ofService: (service: ServiceName) => found.get(keyOf({service})) ?? nothing,
+    ofCluster: () => (found.get(subjectKey({})) ?? nothing).results,
+    ofNode: (node: string) => found.get(subjectKey({node})) ?? nothing,
+    ofService: (service: ServiceName) => found.get(subjectKey({service})) ?? nothing,
     /** Findings about Services and nodes that were not requested, such as deleted Services. */
     others: ({services, nodes}: Report): readonly PolicyResult[] => {
-      const asked = new Set([keyOf({}), ...services.map(service => keyOf({service})), ...nodes.map(({name}) => keyOf({node: name}))]);
+      const asked = new Set([
+        subjectKey({}),
+        ...services.map(service => subjectKey({service})),
+        ...nodes.map(({name}) => subjectKey({node: name})),
+      ]);
       return [...found].flatMap(([key, {results}]) => (asked.has(key) ? [] : results));
     },
   };
 }
 
-function keyOf({service, node}: Pick<Finding, 'service' | 'node'>): string {
+function subjectKey({service, node}: Pick<Finding, 'service' | 'node'>): string {
   return JSON.stringify(service === undefined ? ['node', node ?? null] : ['service', service.namespace, service.name]);
 }
 

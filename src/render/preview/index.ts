@@ -97,10 +97,10 @@ function docsOf(id: string): string {
 }
 
 function byPlace(a: PreviewChange, b: PreviewChange): number {
-  const [left, right] = [keyOf(a), keyOf(b)];
+  const [left, right] = [changeKey(a), changeKey(b)];
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-function keyOf({node, service, port, entry, packet}: PreviewChange): string {
+function changeKey({node, service, port, entry, packet}: PreviewChange): string {
   return JSON.stringify([service.namespace, service.name, port.name, port.protocol, port.port, node, entry.kind, packet]);
 }

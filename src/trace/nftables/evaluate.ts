@@ -15,7 +15,7 @@ type MatchStatement = NftStatement & {readonly kind: 'match'};
 /** How likely a comparison holds: 0 is no, 1 is yes, a value between is random. Null means unknown. */
 export function matchLikelihood({left, operator, right}: MatchStatement, at: Evaluation): Likelihood {
   if (left.kind === 'binary') return matchBinary({left, operator, right}, at);
-  const key = keyOf(left, at);
+  const key = keyValues(left, at);
   if (key.some(({kind}) => kind === 'none')) return 0;
   const [value] = key;
   if (value?.kind === 'random') return matchRandom(value, operator, right);
@@ -29,8 +29,8 @@ export function matchLikelihood({left, operator, right}: MatchStatement, at: Eva
 }
 
 /** The values of a selector or of a concatenation. */
-function keyOf(expression: NftExpression, at: Evaluation): readonly PacketValue[] {
-  if (expression.kind === 'concat') return expression.parts.flatMap(part => keyOf(part, at));
+function keyValues(expression: NftExpression, at: Evaluation): readonly PacketValue[] {
+  if (expression.kind === 'concat') return expression.parts.flatMap(part => keyValues(part, at));
   return [expression.kind === 'selector' ? packetValue(expression.text, at) : numberValue(expression, at)];
 }
 
@@ -175,7 +175,7 @@ interface Choices {
 
 /** Looks a key up in a map. Null when the result is unknown. */
 export function choose(key: NftExpression, map: NftExpression, at: Evaluation): Choices | null {
-  const values = keyOf(key, at);
+  const values = keyValues(key, at);
   if (values.some(({kind}) => kind === 'none')) return {choices: [], rest: 1};
   const [value] = values;
   if (value?.kind === 'random') return drawFrom(value, elementsOf(map, at));

@@ -6,6 +6,7 @@ import type {Endpoint} from '../../../model/endpoint.ts';
 import type {ChainsByName, Ruleset} from '../../../model/ruleset.ts';
 import type {PortCase, PortDifference} from './port-differences.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
+import {chainText} from '../chain-texts.ts';
 
 /** A Service port whose own chains on a node are exactly those that kube-proxy writes for other endpoints: the usual state of a kube-proxy that stopped. */
 export interface EndpointChange {
@@ -40,7 +41,7 @@ export function endpointChange(
   const before = new Set(cluster.map(({hostPort}) => hostPort));
   const written = {...item, endpoints: {cluster, local, reachable: cluster, hasAny: true}};
   if (!local.every(({hostPort}) => before.has(hostPort)) || !hasSameOrder(item, written)) return null;
-  for (const [name, text] of expected.rulesOf(written).own) if (textOf(chains, name) !== text) return null;
+  for (const [name, text] of expected.rulesOf(written).own) if (chainText(chains, name) !== text) return null;
   // A chain that no rule reaches would be compared as well.
   const missing = endpoints.reachable.filter(({hostPort}) => !before.has(hostPort));
   return missing.some(endpoint => chains.has(item.endpointChain(endpoint))) ? null : {item, own: ownTexts, written};
@@ -76,22 +77,16 @@ export function lacksEndpointRulesOnly({item, differences, expected, isBesideBro
   });
 }
 
-/** Null if there is no such chain. */
-export function textOf(chains: ChainsByName, name: string): string | null {
-  const place = chains.placeOf(name);
-  return place < 0 ? null : chains.textAt(place);
-}
-
 /** The endpoints that a chain picks from, by `ip:port`, in its order; null if a rule leads elsewhere. */
 function endpointsIn(chain: string, chains: ChainsByName): readonly string[] | null {
   const targets = new Set<string>();
-  for (const line of (textOf(chains, chain) ?? '').split('\n')) {
+  for (const line of (chainText(chains, chain) ?? '').split('\n')) {
     const target = lastWordAfter(' -j KUBE-SEP-', line);
     if (target !== null) targets.add(`KUBE-SEP-${target}`);
   }
   const found: string[] = [];
   for (const target of targets) {
-    const hostPort = lastWordAfter(' --to-destination ', textOf(chains, target) ?? '');
+    const hostPort = lastWordAfter(' --to-destination ', chainText(chains, target) ?? '');
     if (hostPort === null) return null;
     found.push(hostPort);
   }

@@ -169,17 +169,17 @@ function holdsRest(should: PortObjects, does: PortObjects, actual: NftTable): bo
 
 /** The endpoints that a chain picks from, by `ip:port`, in the order of the rule that picks; none if there is no such rule. */
 function endpointsIn(chain: string, actual: NftTable): readonly string[] {
-  const rule = textOf(chain, actual).split('\n').at(-1) ?? '';
+  const rule = chainText(chain, actual).split('\n').at(-1) ?? '';
   const direct = / dnat to (\S+)$/.exec(rule)?.[1];
   if (direct !== undefined) return [direct];
   const chained = [...rule.matchAll(/\d+ : goto ([^\s,]+)/g)].map(([, target = '']) => target);
-  if (chained.length > 0) return chained.map(target => / dnat to (\S+)$/.exec(textOf(target, actual))?.[1] ?? '');
+  if (chained.length > 0) return chained.map(target => / dnat to (\S+)$/.exec(chainText(target, actual))?.[1] ?? '');
   return [...rule.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) =>
     address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
   );
 }
 
-function textOf(chain: string, actual: NftTable): string {
+function chainText(chain: string, actual: NftTable): string {
   return actual.chain(chain)?.text() ?? '';
 }
 
