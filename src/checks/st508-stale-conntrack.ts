@@ -1,13 +1,17 @@
 import {commandLine, someOf} from '../model/text.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {canonicalAddress, families, type Family} from '../model/address.ts';
+import {canonicalAddress, families, type Family, familyOf} from '../model/address.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {type TrackedConnection, parseConntrack} from '../parse/conntrack.ts';
+import {parseConntrack, type TrackedConnection} from '../parse/conntrack.ts';
 import {type Check, type NodeCheckContext, ofPort} from './check.ts';
-import {nodePortAddresses} from '../expect/node-port-addresses.ts';
 import {run} from './commands/commands.ts';
+import {ipvsContext} from '../expect/ipvs/ipvs-context.ts';
+import {nftContext} from '../expect/nftables/expect-table.ts';
+import {nodeContext, nodePortDestinations} from '../expect/node-context.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
 
 export const staleConntrack: Check<'ST508'> = {
   code: 'ST508',
@@ -135,3 +139,22 @@ function isUntranslated(address: string, {served: {port, set}, isInternal}: Trac
 function isLocalOnly(port: ServicePort, isInternal: boolean): boolean {
   return isInternal ? port.internalPolicyLocal : port.externalPolicyLocal;
 }
+
+/** The node's addresses of one family that serve node ports in the mode of its kube-proxy. */
+function nodePortAddresses({config, facts}: {readonly config: ProxyConfig; readonly facts: NodeFacts}, family: Family): readonly string[] {
+  switch (config.mode.value) {
+    case 'ipvs':
+      return ipvsContext(family, config, facts, []).nodeAddresses;
+    case 'nftables':
+      // By default only the Node's own addresses serve node ports: without the Node none is known.
+      return facts.hostIPs.length === 0 ? [] : served(nodePortDestinations(nftContext(family, config, facts, null)));
+    default:
+      return served(nodePortDestinations(nodeContext(family, config, facts, unseen)));
+  }
+
+  function served(addresses: readonly string[] | null): readonly string[] {
+    return addresses ?? facts.addresses.filter(address => familyOf(address) === family);
+  }
+}
+
+const unseen = {nfacct: false, clearsMark: null, dropsInvalid: null};
