@@ -95,7 +95,7 @@ export function alikePorts(input: AlikePortsInput): AlikePorts {
       : pair.written === pair.before && shape !== null && told === constants
         ? shape
         : `${shapes(asExpected)} ${signatures(asExpected, before, constants)}`;
-    const key = shape ?? `alone ${index}`;
+    const key = shape === null ? `alone ${index}` : `${shape} ${shapeAfter}`;
     const group = groups.get(key) ?? {shape, shapeAfter, pairs: []};
     groups.set(key, group);
     group.pairs.push(pair);

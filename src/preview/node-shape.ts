@@ -33,8 +33,17 @@ export function nodeShape({setup, configAfter, before, after, expectedOnly, rest
   const places = addressShape([before, after], [...networks, ...contexts.flatMap(podNetworksOf)]);
   const settings = [setup.config, configAfter].map(settingsOf);
   const unforwarded = families.filter(family => forwardingOff(setup.facts, family) !== null);
-  return JSON.stringify([expectedOnly, settings, contexts, places, rest, unforwarded], withoutAddresses);
+  return JSON.stringify([expectedOnly, settings, contexts, places, rest, unforwarded, paths(setup, before, rest)], withoutAddresses);
 }
+
+/** Where rules match interfaces, all that tells which packets pass which one. Routes name the node's own networks: such nodes are hardly ever alike. */
+function paths({facts: {network, onLink}}: NodeSetup, {context: {detector}}: WalkedSide, rest: string): unknown {
+  if ((detector.kind === 'cidr' || detector.kind === 'none') && !matchesInterfaces.test(rest)) return null;
+  const withTexts = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
+  return [onLink, JSON.stringify([network?.links, network?.routes, network?.policyRules], withTexts)];
+}
+
+const matchesInterfaces = /(?:^|\s)(?:-[io]|--physdev\S+|[io]if(?:name|type|group|kind)?|--rpfilter|--limit-iface\S+|fib)\s/m;
 
 /** All settings but those that only choose endpoints, which each Service port shows. */
 function settingsOf(config: ProxyConfig): unknown {

@@ -12,7 +12,7 @@ import {causeOf, effectOf, healedFault, type PlannedChange, probeOutcome} from '
 import type {NodeSetup} from './node-setup.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
-import {type Proof, proofOf, withFurther} from './proof.ts';
+import {type ProbeWalk, type Proof, proofOf, withFurther} from './proof.ts';
 import {actualSide, expectedSide} from './sides.ts';
 import {type SideOutcome, sideOutcome, type SideShare, type WalkedSide} from './walk-side.ts';
 
@@ -56,7 +56,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
   const after = expectedSide({setup, view: viewAfter, config: configAfter, family, besideOthers: !expectedOnly});
   const {node, groups, isFaulty, deviates, isSplit} = alikePorts({setup, before, after, configAfter, viewAfter, expectedOnly});
   const restarted = onceAsked(() => expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: true}));
-  const sides: Sides = {setup, before, after, configAfter, restarted: pair => (isFaulty(pair) ? restarted() : null)};
+  const sides: Sides = {setup, before, after, configAfter, restarted: pair => (isFaulty(pair) ? restarted() : null), healed: new Map()};
   // What cannot be compared with other nodes is known to this one alone.
   const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {
     both: new Map(),
@@ -86,13 +86,14 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const probesOf = (pair: PortPair): readonly PreviewProbe[] =>
       withFurther(pair.known, probesOfPair(pair, [before.context, after.context]), proof);
     const walks = walkOnce(walked, shape, () => {
-      const found = walkPort(sides, lead, {probes: probesOf(lead), after: shapeAfter === null ? undefined : walked.after.get(shapeAfter)});
+      const after = shapeAfter === null ? undefined : walked.after.get(shapeAfter);
+      const found = walkPort(sides, lead, {probes: probesOf(lead), walks: proof.walks, after});
       if (shapeAfter !== null && !walked.after.has(shapeAfter)) walked.after.set(shapeAfter, found.after);
       return found.changed;
     });
     if (walks === null) continue;
     for (const pair of wanted)
-      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair)}))
+      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair), shapeAfter}))
         changes.push({change: previewChange(found), isUnusedPort: false});
   }
   const alike = new Set(groups.flatMap(({shape, pairs}) => (shape === null ? [] : pairs.map(({known}) => known))));
@@ -118,7 +119,7 @@ function provable(group: PortGroup, isSplit: boolean): readonly PortGroup[] {
   return [isSplit ? {...group, shape: null, shapeAfter: null} : group];
 }
 
-const unproved: Proof = {further: [], usual: [], gap: null};
+const unproved: Proof = {further: [], usual: [], walks: [], gap: null};
 
 interface Sides {
   readonly setup: NodeSetup;
@@ -127,12 +128,8 @@ interface Sides {
   readonly configAfter: ProxyConfig;
   /** The node as a restart of kube-proxy without the change would leave it; null where that changes nothing for a Service port. */
   readonly restarted: (pair: PortPair) => WalkedSide | null;
-}
-
-/** Where a packet ends on both sides. */
-interface ProbeWalk {
-  readonly was: SideOutcome;
-  readonly is: SideOutcome;
+  /** Walks through these rules, by the shape of Service ports and the place of the probe. */
+  readonly healed: Map<string, {readonly pair: PortPair; readonly walk: SideOutcome}>;
 }
 
 /** The walks of all probes of one Service port. */
@@ -169,6 +166,8 @@ function walkOnce({both}: WalksByShape, shape: string | null, walk: () => PortWa
 
 interface PortProbes {
   readonly probes: readonly PreviewProbe[];
+  /** Of those that a proof walked. */
+  readonly walks?: Proof['walks'];
   /** Of a Service port that no rule after the change distinguishes from this one. */
   readonly after?: WalksAfter | undefined;
 }
@@ -177,14 +176,16 @@ interface PortProbes {
 function walkPort(
   sides: Sides,
   pair: PortPair,
-  {probes, after: known}: PortProbes,
+  {probes, walks: proved = [], after: known}: PortProbes,
 ): {readonly changed: PortWalks | null; readonly after: WalksAfter} {
   const isAlike = known !== undefined && known.walks.length === probes.length;
   const walkAfter = (probe: PreviewProbe, index: number): SideOutcome => {
     const like = isAlike && probe.kind !== 'hairpin' && probe.isFurther !== true ? known.walks[index] : undefined;
     return (like && known && outcomeLike(like, known.pair.after, pair.after)) ?? sideOutcome(sides.after, probe.packet);
   };
-  const all = probes.map((probe, index): ProbeWalk => ({was: sideOutcome(sides.before, probe.packet), is: walkAfter(probe, index)}));
+  const all = probes.map(
+    (probe, index): ProbeWalk => proved[index] ?? {was: sideOutcome(sides.before, probe.packet), is: walkAfter(probe, index)},
+  );
   const walks = probes.map((probe, index) => {
     const walk = all[index];
     return walk === undefined || changeOf(sides, pair, {probe, walk}) === null ? null : walk;
@@ -200,11 +201,7 @@ function walkProbe({before, after}: Sides, {packet}: PreviewProbe): ProbeWalk {
 }
 
 /** The packets to a Service port whose outcome changes, by the walks of one that no rule distinguishes from it. */
-function changesLike(
-  sides: Sides,
-  pair: PortPair,
-  {walks: {pair: lead, walks}, probes}: {readonly walks: PortWalks; readonly probes: readonly PreviewProbe[]},
-): readonly ChangeCase[] {
+function changesLike(sides: Sides, pair: PortPair, {walks: {pair: lead, walks}, probes, shapeAfter}: LikeWalks): readonly ChangeCase[] {
   const isAlike = probes.length === walks.length;
   return probes.flatMap((probe, index) => {
     const known = walks[index];
@@ -215,8 +212,17 @@ function changesLike(
         : isAlike && known && probe.kind !== 'hairpin' && probe.isFurther !== true
           ? walkLike(sides, probe, {walk: known, lead, pair})
           : walkProbe(sides, probe);
-    return compareProbe(sides, pair, {probe, walk}) ?? [];
+    const place =
+      shapeAfter === null || probe.kind === 'hairpin' || probe.isFurther === true ? null : [index, probes.length, shapeAfter].join(' ');
+    return compareProbe(sides, pair, {probe, walk, place}) ?? [];
   });
+}
+
+interface LikeWalks {
+  readonly walks: PortWalks;
+  readonly probes: readonly PreviewProbe[];
+  /** Of the Service port; see `PortGroup`. */
+  readonly shapeAfter: string | null;
 }
 
 /** Where a packet ends, by the walk of the lead; a side on which that does not tell is walked. */
@@ -245,14 +251,16 @@ function changeOf({before, after}: Sides, pair: PortPair, {probe, walk}: WalkedP
 }
 
 /** The change of a packet with its cause; null if nothing changes. */
-function compareProbe(sides: Sides, pair: PortPair, walkedProbe: WalkedProbe): ChangeCase | null {
+function compareProbe(sides: Sides, pair: PortPair, walkedProbe: WalkedProbe & {readonly place: string | null}): ChangeCase | null {
   const {setup, before, after, configAfter} = sides;
   const found = changeOf(sides, pair, walkedProbe);
   if (found === null) return null;
   const {probe} = walkedProbe;
   const restarted = sides.restarted(pair);
   const healed =
-    restarted === null ? found.was : probeOutcome(restarted, probe, {path: sideOutcome(restarted, probe.packet), item: pair.before});
+    restarted === null
+      ? found.was
+      : probeOutcome(restarted, probe, {path: healedWalk(sides, pair, {...walkedProbe, restarted}), item: pair.before});
   const change = {node: setup.node.name, item: pair.known, probe, ...found};
   if (restarted !== null && effectOf(healed, found.is) === null && found.effect !== 'affinity') return {...change, cause: healedFault};
   return {
@@ -268,6 +276,20 @@ function compareProbe(sides: Sides, pair: PortPair, walkedProbe: WalkedProbe): C
       after: after.context,
     }),
   };
+}
+
+/** Where a packet ends once kube-proxy was restarted. A place is that of a probe of Service ports that no rule then distinguishes. */
+function healedWalk(
+  {healed}: Sides,
+  pair: PortPair,
+  {probe: {packet}, place, restarted}: Pick<WalkedProbe, 'probe'> & {readonly place: string | null; readonly restarted: WalkedSide},
+): SideOutcome {
+  const known = place === null ? undefined : healed.get(place);
+  const like = known === undefined ? null : outcomeLike(known.walk, known.pair.before, pair.before);
+  if (like !== null) return like;
+  const walk = sideOutcome(restarted, packet);
+  if (place !== null && known === undefined) healed.set(place, {pair, walk});
+  return walk;
 }
 
 function plannedChange(pair: PortPair): PlannedChange {
@@ -299,7 +321,7 @@ function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase):
   const probes = unusedPortProbes(item, before.context, unused);
   const walks = walkOnce(walked, isAlike(item) ? `unused port of ${portKey(item)}` : null, () => walkPort(sides, pair, {probes}).changed);
   if (walks === null) return [];
-  return changesLike(sides, pair, {walks, probes}).map(found => ({change: previewChange(found), isUnusedPort: true}));
+  return changesLike(sides, pair, {walks, probes, shapeAfter: null}).map(found => ({change: previewChange(found), isUnusedPort: true}));
 }
 
 /**

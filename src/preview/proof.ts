@@ -15,8 +15,16 @@ export interface Proof {
   readonly further: readonly (readonly FurtherClass[])[];
   /** For each probe whom its sender stands for, where not for all of its kind and where its outcome changes. */
   readonly usual: readonly (string | undefined)[];
+  /** For each probe where it ends, if its sender stands for all of its kind; otherwise it has to be walked. */
+  readonly walks: readonly (ProbeWalk | undefined)[];
   /** Why it is not proved that all others are treated the same; null if it is. */
   readonly gap: string | null;
+}
+
+/** Where a packet ends on both sides. */
+export interface ProbeWalk {
+  readonly was: SideOutcome;
+  readonly is: SideOutcome;
 }
 
 interface FurtherClass {
@@ -30,7 +38,7 @@ interface ProofCase {
   readonly before: WalkedSide;
   readonly after: WalkedSide;
   readonly groups: SenderGroups;
-  readonly isChanged: (probe: PreviewProbe, walk: {readonly was: SideOutcome; readonly is: SideOutcome}) => boolean;
+  readonly isChanged: (probe: PreviewProbe, walk: ProbeWalk) => boolean;
   /** Counts down the classes that are walked. */
   readonly effort: {left: number};
 }
@@ -51,13 +59,14 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
   const spaces = new Map([...groups.spaces, ['outside', outside]] as const);
   let gap: string | null = null;
   const usual: (string | undefined)[] = probes.map(() => undefined);
+  const walks: (ProbeWalk | undefined)[] = probes.map(() => undefined);
   const further = probes.map((probe, index): readonly FurtherClass[] => {
     if (!groups.spaces.has(probe.source.kind) || (probe.kind !== 'entry' && probe.kind !== 'health-check')) return [];
     if (effort.left <= 0) {
       gap ??= notWalked;
       return [];
     }
-    const walk = ({packet}: Pick<PreviewProbe, 'packet'>, note: NoteCondition): {readonly was: SideOutcome; readonly is: SideOutcome} => ({
+    const walk = ({packet}: Pick<PreviewProbe, 'packet'>, note: NoteCondition): ProbeWalk => ({
       was: sideOutcome(noting(before, note), packet),
       is: sideOutcome(noting(after, note), packet),
     });
@@ -66,6 +75,7 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
     effort.left -= classes.length;
     if (isCut) gap ??= notWalked;
     return classes.flatMap(([own, walked]) => {
+      if (own.senders === undefined && own.packet.source.value === probe.packet.source.value) walks[index] = walked;
       const senders = own.senders ?? {text: own.source.address, pods: []};
       if (walked.was.undecided + walked.is.undecided > 0)
         gap ??= `a rule cannot be interpreted for packets from ${senders.text}: kubectl svc-trace packet names it`;
@@ -77,7 +87,7 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
       return [{address: own.source.address, port: own.packet.sourcePort, senders}];
     });
   });
-  return {further, usual, gap};
+  return {further, usual, walks, gap};
 }
 
 /** No client has the address of a Service, which a node in IPVS mode tells from others. */

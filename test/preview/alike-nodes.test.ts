@@ -128,12 +128,28 @@ describe('a node that differs is walked by itself', () => {
       'tables of nftables',
       {'nft.txt': () => 'table ip guard {\n\tchain in {\n\t\ttype filter hook forward priority 0; policy drop;\n\t}\n}\n'},
     ],
+    ['forwarding that is off', {sysctls: () => 'net.ipv4.ip_forward = 0\n'}],
     ['a table of kube-proxy that was left over', {'nft.txt': () => 'table ip kube-proxy {\n\tchain x {\n\t\taccept\n\t}\n}\n'}],
   ])('%s', (_, edits) => {
     const snapshot = edited(snapshotOf('iptables'), edits);
     expect(changesOf(snapshot, toNftables)).toEqual(changesOfEach(snapshot, toNftables));
     expect(isLikeFirst(snapshot, toNftables)).toEqual([true, true, false, true]);
   });
+});
+
+test('where rules match interfaces, a node with other routes is walked by itself', () => {
+  const snapshot = snapshotOf('iptables');
+  const rule = withRule('filter', '-A FORWARD -o tunl0 -p tcp -j DROP');
+  const nodes = snapshot.nodes.map((node, index) =>
+    withFiles(node, {
+      'iptables-save': rule(node.read('iptables-save')?.toString() ?? ''),
+      'routes.json': JSON.stringify([{dst: '10.128.0.0/9', dev: index === 2 ? 'tunl0' : 'eth0', table: 'main'}]),
+      'ip-rules.json': JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]),
+    }),
+  );
+  const changed = {...snapshot, nodes};
+  expect(changesOf(changed, toNftables)).toEqual(changesOfEach(changed, toNftables));
+  expect(isLikeFirst(changed, toNftables)).toEqual([true, true, false, true]);
 });
 
 test('a node on which one Service port deviates shares the walks of the others', () => {
