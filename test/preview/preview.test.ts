@@ -390,6 +390,27 @@ test('within one mode the reason for masqueradeAll names no other mode', async (
   expect(reasons).toEqual(new Set(['masqueradeAll is off today and on after the change']));
 });
 
+test('a version that follows the hints of EndpointSlices is the reason for other shares', async () => {
+  const found = await previewFrom(
+    'healthy/1.30-iptables',
+    {version: 'v1.37.0'},
+    given => {
+      for (const [index, name] of nodes.entries()) {
+        const zone = {'topology.kubernetes.io/zone': `zone-${index}`};
+        given.nodeObject(name, node => ({...node, metadata: {...node.metadata, labels: {...node.metadata.labels, ...zone}}}));
+      }
+      given.slices('shop/web', slice => ({
+        ...slice,
+        endpoints: slice.endpoints?.map((one, index) => ({...one, hints: {forZones: [{name: `zone-${index % 3}`}]}})) ?? [],
+      }));
+    },
+    {expectedOnly: true},
+  );
+  const ofWeb = found.changes.filter(({service, packet}) => service.name === 'web' && packet.family === 'IPv4');
+  expect(new Set(ofWeb.map(({effect, cause}) => `${effect} ${cause.id}`))).toEqual(new Set(['shares traffic-distribution']));
+  expect(ofWeb[0]?.cause.reason).toContain('follow the hints of EndpointSlices under other conditions');
+});
+
 test('what manifests add does not fail, and the loss of what they remove does', async () => {
   const snapshot = await snapshotOf('healthy/1.36-iptables');
   const {api} = snapshot;
