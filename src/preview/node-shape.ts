@@ -6,6 +6,7 @@ import {parseNftName} from '../expect/nftables/nft-names.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
 import {type Cidr, contains, families, type Family, parseAddress, parseCidr} from '../model/address.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
+import {parseInterval} from '../parse/nftables/address-list.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {nodeAddresses} from './preview-probes.ts';
 import {jumpsToServiceChain} from './sides.ts';
@@ -37,10 +38,12 @@ export function nodeShape({setup, configAfter, before, after, expectedOnly, rest
 }
 
 /** Where rules match interfaces, all that tells which packets pass which one. Routes name the node's own networks: such nodes are hardly ever alike. */
-function paths({facts: {network, onLink}}: NodeSetup, {context: {detector}}: WalkedSide, rest: string): unknown {
+function paths({facts: {network, onLink}}: NodeSetup, {context: {detector}}: WalkedSide, rest: string): string | null {
   if ((detector.kind === 'cidr' || detector.kind === 'none') && !matchesInterfaces.test(rest)) return null;
   const withTexts = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
-  return [onLink, JSON.stringify([network?.links, network?.routes, network?.policyRules], withTexts)];
+  // The address is the node's own, the network is that of all.
+  const networks = onLink?.map(({name, network}) => [name, parseInterval(network)]);
+  return JSON.stringify([networks, network?.links, network?.routes, network?.policyRules], withTexts);
 }
 
 const matchesInterfaces = /(?:^|\s)(?:-[io]|--physdev\S+|[io]if(?:name|type|group|kind)?|--rpfilter|--limit-iface\S+|fib)\s/m;

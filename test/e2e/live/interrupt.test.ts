@@ -1,7 +1,10 @@
 import {mkdtempSync, readdirSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
+import process from 'node:process';
+import {setTimeout} from 'node:timers/promises';
 import {describe, expect, onTestFinished, test} from 'vitest';
+import {seededRandom} from '../../bench/random.ts';
 import type {ApiServer} from '../../stand-in/api-server.ts';
 import type {Fault} from '../../stand-in/faults.ts';
 import {startReplay} from './replay.ts';
@@ -100,6 +103,33 @@ describe.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s', signal => {
     expect(readdirSync(temporary)).toEqual([]);
   });
 });
+
+// With SVC_TRACE_INTERRUPTS=200 there are more moments, and with SVC_TRACE_SEED others.
+const seed = Number(process.env['SVC_TRACE_SEED'] ?? 33);
+const moments = seededRandom(seed);
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+const atRandom = Array.from({length: Number(process.env['SVC_TRACE_INTERRUPTS'] ?? 9)}, () => ({
+  signal: moments.pick(signals),
+  after: moments.below(2500),
+  startDelay: moments.below(800),
+}));
+
+test.each(atRandom)(
+  `$signal after $after ms, with debug pods that start after $startDelay ms, leaves nothing behind (seed ${seed})`,
+  async ({signal, after, startDelay}) => {
+    const server = await startReplay(capture, {pods: {startDelay}});
+    onTestFinished(() => server.close());
+    const running = svcTrace([...check, '--transport', 'debug'], {kubeconfig: server.kubeconfig});
+    await setTimeout(after);
+    running.kill(signal);
+    const {exitCode, signal: killedBy} = await running;
+    // It was over by then, it ended itself, or it had not begun.
+    expect([0, 130, undefined]).toContain(exitCode);
+    if (exitCode === undefined) expect(killedBy).toBe(signal);
+    expect(debugPods(server)).toEqual([]);
+    expect(server.streams()).toBe(0);
+  },
+);
 
 test('a watch that cannot write its lines ends with an error, and leaves nothing behind', async () => {
   const {server, temporary} = await start({stage: 'lines are written', faults: []});
