@@ -125,7 +125,7 @@ export async function archiveFiles(content: Buffer, limit: number): Promise<Bund
 
 const pieceLength = 16 << 10;
 
-function mebibytes(bytes: number): string {
+export function mebibytes(bytes: number): string {
   return `${Math.ceil(bytes / (1 << 20))} MiB`;
 }
 

@@ -1,3 +1,4 @@
+import {constants} from 'node:buffer';
 import {existsSync, readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
@@ -28,7 +29,7 @@ import {
   serviceShape,
 } from '../objects/api-shapes.ts';
 import {dropGarbage, type Shape, usableItems} from '../objects/usable-items.ts';
-import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory} from './bundle-files.ts';
+import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 import {historyFile, readHistory} from './history-file.ts';
 import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
@@ -76,6 +77,7 @@ async function open(path: string, archiveLimit: number): Promise<BundleFiles | {
     const content = path === '-' ? await readAll(process.stdin) : readFileSync(path);
     if (content[0] === 0x1f && content[1] === 0x8b) return await archiveFiles(content, archiveLimit);
     if (content.toString('latin1', 257, 262) === 'ustar') return await archiveFiles(content, archiveLimit);
+    if (content.length > constants.MAX_STRING_LENGTH) throw new Error(tooLargeText(content.length));
     return {dump: withoutByteOrderMark(content)};
   } catch (error) {
     const reason = errorText(error);
@@ -95,7 +97,11 @@ async function readAll(stream: Readable): Promise<Buffer> {
 async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot> {
   const list = <T extends {readonly metadata: {readonly name: string}}>(name: keyof ApiObjects, shape: Shape): ApiList<T> => {
     const file = `api/${name.toLowerCase()}.json`;
-    const read = readApiList<T>(file, () => files.readText(file), shape);
+    const size = files.sizeOf(file);
+    const read =
+      size > constants.MAX_STRING_LENGTH
+        ? {items: null, problems: [{message: `${file} was not read: ${tooLargeText(size)}`}], gaps: noGaps}
+        : readApiList<T>(file, () => files.readText(file), shape);
     if (read.items !== null || !isServiceList(name)) return read;
     return {...read, problems: read.problems.map(problem => ({...problem, list: name}))};
   };
@@ -175,10 +181,21 @@ function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'r
   }
   return [...byNode]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, names]) => ({
-      ...{name, files: names, via: via.get(name) ?? null, missing: missing.get(name) ?? []},
-      read: file => (names.includes(file) ? files.read(`nodes/${name}/${file}`) : null),
-    }));
+    .map(([name, all]) => {
+      const tooLarge = all.flatMap(file => {
+        const size = files.sizeOf(`nodes/${name}/${file}`);
+        return size > constants.MAX_STRING_LENGTH ? [{file, reason: tooLargeText(size)}] : [];
+      });
+      const names = tooLarge.length === 0 ? all : all.filter(file => !tooLarge.some(other => other.file === file));
+      return {
+        ...{name, files: names, via: via.get(name) ?? null, missing: [...(missing.get(name) ?? []), ...tooLarge]},
+        read: file => (names.includes(file) ? files.read(`nodes/${name}/${file}`) : null),
+      };
+    });
+}
+
+function tooLargeText(bytes: number): string {
+  return `it has ${mebibytes(bytes)}, and of one file at most ${mebibytes(constants.MAX_STRING_LENGTH)} are read`;
 }
 
 interface ApiList<T> {

@@ -1,4 +1,4 @@
-import {mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync} from 'node:fs';
 import {join, relative} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
@@ -69,6 +69,24 @@ describe('a directory', () => {
     rmSync(join(root, 'snapshot.json'), {force: true});
     await execa('mkfifo', [join(root, 'snapshot.json')]);
     expect((await readBundle(root)).nodes.map(({name}) => name)).toEqual(['node-a', 'node-b', 'node-c']);
+  });
+
+  test('with files larger than a text can be names them, and reads all others', async () => {
+    const path = folder.bundle({
+      'api/services.json': '{"items":[]}',
+      'api/nodes.json': '',
+      'nodes/node-a/iptables-save': '',
+      'nodes/node-a/sysctls': 'net.ipv4.ip_forward = 1\n',
+    });
+    // Without content on the disk.
+    for (const file of ['api/nodes.json', 'nodes/node-a/iptables-save']) truncateSync(join(path, file), 600 << 20);
+    const {api, nodes, problems} = await readBundle(path);
+    const tooLarge = 'it has 600 MiB, and of one file at most 512 MiB are read';
+    expect(api.services).toEqual([]);
+    expect(problems).toEqual([{message: `api/nodes.json was not read: ${tooLarge}`}]);
+    expect(nodes).toMatchObject([{name: 'node-a', files: ['sysctls'], missing: [{file: 'iptables-save', reason: tooLarge}]}]);
+    const dump = join(path, 'nodes/node-a/iptables-save');
+    await expect(readBundle(dump)).rejects.toThrow(`cannot read the bundle ${dump}: ${tooLarge}`);
   });
 
   test('that does not exist is refused', async () => {
