@@ -51,6 +51,27 @@ test('the table of docs/architecture.md has every folder of src', () => {
   expect(rows.toSorted()).toEqual(folders.toSorted());
 });
 
+describe('docs/security.md names a test for each bound', () => {
+  const bounds = [...readPage('docs/security.md').matchAll(/^\| (.+?) \| `(test\/\S+)`: (.+) \|$/gm)].map(
+    ([, bound = '', path = '', title = '']) => ({
+      bound,
+      path,
+      title,
+    }),
+  );
+
+  test.each(bounds)('$bound', ({path, title}) => {
+    expect(readPage(path)).toContain(title);
+  });
+
+  test('in a table of two columns', () => {
+    const [, table = ''] = readPage('docs/security.md').split('## Bounds and their tests');
+    const rows = table.split('## ')[0]?.match(/^\|(?! bound|---).*/gm) ?? [];
+    expect(bounds.length).toBeGreaterThan(20);
+    expect(bounds).toHaveLength(rows.length);
+  });
+});
+
 describe('paths in the text', () => {
   // Where a page says so, paths are relative to src.
   const bases = ['', 'src'];

@@ -142,11 +142,8 @@ function localhostProbe(item: ServedPort, context: NodeContext): readonly Probe[
 function hairpin(item: ServedPort, endpoint: Endpoint, context: NodeContext): readonly Probe[] {
   const onNode = endpoint.address === hostIP(context.facts, context.family);
   const source: Source = {kind: onNode ? 'node' : 'endpoint', address: endpoint.address, interface: onNode ? null : podInterface(context)};
-  // On another node, it meets the rules of that node, unless it asks for a node port of this one.
-  const isElsewhere = endpoint.nodeName !== null && endpoint.nodeName !== context.facts.name;
-  const entries = entriesOf(item.port, context).filter(({kind}) => !isElsewhere || kind === 'nodePort');
   // Where the policies differ, an endpoint may be reached through one entry and not through another.
-  return entries.flatMap(entry =>
+  return entriesOf(item.port, context).flatMap(entry =>
     entryAddresses(entry, context)
       .slice(0, 1)
       .flatMap(address => probe({item, entry, source, address}).map(made => ({...made, endpoint}))),

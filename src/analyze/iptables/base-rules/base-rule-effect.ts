@@ -1,5 +1,6 @@
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import type {Endpoint} from '../../../model/endpoint.ts';
 import {partition} from '../../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
@@ -83,9 +84,12 @@ function packetsOf({expected, actual, differing, unexpected}: NodeRules): readon
   const {context, ports} = expected;
   const constants = constantsIn(textsOf(unexpected, actual));
   const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
-  const probes = [...new Set([...triedPorts(expected, differing), ...named])].flatMap(item =>
-    probesFor({item, context, hairpins: [...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, constants)]}),
-  );
+  // Endpoints of other nodes connect to themselves by the rules of those nodes.
+  const isHere = ({nodeName}: Endpoint): boolean => nodeName === null || nodeName === context.facts.name;
+  const probes = [...new Set([...triedPorts(expected, differing), ...named])].flatMap(item => {
+    const here = [...item.endpoints.reachable.filter(isHere).slice(0, 1), ...namedEndpoints(item, constants).filter(isHere)];
+    return probesFor({item, context, hairpins: here});
+  });
   return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...packetsToOthers(expected)];
 }
 
