@@ -164,6 +164,7 @@ function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals): 
   const drawn: Packet = {...reply, isPortDrawn: true};
   const {classes} = senderClasses({
     spaces: [{address: [[0n, 0n]], port: end.drawnPorts}],
+    most: maxDrawn,
     pick: ({port}) => ({address: 0n, port: holds(port, BigInt(anyPort)) ? anyPort : Number(port[0]?.[0] ?? 0n)}),
     walk: ({port}, note) => {
       const environment: Environment = {...side.environment, drawnPort: alike => note('port', alike)};
@@ -172,11 +173,21 @@ function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals): 
   });
   const all = countOf(end.drawnPorts);
   const counted = Map.groupBy(classes, ({result}) => (result === undefined ? '' : endOf(result)));
-  return [...counted.values()].map(alike => ({
+  const parts = [...counted.values()].map(alike => ({
     share: alike.reduce((sum, {space}) => sum + countOf(space.port), 0) / all,
     lost: alike[0]?.result,
   }));
+  const [most, ...others] = parts.toSorted((a, b) => b.share - a.share);
+  const noticed = others.filter(({share}) => share >= minShare);
+  const left = noticed.reduce((rest, {share}) => rest - share, 1);
+  return most === undefined ? [] : [{...most, share: left}, ...noticed];
 }
+
+/** What rules say of single ports is meant for servers: a smaller share of the connections is counted to the largest one. */
+const minShare = 0.01;
+
+/** So many parts of the drawn ports are walked, the one with most ports first. */
+const maxDrawn = 50;
 
 function endOf({packet, outcome: {policy, reason, path}}: NonNullable<ConnectionOutcome['lost']>): string {
   const rule = path.at(-1);

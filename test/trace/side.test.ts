@@ -71,6 +71,7 @@ describe('a connection is served if its first packet, the reply and the next pac
     ['of SNAT', 'SNAT --to-source 192.168.1.10:2000-2999', '--dport 2000:2249', ['0.75 served', '0.25 reply']],
     ['in a set', 'MASQUERADE --random', '-m multiport --dports 30000:31000,32000:32767', ['0.973 served', '0.027 reply']],
     ['none of which the rule names', 'MASQUERADE --random-fully', '--dport 1:1023', ['1 served']],
+    ['and single ports are no noticeable part of them', 'MASQUERADE --random-fully', '--dport 30080', ['1 served']],
     ['and where the kernel keeps that of the client', 'MASQUERADE', '--dport 30000:32767', ['1 served']],
   ])('a source port is drawn %s', (_, target, ports, expected) => {
     const nat = `${dnat}\n-A POSTROUTING -j ${target}`;

@@ -256,7 +256,8 @@ function firstChanges(
   return namedFirst(ports, context, constants)
     .slice(0, maxPorts)
     .flatMap(item => {
-      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, constants), clients), walks)) return [change];
+      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, context, constants), clients), walks))
+        return [change];
       return [];
     });
 }

@@ -64,7 +64,7 @@ function packetsToTry(expected: ExpectedIpvs, {nodeName, unexpected, senders}: T
   const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
   const probes = [...new Set([...onePerShape(ports, ipvsShapeOf), ...named])].flatMap(item => {
     const isHere = (endpoint: Endpoint): boolean => endpoint.nodeName === nodeName;
-    const here = [...item.endpoints.reachable.filter(isHere).slice(0, 1), ...namedEndpoints(item, constants).filter(isHere)];
+    const here = [...item.endpoints.reachable.filter(isHere).slice(0, 1), ...namedEndpoints(item, context, constants)];
     const own = probesFor({item, context, hairpins: here, clients}).filter(({knownTo}) => knownTo.size === 0);
     return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
   });

@@ -62,9 +62,18 @@ export function namedFirst<Port extends ServedPort>(
     .map(({item}) => item);
 }
 
-/** Endpoints of a Service port whose addresses rules name: their own connections to the Service may be treated differently from others'. */
-export function namedEndpoints({endpoints}: ServedPort, constants: RuleConstants): readonly Endpoint[] {
-  return endpoints.reachable.filter(({address}) => isNamedAddress(address, constants)).slice(0, maxEndpoints);
+/**
+ * Endpoints of a Service port on this node whose addresses rules name: their own connections to the Service may be treated differently from
+ * others'. Those of other nodes connect to themselves by the rules of those nodes.
+ */
+export function namedEndpoints({endpoints}: ServedPort, context: NodeContext, constants: RuleConstants): readonly Endpoint[] {
+  const named = endpoints.reachable.filter(endpoint => isOnNode(endpoint, context) && isNamedAddress(endpoint.address, constants));
+  return named.slice(0, maxEndpoints);
+}
+
+/** Or on one that is not known. */
+export function isOnNode({nodeName}: Endpoint, {facts}: NodeContext): boolean {
+  return nodeName === null || nodeName === facts.name;
 }
 
 const maxEndpoints = 16;

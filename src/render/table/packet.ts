@@ -6,7 +6,7 @@ import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {place, schemaVersion, toJson, toYaml} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import type {RenderOptions} from '../renderer.ts';
-import {wrap} from '../wrap.ts';
+import {visibleLength, wrap} from '../wrap.ts';
 
 /** Renders what nodes do to a packet: one node gives one object in JSON and YAML, several give a list. */
 type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions) => string;
@@ -15,6 +15,7 @@ type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions)
 export const packetRenderers = {
   tree: (answers, {color, width}) =>
     groupAnswers(answers)
+      .toSorted((a, b) => Number(isServed(a)) - Number(isServed(b)))
       .map(group => packetTree(group, styleOf(color), width))
       .join('\n\n'),
   json: answers => toJson(packetObject(answers)),
@@ -68,14 +69,20 @@ function groupAnswers(answers: readonly PacketAnswer[]): readonly AnswerGroup[] 
   );
 }
 
+/** Answers with a failure come first. */
+function isServed({outcomes}: PacketAnswer): boolean {
+  return outcomes.every(({verdict}) => verdict === 'accept');
+}
+
 function ruleOf({table, chain, backend, text}: RuleText): readonly (string | undefined)[] {
   return [table, chain, backend, text];
 }
 
 function packetTree({nodes, query, outcomes, senders, haveSameSenders}: AnswerGroup, style: Style, width: number): string {
   const lineNumbers = nodes.length > 1 ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
-  const head = `${style.bold(nodeList(nodes))}${lineNumbers}: ${query.protocol} ${query.source} → ${joinHostPort(query.destination, query.port)}`;
-  const lines = [`${head}  ${summary(outcomes, style)}`];
+  const head = `${style.bold(nodeList(nodes))}${lineNumbers}:`;
+  const asked = `${query.protocol} ${query.source} → ${joinHostPort(query.destination, query.port)}  ${summary(outcomes, style)}`;
+  const lines = visibleLength(`${head} ${asked}`) <= width ? [`${head} ${asked}`] : [head, asked];
   const stepsOf = (path: readonly RuleText[]): readonly string[] =>
     path.map((rule, at) => stepLines(rule, path[at + 1], {style, width: width - 2}).join('\n'));
   const paths = outcomes.map(({path}) => stepsOf(path));

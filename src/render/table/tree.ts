@@ -68,10 +68,15 @@ interface TreeOptions {
 function portTree(traces: readonly PortTrace[], options: TreeOptions): string {
   const [first] = traces;
   if (first === undefined) return '';
-  const groups = groupNodes(traces);
+  // What is wrong on a few of many nodes must not stand below the others.
+  const groups = groupNodes(traces).toSorted((a, b) => Number(isFaultyGroup(b)) - Number(isFaultyGroup(a)));
   const lines = [`${options.style.bold(escapeText(portName(first)))}  ${portAndProtocol(first)}`];
   for (const [index, group] of groups.entries()) append(lines, nodeTree(group, index === groups.length - 1, options));
   return lines.join('\n');
+}
+
+function isFaultyGroup([first]: readonly PortTrace[]): boolean {
+  return first?.entries.some(({mark, endpoints}) => isFaulty(mark) || endpoints.some(endpoint => isFaulty(endpoint.mark))) === true;
 }
 
 function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptions): readonly string[] {
@@ -80,13 +85,16 @@ function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptio
   const [twig, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
   const shown = ofFirstNode(group);
   const lines = shown === '' ? '' : options.style.dim(` (${escapeText(shown)})`);
-  const title = `${twig}${nodeList(group.map(({node}) => node))}${first.family === 'IPv6' ? ' IPv6' : ''}${lines}`;
+  const title = [`${nodeList(group.map(({node}) => node))}${first.family === 'IPv6' ? ' IPv6' : ''}`, lines];
   const {entries, unserved = []} = first;
   const branches = [
     ...entries.map(entry => (isLast: boolean) => entryTree(entry, isLast, options)),
     ...unserved.map(address => (isLast: boolean) => unservedLines(address, isLast, options)),
   ];
-  return [title, ...branches.flatMap((branch, index) => branch(index === branches.length - 1).map(line => stem + line))];
+  return [
+    ...hang(title, {width: options.width, first: twig, rest: stem}),
+    ...branches.flatMap((branch, index) => branch(index === branches.length - 1).map(line => stem + line)),
+  ];
 }
 
 function unservedLines(address: UnservedAddress, last: boolean, {style, width}: TreeOptions): readonly string[] {

@@ -1,6 +1,5 @@
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
-import type {Endpoint} from '../../../model/endpoint.ts';
 import {partition} from '../../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
@@ -10,7 +9,7 @@ import {environmentOf} from '../../outcomes/environment.ts';
 import {onePerShape, shapeOf} from '../../outcomes/outcome-changes.ts';
 import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
 import {packetOf, probesFor} from '../../outcomes/probes.ts';
-import {constantsIn, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
+import {constantsIn, isOnNode, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
 import {sourcesFor} from '../../outcomes/sources.ts';
 import type {PortSymptom} from '../../symptoms/symptom-list.ts';
 import {listChain, textsOf, withChain} from '../chain-texts.ts';
@@ -84,10 +83,11 @@ function packetsOf({expected, actual, differing, unexpected}: NodeRules): readon
   const {context, ports} = expected;
   const constants = constantsIn(textsOf(unexpected, actual));
   const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
-  // Endpoints of other nodes connect to themselves by the rules of those nodes.
-  const isHere = ({nodeName}: Endpoint): boolean => nodeName === null || nodeName === context.facts.name;
   const probes = [...new Set([...triedPorts(expected, differing), ...named])].flatMap(item => {
-    const here = [...item.endpoints.reachable.filter(isHere).slice(0, 1), ...namedEndpoints(item, constants).filter(isHere)];
+    const here = [
+      ...item.endpoints.reachable.filter(endpoint => isOnNode(endpoint, context)).slice(0, 1),
+      ...namedEndpoints(item, context, constants),
+    ];
     return probesFor({item, context, hairpins: here});
   });
   return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...packetsToOthers(expected)];

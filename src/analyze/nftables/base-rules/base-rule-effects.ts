@@ -31,7 +31,7 @@ export function* namedProbes(nftCase: NftCase, rules: readonly RuleText[], count
   const texts = textsOf(rules, nftCase);
   const constants = constantsIn(texts);
   for (const item of namedFirst(ports, context, constants).slice(0, count)) {
-    const hairpins = [...new Set([...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, constants)])];
+    const hairpins = [...new Set([...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, context, constants)])];
     yield* newConnections(item, context, hairpins, sourcesNamedIn(texts, context, nftCase.senders));
   }
 }
