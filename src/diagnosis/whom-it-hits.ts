@@ -35,8 +35,8 @@ function isFelt({node, severity, code, share, service, message}: Finding): boole
   return service === undefined ? losesAll.test(message) : share !== undefined || code === 'ST202';
 }
 
-/** As the checks of base rules say it. */
-const losesAll = /no Service works (?:on this node|for pods|at any)/;
+/** As the checks of base rules and of forwarding say it. */
+const losesAll = /no Service works (?:on this node|for pods|at any)|the node forwards no \S+ packets/;
 
 function placeOf({node, family, service, port}: Finding): string {
   return JSON.stringify([node, family, service, port?.name, port?.protocol]);

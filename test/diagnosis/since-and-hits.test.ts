@@ -117,6 +117,12 @@ describe('whom it hits', () => {
     ]);
     const flushed = findingOf('node-a', null, {code: 'ST305', message: 'nothing there: no Service works on this node'});
     expect(text([flushed], three)).toEqual(['3 pods on node-a cannot reach any Service']);
+    const unforwarded = {
+      ...flushed,
+      code: 'ST601',
+      message: 'net.ipv4.ip_forward is 0: the node forwards no IPv4 packets. Its pods reach …',
+    } as const;
+    expect(text([unforwarded], three)).toEqual(['3 pods on node-a cannot reach any Service']);
     expect(text([findingOf('node-a', null, {code: 'ST301', message: 'no Service works for the node itself'})], three)).toEqual(['']);
   });
 
