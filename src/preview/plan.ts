@@ -1,3 +1,4 @@
+import {matchesInterfaceName} from '../expect/nftables/nft-versions.ts';
 import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
 import {familyOf, hostCidr, parseCidr} from '../model/address.ts';
 import type {PreviewSettings} from '../model/preview.ts';
@@ -85,7 +86,7 @@ export function plannedSettings(config: ProxyConfig): PreviewSettings {
 export function refusedSettings(config: ProxyConfig, current: Iterable<Ruleset>): readonly string[] {
   const {mode, version, detectLocalMode, interfaceNamePrefix, clusterCIDRs} = config;
   if (mode.value === 'nftables')
-    return detectLocalMode.value === 'InterfaceNamePrefix' && !namesInterfaces(version.value)
+    return detectLocalMode.value === 'InterfaceNamePrefix' && !matchesInterfaceName(version.value)
       ? [
           `kube-proxy ${version.value.text} writes iif "${interfaceNamePrefix.value}*" in nftables mode, which nft refuses: no rules are written. 1.33.6, 1.34.2 and 1.35 are the first that write iifname`,
         ]
@@ -94,9 +95,4 @@ export function refusedSettings(config: ProxyConfig, current: Iterable<Ruleset>)
   if (zero === undefined || detectLocalMode.value !== 'ClusterCIDR') return [];
   if ([...current].some(({backend}) => backend === 'legacy')) return [];
   return [`clusterCIDR ${zero} makes rules with ! -s ${zero}, which iptables with the nft backend refuses: no rules are written`];
-}
-
-/** kubernetes#134024. */
-function namesInterfaces({minor, patch}: ProxyConfig['version']['value']): boolean {
-  return minor >= 35 || (minor === 34 && patch >= 2) || (minor === 33 && patch >= 6);
 }

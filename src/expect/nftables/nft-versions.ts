@@ -45,9 +45,10 @@ export function marksByPort(version: KubeProxyVersion): boolean {
   return version.minor <= 33;
 }
 
-/** 1.33: interfaces of pods are matched by name, not by index. */
-export function matchesInterfaceName(version: KubeProxyVersion): boolean {
-  return version.minor >= 33;
+/** Interfaces of pods are matched by name, not by index (kubernetes#134024): from 1.35 on, and in 1.33.6 and 1.34.2. */
+export function matchesInterfaceName({minor, patch, guessed}: KubeProxyVersion): boolean {
+  const first = ({33: 6, 34: 2} as Readonly<Record<number, number>>)[minor];
+  return minor >= 35 || (first !== undefined && (guessed === true || patch >= first));
 }
 
 /** Without nodePortAddresses, node ports answer on the Node's own addresses since 1.31, on one of each family in 1.30, on all in 1.29. */
