@@ -50,6 +50,28 @@ describe('a packet for a virtual server', () => {
     ]);
   });
 
+  test.each<readonly [string, readonly (readonly [string, string | null, number])[]]>([
+    [
+      'mh',
+      [
+        ['accept', '10.244.1.9:8080', 0.5],
+        ['reject', null, 0.5],
+      ],
+    ],
+    [
+      'sh',
+      [
+        ['accept', '10.244.1.9:8080', 0.5],
+        ['reject', null, 0.5],
+      ],
+    ],
+    ['sh -b sh-fallback', [['accept', '10.244.1.9:8080', 1]]],
+    ['rr', [['accept', '10.244.1.9:8080', 1]]],
+  ])('of a server with the weight 0, %s', (scheduler, expected) => {
+    const outcomes = walk(empty, [scheduler, '10.244.1.9:8080 -m -w 1', '10.244.2.9:8080 -m -w 0']);
+    expect(outcomes.map(({verdict, destination, probability}) => [verdict, destination, probability])).toEqual(expected);
+  });
+
   test('continues unchanged if it arrives for an address that the node does not have', () => {
     expect(walk(empty, [...two], {}, []).map(({destination}) => destination)).toEqual([null]);
   });

@@ -70,10 +70,16 @@ export function balanceByIpvs<R extends RuleText>(
     if (server === undefined) return null;
     const picks = sharesOf(server);
     const path = {rule: serverRule(server), before: end.path};
-    if (picks.length === 0) return [{...end, path, verdict: 'reject'}];
-    return picks.map(({real, share}) =>
-      sendTo<R | Rule>(real, {...end, probability: end.probability * share, path: {rule: realServerRule(server, real), before: path}}),
-    );
+    const refused: ChainResult<R | Rule> = {...end, path, verdict: 'reject'};
+    if (picks.length === 0) return [refused];
+    const lost = refusedShare(server);
+    const left = end.probability * (1 - lost);
+    return [
+      ...picks.map(({real, share}) =>
+        sendTo<R | Rule>(real, {...end, probability: left * share, path: {rule: realServerRule(server, real), before: path}}),
+      ),
+      ...(lost === 0 ? [] : [{...refused, probability: end.probability * lost, reason: noOther(server)}]),
+    ];
   };
 }
 
@@ -90,6 +96,23 @@ export function sharesOf({scheduler, realServers}: VirtualServer): readonly Real
   const weightOf = ({weight}: RealServer): number => (blindToWeight.has(scheduler) || failover.has(scheduler) ? 1 : weight);
   const total = chosen.reduce((sum, real) => sum + weightOf(real), 0);
   return chosen.map(real => ({real, share: weightOf(real) / total}));
+}
+
+/**
+ * The share of clients whose real server, by the hash of their address, is one with the weight 0. It keeps its part of the table, and
+ * without the flag for it no other one is taken. Source: `ip_vs_mh_get`, `ip_vs_sh_get` and `ip_vs_dh_schedule` of the kernel.
+ */
+function refusedShare({scheduler, flags, realServers}: VirtualServer): number {
+  if (!byHash.has(scheduler) || flags.includes(`${scheduler}-fallback`)) return 0;
+  const usable = realServers.reduce((sum, {weight}) => sum + (scheduler === 'dh' ? Math.min(weight, 1) : weight), 0);
+  const empty = realServers.filter(({weight}) => weight === 0).length;
+  return empty === 0 ? 0 : empty / (usable + empty);
+}
+
+const byHash: ReadonlySet<string> = new Set(['mh', 'sh', 'dh']);
+
+function noOther({scheduler}: VirtualServer): string {
+  return `the scheduler ${scheduler} gives the clients of a server with the weight 0 no other one, until it is removed`;
 }
 
 /** Schedulers for which only a weight of 0 matters. */
