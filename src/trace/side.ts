@@ -149,7 +149,7 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
   });
 }
 
-/** What becomes of the later packets of a part of the connections. */
+/** The outcome of the later packets of a part of the connections. */
 interface Later {
   readonly share: number;
   readonly lost: ConnectionOutcome['lost'];
