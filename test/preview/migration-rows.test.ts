@@ -131,6 +131,14 @@ describe('the addresses of kube-ipvs0', () => {
     expect(await arp(addresses('192.0.2.250'))).toBe(0);
   });
 
+  test('leave the switches of strictARP behind where it was on', async () => {
+    const strict = (given: Scenario): void =>
+      given.file(node, 'sysctls', 'net.ipv4.conf.all.arp_ignore = 1\nnet.ipv4.conf.all.arp_announce = 2\n');
+    const kept = ({advice}: Preview): boolean => advice.some(({reason}) => reason.includes('arp_ignore=1'));
+    expect(kept(await fromIpvs(strict))).toBe(true);
+    expect(kept(await fromIpvs(asIs))).toBe(false);
+  });
+
   test('make the address of another node local', async () => {
     const shared = (given: Scenario): void =>
       given.service('shop/external-ips', object => ({...object, spec: {...object.spec, externalIPs: ['172.18.0.12']}}));
@@ -185,6 +193,18 @@ describe('a hostPort', () => {
       ['30080/TCP is a hostPort and a node port', [node]],
     ]);
     expect(await said(hostPort(30_080, 'tcp', '172.18.0.11'))).toHaveLength(1);
+  });
+
+  test('got the packets in IPVS mode, whatever the other mode does', async () => {
+    const reasons = async (mode: string): Promise<readonly string[]> =>
+      (await fromIpvs(hostPort(30_080, 'tcp'), mode)).advice.flatMap(({id, reason}) =>
+        id === 'host-ports' ? [reason.split(': in ')[1] ?? ''] : [],
+      );
+    expect(await reasons('nftables')).toEqual([
+      'IPVS mode the hostPort gets the packets, in nftables mode whichever chain was registered last',
+    ]);
+    expect(await reasons('iptables')).toEqual(['IPVS mode the hostPort gets the packets, in iptables mode the order of the rules decides']);
+    expect((await fromIpvs(asIs)).advice.map(({id}) => id)).not.toContain('host-ports');
   });
 
   test('that is also the port of a Service at an address of the node is named', async () => {

@@ -48,7 +48,8 @@ const ofTwoModes = [serviceRange, invalidPackets, fromIpvs, toNftables, hostPort
  * are known by their rules: chains of the CNI plugin portmap (`CNI-HOSTPORT-DNAT`, table `cni_hostport`), or any other translation.
  */
 function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
-  if (setup.config.mode.value !== 'iptables' || configAfter.mode.value !== 'nftables') return [];
+  const [from, to] = [setup.config.mode.value, configAfter.mode.value];
+  if (!((from === 'iptables' && to === 'nftables') || (from === 'ipvs' && to !== 'ipvs'))) return [];
   const texts = families.flatMap(family => {
     const iptables = allOf(setup.dumps, family);
     return thirdPartyTexts(iptables, otherTables(setup.nft(), iptables));
@@ -61,11 +62,18 @@ function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   return [
     {
       ...{topic: 'change', id: 'host-ports'},
-      reason: `${[...new Set(shared.map(claimText))].join(', ')}: in iptables mode the order of the rules decides, in nftables mode whichever chain was registered last`,
+      reason: `${[...new Set(shared.map(claimText))].join(', ')}: in ${precedence[from]}, in ${precedence[to]}`,
       remedy: 'Use different ports.',
     },
   ];
 }
+
+/** IPVS sees packets only after all translations. */
+const precedence: Readonly<Record<string, string>> = {
+  iptables: 'iptables mode the order of the rules decides',
+  ipvs: 'IPVS mode the hostPort gets the packets',
+  nftables: 'nftables mode whichever chain was registered last',
+};
 
 interface HostPort {
   /** `30080/TCP`. */
@@ -271,6 +279,7 @@ function fromIpvs({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
     ...always,
     ...ownConnections(setup, configAfter),
     ...answersArp(setup),
+    ...keptSwitches(setup),
     ...nodeAddresses(setup),
     ...scheduler(setup, configAfter.mode.value),
   ];
@@ -314,6 +323,19 @@ function answersArp({node, config, api}: NodeSetup): readonly NodeAdvice[] {
       ...{topic: 'change', id: 'service-addresses'},
       reason: `nodes answer ARP for the ${near.length === 1 ? 'address' : 'addresses'} of ${namesOf(near)} because ${near.length === 1 ? 'it is' : 'they are'} on the interface kube-ipvs0 and strictARP is off; after the change they do not`,
       remedy: 'Announce the addresses with MetalLB, kube-vip or the cloud provider, or route them.',
+    },
+  ];
+}
+
+/** kube-proxy sets these when it starts with strictARP, and no mode sets them back. */
+function keptSwitches({config}: NodeSetup): readonly NodeAdvice[] {
+  if (!config.ipvsStrictARP.value) return [];
+  return [
+    {
+      ...{topic: 'switch', id: 'service-addresses', ofCluster: true},
+      reason: 'strictARP has set arp_ignore=1 and arp_announce=2 for all interfaces, and they stay until the node restarts',
+      remedy:
+        'No action, unless something else on the node needs the usual answers to ARP. Announcers such as MetalLB no longer need strictARP.',
     },
   ];
 }

@@ -13,12 +13,20 @@ export function previewPage({verdict, isBad, sections}: PreviewText, options: Re
   });
 }
 
-function sectionHtml({title, items}: PreviewText['sections'][number]): Html {
+function sectionHtml({title, items, table}: PreviewText['sections'][number]): Html {
   return html`<section><h2>${title.charAt(0)}${title.slice(1).toLowerCase()}</h2>
+${table === undefined ? nothing : tableHtml(title, table)}
 ${items.map(
   ({head, lines}) => html`<article><p class="label">${head}</p>
 ${lines.length === 0 ? nothing : html`<dl class="terms">${lines.map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}</dl>`}
 </article>`,
 )}
 </section>`;
+}
+
+function tableHtml(title: string, {head, rows}: NonNullable<PreviewText['sections'][number]['table']>): Html {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="${title.toLowerCase()}"><table>
+<thead><tr>${head.map(text => html`<th scope="col">${text}</th>`)}</tr></thead>
+<tbody>${rows.map(row => html`<tr>${row.map(text => html`<td>${text}</td>`)}</tr>`)}</tbody>
+</table></div>`;
 }

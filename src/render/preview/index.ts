@@ -3,6 +3,7 @@ import {provenanceMarkdown} from '../ci/markdown.ts';
 import {previewPage} from '../html/preview-page.ts';
 import {schemaVersion, toJson, toYaml} from '../json.ts';
 import {markup} from '../markup.ts';
+import {plainTable} from '../table/plain-table.ts';
 import {originOf, type RenderOptions} from '../renderer.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {wrap, wrapLines} from '../wrap.ts';
@@ -29,14 +30,15 @@ export function previewTable({verdict, isBad, sections}: PreviewText, {color, wi
   const style = styleOf(color);
   const first = wrapLines((isBad ? style.red : style.bold)(escapeText(verdict)), width);
   if (quiet) return first;
-  const blocks = sections.map(({title, items}) => {
+  const blocks = sections.map(({title, items, table: cells}) => {
     const texts = items.map(({head, lines}) =>
       [
         ...wrap(escapeText(head), width, '- '),
         ...lines.flatMap(([label, text]) => wrap(escapeText(text), width, `    ${style.dim(escapeText(label).padEnd(8))} `)),
       ].join('\n'),
     );
-    return [style.bold(title), ...texts].join('\n');
+    const escaped = cells?.rows.map(row => row.map(escapeText)) ?? [];
+    return [style.bold(title), ...(cells === undefined ? [] : [plainTable(cells.head, escaped, width)]), ...texts].join('\n');
   });
   return [first, ...blocks].join('\n\n');
 }
@@ -44,11 +46,14 @@ export function previewTable({verdict, isBad, sections}: PreviewText, {color, wi
 function markdown(preview: Preview, options: RenderOptions): string {
   const {verdict, sections} = previewText(preview, options.verbose);
   const prose = (text: string): string => markup(escapeText(text)).replaceAll(/[\\`*_|[\]~]/g, '\\$&');
-  const blocks = sections.map(({title, items}) => {
+  const blocks = sections.map(({title, items, table: cells}) => {
+    const rows = cells === undefined ? [] : [cells.head, cells.head.map(() => '---'), ...cells.rows.map(row => row.map(prose))];
+    const table = rows.map(row => `| ${row.join(' | ')} |`).join('\n');
     const texts = items.map(({head, lines}) =>
       [`- ${prose(head)}`, ...lines.map(([label, text]) => `  - ${prose(label)}: ${prose(text)}`)].join('\n'),
     );
-    return [`### ${title.charAt(0)}${title.slice(1).toLowerCase()}`, texts.join('\n')].join('\n\n');
+    const parts = [`### ${title.charAt(0)}${title.slice(1).toLowerCase()}`, table, texts.join('\n')];
+    return parts.filter(part => part !== '').join('\n\n');
   });
   return [`**${prose(verdict)}**`, ...blocks, ...provenanceMarkdown(undefined, options)].join('\n\n');
 }

@@ -3,12 +3,20 @@ import type {Advice, Preview, PreviewChange, PreviewEffect, PreviewOutcome, Prev
 import {entryText} from '../../model/service-port.ts';
 import {namespacedName, plural, someOf} from '../../model/text.ts';
 import {nodeList} from '../names-of-nodes.ts';
+import {type NodeOrder, nodeOrder} from './node-order.ts';
 
 /** A preview as titles with paragraphs, for every text format. */
 export interface PreviewText {
   readonly verdict: string;
   readonly isBad: boolean;
-  readonly sections: readonly {readonly title: string; readonly items: readonly PreviewItem[]}[];
+  readonly sections: readonly PreviewSection[];
+}
+
+interface PreviewSection {
+  readonly title: string;
+  readonly items: readonly PreviewItem[];
+  /** Stands before the items. */
+  readonly table?: Pick<NodeOrder, 'head' | 'rows'>;
 }
 
 interface PreviewItem {
@@ -25,7 +33,8 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
   const unread = nodes.filter(({basis}) => basis === 'unread');
   const computed = nodes.filter(({basis}) => basis === 'expected');
   const open = requirements.filter(({status}) => verbose || status !== 'met');
-  const sections = [
+  const sections: readonly PreviewSection[] = [
+    ...orderSections(preview),
     {
       title: 'WHAT CHANGES',
       items: [
@@ -76,8 +85,28 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
   return {
     verdict: verdictText(preview, summary),
     isBad: summary.lost > 0 || requirements.some(isBlocking) || advice.some(isLoss),
-    sections: sections.filter(({items}) => items.length > 0),
+    sections: sections.filter(({items, table}) => items.length > 0 || table !== undefined),
   };
+}
+
+/** Manifests alone reach all nodes at once: there is no order to go in. */
+function orderSections(preview: Preview): readonly PreviewSection[] {
+  if (preview.settings.every(({before, after}) => JSON.stringify(before) === JSON.stringify(after))) return [];
+  const {first, ...table} = nodeOrder(preview, {isBlocking, isCounted: change => !isHealed(change)});
+  const plan = 'kubectl svc-trace preview -o json --output-file plan.json with the same flags';
+  const begin =
+    first === null
+      ? []
+      : [
+          {
+            head: `begin with ${first} alone, and go on when what came there is what is said here`,
+            lines: [
+              ['before', plan],
+              ['after', `kubectl svc-trace check -A --plan plan.json --node ${first}`],
+            ] as const,
+          },
+        ];
+  return [{title: 'NODES, IN THE ORDER TO GO IN', table, items: begin}];
 }
 
 /** Traffic is lost that belongs to no Service, or for a time after the switch. */
