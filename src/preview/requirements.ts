@@ -230,7 +230,8 @@ function leftovers({setup, configAfter}: RequirementsInput): Omit<Requirement, '
   if (both) return {name, status: 'unmet', detail: 'both backends of iptables hold rules of kube-proxy; it cleans up only the one it uses'};
   const remark =
     from === 'ipvs' && configAfter.version.value.minor >= 34 ? ', unless it cannot load ip_vs: look for kube-ipvs0 after the switch' : '';
-  return {name, status: 'met', detail: `kube-proxy removes the rules of ${from} mode when it starts${remark}`};
+  const sets = from === 'ipvs' ? '; its ipsets of IPv6 (KUBE-6-…) stay, and nothing uses them' : '';
+  return {name, status: 'met', detail: `kube-proxy removes the rules of ${from} mode when it starts${remark}${sets}`};
 }
 
 function plugin({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
