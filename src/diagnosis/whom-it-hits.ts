@@ -19,7 +19,7 @@ export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly
     const {node, family = 'IPv4'} = first;
     const key = `${family} ${node}`;
     if (!counts.has(key)) counts.set(key, clientsAmong(podsOf(node), family));
-    const pods = counts.get(key);
+    const pods = isOfItself(first) ? placesOf(own, ['ST211']).length : counts.get(key);
     if (pods === 0) continue;
     const found = {...effect, ...(pods === undefined ? {} : {pods})};
     for (const finding of own) hits.set(finding, found);
@@ -30,16 +30,24 @@ export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly
   });
 }
 
-function isFelt({node, severity, code, share, service, message}: Finding): boolean {
+function isFelt(finding: Finding): boolean {
+  const {node, severity, code, share, service, message} = finding;
   if (node === undefined || severity !== 'error') return false;
+  if (isOfItself(finding)) return true;
   return service === undefined ? losesAll.test(message) : share !== undefined || code === 'ST202';
 }
 
 /** As the checks of base rules and of forwarding say it. */
 const losesAll = /no Service works (?:on this node|for pods|at any)|the node forwards no \S+ packets/;
 
-function placeOf({node, family, service, port}: Finding): string {
-  return JSON.stringify([node, family, service, port?.name, port?.protocol]);
+/** A pod that the Service sends back to itself gets no reply. */
+function isOfItself({code, endpoint, endpoints, pod, message}: Finding): boolean {
+  return code === 'ST211' && endpoint !== undefined && endpoints !== undefined && pod !== undefined && message.includes(' to itself ');
+}
+
+function placeOf(finding: Finding): string {
+  const {node, family, service, port} = finding;
+  return JSON.stringify([node, family, service, port?.name, port?.protocol, isOfItself(finding)]);
 }
 
 /** Running pods with an address of their own: a packet from one of these was walked. */
@@ -63,6 +71,10 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
     1,
     findings.reduce((sum, finding) => sum + (finding.share ?? 0), 0),
   );
+  if (isOfItself(first)) {
+    const own = 1 / Math.max(1, first.endpoints ?? 1);
+    return {share: own, effect: `lose ${partText(own)} for ${name}: those that come back to the sender`};
+  }
   if (findings.some(({code}) => code === 'ST201')) return {share: 1, effect: `cannot connect to ${name}`};
   const left = placesOf(findings, ['ST202']);
   const none = left.length === 0 ? '' : `${someOf(left, {max: 2})} ${left.length === 1 ? 'gets' : 'get'} none from here`;

@@ -47,7 +47,7 @@ export interface Hits {
 /** `41 pods on node-a send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. `nodes` in words. */
 export function hitsText({effect, pods}: Hits, nodes: string): string {
   const [verb = '', ...rest] = effect.split(' ');
-  const one: Readonly<Record<string, string>> = {send: 'sends', have: 'has'};
+  const one: Readonly<Record<string, string>> = {send: 'sends', have: 'has', lose: 'loses'};
   return `${pods === undefined ? 'Pods' : plural(pods, 'pod')} on ${nodes} ${[pods === 1 ? (one[verb] ?? verb) : verb, ...rest].join(' ')}`;
 }
 

@@ -126,6 +126,14 @@ describe('whom it hits', () => {
     expect(text([findingOf('node-a', null, {code: 'ST301', message: 'no Service works for the node itself'})], three)).toEqual(['']);
   });
 
+  test('of connections that come back to their sender, is told for the pods that send them', async () => {
+    const {findings} = diagnose(await snapshotOf('faults/no-hairpin'), {toolVersion: '0'});
+    const found = findings.flatMap(({code, hits, node = ''}) => (code === 'ST211' && hits !== undefined ? [hitsText(hits, node)] : []));
+    expect(new Set(found)).toEqual(
+      new Set(['1 pod on node-a loses 1 of 3 connections for shop/web:http: those that come back to the sender']),
+    );
+  });
+
   test('has the share that the rules of a node give', async () => {
     const snapshot = await snapshotOf('faults/wrong-dnat');
     const {findings} = diagnose(snapshot, {toolVersion: '0'});
