@@ -186,7 +186,7 @@ function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals): 
 /** What rules say of single ports is meant for servers: a smaller share of the connections is counted to the largest one. */
 const minShare = 0.01;
 
-/** So many parts of the drawn ports are walked, the one with most ports first. */
+/** So many parts of the drawn ports are walked, first the one that no rule names. */
 const maxDrawn = 50;
 
 function endOf({packet, outcome: {policy, reason, path}}: NonNullable<ConnectionOutcome['lost']>): string {
