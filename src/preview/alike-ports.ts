@@ -58,8 +58,8 @@ interface AlikePorts {
   readonly isFaulty: (pair: PortPair) => boolean;
   /** Whether the rules of a Service port itself are others. */
   readonly deviates: (pair: PortPair) => boolean;
-  /** Third-party rules name a part of the node's pod network: other nodes of the shape have other pods there. */
-  readonly isSplit: boolean;
+  /** Third-party rules, or source ranges of the Service port, name a part of the node's pod network: other nodes of the shape have other pods there. */
+  readonly isSplit: (item: ServedPort) => boolean;
 }
 
 /** All Service ports of a node, in groups. */
@@ -105,9 +105,11 @@ export function alikePorts(input: AlikePortsInput): AlikePorts {
     item !== null && (written !== item || deviations?.ports.has(item) === true);
   const isFaulty = (pair: PortPair): boolean => isNodeFaulty || deviates(pair);
   const podNetworks = podNetworksOf([before.context, after.context]).flatMap(network => network ?? []);
-  const isSplit = all.networks.some(network =>
-    podNetworks.some(pods => network.family === pods.family && network.prefix > pods.prefix && contains(pods, addressOf(network))),
-  );
+  const isPart = (network: Cidr): boolean =>
+    podNetworks.some(pods => network.family === pods.family && network.prefix > pods.prefix && contains(pods, addressOf(network)));
+  const isSplitByRules = all.networks.some(isPart);
+  const isSplit = ({port}: ServedPort): boolean =>
+    isSplitByRules || port.sourceRanges.flatMap(range => parseCidr(range) ?? []).some(isPart);
   return {node, groups: [...groups.values()], isFaulty, deviates, isSplit};
 }
 
@@ -329,7 +331,7 @@ function senderShape(item: ServedPort, contexts: readonly [NodeContext, NodeCont
   const ranges = item.port.sourceRanges.map(range => parseCidr(range));
   const taken = new Set(item.all.map(({address}) => address));
   const senders = contexts.flatMap(context => sourcesFor(item.port, context, taken).map(({address}) => address));
-  const nodes = contexts.map(({nodeIP}) => nodeIP);
+  const nodes = contexts.flatMap(({nodeIP, facts}) => [nodeIP, ...facts.addresses]);
   return [ofEndpoint, ...[...senders, ...nodes, ...(here === undefined ? [] : [here])].map(address => inside(address, ranges))].join();
 }
 

@@ -74,14 +74,15 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const isChanged = (probe: PreviewProbe, walk: ProbeWalk): boolean => changeOf(sides, pair, {probe, walk}) !== null;
     const given = {item: pair.known, before, after, groups: senders(), effort: input.effort, isChanged};
     const proof = proofOf(probesOfPair(pair, [before.context, after.context]), given);
-    if (shape !== null) walked.proofs.set(shape, proof);
+    if (shape !== null && !isOfNode(pair, proof)) walked.proofs.set(shape, proof);
     return proof;
   };
-  for (const {shape, shapeAfter, pairs} of groups.flatMap(group => provable(group, isSplit))) {
+  for (const {shape: known, shapeAfter, pairs} of groups.flatMap(group => provable(group, isSplit))) {
     const [lead] = pairs;
     const wanted = pairs.filter(pair => selects(pair.known.port));
     if (lead === undefined || wanted.length === 0) continue;
-    const proof = prove(lead, shape);
+    const proof = prove(lead, known);
+    const shape = isOfNode(lead, proof) ? null : known;
     for (const pair of wanted) ports.push({item: pair.known, gap: proof.gap});
     const probesOf = (pair: PortPair): readonly PreviewProbe[] =>
       withFurther(pair.known, probesOfPair(pair, [before.context, after.context]), proof);
@@ -113,10 +114,19 @@ function probeKey({kind, entry, source, packet}: PreviewProbe): string {
 }
 
 /** Where classes of senders are those of one Service port or node, others do not share its walks. */
-function provable(group: PortGroup, isSplit: boolean): readonly PortGroup[] {
-  if (group.pairs.some(({known}) => known.port.sourceRanges.length > 0))
-    return group.pairs.map(pair => ({shape: null, shapeAfter: null, pairs: [pair]}));
-  return [isSplit ? {...group, shape: null, shapeAfter: null} : group];
+function provable({shape, shapeAfter, pairs}: PortGroup, isSplit: (item: ServedPort) => boolean): readonly PortGroup[] {
+  const isRanged = pairs.some(({known}) => known.port.sourceRanges.length > 0);
+  if (!isRanged) return [pairs.some(({known}) => isSplit(known)) ? {pairs, shape: null, shapeAfter: null} : {pairs, shape, shapeAfter}];
+  return pairs.map(pair => ({
+    pairs: [pair],
+    shape: shape === null || isSplit(pair.known) ? null : `${portKey(pair.known)} ${shape}`,
+    shapeAfter: null,
+  }));
+}
+
+/** Of source ranges, the senders that a change concerns are named without the node itself. */
+function isOfNode({known}: PortPair, {further, usual}: Proof): boolean {
+  return known.port.sourceRanges.length > 0 && (further.some(({length}) => length > 0) || usual.some(text => text !== undefined));
 }
 
 const unproved: Proof = {further: [], usual: [], walks: [], gap: null};

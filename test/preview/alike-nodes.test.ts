@@ -28,9 +28,10 @@ beforeAll(async () => {
     temps.push(temp);
     const cluster = buildCluster({services: 60, endpoints: 3, nodes: 4, seed: 4});
     const balanced = cluster.services.filter(({type}) => type === 'LoadBalancer');
-    // Some hold a node, some pods, and some neither.
-    for (const [index, service] of balanced.entries())
-      service.sourceRanges = [['203.0.113.0/24'], ['172.18.0.0/16'], ['10.128.0.0/9'], ['192.0.2.0/25']][index % 4] ?? [];
+    // Some hold nodes or one of them, some pods or those of one node or a part of them, and some neither.
+    const ranges = [['203.0.113.0/24'], ['172.18.0.0/16'], ['10.128.0.0/9'], ['172.18.16.2/32'], ['10.128.4.0/22'], ['10.128.4.0/25']];
+    for (const [index, service] of balanced.entries()) service.sourceRanges = ranges[index % ranges.length] ?? [];
+    expect(balanced.length).toBeGreaterThanOrEqual(ranges.length);
     writeBundle(temp, cluster, mode);
     snapshots.set(mode, await readBundle(temp));
   }
