@@ -6,10 +6,10 @@ import {once} from '../model/once.ts';
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {NodeContext} from '../expect/node-context.ts';
-import {type Address, canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import {type Address, canonicalAddress, type Cidr, contains, type Family, parseAddress, parseCidr} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import {partition} from '../model/lists.ts';
-import type {NftChains, NftTableSource} from '../model/nft-ruleset.ts';
+import type {NftChains} from '../model/nft-ruleset.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, Ruleset} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
@@ -66,11 +66,9 @@ interface AlikePorts {
 export function alikePorts(input: AlikePortsInput): AlikePorts {
   const {setup, before, after, expectedOnly} = input;
   const {family} = before.context;
-  const iptables = expectedOnly ? [] : allOf(setup.dumps, family);
-  const tables = expectedOnly ? [] : otherTables(setup.nft(), iptables);
   const deviations = expectedOnly ? noDeviations : deviationsOf(before, setup);
   const ranges = [before, after].flatMap(({context}) => context.serviceRanges ?? []);
-  const rules = [...thirdPartyTexts(iptables, tables), ...(deviations?.texts ?? [])];
+  const rules = [...(expectedOnly ? [] : thirdPartyTexts(setup, family)), ...(deviations?.texts ?? [])];
   const constants = constantsIn([...rules, ...ranges]);
   const ofPorts = deviations?.ofPorts ?? [];
   const all = ofPorts.length === 0 ? constants : constantsIn([...rules, ...ranges, ...ofPorts]);
@@ -306,12 +304,15 @@ function isInside(network: Cidr, text: string): boolean {
   return address !== null && contains(network, address);
 }
 
-/** The texts of all rules outside of kube-proxy's own chains and tables. */
-export function thirdPartyTexts(iptables: readonly Ruleset[], tables: readonly NftTableSource[]): readonly string[] {
-  const rules = iptables.flatMap(thirdPartyChains).flatMap(linesOf);
+/** The texts of all rules of a node, in one family, outside of kube-proxy's own chains and tables. */
+export function thirdPartyTexts(setup: NodeSetup, family: Family): readonly string[] {
+  const iptables = allOf(setup.dumps, family);
+  const tables = otherTables(setup.nft(), iptables);
   const nft = tables.flatMap(table => [...('chains' in table ? (table.chains as NftChains).values() : [])].map(chain => chain.text()));
-  return [...rules, ...nft];
+  return [...iptables.flatMap(textsBeside), ...nft];
 }
+
+const textsBeside = once((ruleset: Ruleset): readonly string[] => thirdPartyChains(ruleset).flatMap(linesOf));
 
 /** The texts of its rules, none of which is parsed. */
 function linesOf(chain: Chain): readonly string[] {

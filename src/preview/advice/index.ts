@@ -1,5 +1,3 @@
-import {allOf} from '../../analyze/proxy-mode.ts';
-import {thirdPartyChains} from '../../analyze/third-party/iptables-rules.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import {canonicalAddress, contains, families, parseAddress, parseCidr} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
@@ -10,7 +8,7 @@ import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {countOf} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {thirdPartyTexts} from '../alike-ports.ts';
 import type {NodeSetup} from '../node-setup.ts';
-import {expectedSide, otherTables} from '../sides.ts';
+import {expectedSide} from '../sides.ts';
 import {type AdviceCase, externalAddresses, namesOf, type NodeAdvice} from './advice-case.ts';
 import {checkByHand} from './check-by-hand.ts';
 import {serviceRange} from './service-range.ts';
@@ -50,10 +48,7 @@ const ofTwoModes = [serviceRange, invalidPackets, fromIpvs, toNftables, hostPort
 function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const [from, to] = [setup.config.mode.value, configAfter.mode.value];
   if (!((from === 'iptables' && to === 'nftables') || (from === 'ipvs' && to !== 'ipvs'))) return [];
-  const texts = families.flatMap(family => {
-    const iptables = allOf(setup.dumps, family);
-    return thirdPartyTexts(iptables, otherTables(setup.nft(), iptables));
-  });
+  const texts = families.flatMap(family => thirdPartyTexts(setup, family));
   const lines = texts.flatMap(text => text.split('\n')).filter(line => /HOSTPORT|hostport|DNAT|dnat/.test(line));
   const translated = lines.flatMap(hostPortsOf);
   if (translated.length === 0) return [];
@@ -216,10 +211,8 @@ function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   return advice;
 }
 
-function jumpsToMarkChain({dumps}: NodeSetup): boolean {
-  return families
-    .flatMap(family => allOf(dumps, family).flatMap(thirdPartyChains))
-    .some(chain => chain.table === 'nat' && chain.text().includes('-j KUBE-MARK-MASQ'));
+function jumpsToMarkChain(setup: NodeSetup): boolean {
+  return families.some(family => thirdPartyTexts(setup, family).some(text => /(?:-j|jump) KUBE-MARK-MASQ/.test(text)));
 }
 
 /** What happens when kube-proxy starts in another mode. */

@@ -74,7 +74,7 @@ function previewObject(preview: Preview, options: Pick<RenderOptions, 'provenanc
     nodes,
     requirements,
     ports,
-    changes: [...changes.toSorted(byPlace).map(changeObject), ...advice.map(adviceObject)],
+    changes: [...inOrder(changes).map(changeObject), ...advice.map(adviceObject)],
     notes,
     settings,
     scope,
@@ -101,9 +101,10 @@ function docsOf(id: string): string {
   return `https://github.com/svc-trace/svc-trace/blob/main/docs/checks/preview.md#${id}`;
 }
 
-function byPlace(a: PreviewChange, b: PreviewChange): number {
-  const [left, right] = [changeKey(a), changeKey(b)];
-  return left < right ? -1 : left > right ? 1 : 0;
+/** By Service port, node and packet. */
+function inOrder(changes: readonly PreviewChange[]): readonly PreviewChange[] {
+  const keyed = changes.map(change => [changeKey(change), change] as const);
+  return keyed.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, change]) => change);
 }
 
 function changeKey({node, service, port, entry, packet}: PreviewChange): string {
