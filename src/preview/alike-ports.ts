@@ -84,8 +84,8 @@ export function alikePorts(input: AlikePortsInput): AlikePorts {
   const groups = new Map<string, PortGroup & {readonly pairs: PortPair[]}>();
   for (const [index, pair] of pairsOf(before.ports, after.ports, deviations?.written).entries()) {
     const isUnlike = deviations === null || all.usesSets || isPairLed(pair) || contested.some(ports => ports.has(pair.known.port));
-    const deviates = pair.before !== null && deviations?.ports.has(pair.before) === true;
-    const isAlone = isUnlike || deviates || isSentByWritten(pair, [before.context, after.context]);
+    const isOther = pair.before !== null && [deviations?.ports, deviations?.ending].some(ports => ports?.has(pair.known) === true);
+    const isAlone = isUnlike || isOther || isSentByWritten(pair, [before.context, after.context]);
     const shape = isAlone ? null : `${shapes(pair)} ${signatures(pair, before, told)}`;
     const asExpected = {...pair, written: pair.before};
     const shapeAfter = isUnlike
@@ -115,7 +115,7 @@ function addressOf({family, base, text}: Cidr): Address {
   return {family, value: base, text};
 }
 
-const noDeviations: Deviations = {ports: new Set(), written: new Map(), texts: [], ofPorts: [], rest: ''};
+const noDeviations: Deviations = {ports: new Set(), ending: new Set(), written: new Map(), texts: [], ofPorts: [], rest: ''};
 
 /** What distinguishes Service ports by the constants of other rules, on both sides. */
 function signatures(pair: PortPair, {context}: WalkedSide, constants: RuleConstants): string {

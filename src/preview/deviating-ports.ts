@@ -24,6 +24,8 @@ export interface Deviations {
   readonly ports: ReadonlySet<ServedPort>;
   /** Service ports, not among `ports`, whose rules are those of other endpoints and no others: each as its rules are. */
   readonly written: ReadonlyMap<ServedPort, ServedPort>;
+  /** Service ports, not among `ports`, that IPVS also has servers of endpoints for that end: that is healthy, and hashes reach them. */
+  readonly ending: ReadonlySet<ServedPort>;
   /** The texts of what differs and does not belong to a Service port. */
   readonly texts: readonly string[];
   /** The texts of what belongs to one of `ports`, and packets to others can reach. */
@@ -42,7 +44,7 @@ export function deviationsOf({expected, context: {family}}: WalkedSide, setup: N
   const others = otherIpvsDeviations(expected, setup);
   const ports = new Set([...found.ports, ...others.ports]);
   const isAsExpected = others.isComplete && ports.size + found.texts.length === 0;
-  return {texts: found.texts, ofPorts: [], ports, written: new Map(), rest: isAsExpected ? restOfRules(setup, family) : null};
+  return {...found, ofPorts: [], ports, written: new Map(), rest: isAsExpected ? restOfRules(setup, family) : null};
 }
 
 function ofTable(expected: ExpectedTable, setup: NodeSetup): Deviations | null {
@@ -57,6 +59,7 @@ function ofTable(expected: ExpectedTable, setup: NodeSetup): Deviations | null {
   return {
     ports: found.ports,
     written: new Map(),
+    ending: new Set(),
     texts: isAsExpected ? [] : [...found.texts, ...unexpected],
     ofPorts: isAsExpected ? [...found.ofPorts, ...unexpected] : found.ofPorts,
     rest: isAsExpected ? restOfRules(setup, family) : null,
@@ -83,6 +86,7 @@ function ofChains(expected: ExpectedRuleset, setup: NodeSetup): Deviations | nul
   const found = byOwner(differences);
   return {
     ...found,
+    ending: new Set(),
     written: new Map([...changed].filter(([item]) => !found.ports.has(item))),
     ofPorts: byOwner(differences.filter(({chain}) => parseChainName(chain) === null)).ofPorts,
     rest: isShown ? restOfRules(setup, family, compared) : null,
@@ -102,15 +106,24 @@ function byOwner(differences: readonly OwnedDifference[]): Pick<Deviations, 'por
   };
 }
 
-function ofServers({servers, context: {family}}: ExpectedIpvs, actual: readonly VirtualServer[]): Pick<Deviations, 'ports' | 'texts'> {
+function ofServers(
+  {servers, context: {family}}: ExpectedIpvs,
+  actual: readonly VirtualServer[],
+): Pick<Deviations, 'ports' | 'ending' | 'texts'> {
   const found = new Map(actual.map(server => [serverKey(server), server]));
   const ports = new Set<ServedPort>();
+  const ending = new Set<ServedPort>();
   for (const [key, claims] of servers) {
     const server = found.get(key);
-    for (const claim of claims) if (server === undefined || serverText(server) !== serverText(claim.server)) ports.add(claim.owner);
+    for (const {owner, server: expected} of claims) {
+      const wanted = new Set(expected.realServers.map(({hostPort}) => hostPort));
+      const kept = server?.realServers.filter(({weight, hostPort}) => weight > 0 || wanted.has(hostPort)) ?? [];
+      if (server === undefined || serverText({...server, realServers: kept}) !== serverText(expected)) ports.add(owner);
+      else if (kept.length < server.realServers.length) ending.add(owner);
+    }
   }
   const unexpected = actual.filter(server => server.family === family && !servers.has(serverKey(server)));
-  return {ports, texts: unexpected.map(({text}) => text)};
+  return {ports, ending, texts: unexpected.map(({text}) => text)};
 }
 
 function serverText({text, realServers}: VirtualServer): string {

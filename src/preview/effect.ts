@@ -130,8 +130,11 @@ const fits: Readonly<Record<string, CauseTest>> = {
   'external-refusals': ({probe, item}) =>
     !item.endpoints.hasAny && probe.source.kind === 'node' && (probe.entry.kind === 'loadBalancerIP' || probe.entry.kind === 'externalIP'),
   'node-port-addresses': ({probe, before, after}) => probe.entry.kind === 'nodePort' && answers(before, probe) !== answers(after, probe),
-  'ipvs-scheduler': ({effect, config}) =>
-    effect === 'shares' && config.mode.value === 'ipvs' && !['', 'rr'].includes(config.ipvsScheduler.value),
+  // One that hashes refuses the clients of a server whose endpoint ends.
+  'ipvs-scheduler': ({effect, config, was}) =>
+    (effect === 'shares' || (effect === 'gained' && was.served.size > 0)) &&
+    config.mode.value === 'ipvs' &&
+    !['', 'rr'].includes(config.ipvsScheduler.value),
   'masquerade-all': ({effect, before, after}) => effect === 'source-address' && before.masqueradeAll !== after.masqueradeAll,
   'local-detector': ({effect, before, after}) =>
     effect === 'source-address' && JSON.stringify(before.detector) !== JSON.stringify(after.detector),
@@ -245,7 +248,7 @@ const causes: Readonly<Record<string, Cause>> = Object.fromEntries(
       'List the networks in nodePortAddresses, or 0.0.0.0/0 and ::/0 for all.',
     ],
     'ipvs-scheduler': [
-      'the IPVS scheduler is not rr; other modes choose endpoints at random',
+      'the IPVS scheduler is not rr; other modes choose endpoints at random, of those alone that are in service',
       'Use sessionAffinity where the scheduler kept clients at an endpoint.',
     ],
     'masquerade-all': [

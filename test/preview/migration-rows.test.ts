@@ -89,6 +89,29 @@ describe('an address in the Service range', () => {
     expect(await said('10.96.0.0/16')).toEqual([]);
   });
 
+  const routes = (given: Scenario, ...own: readonly object[]): void => {
+    const others = ['10.244.12.0/24', 'fd00:10:244:2::/64'].map(dst => ({dst, dev: 'eth0'}));
+    given.file(node, 'routes.json', JSON.stringify([...others, ...own]));
+  };
+
+  test.each<readonly [string, object, number]>([
+    ['a network that a gateway leads to', {dst: '10.96.200.0/24', gateway: '172.18.0.9', dev: 'eth0'}, 1],
+    ['a host', {dst: '10.96.200.7', dev: 'vmnet1', scope: 'link'}, 1],
+    ['all of the range, as on nodes without a default route', {dst: '10.96.0.0/16', dev: 'eth0', scope: 'link'}, 0],
+    ['a network that packets are not sent to', {type: 'blackhole', dst: '10.96.200.0/24'}, 0],
+  ])('is named if the node has a route to it: %s', async (_, route, count) => {
+    const inside = (given: Scenario): void => {
+      known(given);
+      routes(given, route);
+    };
+    const said = async (version: string) =>
+      (await toNftables(inside, {version})).advice
+        .filter(({id}) => id === 'unallocated-addresses')
+        .map(({nodes, effect}) => [nodes, effect]);
+    expect(await said('v1.36.0')).toEqual(Array.from({length: count}, () => [[node], 'lost']));
+    expect(await said('v1.32.0')).toEqual([]);
+  });
+
   test('is named in an upgrade to the first version that drops packets to it, not between two that do', async () => {
     const overlapping = (given: Scenario): void => given.api(() => ranges('10.244.0.0/16', 'fd00:96::/108'));
     const upgrade = async (from: string, version: string) => adviceOf(await previewFrom(from, {version}, overlapping));
@@ -101,8 +124,13 @@ describe('an address in the Service range', () => {
       (await toNftables(change)).advice.filter(({topic, reason}) => topic === 'by-hand' && reason.includes('Service range'));
     expect((await byHand(asIs)).map(({reason}) => reason)).toEqual([expect.stringContaining('the ServiceCIDRs are not known')]);
     expect((await byHand(known)).map(({reason}) => reason)).toEqual([
-      expect.stringMatching(/^hosts that are routed inside .* 10\.96\.0\.0\/16/),
+      expect.stringMatching(/^hosts inside the Service range 10\.96\.0\.0\/16, fd00:96::\/108: /),
     ]);
+    const routed = (given: Scenario): void => {
+      known(given);
+      routes(given, {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'});
+    };
+    expect((await byHand(routed)).map(({reason}) => reason)).toEqual([expect.stringContaining('that only routers beyond the nodes have')]);
     expect((await fromIpvs(asIs, 'iptables')).advice.filter(({topic}) => topic === 'by-hand')).toEqual([]);
   });
 });
@@ -145,6 +173,73 @@ describe('the addresses of kube-ipvs0', () => {
     expect(adviceOf(await fromIpvs(shared))).toContain('node-addresses');
     expect(adviceOf(await fromIpvs(asIs))).not.toContain('node-addresses');
     expect(adviceOf(await toNftables(shared))).not.toContain('node-addresses');
+  });
+});
+
+/** Changes the virtual servers of the node. */
+function edit(given: Scenario, change: (text: string) => string): void {
+  const text =
+    given
+      .snapshot()
+      .nodes.find(({name}) => name === node)
+      ?.read('ipvsadm-save')
+      ?.toString() ?? '';
+  given.file(node, 'ipvsadm-save', change(text));
+}
+
+describe('schedulers of IPVS', () => {
+  const server = '-a -t 10.96.1.1:80 -r';
+  const scheduled =
+    (scheduler: string, ended: readonly string[] = []) =>
+    (given: Scenario) => {
+      given.file(node, 'configz.json', null);
+      given.file(node, 'kube-proxy-config.yaml', `mode: ipvs\nclusterCIDR: 10.244.0.0/16\nipvs: {scheduler: "${scheduler}"}\n`);
+      const flags = scheduler === 'mh' ? ' -b mh-port' : '';
+      edit(given, text => text.replaceAll(' -s rr', ` -s ${scheduler}${flags}`) + ended.map(one => `${server} ${one} -m -w 0\n`).join(''));
+    };
+  const about = async (scheduler: string, ended: readonly string[] = []) => {
+    const {changes, ports} = await fromIpvs(scheduled(scheduler, ended));
+    const effects = changes.filter(({packet}) => packet.destination === '10.96.1.1').map(({effect, cause}) => `${effect}: ${cause.id}`);
+    const changed = new Set(changes.flatMap(({packet, service}) => (packet.destination === '10.96.1.1' ? [service.name] : [])));
+    const gaps = ports.flatMap(({reason}) => reason ?? []);
+    return {effects: [...new Set(effects)], count: changed.size, gaps: [...new Set(gaps)]};
+  };
+
+  test('that hash refuse the clients of a server with the weight 0, which are served after the change', async () => {
+    const ended = ['10.244.99.9:8080'];
+    expect(await about('mh', ended)).toEqual({effects: ['gained: ipvs-scheduler'], count: 1, gaps: []});
+    expect(await about('rr', ended)).toEqual({effects: [], count: 0, gaps: []});
+    expect(await about('mh')).toEqual({effects: [], count: 0, gaps: []});
+  });
+});
+
+describe('connections of IPVS', () => {
+  const said = async (id: string, change: (given: Scenario) => void, mode = 'nftables') =>
+    (await fromIpvs(change, mode)).advice.filter(one => one.id === id).map(({topic, reason}) => `${topic}: ${reason}`);
+  const reuse = (kernel: string, value: number | null) => (given: Scenario) => {
+    withKernel(kernel)(given);
+    given.file(node, 'sysctls', value === null ? '' : `net.ipv4.vs.conn_reuse_mode = ${value}\n`);
+  };
+
+  test('of clients that use a port again are named where the kernel sends them to an earlier endpoint, or delays them', async () => {
+    expect(await said('reused-ports', reuse('5.4.0', 0))).toEqual([expect.stringContaining('gets the endpoint of its earlier connection')]);
+    expect(await said('reused-ports', reuse('6.1.0', 0))).toEqual([expect.stringContaining('gets the endpoint of its earlier connection')]);
+    expect(await said('reused-ports', reuse('5.4.0', 1))).toEqual([expect.stringContaining('waits for a second')]);
+    expect(await said('reused-ports', reuse('6.1.0', 1))).toEqual([]);
+  });
+
+  test('are those of kube-proxy on this kernel where the switch was not read, and not said where neither is known', async () => {
+    expect(await said('reused-ports', reuse('5.4.0', null))).toEqual([expect.stringContaining('conn_reuse_mode is 0 on this kernel')]);
+    expect(await said('reused-ports', reuse('6.1.0', null))).toEqual([]);
+    expect(await said('reused-ports', reuse('', null))).toEqual([]);
+  });
+
+  test('of endpoints that end stay on a server with the weight 0, and on no rule after the change', async () => {
+    const ended = (given: Scenario): void => edit(given, text => `${text}-a -t 10.96.1.1:80 -r 10.244.99.9:8080 -m -w 0\n`);
+    expect(await said('ending-endpoints', asIs)).toEqual([expect.stringMatching(/^change: .* idle for 15 minutes; after the change/)]);
+    expect((await said('ending-endpoints', ended))[1]).toMatch(/^switch: .* they break with all others$/);
+    expect((await said('ending-endpoints', ended, 'iptables'))[1]).toMatch(/^switch: .* nothing removes these servers any more$/);
+    expect((await toNftables()).advice.filter(({id}) => id === 'ending-endpoints')).toEqual([]);
   });
 });
 

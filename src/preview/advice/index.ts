@@ -1,7 +1,7 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {canonicalAddress, contains, families, parseAddress, parseCidr} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
-import {isOlderKernel} from '../../model/node/node-facts.ts';
+import {isOlderKernel, noNetworkFacts, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {namespacedName} from '../../model/text.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
@@ -36,6 +36,12 @@ const always: readonly NodeAdvice[] = [
     reason:
       'idle TCP connections live 15 minutes in IPVS (kernel default) and 24 hours in connection tracking (kube-proxy default): more entries are kept',
     remedy: 'Raise conntrack.maxPerCore or lower conntrack.tcpEstablishedTimeout.',
+  },
+  {
+    ...{topic: 'change', id: 'ending-endpoints', ofCluster: true},
+    reason:
+      'in IPVS mode an endpoint that ends keeps its server, with the weight 0, until its TCP connections end or are idle for 15 minutes; after the change its rules are removed at once, and connection tracking carries its connections on until they end',
+    remedy: 'No action where pods close their connections when they end. Clients of pods that vanish wait for timeouts of their own.',
   },
 ];
 
@@ -227,8 +233,9 @@ function atTheSwitch({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
     },
     {
       ...{topic: 'switch', id: 'order-of-nodes', ofCluster: true},
-      reason: 'nodes in different modes work side by side: the order does not matter',
-      remedy: 'Switch one node, check it, then go on.',
+      reason:
+        'nodes in different modes work side by side, so that no order breaks anything: the nodes that are ready and lose the least come first',
+      remedy: 'Switch the first node alone, compare it with the plan, then go on.',
     },
     establishedConnections(setup.config.mode.value, configAfter.mode.value),
   ];
@@ -275,6 +282,8 @@ function fromIpvs({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
     ...keptSwitches(setup),
     ...nodeAddresses(setup),
     ...scheduler(setup, configAfter.mode.value),
+    ...endingEndpoints(setup, configAfter.mode.value),
+    ...reusedPorts(setup),
   ];
 }
 
@@ -355,6 +364,35 @@ function scheduler({config}: NodeSetup, to: string): readonly NodeAdvice[] {
       ...{topic: 'change', id: 'ipvs-scheduler'},
       reason: `the IPVS scheduler is ${value}; ${to} mode chooses an endpoint at random for each connection`,
       remedy: 'Use sessionAffinity: ClientIP where clients must stay at one endpoint.',
+    },
+  ];
+}
+
+/** Graceful termination: kube-proxy deletes a server with the weight 0 once IPVS counts no connection of it. */
+function endingEndpoints(setup: NodeSetup, to: string): readonly NodeAdvice[] {
+  const servers = setup.ipvs().servers ?? [];
+  if (!servers.some(({realServers}) => realServers.some(({weight}) => weight === 0))) return [];
+  return [
+    {
+      ...{topic: 'switch', id: 'ending-endpoints'},
+      reason: `IPVS has servers with the weight 0, for the connections of endpoints that end: ${to === 'nftables' ? 'they break with all others' : 'nothing removes these servers any more'}`,
+      remedy: 'Wait until they are gone (ipvsadm -Ln), or drain the node.',
+    },
+  ];
+}
+
+/** `conn_reuse_mode`: kube-proxy sets it to 0 on kernels before 5.9, and leaves it alone on newer ones. */
+function reusedPorts({node, api, facts}: NodeSetup): readonly NodeAdvice[] {
+  const kernel = nodeObject(api, node.name)?.status?.nodeInfo?.kernelVersion ?? '';
+  const isOld = isOlderKernel(kernel, [5, 9]);
+  const read = sysctlNumber(facts.network ?? noNetworkFacts, 'net.ipv4.vs.conn_reuse_mode');
+  const value = read ?? (isOld === true ? 0 : null);
+  if (value === null || (value > 0 && isOld !== true)) return [];
+  return [
+    {
+      ...{topic: 'change', id: 'reused-ports'},
+      reason: `a client that soon uses a source port again ${value === 0 ? 'gets the endpoint of its earlier connection, even one that ends' : 'waits for a second'} (net.ipv4.vs.conn_reuse_mode is ${value}${read === null ? ' on this kernel' : ''}); after the change it gets an endpoint as any new connection does`,
+      remedy: 'No action: errors and delays of clients with many short connections end.',
     },
   ];
 }

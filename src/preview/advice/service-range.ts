@@ -8,20 +8,38 @@ import type {NodeSetup} from '../node-setup.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 
 /**
- * Nodes and pod networks inside the Service range: nftables mode from 1.33 on drops packets to them. Endpoints inside it are found by
- * their packets.
+ * Nodes, pod networks and routed networks inside the Service range: nftables mode from 1.33 on drops packets to them. Endpoints inside it
+ * are found by their packets.
  */
 export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const ranges = rangesOf(setup, configAfter);
   if (ranges === null || ranges.length === 0 || isDroppedToday(setup)) return [];
   const inside = (setup.api.nodes ?? []).flatMap(node => placesIn(node, ranges));
-  if (inside.length === 0) return [];
+  const routed = routesInto(setup, ranges);
+  const said = (who: readonly string[], of: object): readonly NodeAdvice[] =>
+    who.length === 0
+      ? []
+      : [
+          {
+            ...{topic: 'change', id: 'unallocated-addresses', effect: 'lost', ...of},
+            reason: `${someOf(who, {max: 3})} ${who.length === 1 ? 'is' : 'are'} inside the Service range ${ranges.join(', ')}: nftables mode drops new connections to them`,
+            remedy: 'Renumber them, or delete the ServiceCIDR that holds them.',
+          },
+        ];
+  return [...said(inside, {ofCluster: true}), ...said(routed, {})];
+}
+
+/** A route to all of the range, as nodes without a default route have it, leads to no host. */
+function routesInto({facts: {network}}: NodeSetup, ranges: readonly string[]): readonly string[] {
+  const cidrs = ranges.flatMap(text => parseCidr(text) ?? []);
+  const routes = families.flatMap(family => network?.routes[family] ?? []);
+  const inside = routes.filter(
+    ({kind, to}) =>
+      kind === 'unicast' &&
+      cidrs.some(cidr => to.family === cidr.family && to.prefix > cidr.prefix && overlaps(cidr, to.text.replace(/\/\d+$/, ''))),
+  );
   return [
-    {
-      ...{topic: 'change', id: 'unallocated-addresses', effect: 'lost', ofCluster: true},
-      reason: `${someOf(inside, {max: 3})} ${inside.length === 1 ? 'is' : 'are'} inside the Service range ${ranges.join(', ')}: nftables mode drops new connections to them`,
-      remedy: 'Renumber the pods or nodes, or delete the ServiceCIDR that holds them.',
-    },
+    ...new Set(inside.map(({to, hops}) => `${to.text}, which a route by ${hops[0]?.gateway ?? hops[0]?.dev ?? 'the node'} leads to,`)),
   ];
 }
 
