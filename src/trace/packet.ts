@@ -1,5 +1,6 @@
 import type {Address, Family} from '../model/address.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
+import {once} from '../model/once.ts';
 import type {Rule, RuleText} from '../model/ruleset.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
 import {allAddresses, allPorts, type SenderConditions} from './sender-space.ts';
@@ -125,14 +126,29 @@ export interface Environment {
   localAddresses?(family: Family): Intervals;
   /** The interface by which packets to an address leave and, with symmetric routing, those from it arrive; null if unknown. */
   interfaceOf?(address: Address): string | null;
-  /** The addresses behind interfaces whose names match a pattern such as `cali+`; null if unknown. */
-  behind?(pattern: string, family: Family): Intervals | null;
+  /** The addresses behind interfaces whose names match a pattern such as `cali+`, or are these; null if unknown. */
+  behind?(pattern: string | ReadonlySet<string>, family: Family): Intervals | null;
+  /** The interfaces that routes name. */
+  interfaces?(family: Family): readonly string[];
+  /** Left out where each interface is asked for by itself. */
+  readonly alike?: AlikeInterfaces | undefined;
   /** Why the kernel does not send on a packet that is not for the node; null if it does, or if that is unknown. */
   obstacle?(packet: Packet, environment: Environment): string | null;
   /** Collects what rules ask of the sender. */
   readonly sender?: SenderConditions | undefined;
   /** Collects what rules ask of a drawn port: all ports with the same answer. */
   readonly drawnPort?: (alike: Intervals) => void;
+}
+
+/** Interfaces whose packets meet the same rules. */
+export interface AlikeInterfaces {
+  /**
+   * The addresses behind all interfaces like this one, for the packets of a client that arrive by them or for established replies that leave
+   * by them; null if that is unknown.
+   */
+  behind(name: string, way: 'in' | 'out'): Intervals | null;
+  /** Whether the rules of a chain were compared. */
+  covers(table: string, chain: string): boolean;
 }
 
 /** Where the conditions of rules are noted. */
@@ -158,11 +174,16 @@ export function isInterfaceLike(pattern: string, name: string): boolean {
 type Side = 'source' | 'destination';
 
 /** Notes that the path depends on whether the address of one side is one of these, if that is the client's. */
-export function askAddress(values: Iterable<readonly [bigint, bigint]>, side: Side, packet: Packet, {sender}: Environment): void {
+export function askAddress(values: Intervals, side: Side, packet: Packet, {sender}: Environment): void {
   if (sender === undefined || packet.client !== side) return;
-  const inside = intervalsOf(values);
-  sender.ask('address', holds(inside, packet[side].value) ? inside : subtract(allAddresses(packet.family), inside));
+  sender.ask('address', holds(values, packet[side].value) ? values : othersThan[packet.family](values));
 }
+
+/** All other addresses of a family: a list of thousands of them is asked for in each walk. */
+const othersThan: Readonly<Record<Family, (values: Intervals) => Intervals>> = {
+  IPv4: once(values => subtract(allAddresses('IPv4'), values)),
+  IPv6: once(values => subtract(allAddresses('IPv6'), values)),
+};
 
 export function askPort(values: Iterable<readonly [bigint, bigint]>, side: Side, packet: Packet, environment: Environment): void {
   const port = side === 'source' ? packet.sourcePort : packet.port;
@@ -178,11 +199,29 @@ export function portQuestion(side: Side, packet: Packet, {sender, drawnPort}: Se
   return sender === undefined || packet.client !== side ? null : alike => sender.ask('port', alike);
 }
 
-/** The interface of the client's side follows from its address. */
-export function askInterface(pattern: string, side: Side, packet: Packet, environment: Environment): void {
+/** The interface of the client's side follows from its address. In a chain that was compared for alike ones, these are one answer. */
+export function askInterface(
+  pattern: string,
+  side: Side,
+  packet: Packet,
+  environment: Environment,
+  place: Pick<RuleText, 'table' | 'chain'>,
+): void {
   if (environment.sender === undefined || packet.client !== side || packet.origin === 'node') return;
-  const behind = environment.behind?.(pattern, packet.family) ?? null;
+  const behind = alikeAddresses(packet, side, environment, place) ?? environment.behind?.(pattern, packet.family) ?? null;
   if (behind !== null) askAddress(behind, side, packet, environment);
+}
+
+/** The addresses behind the interfaces that are like the one of an address, for the rules of a chain; null where each is asked by itself. */
+export function alikeAddresses(
+  packet: Packet,
+  side: Side,
+  {alike, interfaceOf}: Environment,
+  {table, chain}: Pick<RuleText, 'table' | 'chain'>,
+): Intervals | null {
+  if (alike?.covers(table, chain) !== true || (side === 'destination' && stateOf(packet) !== 'established')) return null;
+  const name = interfaceOf?.(packet[side]) ?? null;
+  return name === null ? null : alike.behind(name, side === 'source' ? 'in' : 'out');
 }
 
 export function askLocal(side: Side, packet: Packet, environment: Environment): void {

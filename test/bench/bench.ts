@@ -9,6 +9,7 @@ import {alternativesTable, measureAlternatives} from './alternatives.ts';
 import {measureTable, tableText} from './conntrack-table.ts';
 import type {ClusterSize, ProxyMode} from './cluster-size.ts';
 import {measureOneService, oneServiceTable} from './one-service.ts';
+import {measureOtherRules, otherRulesTable} from './other-rules.ts';
 import {stagesTable, subjectTable} from './results-table.ts';
 import {measureStages} from './stages.ts';
 import {measureStartUp, startUpTable} from './start-up.ts';
@@ -37,6 +38,7 @@ const parts = {
   'many-nodes': 'the same on bundles of many nodes; what one node costs, and a hundred of the same cluster',
   alternatives: 'what else one would look at the big node with: grep, iptables-restore --test, kubectl',
   'one-service': 'a check of one Service of a live node with 76,000 rules in the kernel, beside kubectl exec of iptables-save',
+  'other-rules': 'check of one node with 300 policies of Calico, and with 2,000 banned addresses, beside the same node without',
   stages: 'what the steps of a check of the big node take, without the rest of the program',
   conntrack: 'counting a table of 1,000,000 tracked connections, as top does, in a small heap',
 } as const;
@@ -158,6 +160,11 @@ async function* results(options: Options, temp: string): AsyncGenerator<Result> 
     const size = options.size ?? {services: quick ? 100 : 500, endpoints: 50, nodes: 1, seed};
     const figures = await measureOneService(size, options.repeat ?? (quick ? 1 : 5), temp);
     yield {figures, text: oneServiceTable(figures)};
+  }
+  if (options.parts.has('other-rules') && !floorOnly) {
+    const size = options.size ?? {services: quick ? 300 : 1_000, endpoints: 10, nodes: 1, seed};
+    const figures = await measureOtherRules(size, options.repeat ?? (quick ? 1 : 5), temp);
+    yield {figures, text: otherRulesTable(figures)};
   }
   if (options.parts.has('conntrack') && !floorOnly) {
     const figures = await measureTable(quick ? 100_000 : 1_000_000, 16);

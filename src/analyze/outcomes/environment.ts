@@ -2,7 +2,7 @@ import {once} from '../../model/once.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
-import {hostIP, type NetworkFacts, type NodeFacts, noNetworkFacts, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
+import {hostIP, type NetworkFacts, type NodeFacts, noNetworkFacts, type Route, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
@@ -28,7 +28,7 @@ export function environmentOf(
   {knownTo = new Set(), sets, servers = [], unbound, strict = false}: EnvironmentOptions = {},
 ): Environment {
   const own = ownAddresses(facts);
-  const {interfaceOf, behind, canBe} = interfacesOf(facts);
+  const {interfaceOf, interfaces, behind, canBe} = interfacesOf(facts);
   const byKey = new Map(servers.map(server => [serverKey(server), server]));
   return {
     virtualServer: packet => (byKey.size === 0 ? undefined : byKey.get(packetKey(packet))),
@@ -38,6 +38,7 @@ export function environmentOf(
     interfaceOf,
     isPortOf: (port, name) => facts.network?.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
     behind,
+    interfaces,
     localAddresses: family => localRanges(facts)[family],
     inSet: (name, packet, directions, questions) => {
       const set = sets?.get(name);
@@ -79,9 +80,11 @@ const interfacesOf = once((facts: NodeFacts): Interfaces => {
       names.set(address.text, name ?? null);
       return name ?? null;
     },
-    behind: (pattern: string, family: Family) => {
+    interfaces: family => [...new Set(mainRoutes(network, family)?.flatMap(({hops}) => hops.flatMap(({dev}) => dev ?? [])) ?? [])],
+    behind: (pattern, family) => {
+      if (typeof pattern !== 'string') return behind(network, name => pattern.has(name), family);
       const key = `${family} ${pattern}`;
-      const found = sets.has(key) ? (sets.get(key) ?? null) : network === undefined ? null : behind(network, pattern, family);
+      const found = sets.has(key) ? (sets.get(key) ?? null) : behind(network, name => isInterfaceLike(pattern, name), family);
       sets.set(key, found);
       return found;
     },
@@ -89,7 +92,7 @@ const interfacesOf = once((facts: NodeFacts): Interfaces => {
   };
 });
 
-interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'behind'>> {
+interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'interfaces' | 'behind'>> {
   /** Whether an address whose route is unknown can be behind an interface of this name. */
   readonly canBe: (pattern: string) => boolean | null;
 }
@@ -108,9 +111,9 @@ function interfaceOf({network, onLink = []}: NodeFacts, address: Address): strin
 /** Above this number of routes, which addresses are behind an interface is not computed. */
 const maxRoutes = 2_000;
 
-/** Only for the usual policy rules: the tables `local`, `main` and `default`. */
-function behind({routes, policyRules}: NetworkFacts, pattern: string, family: Family): Intervals | null {
-  const [own, rules] = [routes[family], policyRules[family]];
+/** The routes of table main. Null unless the policy rules are the usual ones: the tables `local`, `main` and `default`. */
+function mainRoutes(network: NetworkFacts | undefined, family: Family): readonly Route[] | null {
+  const [own, rules] = [network?.routes[family] ?? null, network?.policyRules[family] ?? null];
   if (
     own === null ||
     rules === null ||
@@ -118,17 +121,18 @@ function behind({routes, policyRules}: NetworkFacts, pattern: string, family: Fa
     rules.some(({action}) => action.kind !== 'lookup' || !/^(?:local|main|default|25[345])$/.test(action.table))
   )
     return null;
+  return own.filter(({table}) => table === 'main' || table === '254');
+}
+
+function behind(network: NetworkFacts | undefined, isWanted: (name: string) => boolean, family: Family): Intervals | null {
+  const main = mainRoutes(network, family);
+  if (main === null) return null;
   let found: Intervals = [];
-  const main = own
-    .filter(({table}) => table === 'main' || table === '254')
-    .toSorted((a, b) => a.to.prefix - b.to.prefix || b.metric - a.metric);
-  for (const {to, hops} of main) {
+  for (const {to, hops} of main.toSorted((a, b) => a.to.prefix - b.to.prefix || b.metric - a.metric)) {
     const range = parseInterval(to.text);
     if (range === null) continue;
     const network: Intervals = [[range.low, range.high]];
-    found = hops.some(({dev}) => dev !== null && isInterfaceLike(pattern, dev))
-      ? intervalsOf([...found, ...network])
-      : subtract(found, network);
+    found = hops.some(({dev}) => dev !== null && isWanted(dev)) ? intervalsOf([...found, ...network]) : subtract(found, network);
   }
   return found;
 }

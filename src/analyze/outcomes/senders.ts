@@ -95,6 +95,8 @@ interface ClassesInput {
   readonly ports: readonly Intervals[];
   /** How many classes are walked; one at least. */
   readonly most: number;
+  /** The part of the senders that is walked; all where it is left out. */
+  readonly within?: Intervals | undefined;
 }
 
 /**
@@ -103,15 +105,15 @@ interface ClassesInput {
  */
 export function classesOfProbe<T>(
   probe: Probe,
-  {groups, except, ports, most}: ClassesInput,
+  {groups, except, ports, most, within}: ClassesInput,
   walk: (probe: Probe, note: NoteCondition) => T,
-): {readonly classes: readonly (readonly [Probe, T])[]; readonly isCut: boolean} {
+): {readonly classes: readonly (readonly [Probe, T, Intervals])[]; readonly isCut: boolean} {
   const {packet, source} = probe;
   const address = subtract(spaceOf(source, packet.source.value, groups), source.kind === 'pod' ? except : []);
   const made = new Map<Sender, Probe>();
   const {classes, rest} = senderClasses({
     most,
-    spaces: ports.map(port => ({address, port})),
+    spaces: ports.map(port => ({address: within === undefined ? address : intersect(address, within), port})),
     pick: space => pick(space, packet.source.value, groups),
     walk: (sender, note) => {
       const text = formatAddress(packet.family, sender.address);
@@ -130,7 +132,9 @@ export function classesOfProbe<T>(
     isCut: rest.length > 0,
     classes: classes.flatMap(found => {
       const own = made.get(found.sender);
-      return own === undefined ? [] : [[withSenders(own, found, {address, port: clientPorts}, groups), found.result] as const];
+      return own === undefined
+        ? []
+        : [[withSenders(own, found, {address, port: clientPorts}, groups), found.result, found.space.address] as const];
     }),
   };
 }

@@ -1,17 +1,18 @@
 import type {NodeContext} from '../../expect/node-context.ts';
 import {type Family, formatAddress, parseAddress} from '../../model/address.ts';
 import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
-import {holds, intervalsOf} from '../../model/intervals.ts';
+import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Severity} from '../../model/finding.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import type {ConnectionOutcome, Environment, NodeRule, Packet} from '../../trace/packet.ts';
+import type {AlikeInterfaces, ConnectionOutcome, Environment, NodeRule, Packet} from '../../trace/packet.ts';
 import type {NoteCondition} from '../../trace/sender-space.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
+import {alikeInterfaces} from './alike-interfaces.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
@@ -49,9 +50,11 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: 
   const tables = thirdPartyTables(thirdPartyCase);
   if (tables.length === 0 && !rules.iptables.some(one => holdsThirdPartyRules(one, thirdPartyCase.mode.isOwnChain))) return [];
   const {environment} = thirdPartyCase.sides.all;
-  const distinctions = distinctionsBy({iptables: rules.iptables, tables, sets: rules.sets, environment, family: context.family});
+  const parties = {iptables: rules.iptables, tables, sets: rules.sets, environment, family: context.family};
+  const distinctions = distinctionsBy(parties);
   const walks: Walks = {
     distinctions,
+    alike: alikeInterfaces(parties),
     groups: thirdPartyCase.senders(),
     effects: effectCase(thirdPartyCase),
     effort: {left: maxWalked, isCut: false},
@@ -157,6 +160,7 @@ interface Walks {
   /** Counts down over all Service ports. */
   readonly effort: {left: number; isCut: boolean};
   readonly distinctions: Distinctions;
+  readonly alike: AlikeInterfaces;
   readonly groups: SenderGroups;
   readonly effects: EffectCase;
 }
@@ -177,7 +181,7 @@ function onlyIfYounger(found: RuleEffect): RuleEffect {
 }
 
 function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Walks, all: Side): readonly RuleEffect[] {
-  const {distinctions, groups, effects, effort} = walks;
+  const {distinctions, alike, groups, effects, effort} = walks;
   const here = item.all.flatMap(({address}) => parseAddress(address) ?? []);
   const except = intervalsOf(here.map(({value}) => [value, value] as const));
   const pods = groups.spaces.get('pod') ?? [];
@@ -194,36 +198,40 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
     const [, address = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(hostPort) ?? [];
     return `${distinctions.ofAddress(address)} ${distinctions.ofPort(Number(port))}`;
   };
+  const together: Side = {...all, environment: {...all.environment, alike}};
+  const effectsOf = (probe: Probe, side: Side, within?: Intervals): readonly RuleEffect[] => {
+    const walk = (
+      {packet}: Probe,
+      note: NoteCondition,
+    ): {readonly alone: PathOutcome<RuleText>; readonly outcomes: readonly ConnectionOutcome[]} => ({
+      alone: collectPathOutcome<RuleText>(walkSide(noting(sides.does, note), packet), () => null),
+      outcomes:
+        isOfClient(packet) && probe.source.kind !== 'own-address'
+          ? walkConnection(noting(side, note), packet, {pods, signature})
+          : walkSide(noting(side, note), packet),
+    });
+    const ports = distinctions.usesSourcePorts ? [clientPorts, otherPorts] : [clientPorts];
+    const {classes, isCut} = classesOfProbe(probe, {groups, except, ports, most: Math.max(1, effort.left), within}, walk);
+    effort.left -= classes.length;
+    effort.isCut ||= isCut;
+    return classes.flatMap(([own, {alone, outcomes}, space]) => {
+      const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
+      const concerned = own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);
+      const found = concerned.flatMap(outcome => {
+        const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment: all.environment}, effects);
+        if (effect === null) return [];
+        const limited = atMost(effect, own.senders?.most);
+        if (!hitsOnlyItself(own, outcome, groups)) return [limited];
+        return [{...atMost(limited, 'warning'), detail: `${effect.detail}; the only such pod that runs is this endpoint itself`}];
+      });
+      // Rules about other interfaces may do the same as those about this one, and each is named.
+      const isOfInterface = side === together && found.some(effect => effect.namesInterface && effect.severity !== 'info');
+      return isOfInterface ? effectsOf(probe, all, space) : found;
+    });
+  };
   return probes
     .filter(({knownTo, source: {kind}}) => knownTo.size === 0 && kind !== 'allowed' && kind !== 'other-range')
-    .flatMap(probe => {
-      const walk = (
-        {packet}: Probe,
-        note: NoteCondition,
-      ): {readonly alone: PathOutcome<RuleText>; readonly outcomes: readonly ConnectionOutcome[]} => ({
-        alone: collectPathOutcome<RuleText>(walkSide(noting(sides.does, note), packet), () => null),
-        outcomes:
-          isOfClient(packet) && probe.source.kind !== 'own-address'
-            ? walkConnection(noting(all, note), packet, {pods, signature})
-            : walkSide(noting(all, note), packet),
-      });
-      const ports = distinctions.usesSourcePorts ? [clientPorts, otherPorts] : [clientPorts];
-      const {classes, isCut} = classesOfProbe(probe, {groups, except, ports, most: Math.max(1, effort.left)}, walk);
-      effort.left -= classes.length;
-      effort.isCut ||= isCut;
-      return classes.flatMap(([own, {alone, outcomes}]) => {
-        const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
-        const concerned =
-          own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);
-        return concerned.flatMap(outcome => {
-          const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment: all.environment}, effects);
-          if (effect === null) return [];
-          const limited = atMost(effect, own.senders?.most);
-          if (!hitsOnlyItself(own, outcome, groups)) return [limited];
-          return [{...atMost(limited, 'warning'), detail: `${effect.detail}; the only such pod that runs is this endpoint itself`}];
-        });
-      });
-    });
+    .flatMap(probe => effectsOf(probe, together));
 }
 
 /** Replies to other ports meet rules that are about the Services on these ports. */

@@ -22,7 +22,8 @@ export interface Distinctions {
   readonly led: ReadonlySet<string>;
 }
 
-interface ThirdParties {
+/** The rules of a family that are not kube-proxy's, and what they are matched against. */
+export interface ThirdParties {
   readonly iptables: readonly Ruleset[];
   readonly tables: readonly NftTable[];
   readonly sets: ReadonlyMap<string, IpSet>;
@@ -176,7 +177,8 @@ function addNumbers(texts: readonly string[], into: Collected): void {
   if (ranges.length > 0) into.ports.push(intervalsOf(ranges));
 }
 
-function elementsOf(where: NftExpression, table: NftTable): readonly {readonly key: string; readonly value: string | null}[] {
+/** The elements of a set or map, or the one value that stands for it. */
+export function elementsOf(where: NftExpression, table: NftTable): readonly {readonly key: string; readonly value: string | null}[] {
   if (where.kind === 'list') return where.elements;
   if (where.kind === 'value') return [{key: where.text, value: null}];
   if (where.kind === 'concat') return [{key: where.parts.map(part => (part.kind === 'value' ? part.text : '')).join(' . '), value: null}];

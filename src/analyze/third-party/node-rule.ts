@@ -129,6 +129,11 @@ export function namesDestination(rule: NodeRule): boolean {
   );
 }
 
+/** A rule that is about the interface by which packets arrive or leave. */
+export function namesInterface(rule: NodeRule): boolean {
+  return 'target' in rule ? rule.options.some(({flag}) => flag === '-i' || flag === '-o') : /(?:^| )[io]if(?:name)? /.test(rule.body);
+}
+
 /** A number of packets or connections above which a rule treats them differently. */
 interface PacketLimit {
   /** In words: `3 packets a minute for each source`. */

@@ -24,6 +24,7 @@ import {
   marksForDrop,
   masquerades,
   namesDestination,
+  namesInterface,
   refusesPackets,
   rewrites,
   setsMark,
@@ -44,6 +45,8 @@ export interface RuleEffect {
   readonly policy?: string;
   /** The path to the rule asks for the address or port that packets are sent to. */
   readonly namesDestination: boolean;
+  /** The path to the rule asks for an interface. */
+  readonly namesInterface: boolean;
   /** It is about a reply or a later packet of a connection. */
   readonly isLater?: true;
 }
@@ -76,7 +79,7 @@ export interface WalkedProbe {
   readonly environment: Environment;
 }
 
-type Effect = Omit<RuleEffect, 'probe' | 'namesDestination'>;
+type Effect = Omit<RuleEffect, 'probe' | 'namesDestination' | 'namesInterface'>;
 
 /** Null when the outcome is the one of kube-proxy's rules alone, or is not caused by a third-party rule. */
 export function ruleEffect(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): RuleEffect | null {
@@ -85,7 +88,13 @@ export function ruleEffect(outcome: ConnectionOutcome, walkedProbe: WalkedProbe,
   const path = [...(outcome.lost?.outcome.path ?? []), ...outcome.path].filter(rule => !effectCase.isOwn(rule));
   const backend = effect.rule === null ? null : effectCase.backendOf(effect.rule);
   const rule = effect.rule === null || backend === null ? effect.rule : {...effect.rule, backend};
-  return {...effect, rule, probe: walkedProbe.probe, namesDestination: path.some(namesDestination)};
+  return {
+    ...effect,
+    rule,
+    probe: walkedProbe.probe,
+    namesDestination: path.some(namesDestination),
+    namesInterface: path.some(namesInterface),
+  };
 }
 
 function effectOf(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {

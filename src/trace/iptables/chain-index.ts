@@ -1,44 +1,129 @@
 import {parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
-import {type Chain, type Rule, ruleAt} from '../../model/ruleset.ts';
+import {type Chain, type ChainSource, type Rule, ruleAt} from '../../model/ruleset.ts';
 import {askAddress, type Environment, type Packet} from '../packet.ts';
 import {pushTo} from '../../model/lists.ts';
 
 /**
- * The rules of a chain that may match a packet, in order. A chain of many rules is indexed once by destination host, so that a walk through
+ * The rules of a chain that may match a packet, in order. A chain of many rules is indexed once by host, so that a walk through
  * KUBE-SERVICES evaluates a handful of its rules instead of all.
  */
-export function candidateRules(chain: Chain, packet: Packet, environment: Environment): readonly Rule[] {
+export function candidateRules(
+  {rules}: {readonly rules: ChainSource},
+  chain: Chain,
+  packet: Packet,
+  environment: Environment,
+): readonly Rule[] {
   if (chain.ruleCount <= smallChain) return chain.rules();
   let index = indexes.get(chain);
   if (index === undefined) {
     index = buildIndex(chain);
     indexes.set(chain, index);
   }
-  const own = index.byHost.get(packet.destination.text) ?? [];
-  const byPort = index.byPort.get(`${packet.protocol} ${packet.port}`) ?? [];
-  const bySource = index.bySource.get(packet.source.text);
-  const rules = [...own, ...byPort, ...(bySource?.rules ?? []), ...index.others]
-    .sort((a, b) => a - b)
-    .flatMap(at => ruleAt(chain, at) ?? []);
-  if (index.bySource.size > 0 && environment.sender !== undefined) askSource(index, rules, packet, environment);
-  return rules;
+  const {byHost, byPort, bySource, others} = index;
+  // A port that stands for others is asked for by each rule about one.
+  const ports = packet.client === 'destination' || packet.isPortDrawn === true ? byPort.values() : [portOf(packet, byPort)];
+  const found = {
+    destination: byHost.get(packet.destination.text) ?? [],
+    source: bySource.get(packet.source.text) ?? [],
+    others: [...[...ports].flat(), ...others],
+  };
+  if (environment.sender !== undefined && packet.client !== undefined) {
+    const side = packet.client;
+    const rest = [...found[side === 'source' ? 'destination' : 'source'], ...found.others].sort((x, y) => x - y);
+    askHosts(index, {rules, chain, side, rest}, packet, environment);
+  }
+  return [...found.destination, ...found.source, ...found.others].sort((x, y) => x - y).flatMap(at => ruleAt(chain, at) ?? []);
 }
 
-/** Hosts of which the chain says the same in the same place are one class: a list of a thousand banned hosts is one condition. */
-function askSource({bySource, sources, allSources}: ChainIndex, rules: readonly Rule[], packet: Packet, environment: Environment): void {
-  const said = bySource.get(packet.source.text)?.said;
-  const alike = said === undefined ? undefined : sources.get(said);
-  askAddress(alike ?? allSources, 'source', packet, environment);
+function portOf({protocol, port}: Packet, byPort: ChainIndex['byPort']): readonly number[] {
+  return byPort.get(`${protocol} ${port}`) ?? [];
+}
+
+interface AskedHosts {
+  readonly rules: ChainSource;
+  readonly chain: Chain;
+  /** The client's. */
+  readonly side: 'source' | 'destination';
+  /** The rules that may match whoever the client is. */
+  readonly rest: readonly number[];
+}
+
+/**
+ * Hosts of which the chain says the same in the same place are one class: a list of a thousand banned hosts, or the pods that each have a
+ * chain with the same rules, is one condition.
+ */
+function askHosts(index: ChainIndex, asked: AskedHosts, packet: Packet, environment: Environment): void {
+  const {chain, side, rest} = asked;
+  const hosts = side === 'source' ? index.bySource : index.byHost;
+  if (hosts.size === 0) return;
+  const other = packet[side === 'source' ? 'destination' : 'source'].text;
+  const key = [side, hosts.has(other) ? other : '', ...rest].join();
+  let alike = index.alike.get(key);
+  if (alike === undefined) {
+    alike = alikeHosts(hosts, asked, other);
+    index.alike.set(key, alike);
+  }
+  const host = packet[side].text;
+  askAddress(alike.byHost.get(host) ?? alike.all, side, packet, environment);
   environment.sender?.decideAlone();
-  if (alike !== undefined) for (const rule of rules) if (exactHost(rule, '-s') === packet.source.text) sharedSources.set(rule, alike);
+  for (const at of hosts.get(host) ?? []) {
+    const rule = ruleAt(chain, at);
+    if (rule !== undefined) decidedHosts.set(rule, side === 'source' ? '-s' : '-d');
+  }
 }
 
-/** Of a rule that a list of hosts is matched by: all hosts of which its chain says the same. */
-const sharedSources = new WeakMap<Rule, Intervals>();
+interface AlikeHosts {
+  readonly all: Intervals;
+  readonly byHost: ReadonlyMap<string, Intervals>;
+}
 
-export function sourcesLikeThis(rule: Rule): Intervals | undefined {
-  return sharedSources.get(rule);
+function alikeHosts(hosts: ReadonlyMap<string, readonly number[]>, asked: AskedHosts, other: string): AlikeHosts {
+  const lines = asked.chain.text().split('\n');
+  const said = Map.groupBy([...hosts.keys()], host =>
+    host === other ? 'itself' : (hosts.get(host) ?? []).map(at => saidOf({at, line: lines[at] ?? ''}, host, asked)).join('\n'),
+  );
+  const ranges = [...said.values()].map(alike => [alike, rangesOf(alike)] as const);
+  return {all: rangesOf([...hosts.keys()]), byHost: new Map(ranges.flatMap(([alike, range]) => alike.map(host => [host, range])))};
+}
+
+function rangesOf(hosts: readonly string[]): Intervals {
+  return intervalsOf(hosts.flatMap(host => parseAddress(host)?.value ?? []).map(value => [value, value]));
+}
+
+/** What a rule about a host says: its place among the rules that may match whoever it is, and its text, with those of a chain for the host. */
+function saidOf(
+  {at, line: text}: {readonly at: number; readonly line: string},
+  host: string,
+  {rules, chain, side, rest}: AskedHosts,
+): string {
+  const target = / -[jg] (\S+)$/.exec(text)?.[1];
+  const led = target === undefined ? undefined : rules.chain(chain.table, target);
+  const own = (line: string): string =>
+    line
+      .slice(`-A ${chain.name} `.length)
+      .replace(/ ?-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/, '')
+      .replace(side === 'source' ? /(?:^| )-s \S+/ : /(?:^| )-d \S+/, '');
+  const before = rest.findIndex(index => index > at);
+  if (led === undefined || led.ruleCount > smallChain) return `${before} ${own(text)}`;
+  // A client does not send to itself here, so what its chain says of packets that it gets from itself is left out.
+  const escaped = host.replaceAll('.', '\\.');
+  const isOwn = (flag: string, line: string): boolean => new RegExp(`(?<!!) ${flag} ${escaped}(?:/(?:32|128))? `).test(line);
+  const [client, server] = side === 'source' ? ['-s', '-d'] : ['-d', '-s'];
+  const inside = led
+    .text()
+    .split('\n')
+    .filter(line => !isOwn(server, line))
+    .map(line => (isOwn(client, line) ? line.replace(new RegExp(` ${client} \\S+`), '') : line))
+    .map(line => line.slice(`-A ${led.name}`.length).replace(/ -m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/, ''));
+  return [before, own(text).slice(0, -(target ?? '').length), ...inside].join('\n');
+}
+
+const decidedHosts = new WeakMap<Rule, '-s' | '-d'>();
+
+/** The option of a rule by which the list of hosts was searched that it is in: it matches, and is asked for already. */
+export function decidedHost(rule: Rule): '-s' | '-d' | undefined {
+  return decidedHosts.get(rule);
 }
 
 const smallChain = 32;
@@ -48,20 +133,18 @@ interface ChainIndex {
   readonly byHost: ReadonlyMap<string, readonly number[]>;
   /** Rules without a destination host that match one protocol and port, such as node ports. */
   readonly byPort: ReadonlyMap<string, readonly number[]>;
-  /** Rules without a destination that match one source host, and what they say of it: their places among the other rules, and texts. */
-  readonly bySource: ReadonlyMap<string, {readonly rules: readonly number[]; readonly said: string}>;
-  /** The source hosts by what the chain says of them. */
-  readonly sources: ReadonlyMap<string, Intervals>;
-  readonly allSources: Intervals;
+  /** Rules without a destination host or port that match one source host. */
+  readonly bySource: ReadonlyMap<string, readonly number[]>;
   readonly others: readonly number[];
+  /** By the rules that may match beside those about the hosts. */
+  readonly alike: Map<string, AlikeHosts>;
 }
 
 function buildIndex(chain: Chain): ChainIndex {
   const byHost = new Map<string, number[]>();
   const byPort = new Map<string, number[]>();
-  const bySource = new Map<string, {rules: number[]; said: string}>();
+  const bySource = new Map<string, number[]>();
   const others: number[] = [];
-  let place = 0;
   for (const [at, line] of chain.text().split('\n').entries()) {
     // Nearly all rules have this form. A large chain has tens of thousands, and parsing each takes longer than all walks.
     const plain = plainHost.exec(line)?.[1];
@@ -69,22 +152,12 @@ function buildIndex(chain: Chain): ChainIndex {
     const host = plain ?? (rule === undefined ? null : exactHost(rule, '-d'));
     const port = host === null && rule !== undefined ? exactPort(rule) : null;
     const source = host === null && port === null && rule !== undefined ? exactHost(rule, '-s') : null;
-    if (source === null) place++;
     if (host !== null) pushTo(byHost, host, at);
     else if (port !== null) pushTo(byPort, port, at);
-    else if (source !== null) {
-      const known = bySource.get(source) ?? {rules: [], said: ''};
-      const said = line.replace(/(?: ! | )-s \S+/, '');
-      bySource.set(source, {rules: [...known.rules, at], said: `${known.said}${place} ${said}\n`});
-    } else others.push(at);
+    else if (source !== null) pushTo(bySource, source, at);
+    else others.push(at);
   }
-  const hosts = new Map<string, [bigint, bigint][]>();
-  for (const [host, {said}] of bySource) {
-    const address = parseAddress(host);
-    if (address !== null) pushTo(hosts, said, [address.value, address.value]);
-  }
-  const sources = new Map([...hosts].map(([said, values]) => [said, intervalsOf(values)] as const));
-  return {byHost, byPort, bySource, sources, allSources: intervalsOf([...hosts.values()].flat()), others};
+  return {byHost, byPort, bySource, others, alike: new Map()};
 }
 
 function exactHost(rule: Rule, wanted: '-d' | '-s'): string | null {

@@ -13,7 +13,7 @@ import {
   stateOf,
   tcpFlags,
 } from '../packet.ts';
-import {sourcesLikeThis} from './chain-index.ts';
+import {decidedHost} from './chain-index.ts';
 import type {SenderConditions} from '../sender-space.ts';
 
 /** How likely a rule matches: 0 is no, 1 is yes, a value between is random (`statistic`). Null means unknown. */
@@ -28,7 +28,7 @@ export function matchRule(rule: Rule, packet: Packet, environment: Environment):
       : matchNoting(rule, {packet, seen}, environment, environment.sender);
   let likelihood: Likelihood = 1;
   for (const option of rule.options) {
-    likelihood = both(likelihood, matchOption(option, packet, environment));
+    likelihood = both(likelihood, matchOption(option, packet, environment, rule));
     if (likelihood === 0) return 0;
   }
   for (const match of rule.matches) {
@@ -52,7 +52,7 @@ interface MatchedPackets {
 /** The same, noting the conditions on the sender: the first that fails, or all if none does, and none if another condition fails. */
 function matchNoting(rule: Rule, {packet, seen}: MatchedPackets, environment: Environment, sender: SenderConditions): Likelihood {
   const {options, matches} = rule;
-  const shared = sourcesLikeThis(rule);
+  const known = decidedHost(rule);
   let likelihood: Likelihood = 1;
   let failed: readonly [from: number, to: number] | null = null;
   const count = options.length + matches.length;
@@ -60,9 +60,13 @@ function matchNoting(rule: Rule, {packet, seen}: MatchedPackets, environment: En
     const [option, match] = [options[at], matches[at - options.length]];
     const from = sender.count;
     // The list of hosts that it belongs to is noted already.
-    if (shared !== undefined && option?.flag === '-s') continue;
+    if (known !== undefined && option?.flag === known) continue;
     const one: Likelihood =
-      option !== undefined ? matchOption(option, packet, environment) : match === undefined ? 1 : matchExtension(match, seen, environment);
+      option !== undefined
+        ? matchOption(option, packet, environment, rule)
+        : match === undefined
+          ? 1
+          : matchExtension(match, seen, environment);
     if (!sender.keep()) likelihood = both(likelihood, one);
     else if (one === 0) failed ??= [from, sender.count];
     else likelihood = both(likelihood, one);
@@ -98,9 +102,10 @@ function truth(value: boolean | null): Likelihood {
   return value === null ? null : value ? 1 : 0;
 }
 
-function matchOption(option: RuleOption, packet: Packet, environment: Environment): Likelihood {
-  const value = option.values[0] ?? '';
-  return negate(plainOption(option.flag, value, packet, environment), option.negated);
+function matchOption({flag, values, negated}: RuleOption, packet: Packet, environment: Environment, rule: Rule): Likelihood {
+  const value = values[0] ?? '';
+  if (flag === '-i' || flag === '-o') return negate(matchInterface(flag, value, packet, environment, rule), negated);
+  return negate(plainOption(flag, value, packet, environment), negated);
 }
 
 function plainOption(flag: string, value: string, packet: Packet, environment: Environment): Likelihood {
@@ -111,14 +116,6 @@ function plainOption(flag: string, value: string, packet: Packet, environment: E
       return inCidr(value, 'destination', packet, environment);
     case '-p':
       return truth(isProtocol(value, packet.protocol));
-    case '-i':
-      // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
-      if (value === 'lo' && packet.inInterface === null) return 0;
-      askInterface(value, 'source', packet, environment);
-      return matchInterface(value, inInterfaceOf(packet), packet.source, environment);
-    case '-o':
-      askInterface(value, 'destination', packet, environment);
-      return matchInterface(value, packet.outInterface, packet.destination, environment);
     case '-f':
       return 0;
     default:
@@ -164,7 +161,12 @@ function inInterfaceOf({inInterface, origin}: Packet): string | null {
   return inInterface ?? (origin === 'node' ? '' : null);
 }
 
-function matchInterface(pattern: string, name: string | null, address: Packet['source'], environment: Environment): Likelihood {
+function matchInterface(flag: '-i' | '-o', pattern: string, packet: Packet, environment: Environment, rule: Rule): Likelihood {
+  // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
+  if (flag === '-i' && pattern === 'lo' && packet.inInterface === null) return 0;
+  const side = flag === '-i' ? 'source' : 'destination';
+  const [name, address] = [flag === '-i' ? inInterfaceOf(packet) : packet.outInterface, packet[side]];
+  askInterface(pattern, side, packet, environment, rule);
   if (name === null) return truth(environment.canBeInterface(pattern, address));
   return truth(isInterfaceLike(pattern, name));
 }

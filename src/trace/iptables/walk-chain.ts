@@ -35,7 +35,7 @@ export function walkChain<R extends RuleText>(
 ): readonly ChainResult<R | Rule>[] {
   const call = enterChain(context, chain, above);
   if (typeof call === 'string') return [undecided(start, call)];
-  const {done, live} = passRules(context, candidateRules(chain, start.packet, context.environment), start, (rule, branch, out) =>
+  const {done, live} = passRules(context, candidateRules(context, chain, start.packet, context.environment), start, (rule, branch, out) =>
     step<R>(context, {table, rule, branch, call}, out),
   );
   for (const branch of live) done.push(atEnd(chain, branch));

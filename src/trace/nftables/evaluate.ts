@@ -2,6 +2,7 @@ import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../mod
 import type {NftExpression, NftListElement, NftOperator, NftSet, NftStatement, NftTableSource} from '../../model/nft-ruleset.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Likelihood} from '../iptables/match-rule.ts';
+import {alikeAddresses} from '../packet.ts';
 import {allAddresses, allPorts} from '../sender-space.ts';
 import {flagNames, isConstant, numberRange, type PacketAt, type PacketValue, packetValue} from './packet-value.ts';
 
@@ -205,11 +206,17 @@ function drawFrom({first, count}: PacketValue & {readonly kind: 'random'}, eleme
 }
 
 /** Notes for which senders a lookup has the result that it has for this one. `*` stands for all that no other element names. */
-function askLookup(key: readonly PacketValue[], where: NftSet | readonly NftListElement[], at: PacketAt, found: ElementLookup): void {
+function askLookup(key: readonly PacketValue[], where: NftSet | readonly NftListElement[], at: Evaluation, found: ElementLookup): void {
   if (found.kind === 'unknown') return;
   for (const [index, value] of key.entries()) {
     const ask = questionOf(value, at);
     if (ask === null) continue;
+    const alike =
+      value.kind === 'interface' ? alikeAddresses(at.packet, sideOf(value), at.environment, {table: at.table.id, chain: ''}) : null;
+    if (alike !== null) {
+      ask(alike);
+      continue;
+    }
     const isPort = value.kind === 'number';
     const all = isPort ? allPorts : allAddresses(at.packet.family);
     const ranges = (): readonly Range[] => rangesOf(key, index, 'elements' in where ? [...where.elements.values()] : where, at);
@@ -257,10 +264,14 @@ function intervalsFor(value: PacketValue | undefined, text: string, {packet, env
 }
 
 /** The client's own number; of an interface, that of the address behind it. */
-function numberIn(value: PacketValue, {packet}: PacketAt): bigint | null {
+function numberIn(value: PacketValue, at: PacketAt): bigint | null {
   if (value.kind === 'number') return BigInt(value.value);
   if (value.kind === 'address') return value.address.value;
-  return value.kind === 'interface' ? packet[value.side === 'in' ? 'source' : 'destination'].value : null;
+  return value.kind === 'interface' ? at.packet[sideOf(value)].value : null;
+}
+
+function sideOf({side}: PacketValue & {readonly kind: 'interface'}): 'source' | 'destination' {
+  return side === 'in' ? 'source' : 'destination';
 }
 
 /** A set may have a hundred thousand elements. */

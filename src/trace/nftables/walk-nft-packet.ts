@@ -106,7 +106,7 @@ function atInterface<R extends RuleText>(
   const at = side === 'source' ? packet.inInterface : packet.outInterface;
   // nft up to 1.0.6 does not show them in JSON.
   const {devices = null} = base;
-  for (const device of devices ?? []) askInterface(device, side, packet, environment);
+  for (const device of devices ?? []) askInterface(device, side, packet, environment, {table, chain: name});
   environment.sender?.decideAlone();
   const isThere = devices?.some(device => at !== null && isInterfaceLike(device, at)) ?? false;
   const canBe = (device: string): boolean =>

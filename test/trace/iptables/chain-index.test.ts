@@ -24,7 +24,7 @@ const candidates = (rules: Ruleset, packet: Sent) => {
   const chain = rules.chain('nat', 'PREROUTING');
   return chain === undefined
     ? []
-    : candidateRules(chain, packetOf(packet), environment()).map(({text}) => text.slice('-A PREROUTING '.length));
+    : candidateRules({rules}, chain, packetOf(packet), environment()).map(({text}) => text.slice('-A PREROUTING '.length));
 };
 
 describe('in a large chain only rules that may match a packet are evaluated', () => {
