@@ -74,7 +74,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const isChanged = (probe: PreviewProbe, walk: ProbeWalk): boolean => changeOf(sides, pair, {probe, walk}) !== null;
     const given = {item: pair.known, before, after, groups: senders(), effort: input.effort, isChanged};
     const proof = proofOf(probesOfPair(pair, [before.context, after.context]), given);
-    if (shape !== null && !isOfNode(pair, proof)) walked.proofs.set(shape, proof);
+    if (shape !== null && !proof.isOfNode) walked.proofs.set(shape, proof);
     return proof;
   };
   for (const {shape: known, shapeAfter, pairs} of groups.flatMap(group => provable(group, isSplit))) {
@@ -82,7 +82,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const wanted = pairs.filter(pair => selects(pair.known.port));
     if (lead === undefined || wanted.length === 0) continue;
     const proof = prove(lead, known);
-    const shape = isOfNode(lead, proof) ? null : known;
+    const shape = proof.isOfNode ? null : known;
     for (const pair of wanted) ports.push({item: pair.known, gap: proof.gap});
     const probesOf = (pair: PortPair): readonly PreviewProbe[] =>
       withFurther(pair.known, probesOfPair(pair, [before.context, after.context]), proof);
@@ -101,10 +101,13 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
   return {ports, changes: [...changes, ...unusedPorts(sides, {walked, isAlike: item => alike.has(item), selects})]};
 }
 
-/** A Service that the manifests replace may have other entries and source ranges: the packets of both sides are tried. */
+/**
+ * A Service that the manifests replace may have other entries and source ranges, and another version may serve endpoints that end: the
+ * packets of both sides are tried.
+ */
 function probesOfPair(pair: PortPair, contexts: readonly [NodeContext, NodeContext]): readonly PreviewProbe[] {
   const {known, before, after} = pair;
-  if (before === null || after === null || !isReplaced(pair)) return previewProbes(known, contexts);
+  if (before === null || after === null || (!isReplaced(pair) && hasSameEndpoints(before, after))) return previewProbes(known, contexts);
   const probes = [before, after].flatMap(item => previewProbes(item, contexts));
   return [...new Map(probes.map(probe => [probeKey(probe), probe])).values()];
 }
@@ -124,12 +127,7 @@ function provable({shape, shapeAfter, pairs}: PortGroup, isSplit: (item: ServedP
   }));
 }
 
-/** Of source ranges, the senders that a change concerns are named without the node itself. */
-function isOfNode({known}: PortPair, {further, usual}: Proof): boolean {
-  return known.port.sourceRanges.length > 0 && (further.some(({length}) => length > 0) || usual.some(text => text !== undefined));
-}
-
-const unproved: Proof = {further: [], usual: [], walks: [], gap: null};
+const unproved: Proof = {further: [], usual: [], walks: [], gap: null, isOfNode: false};
 
 interface Sides {
   readonly setup: NodeSetup;

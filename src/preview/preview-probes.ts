@@ -25,11 +25,7 @@ export interface PreviewProbe {
 export function previewProbes(item: ServedPort, contexts: readonly [NodeContext, NodeContext]): readonly PreviewProbe[] {
   const [before, after] = contexts;
   const {port} = item;
-  const sources = sourcesFor(
-    port,
-    before.detector.kind === 'none' ? {...before, detector: after.detector} : before,
-    endpointAddresses(item),
-  );
+  const sources = sourcesFor(port, senderContext(contexts), endpointAddresses(item));
   const entries = new Map([before, after].flatMap(context => entriesOf(port, context)).map(entry => [JSON.stringify(entry), entry]));
   const probes = [...entries.values()].flatMap(entry => [
     ...destinationsOf(entry, before).flatMap(destination =>
@@ -41,6 +37,15 @@ export function previewProbes(item: ServedPort, contexts: readonly [NodeContext,
     ...hairpins(item, entry, before),
   ]);
   return [...probes, ...healthCheck(item, before, sources)];
+}
+
+function senderContext([before, after]: readonly [NodeContext, NodeContext]): NodeContext {
+  return before.detector.kind === 'none' ? {...before, detector: after.detector} : before;
+}
+
+/** Whether a probe stands for the pods of other nodes: not if nothing tells the network of all pods. */
+export function hasRemotePods(contexts: readonly [NodeContext, NodeContext]): boolean {
+  return sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, senderContext(contexts), new Set()).some(({kind}) => kind === 'remote-pod');
 }
 
 /** On another node, pods of that node meet the same rules. */

@@ -2,11 +2,13 @@ import {packetOf, type Senders} from '../analyze/outcomes/probes.ts';
 import {classesOfProbe, type SenderGroups} from '../analyze/outcomes/senders.ts';
 import {once} from '../model/once.ts';
 import type {ServedPort} from '../model/endpoint.ts';
-import {parseAddress} from '../model/address.ts';
+import {isLoopback} from '../expect/node-context.ts';
+import {type Family, parseAddress} from '../model/address.ts';
 import {type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
 import {allPorts, type NoteCondition} from '../trace/sender-space.ts';
 import {noting} from '../trace/side.ts';
-import type {PreviewProbe} from './preview-probes.ts';
+import type {SourceKind} from '../analyze/outcomes/sources.ts';
+import {hasRemotePods, type PreviewProbe} from './preview-probes.ts';
 import {type SideOutcome, sideOutcome, type WalkedSide} from './walk-side.ts';
 
 /** Whether the usual senders of the probes stand for all. */
@@ -19,6 +21,8 @@ export interface Proof {
   readonly walks: readonly (ProbeWalk | undefined)[];
   /** Why it is not proved that all others are treated the same; null if it is. */
   readonly gap: string | null;
+  /** A sender of a change is this node, or is named without it: other nodes have others. */
+  readonly isOfNode: boolean;
 }
 
 /** Where a packet ends on both sides. */
@@ -55,13 +59,24 @@ const notWalked = `more than ${maxPreviewClasses} classes of senders would have 
 export function proofOf(probes: readonly PreviewProbe[], {item, before, after, groups, isChanged, effort}: ProofCase): Proof {
   const except = intervalsOfAddresses(item.all.map(({address}) => address));
   const services = [before, after].map(({ports}) => serviceAddresses(ports));
-  const outside = services.reduce(subtract, groups.spaces.get('outside') ?? []);
-  const spaces = new Map([...groups.spaces, ['outside', outside]] as const);
+  const spaceOf = (...kinds: readonly SourceKind[]): Intervals =>
+    services.reduce(subtract, intervalsOf(kinds.flatMap(kind => groups.spaces.get(kind) ?? [])));
+  const own = before.context.facts.addresses.filter(address => !isLoopback(address));
+  const spaces = new Map([
+    ...groups.spaces,
+    ...([
+      ['outside', spaceOf('outside')],
+      ['node', intervalsOfAddresses(own, before.context.family)],
+    ] as const),
+  ]);
+  // Without a cluster CIDR no probe stands for the pods of other nodes: they arrive as others do, but for cluster IPs.
+  const hasRemote = hasRemotePods([before.context, after.context]);
+  const withRemote = hasRemote ? spaces : new Map([...spaces, ['outside', spaceOf('outside', 'remote-pod')] as const]);
   let gap: string | null = null;
   const usual: (string | undefined)[] = probes.map(() => undefined);
   const walks: (ProbeWalk | undefined)[] = probes.map(() => undefined);
   const further = probes.map((probe, index): readonly FurtherClass[] => {
-    if (!groups.spaces.has(probe.source.kind) || (probe.kind !== 'entry' && probe.kind !== 'health-check')) return [];
+    if (!spaces.has(probe.source.kind) || (probe.kind !== 'entry' && probe.kind !== 'health-check')) return [];
     if (effort.left <= 0) {
       gap ??= notWalked;
       return [];
@@ -70,7 +85,12 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
       was: sideOutcome(noting(before, note), packet),
       is: sideOutcome(noting(after, note), packet),
     });
-    const input = {groups: {...groups, spaces}, except, ports: [allPorts], most: Math.max(1, effort.left)};
+    const input = {
+      groups: {...groups, spaces: probe.entry.kind === 'clusterIP' ? spaces : withRemote},
+      except,
+      ports: [allPorts],
+      most: Math.max(1, effort.left),
+    };
     const {classes, isCut} = classesOfProbe({...probe, knownTo: new Set<string>()}, input, walk);
     effort.left -= classes.length;
     if (isCut) gap ??= notWalked;
@@ -87,14 +107,20 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
       return [{address: own.source.address, port: own.packet.sourcePort, senders}];
     });
   });
-  return {further, usual, walks, gap};
+  const isRanged = item.port.sourceRanges.length > 0;
+  const isOfNode = probes.some(
+    ({source}, index) => (isRanged && usual[index] !== undefined) || ((isRanged || source.kind === 'node') && further[index]?.length !== 0),
+  );
+  return {further, usual, walks, gap, isOfNode};
 }
 
 /** No client has the address of a Service, which a node in IPVS mode tells from others. */
 const serviceAddresses = once((ports: readonly ServedPort[]): Intervals => intervalsOfAddresses(ports.map(({port}) => port.clusterIP)));
 
-function intervalsOfAddresses(addresses: readonly string[]): Intervals {
-  return intervalsOf(addresses.flatMap(text => parseAddress(text) ?? []).map(({value}) => [value, value] as const));
+/** Of one family, if one is given. */
+function intervalsOfAddresses(addresses: readonly string[], family?: Family): Intervals {
+  const parsed = addresses.flatMap(text => parseAddress(text) ?? []).filter(address => family === undefined || address.family === family);
+  return intervalsOf(parsed.map(({value}) => [value, value] as const));
 }
 
 /** Addresses of pods that no pod has. */

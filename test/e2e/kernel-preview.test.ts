@@ -11,6 +11,7 @@ import {plannedConfig} from '../../src/preview/plan.ts';
 import {preview} from '../../src/preview/preview.ts';
 import {actualSide, expectedSide} from '../../src/preview/sides.ts';
 import {type WalkedSide, sideOutcome} from '../../src/preview/walk-side.ts';
+import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import {nodeDump} from '../cluster.ts';
 import {readFixture, snapshotOf, withFiles} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
@@ -24,7 +25,9 @@ import {isMasqueraded} from './kernel/outcome.ts';
 
 interface Case {
   readonly title: string;
-  readonly mode: 'iptables' | 'nftables';
+  readonly change: ConfigOverrides;
+  /** The program that loads the rules of iptables mode. */
+  readonly backend?: 'legacy';
   readonly before: () => Promise<Snapshot>;
   /** The same workload, as the other mode wrote it. */
   readonly after: () => Promise<Snapshot>;
@@ -37,56 +40,56 @@ const name = 'node-a';
 const cases: readonly Case[] = [
   {
     title: '1.36 from iptables to nftables mode',
-    mode: 'nftables',
+    change: {mode: 'nftables'},
     before: () => snapshotOf('healthy/1.36-iptables'),
     after: () => snapshotOf('nftables/1.36'),
     sees: ['lost', 'refused'],
   },
   {
     title: '1.36 from nftables to iptables mode',
-    mode: 'iptables',
+    change: {mode: 'iptables'},
     before: () => snapshotOf('nftables/1.36'),
     after: () => snapshotOf('healthy/1.36-iptables'),
     sees: ['gained', 'unanswered'],
   },
   {
     title: '1.33 from iptables to nftables mode',
-    mode: 'nftables',
+    change: {mode: 'nftables'},
     before: () => snapshotOf('healthy/1.33-iptables'),
     after: () => snapshotOf('nftables/1.33'),
     sees: ['lost', 'refused'],
   },
   {
     title: '1.36 from iptables mode to what rules prints for 1.37 in nftables mode',
-    mode: 'nftables',
+    change: {mode: 'nftables'},
     before: () => snapshotOf('healthy/1.36-iptables'),
     after: async () => withPrintedRules(await snapshotOf('healthy/1.36-iptables'), name, {mode: 'nftables', version: 'v1.37.0'}),
     sees: ['lost', 'refused'],
   },
   {
     title: '1.33 from nftables mode to what rules prints for iptables mode',
-    mode: 'iptables',
+    change: {mode: 'iptables'},
     before: () => snapshotOf('nftables/1.33'),
     after: async () => withPrintedRules(await snapshotOf('nftables/1.33'), name, {mode: 'iptables', nodePortAddresses: []}),
     sees: ['gained', 'unanswered'],
   },
   {
     title: 'Services of every shape, 1.36 from iptables to nftables mode',
-    mode: 'nftables',
+    change: {mode: 'nftables'},
     before: async () => unusualNode('iptables', 'v1.36.2'),
     after: async () => unusualNode('nftables', 'v1.36.2'),
     sees: ['lost', 'refused'],
   },
   {
     title: 'Services of every shape, 1.31 from nftables to iptables mode',
-    mode: 'iptables',
+    change: {mode: 'iptables'},
     before: async () => unusualNode('nftables', 'v1.31.0'),
     after: async () => unusualNode('iptables', 'v1.31.0'),
     sees: ['gained', 'unanswered'],
   },
   {
     title: '1.36 to nftables mode behind a firewall that drops what KUBE-FORWARD does not accept',
-    mode: 'nftables',
+    change: {mode: 'nftables'},
     before: () => changed('healthy/1.36-iptables', given => given.rules(name).policy('filter', 'FORWARD', 'DROP')),
     after: () =>
       changed('nftables/1.36', given => {
@@ -94,6 +97,43 @@ const cases: readonly Case[] = [
         given.file(name, 'iptables-save', '*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n');
       }),
     sees: ['lost'],
+  },
+  {
+    title: 'Services of every shape, 1.29 in iptables mode (legacy backend) to 1.34 in nftables mode',
+    change: {mode: 'nftables', version: 'v1.34.2'},
+    backend: 'legacy',
+    before: async () => unusualNode('iptables', 'v1.29.0'),
+    after: async () => unusualNode('nftables', 'v1.34.2'),
+    sees: ['lost', 'refused'],
+  },
+  {
+    title: 'from 1.23 to 1.36 in iptables mode',
+    change: {version: 'v1.36.2'},
+    before: () => snapshotOf('healthy/1.23-iptables'),
+    after: async () => withPrintedRules(await snapshotOf('healthy/1.23-iptables'), name, {version: 'v1.36.2'}),
+    sees: [],
+  },
+  {
+    title: 'masqueradeAll of iptables mode, which does not count in nftables mode',
+    change: {mode: 'nftables'},
+    before: () => changed('settings/masquerade-all', withIPv6Pods),
+    after: async () =>
+      withPrintedRules(await changed('settings/masquerade-all', withIPv6Pods), name, {mode: 'nftables', nftMasqueradeAll: false}),
+    sees: ['source-address'],
+  },
+  {
+    title: 'node ports on all addresses of nftables mode to iptables mode',
+    change: {mode: 'iptables'},
+    before: () => snapshotOf('nftables/nodeport-all'),
+    after: async () => withPrintedRules(await snapshotOf('nftables/nodeport-all'), name, {mode: 'iptables'}),
+    sees: [],
+  },
+  {
+    title: 'Services of every shape, from 1.25 to 1.36 in iptables mode',
+    change: {version: 'v1.36.2'},
+    before: async () => unusualNode('iptables', 'v1.25.0'),
+    after: async () => unusualNode('iptables', 'v1.36.2'),
+    sees: ['gained', 'lost', 'shares'],
   },
 ];
 
@@ -109,6 +149,11 @@ function unusualNode(mode: 'iptables' | 'nftables', version: string): Snapshot {
   return {...printed, nodes: printed.nodes.map(node => withFiles(node, settings))};
 }
 
+/** The captured Node names its IPv4 pods only. */
+function withIPv6Pods(given: Scenario): void {
+  given.nodeObject(name, node => ({...node, spec: {...node.spec, podCIDRs: ['10.244.11.0/24', 'fd00:10:244:11::/64']}}));
+}
+
 async function changed(capture: string, change: (given: Scenario) => void): Promise<Snapshot> {
   const given = await scenario(capture);
   change(given);
@@ -118,7 +163,7 @@ async function changed(capture: string, change: (given: Scenario) => void): Prom
 const tools = ['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', 'nft', 'iptables-nft-restore', 'ip6tables-nft-restore'];
 
 describeWith(tools, 'preview predicts the behavior of the kernel', () => {
-  describe.each(cases)('$title', ({mode, before, after, sees}) => {
+  describe.each(cases)('$title', ({change, backend, before, after, sees}) => {
     let snapshot: Snapshot;
     let node: NodeDump;
     let questions: readonly Question[];
@@ -126,8 +171,8 @@ describeWith(tools, 'preview predicts the behavior of the kernel', () => {
 
     beforeAll(async () => {
       snapshot = await before();
-      const [first, addresses] = await sent(snapshot);
-      const [second] = await sent(await after());
+      const [first, addresses] = await sent(snapshot, backend);
+      const [second] = await sent(await after(), backend);
       const [captured] = snapshot.nodes.filter(one => one.name === name);
       if (captured === undefined) throw new Error(`there is no ${name}`);
       node = withFiles(captured, {'addresses.json': addresses});
@@ -144,7 +189,7 @@ describeWith(tools, 'preview predicts the behavior of the kernel', () => {
     test('packet by packet: the changes, their effect, and what stays the same', () => {
       const view = new ClusterView(snapshot.api);
       const setup = nodeSetup({node, api: snapshot.api, view, overrides: {}});
-      const config = plannedConfig(setup, {overrides: {mode}, configFile: null});
+      const config = plannedConfig(setup, {overrides: change, configFile: null});
       const sides = (['IPv4', 'IPv6'] as const).map(family => ({
         family,
         was: actualSide(setup, view, family),
@@ -175,14 +220,16 @@ describeWith(tools, 'preview predicts the behavior of the kernel', () => {
     });
 
     test('in its list: with every Service, entry and kind of client, and no other', () => {
-      const plan = {overrides: {mode}, configFile: null};
+      const plan = {overrides: change, configFile: null};
       const rest = {apiAfter: snapshot.api, selects: () => true, scope: [], services: 0, expectedOnly: false, notes: []};
       const {changes} = preview({snapshot, nodes: [node], plan, ...rest});
-      const asked = new Map(questions.filter(({service}) => service !== '').map(question => [keyOf(question), question]));
+      const asked = new Map(questions.filter(isPreviewed).map(question => [keyOf(question), question]));
       const seen = new Set(
         [...kernel].flatMap(([question, views]) => (viewEffect(views.before, views.after) === null ? [] : keyOf(question))),
       );
-      const listed = new Set(changes.map(keyOfChange).filter(key => asked.has(key)));
+      // The addresses of load balancers are not on this node.
+      const sentHere = changes.filter(({cause}) => cause.id !== 'own-address');
+      const listed = new Set(sentHere.map(keyOfChange).filter(key => asked.has(key)));
       expect([...listed].toSorted()).toEqual([...seen].filter(key => asked.has(key)).toSorted());
       expect(listed.size).toBeGreaterThan(0);
     });
@@ -194,12 +241,17 @@ function isComparable({sticky, from, query: {destination}}: Question): boolean {
   return !sticky && !(from === 'outside' && destination === '127.0.0.1');
 }
 
+/** Pods of other nodes send to cluster IPs through the rules of their own node. */
+function isPreviewed({service, from, sources, query: {destination, source}}: Question): boolean {
+  return service !== '' && !(kindOf(from, sources.length === 1, source) === 'remotePod' && /^(?:10\.96\.|fd00:96:)/.test(destination));
+}
+
 /** Sends packets of every kind, and gives the addresses that the node had. */
-async function sent(snapshot: Snapshot): Promise<readonly [readonly KernelComparison[], string]> {
+async function sent(snapshot: Snapshot, backend: 'nft' | 'legacy' = 'nft'): Promise<readonly [readonly KernelComparison[], string]> {
   const isNft = snapshot.nodes.some(
     node => node.name === name && node.files.includes('nft.json') && !node.files.includes('ip6tables-save'),
   );
-  await using experiment = await Experiment.open({snapshot, node: name, backend: isNft ? 'nftables' : 'nft', podInterface: 'cni0'});
+  await using experiment = await Experiment.open({snapshot, node: name, backend: isNft ? 'nftables' : backend, podInterface: 'cni0'});
   const questions = [...experiment.questions, ...experiment.questionsAbout(inServiceRange)];
   return [await experiment.try(questions.filter(isComparable), {alone: true}), experiment.addresses];
 }

@@ -3,7 +3,7 @@ import {describe, expect, test} from 'vitest';
 import type {Preview} from '../../src/model/preview.ts';
 import {previewRenderers} from '../../src/render/preview/index.ts';
 import type {Scenario} from '../scenario.ts';
-import {previewFrom} from './previews.ts';
+import {interfaces, previewFrom} from './previews.ts';
 
 const node = 'node-a';
 const only = {nodes: [node]};
@@ -49,6 +49,34 @@ describe('a class of senders that no usual packet has', () => {
   test('is none where no packet of it changes', async () => {
     const preview = await toNftables(drop('127.99.0.0/16'));
     expect(preview.changes.filter(({source}) => source.senders !== undefined)).toEqual([]);
+  });
+});
+
+describe('senders for which no usual packet stands', () => {
+  test('are the other addresses of the node itself, such as that of its bridge to pods', async () => {
+    const addresses = (given: Scenario): void => given.file(node, 'addresses.json', interfaces('172.18.0.11', '10.244.11.1'));
+    // The rules of masqueradeAll mark what pods send, for which the address of the bridge counts.
+    const preview = await previewFrom('settings/masquerade-all', {mode: 'nftables', nftMasqueradeAll: false}, addresses, only);
+    expect(sendersOf(preview, 'shop/web')).toContain('source-address node 10.244.11.1 (of the node itself)');
+    expect(
+      sendersOf(
+        await previewFrom('settings/masquerade-all', {mode: 'nftables', nftMasqueradeAll: false}, () => {}, only),
+        'shop/web',
+      ).join(),
+    ).not.toContain('of the node itself');
+  });
+
+  test('are pods of other nodes where kube-proxy knows the pods of its own node alone', async () => {
+    const drop = (from: string) => (given: Scenario) => given.rules(node).append('filter', `-A FORWARD -s ${from} -j DROP`);
+    const to = (from: string) => previewFrom('settings/detect-node-cidr', {mode: 'nftables'}, drop(from), only);
+    expect(
+      sendersOf(await to('10.244.12.0/24'), 'shop/nodeport').filter(one => one.startsWith('lost external 10.244.12.0/24')),
+    ).toHaveLength(1);
+  });
+
+  test('are endpoints that end and connect to their own Service, which older versions do not serve', async () => {
+    const upgrade = await previewFrom('healthy/1.23-iptables', {version: 'v1.36.0'}, () => {}, only);
+    expect(sendersOf(upgrade, 'shop/leaving')).toContain('gained endpoint');
   });
 });
 

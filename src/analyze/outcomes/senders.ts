@@ -178,7 +178,9 @@ function sendersOf({source, packet: {family}}: Probe, {address, port}: SenderSpa
       ? namesText(pods, 'pod')
       : (kind === 'outside' || kind === 'other-node') && nodes.length > 0
         ? namesText(nodes, 'node')
-        : '';
+        : kind === 'node'
+          ? 'of the node itself'
+          : '';
   const isUnknownPod = isOfPods(source) && groups.arePodsUnknown;
   return {
     text: `${rangesText(address, family)}${who === '' ? '' : ` (${who})`}${ports}`,
