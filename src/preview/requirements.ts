@@ -42,6 +42,8 @@ export function requirementsOf(input: RequirementsInput): readonly Requirement[]
       status: 'unknown',
       detail: 'the modules ip_vs and ip_vs_rr must be there; no dump shows it. Run on the node: modprobe -an ip_vs ip_vs_rr',
     });
+  // IPVS mode has rules of iptables too.
+  if (isSwitch && setup.config.mode.value === 'nftables') found.push(iptablesModules);
   if (isSwitch) found.push(leftovers(input), ...plugin(input));
   found.push(...failedBefore(input));
   return found.map(requirement => ({node, ...requirement}));
@@ -125,6 +127,14 @@ const modules: Omit<Requirement, 'node'> = {
   status: 'unknown',
   detail:
     'nftables mode needs the modules nft_fib, nft_numgen, nft_nat, nft_masq and nft_reject; no dump shows whether the kernel has them. Run on the node: modprobe -an nft_fib_ipv4 nft_fib_ipv6 nft_numgen nft_nat nft_masq nft_reject_inet',
+};
+
+/** canonical/microk8s#5525: kernels that are made for nftables leave out those of iptables. */
+const iptablesModules: Omit<Requirement, 'node'> = {
+  name: 'kernel-modules',
+  status: 'unknown',
+  detail:
+    'rules of iptables need the modules xt_comment, xt_addrtype, xt_conntrack, xt_mark, xt_nat and xt_statistic, and ip_tables or nft_compat; kernels made for nftables lack some, and no dump shows it. Run on the node: modprobe -an xt_comment xt_addrtype xt_conntrack xt_mark xt_nat xt_statistic nft_compat',
 };
 
 /** The relevant nft is the one in kube-proxy's image, which only a node in nftables mode shows. */

@@ -103,11 +103,40 @@ describe("containers-roadmap#2826: the host network loses the API's cluster IP b
   });
 });
 
+/** The report names no cause: node ports are unreachable after an upgrade, and a reboot helps where restarts do not. */
+describe('k3s#5031: after an upgrade in IPVS mode node ports are unreachable until the node reboots', () => {
+  const upgrade = (change: (given: Scenario) => void) => previewFrom('ipvs/1.28', {version: 'v1.36.2'}, change);
+
+  test('the rules of the newer version serve every node port that those of the older one serve', async () => {
+    const {changes, ports} = await upgrade(() => {});
+    expect(changes.filter(({effect, entry}) => effect === 'lost' && entry.kind === 'nodePort')).toEqual([]);
+    expect(ports.filter(({status}) => status === 'not-proved')).toEqual([]);
+  });
+
+  test('a kube-proxy that found no modules of IPVS would not run in its mode again', async () => {
+    const line = `E0126 09:00:00.000000       1 proxier.go:722] "Can't use the IPVS proxier" err="IPVS proxier will not be used because the kernel modules are missing"`;
+    const [said] = found(await upgrade(given => given.file(node, 'kube-proxy.log', line)), 'kube-proxy-log');
+    expect(said).toMatch(/^unmet: kube-proxy failed in this mode before: the kernel lacks the modules of IPVS/);
+  });
+
+  test('what falls back to iptables mode leaves virtual servers that a cleanup or a reboot removes, and no restart', async () => {
+    const [said] = found(await previewFrom('ipvs/1.28', {mode: 'iptables'}, () => {}), 'leftovers');
+    expect(said).toMatch(/^unmet: .*run kube-proxy --cleanup between the two, or reboot the node$/);
+  });
+});
+
 test('kernels without the modules of nftables mode are unknown, with the command that tells (siderolabs/pkgs#951)', async () => {
   const preview = await toNftables(withKernel('6.6.0'));
   expect(named(preview, 'kernel-modules', 'modprobe -an nft_fib_ipv4')).toEqual(['unknown']);
   expect(preview.requirements.filter(({detail}) => detail.includes('nft_fib'))).toHaveLength(nodes.length);
   expect(named(await toNftables(() => {}, {mode: 'iptables'}), 'kernel-modules', 'nft_fib')).toEqual([]);
+});
+
+test('kernels without the modules of iptables are unknown on the way back from nftables mode (canonical/microk8s#5525)', async () => {
+  const back = async (capture: string) =>
+    named(await previewFrom(capture, {mode: 'iptables'}, () => {}), 'kernel-modules', 'modprobe -an xt_comment');
+  expect(await back('nftables/1.36')).toEqual(['unknown']);
+  expect(await back('ipvs/1.36')).toEqual([]);
 });
 
 describe('a node that forwards nothing', () => {
