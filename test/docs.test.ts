@@ -51,8 +51,8 @@ test('the table of docs/architecture.md has every folder of src', () => {
   expect(rows.toSorted()).toEqual(folders.toSorted());
 });
 
-describe('docs/security.md names a test for each bound', () => {
-  const bounds = [...readPage('docs/security.md').matchAll(/^\| (.+?) \| `(test\/\S+)`: (.+) \|$/gm)].map(
+describe('docs/dev/security.md names a test for each bound', () => {
+  const bounds = [...readPage('docs/dev/security.md').matchAll(/^\| (.+?) \| `(test\/\S+)`: (.+) \|$/gm)].map(
     ([, bound = '', path = '', title = '']) => ({
       bound,
       path,
@@ -65,7 +65,7 @@ describe('docs/security.md names a test for each bound', () => {
   });
 
   test('in a table of two columns', () => {
-    const [, table = ''] = readPage('docs/security.md').split('## Bounds and their tests');
+    const [, table = ''] = readPage('docs/dev/security.md').split('# Bounds and their tests');
     const rows = table.split('## ')[0]?.match(/^\|(?! bound|---).*/gm) ?? [];
     expect(bounds.length).toBeGreaterThan(20);
     expect(bounds).toHaveLength(rows.length);

@@ -189,7 +189,7 @@ describe('explain', () => {
     const {stdout, exitCode} = await svcTrace(['explain']);
     const [codes = '', causes] = stdout.split('\n\n');
     expect(codes.split('\n').map(line => line.slice(0, 5))).toEqual(checks.map(({code}) => code));
-    expect(causes).toMatch(/^Causes of changes in a preview: new-service, .*\bhairpin\b/);
+    expect(causes).toMatch(/^Causes and requirements in a preview: new-service, .*\bhairpin\b/);
     expect(exitCode).toBe(0);
   });
 

@@ -20,7 +20,7 @@ export default class ExplainCommand extends Command {
   ];
   static override args = {
     code: Args.string({
-      description: 'a finding code or name, or a cause that preview names; without it all are listed',
+      description: 'a finding code or name, or a cause or requirement that preview names; without it all are listed',
       required: false,
       ignoreStdin: true,
     }),
@@ -54,7 +54,7 @@ function listOf({color, width}: {readonly color: boolean; readonly width: number
       const head = `${bySeverity(style, severity)(code)}  ${name.padEnd(longest)}  ${severity.padEnd(7)}  `;
       return wrap(summary, width, head);
     })
-    .concat('', wrap([...causesOfPreview().keys()].join(', '), width, 'Causes of changes in a preview: '))
+    .concat('', wrap([...causesOfPreview().keys()].join(', '), width, 'Causes and requirements in a preview: '))
     .map(line => `${line}\n`)
     .join('');
 }
