@@ -12,7 +12,7 @@ import type {ProxyConfig} from '../src/model/proxy-config.ts';
 import type {ChainSource, Ruleset} from '../src/model/ruleset.ts';
 import type {ServicePort} from '../src/model/service-port.ts';
 import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
-import {formatRule} from '../src/parse/iptables/comparable-rule.ts';
+import {formatRule} from './rendered-dump.ts';
 import {parseDumps} from '../src/parse/iptables/iptables-save.ts';
 import type {Environment, Packet} from '../src/trace/packet.ts';
 import {walkPacket} from '../src/trace/iptables/walk-packet.ts';

@@ -32,7 +32,7 @@ export const staleConntrack: Check<'ST508'> = {
       const known = stale.get(entry.served) ?? new Map<string, TrackedConnection>();
       stale.set(entry.served, known);
       // `conntrack -L` of some versions lists IPv6 flows with and without `-f ipv6`.
-      const key = flowKey(connection);
+      const key = JSON.stringify([connection.original, connection.reply]);
       if (!known.has(key)) known.set(key, connection);
     }
     for (const [{port}, flows] of stale) {
@@ -110,10 +110,6 @@ function trackedEntries(context: NodeCheckContext): ReadonlyMap<string, TrackedE
 
 function destinationKey({original}: TrackedConnection): string {
   return `${canonicalAddress(original.destination) ?? original.destination} ${original.destinationPort}`;
-}
-
-function flowKey({original, reply}: TrackedConnection): string {
-  return JSON.stringify([original, reply]);
 }
 
 /** The reply is expected from an address that is not an endpoint: a former one, or the Service's own if the packet was not translated. */

@@ -23,11 +23,6 @@ export interface ConfigOverrides extends KubeProxyFields {
   readonly zone?: string;
 }
 
-interface ResolvedConfig {
-  readonly config: ProxyConfig;
-  readonly problems: readonly Problem[];
-}
-
 /**
  * The settings of one node's kube-proxy, each with its source. In order of precedence: flags, `/configz` (the settings of the running
  * kube-proxy), its configuration file, the arguments of its pod or of k3s, the ConfigMap; then what the node's rules show (`infer`, called
@@ -38,7 +33,7 @@ export function resolveProxyConfig(
   api: ApiObjects,
   overrides: ConfigOverrides,
   infer: () => InferredConfig = () => ({}),
-): ResolvedConfig {
+): {readonly config: ProxyConfig; readonly problems: readonly Problem[]} {
   const problems: Problem[] = [];
   const object = nodeObject(api, node.name);
   const found = layersOf({node, api, object, overrides}, problems);

@@ -204,10 +204,6 @@ function walkPort(
   };
 }
 
-function walkProbe({before, after}: Sides, {packet}: PreviewProbe): ProbeWalk {
-  return {was: sideOutcome(before, packet), is: sideOutcome(after, packet)};
-}
-
 /** The packets to a Service port whose outcome changes, by the walks of one that no rule distinguishes from it. */
 function changesLike(sides: Sides, pair: PortPair, {walks: {pair: lead, walks}, probes, shapeAfter}: LikeWalks): readonly ChangeCase[] {
   const isAlike = probes.length === walks.length;
@@ -219,7 +215,7 @@ function changesLike(sides: Sides, pair: PortPair, {walks: {pair: lead, walks}, 
         ? known
         : isAlike && known && probe.kind !== 'hairpin' && probe.isFurther !== true
           ? walkLike(sides, probe, {walk: known, lead, pair})
-          : walkProbe(sides, probe);
+          : {was: sideOutcome(sides.before, probe.packet), is: sideOutcome(sides.after, probe.packet)};
     const place =
       shapeAfter === null || probe.kind === 'hairpin' || probe.isFurther === true ? null : [index, probes.length, shapeAfter].join(' ');
     return compareProbe(sides, pair, {probe, walk, place}) ?? [];

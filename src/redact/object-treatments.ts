@@ -157,11 +157,7 @@ function labels(value: unknown, replacements: Replacements): unknown {
 
 function labelKey(key: unknown, {names}: Replacements): string {
   const text = String(key);
-  return text === '*' || isCommonKey(text) ? text : names.replace(text);
-}
-
-function isCommonKey(key: string): boolean {
-  return commonKeys.has(key);
+  return text === '*' || commonKeys.has(text) ? text : names.replace(text);
 }
 
 /** A key under kubernetes.io can still contain a word of the cluster's own, as in `node-restriction.kubernetes.io/team`. */

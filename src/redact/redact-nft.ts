@@ -188,7 +188,7 @@ function inOrder(fresh: readonly unknown[], old: readonly unknown[]): readonly u
       while (end < old.length && chainOf(old[end]) === chainOf(old[start]) && affinityTarget(old[end]) !== null) end++;
     const order = newOrder(old.slice(start, end).map(affinityTarget), fresh.slice(start, end).map(affinityTarget));
     for (const [place, index] of (order ?? []).entries())
-      result[start + place] = withExpression(fresh[start + place], fresh[start + index]);
+      result[start + place] = {rule: {...ruleOf(fresh[start + place]), expr: ruleOf(fresh[start + index])?.['expr']}};
     start = end;
   }
   return result;
@@ -224,10 +224,6 @@ function affinityTarget(object: unknown): JsonFields | null {
   if (!Array.isArray(expressions) || expressions.length !== 2) return null;
   const [, target] = expressions;
   return isObject(target) && endpointOf(target) !== null ? target : null;
-}
-
-function withExpression(object: unknown, other: unknown): unknown {
-  return {rule: {...ruleOf(object), expr: ruleOf(other)?.['expr']}};
 }
 
 function isObject(value: unknown): value is JsonFields {

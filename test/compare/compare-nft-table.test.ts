@@ -4,7 +4,7 @@ import {compareNftTable} from '../../src/compare/compare-nft-table.ts';
 import {families} from '../../src/model/address.ts';
 import type {NftRuleset} from '../../src/model/nft-ruleset.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
-import {formatNftRuleset} from '../../src/parse/nftables/nft-format.ts';
+import {formatNftRuleset} from '../rendered-nft-ruleset.ts';
 import {parseNftJson} from '../../src/parse/nftables/nft-json.ts';
 import {parseNftText} from '../../src/parse/nftables/nft-dump.ts';
 import {type Random, seededRandom} from '../bench/random.ts';

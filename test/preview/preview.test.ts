@@ -2,8 +2,7 @@
 import {describe, expect, test} from 'vitest';
 import type {ServiceSpec} from '../../src/model/api-objects.ts';
 import type {Preview} from '../../src/model/preview.ts';
-import {previewRenderers} from '../../src/render/preview/index.ts';
-import {previewExitCode} from '../../src/run/preview/exit-code.ts';
+import {previewExitCode, previewRenderers} from '../../src/render/preview/index.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
 import {type Scenario, scenario} from '../scenario.ts';
 import {adviceOf, idsOf, interfaces, nodes, previewFrom, previewOf, toNftables, withKernel} from './previews.ts';

@@ -1,16 +1,15 @@
 import process from 'node:process';
 import {Args, Errors, Flags} from '@oclif/core';
-import {parseTimeout} from '../../collect/kube/connection-options.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {escapeText} from '../../render/terminal-text.ts';
-import {topRenderers} from '../../render/top/index.ts';
+import {topRenderers} from '../../render/top/top-table.ts';
 import {systemClock} from '../../run/clock.ts';
 import {listenForKeys} from '../../run/live-screen.ts';
 import {topScreen} from '../../run/top/top-screen.ts';
 import type {TopRun} from '../../run/top/top-session.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {diagnoseOptions} from '../options/diagnose-options.ts';
-import {noHeadersFlag, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {intervalOf, noHeadersFlag, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 
@@ -61,7 +60,7 @@ On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(TopCommand);
     const names = argv as string[];
-    const interval = intervalOf(flags.interval);
+    const interval = intervalOf(flags.interval, {least: '500ms', usual: '2s'});
     const render = {...this.renderOptions({...flags, verbose: false})};
     const print = (report: TrafficReport): void => {
       this.print(topRenderers[flags.output as keyof typeof topRenderers](report, render), flags['output-file']);
@@ -90,13 +89,13 @@ On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the
   }
 
   async #once(top: TopInput, show: (report: TrafficReport) => void): Promise<void> {
-    const {topCluster} = await import('../../run/top/top-cluster.ts');
+    const {topCluster} = await import('../../run/top/top-session.ts');
     const never = new AbortController().signal;
     await this.withCluster(top.flags, live => topCluster({run: {...top, ...live}, show, once: true, ended: never}));
   }
 
   async #live(top: TopInput, color: boolean, wide: boolean): Promise<void> {
-    const {topCluster} = await import('../../run/top/top-cluster.ts');
+    const {topCluster} = await import('../../run/top/top-session.ts');
     const stop = new AbortController();
     // The screen shows the progress.
     await this.withCluster({...top.flags, quiet: true, 'no-progress': true}, async live => {
@@ -119,14 +118,3 @@ type TopInput = Omit<TopRun, 'cluster' | 'signal' | 'progress'> & {readonly flag
 function isTerminal(): boolean {
   return process.stdout.isTTY === true && process.env['TERM'] !== 'dumb';
 }
-
-/** Throws a CLIError (exit 2). */
-function intervalOf(text: string): number {
-  const interval = parseTimeout(text);
-  if (interval === null || interval < minInterval)
-    throw new Errors.CLIError(`--interval ${text}: write a duration of at least 500ms, like 2s or 1m`, {exit: 2});
-  return interval;
-}
-
-/** In milliseconds. */
-const minInterval = 500;

@@ -1,11 +1,10 @@
 import process from 'node:process';
-import {Args, Errors, Flags} from '@oclif/core';
-import {parseTimeout} from '../../collect/kube/connection-options.ts';
+import {Args, Flags} from '@oclif/core';
 import {Interrupted, systemClock} from '../../run/clock.ts';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {FindingChanges} from '../../run/watch/finding-changes.ts';
-import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
+import {evaluationFlags, intervalOf, outputFlags, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {watchLines, type WatchView} from '../../run/watch/watch-lines.ts';
 import {listenForKeys} from '../../run/live-screen.ts';
@@ -56,7 +55,7 @@ q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The a
     const {flags, argv} = await this.parse(WatchCommand);
     refuseBesideAgents(flags);
     const names = argv as string[];
-    const interval = intervalOf(flags.interval);
+    const interval = intervalOf(flags.interval, {least: '1s', usual: '10s'});
     const options = {toolVersion: this.config.version, known: this.baseline(flags.baseline)};
     const changes = new FindingChanges(({severity, known}) => flags.verbose || (severity !== 'info' && !known));
     const {watchCluster} = await import('../../run/watch/watch-cluster.ts');
@@ -119,14 +118,3 @@ q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The a
 function scopeText(flags: {readonly 'all-namespaces'?: boolean}, namespace: string): string {
   return flags['all-namespaces'] ? 'all namespaces' : `namespace ${namespace}`;
 }
-
-/** Throws a CLIError (exit 2). */
-function intervalOf(text: string): number {
-  const interval = parseTimeout(text);
-  if (interval === null || interval < minInterval)
-    throw new Errors.CLIError(`--interval ${text}: write a duration of at least 1s, like 10s or 1m`, {exit: 2});
-  return interval;
-}
-
-/** In milliseconds. */
-const minInterval = 1000;

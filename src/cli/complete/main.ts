@@ -26,8 +26,12 @@ const usualPatience = 1800;
 async function completionOf(argv: readonly string[], root: string, patience: number): Promise<Completion> {
   try {
     const commands = await commandSpecs(root);
-    // Commands and flags need no code for clusters.
-    const lookUp: LookUp = async (...asked) => (await import('./look-up.ts')).lookUpWithin(patience)(...asked);
+    // Commands and flags need no code for clusters. A request may take half of the time.
+    const lookUp: LookUp = async (kind, words, typed) => {
+      if (kind !== 'codes') return (await import('./look-up-names.ts')).lookUpNames(kind, words, {typed, requestTimeout: patience / 2});
+      const {checks} = await import('../../checks/index.ts');
+      return checks.map(({code, name, summary}) => ({value: code, description: `${name}: ${summary}`}));
+    };
     return await complete(argv.slice(0, -1), argv.at(-1) ?? '', {commands, lookUp});
   } catch {
     return nothing;

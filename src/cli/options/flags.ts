@@ -1,5 +1,6 @@
 import {Errors, Flags} from '@oclif/core';
 import {defaultArchiveLimit} from '../../collect/bundle/bundle-files.ts';
+import {parseTimeout} from '../../collect/kube/connection-options.ts';
 
 /** Which Services. */
 export const scopeFlags = {
@@ -159,3 +160,11 @@ export const evaluationFlags = {
   }),
   baseline: Flags.string({description: 'findings in this JSON report are suppressed', helpValue: 'FILE', helpGroup: 'FINDINGS'}),
 };
+
+/** The value of `--interval` in milliseconds. Throws a CLIError (exit 2). */
+export function intervalOf(text: string, {least, usual}: {readonly least: string; readonly usual: string}): number {
+  const interval = parseTimeout(text);
+  if (interval === null || interval < (parseTimeout(least) ?? 0))
+    throw new Errors.CLIError(`--interval ${text}: write a duration of at least ${least}, like ${usual} or 1m`, {exit: 2});
+  return interval;
+}

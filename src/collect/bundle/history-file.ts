@@ -11,13 +11,8 @@ export function historyText(history: RecordedHistory): Buffer {
   return Buffer.from(`${JSON.stringify(history, null, 1)}\n`);
 }
 
-interface ReadHistory {
-  readonly history?: RecordedHistory;
-  readonly problems: readonly Problem[];
-}
-
 /** One invalid change makes the whole history unusable: with a state left out, a healthy node would have findings. */
-export function readHistory(content: Buffer | null): ReadHistory {
+export function readHistory(content: Buffer | null): {readonly history?: RecordedHistory; readonly problems: readonly Problem[]} {
   if (content === null) return {problems: []};
   const history = parse(content.toString('utf8'));
   return history === null

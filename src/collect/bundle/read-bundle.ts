@@ -283,17 +283,11 @@ interface Gaps {
 
 const noGaps: Gaps = {leftOut: [], isTruncated: false};
 
-interface ServiceGaps {
-  readonly services: Gaps;
-  readonly endpointSlices: Gaps;
-  readonly endpoints: Gaps;
-}
-
 /**
  * Marks objects that may exist although they are not in the lists, so that nothing is reported as stale, or as without endpoints, because
  * of it. If a slice was left out, the endpoints of its Service are incomplete; in truncated lists every Service may be incomplete.
  */
-function acrossGaps(api: ApiObjects, gaps: ServiceGaps): ApiObjects {
+function acrossGaps(api: ApiObjects, gaps: {readonly services: Gaps; readonly endpointSlices: Gaps; readonly endpoints: Gaps}): ApiObjects {
   const {services, endpointSlices, endpoints} = gaps;
   const slices = isUnknown(endpointSlices, serviceOfSlice) ? null : api.endpointSlices;
   const whole = isUnknown(endpoints, serviceOfEndpoints) ? null : api.endpoints;

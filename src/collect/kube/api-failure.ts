@@ -72,13 +72,8 @@ function expiredSince(cert: string): string | null {
   }
 }
 
-interface Status {
-  readonly message: string;
-  readonly reason: string;
-}
-
 /** A Status object, or the first line of what a proxy in front of the API server sent instead. */
-function statusOf(body: Buffer): Status {
+function statusOf(body: Buffer): {readonly message: string; readonly reason: string} {
   const text = body.toString('utf8');
   try {
     const {message, reason} = JSON.parse(text) as {message?: unknown; reason?: unknown};

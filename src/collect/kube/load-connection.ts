@@ -89,16 +89,10 @@ function trustOf(cluster: Cluster): Trust {
   return {ca: pemOf(data, file, 'certificate authority'), serverName: cluster['tls-server-name'] || null, verify: !insecure};
 }
 
-interface CredentialsContext {
-  readonly server: URL;
-  readonly trust: Trust;
-  readonly surroundings: ConnectionEnvironment;
-}
-
 /** As in client-go, secrets are never sent over a connection without encryption. */
 function credentialsFor(
   {userName, user, cluster}: ChosenContext,
-  {server, trust, surroundings}: CredentialsContext,
+  {server, trust, surroundings}: {readonly server: URL; readonly trust: Trust; readonly surroundings: ConnectionEnvironment},
 ): Connection['credentials'] {
   if (server.protocol === 'http:') return fixedCredentials('no credentials (http)');
   const {environment, interactive, quiet} = surroundings;

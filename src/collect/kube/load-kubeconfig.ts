@@ -3,7 +3,7 @@ import {homedir} from 'node:os';
 import {delimiter, dirname, isAbsolute, join, resolve, sep} from 'node:path';
 import {CORE_SCHEMA, load} from 'js-yaml';
 import {errorText} from '../../model/text.ts';
-import {type Cluster, type Context, emptyKubeconfig, type ExecConfig, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
+import {type Context, emptyKubeconfig, type ExecConfig, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 
 export interface LoadedKubeconfig {
   readonly config: Kubeconfig;
@@ -79,7 +79,7 @@ function kubeconfigOf(document: unknown, path: string): Kubeconfig {
   if (typeof currentContext !== 'string') throw new Error('current-context is not a string');
   return {
     currentContext,
-    clusters: named(file, 'clusters', 'cluster', cluster => clusterOf(cluster, folder)),
+    clusters: named(file, 'clusters', 'cluster', cluster => withPaths(cluster, ['certificate-authority'], folder)),
     users: named(file, 'users', 'user', user => ({...userOf(user, folder), origin: path})),
     contexts: named(file, 'contexts', 'context', context => context as Context),
   };
@@ -99,10 +99,6 @@ function named<T>(file: Record<string, unknown>, list: string, key: string, read
     entries.set(name, read(value));
   }
   return entries;
-}
-
-function clusterOf(value: Record<string, unknown>, folder: string): Cluster {
-  return withPaths(value, ['certificate-authority'], folder);
 }
 
 /** A plugin's command is a path relative to the file only if it has a separator; otherwise it is looked up in PATH. */

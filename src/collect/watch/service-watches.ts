@@ -83,10 +83,10 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
     const shared = {strings, onFailure: options.onFailure, ...(options.backoffMs === undefined ? {} : {backoffMs: options.backoffMs})};
     const services = startOf(options, {
       ...{path: servicesPath(place), query: place.services, shape: serviceShape},
-      known: servicesIn(place, options.objects.services),
+      known: (options.objects.services ?? []).filter(service => place.holds(service, service.metadata.name)),
     });
     const slices = startOf(options, {
-      ...{path: slicesPath(place), query: place.slices, shape: endpointSliceShape},
+      ...{path: `/apis/discovery.k8s.io/v1${place.path}/endpointslices`, query: place.slices, shape: endpointSliceShape},
       known: slicesIn(place, options.objects.endpointSlices),
     });
     if (services.start.past !== undefined) options.onPast({kind: 'Service', events: services.start.past});
@@ -143,20 +143,12 @@ export function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
   }
 }
 
-function servicesIn(place: WatchedPlace, services: readonly ServiceObject[] | null): readonly ServiceObject[] {
-  return (services ?? []).filter(service => place.holds(service, service.metadata.name));
-}
-
 function slicesIn(place: WatchedPlace, slices: readonly EndpointSliceObject[] | null): readonly EndpointSliceObject[] {
   return (slices ?? []).filter(slice => place.holds(slice, slice.metadata.labels?.['kubernetes.io/service-name']));
 }
 
 export function servicesPath({path}: WatchedPlace): string {
   return `/api/v1${path}/services`;
-}
-
-function slicesPath({path}: WatchedPlace): string {
-  return `/apis/discovery.k8s.io/v1${path}/endpointslices`;
 }
 
 function placeOfService({namespace, name}: ServiceName): WatchedPlace {

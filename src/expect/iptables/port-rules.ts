@@ -72,7 +72,7 @@ export function portRules(view: ClusterView, context: NodeContext): (item: PortO
     // The first endpoints of a node are those that it should have. Others are an assumption about it, and do not replace them.
     if (known?.node === node) return render(item, context);
     const {shared, own} = render(item, context);
-    const rules = {shared: shared.map(withLine), own, isKept: true as const};
+    const rules = {shared: shared.map(rule => ({...rule, line: `-A ${rule.chain} ${rule.text}`})), own, isKept: true as const};
     kept.set(item.port, {item, rules, node, allowed});
     return rules;
   };
@@ -88,10 +88,6 @@ interface KeptRules {
 }
 
 const keptOf = keptBySettings<KeptRules>();
-
-function withLine(rule: SharedRule): SharedRule {
-  return {...rule, line: `-A ${rule.chain} ${rule.text}`};
-}
 
 function render(item: PortOnNode, context: NodeContext): PortRules {
   const shared: SharedRule[] = [];

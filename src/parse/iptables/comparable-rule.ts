@@ -29,17 +29,14 @@ function comparableOption(option: RuleOption): string {
 
 function comparableMatch(match: Match): string {
   if (match.name === 'comment' || match.name === 'nfacct') return '';
-  if (match.name === 'statistic') return `-m statistic ${match.options.map(comparableStatistic).join(' ')}`;
+  if (match.name === 'statistic')
+    return `-m statistic ${match.options.map(option => (option.flag === '--probability' ? comparableProbability(option.values[0]) : print(option))).join(' ')}`;
   if (match.name === 'mark') return `-m mark ${match.options.map(comparableMark).join(' ')}`;
   const options = match.options.filter(option => !defaultsOfRecent.has(option.flag)).map(print);
   return `-m ${match.name} ${match.name === 'recent' ? options.sort().join(' ') : options.join(' ')}`;
 }
 
 const defaultsOfRecent = new Set(['--mask', '--rsource']);
-
-function comparableStatistic(option: RuleOption): string {
-  return option.flag === '--probability' ? comparableProbability(option.values[0]) : print(option);
-}
 
 function comparableMark(option: RuleOption): string {
   const [value = '', mask = '0xffffffff'] = (option.values[0] ?? '').split('/');
@@ -91,24 +88,6 @@ function print(option: RuleOption): string {
 /** Tools differ in the last decimals, and versions before 1.17 wrote five. */
 export function comparableProbability(value: string | undefined): string {
   return `--probability ${Number(value).toFixed(5)}`;
-}
-
-/** The rule as iptables-save prints it, with single spaces: the original prints two after `--nfacct-name`. */
-export function formatRule(rule: Rule): string {
-  const parts = ['-A', rule.chain, ...rule.options.flatMap(formatOption)];
-  for (const match of rule.matches) parts.push('-m', match.name, ...match.options.flatMap(formatOption));
-  if (rule.target !== null) parts.push(rule.target.goto ? '-g' : '-j', rule.target.name, ...rule.target.options.flatMap(formatOption));
-  return parts.join(' ');
-}
-
-function formatOption(option: RuleOption): readonly string[] {
-  const values = option.values.map(value => (option.quoted ? quote(value) : value));
-  return [...(option.negated ? ['!'] : []), ...(option.flag === '' ? [] : [option.flag]), ...values];
-}
-
-/** Follows xtables_save_string of iptables: the same three characters are escaped. */
-function quote(value: string): string {
-  return `"${value.replace(/["\\']/g, '\\$&')}"`;
 }
 
 /** Targets that do not change the path of a packet. */

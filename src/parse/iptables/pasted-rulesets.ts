@@ -218,7 +218,7 @@ function isWholeTable(table: string, chains: readonly MergedChain[], sections: r
   if (chains.some(({declared, isContradicted}) => !declared || isContradicted)) return false;
   const jumps = countJumps(chains);
   return (
-    [...jumps.keys()].every(name => byName.has(name) || isTarget(name)) &&
+    [...jumps.keys()].every(name => byName.has(name) || targets.has(name)) &&
     chains.every(({name, references}) => references === null || references === (jumps.get(name) ?? 0))
   );
 }
@@ -253,7 +253,3 @@ const targets: ReadonlySet<string> = new Set([
   ...['NOTRACK', 'CT', 'NFQUEUE', 'TPROXY', 'SYNPROXY', 'SNPT', 'DNPT', 'CLUSTERIP'],
   ...targetsWithoutEffect,
 ]);
-
-function isTarget(name: string): boolean {
-  return targets.has(name);
-}

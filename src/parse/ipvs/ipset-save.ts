@@ -26,14 +26,11 @@ export function parseIpsetSave(text: string): ReadonlyMap<string, IpSet> {
   const sets = new Map<string, OpenSet>();
   for (const [index, line] of text.split('\n').entries()) {
     const [word, name = '', third = '', ...options] = line.trim().split(/\s+/);
-    if (word === 'create') sets.set(name, {name, type: third, parts: partsOf(third), elements: [], exceptions: [], lines: []});
+    if (word === 'create')
+      sets.set(name, {name, type: third, parts: (third.split(':')[1] ?? '').split(','), elements: [], exceptions: [], lines: []});
     else if (word === 'add') add(sets.get(name), third.split(','), {line: index + 1, exception: options.includes('nomatch')});
   }
   return sets;
-}
-
-function partsOf(type: string): readonly string[] {
-  return (type.split(':')[1] ?? '').split(',');
 }
 
 function add(set: OpenSet | undefined, element: string[], {line, exception}: {readonly line: number; readonly exception: boolean}): void {

@@ -79,11 +79,7 @@ function more(all: number, what: string): readonly string[] {
 
 /** The same for formats that do not wrap text. */
 export function shortHeading(report: Report): readonly string[] {
-  return pictureHeading(report).map(shorten);
-}
-
-function shorten(line: string): string {
-  return line.length <= maxLength ? line : `${line.slice(0, maxLength)}…`;
+  return pictureHeading(report).map(line => (line.length <= maxLength ? line : `${line.slice(0, maxLength)}…`));
 }
 
 const maxLength = 150;

@@ -3,15 +3,7 @@ import {pushTo} from '../../model/lists.ts';
 import {affectsAllServices, type Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {type Entry, entryText} from '../../model/service-port.ts';
-import {
-  type CountedRule,
-  type EndpointTrace,
-  type EntryTrace,
-  isFaulty,
-  type Mark,
-  type PortTrace,
-  type TraceStep,
-} from '../../model/service-trace.ts';
+import {type CountedRule, type EndpointTrace, type EntryTrace, isFaulty, type Mark, type PortTrace} from '../../model/service-trace.ts';
 import {namespacedName} from '../../model/text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {escapeText} from '../terminal-text.ts';
@@ -139,7 +131,7 @@ function entryBox({entry, from, mark, steps, endpoints, end}: EntryTrace, isMasq
     lines: [`from ${escapeText(from)}`, ...(seen.length === 0 ? [] : [seen.join(', ')])],
     fault: isFault ? (mark === 'missing' ? 'reaches no endpoint' : 'wrong') : '',
     share: null,
-    rules: steps.map(stepLine),
+    rules: steps.map(step => escapeText(ruleLine(step))),
   };
 }
 
@@ -231,10 +223,6 @@ function endBoxes({end, mark}: EntryTrace): readonly PictureBox[] {
       rules: rule === null ? [] : [escapeText(ruleLine(rule))],
     },
   ];
-}
-
-function stepLine(step: TraceStep): string {
-  return escapeText(ruleLine(step));
 }
 
 /** `line 404, 12 packets: nat -A KUBE-SERVICES …`. */

@@ -1,4 +1,3 @@
-import type {Report} from '../../model/report.ts';
 import {namespacedName} from '../../model/text.ts';
 import {markup} from '../markup.ts';
 import type {Renderer} from '../renderer.ts';
@@ -20,7 +19,7 @@ export const svg: Renderer = (report, {verbose}) => {
   return [
     // Without a viewBox, so that each drawing has its own.
     `<svg xmlns="http://www.w3.org/2000/svg" class="paths" width="${beside.width}" height="${beside.height}" role="img" aria-labelledby="title desc">`,
-    `<title id="title">${markup(titleOf(report))}</title>`,
+    `<title id="title">${markup(`Packet path to ${report.services.map(namespacedName).join(', ')}`)}</title>`,
     `<desc id="desc">${markup(pictures.map(picture => `${picture.title}: ${pictureSummary(picture)}`).join(' '))}</desc>`,
     `<style>${graphStyle}${windowStyle(beside, below)}</style>`,
     drawingMarkup(beside, 'wide'),
@@ -99,10 +98,6 @@ const margin = 12;
 const lineHeight = 21;
 const pictureGap = 18;
 const titleGap = 8;
-
-function titleOf({services}: Report): string {
-  return `Packet path to ${services.map(namespacedName).join(', ')}`;
-}
 
 /** The elements of a picture after its layout. Their classes are those of `graphStyle`. No information is in the color alone. */
 export function pictureMarkup({boxes, lines, note}: PictureLayout): string {

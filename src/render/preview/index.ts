@@ -7,7 +7,7 @@ import {plainTable} from '../table/plain-table.ts';
 import {originOf, type RenderOptions} from '../renderer.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {wrap, wrapLines} from '../wrap.ts';
-import {type PreviewText, previewText, summarizePreview} from './preview-text.ts';
+import {isBlocking, isLoss, type PreviewText, previewText, summarizePreview} from './preview-text.ts';
 
 /** Turns a preview into text, without a newline at its end. */
 type PreviewRenderer = (preview: Preview, options: RenderOptions) => string;
@@ -109,4 +109,16 @@ function inOrder(changes: readonly PreviewChange[]): readonly PreviewChange[] {
 
 function changeKey({node, service, port, entry, packet}: PreviewChange): string {
   return JSON.stringify([service.namespace, service.name, port.name, port.protocol, port.port, node, entry.kind, packet]);
+}
+
+/**
+ * 1 if traffic is lost or gained, other than what manifests add, or kube-proxy would not start; with `any`, for every change; 3 if a node was not checked; otherwise 0.
+ */
+export function previewExitCode(preview: Preview, failOn: string): number {
+  const {verdict, nodesChecked, nodesUnread} = summarizePreview(preview);
+  const {changes, requirements, advice} = preview;
+  const isServedElse = changes.some(({effect, cause}) => effect === 'lost' || (effect === 'gained' && cause.id !== 'new-service'));
+  const fails = failOn === 'any' ? verdict === 'changes' : isServedElse || requirements.some(isBlocking) || advice.some(isLoss);
+  if (failOn !== 'never' && fails) return 1;
+  return nodesUnread > 0 || nodesChecked === 0 ? 3 : 0;
 }

@@ -1,4 +1,4 @@
-import type {CellTraffic, EndpointTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
+import type {CellTraffic, EndpointTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {findingObject, schemaVersion, toJson} from '../json.ts';
 
 /** The JSON of `top`, as docs/top.schema.json describes it. */
@@ -10,16 +10,12 @@ export function topJson({tool, findings, ...traffic}: TrafficReport): string {
 export function trafficObject({interval, ports, nodes}: Pick<TrafficReport, 'interval' | 'ports' | 'nodes'>): object {
   return {
     interval: interval === null ? null : rounded(interval),
-    services: ports.map(portObject),
+    services: ports.map(({service, port, family, endpoints}) => ({...service, port, family, endpoints: endpoints.map(endpointObject)})),
     nodes: nodes.map(({name, status, reason, proxyMode, sources, rateError}) => ({
       ...{name, status, reason, proxyMode, source: sources},
       ...(rateError === null ? {} : {rateError: rounded(rateError)}),
     })),
   };
-}
-
-function portObject({service, port, family, endpoints}: PortTraffic): object {
-  return {...service, port, family, endpoints: endpoints.map(endpointObject)};
 }
 
 function endpointObject({hostPort, pod, podNode, state, nodes}: EndpointTraffic): object {

@@ -7,6 +7,16 @@ import {findingTexts} from '../table/finding-text.ts';
 import {plainTable} from '../table/plain-table.ts';
 import {proseWidth, visibleLength, wrap} from '../wrap.ts';
 import {answerLine, isOdd, isOddEndpoint, numberText, portLabel, portSentence, rateText, shareText} from './answer-line.ts';
+import {topJson} from './top-json.ts';
+
+type TopRenderer = (report: TrafficReport, options: RenderOptions) => string;
+
+/** The output formats of `top`. */
+export const topRenderers = {
+  table: (report, options) => topTable(report, {...options, wide: false}),
+  wide: (report, options) => topTable(report, {...options, wide: true}),
+  json: topJson,
+} as const satisfies Readonly<Record<string, TopRenderer>>;
 
 interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet' | 'headers'> {
   /** Also a row for each node. */

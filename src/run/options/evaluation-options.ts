@@ -11,13 +11,9 @@ import type {ParsedEvaluationFlags} from '../cluster-run.ts';
 export function evaluationOptions(flags: ParsedEvaluationFlags): Pick<DiagnoseOptions, 'overrides' | 'only' | 'skip'> {
   return {
     overrides: overridesOf(flags),
-    ...(flags.only === undefined ? {} : {only: codes(flags.only)}),
+    ...(flags.only === undefined ? {} : {only: new Set(flags.only.map(findingCode))}),
     ...(flags.skip === undefined ? {} : {skip: new Set(flags.skip.map(skipped))}),
   };
-}
-
-function codes(given: readonly string[]): ReadonlySet<string> {
-  return new Set(given.map(findingCode));
 }
 
 /** A code, or with a Service: `ST101=shop/empty`. */

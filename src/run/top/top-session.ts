@@ -30,6 +30,40 @@ export interface TopRun extends Pick<ClusterRun, 'flags' | 'names' | 'cluster' |
   readonly interval: number;
 }
 
+interface Top {
+  readonly run: TopRun;
+  readonly show: (report: TrafficReport) => void;
+  /** Two reads are enough. */
+  readonly once: boolean;
+  /** Aborted when the user quits. */
+  readonly ended: AbortSignal;
+}
+
+/**
+ * Counts the connections of Services at an interval and shows the new ones of each interval. Rejects with an Interrupted when the signal is
+ * aborted.
+ */
+export async function topCluster(top: Top): Promise<void> {
+  const session = await TopSession.open(top.run);
+  try {
+    await showRounds(session, top);
+  } finally {
+    await session[Symbol.asyncDispose]();
+  }
+}
+
+async function showRounds(session: TopSession, {run, show, once, ended}: Top): Promise<void> {
+  const {clock, signal, interval, progress} = run;
+  const both = AbortSignal.any([signal, ended]);
+  for (let due = clock.now() + interval; ; due = Math.max(due + interval, clock.now())) {
+    progress.say(`counting for ${interval / 1000} s`);
+    await clock.sleep(Math.max(due - clock.now(), 0), both).catch(() => signal.throwIfAborted());
+    if (ended.aborted) return;
+    show(await unlessInterrupted(session.next(), signal));
+    if (once) return;
+  }
+}
+
 /** Opens one shell a node and keeps it, so that repeated reads need no new connection or pod. */
 class KeptShells implements Transport, AsyncDisposable {
   readonly name: string;
@@ -140,7 +174,7 @@ class CountedNode {
 }
 
 /** Counts the connections of a cluster's Services repeatedly. Disposing of it removes everything it created on nodes. */
-export class TopSession implements AsyncDisposable {
+class TopSession implements AsyncDisposable {
   readonly #run: TopRun;
   readonly #scope: ClusterScope;
   readonly #shells: KeptShells;

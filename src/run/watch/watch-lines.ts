@@ -1,7 +1,8 @@
 import type {Report} from '../../model/report.ts';
-import {changeText, passingServiceText, serviceChangeText} from '../../render/table/change-line.ts';
-import {type Style, styleOf} from '../../render/terminal-text.ts';
-import {verdictLine} from '../../render/verdict-line.ts';
+import {blockSentence} from '../../render/finding-blocks.ts';
+import {nodeList} from '../../render/names-of-nodes.ts';
+import {bySeverity, escapeText, type Style, styleOf} from '../../render/terminal-text.ts';
+import {secondsText, verdictLine} from '../../render/verdict-line.ts';
 import type {TimedChange} from './finding-changes.ts';
 
 /** Where `watch` shows its results. */
@@ -48,8 +49,18 @@ function timeOf(at: number): string {
   return new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-/** A change in one line, without its time. */
+/** A change in one line, without its time: `new ST202 node-a shop/web:http: endpoint …`. */
 export function changeLine(change: TimedChange, style: Style): string {
-  if (change.kind === 'passed') return passingServiceText(change);
-  return 'block' in change ? changeText(change.kind, change.block, style) : serviceChangeText(change.kind, change.service);
+  if (change.kind === 'passed') {
+    const seconds = secondsText((change.deletedAt - change.createdAt) / 1000);
+    return `new and deleted Service ${escapeText(change.service)} (existed for ${seconds})`;
+  }
+  if (!('block' in change)) return `${change.kind === 'came' ? 'new' : 'deleted'} Service ${escapeText(change.service)}`;
+  const {kind, block} = change;
+  const {code, severity, known} = block.finding;
+  const color = kind === 'went' ? style.green : bySeverity(style, severity);
+  const where = block.nodes.length === 0 ? '-' : nodeList(block.nodes);
+  return `${color(`${words[kind]} ${code}`)}${known ? ' (known)' : ''} ${where} ${escapeText(blockSentence(block))}`;
 }
+
+const words = {came: 'new', went: 'resolved', stood: 'present'} as const;

@@ -2,7 +2,7 @@ import type {NftRuleset} from '../../../src/model/nft-ruleset.ts';
 import type {NodeDump} from '../../../src/model/snapshot.ts';
 import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
 import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
-import {formatNftRuleset} from '../../../src/parse/nftables/nft-format.ts';
+import {formatNftRuleset} from '../../rendered-nft-ruleset.ts';
 import type {RulesUnderTest} from './load-rules.ts';
 import type {Namespace} from './namespace.ts';
 

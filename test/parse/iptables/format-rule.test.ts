@@ -1,12 +1,12 @@
 import {describe, expect, test} from 'vitest';
-import {formatRule} from '../../../src/parse/iptables/comparable-rule.ts';
+import {formatRule} from '../../rendered-dump.ts';
 import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
 import {parseRule} from '../../../src/parse/iptables/rule.ts';
 import {readFixture} from '../../fixtures.ts';
 
 const parse = (text: string) => parseRule(text, {table: 'nat', chain: text.split(' ')[1] ?? '', line: 1});
 
-describe('formatRule', () => {
+describe('a parsed rule', () => {
   test.each([
     '-A C',
     '-A KUBE-FW-A -s 203.0.113.0/24 -m comment --comment "shop/web:http loadbalancer IP" -j KUBE-EXT-A',

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import type {NftRuleset} from '../../../src/model/nft-ruleset.ts';
-import {formatNftRuleset} from '../../../src/parse/nftables/nft-format.ts';
+import {formatNftRuleset} from '../../rendered-nft-ruleset.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
 import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
 import {captureNames, readFixture, snapshotOf} from '../../fixtures.ts';

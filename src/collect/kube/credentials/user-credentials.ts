@@ -10,13 +10,8 @@ import {type ApiResponse, sendRequest} from '../send-request.ts';
 import {bearer, type ClientCertificate, type Credential, type Credentials, fixedCredentials, pemOf} from './credentials.ts';
 import {execCredentials, type PluginSurroundings} from './exec-credentials.ts';
 
-interface NamedUser {
-  readonly name: string;
-  readonly user: User;
-}
-
 /** The credentials of a kubeconfig user. As in client-go, a token takes precedence over a plugin, which does not run then. */
-export function userCredentials({name, user}: NamedUser, plugin: PluginSurroundings): Credentials {
+export function userCredentials({name, user}: {readonly name: string; readonly user: User}, plugin: PluginSurroundings): Credentials {
   const whose = name === '' ? '' : ` of user "${name}"`;
   const certificate = clientCertificate(user);
   if (user.tokenFile) return tokenFileCredentials(user.tokenFile, {fallback: user.token || null, certificate});

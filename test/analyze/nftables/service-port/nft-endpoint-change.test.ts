@@ -24,7 +24,7 @@ import type {EndpointSliceObject} from '../../../../src/model/api-objects.ts';
 import type {Family} from '../../../../src/model/address.ts';
 import type {RuleText} from '../../../../src/model/ruleset.ts';
 import type {ApiObjects, NodeDump} from '../../../../src/model/snapshot.ts';
-import {formatNftRuleset} from '../../../../src/parse/nftables/nft-format.ts';
+import {formatNftRuleset} from '../../../rendered-nft-ruleset.ts';
 import {parseNftDump} from '../../../../src/parse/nftables/nft-dump.ts';
 import {buildCluster} from '../../../bench/build-cluster.ts';
 import {withReplacedEndpoints} from '../../../bench/replace-endpoints.ts';

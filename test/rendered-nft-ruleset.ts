@@ -1,5 +1,5 @@
-import type {NftChain, NftElement, NftRuleset, NftSet, NftTable} from '../../model/nft-ruleset.ts';
-import {formatNftSeconds} from './nft-elements.ts';
+import type {NftChain, NftElement, NftRuleset, NftSet, NftTable} from '../src/model/nft-ruleset.ts';
+import {formatNftSeconds} from '../src/parse/nftables/nft-elements.ts';
 
 /** The ruleset as `nft list ruleset` prints it, with one element on each line, and as `nft -f` reads it. Priorities are numbers. */
 export function formatNftRuleset({tables}: NftRuleset): string {
