@@ -15,11 +15,12 @@ export function parseCheckReport(text: string): SavedReport | {readonly whyNot: 
   const report = readJson(text.replace(/^\ufeff/, ''));
   if (report === undefined) return {whyNot: text.trim() === '' ? 'it is empty' : 'it is not JSON, or it is truncated'};
   if (!isObject(report) || report['schemaVersion'] === undefined) return {whyNot: 'it is no report of check -o json'};
-  const {schemaVersion, findings, nodes} = report;
+  const {schemaVersion, findings, nodes, requirements} = report;
   if (schemaVersion !== readableVersion)
     return {
       whyNot: `it is a report of schemaVersion ${JSON.stringify(schemaVersion)}, and this version of svc-trace reads ${readableVersion}`,
     };
+  if (Array.isArray(requirements)) return {whyNot: 'it is the plan of a preview, which check --plan compares with nodes'};
   if (!Array.isArray(findings) || !Array.isArray(nodes)) return {whyNot: 'it has no lists of findings and nodes'};
   const invalid = findings.findIndex(finding => !isFinding(finding));
   if (invalid >= 0) return {whyNot: `finding ${invalid + 1} in it cannot be read`};

@@ -38,6 +38,7 @@ test.each<[string, unknown, string]>([
   ['a list', [1, 2], 'it is no report of check -o json'],
   ['null', 'null', 'it is no report of check -o json'],
   ['a later schema', {...report([]), schemaVersion: 2}, 'it is a report of schemaVersion 2, and this version of svc-trace reads 1'],
+  ['a plan', {schemaVersion: 1, nodes: [], requirements: []}, 'it is the plan of a preview, which check --plan compares with nodes'],
   ['no lists', {schemaVersion: 1}, 'it has no lists of findings and nodes'],
 ])('%s is refused with the reason', (_, value, reason) => {
   expect(whyNot(value)).toBe(reason);

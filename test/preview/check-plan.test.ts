@@ -60,6 +60,22 @@ test('a node that is still as before is not switched, and fails nothing', async 
   expect(planExitCode(found, 'error')).toBe(0);
 });
 
+test('of three nodes the one that was switched is compared, and the others fail nothing', async () => {
+  const before = await snapshotOf('healthy/1.36-iptables');
+  const [switched] = (await snapshotOf('nftables/1.36')).nodes;
+  const nodes = before.nodes.map(node => (node.name === switched?.name ? switched : node));
+  const found = checked(planText(before, 'nftables'), {...before, nodes});
+  expect(found.nodes.map(({name, status}) => `${name} ${status}`)).toEqual([
+    'node-a switched',
+    'node-b not-switched',
+    'node-c not-switched',
+  ]);
+  expect(new Set(found.foretold.map(({status, change}) => `${change.node} ${status}`))).toEqual(new Set(['node-a came']));
+  expect(firstLine(found)).toMatch(/^AS PLANNED: 1 of 3 nodes switched; (\d+) of \1 foretold changes came; nothing else changed$/);
+  expect(planCheckRenderers.table(found, options)).toContain('not switched yet: node-b, node-c');
+  expect(planExitCode(found, 'error')).toBe(0);
+});
+
 test('a loss that the plan does not have is found, on its node alone', async () => {
   const given = await scenario('nftables/1.36');
   const text = planText(await snapshotOf('healthy/1.36-iptables'), 'nftables');
