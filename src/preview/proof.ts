@@ -58,7 +58,8 @@ const notWalked = `more than ${maxPreviewClasses} classes of senders would have 
  */
 export function proofOf(probes: readonly PreviewProbe[], {item, before, after, groups, isChanged, effort}: ProofCase): Proof {
   const except = intervalsOfAddresses(item.all.map(({address}) => address));
-  const services = [before, after].map(({ports}) => serviceAddresses(ports));
+  const nodes = intervalsOf([...groups.nodes.keys()].map(value => [value, value] as const));
+  const services = [before, after].map(({ports}) => subtract(serviceAddresses(ports), nodes));
   const spaceOf = (...kinds: readonly SourceKind[]): Intervals =>
     services.reduce(subtract, intervalsOf(kinds.flatMap(kind => groups.spaces.get(kind) ?? [])));
   const own = before.context.facts.addresses.filter(address => !isLoopback(address));
@@ -114,8 +115,11 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
   return {further, usual, walks, gap, isOfNode};
 }
 
-/** No client has the address of a Service, which a node in IPVS mode tells from others. */
-const serviceAddresses = once((ports: readonly ServedPort[]): Intervals => intervalsOfAddresses(ports.map(({port}) => port.clusterIP)));
+/** No client but a node has the address of a Service, which a node in IPVS mode tells from others. */
+const serviceAddresses = once(
+  (ports: readonly ServedPort[]): Intervals =>
+    intervalsOfAddresses(ports.flatMap(({port}) => [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs])),
+);
 
 /** Of one family, if one is given. */
 function intervalsOfAddresses(addresses: readonly string[], family?: Family): Intervals {

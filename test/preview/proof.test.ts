@@ -74,6 +74,18 @@ describe('senders for which no usual packet stands', () => {
     ).toHaveLength(1);
   });
 
+  test('are no addresses of Services, but for those that a node has', async () => {
+    const external = async (change: (given: Scenario) => void) =>
+      sendersOf(await previewFrom('ipvs/1.36', {mode: 'nftables'}, change, only), 'shop/lb-ranges').filter(one => one.includes('external'));
+    expect(await external(() => {})).toEqual([]);
+    const ofNode = (given: Scenario): void =>
+      given.nodeObject('node-b', object => ({
+        ...object,
+        status: {...object.status, addresses: [{type: 'InternalIP', address: '203.0.113.13'}]},
+      }));
+    expect(await external(ofNode)).toEqual(['gained external 203.0.113.13 (node node-b)']);
+  });
+
   test('are endpoints that end and connect to their own Service, which older versions do not serve', async () => {
     const upgrade = await previewFrom('healthy/1.23-iptables', {version: 'v1.36.0'}, () => {}, only);
     expect(sendersOf(upgrade, 'shop/leaving')).toContain('gained endpoint');
