@@ -46,7 +46,7 @@ describe('nodes are in the order to go in', () => {
       '3     unsure        1     unknown: nft',
       '-     old           1     unmet: kernel; unknown: nft',
       '-     gone          ?     not checked: no answer',
-      '- begin with few-2 alone, and go on when what came there is what is said here',
+      '- begin with few-2 alone, and go on when it went as planned there',
       '    before   kubectl svc-trace preview -o json --output-file plan.json with the same flags',
       '    after    kubectl svc-trace check -A --plan plan.json --node few-2',
     ]);

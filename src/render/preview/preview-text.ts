@@ -99,7 +99,7 @@ function orderSections(preview: Preview): readonly PreviewSection[] {
       ? []
       : [
           {
-            head: `begin with ${first} alone, and go on when what came there is what is said here`,
+            head: `begin with ${first} alone, and go on when it went as planned there`,
             lines: [
               ['before', plan],
               ['after', `kubectl svc-trace check -A --plan plan.json --node ${first}`],
