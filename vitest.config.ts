@@ -11,6 +11,7 @@ export const long = [
   'test/e2e/live/agents.test.ts',
   'test/e2e/live/churn.test.ts',
   'test/e2e/live/faults.test.ts',
+  'test/e2e/live/switch.test.ts',
   'test/e2e/live/top.test.ts',
   'test/e2e/live/wait.test.ts',
   'test/mutants/**/*.test.ts',

@@ -13,6 +13,7 @@ import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {attempt} from '../parse/attempt.ts';
 import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy/kube-proxy-config.ts';
 import {nodeObject} from './api-index.ts';
+import {familyOf, hostCidr} from '../model/address.ts';
 import {once} from '../model/once.ts';
 import type {InferredConfig} from './iptables/infer-config.ts';
 import {k3sProxyFields, kubeProxyContainer, kubeProxyPod} from './kube-proxy-pod.ts';
@@ -41,8 +42,9 @@ export function resolveProxyConfig(
   const pick = <Name extends keyof KubeProxyFields>(
     name: Name,
     byDefault: NonNullable<KubeProxyFields[Name]>,
+    among: readonly Layer[] = layers,
   ): Setting<NonNullable<KubeProxyFields[Name]>> => {
-    for (const {fields, source} of layers) {
+    for (const {fields, source} of among) {
       const value = fields[name];
       if (value !== undefined) return {value, source};
     }
@@ -63,7 +65,7 @@ export function resolveProxyConfig(
     masqueradeAll: pick(ofNftables ? 'nftMasqueradeAll' : 'masqueradeAll', false),
     masqueradeBit: pick(ofNftables ? 'nftMasqueradeBit' : 'masqueradeBit', 14),
     localhostNodePorts: pick('localhostNodePorts', true),
-    nodePortAddresses: pick('nodePortAddresses', []),
+    nodePortAddresses: pick('nodePortAddresses', [], ofNftables ? layers : layers.filter(layer => !showsNftDefault(layer, object))),
     bindAddress: pick('bindAddress', '0.0.0.0'),
     nodeName: {...nodeName, value: nodeName.value.trim().toLowerCase()},
     tcpBeLiberal: liberalOf(node, pick('tcpBeLiberal', false)),
@@ -74,6 +76,18 @@ export function resolveProxyConfig(
     zone: zoneOf(object, overrides),
   };
   return {config, problems};
+}
+
+/**
+ * `/configz` of nftables mode shows the default of that mode as if `nodePortAddresses` were set: `primary`, or up to 1.35 the addresses that
+ * it means. In another mode it does not count.
+ */
+function showsNftDefault({fields: {mode, nodePortAddresses = []}, source}: Layer, object: NodeObject | undefined): boolean {
+  const own = new Set([
+    'primary',
+    ...(object?.status?.addresses ?? []).map(({address = ''}) => hostCidr(address, familyOf(address) ?? 'IPv4')),
+  ]);
+  return source === 'configz.json' && mode === 'nftables' && nodePortAddresses.every(text => own.has(text));
 }
 
 /**

@@ -1,6 +1,6 @@
 import {matchesInterfaceName} from '../expect/nftables/nft-versions.ts';
 import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
-import {familyOf, hostCidr, parseCidr} from '../model/address.ts';
+import {parseCidr} from '../model/address.ts';
 import type {PreviewSettings} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Ruleset} from '../model/ruleset.ts';
@@ -25,19 +25,10 @@ export function plannedConfig(setup: NodeSetup, {overrides, configFile}: Planned
   return {
     ...planned,
     mode,
-    nodePortAddresses: mode.value === config.mode.value ? planned.nodePortAddresses : withoutDefault(setup, planned.nodePortAddresses),
     version: overrides.version === undefined ? config.version : planned.version,
     zone: config.zone,
     tcpBeLiberal: config.tcpBeLiberal.source === 'sysctls' ? config.tcpBeLiberal : planned.tcpBeLiberal,
   };
-}
-
-/** `/configz` of nftables mode shows the default of that mode as if it were set: `primary`, or up to 1.35 the addresses that it means. */
-function withoutDefault({node, api, facts}: NodeSetup, found: ProxyConfig['nodePortAddresses']): ProxyConfig['nodePortAddresses'] {
-  const own = new Set(['primary', ...facts.hostIPs.map(address => hostCidr(address, familyOf(address) ?? 'IPv4'))]);
-  if (found.source !== 'configz.json' || !found.value.every(text => own.has(text))) return found;
-  const written: NodeDump = {...node, read: file => (file === 'configz.json' ? null : node.read(file))};
-  return resolveProxyConfig(written, api, {}).config.nodePortAddresses;
 }
 
 /** Settings inferred from the rules, without those that another mode names differently. */

@@ -195,6 +195,18 @@ describe('the settings of a kube-proxy', () => {
   });
 });
 
+test('addresses of node ports that /configz shows as the default of nftables mode are those of no other mode', () => {
+  const addresses = (shown: readonly string[], mode?: string) => {
+    const configz = JSON.stringify({'kubeproxy.config.k8s.io': {mode: 'nftables', nodePortAddresses: shown}});
+    const node: NodeObject = {metadata: {name: 'node-a'}, status: {addresses: [{type: 'InternalIP', address: '192.0.2.1'}]}};
+    return configOf({'configz.json': configz}, {nodes: [node]}, mode === undefined ? {} : {mode}).nodePortAddresses.value;
+  };
+  expect(addresses(['primary'])).toEqual(['primary']);
+  expect(addresses(['primary'], 'iptables')).toEqual([]);
+  expect(addresses(['192.0.2.1/32'], 'iptables')).toEqual([]);
+  expect(addresses(['192.0.2.0/24'], 'iptables')).toEqual(['192.0.2.0/24']);
+});
+
 describe('the mode', () => {
   test('with a name that is not a mode of kube-proxy is reported and ignored', () => {
     const {config, problems} = resolve({'proxy-mode': '404 page not found', 'configz.json': configz({mode: 'iptables'})});
