@@ -12,11 +12,11 @@ const pagesBeforeTheirCheck: readonly string[] = [];
 
 const sections = [
   'What it means',
-  'How it is seen',
   'Why it matters',
   'See it yourself',
   'Likely causes and what to do',
   'When it is no problem',
+  'How it is seen',
 ];
 
 const all: readonly Check[] = checks;
