@@ -2,7 +2,7 @@ import {nodeObject} from '../expect/api-index.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {k3sRunsKubeProxy, kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import type {Family} from '../model/address.ts';
-import {whyNoRules} from '../model/node/node-facts.ts';
+import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {describeRules} from './iptables/excerpt.ts';
@@ -60,7 +60,7 @@ function whatToGive({node}: NodeInput): string {
 /** Why no rules of kube-proxy are expected on a node; null if kube-proxy serves it. */
 function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Family, Ruleset>): string | null {
   const object = nodeObject(api, node.name);
-  const never = object === undefined ? null : whyNoRules(object);
+  const never = object === undefined ? null : whyWithoutKubeProxy(object);
   if (never !== null) return never;
   const inK3s = k3sRunsKubeProxy(object, api);
   if (saysItself({node, config}) || inK3s === true || kubeProxyPod(api, node.name) !== undefined) return null;

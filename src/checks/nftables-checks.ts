@@ -1,6 +1,6 @@
 import {localhostRejectChain, localhostRejectMap} from '../expect/nftables/nft-names.ts';
 import {nftContext} from '../expect/nftables/expect-table.ts';
-import {tableId} from '../expect/nftables/expected-table.ts';
+import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {type OverlongName, overlongNames} from '../expect/nftables/overlong-names.ts';
 import {families} from '../model/address.ts';
 import type {Observation} from '../model/finding.ts';
@@ -58,15 +58,15 @@ export const localhostNodePortsStuck: Check<'ST511'> = {
     if (config.mode.value !== 'nftables') return;
     for (const family of families) {
       if (nftContext(family, config, facts, null).listensOnLocalhost !== true) continue;
-      const table = nft()?.tables.get(tableId(family));
+      const table = nft()?.tables.get(proxyTableId(family));
       const count = table === undefined ? 0 : refusedTCP(table);
       if (count === 0) continue;
       const running = config.nodePortAddresses.source === 'configz.json';
-      const cause = `${localhostRejectMap} of table ${tableId(family)} still refuses ${count} TCP node ports, and nodePortAddresses now names a loopback address (${config.nodePortAddresses.source})`;
+      const cause = `${localhostRejectMap} of table ${proxyTableId(family)} still refuses ${count} TCP node ports, and nodePortAddresses now names a loopback address (${config.nodePortAddresses.source})`;
       yield {
         ...{node: node.name, family, severity: running ? ('error' as const) : ('warning' as const)},
         message: `kube-proxy ${running ? 'cannot write' : 'will not be able to write, once it is restarted with these settings,'} any change of ${family}: ${cause}`,
-        ...onNode({api, node}, `nft delete table ${tableId(family)}`),
+        ...onNode({api, node}, `nft delete table ${proxyTableId(family)}`),
       };
     }
   },

@@ -5,7 +5,7 @@ import {commandLine} from '../model/text.ts';
 import {maxClients} from '../parse/conntrack.ts';
 import {type Check, ofPort} from './check.ts';
 import {run} from './commands/commands.ts';
-import {fromWhom, newConnections, oddsText, rareExponent, type TrafficContext} from './traffic-context.ts';
+import {fromWhom, countNewConnections, oddsText, rareExponent, type TrafficContext} from './traffic-context.ts';
 
 export const removedEndpointInUse: Check<'ST513'> = {
   code: 'ST513',
@@ -43,7 +43,7 @@ export const endpointGetsNothing: Check<'ST514'> = {
   *traffic({node, entry: {port}, cells, isRandom}) {
     // With two lists of endpoints the counters do not show which list a connection came from.
     const hasTwoLists = (port.externalPolicyLocal || port.internalPolicyLocal) && hasExternalEntry(port);
-    const all = newConnections(cells);
+    const all = countNewConnections(cells);
     if (!isRandom || hasTwoLists || all === null) return;
     const trace = run(commandLine`kubectl svc-trace trace ${`${port.namespace}/${port.service}`} --node ${node}`);
     for (const [hostPort, {newConnections: own, expectedShare: share}] of cells) {
@@ -66,7 +66,7 @@ export const oneEndpointGetsAll: Check<'ST515'> = {
   *traffic(context) {
     const {node, entry, cells, clients} = context;
     const served = [...cells.values()].filter(({expectedShare}) => (expectedShare ?? 0) > 0);
-    const isNew = (newConnections(cells) ?? 0) >= minConnections;
+    const isNew = (countNewConnections(cells) ?? 0) >= minConnections;
     const counts = [...cells].map(([hostPort, cell]) => ({hostPort, number: (isNew ? cell.newConnections : cell.openConnections) ?? 0}));
     const all = counts.reduce((sum, {number}) => sum + number, 0);
     const only = counts.find(({number}) => number === all);

@@ -26,7 +26,7 @@ export function fromWhom({tracked}: Pick<TrafficContext, 'tracked'>, hostPort: s
 }
 
 /** All new connections of the port on the node; null if not all were measured. */
-export function newConnections(cells: TrafficContext['cells']): number | null {
+export function countNewConnections(cells: TrafficContext['cells']): number | null {
   let all = 0;
   for (const {newConnections: own} of cells.values()) {
     if (own === null) return null;

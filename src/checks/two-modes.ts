@@ -15,7 +15,7 @@ import {nodeObject} from '../expect/api-index.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {kubeProxyPod} from '../expect/kube-proxy-pod.ts';
-import {tableId} from '../expect/nftables/expected-table.ts';
+import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {leavesModeToDefault} from '../expect/proxy-config.ts';
 import {families, type Family} from '../model/address.ts';
 import type {Observation} from '../model/finding.ts';
@@ -129,7 +129,7 @@ function jumpsTo(rulesets: Iterable<Ruleset>): string {
 
 /** The table of kube-proxy that is there, in the first family that has one. */
 function tableOf({nft}: NodeCheckContext): string {
-  return families.map(tableId).find(id => nft()?.tables.has(id)) ?? tableId('IPv4');
+  return families.map(proxyTableId).find(id => nft()?.tables.has(id)) ?? proxyTableId('IPv4');
 }
 
 /** If another mode translates packets first, IPVS has no effect, except at addresses of deleted Services. */
@@ -149,7 +149,7 @@ function effectOfServers(message: string, catching: readonly VirtualServer[]): P
 function effectOf({rulesets, nft, view, facts, config}: NodeCheckContext, mode: ModeInRules['mode']): LeftoverEffect | null {
   const proxy = proxyVersion(config);
   for (const family of families) {
-    const table = mode === 'nftables' ? nft()?.tables.get(tableId(family)) : undefined;
+    const table = mode === 'nftables' ? nft()?.tables.get(proxyTableId(family)) : undefined;
     const ruleset = mode === 'iptables' ? rulesets.get(family) : undefined;
     const walk: LeftoverCase['walk'] = (packet, environment) =>
       table !== undefined

@@ -163,8 +163,8 @@ function tracedPorts(services: readonly ServiceObject[], trace: NonNullable<Diag
 
 const maxServices = 24;
 
-function faultyServices(found: readonly Symptom[]): readonly string[] {
-  const loud = found.filter(({severity}) => severity !== 'info');
+function faultyServices(symptoms: readonly Symptom[]): readonly string[] {
+  const loud = symptoms.filter(({severity}) => severity !== 'info');
   return [...new Set(loud.flatMap(({port}) => (port === null ? [] : [`${port.namespace}/${port.service}`])))];
 }
 

@@ -158,9 +158,9 @@ export class Diagnosis implements OpenDiagnosis {
   /** The findings of a node that concern no Service, or a requested one. */
   #isAsked({service}: Finding): boolean {
     if (service === undefined) return true;
-    const {asked, existing} = this.#cluster.names();
+    const {requested, existing} = this.#cluster.names();
     const key = namespacedName(service);
-    return asked.has(key) || (!existing.has(key) && (this.#options.concerns?.(service) ?? true));
+    return requested.has(key) || (!existing.has(key) && (this.#options.concerns?.(service) ?? true));
   }
 }
 
@@ -178,7 +178,7 @@ interface ClusterInScope {
 
 /** The requested Services, and all, as `namespace/name`. */
 interface ServiceNames {
-  readonly asked: ReadonlySet<string>;
+  readonly requested: ReadonlySet<string>;
   readonly existing: ReadonlySet<string>;
 }
 
@@ -187,8 +187,8 @@ function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): Cl
   const wanted = all.filter(selects);
   const services = wanted.filter(service => !api.unsure?.has(namespacedName(service.metadata)));
   const names = onceAsked(() => {
-    const asked = new Set(namesOf(services));
-    return {asked, existing: services.length === all.length ? asked : new Set(namesOf(all))};
+    const requested = new Set(namesOf(services));
+    return {requested, existing: services.length === all.length ? requested : new Set(namesOf(all))};
   });
   const skips = onceAsked(() => new Map(all.flatMap(service => skippedCodes(service))));
   return {api, view: new ClusterView(api), services, names, skips, unsure: wanted.length - services.length};

@@ -113,7 +113,7 @@ const timesOf = once(({pods, endpointSlices}: ApiObjects): ObjectTimes => {
       const condition = (pod?.status?.conditions ?? []).find(({type}) => type === 'Ready');
       const times = [condition?.status === ready ? condition.lastTransitionTime : undefined, pod?.metadata.creationTimestamp];
       const ofPod = condition?.status === ready ? latest(times.flatMap(time => timeOf(time) ?? [])) : null;
-      return ofPod ?? sliceTime(slices.get(namespacedName({namespace: endpoint.given.targetRef?.namespace, name: endpoint.slice})));
+      return ofPod ?? sliceTime(slices.get(namespacedName({namespace: endpoint.sliceEndpoint.targetRef?.namespace, name: endpoint.slice})));
     },
   };
 });

@@ -8,7 +8,7 @@ import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {parseNftJson} from '../parse/nftables/nft-json.ts';
 import {diffEndpoints} from './diff-endpoints.ts';
-import {type ComparedFields, diffFields, pairUp} from './diff-fields.ts';
+import {type ComparedFields, diffFields, pairByKey} from './diff-fields.ts';
 import {diffFindings, unreadSince} from './diff-findings.ts';
 
 /** One of the two sides: the collected data, if available, and the findings. */
@@ -68,7 +68,7 @@ const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnown
 
 /** Nodes that are new, removed, or have other settings. */
 function diffNodes(before: readonly NodeReport[], after: readonly NodeReport[]): readonly NodeChange[] {
-  return pairUp(before, after, ({name}) => name).flatMap((pair): readonly NodeChange[] => {
+  return pairByKey(before, after, ({name}) => name).flatMap((pair): readonly NodeChange[] => {
     const node = (pair.after ?? pair.before)?.name ?? '';
     if (pair.before === undefined || pair.after === undefined)
       return [{kind: pair.before === undefined ? 'came' : 'went', node, fields: []}];
@@ -86,7 +86,7 @@ function nodeFields({status, reason, backend, settings}: NodeReport): ComparedFi
 
 /** Services that are new, removed, or changed in a field that kube-proxy uses. */
 function diffServices(before: readonly ServiceObject[], after: readonly ServiceObject[]): readonly ServiceChange[] {
-  return pairUp(before, after, ({metadata}) => namespacedName(metadata)).flatMap((pair): readonly ServiceChange[] => {
+  return pairByKey(before, after, ({metadata}) => namespacedName(metadata)).flatMap((pair): readonly ServiceChange[] => {
     const {metadata} = pair.after ?? pair.before ?? {metadata: {name: ''}};
     const service = {namespace: metadata.namespace ?? 'default', name: metadata.name};
     if (pair.before === undefined || pair.after === undefined)

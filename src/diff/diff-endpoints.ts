@@ -6,13 +6,13 @@ import {families} from '../model/address.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
-import {pairUp, sameJson} from './diff-fields.ts';
+import {pairByKey, sameJson} from './diff-fields.ts';
 
 /** Endpoints of Services that are new, removed, or changed their state. */
 export function diffEndpoints(before: ApiObjects, after: ApiObjects, proxy: ProxyVersion): readonly EndpointChange[] {
   const changed = changedServices(before, after, proxy);
   const [old, young] = [before, after].map(api => endpointsOf(partOf(api, changed), proxy));
-  return pairUp(old ?? [], young ?? [], ({key}) => key).flatMap(pair => {
+  return pairByKey(old ?? [], young ?? [], ({key}) => key).flatMap(pair => {
     const {port, endpoint} = pair.after ?? pair.before ?? missing();
     const [was, is] = [stateOf(pair.before), stateOf(pair.after)];
     if (was === is) return [];

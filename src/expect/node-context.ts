@@ -96,7 +96,7 @@ function cidrDetector(cidrs: readonly string[], family: Family): LocalDetector {
 }
 
 interface NodePortAddressesInput {
-  readonly given: readonly string[];
+  readonly addresses: readonly string[];
   readonly version: KubeProxyVersion;
   /** The node's address in a family as kube-proxy sees it; a loopback address if it has none. */
   readonly nodeIP: (family: Family) => string;
@@ -106,9 +106,9 @@ interface NodePortAddressesInput {
  * `nodePortAddresses` with its keywords replaced by CIDRs of both families. Up to 1.36 `primary` is the only entry if it is used; 1.37 adds
  * `localhost` and `all`, and allows several. Follows `platformApplyDefaults` and `NewNodePortAddresses`.
  */
-export function expandNodePortAddresses({given, version, nodeIP}: NodePortAddressesInput): readonly string[] {
-  if (version.minor < 37 && given[0] !== 'primary') return given;
-  return given.flatMap(text => {
+export function expandNodePortAddresses({addresses, version, nodeIP}: NodePortAddressesInput): readonly string[] {
+  if (version.minor < 37 && addresses[0] !== 'primary') return addresses;
+  return addresses.flatMap(text => {
     if (text === 'primary') return families.flatMap(family => (isLoopback(nodeIP(family)) ? [] : [hostCidr(nodeIP(family), family)]));
     if (text === 'localhost') return ['127.0.0.0/8', '::1/128'];
     return text === 'all' ? ['0.0.0.0/0', '::/0'] : [text];
@@ -143,13 +143,13 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
 
 /** A family without a CIDR of its own uses all addresses. Follows `NewNodePortAddresses`. */
 function nodePortAddresses(family: Family, config: ProxyConfig, facts: NodeFacts): readonly string[] | null {
-  const given = expandNodePortAddresses({
-    given: config.nodePortAddresses.value,
+  const expanded = expandNodePortAddresses({
+    addresses: config.nodePortAddresses.value,
     version: config.version.value,
     // The addresses that kube-proxy uses as the node's: its bindAddress, otherwise the Node's.
     nodeIP: of => nodeIPForRanges(of, config, facts),
   });
-  const parsed = given.map(text => parseCidr(text)).filter(cidr => cidr?.family === family);
+  const parsed = expanded.map(text => parseCidr(text)).filter(cidr => cidr?.family === family);
   if (parsed.length === 0 || parsed.some(cidr => cidr?.prefix === 0)) return null;
   return parsed.map(cidr => cidr?.text ?? '');
 }

@@ -56,7 +56,7 @@ export function resolveProxyConfig(
   const hostname = pick('hostnameOverride', node.name);
   const nodeName = hostname.value.includes('$') ? {value: node.name, source: 'Node'} : hostname;
   const config: ProxyConfig = {
-    version: kubeProxyVersion({node, api, object, given: overrides.version, infer}, problems),
+    version: kubeProxyVersion({node, api, object, override: overrides.version, infer}, problems),
     mode,
     clusterCIDRs: pick('clusterCIDRs', []),
     detectLocalMode: {...detectLocalMode, value: asDetectLocalMode(detectLocalMode.value)},
@@ -230,16 +230,16 @@ interface VersionInput {
   readonly api: ApiObjects;
   readonly object: NodeObject | undefined;
   /** The version that the user gives. */
-  readonly given: string | undefined;
+  readonly override: string | undefined;
   /** The version that the node's rules show. */
   readonly infer: () => {readonly version?: KubeProxyVersion};
 }
 
 /** The version of a node's kube-proxy with its source. An invalid version is reported, and the next source is tried. */
-function kubeProxyVersion({node, api, object, given, infer}: VersionInput, problems: Problem[]): Setting<KubeProxyVersion> {
+function kubeProxyVersion({node, api, object, override, infer}: VersionInput, problems: Problem[]): Setting<KubeProxyVersion> {
   const info = object?.status?.nodeInfo;
   const sources: readonly VersionSource[] = [
-    {name: 'flag', text: given},
+    {name: 'flag', text: override},
     {name: 'kube-proxy-version', text: node.read('kube-proxy-version')?.toString('utf8')},
     ...imageSource(api, node.name),
     ...(isK3s(info?.kubeletVersion) ? [{name: 'k3s in the Node status: kube-proxy is a part of it', text: info?.kubeletVersion}] : []),

@@ -16,7 +16,7 @@ export interface Endpoint {
   readonly zoneHints: readonly string[] | null;
   readonly nodeHints: readonly string[] | null;
   /** The endpoint as written in the slice. */
-  readonly given: SliceEndpoint;
+  readonly sliceEndpoint: SliceEndpoint;
   /** Name of the EndpointSlice that contains it. */
   readonly slice: string;
   /** The name of its chain in iptables mode, computed on the first request (`ClusterView`), because hashing takes much of the time. */
@@ -24,7 +24,7 @@ export interface Endpoint {
 }
 
 /** `namespace/name` of the pod behind an endpoint; null if none is known. */
-export function podOf({given: {targetRef}}: Pick<Endpoint, 'given'>): string | null {
+export function podOf({sliceEndpoint: {targetRef}}: Pick<Endpoint, 'sliceEndpoint'>): string | null {
   return targetRef?.kind === 'Pod' && targetRef.name !== undefined ? `${targetRef.namespace ?? ''}/${targetRef.name}` : null;
 }
 

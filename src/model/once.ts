@@ -11,13 +11,13 @@ export function onceAsked<T>(make: () => T): () => T {
  * Computed once for each object, such as the list of all nodes: with thousands of nodes, a search through thousands of objects for each
  * would be slow.
  */
-export function once<Given extends object, Result>(work: (given: Given) => Result): (given: Given) => Result {
-  const results = new WeakMap<Given, {readonly value: Result}>();
-  return given => {
-    const known = results.get(given);
+export function once<Subject extends object, Result>(work: (subject: Subject) => Result): (subject: Subject) => Result {
+  const results = new WeakMap<Subject, {readonly value: Result}>();
+  return subject => {
+    const known = results.get(subject);
     if (known !== undefined) return known.value;
-    const value = work(given);
-    results.set(given, {value});
+    const value = work(subject);
+    results.set(subject, {value});
     return value;
   };
 }

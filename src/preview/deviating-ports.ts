@@ -10,7 +10,7 @@ import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
 import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
-import {ExpectedTable, tableId} from '../expect/nftables/expected-table.ts';
+import {ExpectedTable, proxyTableId} from '../expect/nftables/expected-table.ts';
 import type {Family} from '../model/address.ts';
 import type {NftTable} from '../model/nft-ruleset.ts';
 import type {Chain, RuleText, Table} from '../model/ruleset.ts';
@@ -49,7 +49,7 @@ export function deviationsOf({expected, context: {family}}: WalkedSide, setup: N
 
 function ofTable(expected: ExpectedTable, setup: NodeSetup): Deviations | null {
   const {family} = expected.context;
-  const table = setup.nft()?.tables.get(tableId(family));
+  const table = setup.nft()?.tables.get(proxyTableId(family));
   if (table === undefined) return null;
   const {differences, unexpectedChains} = compareNftTable(asNftExpectation(expected), table);
   const found = byOwner(differences);
@@ -153,7 +153,8 @@ function restOfRules(setup: NodeSetup, family: Family, compared: ReadonlySet<str
   // Only one backend was compared.
   if (second !== undefined || ruleset?.isByChain === true || (ruleset?.cut ?? null) !== null) return null;
   const nft = setup.nft();
-  if ((nft?.cut ?? null) !== null || (setup.config.mode.value !== 'nftables' && nft?.tables.has(tableId(family)) === true)) return null;
+  if ((nft?.cut ?? null) !== null || (setup.config.mode.value !== 'nftables' && nft?.tables.has(proxyTableId(family)) === true))
+    return null;
   const chains = [...(ruleset?.tables.values() ?? [])].flatMap(table => chainsBeside(table, compared).map(chainText));
   const others = new Set(otherTables(nft, ruleset === undefined ? [] : [ruleset]).map(({id}) => id));
   const tables = [...(nft?.tables.values() ?? [])].filter(({id}) => others.has(id)).map(tableText);

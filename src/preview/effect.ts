@@ -46,7 +46,7 @@ function listenedEndpoints({context}: WalkedSide, {port, endpoints}: ServedPort)
 }
 
 /** How the outcome of one packet changes; null if it does not. */
-export function effectOf(before: ProbeOutcome, after: ProbeOutcome): PreviewEffect | null {
+export function effectOnPacket(before: ProbeOutcome, after: ProbeOutcome): PreviewEffect | null {
   if (!near(before.undecided, after.undecided)) return 'undetermined';
   const [was, is] = [total(before), total(after)];
   if (!near(was, is)) return is < was ? 'lost' : 'gained';

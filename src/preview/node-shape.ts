@@ -1,7 +1,7 @@
 import {forwardingOff} from '../analyze/outcomes/environment.ts';
 import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
 import type {ServedPort} from '../model/endpoint.ts';
-import {tableId} from '../expect/nftables/expected-table.ts';
+import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {parseNftName} from '../expect/nftables/nft-names.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
 import {type Cidr, contains, families, type Family, parseAddress, parseCidr} from '../model/address.ts';
@@ -92,7 +92,7 @@ function podNetworksOf(context: NodeContext): readonly Cidr[] {
 
 /** A set of nftables mode remembers clients, so that their packets go where earlier ones went. */
 export function hasKnownClients(setup: NodeSetup, family: Family): boolean {
-  const sets = setup.nft()?.tables.get(tableId(family))?.sets.values() ?? [];
+  const sets = setup.nft()?.tables.get(proxyTableId(family))?.sets.values() ?? [];
   return [...sets].some(({timeout, elements}) => timeout !== null && elements.size > 0);
 }
 

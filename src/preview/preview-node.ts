@@ -8,7 +8,7 @@ import type {PreviewChange} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {alikePorts, hasSameEndpoints, isReplaced, portKey, type PortGroup, type PortPair} from './alike-ports.ts';
-import {causeOf, effectOf, healedFault, type PlannedChange, probeOutcome} from './effect.ts';
+import {causeOf, effectOnPacket, healedFault, type PlannedChange, probeOutcome} from './effect.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
@@ -250,7 +250,7 @@ interface WalkedProbe {
 function changeOf({before, after}: Sides, pair: PortPair, {probe, walk}: WalkedProbe): Pick<ChangeCase, 'was' | 'is' | 'effect'> | null {
   const was = probeOutcome(before, probe, {path: walk.was, item: pair.before});
   const is = probeOutcome(after, probe, {path: walk.is, item: pair.after});
-  const effect = affinityChanges(pair) && probe.kind === 'entry' ? (effectOf(was, is) ?? 'affinity') : effectOf(was, is);
+  const effect = affinityChanges(pair) && probe.kind === 'entry' ? (effectOnPacket(was, is) ?? 'affinity') : effectOnPacket(was, is);
   return effect === null ? null : {was, is, effect};
 }
 
@@ -266,7 +266,8 @@ function compareProbe(sides: Sides, pair: PortPair, walkedProbe: WalkedProbe & {
       ? found.was
       : probeOutcome(restarted, probe, {path: healedWalk(sides, pair, {...walkedProbe, restarted}), item: pair.before});
   const change = {node: setup.node.name, item: pair.known, probe, ...found};
-  if (restarted !== null && effectOf(healed, found.is) === null && found.effect !== 'affinity') return {...change, cause: healedFault};
+  if (restarted !== null && effectOnPacket(healed, found.is) === null && found.effect !== 'affinity')
+    return {...change, cause: healedFault};
   return {
     ...change,
     cause: causeOf({

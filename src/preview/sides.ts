@@ -6,7 +6,7 @@ import {expectRuleset} from '../expect/iptables/expect-ruleset.ts';
 import {expectIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {droppedRanges} from '../expect/nftables/base-chains.ts';
 import {expectTable} from '../expect/nftables/expect-table.ts';
-import {tableId} from '../expect/nftables/expected-table.ts';
+import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import type {Family} from '../model/address.ts';
 import type {NftRuleset, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
@@ -40,8 +40,8 @@ export function expectedSide(input: ExpectedSideInput): WalkedSide {
 /** kube-proxy keeps the table that it has, in its place among the others, and a new one is the youngest. It removes those of other modes. */
 function tablesAfter(setup: NodeSetup, family: Family, written: readonly NftTableSource[]): readonly NftTableSource[] {
   const today = setup.nft()?.tableSources ?? [];
-  const isKept = today.some(({id}) => id === tableId(family));
-  const tables = today.flatMap(table => (!isOfKubeProxy(table) ? [table] : table.id === tableId(family) ? written : []));
+  const isKept = today.some(({id}) => id === proxyTableId(family));
+  const tables = today.flatMap(table => (!isOfKubeProxy(table) ? [table] : table.id === proxyTableId(family) ? written : []));
   return isKept ? tables : [...tables, ...written];
 }
 
@@ -70,7 +70,7 @@ function writtenRules({setup, view, config, family}: ExpectedSideInput): Written
   const none = {iptables: null, table: null, local: facts, environment: sideEnvironment(facts, {sets})};
   switch (config.mode.value) {
     case 'nftables': {
-      const table = setup.nft()?.tables.get(tableId(family)) ?? null;
+      const table = setup.nft()?.tables.get(proxyTableId(family)) ?? null;
       const expected = expectTable({
         view,
         config,
@@ -119,7 +119,7 @@ export function actualSide(setup: NodeSetup, view: ClusterView, family: Family):
 /** Where the dump ends before kube-proxy's table, there is one of which nothing is known. */
 function tablesToday({nft, config}: NodeSetup, family: Family): NftSource | null {
   const ruleset = nft();
-  const id = tableId(family);
+  const id = proxyTableId(family);
   if (ruleset === null || ruleset.cut === null || config.mode.value !== 'nftables' || ruleset.tables.has(id)) return ruleset;
   const unread: NftTableSource = {
     id,

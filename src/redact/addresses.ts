@@ -191,12 +191,12 @@ export class AddressText {
     return fresh;
   }
 
-  #ipv6(found: string): string {
-    const whole = this.#addresses.replace(found);
+  #ipv6(text: string): string {
+    const whole = this.#addresses.replace(text);
     if (whole !== null) return whole;
     // A colon that ends a sentence, or that separates address and port.
-    const shorter = /^(.+?):+$/.exec(found)?.[1];
-    return shorter === undefined ? found : `${this.#addresses.replace(shorter) ?? shorter}${found.slice(shorter.length)}`;
+    const shorter = /^(.+?):+$/.exec(text)?.[1];
+    return shorter === undefined ? text : `${this.#addresses.replace(shorter) ?? shorter}${text.slice(shorter.length)}`;
   }
 }
 

@@ -9,12 +9,12 @@ import {escapeText, type Style} from './terminal-text.ts';
 
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style, provenance?: Provenance): string {
-  const known = report.findings.filter(({known: isKnown, severity}) => isKnown && severity !== 'info').length;
-  const isSaid = known === 0 || isClean(report);
+  const suppressed = report.findings.filter(({known: isKnown, severity}) => isKnown && severity !== 'info').length;
+  const isSaid = suppressed === 0 || isClean(report);
   return (
-    verdictOf(report, {style, known, provenance}) +
+    verdictOf(report, {style, suppressed, provenance}) +
     waitOf(report) +
-    (isSaid ? '' : style.dim(`; ${known} more suppressed by the baseline`)) +
+    (isSaid ? '' : style.dim(`; ${suppressed} more suppressed by the baseline`)) +
     notShown(report)
   );
 }
@@ -22,7 +22,7 @@ export function verdictLine(report: Report, style: Style, provenance?: Provenanc
 interface VerdictContext {
   readonly style: Style;
   /** Findings that the baseline suppresses. */
-  readonly known: number;
+  readonly suppressed: number;
   readonly provenance: Provenance | undefined;
 }
 
@@ -43,7 +43,7 @@ function isClean({summary: {errors, warnings, verdict}}: Report): boolean {
   return errors + warnings === 0 && verdict === 'ok';
 }
 
-function verdictOf(report: Report, {style, known, provenance}: VerdictContext): string {
+function verdictOf(report: Report, {style, suppressed, provenance}: VerdictContext): string {
   const {summary} = report;
   const {errors, warnings, verdict, services} = summary;
   if (report.basis === 'rules') return style.yellow(`from rules alone: nothing to compare with${rulesAloneFaults(summary)}`);
@@ -55,7 +55,7 @@ function verdictOf(report: Report, {style, known, provenance}: VerdictContext): 
   if (services === 0) return style.yellow(`no Services in ${report.scope ?? 'scope'}`);
   const counts = `${breakdown(summary, onNodes(report))}${summary.nodesChecked === 0 ? '; no node was checked' : ''}`;
   if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${counts}`);
-  if (known > 0) return style.green(`OK: no new findings (${known} suppressed by the baseline); ${counts}`);
+  if (suppressed > 0) return style.green(`OK: no new findings (${suppressed} suppressed by the baseline); ${counts}`);
   if (summary.notShown !== undefined)
     return style.yellow(`OK ${summary.skipped === undefined ? 'for the codes asked for' : 'but for what is skipped'}: ${counts}`);
   return style.green(`OK: ${inSync(report)}`);

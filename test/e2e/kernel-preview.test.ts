@@ -5,7 +5,7 @@ import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import {parseAddress} from '../../src/model/address.ts';
 import type {PreviewChange, PreviewEffect, PreviewSource} from '../../src/model/preview.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
-import {effectOf, probeOutcome} from '../../src/preview/effect.ts';
+import {effectOnPacket, probeOutcome} from '../../src/preview/effect.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {plannedConfig} from '../../src/preview/plan.ts';
 import {preview} from '../../src/preview/preview.ts';
@@ -208,7 +208,7 @@ describeWith(tools, 'preview predicts the behavior of the kernel', () => {
           source: {kind: 'node' as const, address: query.source, interface: query.inInterface},
         };
         const outcomeOn = (walked: WalkedSide) => probeOutcome(walked, probe, {path: sideOutcome(walked, packet), item: null});
-        const foretold = effectOf(outcomeOn(side.was), outcomeOn(side.is)) ?? 'same';
+        const foretold = effectOnPacket(outcomeOn(side.was), outcomeOn(side.is)) ?? 'same';
         const views = kernel.get(question);
         const seen = views === undefined ? 'nothing' : (viewEffect(views.before, views.after) ?? 'same');
         return foretold === seen ? [] : [`${question.title}: foretold ${foretold}, seen ${seen}`];

@@ -1,6 +1,6 @@
 import {serviceRanges} from '../../expect/nftables/base-chains.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
-import {type ExpectedTable, tableId} from '../../expect/nftables/expected-table.ts';
+import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
 import {dropsUnallocated, oldestNftMinor} from '../../expect/nftables/nft-versions.ts';
 import {families, type Family} from '../../model/address.ts';
@@ -63,7 +63,7 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
 
 /** Null for a family without Services whose table may follow after the end of a truncated dump. */
 function resultOf(family: Family, input: NodeInput, ruleset: NftRuleset): FamilyResult | null {
-  const actual = ruleset.tables.get(tableId(family)) ?? null;
+  const actual = ruleset.tables.get(proxyTableId(family)) ?? null;
   const expect: ExpectNft = hypothesis => expectTable({...input, family, table: actual}, hypothesis);
   if (actual === null && ruleset.cut !== null)
     return expect({}).ports.length > 0 ? unreadFamily(family, `the dump ${cutReason(ruleset.cut)}`) : null;

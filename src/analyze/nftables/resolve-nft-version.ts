@@ -1,7 +1,7 @@
 import {compareNftTable, type NftExpectation} from '../../compare/compare-nft-table.ts';
 import {nodePortIPs} from '../../expect/nftables/base-sets.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
-import {type ExpectedTable, tableId} from '../../expect/nftables/expected-table.ts';
+import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {bypassDetector, describeSeen, inferNftConfig, seenDetector} from '../../expect/nftables/infer-nft-config.ts';
 import type {NftPort} from '../../expect/nftables/nft-names.ts';
 import type {Hypothesis} from '../../expect/node-context.ts';
@@ -39,7 +39,7 @@ export function resolveNftVersion(input: NodeInput, ruleset: NftRuleset): ProxyC
 
 function countDifferences(input: NodeInput, ruleset: NftRuleset): number {
   return families.reduce((sum, family) => {
-    const table = ruleset.tables.get(tableId(family));
+    const table = ruleset.tables.get(proxyTableId(family));
     if (table === undefined) return sum;
     const {differences} = compareNftTable(asNftExpectation(expectTable({...input, family, table})), table);
     return sum + differences.filter(({name}) => name !== 'cluster-ips-check').length;

@@ -5,7 +5,7 @@ import {hostIP, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '..
 import {plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {deviceTo, entriesOf, networkOf, podAddresses, podBridges, routeTo, servedFamilies} from './node-paths.ts';
+import {deviceTo, entriesOnNode, networkOf, podAddresses, podBridges, routeTo, familiesOnNode} from './node-paths.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
 interface FactsCheck {
@@ -35,7 +35,7 @@ const table = [
     remedy:
       'Turn forwarding on, and find out what turned it off: a hardening tool, a sysctl file, or a restart of the network service. Write it to a file in /etc/sysctl.d so that it stays.',
     *find(context) {
-      for (const family of servedFamilies(context)) {
+      for (const family of familiesOnNode(context)) {
         const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
         const network = networkOf(context);
         const effect = 'Its pods reach no other pod by a Service and nothing outside of it, and node ports lead to no pod';
@@ -75,7 +75,7 @@ const table = [
     *find(context) {
       // With masqueradeAll the reply goes to the node, which translates it back.
       if (context.config.masqueradeAll.value) return;
-      for (const family of servedFamilies(context)) {
+      for (const family of familiesOnNode(context)) {
         const state = bridgeCalls(context, family);
         const bridges = podBridges(context, family).filter(({link}) => link?.callsIptables[family] !== true);
         if (state === 'on' || bridges.length === 0) continue;
@@ -97,7 +97,7 @@ const table = [
     remedy:
       'Set hairpinMode in the configuration of the bridge plugin (/etc/cni/net.d), which applies to new pods, and hairpin_mode of the ports that are there.',
     *find(context) {
-      for (const family of servedFamilies(context)) {
+      for (const family of familiesOnNode(context)) {
         // Without br_netfilter packets are routed by the node, which may send them back.
         if (bridgeCalls(context, family) !== 'on') continue;
         for (const {name, link, ports, endpoints} of podBridges(context, family)) {
@@ -120,7 +120,7 @@ const table = [
     remedy:
       'Set rp_filter of the interface to 2 (loose), or route replies by the interface that requests come in by. The kernel uses the larger of the values of all and of the interface.',
     *find(context) {
-      if (!servedFamilies(context).includes('IPv4')) return;
+      if (!familiesOnNode(context).includes('IPv4')) return;
       const asymmetric = [...asymmetricPods(context), ...asymmetricNode(context)];
       const [first] = asymmetric;
       if (first !== undefined) yield first;
@@ -178,7 +178,7 @@ const table = [
       if (low === undefined || high === undefined) return;
       const reserved = (sysctls?.get('net.ipv4.ip_local_reserved_ports') ?? '').split(',').map(range => range.split('-').map(Number));
       const isReserved = (port: number): boolean => reserved.some(([from = 0, to = from]) => from <= port && port <= to);
-      const nodePorts = servedFamilies(context).flatMap(family => entriesOf(context, family).map(({port}) => port.nodePort));
+      const nodePorts = familiesOnNode(context).flatMap(family => entriesOnNode(context, family).map(({port}) => port.nodePort));
       const inside = [...new Set(nodePorts)].filter(port => low <= port && port <= high && !isReserved(port)).sort((a, b) => a - b);
       if (inside.length === 0) return;
       yield {
@@ -230,7 +230,7 @@ const table = [
       if (context.config.mode.value !== 'ipvs') return;
       const [ignore, announce] = ['ignore', 'announce'].map(name => sysctlNumber(networkOf(context), `net.ipv4.conf.all.arp_${name}`));
       if (ignore === null || announce === null || ignore === undefined || announce === undefined || (ignore >= 1 && announce >= 2)) return;
-      const announced = entriesOf(context, 'IPv4').filter(
+      const announced = entriesOnNode(context, 'IPv4').filter(
         ({port}) => port.loadBalancerVIPs.length > 0 && isAnnounced(port.object.metadata.annotations),
       );
       const addresses = [...new Set(announced.flatMap(({port}) => port.loadBalancerVIPs))];
@@ -267,7 +267,7 @@ const table = [
     summary: 'The node has no route to pods on other nodes, or to its own',
     remedy: "Check the network plugin on this node: its log, and whether it knows the other node. kube-proxy's rules do not matter here.",
     *find(context) {
-      for (const family of servedFamilies(context)) {
+      for (const family of familiesOnNode(context)) {
         const lost = unroutedPods(context, family, ({kind}) => kind === 'unreachable');
         const commands = (found: readonly Unrouted[]) => [`ip route get ${found[0]?.addresses[0] ?? ''}`];
         if (lost.length > 0)
@@ -466,7 +466,7 @@ function unroutedPods(context: NodeCheckContext, family: Family, isSuch: (route:
   });
 }
 
-function nodesIn(found: readonly Unrouted[]): string {
-  const which = someOf(found.map(({node, addresses}) => `${node} (${addresses.join(', ')})`));
-  return found.length === 1 ? which : `${found.length} nodes: ${which}`;
+function nodesIn(unrouted: readonly Unrouted[]): string {
+  const which = someOf(unrouted.map(({node, addresses}) => `${node} (${addresses.join(', ')})`));
+  return unrouted.length === 1 ? which : `${unrouted.length} nodes: ${which}`;
 }

@@ -21,18 +21,18 @@ export function networkOf({facts}: NodeCheckContext): NetworkFacts {
 }
 
 /** The families of Services that were evaluated on the node. */
-export function servedFamilies(context: NodeCheckContext): readonly Family[] {
-  return families.filter(family => context.families.includes(family) && entriesOf(context, family).length > 0);
+export function familiesOnNode(context: NodeCheckContext): readonly Family[] {
+  return families.filter(family => context.families.includes(family) && entriesOnNode(context, family).length > 0);
 }
 
-export function entriesOf({view, config}: NodeCheckContext, family: Family): readonly PortEntry[] {
+export function entriesOnNode({view, config}: NodeCheckContext, family: Family): readonly PortEntry[] {
   return view.entries(family, proxyVersion(config));
 }
 
 /** Pods with a ready endpoint, by node, without those in the network of their node. */
 export function podAddresses(context: NodeCheckContext, family: Family): ReadonlyMap<string, readonly PodAddress[]> {
   const own = nodeAddresses(context.api);
-  const byNode = podsByNode(entriesOf(context, family));
+  const byNode = podsByNode(entriesOnNode(context, family));
   return own.size === 0 ? byNode : podsWithout(byNode)(own);
 }
 

@@ -27,8 +27,8 @@ export const tunnelMasqueraded: Check<'ST612'> = {
     );
     if (marked === undefined) return;
     const outer = {
-      source: way.own,
-      destination: way.node,
+      source: way.thisNode,
+      destination: way.otherNode,
       port: way.port,
       mark: marked.packet.mark,
       origin: 'node',
@@ -48,8 +48,8 @@ interface TunneledWay {
   readonly client: Address;
   readonly pod: Address;
   /** The nodes at both ends. */
-  readonly own: Address;
-  readonly node: Address;
+  readonly thisNode: Address;
+  readonly otherNode: Address;
   /** Null if interfaces were not read, and flannel has rules. */
   readonly tunnel: string | null;
   readonly port: number;
@@ -64,10 +64,10 @@ function tunneledWay(context: NodeCheckContext): TunneledWay | null {
   for (const [name, pods] of podAddresses(context, 'IPv4')) {
     const [pod, node] = [pods[0]?.address ?? '', addressOf(context, name)].map(parseAddress);
     if (name === context.node.name || !pod || !node) continue;
-    if (links === null && isFlannel) return {client, pod, own, node, tunnel: null, port: 8472};
+    if (links === null && isFlannel) return {client, pod, thisNode: own, otherNode: node, tunnel: null, port: 8472};
     const route = routeTo(context, pod);
     const link = route !== 'unknown' && route.kind === 'unicast' ? links?.find(other => other.name === route.dev) : undefined;
-    if (link?.vxlan) return {client, pod, own, node, tunnel: link.name, port: link.vxlan.port};
+    if (link?.vxlan) return {client, pod, thisNode: own, otherNode: node, tunnel: link.name, port: link.vxlan.port};
   }
   return null;
 }

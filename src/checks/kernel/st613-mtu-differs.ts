@@ -2,7 +2,7 @@ import type {PodWay} from '../../model/node-result.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {deviceTo, networkOf, podAddresses, servedFamilies} from './node-paths.ts';
+import {deviceTo, networkOf, podAddresses, familiesOnNode} from './node-paths.ts';
 
 export const mtuDiffers: Check<'ST613'> = {
   code: 'ST613',
@@ -31,7 +31,7 @@ export const mtuDiffers: Check<'ST613'> = {
  */
 export function podWay(context: NodeCheckContext): PodWay | null {
   const {links} = networkOf(context);
-  const [family] = servedFamilies(context);
+  const [family] = familiesOnNode(context);
   if (links === null || family === undefined) return null;
   const pods = podAddresses(context, family);
   const node = context.node.name;

@@ -54,11 +54,11 @@ function blocksOf({spec}: NetworkPolicyObject): readonly string[] {
 }
 
 /** Whether a policy selects the pods of a Service, whose labels are known as far as its selector has them; null if that does not tell. */
-function selects({spec}: NetworkPolicyObject, known: Readonly<Record<string, string>>): boolean | null {
+function selects({spec}: NetworkPolicyObject, podLabels: Readonly<Record<string, string>>): boolean | null {
   const {matchLabels, matchExpressions} = spec?.podSelector ?? {};
-  const labels = Object.entries(matchLabels ?? {}).map(([key, value]) => (known[key] === undefined ? null : known[key] === value));
+  const labels = Object.entries(matchLabels ?? {}).map(([key, value]) => (podLabels[key] === undefined ? null : podLabels[key] === value));
   const expressions = (matchExpressions ?? []).map(({key, operator, values}) => {
-    const value = known[key];
+    const value = podLabels[key];
     if (value === undefined) return null;
     const isListed = values?.includes(value) ?? false;
     return {Exists: true, DoesNotExist: false, In: isListed, NotIn: !isListed}[operator] ?? null;

@@ -1,6 +1,6 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
-import {tableId} from '../../expect/nftables/expected-table.ts';
+import {proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
 import type {ExpectedRules} from '../../model/expected-rules.ts';
 import {families, type Family} from '../../model/address.ts';
@@ -159,7 +159,7 @@ function settingNotes(setup: NodeSetup): readonly string[] {
 }
 
 function rangesOf({api, config, nft}: NodeSetup, family: Family): readonly string[] | undefined {
-  return droppedRanges({api, config, family, table: nft()?.tables.get(tableId(family)) ?? null});
+  return droppedRanges({api, config, family, table: nft()?.tables.get(proxyTableId(family)) ?? null});
 }
 
 function formatOf({proxyMode}: ExpectedRules, format: RulesFormat = formatOfMode[proxyMode] ?? 'json'): RulesFormat {

@@ -20,11 +20,11 @@ export type LookUp = (kind: ValueKind, words: CommandWords, typed: string) => Pr
 
 /** The completion of `typed` after these words. */
 export async function complete(words: readonly string[], typed: string, {commands, lookUp}: CompleteInput): Promise<Completion> {
-  const known = readWords(words, commands);
-  if (known.pending !== undefined) return completeValue(known.pending, typed, {known, lookUp});
-  if (!known.onlyArgs && typed.startsWith('-')) return completeFlag(typed, {commands, known, lookUp});
-  if (known.command === undefined) return completeFirst(typed, {commands, known, lookUp});
-  return completeArgument(known.command, typed, {known, lookUp});
+  const before = readWords(words, commands);
+  if (before.pending !== undefined) return completeValue(before.pending, typed, {words: before, lookUp});
+  if (!before.onlyArgs && typed.startsWith('-')) return completeFlag(typed, {commands, words: before, lookUp});
+  if (before.command === undefined) return completeFirst(typed, {commands, words: before, lookUp});
+  return completeArgument(before.command, typed, {words: before, lookUp});
 }
 
 interface CompleteInput {
@@ -33,18 +33,18 @@ interface CompleteInput {
 }
 
 interface WordsBefore {
-  readonly known: CommandWords;
+  readonly words: CommandWords;
   readonly lookUp: LookUp;
 }
 
-async function completeFlag(typed: string, {commands, known, lookUp}: WordsBefore & CompleteInput): Promise<Completion> {
-  const flags = known.command?.flags ?? commands.find(({id}) => id === 'trace')?.flags ?? {};
+async function completeFlag(typed: string, {commands, words, lookUp}: WordsBefore & CompleteInput): Promise<Completion> {
+  const flags = words.command?.flags ?? commands.find(({id}) => id === 'trace')?.flags ?? {};
   const [, name = '', value] = /^--([^=]+)=(.*)$/s.exec(typed) ?? [];
   if (value !== undefined) {
     const spec = flags[name];
-    return spec === undefined || spec.type === 'boolean' ? nothing : completeValue(spec, value, {known, lookUp});
+    return spec === undefined || spec.type === 'boolean' ? nothing : completeValue(spec, value, {words, lookUp});
   }
-  const open = Object.values(flags).filter(flag => flag.hidden !== true && (flag.multiple === true || !known.flags.has(flag.name)));
+  const open = Object.values(flags).filter(flag => flag.hidden !== true && (flag.multiple === true || !words.flags.has(flag.name)));
   const candidates = open.flatMap(flag => spellings(flag, typed));
   return matching(typed, [...candidates, {value: '--help', description: 'show help'}]);
 }
@@ -60,7 +60,7 @@ function spellings(flag: FlagSpec, typed: string): readonly Candidate[] {
 }
 
 /** Only the value: shells keep the part before it (`--output=`). */
-async function completeValue(flag: FlagSpec, typed: string, {known, lookUp}: WordsBefore): Promise<Completion> {
+async function completeValue(flag: FlagSpec, typed: string, {words, lookUp}: WordsBefore): Promise<Completion> {
   if (flag.options !== undefined)
     return matching(
       typed,
@@ -69,28 +69,28 @@ async function completeValue(flag: FlagSpec, typed: string, {known, lookUp}: Wor
   const kind = valueKind(flag);
   if (kind === null) return nothing;
   if (kind === 'files') return {...nothing, files: true};
-  const found = await lookUp(kind, known, typed);
+  const found = await lookUp(kind, words, typed);
   return kind === 'codes' ? oneMore(typed, found) : matching(typed, found);
 }
 
 /** A list with commas: the existing items stay. */
-function oneMore(typed: string, found: readonly Candidate[]): Completion {
+function oneMore(typed: string, candidates: readonly Candidate[]): Completion {
   const there = typed.slice(0, typed.lastIndexOf(',') + 1);
   const taken = new Set(there.toUpperCase().split(','));
-  const more = found.filter(({value}) => !taken.has(value)).map(({value, ...rest}) => ({value: there + value, ...rest}));
+  const more = candidates.filter(({value}) => !taken.has(value)).map(({value, ...rest}) => ({value: there + value, ...rest}));
   return {...matching(typed, more), noSpace: true};
 }
 
 /** A Service can be in the position of a command. Services are looked up only if no command matches. */
-async function completeFirst(typed: string, {commands, known, lookUp}: WordsBefore & CompleteInput): Promise<Completion> {
+async function completeFirst(typed: string, {commands, words, lookUp}: WordsBefore & CompleteInput): Promise<Completion> {
   const named = commands.filter(({hidden}) => hidden !== true).map(({id, summary = ''}) => ({value: id, description: summary}));
   const found = matching(typed, [...named, {value: 'help', description: 'show help'}]);
-  return found.candidates.length > 0 ? found : matching(typed, await lookUp('services', known, typed));
+  return found.candidates.length > 0 ? found : matching(typed, await lookUp('services', words, typed));
 }
 
-async function completeArgument(command: CommandSpec, typed: string, {known, lookUp}: WordsBefore): Promise<Completion> {
+async function completeArgument(command: CommandSpec, typed: string, {words, lookUp}: WordsBefore): Promise<Completion> {
   const specs = Object.values(command.args ?? {});
-  const spec = specs[known.args.length] ?? (command.strict === false ? specs.at(-1) : undefined);
+  const spec = specs[words.args.length] ?? (command.strict === false ? specs.at(-1) : undefined);
   if (spec === undefined) return nothing;
   if (spec.options !== undefined)
     return matching(
@@ -100,10 +100,10 @@ async function completeArgument(command: CommandSpec, typed: string, {known, loo
   const kind = valueKind(spec);
   if (kind === null) return nothing;
   if (kind === 'files') return {...nothing, files: true};
-  const found = await lookUp(kind, known, typed);
+  const found = await lookUp(kind, words, typed);
   return matching(
     typed,
-    found.filter(({value}) => !known.args.includes(value)),
+    found.filter(({value}) => !words.args.includes(value)),
   );
 }
 

@@ -211,9 +211,9 @@ class HttpKubeApi implements KubeApi {
     return this.#config.credentials.renew(this.#config.credentialOf(applied));
   }
 
-  #failure(outcome: AttemptOutcome, asked: FailedRequest): CommandFailed | ApiError {
-    if (outcome.kind === 'answer') return refusal(outcome.response, asked, this.#config.credentialOf(outcome.applied));
-    return outcome.error instanceof CommandFailed ? outcome.error : noAnswer(outcome.error, asked);
+  #failure(outcome: AttemptOutcome, request: FailedRequest): CommandFailed | ApiError {
+    if (outcome.kind === 'answer') return refusal(outcome.response, request, this.#config.credentialOf(outcome.applied));
+    return outcome.error instanceof CommandFailed ? outcome.error : noAnswer(outcome.error, request);
   }
 }
 

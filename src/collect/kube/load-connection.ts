@@ -219,7 +219,7 @@ function contextOf(config: Kubeconfig, name: string): Context {
   if (name === '') return {};
   const context = config.contexts.get(name);
   if (context === undefined)
-    throw new KubeconfigError(`there is no context "${name}" in the kubeconfig. ${known('contexts', config.contexts)}`);
+    throw new KubeconfigError(`there is no context "${name}" in the kubeconfig. ${namesKnown('contexts', config.contexts)}`);
   return context;
 }
 
@@ -227,7 +227,8 @@ function clusterOf(config: Kubeconfig, context: Context, flags: ConnectionFlags)
   const name = flags.cluster || context.cluster || '';
   const cluster = config.clusters.get(name);
   if (cluster !== undefined) return cluster;
-  if (flags.cluster) throw new KubeconfigError(`there is no cluster "${name}" in the kubeconfig. ${known('clusters', config.clusters)}`);
+  if (flags.cluster)
+    throw new KubeconfigError(`there is no cluster "${name}" in the kubeconfig. ${namesKnown('clusters', config.clusters)}`);
   return {};
 }
 
@@ -238,12 +239,12 @@ function clusterOf(config: Kubeconfig, context: Context, flags: ConnectionFlags)
 function userOf(config: Kubeconfig, name: string, flags: ConnectionFlags): User {
   const user = config.users.get(name);
   if (user === undefined && flags.user) {
-    throw new KubeconfigError(`there is no user "${name}" in the kubeconfig. ${known('users', config.users)}`);
+    throw new KubeconfigError(`there is no user "${name}" in the kubeconfig. ${namesKnown('users', config.users)}`);
   }
   return user ?? {};
 }
 
-function known(what: string, entries: ReadonlyMap<string, unknown>): string {
+function namesKnown(what: string, entries: ReadonlyMap<string, unknown>): string {
   const names = [...entries.keys()];
   if (names.length === 0) return `It has no ${what}.`;
   return `Its ${what}: ${someOf(names, {max: 10})}.`;

@@ -22,7 +22,7 @@ interface PastOptions<T> {
   readonly query: Readonly<Record<string, string>>;
   readonly shape: Shape;
   /** The objects as they were listed. */
-  readonly known: readonly T[];
+  readonly listed: readonly T[];
   /** The resourceVersion of that list. */
   readonly until: string;
   /** Where the watch may begin. Each is tried when the API server does not know the one before any more. */
@@ -126,7 +126,7 @@ export class PastEvents<T extends Versioned> {
   /** Whether each object that changed is in its listed state: only objects that existed for a moment can be outstanding. */
   #leadsToKnown(): boolean {
     const latest = new Map(this.#events.map(event => [event.key, event]));
-    const known = new Map(this.#options.known.map(object => [namespacedName(object.metadata), versionOf(object.metadata)]));
+    const known = new Map(this.#options.listed.map(object => [namespacedName(object.metadata), versionOf(object.metadata)]));
     const begun = BigInt(this.#from[0]?.version ?? 0);
     return (
       [...latest].every(([key, {now, version}]) => (now === null ? !known.has(key) : known.get(key) === version)) &&
@@ -149,7 +149,7 @@ export class PastEvents<T extends Versioned> {
       else now.set(event.key, event.now);
       return {before, now: event.now};
     });
-    if (!isSame(now, this.#options.known)) throw new CannotTell('the events do not lead to the list');
+    if (!isSame(now, this.#options.listed)) throw new CannotTell('the events do not lead to the list');
     return changes;
   }
 

@@ -83,11 +83,11 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
     const shared = {strings, onFailure: options.onFailure, ...(options.backoffMs === undefined ? {} : {backoffMs: options.backoffMs})};
     const services = startOf(options, {
       ...{path: servicesPath(place), query: place.services, shape: serviceShape},
-      known: (options.objects.services ?? []).filter(service => place.holds(service, service.metadata.name)),
+      listed: (options.objects.services ?? []).filter(service => place.holds(service, service.metadata.name)),
     });
     const slices = startOf(options, {
       ...{path: `/apis/discovery.k8s.io/v1${place.path}/endpointslices`, query: place.slices, shape: endpointSliceShape},
-      known: slicesIn(place, options.objects.endpointSlices),
+      listed: slicesIn(place, options.objects.endpointSlices),
     });
     if (services.start.past !== undefined) options.onPast({kind: 'Service', events: services.start.past});
     if (slices.start.past !== undefined) options.onPast({kind: 'EndpointSlice', events: slices.start.past});
@@ -110,22 +110,22 @@ interface WatchedKind<T> {
   readonly query: Readonly<Record<string, string>>;
   readonly shape: Shape;
   /** As they were read. */
-  readonly known: readonly T[];
+  readonly listed: readonly T[];
 }
 
 /** Where a watch begins: at the version of the list, or earlier to tell the past as well. */
 function startOf<T extends ServiceObject | EndpointSliceObject>(
   {versions, from = []}: WatchOptions,
-  {path, query, shape, known}: WatchedKind<T>,
+  {path, query, shape, listed}: WatchedKind<T>,
 ) {
   const resourceVersion = versions.get(listKey(path, query));
   // A single Service is read by name, which tells no version of a list: its own is that of all that happened to it.
-  const [only] = known;
+  const [only] = listed;
   const until = resourceVersion ?? (query['fieldSelector'] === undefined ? undefined : only?.metadata.resourceVersion);
   const isNumber = versionOf({resourceVersion: until}) !== null;
   const past =
-    until === undefined || !isNumber || from.length === 0 ? undefined : new PastEvents<T>({path, query, shape, known, until, from});
-  return {path, query, shape, start: {objects: known, resourceVersion, past}};
+    until === undefined || !isNumber || from.length === 0 ? undefined : new PastEvents<T>({path, query, shape, listed, until, from});
+  return {path, query, shape, start: {objects: listed, resourceVersion, past}};
 }
 
 /** Where the Services of a scope and their slices are watched. */

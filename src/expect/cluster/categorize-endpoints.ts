@@ -120,7 +120,7 @@ function byTopologyKeys({object}: ServicePort, endpoints: readonly Endpoint[], {
   if (keys.length === 0 || !honorsTopologyKeys(proxy.version, proxy.gates)) return endpoints;
   for (const key of keys) {
     if (key === '*') return endpoints;
-    const found = endpoints.filter(({given}) => labels[key] !== undefined && topologyOf(given)[key] === labels[key]);
+    const found = endpoints.filter(({sliceEndpoint}) => labels[key] !== undefined && topologyOf(sliceEndpoint)[key] === labels[key]);
     if (found.length > 0) return found;
   }
   return [];

@@ -103,7 +103,7 @@ function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {po
     serving: conditions?.serving ?? true,
     terminating: conditions?.terminating ?? false,
     nodeName: nodeNameOf(endpoint),
-    given: endpoint,
+    sliceEndpoint: endpoint,
     zoneHints: hintNames(hints?.forZones),
     nodeHints: hintNames(hints?.forNodes),
     chainName: undefined,

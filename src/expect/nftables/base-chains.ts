@@ -4,7 +4,7 @@ import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeContext} from '../node-context.ts';
 import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './nft-names.ts';
-import {addressList, ipWord, linkText, nftComment, setMarkStatement, sourceText} from './nft-text.ts';
+import {addressList, ipWord, linkText, nftComment, setMarkStatement, nftSourceText} from './nft-text.ts';
 import {
   checksClusterIPs,
   dropsUnallocated,
@@ -149,7 +149,7 @@ function clusterIPMark(context: NodeContext): readonly string[] {
   const ip = ipWord(context.family);
   const daddr = `${ip} daddr @cluster-ips`;
   if (context.masqueradeAll) return [`${daddr} ${setMarkStatement(context)}${nftComment('masquerade all clusterIP traffic')}`];
-  const others = detects(context, false, {source: (network, isNegated) => sourceText(ip, network, isNegated), link: linkText});
+  const others = detects(context, false, {source: (network, isNegated) => nftSourceText(ip, network, isNegated), link: linkText});
   return others === null
     ? []
     : [`${daddr} ${others} ${setMarkStatement(context)}${nftComment('masquerade clusterIP traffic from outside cluster')}`];

@@ -42,12 +42,12 @@ export function expectTable(input: ExpectTableInput, hypothesis: Hypothesis = {}
  * Everything that one family's nftables rules on one node depend on. `seen` are the addresses of node ports in its table, null without such
  * a set.
  */
-export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: readonly string[] | null): NodeContext {
+export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts, seenAddresses: readonly string[] | null): NodeContext {
   const version = config.version.value;
   return {
     ...{family, version, facts},
     gates: config.featureGates.value,
-    nodePortCIDRs: nodePortCIDRs(family, config, {facts, seen}),
+    nodePortCIDRs: nodePortCIDRs(family, config, {facts, addresses: seenAddresses}),
     // In this mode no rule serves node ports on loopback addresses.
     localhostNodePorts: false,
     excludesLoopback: true,
@@ -64,17 +64,17 @@ export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts
 
 interface SeenAddresses {
   readonly facts: NodeFacts;
-  readonly seen: readonly string[] | null;
+  readonly addresses: readonly string[] | null;
 }
 
 /** A family without a CIDR of its own uses all addresses. Follows `platformApplyDefaults` and `NewNodePortAddresses`. */
-function nodePortCIDRs(family: Family, config: ProxyConfig, {facts, seen}: SeenAddresses): readonly string[] | null {
+function nodePortCIDRs(family: Family, config: ProxyConfig, {facts, addresses}: SeenAddresses): readonly string[] | null {
   const given = config.nodePortAddresses.value;
   const byDefault = given.length === 0 ? defaultNodePortAddresses(config.version.value) : null;
   const own = nodeIP(family, config, facts);
   const isOwn = byDefault === 'primary' || byDefault === 'node-ip' || given.includes('primary');
   // If the Node was not read, the set on the node contains the addresses that its kube-proxy used.
-  if (isOwn && facts.hostIPs.length === 0 && isLoopback(own)) return seen?.map(address => hostCidr(address, family)) ?? null;
+  if (isOwn && facts.hostIPs.length === 0 && isLoopback(own)) return addresses?.map(address => hostCidr(address, family)) ?? null;
   if (byDefault === 'node-ip') return [hostCidr(own, family)];
   const cidrs = cidrsOf(family, config, facts);
   return cidrs.length === 0 || cidrs.some(({prefix}) => prefix === 0) ? null : cidrs.map(({text}) => text);
@@ -85,7 +85,7 @@ function cidrsOf(family: Family, config: ProxyConfig, facts: NodeFacts): readonl
   const version = config.version.value;
   const isDefault = config.nodePortAddresses.value.length === 0 && defaultNodePortAddresses(version) === 'primary';
   const given = isDefault ? ['primary'] : config.nodePortAddresses.value;
-  const expanded = expandNodePortAddresses({given, version, nodeIP: of => nodeIP(of, config, facts)});
+  const expanded = expandNodePortAddresses({addresses: given, version, nodeIP: of => nodeIP(of, config, facts)});
   return expanded.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
 }
 

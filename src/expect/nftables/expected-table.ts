@@ -42,7 +42,7 @@ export class ExpectedTable implements NftTableSource {
 
   constructor({context, ports, actualValue, keep}: ExpectedTableInput) {
     this.family = ipWord(context.family);
-    this.id = tableId(context.family);
+    this.id = proxyTableId(context.family);
     this.context = context;
     this.ports = ports;
     this.#actualValue = actualValue;
@@ -129,7 +129,7 @@ function ownersByName(ports: readonly NftPort[]): ReadonlyMap<string, NftPort> {
   return owners;
 }
 
-export function tableId(family: Family): string {
+export function proxyTableId(family: Family): string {
   return `${ipWord(family)} kube-proxy`;
 }
 

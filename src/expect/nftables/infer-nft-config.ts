@@ -121,9 +121,9 @@ function inServicesChain(table: NftTable): SeenNftDetector | null {
   return detectorOf(/^ip6? daddr @cluster-ips(.*) meta mark set /m.exec(chain.text()));
 }
 
-function detectorOf(found: RegExpExecArray | null): SeenNftDetector {
-  if (found === null) return {kind: 'none'};
-  const text = (found[1] ?? '').trim();
+function detectorOf(match: RegExpExecArray | null): SeenNftDetector {
+  if (match === null) return {kind: 'none'};
+  const text = (match[1] ?? '').trim();
   return text === '' ? {kind: 'all'} : {kind: 'match', text};
 }
 

@@ -59,7 +59,7 @@ export function prefixText(cidr: string): string {
 }
 
 /** `ip saddr 10.244.0.0/16`, or with `!=`. */
-export function sourceText(ip: string, network: string, isNegated: boolean): string {
+export function nftSourceText(ip: string, network: string, isNegated: boolean): string {
   return `${ip} saddr ${isNegated ? '!= ' : ''}${prefixText(network)}`;
 }
 

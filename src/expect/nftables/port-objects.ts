@@ -7,7 +7,7 @@ import {detects, detectsPods} from './base-chains.ts';
 import {affinitySets, type SetShape} from './base-sets.ts';
 import {JsonWriter, type KeepChains} from './kept-json-chains.ts';
 import type {NftPlan} from './nft-names.ts';
-import {addressList, ipWord, linkText, prefixText, type RuleWriter, sourceText} from './nft-text.ts';
+import {addressList, ipWord, linkText, prefixText, type RuleWriter, nftSourceText} from './nft-text.ts';
 import {hasFirewallChains, marksByPort, rewritesInServiceChain, translatesSingleEndpointDirectly} from './nft-versions.ts';
 import {serviceElements, type SharedElement} from './service-elements.ts';
 
@@ -92,7 +92,7 @@ class TextWriter implements RuleWriter {
   }
 
   source(network: string, isNegated: boolean): void {
-    this.#put(sourceText(this.#ip, network, isNegated));
+    this.#put(nftSourceText(this.#ip, network, isNegated));
   }
 
   sourceOutside(networks: readonly string[]): void {

@@ -41,7 +41,7 @@ export function isOlderKernel(version: string, [major, minor]: readonly [major: 
 }
 
 /** Why a node cannot have rules of kube-proxy, by its Node object; null if it may have them. */
-export function whyNoRules({metadata, status}: NodeObject): string | null {
+export function whyWithoutKubeProxy({metadata, status}: NodeObject): string | null {
   const labels = metadata.labels ?? {};
   if ((labels['kubernetes.io/os'] ?? status?.nodeInfo?.operatingSystem) === 'windows')
     return 'a Windows node: its Services are not served by iptables';

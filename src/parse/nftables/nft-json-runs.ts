@@ -13,7 +13,7 @@ export const RUN_ROW = 4;
  * Reads consecutive chains that begin like this, and have nothing but a name and a handle: nearly all of a large table. Adds where the name
  * of each starts and ends to `found`. Returns where the last one ends; -1 if there is none.
  */
-export function readChains(bytes: Buffer, from: number, {start: head, length}: HeadBytes, found: number[]): number {
+export function readPlainChains(bytes: Buffer, from: number, {start: head, length}: HeadBytes, found: number[]): number {
   let last = -1;
   for (let start = from; isSame(bytes, start, head, length); start = last + ', '.length) {
     const nameEnd = plainNameEnd(bytes, start + length);

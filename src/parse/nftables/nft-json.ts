@@ -13,7 +13,7 @@ import {
   asText,
   type ValueStyle,
 } from './nft-json-expression.ts';
-import {type HeadBytes, plainNameEnd, readChains, readRuns} from './nft-json-runs.ts';
+import {type HeadBytes, plainNameEnd, readPlainChains, readRuns} from './nft-json-runs.ts';
 
 /**
  * Reads the output of `nft -j list ruleset` or `nft -j list table …`, also several documents one after another. Rules stay bytes until they
@@ -75,7 +75,7 @@ class JsonReader {
   /** The end of the last of consecutive chains in the same table as the last one, with nothing but a handle; -1 if the first is not one. */
   #chainsLikeLast(head: ObjectHead, start: number): number {
     const names: number[] = [];
-    const end = readChains(this.#bytes, start, head, names);
+    const end = readPlainChains(this.#bytes, start, head, names);
     if (end >= 0) {
       head.table.chains.enterAll(names);
       this.#lastTable = head.table;

@@ -1,6 +1,6 @@
 import {someOf} from '../../model/text.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
-import {tableId} from '../../expect/nftables/expected-table.ts';
+import {proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {contains, families, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
@@ -47,7 +47,7 @@ function routesInto({facts: {network}}: NodeSetup, ranges: readonly string[]): r
 export function rangesOf(setup: NodeSetup, config: ProxyConfig): readonly string[] | null {
   if (config.mode.value !== 'nftables') return [];
   const ranges = families.map(family =>
-    droppedRanges({api: setup.api, config, family, table: setup.nft()?.tables.get(tableId(family)) ?? null}),
+    droppedRanges({api: setup.api, config, family, table: setup.nft()?.tables.get(proxyTableId(family)) ?? null}),
   );
   return ranges.includes(undefined) ? null : ranges.flatMap(range => range ?? []);
 }

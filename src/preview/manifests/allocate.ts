@@ -75,12 +75,12 @@ function plural({standIns: texts}: Choice<unknown>): string {
 }
 
 function clusterIPs(spec: ServiceSpec, before: ServiceSpec | undefined, others: readonly ServiceObject[]): Choice<string> {
-  const known = givenAddresses(spec, before);
-  if (known.includes('None')) return {value: known, standIns: []};
-  const families = familiesOf(spec, {known, others});
+  const addresses = givenAddresses(spec, before);
+  if (addresses.includes('None')) return {value: addresses, standIns: []};
+  const families = familiesOf(spec, {addresses, others});
   const used = new Set(others.flatMap(clusterIPsOf));
-  const assumed = families.slice(known.length).map(family => firstFree(family === 'IPv6' ? '2001:db8:198::' : '198.18.0.', used));
-  return {value: [...known.slice(0, families.length), ...assumed], standIns: assumed};
+  const assumed = families.slice(addresses.length).map(family => firstFree(family === 'IPv6' ? '2001:db8:198::' : '198.18.0.', used));
+  return {value: [...addresses.slice(0, families.length), ...assumed], standIns: assumed};
 }
 
 /** `clusterIP` alone, as older clients write it, says nothing about the second address. */
@@ -93,11 +93,11 @@ function givenAddresses({clusterIP = '', clusterIPs: given}: ServiceSpec, before
 /** Follows `defaultOnRead` and `initIPFamilyFields`. Without other Services nothing tells whether the cluster has both families. */
 function familiesOf(
   {ipFamilies, ipFamilyPolicy}: ServiceSpec,
-  {known, others}: {readonly known: readonly string[]; readonly others: readonly ServiceObject[]},
+  {addresses, others}: {readonly addresses: readonly string[]; readonly others: readonly ServiceObject[]},
 ): readonly Family[] {
-  const own = known.flatMap(text => familyOf(text) ?? []);
+  const own = addresses.flatMap(text => familyOf(text) ?? []);
   const asked = (ipFamilies ?? []).filter(text => text === 'IPv4' || text === 'IPv6');
-  const ofCluster = others.map(clusterIPsOf).find(addresses => familyOf(addresses[0] ?? '') !== null) ?? [];
+  const ofCluster = others.map(clusterIPsOf).find(([first = '']) => familyOf(first) !== null) ?? [];
   const [first = asked[0] ?? familyOf(ofCluster[0] ?? '') ?? 'IPv4'] = own;
   const hasBoth = others.length === 0 || others.some(other => clusterIPsOf(other).length > 1);
   const wantsBoth = asked.length > 1 || ipFamilyPolicy === 'RequireDualStack' || (ipFamilyPolicy === 'PreferDualStack' && hasBoth);

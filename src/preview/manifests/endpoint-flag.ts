@@ -50,8 +50,8 @@ export function slicesOf(service: ServiceObject, endpoints: readonly GivenEndpoi
   return slices;
 }
 
-function slicePort({name = '', protocol = 'TCP', port, targetPort}: ServicePortSpec, given: number | null): SlicePort | string {
-  if (given === null && typeof targetPort === 'string') return targetPort;
-  const number = given ?? (typeof targetPort === 'number' ? targetPort : (port ?? 0));
+function slicePort({name = '', protocol = 'TCP', port, targetPort}: ServicePortSpec, typedPort: number | null): SlicePort | string {
+  if (typedPort === null && typeof targetPort === 'string') return targetPort;
+  const number = typedPort ?? (typeof targetPort === 'number' ? targetPort : (port ?? 0));
   return {name, protocol, port: number};
 }

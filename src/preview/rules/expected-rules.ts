@@ -7,7 +7,7 @@ import {droppedRanges} from '../../expect/nftables/base-chains.ts';
 import {setComments, type SetShape} from '../../expect/nftables/base-sets.ts';
 import {localhostCounter, rejectedOnLocalhost} from '../../expect/nftables/nft-names.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
-import {type ExpectedTable, tableId} from '../../expect/nftables/expected-table.ts';
+import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {commentsObjects} from '../../expect/nftables/nft-versions.ts';
 import {overlongNames} from '../../expect/nftables/overlong-names.ts';
 import type {Family} from '../../model/address.ts';
@@ -75,7 +75,7 @@ function familyRules(setup: NodeSetup, family: Family, isWanted: (port: ServiceP
   const none = {family, iptables: [], nftables: null, ipvs: null};
   switch (config.mode.value) {
     case 'nftables': {
-      const table = setup.nft()?.tables.get(tableId(family)) ?? null;
+      const table = setup.nft()?.tables.get(proxyTableId(family)) ?? null;
       return {
         ...none,
         nftables: nftTableText(

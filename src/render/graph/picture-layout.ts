@@ -119,8 +119,8 @@ function placeBeside({sources, ends}: PicturePath, {top, shape, full}: PathPlace
   return {boxes: [...placedLeft, ...placedRight], lines, height: Math.max(left.height, endBoxes.height)};
 }
 
-function offset(own: number, other: number): number {
-  return Math.max(0, Math.min((other - own) / 2, maxOffset));
+function offset(height: number, room: number): number {
+  return Math.max(0, Math.min((room - height) / 2, maxOffset));
 }
 
 const maxOffset = 120;

@@ -40,7 +40,7 @@ export interface ListedFinding extends FindingGroup {
 interface ListedBlock {
   readonly block: FindingBlock;
   /** The finding itself and others like it. */
-  readonly own: readonly ListedFinding[];
+  readonly alike: readonly ListedFinding[];
   readonly effects: readonly ListedFinding[];
 }
 
@@ -62,8 +62,8 @@ export function listFindings(findings: readonly Finding[]): ListedFindings {
       listed.push(item);
       return [item];
     });
-  const blocks = causeBlocks(findings).map(block => ({block, own: list([block, ...block.others]), effects: list(block.effects)}));
-  return {blocks: blocks.filter(({own, effects}) => own.length + effects.length > 0), listed, hidden, total: findings.length};
+  const blocks = causeBlocks(findings).map(block => ({block, alike: list([block, ...block.others]), effects: list(block.effects)}));
+  return {blocks: blocks.filter(({alike, effects}) => alike.length + effects.length > 0), listed, hidden, total: findings.length};
 }
 
 const maxPerCode = 200;
@@ -89,9 +89,9 @@ ${rest === '' ? nothing : html`<p class="note">Not shown: ${rest}. check -o json
 const openAtFirst = 3;
 
 /** One finding; or several with their remedy, and the findings that likely follow from them, each folded. */
-function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: FindingPlaces): Html {
-  const [first] = own;
-  if (first !== undefined && own.length === 1 && effects.length === 0)
+function blockHtml({block, alike, effects}: ListedBlock, isOpen: boolean, places: FindingPlaces): Html {
+  const [first] = alike;
+  if (first !== undefined && alike.length === 1 && effects.length === 0)
     return findingHtml(first, {isOpen, above: null, sharedNodes: []}, places);
   const {finding, nodes, others} = block;
   const {severity} = finding;
@@ -103,7 +103,7 @@ function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: 
 <summary>${titleHtml(finding)}${what === '' ? '' : `: ${what}`}${onNodes(finding, nodes)}${after}</summary>
 <div>
 ${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml({item: first, above: null, texts: blockTexts(block), whom: whomHtml(block, places)}, places)}</div>` : nothing}
-${isOne ? nothing : html`${whomHtml(block, places)}${nodesOf(nodes)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${own.map(each => findingHtml(each, {isOpen: false, above: block, sharedNodes: nodes}, places))}`}
+${isOne ? nothing : html`${whomHtml(block, places)}${nodesOf(nodes)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${alike.map(each => findingHtml(each, {isOpen: false, above: block, sharedNodes: nodes}, places))}`}
 ${
   effects.length === 0
     ? nothing

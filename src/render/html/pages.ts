@@ -134,8 +134,8 @@ function isLong(legend: readonly string[]): boolean {
   return legend.join('').length > 300;
 }
 
-function withFindingsFirst(rows: readonly ServiceRow[], found: ReadonlyMap<string, string>): readonly ServiceRow[] {
-  return partition(rows, ([service]) => found.has(service)).flat();
+function withFindingsFirst(rows: readonly ServiceRow[], findingsByService: ReadonlyMap<string, string>): readonly ServiceRow[] {
+  return partition(rows, ([service]) => findingsByService.has(service)).flat();
 }
 
 /** Services without findings: their names only. */
@@ -155,11 +155,11 @@ function columnHtml(group: NodeGroup, title: string, ranges: NodeRanges): Html {
   return html`<th scope="col" title="${names}" data-nodes="${ranges.of(nodes)}">${title}</th>`;
 }
 
-function rowHtml(row: ServiceRow, found: string, cells: readonly Html[]): Html {
+function rowHtml(row: ServiceRow, findings: string, cells: readonly Html[]): Html {
   const title = rowTitle(row);
   const head =
     row.length === 1 ? html`${title}` : html`<details><summary>${title}</summary>${row.map(service => html`${service}<br>`)}</details>`;
-  return html`<tr data-service="${row.join(' ')}" data-found="${found}"><th scope="row">${head}</th>${cells}</tr>`;
+  return html`<tr data-service="${row.join(' ')}" data-found="${findings}"><th scope="row">${head}</th>${cells}</tr>`;
 }
 
 /** Each code links to its finding, and a word without a code to the reason. */

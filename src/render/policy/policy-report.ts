@@ -124,10 +124,10 @@ function policyResults(report: Report, verbose: boolean): PolicyResults {
   const namespaces = new Map<string, PolicyResult[]>();
   const unclear = doubt(report);
   for (const service of report.services) {
-    const found = own.ofService(service);
+    const findings = own.ofService(service);
     const results = namespaces.get(service.namespace) ?? [];
     namespaces.set(service.namespace, results);
-    results.push(...found.results, ...(found.isLoud ? [] : [serviceResult(service, report, unclear)]));
+    results.push(...findings.results, ...(findings.isLoud ? [] : [serviceResult(service, report, unclear)]));
   }
   return {
     cluster: [

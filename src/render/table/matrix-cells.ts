@@ -151,14 +151,14 @@ export class MatrixCells {
   }
 }
 
-function withFinding(found: Finding[], finding: Finding): Finding[] {
-  const at = found.findIndex(({code}) => code === finding.code);
-  const known = found[at];
-  if (known !== undefined && rank(known.severity) <= rank(finding.severity)) return found;
-  if (known !== undefined) found.splice(at, 1);
-  const place = found.findIndex(({severity}) => rank(severity) > rank(finding.severity));
-  found.splice(place < 0 ? found.length : place, 0, finding);
-  return found;
+function withFinding(findings: Finding[], finding: Finding): Finding[] {
+  const at = findings.findIndex(({code}) => code === finding.code);
+  const known = findings[at];
+  if (known !== undefined && rank(known.severity) <= rank(finding.severity)) return findings;
+  if (known !== undefined) findings.splice(at, 1);
+  const place = findings.findIndex(({severity}) => rank(severity) > rank(finding.severity));
+  findings.splice(place < 0 ? findings.length : place, 0, finding);
+  return findings;
 }
 
 /** Every connection to the Service is refused, on every port. */

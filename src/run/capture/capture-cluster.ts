@@ -7,7 +7,7 @@ import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {Transport} from '../../collect/node/transport.ts';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import type {PodObject} from '../../model/api-objects.ts';
-import {whyNoRules} from '../../model/node/node-facts.ts';
+import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';
 import type {ApiObjects, Problem, Snapshot} from '../../model/snapshot.ts';
 import {gracePeriod, type ReadTime, type RecordedHistory} from '../../model/state-history.ts';
 import {systemClock, unlessInterrupted} from '../clock.ts';
@@ -41,7 +41,9 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   const leftovers = await clearLeftovers(source.transport, {cluster, flags});
   // In this case the pods of Services are unknown, but those of kube-proxy are not.
   const known = pods === null ? {pods: source.pods, podsOf: new Set<string>()} : {pods};
-  const without = new Set((reading.api.nodes ?? []).filter(object => whyNoRules(object) !== null).map(({metadata}) => metadata.name));
+  const without = new Set(
+    (reading.api.nodes ?? []).filter(object => whyWithoutKubeProxy(object) !== null).map(({metadata}) => metadata.name),
+  );
   const objects = reading.api;
   const scope = {kind: 'cluster'} as const;
   const followed = new FollowedServices({api, scope, objects, versions: reading.versions, clock: systemClock});

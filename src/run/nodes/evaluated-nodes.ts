@@ -1,7 +1,7 @@
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
-import {whyNoRules} from '../../model/node/node-facts.ts';
+import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';
 import type {Problem} from '../../model/snapshot.ts';
 
 /** A way to evaluate nodes: by reading them, or by asking their agents. */
@@ -76,7 +76,7 @@ export class EvaluatedNodes implements NodeRecords {
   /** Reports a node that cannot have rules, which needs no reading. False for every other node. */
   isNamedOnly(name: string): boolean {
     const object = nodeObject(this.#diagnosis.api, name);
-    if (object === undefined || whyNoRules(object) === null) return false;
+    if (object === undefined || whyWithoutKubeProxy(object) === null) return false;
     this.#diagnosis.add({name, files: [], read: () => null});
     this.note(name);
     return true;

@@ -12,8 +12,8 @@ export interface ProgressLine {
 }
 
 /** A progress line, on a terminal only. Logs and pipes get permanent lines only. */
-export function progressLine(wanted: boolean, stream: NodeJS.WriteStream = process.stderr): ProgressLine {
-  if (!wanted) return {say: () => {}, note: () => {}, close: () => {}};
+export function progressLine(isWanted: boolean, stream: NodeJS.WriteStream = process.stderr): ProgressLine {
+  if (!isWanted) return {say: () => {}, note: () => {}, close: () => {}};
   const note = (text: string): void => void stream.write(`${text}\n`);
   if (stream.isTTY !== true) return {say: () => {}, note, close: () => {}};
   // The spinner's own signal handler would end the process before cleanup.

@@ -5,7 +5,7 @@ import {kubeProxyLogOf} from '../../collect/transports/host-agents.ts';
 import {parseTimeout} from '../../collect/kube/connection-options.ts';
 import type {NodeInfo, ReadLog, Transport} from '../../collect/node/transport.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
-import {whyNoRules} from '../../model/node/node-facts.ts';
+import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
 import {type ParsedTransportFlags, transportOf} from '../options/transport.ts';
@@ -50,7 +50,7 @@ export async function nodeSource(flags: NodeSourceFlags, cluster: NodesOfCluster
   const {api, objects, anyFailure, proxyPods} = cluster;
   const timeoutMs = nodeTimeout(flags['node-timeout']);
   const transport = transportOf(flags, api, timeoutMs);
-  const without = new Set((objects ?? []).filter(object => whyNoRules(object) !== null).map(({metadata}) => metadata.name));
+  const without = new Set((objects ?? []).filter(object => whyWithoutKubeProxy(object) !== null).map(({metadata}) => metadata.name));
   const wanted = objects === null ? (flags.node ?? null) : chooseNodes(flags, objects).names;
   const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !without.has(name)) ?? null, {anyFailure, proxyPods});
   const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));

@@ -118,9 +118,9 @@ function withBaseRules(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Rules
 }
 
 /** Addresses given by hand are all addresses of the node. */
-function withAddresses(facts: NodeFacts, given: readonly string[]): NodeFacts {
-  if (given.length === 0) return facts;
-  const addresses = given
+function withAddresses(facts: NodeFacts, texts: readonly string[]): NodeFacts {
+  if (texts.length === 0) return facts;
+  const addresses = texts
     .flatMap(text => text.split(','))
     .map(text => canonicalAddress(text.trim()) ?? wrong(`--local-address ${text} is no address`));
   return {
@@ -174,11 +174,11 @@ function findService(text: string, namespace: string | undefined, {api}: Snapsho
 
 /** Digits and colons are a mistyped address rather than a name. */
 function whatIsMissing(
-  what: 'Service' | 'pod',
+  kind: 'Service' | 'pod',
   {name, namespace}: {readonly name: string; readonly namespace: string | undefined},
 ): string {
-  if (/^[\d.]+$|:/.test(name)) return `is not an IP address, and no ${what} has this name`;
-  return `${what} "${name}" not found${namespace === undefined ? '' : ` in namespace ${namespace}`}`;
+  if (/^[\d.]+$|:/.test(name)) return `is not an IP address, and no ${kind} has this name`;
+  return `${kind} "${name}" not found${namespace === undefined ? '' : ` in namespace ${namespace}`}`;
 }
 
 /** A pod as `pod/NAME` or `NAMESPACE/NAME`. */

@@ -58,9 +58,9 @@ export async function readAsked(
 }
 
 /** Some of the Services, or the only namespace, may not exist. */
-async function isMistyped(api: KubeApi, scope: ClusterScope, found: number): Promise<boolean> {
-  if (scope.kind === 'services') return found < scope.services.length;
-  const [name] = scope.kind === 'namespaces' && scope.namespaces.length === 1 && found === 0 ? scope.namespaces : [];
+async function isMistyped(api: KubeApi, scope: ClusterScope, count: number): Promise<boolean> {
+  if (scope.kind === 'services') return count < scope.services.length;
+  const [name] = scope.kind === 'namespaces' && scope.namespaces.length === 1 && count === 0 ? scope.namespaces : [];
   if (name === undefined) return false;
   // Who may not get the namespace sees the nearest name, if there is one.
   return api.get(`/api/v1/namespaces/${encodeURIComponent(name)}`, {}, {once: true}).then(

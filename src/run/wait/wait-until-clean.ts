@@ -224,9 +224,9 @@ export class WaitUntilClean {
 }
 
 /** A named Service that was deleted is an error. */
-function refuseGone(asked: readonly ServiceObject[], now: readonly ServiceObject[]): void {
+function refuseGone(services: readonly ServiceObject[], now: readonly ServiceObject[]): void {
   const there = new Set(now.map(nameOf));
-  const gone = asked.map(nameOf).find(name => !there.has(name));
+  const gone = services.map(nameOf).find(name => !there.has(name));
   if (gone !== undefined) throw new Errors.CLIError(escapeText(`the Service ${gone} was deleted while it was waited for`), {exit: 2});
 }
 

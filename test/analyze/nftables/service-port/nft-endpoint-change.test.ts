@@ -19,7 +19,7 @@ import type {Symptom} from '../../../../src/analyze/symptoms/symptom.ts';
 import {SymptomList} from '../../../../src/analyze/symptoms/symptom-list.ts';
 import {readBundle} from '../../../../src/collect/bundle/read-bundle.ts';
 import {compareNftTable} from '../../../../src/compare/compare-nft-table.ts';
-import {tableId} from '../../../../src/expect/nftables/expected-table.ts';
+import {proxyTableId} from '../../../../src/expect/nftables/expected-table.ts';
 import type {EndpointSliceObject} from '../../../../src/model/api-objects.ts';
 import type {Family} from '../../../../src/model/address.ts';
 import type {RuleText} from '../../../../src/model/ruleset.ts';
@@ -75,7 +75,7 @@ async function stoppedCluster(): Promise<Stopped> {
 function portsOf({api, node}: Stopped, {family = 'IPv4', change = text => text}: {family?: Family; change?: (dump: string) => string}) {
   const content = node.read('nft.json') ?? node.read('nft.txt');
   const dump = parseNftDump(Buffer.from(change(formatNftRuleset(parseNftDump(content ?? Buffer.from(''))))));
-  const actual = dump.tables.get(tableId(family));
+  const actual = dump.tables.get(proxyTableId(family));
   if (actual === undefined) throw new Error('the node has no table of kube-proxy');
   const expected = expectedTable({api, node, family});
   const {byPort} = attribute(compareNftTable(asNftExpectation(expected), actual).differences, expected);
