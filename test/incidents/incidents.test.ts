@@ -507,6 +507,35 @@ const incidents: readonly Incident[] = [
     loud: ['ST101', 'ST508'],
     options: {only: new Set(['ST101', 'ST508'])},
   },
+  {
+    id: 'F55',
+    title: 'an external IP, and a NetworkPolicy that allows its clients by address',
+    change: given => {
+      const ingress = [{from: [{ipBlock: {cidr: '203.0.113.0/24'}}]}];
+      const spec = {podSelector: {matchLabels: {app: 'web'}}, policyTypes: ['Ingress'], ingress};
+      given.api(() => ({networkPolicies: [{metadata: {namespace: 'shop', name: 'clients'}, spec}]}));
+    },
+    loud: [],
+    quiet: ['ST113'],
+    options: api,
+  },
+  {
+    id: 'F56',
+    title: 'jumbo frames on two nodes, and 1500 on the third',
+    change: given => {
+      for (const [node, own, mtu] of [['node-a', 11, 8951] as const, ['node-b', 12, 8951] as const, ['node-c', 13, 1450] as const]) {
+        const links = ['flannel.1', 'cni0'].map(ifname => ({ifname, flags: ['UP'], mtu}));
+        const others = [11, 12, 13]
+          .filter(n => n !== own)
+          .map(n => ({dst: `10.244.${n}.0/24`, gateway: `10.244.${n}.0`, dev: 'flannel.1'}));
+        given.file(node, 'links.json', JSON.stringify(links));
+        given.file(node, 'routes.json', JSON.stringify([...others, {dst: `10.244.${own}.0/24`, dev: 'cni0'}]));
+        given.file(node, 'ip-rules.json', JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]));
+      }
+    },
+    loud: ['ST613'],
+    options: {only: new Set(['ST613'])},
+  },
   ...['shop/headless', 'shop/alias', 'shop/other-proxy'].map(
     (name): Incident => ({
       id: 'F42',
@@ -538,7 +567,7 @@ describe('docs/dev/incidents.md', () => {
   }));
 
   test('has a line for each of them, in order', () => {
-    expect(rows.map(({id}) => id)).toEqual(Array.from({length: 54}, (_, index) => `F${String(index + 1).padStart(2, '0')}`));
+    expect(rows.map(({id}) => id)).toEqual(Array.from({length: 56}, (_, index) => `F${String(index + 1).padStart(2, '0')}`));
   });
 
   test('names existing codes', () => {
