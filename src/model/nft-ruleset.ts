@@ -200,8 +200,8 @@ export interface NftTable extends NftTableSource {
   readonly name: string;
   /** Only text dumps show it. */
   readonly comment: string | null;
-  /** A table that is switched off (`flags dormant`) processes no packets. */
-  readonly dormant: boolean;
+  /** A table that is switched off (`flags dormant`) processes no packets. Null where the dump does not show whether it is. */
+  readonly dormant: boolean | null;
   readonly chains: NftChains;
   /** Sets and maps, which share one namespace. */
   readonly sets: ReadonlyMap<string, NftSet>;

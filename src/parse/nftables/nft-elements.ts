@@ -35,8 +35,8 @@ const extras = /^(.*?)((?: (?:timeout|expires|counter|comment|limit|last|quota) 
 
 function parseElement(part: string): NftElement {
   const plain = part.replace(/\s+/g, ' ');
-  const separator = plain.includes('"') ? -1 : plain.indexOf(' : ');
   if (!isExtended.test(plain)) {
+    const separator = plain.lastIndexOf(' : ');
     if (separator < 0) return {key: bare(plain), value: null, comment: null, expires: null};
     return {key: bare(plain.slice(0, separator)), value: plain.slice(separator + 3), comment: null, expires: null};
   }
@@ -93,7 +93,7 @@ export class NftDumpTable<Chains extends TableChains = TableChains> implements N
   readonly sets = new Map<string, NftDumpSet>();
   readonly others: string[] = [];
   comment: string | null = null;
-  dormant = false;
+  dormant: boolean | null = false;
   declared = true;
   complete = true;
   #baseChains: readonly NftChain[] | null = null;

@@ -131,7 +131,7 @@ class JsonReader {
   }
 
   #declare(table: JsonTable, {kind, content, text}: JsonDeclaration): void {
-    if (kind === 'table') table.dormant = listOf(content['flags']).includes('dormant');
+    if (kind === 'table') table.dormant = isDormant(listOf(content['flags']));
     else if (kind === 'chain') this.#openChain(table, table.chains.enterName(asText(content['name'])), hookOf(content));
     else if (kind === 'set' || kind === 'map') table.sets.set(asText(content['name']), jsonSet(table.id, content));
     // A rule whose fields are in another order.
@@ -172,6 +172,12 @@ class JsonReader {
 type JsonTable = NftDumpTable<JsonChains>;
 
 /** An object by its only key, with its text. */
+/** nft up to 1.0.6 prints other characters in place of a single flag. */
+function isDormant(flags: readonly unknown[]): boolean | null {
+  if (flags.includes('dormant')) return true;
+  return flags.every(flag => flag === 'owner' || flag === 'persist') ? false : null;
+}
+
 interface JsonDeclaration {
   readonly kind: string;
   readonly content: JsonObject;

@@ -79,7 +79,9 @@ export function nftChains<R extends RuleText>({
     ...{hook, isNat, age, natOrder: priority},
     priority: isNat ? natPriority(hook) : priority,
     walk: branch =>
-      atInterface(chain, environment, branch, () => walkBaseChain<R>({limits, environment, table, hook, priority}, chain, branch)),
+      atInterface(chain, environment, branch, () =>
+        unlessDormant(table, walkBaseChain<R>({limits, environment, table, hook, priority}, chain, branch)),
+      ),
   }));
 }
 
@@ -91,6 +93,12 @@ function baseChain(table: NftTableSource, chain: NftChain, age: number): readonl
 
 function isHook(text: string): text is HookName {
   return hookNames.some(name => name === text);
+}
+
+function unlessDormant<R extends RuleText>(table: NftTableSource, results: readonly ChainResult<R>[]): readonly ChainResult<R>[] {
+  if (!('dormant' in table) || table.dormant !== null) return results;
+  const reason = `whether table ${table.id} is switched off (flags dormant) is not shown by this version of nft, and it does not accept the packet`;
+  return results.map(result => (result.verdict === 'accept' ? result : undecided(result, reason)));
 }
 
 /** Packets of other interfaces pass a chain of `ingress` or `egress`. */
