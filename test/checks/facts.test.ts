@@ -254,6 +254,24 @@ const cases: readonly Case[] = [
     },
   },
   {
+    ...{code: 'ST611', title: 'a routing rule looks what kube-proxy marks up in a table that refuses it', severity: 'error'},
+    fires: {
+      rules: [{priority: 90, src: 'all', fwmark: '0x4000', fwmask: '0x4000', table: '100'}],
+      routes: [{type: 'blackhole', dst: 'default', table: '100'}],
+    },
+    says: 'the routing rules of the node refuse packets with the mark 0x4000',
+    silent: {
+      'it is about another mark': {
+        rules: [{priority: 90, src: 'all', fwmark: '0x77', table: '100'}],
+        routes: [{type: 'blackhole', dst: 'default', table: '100'}],
+      },
+      'the table leads on': {
+        rules: [{priority: 90, src: 'all', fwmark: '0x4000', fwmask: '0x4000', table: '100'}],
+        routes: [{...byDefault, table: '100'}],
+      },
+    },
+  },
+  {
     ...{code: 'ST611', title: 'one node has no route of its own', severity: 'warning'},
     fires: {...flannel(1450), change: addPodOnThirdNode},
     says: 'packets for endpoints on node-c (10.244.13.7) go to the default gateway 172.18.0.1',

@@ -2,7 +2,7 @@ import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {findingsOf, type Healthy, judge, type Judgement} from './judge.ts';
 import {type Cluster, failures, type Flow, Laboratory, type Seen, usual} from './laboratory.ts';
-import type {Scenario} from './scenarios.ts';
+import type {Scenario} from './steps.ts';
 
 interface Examined {
   readonly seen: ReadonlyMap<Flow, Seen>;

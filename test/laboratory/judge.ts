@@ -6,7 +6,7 @@ import {families} from '../../src/model/address.ts';
 import {joinHostPort} from '../../src/model/virtual-server.ts';
 import {endpointsOf, failures, type Flow, type Seen} from './laboratory.ts';
 import {inFamily} from './in-family.ts';
-import type {Scenario} from './scenarios.ts';
+import type {Scenario} from './steps.ts';
 
 /** What a scenario did to a flow. */
 type Change = 'lost' | 'source' | 'endpoints' | 'gained';

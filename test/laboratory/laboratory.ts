@@ -8,7 +8,7 @@ import {apiObjects, endpoint, nodeDump, service, slice} from '../cluster.ts';
 import {Namespace} from '../e2e/kernel/namespace.ts';
 import {withPrintedRules} from '../e2e/kernel/printed-rules.ts';
 import {inFamily} from './in-family.ts';
-import type {Scenario, Step} from './scenarios.ts';
+import type {Scenario, Step} from './steps.ts';
 
 /** `nft` and `legacy`: kube-proxy in iptables mode, by backend. */
 const modes = ['nft', 'legacy', 'nftables'] as const;
@@ -216,6 +216,8 @@ export class Laboratory implements AsyncDisposable {
     const node = this.#places['node-a'];
     node.run('nft', ['flush', 'ruleset']);
     if (this.cluster.mode === 'legacy') node.run(`${this.#iptables}-legacy-restore`, [], noRules);
+    // Sets that are members of others can be destroyed once these are empty.
+    node.run('ipset', ['flush']);
     node.run('ipset', ['destroy']);
     this.#loadKubeProxy('node-a');
     for (const step of load) this.#take(step);
@@ -383,6 +385,7 @@ const noRules = [
   'mangle PREROUTING INPUT FORWARD OUTPUT POSTROUTING',
   'nat PREROUTING INPUT OUTPUT POSTROUTING',
   'filter INPUT FORWARD OUTPUT',
+  'security INPUT FORWARD OUTPUT',
 ]
   .map(line => line.split(' '))
   .map(([table, ...chains]) => `*${table}\n${chains.map(chain => `:${chain} ACCEPT [0:0]\n`).join('')}COMMIT\n`)

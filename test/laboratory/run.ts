@@ -8,7 +8,8 @@ import {type Random, seededRandom} from '../bench/random.ts';
 import {Examination, possibleIn} from './examine.ts';
 import {changesText, type Judgement} from './judge.ts';
 import {type Cluster, clusterName, clusters, type Flow, flows, type Mode, type Seen} from './laboratory.ts';
-import {type Scenario, scenarios, type Step} from './scenarios.ts';
+import {scenarios} from './scenarios.ts';
+import type {Scenario, Step} from './steps.ts';
 
 type Choices = readonly [string, ...string[]];
 

@@ -1,7 +1,7 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
-import {hostIP, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
+import {hostIP, isOlderKernel, type PolicyRule, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
@@ -284,6 +284,13 @@ const table = [
             message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from these pods is lost, or the answers are.`,
             commands: ['ip rule show', `ip route get ${first.to} from ${first.from} iif ${first.iif}`],
           };
+        const marked = refusedMarked(context, family);
+        if (lost.length === 0 && refused.length === 0 && marked !== null)
+          yield {
+            family,
+            message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
+            commands: ['ip rule show', `ip route get ${marked.to} mark ${marked.mark}`],
+          };
         // The network plugin makes a route for each other node. Some networks have none at all.
         const usual = outsideOf(family).map(client => routeTo(context, client))[0];
         if (usual === undefined || usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) continue;
@@ -435,10 +442,10 @@ interface Refused {
 /** Pods of the node whose packets to an endpoint, or to another one of the node, routing rules refuse although the node has a route there. */
 function refusedPods(context: NodeCheckContext, family: Family): readonly Refused[] {
   const {policyRules} = networkOf(context);
-  if (!policyRules[family]?.some(({action}) => action.kind === 'unreachable')) return [];
+  if (!policyRules[family]?.some(({action}) => action.kind === 'unreachable' || !isUsualLookup(action))) return [];
   const pods = podAddresses(context, family);
   const own = parseAddress(hostIP(context.facts, family) ?? '');
-  const ends = [...pods.values()].flatMap(own => own.slice(0, 1)).flatMap(({address}) => parseAddress(address) ?? []);
+  const ends = firstPods(context, family);
   return (pods.get(context.node.name) ?? []).slice(0, maxPods).flatMap(({address: from}) => {
     const source = parseAddress(from);
     const way = source === null || own === null ? 'unknown' : routeOf(networkOf(context), source, {mark: 0, source: own, iif: 'lo'});
@@ -454,6 +461,31 @@ function refusedPods(context: NodeCheckContext, family: Family): readonly Refuse
 }
 
 const maxPods = 50;
+
+function isUsualLookup(action: PolicyRule['action']): boolean {
+  return action.kind === 'lookup' && /^(?:local|main|default|25[345])$/.test(action.table);
+}
+
+/** A pod of each node. */
+function firstPods(context: NodeCheckContext, family: Family): readonly Address[] {
+  const pods = [...podAddresses(context, family).values()];
+  return pods.flatMap(own => own.slice(0, 1)).flatMap(({address}) => parseAddress(address) ?? []);
+}
+
+/** A pod to which packets from outside are refused once kube-proxy marked them, and not before. kube-proxy marks before the kernel routes. */
+function refusedMarked(context: NodeCheckContext, family: Family): {readonly mark: string; readonly to: string} | null {
+  const network = networkOf(context);
+  const mark = 1 << context.config.masqueradeBit.value;
+  const iif = context.facts.primaryInterface;
+  const [source] = outsideOf(family);
+  if (iif === null || source === undefined || !network.policyRules[family]?.some(rule => rule.mark !== null)) return null;
+  const isRefused = (end: Address, of: number): boolean => {
+    const route = routeOf(network, end, {mark: of, source, iif});
+    return route !== 'unknown' && route.kind === 'unreachable';
+  };
+  const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
+  return to === undefined ? null : {mark: `0x${mark.toString(16)}`, to: to.text};
+}
 
 function unroutedPods(context: NodeCheckContext, family: Family, isSuch: (route: RouteResult) => boolean): readonly Unrouted[] {
   return [...podAddresses(context, family)].flatMap(([node, pods]) => {

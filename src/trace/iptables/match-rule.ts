@@ -308,7 +308,8 @@ function isOfType(type: string, address: Packet['source'], local: boolean | null
   if (type === 'LOCAL') return local;
   const multicast = address.text.startsWith('ff') || (address.family === 'IPv4' && address.value >> 28n === 14n);
   if (type === 'MULTICAST') return multicast;
-  if (type === 'UNICAST') return multicast ? false : local === null ? null : !local;
+  // For IPv6, an address of the node is a unicast one too (match_type6 of xt_addrtype).
+  if (type === 'UNICAST') return multicast ? false : address.family === 'IPv6' ? true : local === null ? null : !local;
   return type === 'BROADCAST' && address.text !== '255.255.255.255' ? false : null;
 }
 

@@ -179,6 +179,11 @@ function assign<R extends RuleText>(
   {target, value}: NftStatement & {readonly kind: 'assign'},
   {branch, out}: StatementRun<R>,
 ): Branch<R | NftRule> | null {
+  // nft adds the condition that the packet has such a header.
+  if (target.startsWith(branch.packet.family === 'IPv4' ? 'ip6 ' : 'ip ')) {
+    out.next.push(branch);
+    return null;
+  }
   const marked = taken(run, branch);
   const field = target === 'meta mark' ? 'mark' : target === 'ct mark' ? 'connectionMark' : null;
   if (/^ct (?:original |reply )?zone$/.test(target)) {
@@ -262,6 +267,12 @@ type NatStatement = NftStatement & {readonly kind: 'nat'};
 /** A translated packet leaves its base chain. */
 function translate<R extends RuleText>(run: RuleRun<R>, statement: NatStatement, at: StatementRun<R>): null {
   const {out} = at;
+  const family = statement.to?.kind === 'value' ? parseAddress(statement.to.text)?.family : undefined;
+  // `dnat ip to` in a table of inet leaves packets of the other family as they are.
+  if (family !== undefined && family !== at.branch.packet.family) {
+    out.next.push(at.branch);
+    return null;
+  }
   const branch = taken(run, at.branch);
   if (statement.action === 'masquerade' || statement.action === 'snat') {
     const ports = portsToDraw(statement.port?.kind === 'value' ? statement.port.text : '', statement.isRandom);

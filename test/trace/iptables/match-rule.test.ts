@@ -135,6 +135,8 @@ describe('address types', () => {
     ['-m addrtype --dst-type LOCAL', {to: '192.168.1.10'}, yes],
     ['-m addrtype --dst-type LOCAL', {to: '127.0.0.1'}, yes],
     ['-m addrtype --dst-type LOCAL', {}, no],
+    ['-m addrtype --dst-type UNICAST', {to: '192.168.1.10'}, no],
+    ['-m addrtype --dst-type UNICAST', {from: 'fd00::5', to: 'fd00:192::10'}, yes],
     ['-m addrtype ! --dst-type LOCAL', {}, yes],
     ['-m addrtype --src-type LOCAL', {from: '192.168.1.10'}, yes],
     ['-m addrtype --src-type LOCAL --dst-type LOCAL', {from: '192.168.1.10'}, no],

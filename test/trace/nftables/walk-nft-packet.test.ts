@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import type {NftRule} from '../../../src/model/nft-ruleset.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump, parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
 import type {Outcome} from '../../../src/trace/packet.ts';
 import {walkNftPacket} from '../../../src/trace/nftables/walk-nft-packet.ts';
 import {readFixture} from '../../fixtures.ts';
@@ -130,6 +130,41 @@ describe('hooks', () => {
     expect(pathOutcome(nat, {...own, to: '192.168.1.10'})).toBe('passes');
     expect(pathOutcome(table('iifname "lo" drop', {hook: 'input'}), {...own, to: '192.168.1.10'})).toBe('DROP');
   });
+});
+
+describe('a rule about the other family', () => {
+  const ofIPv6: Sent = {from: 'fd00:10:244::5', to: 'fd00:10:96::1', port: 80};
+
+  test('changes no hops', () => {
+    const rules = table('ip ttl set 1', {hook: 'prerouting'}, '', 'inet t');
+    expect([pathOutcome(rules), pathOutcome(rules, ofIPv6)]).toEqual(['DROP', 'passes']);
+  });
+
+  test('translates nothing', () => {
+    const rules = table('dnat ip to 10.0.0.1:8080', dnat, '', 'inet t');
+    expect([pathOutcome(rules), pathOutcome(rules, ofIPv6)]).toEqual(['10.0.0.1:8080', 'passes']);
+  });
+});
+
+test('a map of verdicts has the names of interfaces in quotes, whether the map has a name or not', () => {
+  const named = '\tmap m {\n\t\ttype ifname : verdict\n\t\telements = { "eth0" : jump a, "cali1" : goto a }\n\t}\n';
+  for (const map of ['{ "cali1" : goto a }', '@m'])
+    expect(pathOutcome(table(`iifname vmap ${map}\ndrop`, {}, named + chain('a', 'accept')), {...sent, inInterface: 'cali1'})).toBe(
+      'passes',
+    );
+});
+
+test('a table is in doubt whose flags nft 1.0.6 prints as other characters', () => {
+  const json = (flags: unknown) =>
+    JSON.stringify({
+      nftables: [
+        {table: {family: 'ip', name: 't', handle: 1, ...(flags === null ? {} : {flags})}},
+        {chain: {family: 'ip', table: 't', name: 'c', handle: 1, type: 'filter', hook: 'forward', prio: 0, policy: 'drop'}},
+      ],
+    });
+  const verdict = (flags: unknown) =>
+    walkNftPacket(parseNftDump(Buffer.from(json(flags))), packetOf(sent), environment()).map(one => one.verdict);
+  expect([null, 'dormant', ['owner', 'persist'], 'Lester Gooch #5'].map(verdict)).toEqual([['drop'], ['accept'], ['drop'], ['undecided']]);
 });
 
 describe('conditions', () => {

@@ -1,0 +1,485 @@
+import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, ufw} from './steps.ts';
+
+/** What rules can ask of a packet and do to it, one thing at a time, and what two programs do beside each other. */
+export const conditions: readonly Scenario[] = [
+  // nftables: what its rules can ask.
+  {
+    name: 'nft-state-vmap-one-interface',
+    load: [
+      nftChain(
+        'forward priority 0; policy drop;',
+        'ct state vmap { established : accept, related : accept, invalid : drop }',
+        'iifname { "cali4", "eth0" } accept',
+      ),
+    ],
+  },
+  {
+    name: 'nft-state-vmap-all',
+    load: [
+      nftChain(
+        'forward priority 0; policy drop;',
+        'ct state vmap { established : accept, related : accept, invalid : drop }',
+        'iifname "cali*" accept',
+        'oifname "cali*" accept',
+      ),
+    ],
+  },
+  {
+    name: 'nft-dispatch-one-missing',
+    load: [
+      nft(`table inet workloads {
+  chain fw { ct state established accept; accept; }
+  chain none { drop; }
+  chain forward { type filter hook forward priority 0; policy accept;
+    iifname "cali*" jump from
+  }
+  chain from { iifname vmap { "cali4" : goto fw }; drop; }
+}`),
+    ],
+  },
+  {
+    name: 'nft-dispatch-all',
+    load: [
+      nft(`table inet workloads {
+  map dispatch { type ifname : verdict; elements = { "cali4" : goto fw, "cali5" : goto fw } }
+  chain fw { ct state established accept; accept; }
+  chain forward { type filter hook forward priority 0; policy accept;
+    iifname "cali*" jump from
+  }
+  chain from { iifname vmap @dispatch; drop; }
+}`),
+    ],
+  },
+  {name: 'nft-rpfilter', load: [nftChain('prerouting priority -300; policy accept;', 'fib saddr . iif oif missing drop')]},
+  {
+    name: 'nft-local-node-ports',
+    load: [nftChain('prerouting priority -300; policy accept;', 'fib daddr type local tcp dport 30000-32767 drop')],
+  },
+  {
+    name: 'nft-local-node-ports-after',
+    load: [nftChain('prerouting priority 0; policy accept;', 'fib daddr type local tcp dport 30000-32767 drop')],
+  },
+  {
+    name: 'nft-strong-host',
+    load: [nftChain('prerouting priority -50; policy accept;', 'fib daddr type != { local, multicast, broadcast } drop')],
+  },
+  {name: 'nft-marked-postrouting', load: [nftChain('postrouting priority -150; policy accept;', 'meta mark & 0x4000 == 0x4000 drop')]},
+  {name: 'nft-status-dnat-only', load: [nftChain('forward priority 0; policy drop;', 'ct status dnat accept')]},
+  {name: 'nft-original-cluster-range', load: [nftChain('forward priority 0; policy accept;', 'ct original ip daddr 10.96.0.0/12 drop')]},
+  {name: 'nft-original-others', load: [nftChain('forward priority 0; policy accept;', 'ct original ip daddr 10.97.0.0/16 drop')]},
+  {name: 'nft-direction-reply', load: [nftChain('forward priority 0; policy accept;', 'ct direction reply ip saddr 10.244.11.5 drop')]},
+  {
+    name: 'nft-ct-mark',
+    load: [
+      nft(`table inet m {
+  chain pre { type filter hook prerouting priority -150; policy accept; iifname "cali4" ct mark set 0x77; }
+  chain passing { type filter hook forward priority 0; policy accept; ct mark 0x77 drop; }
+}`),
+    ],
+  },
+  {
+    name: 'nft-limit-over',
+    load: [nftChain('forward priority 0; policy accept;', 'tcp flags syn limit rate over 1/hour burst 1 packets drop')],
+  },
+  {
+    name: 'nft-limit-over-high',
+    load: [nftChain('forward priority 0; policy accept;', 'tcp flags syn limit rate over 100000/second burst 10000 packets drop')],
+  },
+  {
+    name: 'nft-meter',
+    load: [
+      nft(`table inet m {
+  set seen { type ipv4_addr; size 65535; flags dynamic,timeout; timeout 1m; }
+  chain passing { type filter hook forward priority 0; policy accept; ct state new add @seen { ip saddr limit rate over 90000/second } drop; }
+}`),
+    ],
+  },
+  {name: 'nft-numgen', load: [nftChain('forward priority 0; policy accept;', 'ct state new numgen random mod 2 == 0 drop')]},
+  {name: 'nft-jhash', load: [nftChain('forward priority 0; policy accept;', 'ct state new jhash ip saddr . ip daddr mod 2 == 0 drop')]},
+  {
+    name: 'nft-concatenation',
+    load: [
+      nft(`table ip acl {
+  set denied { type ipv4_addr . ipv4_addr . inet_service; flags interval; elements = { 10.244.11.0/25 . 10.244.12.0/24 . 8080 } }
+  chain passing { type filter hook forward priority 0; policy accept; ip saddr . ip daddr . tcp dport @denied drop; }
+}`),
+    ],
+  },
+  {
+    name: 'nft-concatenation-unused',
+    load: [
+      nft(`table ip acl {
+  set denied { type ipv4_addr . ipv4_addr . inet_service; flags interval; elements = { 10.244.11.0/25 . 10.244.12.0/24 . 9090 } }
+  chain passing { type filter hook forward priority 0; policy accept; ip saddr . ip daddr . tcp dport @denied drop; }
+}`),
+    ],
+  },
+  {
+    name: 'nft-client-vmap',
+    load: [
+      nft(`table ip acl {
+  map clients { type ipv4_addr : verdict; flags interval; elements = { 10.244.11.4 : drop, 10.244.12.0/24 : accept } }
+  chain pre { type filter hook prerouting priority -150; policy accept; ip daddr 10.96.0.0/12 ip saddr vmap @clients; }
+}`),
+    ],
+  },
+  {
+    name: 'nft-pod-port-reset',
+    load: [nftChain('forward priority 0; policy accept;', 'ip daddr 10.244.11.5 tcp dport 8080 reject with tcp reset')],
+  },
+  {
+    name: 'nft-service-port-only',
+    load: [nftChain('forward priority 0; policy drop;', 'ct state established,related accept', 'tcp dport 80 accept')],
+  },
+  {
+    name: 'nft-pod-port-only',
+    load: [nftChain('forward priority 0; policy drop;', 'ct state established,related accept', 'tcp dport 8080 accept')],
+  },
+  {name: 'nft-dormant', load: [nft('table inet d { flags dormant; chain f { type filter hook forward priority 0; policy drop; }; }')]},
+  {name: 'nft-postrouting-drop', load: [nftChain('postrouting priority 300; policy drop;', 'oifname "eth0" accept')]},
+  {
+    name: 'nft-goto-nothing',
+    load: [
+      nft(`table inet g {
+  chain quiet { ip saddr 203.0.113.0/24 accept; }
+  chain passing { type filter hook forward priority 0; policy drop; goto quiet; }
+}`),
+    ],
+  },
+  {
+    name: 'nft-jump-back',
+    load: [
+      nft(`table inet g {
+  chain quiet { ip saddr 192.0.2.0/24 drop; return; }
+  chain passing { type filter hook forward priority 0; policy accept; jump quiet; }
+}`),
+    ],
+  },
+  {name: 'nft-notrack-cluster-ips', load: [nftChain('prerouting priority -300; policy accept;', 'ip daddr 10.96.1.2 notrack')]},
+  {name: 'nft-zone', load: [nftChain('prerouting priority -300; policy accept;', 'iifname "cali5" ct zone set 9')]},
+  {
+    name: 'nft-masquerade-first',
+    load: [nft('table ip early { chain post { type nat hook postrouting priority 90; policy accept; oifname "cali*" masquerade; }; }')],
+  },
+  {
+    name: 'nft-snat-first',
+    load: [
+      nft(
+        'table ip early { chain post { type nat hook postrouting priority 90; policy accept; ip daddr 10.244.12.0/24 snat to 192.0.2.50; }; }',
+      ),
+    ],
+  },
+  {
+    name: 'nft-redirect-output',
+    load: [nft('table ip early { chain out { type nat hook output priority -150; policy accept; tcp dport 80 redirect to :15001; }; }')],
+  },
+  {
+    name: 'nft-redirect-output-later',
+    load: [nft('table ip late { chain out { type nat hook output priority -50; policy accept; tcp dport 81 redirect to :15001; }; }')],
+  },
+  {
+    name: 'nft-accept-before-nat',
+    load: [nft('table ip early { chain pre { type nat hook prerouting priority -110; policy accept; accept; }; }')],
+  },
+  {name: 'nft-quota', load: [nftChain('forward priority 0; policy accept;', 'quota over 500000 mbytes drop')]},
+  {
+    name: 'nft-log',
+    load: [nftChain('forward priority 0; policy accept;', 'ct state invalid log prefix "x" drop', 'limit rate 3/minute log', 'counter')],
+  },
+  {name: 'nft-mark-delete', load: [nftChain('forward priority 0; policy accept;', 'meta mark set 0')]},
+  {name: 'nft-mark-set-bit', load: [nftChain('forward priority 0; policy accept;', 'meta mark set meta mark | 0x00004000')]},
+  {name: 'nft-mss', load: [nftChain('forward priority 0; policy accept;', 'tcp flags syn tcp option maxseg size set rt mtu')]},
+  {name: 'nft-ttl', load: [nftChain('prerouting priority -150; policy accept;', 'iifname "cali4" ip ttl set 1')]},
+  {
+    name: 'nft-not-in-set',
+    load: [
+      nft(`table inet a {
+  set friends { type ipv4_addr; flags interval; elements = { 10.244.0.0/16, 172.18.0.0/16 } }
+  chain f { type filter hook forward priority 0; policy accept; ip saddr != @friends ct state new drop; }
+}`),
+    ],
+    isPurpose: true,
+  },
+  {name: 'nft-interface-index', load: [nftChain('forward priority 0; policy accept;', 'iif "eth0" oif "cali5" drop')]},
+  {name: 'nft-synproxy-unused', load: [nftChain('input priority 0; policy accept;', 'tcp dport 9999 tcp flags syn drop')]},
+  {name: 'nft-cgroup', load: [nftChain('output priority 0; policy accept;', 'meta skuid 12345 drop')]},
+  {name: 'nft-time', load: [nftChain('forward priority 0; policy accept;', 'meta hour "00:00"-"23:59" ip saddr 10.244.11.5 drop')]},
+  {name: 'nft-length', load: [nftChain('forward priority 0; policy accept;', 'meta length > 1400 drop')]},
+  {
+    name: 'nft-firewalld-policies',
+    load: [
+      nft(`table inet firewalld {
+  chain filter_FORWARD { type filter hook forward priority filter + 10; policy accept;
+    ct state { established, related } accept
+    ct status dnat accept
+    iifname "lo" accept
+    ct state invalid drop
+    jump filter_FORWARD_ZONES
+    reject with icmpx admin-prohibited
+  }
+  chain filter_FORWARD_ZONES {
+    iifname "eth0" goto filter_FWD_public
+    goto filter_FWD_public
+  }
+  chain filter_FWD_public { jump filter_FWD_public_allow; reject with icmpx admin-prohibited; }
+  chain filter_FWD_public_allow { oifname "eth0" accept; }
+}`),
+    ],
+  },
+  {
+    name: 'nft-docker-29',
+    load: [
+      nft(`table ip docker-bridges {
+  map filter-forward-in-jumps { type ifname : verdict; elements = { "docker0" : jump filter-forward-in__docker0 } }
+  map filter-forward-out-jumps { type ifname : verdict; elements = { "docker0" : jump filter-forward-out__docker0 } }
+  chain filter-FORWARD { type filter hook forward priority filter; policy accept; oifname vmap @filter-forward-in-jumps; iifname vmap @filter-forward-out-jumps; }
+  chain filter-forward-in__docker0 { ct state established,related counter accept; iifname "docker0" counter accept comment "ICC"; counter drop comment "UNPUBLISHED PORT DROP"; }
+  chain filter-forward-out__docker0 { ct state established,related counter accept; counter accept comment "OUTGOING"; }
+  chain nat-PREROUTING { type nat hook prerouting priority dstnat; policy accept; fib daddr type local counter jump nat-prerouting-and-output; }
+  chain nat-OUTPUT { type nat hook output priority -100; policy accept; ip daddr != 127.0.0.0/8 fib daddr type local counter jump nat-prerouting-and-output; }
+  chain nat-prerouting-and-output { }
+  chain nat-POSTROUTING { type nat hook postrouting priority srcnat; policy accept; oifname != "docker0" ip saddr 172.17.0.0/16 counter masquerade; }
+  chain raw-PREROUTING { type filter hook prerouting priority raw; policy accept; iifname != "docker0" ip daddr 172.17.0.2 counter drop; }
+}`),
+    ],
+  },
+  {
+    name: 'nft-podman',
+    load: [
+      nft(`table inet netavark {
+  chain INPUT { type filter hook input priority filter; policy accept; ip saddr 10.88.0.0/16 meta l4proto { tcp, udp } th dport 53 accept; }
+  chain FORWARD { type filter hook forward priority filter; policy accept; ct state invalid drop; jump NETAVARK-ISOLATION-1; ip daddr 10.88.0.0/16 ct state established,related accept; ip saddr 10.88.0.0/16 accept; }
+  chain POSTROUTING { type nat hook postrouting priority srcnat; policy accept; meta mark & 0x00002000 == 0x00002000 masquerade; ip saddr 10.88.0.0/16 ip daddr != { 224.0.0.0/4, 10.88.0.0/16 } masquerade; }
+  chain PREROUTING { type nat hook prerouting priority dstnat; policy accept; fib daddr type local jump NETAVARK-HOSTPORT-DNAT; }
+  chain OUTPUT { type nat hook output priority -100; policy accept; fib daddr type local jump NETAVARK-HOSTPORT-DNAT; }
+  chain NETAVARK-HOSTPORT-DNAT { tcp dport 30081 dnat ip to 10.88.0.5:80; }
+  chain NETAVARK-ISOLATION-1 { }
+}`),
+    ],
+  },
+  {
+    name: 'nft-libvirt',
+    load: [
+      nft(`table ip libvirt_network {
+  chain forward { type filter hook forward priority filter; policy accept; counter jump guest_cross; counter jump guest_input; counter jump guest_output; }
+  chain guest_output { ip saddr 192.168.122.0/24 iif "lo" counter accept; iifname "virbr0" counter reject; }
+  chain guest_input { oifname "virbr0" ip daddr 192.168.122.0/24 ct state established,related counter accept; oifname "virbr0" counter reject; }
+  chain guest_cross { iifname "virbr0" oifname "virbr0" counter accept; }
+  chain guest_nat { type nat hook postrouting priority srcnat; policy accept; ip saddr 192.168.122.0/24 ip daddr != 192.168.122.0/24 counter masquerade; }
+}`),
+    ],
+  },
+
+  // iptables: what its matches can ask.
+  {
+    name: 'forward-drop-ctstate-dnat',
+    load: [rules('filter', drop, '-I FORWARD -m conntrack --ctstate DNAT -j ACCEPT', '-I FORWARD 2 -j DROP')],
+  },
+  {name: 'ctorigdst-cluster-range', load: [rules('filter', '-I FORWARD -m conntrack --ctorigdst 10.96.0.0/12 -j DROP')]},
+  {name: 'ctorigdstport', load: [rules('filter', '-I FORWARD -p tcp -m conntrack --ctorigdstport 30080 -j DROP')]},
+  {name: 'ctdir-reply', load: [rules('mangle', '-A FORWARD -m conntrack --ctdir REPLY -s 10.244.11.5/32 -j DROP')]},
+  {name: 'physdev-bridged', load: [rules('filter', '-I FORWARD -m physdev --physdev-is-bridged -j DROP')]},
+  {name: 'drop-marked', load: [rules('filter', '-I FORWARD -m mark --mark 0x4000/0x4000 -j DROP')]},
+  {
+    name: 'connmark-of-pod',
+    load: [
+      rules('mangle', '-A PREROUTING -s 10.244.11.4/32 -j CONNMARK --set-xmark 0x1/0x1'),
+      rules('filter', '-I FORWARD -m connmark --mark 0x1/0x1 -j DROP'),
+    ],
+  },
+  {
+    name: 'statistic-nth',
+    load: [rules('filter', '-I FORWARD -d 10.244.11.5/32 -p tcp --syn -m statistic --mode nth --every 2 --packet 0 -j DROP')],
+  },
+  {
+    name: 'recent-unused',
+    load: [rules('filter', '-I FORWARD -p tcp --dport 22 -m recent --name ssh --rcheck --seconds 60 --hitcount 10 -j DROP')],
+  },
+  {
+    name: 'recent-any',
+    load: [rules('filter', '-I FORWARD -p tcp --syn -m recent --name many --rcheck --seconds 60 --hitcount 20 -j DROP')],
+  },
+  {name: 'rpfilter-iptables', load: [rules('raw', '-A PREROUTING -m rpfilter --validmark --invert -j DROP')]},
+  {name: 'addrtype-unicast', load: [rules('mangle', '-A PREROUTING -i eth0 -m addrtype --dst-type UNICAST -j DROP')]},
+  {name: 'addrtype-not-local-source', load: [rules('filter', '-I FORWARD -m addrtype ! --src-type LOCAL -d 10.244.11.5/32 -j DROP')]},
+  {
+    name: 'set-ip-port',
+    load: [
+      ipset('create pairs hash:ip,port', 'add pairs 10.244.11.5,tcp:8080'),
+      rules('filter', '-I FORWARD -m set --match-set pairs dst,dst -j DROP'),
+    ],
+  },
+  {
+    name: 'set-ip-port-unused',
+    load: [
+      ipset('create pairs hash:ip,port', 'add pairs 10.244.11.5,tcp:80'),
+      rules('filter', '-I FORWARD -m set --match-set pairs dst,dst -j DROP'),
+    ],
+  },
+  {
+    name: 'set-net-iface',
+    load: [
+      ipset('create nets hash:net,iface', 'add nets 10.244.0.0/16,cali5'),
+      rules('filter', '-I FORWARD -m set --match-set nets src,src -j DROP'),
+    ],
+  },
+  {
+    name: 'set-list',
+    load: [
+      ipset('create one hash:ip', 'add one 10.244.11.5', 'create all list:set', 'add all one'),
+      rules('filter', '-I FORWARD -m set --match-set all src -j DROP'),
+    ],
+  },
+  {
+    name: 'set-negated',
+    load: [
+      ipset('create pods hash:net', 'add pods 10.244.0.0/16', 'add pods 172.18.0.0/16'),
+      rules('filter', '-I FORWARD -m set ! --match-set pods src -m conntrack --ctstate NEW -j DROP'),
+    ],
+    isPurpose: true,
+  },
+  {name: 'multiport-ports', load: [rules('filter', '-I FORWARD -p tcp -m multiport --ports 80,8080 -j DROP')]},
+  {name: 'multiport-sports', load: [rules('filter', '-I FORWARD -p tcp -m multiport --sports 8080 -s 10.244.11.4/32 -j DROP')]},
+  {name: 'iprange-destinations', load: [rules('raw', '-A PREROUTING -m iprange --dst-range 10.96.1.2-10.96.1.3 -j DROP')]},
+  {name: 'netmap', load: [rules('nat', '-I PREROUTING -d 10.96.1.2/32 -j NETMAP --to 10.97.1.2/32')]},
+  {name: 'redirect-output', load: [rules('nat', '-I OUTPUT -p tcp --dport 80 -j REDIRECT --to-ports 15001')]},
+  {name: 'nfqueue-bypass', load: [rules('filter', '-I FORWARD -j NFQUEUE --queue-num 5 --queue-bypass')]},
+  {name: 'nfqueue', load: [rules('filter', '-I FORWARD -d 10.244.11.5/32 -j NFQUEUE --queue-num 5')]},
+  {name: 'postrouting-drop', load: [rules('mangle', '-A POSTROUTING -o cali5 -j DROP')]},
+  {name: 'snat-pods-outside', load: [rules('nat', '-I POSTROUTING -s 10.244.0.0/16 ! -d 10.244.0.0/16 -j SNAT --to-source 172.18.0.11')]},
+  {name: 'security-drop', load: [rules('security', '-A FORWARD -d 10.244.12.0/24 -j DROP')]},
+  {name: 'kube-forward-pod', load: [rules('filter', '-I KUBE-FORWARD -s 10.244.11.4/32 -j DROP')], modes: inIptables},
+  {name: 'kube-postrouting-return', load: [rules('nat', '-I KUBE-POSTROUTING -j RETURN')], modes: inIptables},
+  {name: 'input-node-ports', load: [rules('filter', '-A INPUT -p tcp --dport 30000:32767 -j DROP')]},
+  {name: 'output-cluster-range', load: [rules('filter', '-A OUTPUT -d 10.96.0.0/12 -j DROP')]},
+  {name: 'raw-output-cluster-range', load: [rules('raw', '-A OUTPUT -d 10.96.0.0/12 -j DROP')]},
+  {name: 'forward-cluster-range', load: [rules('filter', '-I FORWARD -d 10.96.0.0/12 -j DROP')]},
+  {name: 'forward-service-port', load: [rules('filter', '-I FORWARD -p tcp --dport 80 -j DROP')]},
+  {name: 'new-not-syn', load: [rules('mangle', '-A PREROUTING -p tcp ! --syn -m conntrack --ctstate NEW -j DROP')]},
+  {name: 'nat-accept-pods', load: [rules('nat', '-I PREROUTING -i cali+ -j ACCEPT')]},
+  {name: 'nat-return-pods', load: [rules('nat', '-I PREROUTING -i cali4 -j RETURN')]},
+  {name: 'postrouting-return-unmarked', load: [rules('nat', '-I POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN')]},
+  {name: 'postrouting-return-marked', load: [rules('nat', '-I POSTROUTING -m mark --mark 0x4000/0x4000 -j RETURN')]},
+  {name: 'string-unused', load: [rules('filter', '-I FORWARD -m string --string "evil" --algo bm -j DROP')]},
+  {name: 'u32', load: [rules('filter', '-I FORWARD -m u32 --u32 "6&0xFF=17" -j DROP')]},
+  {name: 'owner', load: [rules('filter', '-A OUTPUT -m owner --uid-owner 12345 -j DROP')]},
+  {name: 'owner-root', load: [rules('filter', '-A OUTPUT -m owner --uid-owner 0 -d 10.244.0.0/16 -j DROP')]},
+  {
+    name: 'ecn-dscp',
+    load: [rules('mangle', '-A FORWARD -j DSCP --set-dscp 10', '-A POSTROUTING -p tcp -j ECN --ecn-tcp-remove')],
+    isIPv4Only: true,
+  },
+  {name: 'dscp-match', load: [rules('filter', '-I FORWARD -m dscp --dscp 46 -j DROP')]},
+  {name: 'tos-checksum', load: [rules('mangle', '-A POSTROUTING -p udp --dport 68 -j CHECKSUM --checksum-fill')]},
+  {
+    name: 'tcp-flags-syn',
+    load: [
+      rules('mangle', '-A PREROUTING -p tcp --tcp-flags FIN,SYN FIN,SYN -j DROP', '-A PREROUTING -p tcp --tcp-flags ALL NONE -j DROP'),
+    ],
+  },
+  {name: 'tcp-option', load: [rules('mangle', '-A PREROUTING -p tcp --syn -m tcpmss ! --mss 536:65535 -j DROP')]},
+  {name: 'fragment', load: [rules('filter', '-I FORWARD -f -j DROP')], isIPv4Only: true},
+  {
+    name: 'conntrack-status',
+    load: [
+      rules(
+        'filter',
+        '-I FORWARD -m conntrack --ctstatus NONE -j LOG',
+        '-I FORWARD -m conntrack --ctstatus CONFIRMED -m conntrack --ctstate NEW -j DROP',
+      ),
+    ],
+  },
+  {name: 'two-programs', load: [ufw('DROP'), nftChain('forward priority -10; policy accept;', 'ip daddr 10.244.0.0/16 accept')]},
+  {
+    name: 'two-programs-saved',
+    load: [rules('filter', drop, '-I FORWARD -j ACCEPT'), elsewhere(rules('filter', ':INPUT DROP', '-A INPUT -j ACCEPT'))],
+  },
+  {
+    name: 'user-chain-returns',
+    load: [
+      rules(
+        'filter',
+        ':MY -',
+        '-I FORWARD -j MY',
+        '-A MY -s 10.244.11.5/32 -j RETURN',
+        '-A MY -d 10.244.11.4/32 -s 10.244.11.0/24 -j DROP',
+      ),
+    ],
+  },
+  {name: 'goto-returns', load: [rules('filter', drop, ':MY -', '-I FORWARD -g MY', '-A MY -d 10.244.11.0/24 -j ACCEPT')]},
+  {
+    name: 'istio-ambient',
+    load: [
+      ipset('create istio-inpod-probes-v4 hash:ip'),
+      rules(
+        'mangle',
+        ':ISTIO_PRERT -',
+        '-A PREROUTING -j ISTIO_PRERT',
+        '-A ISTIO_PRERT -m mark --mark 0x539/0xfff -j CONNMARK --set-xmark 0x111/0xfff',
+        '-A ISTIO_PRERT -s 169.254.7.127/32 -p tcp -m tcp -j ACCEPT',
+      ),
+      rules(
+        'nat',
+        ':ISTIO_POSTRT -',
+        '-A POSTROUTING -j ISTIO_POSTRT',
+        '-A ISTIO_POSTRT -m owner --socket-exists -p tcp -m set --match-set istio-inpod-probes-v4 dst -j SNAT --to-source 169.254.7.127',
+      ),
+    ],
+    isIPv4Only: true,
+  },
+  {
+    name: 'cilium-beside',
+    load: [
+      rules(
+        'filter',
+        ':CILIUM_FORWARD -',
+        ':CILIUM_INPUT -',
+        '-I FORWARD -m comment --comment "cilium-feeder: CILIUM_FORWARD" -j CILIUM_FORWARD',
+        '-A CILIUM_FORWARD -o cilium_host -m comment --comment "cilium: any->cluster on cilium_host forward accept" -j ACCEPT',
+        '-A CILIUM_FORWARD -i cilium_host -j ACCEPT',
+        '-A CILIUM_FORWARD -i lxc+ -j ACCEPT',
+      ),
+      rules(
+        'nat',
+        ':CILIUM_POST_nat -',
+        '-I POSTROUTING -j CILIUM_POST_nat',
+        '-A CILIUM_POST_nat -s 10.0.1.0/24 ! -d 10.0.0.0/16 ! -o cilium_+ -j MASQUERADE',
+      ),
+    ],
+  },
+  {
+    name: 'antrea',
+    load: [
+      rules(
+        'filter',
+        ':ANTREA-FORWARD -',
+        '-I FORWARD -m comment --comment "Antrea: jump to Antrea forwarding rules" -j ANTREA-FORWARD',
+        '-A ANTREA-FORWARD -i antrea-gw0 -j ACCEPT',
+        '-A ANTREA-FORWARD -o antrea-gw0 -j ACCEPT',
+      ),
+      rules(
+        'nat',
+        ':ANTREA-POSTROUTING -',
+        '-A POSTROUTING -j ANTREA-POSTROUTING',
+        '-A ANTREA-POSTROUTING ! -o antrea-gw0 -m mark --mark 0x40/0x40 -j MASQUERADE',
+      ),
+    ],
+  },
+  {
+    name: 'azure-ip-masq',
+    load: [
+      rules(
+        'nat',
+        ':IP-MASQ-AGENT -',
+        '-A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT',
+        '-A IP-MASQ-AGENT -d 10.244.12.0/24 -j RETURN',
+        '-A IP-MASQ-AGENT -j MASQUERADE',
+      ),
+    ],
+  },
+
+  // Routes and rules of the kernel.
+  {name: 'fwmark-blackhole', load: [sh('ip route add blackhole default table 100 && ip rule add fwmark 0x4000/0x4000 lookup 100 pref 90')]},
+  {name: 'rule-from-pod-empty-table', load: [sh('ip rule add from 10.244.11.4 lookup 200 pref 90')]},
+  {name: 'route-to-one-far-pod', load: [sh('ip route add unreachable 10.244.12.4')]},
+];
