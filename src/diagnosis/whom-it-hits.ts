@@ -1,6 +1,7 @@
 import type {Family} from '../model/address.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import type {Finding, Hits} from '../model/finding.ts';
+import {entryText} from '../model/service-port.ts';
 import {namespacedName, plural, someOf} from '../model/text.ts';
 
 /** The pods of a node; null if they were not all read. */
@@ -19,7 +20,8 @@ export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly
     const {node, family = 'IPv4'} = first;
     const key = `${family} ${node}`;
     if (!counts.has(key)) counts.set(key, clientsAmong(podsOf(node), family));
-    const pods = isOfItself(first) ? placesOf(own, ['ST211']).length : counts.get(key);
+    const some = isOfOtherRules(first) ? (first.senders?.pods.length ?? 0) : 0;
+    const pods = isOfItself(first) ? placesOf(own, ['ST211']).length : some > 0 ? some : counts.get(key);
     if (pods === 0) continue;
     const found = {...effect, ...(pods === undefined ? {} : {pods})};
     for (const finding of own) hits.set(finding, found);
@@ -34,7 +36,12 @@ function isFelt(finding: Finding): boolean {
   const {node, severity, code, share, service, message} = finding;
   if (node === undefined || severity !== 'error') return false;
   if (isOfItself(finding)) return true;
-  return service === undefined ? losesAll.test(message) : share !== undefined || code === 'ST202';
+  return share !== undefined || (service === undefined ? losesAll.test(message) : code === 'ST202');
+}
+
+/** A rule that is not kube-proxy's takes, drops or refuses packets, perhaps of some pods alone. */
+function isOfOtherRules({code, senders, share}: Finding): boolean {
+  return senders !== undefined && share !== undefined && ['ST213', 'ST303', 'ST401', 'ST402'].includes(code);
 }
 
 /** As the checks of base rules and of forwarding say it. */
@@ -46,8 +53,9 @@ function isOfItself({code, endpoint, endpoints, pod, message}: Finding): boolean
 }
 
 function placeOf(finding: Finding): string {
-  const {node, family, service, port} = finding;
-  return JSON.stringify([node, family, service, port?.name, port?.protocol, isOfItself(finding)]);
+  const {node, family, service, port, senders, code, message} = finding;
+  const others = isOfOtherRules(finding) ? [code, senders?.text, entryOf(finding), service === undefined ? message : ''] : [];
+  return JSON.stringify([node, family, service, port?.name, port?.protocol, isOfItself(finding), ...others]);
 }
 
 /** Running pods with an address of their own: a packet from one of these was walked. */
@@ -64,9 +72,23 @@ function clientsAmong(pods: readonly PodObject[] | null, family: Family): number
 function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   const [first] = findings;
   if (first === undefined) return null;
-  const {service, family} = first;
-  if (service === undefined) return {share: 1, effect: `cannot reach any Service${family === 'IPv6' ? ' over IPv6' : ''}`};
-  const name = `${namespacedName(service)}${first.port === undefined || first.port.name === '' ? '' : `:${first.port.name}`}`;
+  const {service, family, code, affects = []} = first;
+  const one =
+    service === undefined
+      ? null
+      : `${namespacedName(service)}${first.port === undefined || first.port.name === '' ? '' : `:${first.port.name}`}`;
+  const name =
+    one ??
+    plural(
+      affects.reduce((sum, {ports}) => sum + ports.length, 0),
+      'Service port',
+    );
+  if (first.share !== undefined && (service === undefined || isOfOtherRules(first)))
+    return {
+      share: first.share,
+      effect: `have ${partText(first.share)} for ${name}${entryOf(first)} ${code === 'ST401' ? 'taken by another rule' : 'refused or dropped'}`,
+    };
+  if (one === null) return {share: 1, effect: `cannot reach any Service${family === 'IPv6' ? ' over IPv6' : ''}`};
   const share = Math.min(
     1,
     findings.reduce((sum, finding) => sum + (finding.share ?? 0), 0),
@@ -78,7 +100,11 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   if (findings.some(({code}) => code === 'ST201')) return {share: 1, effect: `cannot connect to ${name}`};
   const left = placesOf(findings, ['ST202']);
   const none = left.length === 0 ? '' : `${someOf(left, {max: 2})} ${left.length === 1 ? 'gets' : 'get'} none from here`;
-  const wrong = placesOf(findings, ['ST203', 'ST204']);
+  // What IPVS forwards without a translation arrives, and the pod drops it.
+  const wrong = placesOf(
+    findings.filter(({message}) => !message.endsWith('the pod drops them')),
+    ['ST203', 'ST204'],
+  );
   const kind = findings.some(({code}) => code === 'ST204') ? 'to a wrong address' : `to ${someOf(wrong, {max: 2})}`;
   if (share === 0)
     return left.length === 0
@@ -103,6 +129,11 @@ function partText(share: number): string {
     if (part > 0 && Math.abs(share - part / of) < 0.0005) return `${part} of ${of} connections`;
   }
   return `${Math.round(share * 1000) / 10}% of the connections`;
+}
+
+/** ` through its node port 30080`; empty for the cluster IP. */
+function entryOf({entry}: Finding): string {
+  return entry === undefined || entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
 }
 
 /** The pods, or else the addresses, of the endpoints that findings with these codes are about. */

@@ -73,7 +73,7 @@ export interface Observation {
   /** The Services that a finding of the node concerns. */
   readonly affects?: readonly AffectedService[];
   readonly senders?: AffectedSenders;
-  /** The share of connections from pods of the node that does not reach a usable endpoint because of it, from 0 to 1; left out if not known. */
+  /** The share of connections from pods of the node (of `senders`, if these are a part) that does not reach a usable endpoint because of it, from 0 to 1; left out if not known. */
   readonly share?: number;
   readonly message: string;
   /** Rules that are expected and missing. */

@@ -5,7 +5,9 @@ import type {EndpointSliceObject, PodObject} from '../../src/model/api-objects.t
 import {type Finding, hitsText} from '../../src/model/finding.ts';
 import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
 import {snapshotOf} from '../fixtures.ts';
+import {ruleInFront} from '../analyze/third-party/merge.ts';
 import {findingOf} from '../render/report.ts';
+import {type Scenario, scenario} from '../scenario.ts';
 
 const frozen = snapshotOf('faults/frozen-node');
 
@@ -132,6 +134,51 @@ describe('whom it hits', () => {
     expect(new Set(found)).toEqual(
       new Set(['1 pod on node-a loses 1 of 3 connections for shop/web:http: those that come back to the sender']),
     );
+  });
+
+  const hitsAfter = async (change: (given: Scenario) => void, capture?: string): Promise<readonly string[]> => {
+    const given = await scenario(capture);
+    change(given);
+    const found = given.findings().flatMap(({code, hits, node = ''}) => (hits === undefined ? [] : [`${code} ${hitsText(hits, node)}`]));
+    return [...new Set(found)];
+  };
+
+  test('of a rule of another program, is told for the pods, and the entry, that it is about', async () => {
+    const hitsOf = (table: string, rule: string): Promise<readonly string[]> =>
+      hitsAfter(given => ruleInFront(table, rule)(given.rules('node-a')));
+    expect(await hitsOf('nat', '-A PREROUTING -p tcp -m tcp --dport 30080 -j DNAT --to-destination 10.244.11.40:80')).toEqual([
+      'ST401 4 pods on node-a have all connections for shop/nodeport:http through its node port 30080 taken by another rule',
+    ]);
+    // One of the three endpoints of shop/web.
+    expect(await hitsOf('filter', '-A FORWARD -d 10.244.12.4/32 -j DROP')).toContain(
+      'ST303 4 pods on node-a have 1 of 3 connections for shop/web:http refused or dropped',
+    );
+    expect(await hitsOf('filter', '-A FORWARD -s 10.244.11.4/32 -j DROP')).toEqual([
+      'ST303 1 pod on node-a has all connections for 31 Service ports refused or dropped',
+    ]);
+    expect(await hitsOf('raw', '-A PREROUTING -d 10.96.1.1/32 -j DROP')).toEqual([
+      'ST402 4 pods on node-a have all connections for shop/web:http refused or dropped',
+    ]);
+    expect(await hitsOf('nat', '-A PREROUTING -p tcp -j REDIRECT --to-ports 15006')).toEqual([
+      'ST401 4 pods on node-a have all connections for 31 Service ports taken by another rule',
+    ]);
+  });
+
+  test('is told of entries of IPVS', async () => {
+    const hitsOf = (change: (given: Scenario) => void): Promise<readonly string[]> => hitsAfter(change, 'ipvs/1.36');
+    expect(await hitsOf(given => given.rules('node-a', 'ipvsadm-save').deleteAll('10.96.1.1:80 '))).toEqual([
+      'ST201 4 pods on node-a cannot connect to shop/web:http',
+    ]);
+    expect(
+      await hitsOf(given => {
+        const [link] = JSON.parse(given.rules('node-a', 'kube-ipvs0.json').toString()) as [{addr_info: readonly {local: string}[]}];
+        const left = link.addr_info.filter(({local}) => local !== '10.96.1.1');
+        given.file('node-a', 'kube-ipvs0.json', JSON.stringify([{...link, addr_info: left}]));
+      }),
+    ).toEqual(['ST206 4 pods on node-a have all connections for shop/web:http refused or dropped']);
+    expect(
+      await hitsOf(given => given.rules('node-a', 'ipvsadm-save').replace(['-a -t 10.96.1.1:80 -r 10.244.11.4:8080'], '-m', '-g')),
+    ).toEqual(['ST204 4 pods on node-a have 1 of 3 connections for shop/web:http refused or dropped']);
   });
 
   test('has the share that the rules of a node give', async () => {

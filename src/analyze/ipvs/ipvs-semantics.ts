@@ -4,6 +4,7 @@ import type {Rule} from '../../model/ruleset.ts';
 import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
 import {realServerRule, serverRule} from '../../trace/iptables/walk-packet.ts';
 import type {Outcome} from '../../trace/packet.ts';
+import {shareOfPods} from '../outcomes/compare-endpoints.ts';
 import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/mode-semantics.ts';
 import {sourceNames} from '../outcomes/sources.ts';
@@ -82,18 +83,23 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
   }
 
   /** Forwarded with another method than masquerading: the packet that arrives at the pod has another destination address. */
-  #otherForwarding({actual}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  #otherForwarding(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     const reals = this.#given.differences.servers.flatMap(({changed, actual: server}) =>
       changed.filter(({actual: real}) => real.forwarding !== 'masquerade').map(pair => ({...pair, server})),
     );
-    const dropped = actual.outcomes.filter(({verdict}) => verdict === 'drop').flatMap(({path}) => path.slice(-1));
+    const dropped = comparison.actual.outcomes.flatMap(({verdict, path, probability}) =>
+      verdict === 'drop' ? path.slice(-1).map(rule => ({rule, probability})) : [],
+    );
     return reals.flatMap(({expected, actual: real, server}) => {
-      const rule = dropped.find(({table, line}) => table === 'ipvs' && line === real.line);
-      if (rule === undefined) return [];
+      const [lost] = dropped.filter(({rule: {table, line}}) => table === 'ipvs' && line === real.line);
+      if (lost === undefined) return [];
       const how = real.forwarding === 'route' ? 'by routing (-g)' : 'through a tunnel (-i)';
       const detail = `packets for endpoint ${real.hostPort} are forwarded ${how} and not masqueraded (-m): they still have the address of the Service as destination, and the pod drops them`;
-      const evidence = {expected: [realServerRule(server, expected)], actual: [rule]};
-      return [{symptom: {kind: 'wrong-endpoint-address', endpoint: real.hostPort, detail, ...evidence}, key: `wrong ${real.hostPort}`}];
+      const evidence = {expected: [realServerRule(server, expected)], actual: [lost.rule]};
+      const share = shareOfPods(comparison, lost.probability);
+      return [
+        {symptom: {kind: 'wrong-endpoint-address', endpoint: real.hostPort, detail, ...evidence, ...share}, key: `wrong ${real.hostPort}`},
+      ];
     });
   }
 
@@ -108,7 +114,8 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
       const part = comparison.probe.entry.kind === 'clusterIP' ? '' : ` through its ${entryText(comparison.probe.entry)}`;
       const detail = `endpoint ${endpoint}${pod} gets no traffic${part}`;
       const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
-      return {symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence}, key: `missing ${endpoint}`};
+      const share = shareOfPods(comparison, 1 / comparison.expected.destinations.size);
+      return {symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence, ...share}, key: `missing ${endpoint}`};
     });
   }
 
@@ -120,7 +127,8 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     if (this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) return [];
     const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are not accepted by the node: kube-ipvs0 does not have the address`;
     const evidence = {expected: [addressEvidence(address, 0)], actual: []};
-    return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence}, key: `entry ${entryText(entry)}`}];
+    const share = shareOfPods(comparison, 1);
+    return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence, ...share}, key: `entry ${entryText(entry)}`}];
   }
 
   /** Its virtual server exists, and its address and port are missing from the set that passes KUBE-IPVS-FILTER. */
@@ -132,7 +140,8 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     const [missing] = expected;
     if (missing === undefined) return [];
     const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are refused by KUBE-IPVS-FILTER, because ${missing.chain} lacks the address and port`;
-    return [{symptom: {kind: 'unexpected-reject', severity: 'error', entry, detail, expected, actual}, key: `refused ${entryText(entry)}`}];
+    const symptom = {kind: 'unexpected-reject', severity: 'error', entry, detail, expected, actual, ...shareOfPods(comparison, 1)} as const;
+    return [{symptom, key: `refused ${entryText(entry)}`}];
   }
 
   /**
@@ -144,7 +153,8 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     const kept = comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
     if (!kept || this.#given.sides.actual.environment.virtualServer?.(packet) !== undefined) return [];
     const detail = `its ${entryText(entry)} is not programmed, while other entries are`;
-    return [{symptom: {kind: 'missing-entry', entry, detail, ...this.evidence({kind: 'entry', entry})}, key: `entry ${entryText(entry)}`}];
+    const evidence = {...this.evidence({kind: 'entry', entry}), ...shareOfPods(comparison, 1)};
+    return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence}, key: `entry ${entryText(entry)}`}];
   }
 
   evidence(subject: Subject<Rule>): Evidence<Rule> {

@@ -178,7 +178,8 @@ function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: SharedCause
   for (const group of Map.groupBy(symptoms, symptom => (of(symptom) ? symptom.kind : null))) {
     const [kind, all] = group;
     const [first] = all;
-    const ports = new Set(all.flatMap(({port}) => port?.servicePortName ?? []));
+    const affects = all.flatMap(({port}) => port ?? []);
+    const ports = new Set(affects.map(({servicePortName}) => servicePortName));
     if (kind === null || first === undefined || ports.size < 2) {
       append(merged, all);
       continue;
@@ -187,7 +188,7 @@ function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: SharedCause
     const severe = all.find(({severity}) => severity === 'error') ?? first;
     const detail = `${words}${first.detail.replace(' its ', ' the ')} (${ports.size} Service ports, such as ${[...ports][0]})`;
     merged.push({
-      ...{...rest, port: null, detail},
+      ...{...rest, port: null, detail, affects},
       ...(severe.severity === undefined ? {} : {severity: severe.severity}),
       expected: all.flatMap(({expected}) => expected).slice(0, 6),
       actual: all.flatMap(({actual}) => actual).slice(0, 6),

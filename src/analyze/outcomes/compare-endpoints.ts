@@ -44,7 +44,10 @@ function sayWrongAddress<R extends RuleText>(
 }
 
 /** Told for connections from pods of the node to the cluster IP alone. */
-function shareOfPods({probe: {entry, source, endpoint}}: ProbeComparison<RuleText>, share: number): Pick<Symptom, 'share'> {
+export function shareOfPods<R extends RuleText>(
+  {probe: {entry, source, endpoint}}: ProbeComparison<R>,
+  share: number,
+): Pick<Symptom, 'share'> {
   return entry.kind === 'clusterIP' && source.kind === 'pod' && endpoint === undefined ? {share} : {};
 }
 

@@ -2,7 +2,7 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {someOf} from '../../model/text.ts';
-import {compareEndpoints, compareMasquerade, endpointKinds, type OutcomeCase, sayRefused} from './compare-endpoints.ts';
+import {compareEndpoints, compareMasquerade, endpointKinds, type OutcomeCase, sayRefused, shareOfPods} from './compare-endpoints.ts';
 import type {Evidence} from './mode-semantics.ts';
 import {describePathOutcome, hasSameEnds, isSameOutcome, type ProbeComparison} from './path-outcome.ts';
 import {type Probe, probesFor, whose} from './probes.ts';
@@ -138,14 +138,21 @@ function isUnentered<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual}: 
   return actual.destinations.size === 0 && actual.outcomes.every(outcome => outcomeCase.semantics.isUnentered(outcome));
 }
 
-function sayMissingEntry<R extends RuleText>(outcomeCase: OutcomeCase<R>, {probe: {entry}, actual}: ProbeComparison<R>): void {
+function sayMissingEntry<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+  const {
+    probe: {entry},
+    actual,
+  } = comparison;
   const found = outcomeCase.semantics.evidence({kind: 'entry', entry});
   const detail =
     found.expected.length > 0
       ? `its ${entryText(entry)} is not programmed, while other entries are`
       : `no packet to its ${entryText(entry)} enters its chains, though the rule that should take it is there`;
   const last = found.expected.length > 0 ? found.actual : (actual.outcomes[0]?.path.slice(-1) ?? []);
-  outcomeCase.symptoms.say({kind: 'missing-entry', entry, detail, expected: found.expected, actual: last}, `entry ${entryText(entry)}`);
+  outcomeCase.symptoms.say(
+    {kind: 'missing-entry', entry, detail, expected: found.expected, actual: last, ...shareOfPods(comparison, 1)},
+    `entry ${entryText(entry)}`,
+  );
 }
 
 function sayUndetermined<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual, probe}: ProbeComparison<R>): void {

@@ -170,9 +170,10 @@ function sendersOf({source, packet: {family}}: Probe, {address, port}: SenderSpa
   const [size, all] = [sizeOf(address), sizeOf(whole.address)];
   const isMost = 2n * size > all;
   const ports = subtract(whole.port, port).length === 0 ? '' : `, source port ${portsText(port)}`;
+  const ofSomePorts = ports === '' ? {} : {ofSomePorts: true as const};
   const exceptions = isMost && size < all ? ` (all but ${rangesText(subtract(whole.address, address), family)})` : '';
   if (isMost && !holdsNoPodOf(source, {address, port}, groups))
-    return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...mostOf(isManyPorts(port))};
+    return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...ofSomePorts, ...mostOf(isManyPorts(port))};
   const who =
     pods.length > 0
       ? namesText(pods, 'pod')
@@ -185,6 +186,7 @@ function sendersOf({source, packet: {family}}: Probe, {address, port}: SenderSpa
   return {
     text: `${rangesText(address, family)}${who === '' ? '' : ` (${who})`}${ports}`,
     pods,
+    ...ofSomePorts,
     ...mostOf(isManyPorts(port), who !== '' ? undefined : isUnknownPod ? 'warning' : 'info'),
   };
 }

@@ -65,7 +65,7 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly affects?: readonly ServicePort[];
   /** Whose packets it is about. */
   readonly senders?: AffectedSenders;
-  /** The share of connections from pods of the node to the cluster IP, or to all, that reaches no usable endpoint because of it. */
+  /** The share of connections from pods of the node (of `senders`, if these are a part) to `entry`, or to the cluster IP, that reaches no usable endpoint because of it. */
   readonly share?: number;
   /** All chains that a symptom of unreached chains is about. */
   readonly chains?: readonly string[];

@@ -14,7 +14,7 @@ import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
+import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
 import {holdsThirdPartyRules} from './iptables-rules.ts';
 import {isOwnTable} from './node-rule.ts';
@@ -217,13 +217,17 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
     return classes.flatMap(([own, {alone, outcomes}, space]) => {
       const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
       const concerned = own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);
-      const found = concerned.flatMap(outcome => {
+      const effectOf = (outcome: ConnectionOutcome): readonly RuleEffect[] => {
         const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment: all.environment}, effects);
         if (effect === null) return [];
         const limited = atMost(effect, own.senders?.most);
         if (!hitsOnlyItself(own, outcome, groups)) return [limited];
         return [{...atMost(limited, 'warning'), detail: `${effect.detail}; the only such pod that runs is this endpoint itself`}];
-      });
+      };
+      const found = withShares(
+        concerned.flatMap(outcome => effectOf(outcome).map(effect => ({effect, outcome}))),
+        isOfPods(own) && alone.destinations.size > 0,
+      );
       // Rules about other interfaces may do the same as those about this one, and each is named.
       const isOfInterface = side === together && found.some(effect => effect.namesInterface && effect.severity !== 'info');
       return isOfInterface ? effectsOf(probe, all, space) : found;
@@ -233,6 +237,39 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
     .filter(({knownTo, source: {kind}}) => knownTo.size === 0 && kind !== 'allowed' && kind !== 'other-range')
     .flatMap(probe => effectsOf(probe, together));
 }
+
+/** All connections of pods of the node to the Service: of all pods, or of some that are known. */
+function isOfPods({source: {kind}, senders, endpoint, direct}: Probe): boolean {
+  return (
+    kind === 'pod' &&
+    endpoint === undefined &&
+    direct === undefined &&
+    (senders === undefined || (senders.pods.length > 0 && senders.ofSomePorts === undefined))
+  );
+}
+
+/** What each rule takes of the connections, over all endpoints, if their senders are pods of the node. */
+function withShares(
+  found: readonly {readonly effect: RuleEffect; readonly outcome: ConnectionOutcome}[],
+  areOfPods: boolean,
+): readonly RuleEffect[] {
+  if (!areOfPods) return found.map(({effect}) => effect);
+  const shares = new Map<string, number>();
+  for (const {effect, outcome} of found) {
+    const key = effectKey(effect);
+    shares.set(key, (shares.get(key) ?? 0) + outcome.probability * (effect.isLater === true ? (outcome.lost?.share ?? 1) : 1));
+  }
+  return found.map(({effect}) =>
+    losingKinds.has(effect.kind) ? {...effect, share: Math.min(1, shares.get(effectKey(effect)) ?? 0)} : effect,
+  );
+}
+
+const losingKinds: ReadonlySet<SymptomKind> = new Set([
+  'entry-taken-by-other-rule',
+  'dropped-by-other-rule',
+  'forward-blocked',
+  'unexpected-reject',
+]);
 
 /** Replies to other ports meet rules that are about the Services on these ports. */
 function isOfClient({sourcePort = 0}: Packet): boolean {

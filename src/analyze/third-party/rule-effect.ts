@@ -49,6 +49,8 @@ export interface RuleEffect {
   readonly namesInterface: boolean;
   /** It is about a reply or a later packet of a connection. */
   readonly isLater?: true;
+  /** The share of the connections of the senders that is lost or goes elsewhere, where they are pods of the node. */
+  readonly share?: number;
 }
 
 /** What the effects of rules depend on, beside the rules: what kube-proxy wrote, and how it treats packets that it does not masquerade. */
@@ -330,7 +332,7 @@ function affectedSenders({source, senders, packet}: Probe): AffectedSenders {
 }
 
 /** For a rule about particular Services. */
-export function symptomOfPort({kind, severity, probe, detail, rule}: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
+export function symptomOfPort({kind, severity, probe, detail, rule, share}: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
   const base = {
     kind,
     family: port.family,
@@ -340,13 +342,14 @@ export function symptomOfPort({kind, severity, probe, detail, rule}: RuleEffect,
     senders: affectedSenders(probe),
     expected: [],
     actual: rule === null ? [] : [rule],
+    ...(share === undefined ? {} : {share}),
   };
   return severity === undefined ? base : {...base, severity};
 }
 
 /** For a rule that concerns the node. */
 export function symptomOfNode(
-  {kind, severity, detail, rule, probe}: RuleEffect,
+  {kind, severity, detail, rule, probe, share}: RuleEffect,
   items: Iterable<ServedPort>,
   family: Family,
 ): Symptom<RuleText> {
@@ -355,6 +358,7 @@ export function symptomOfNode(
   return {
     ...{kind, family, port: null, affects: ports, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]},
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,
+    ...(share === undefined || probe.entry.kind !== 'clusterIP' ? {} : {share}),
     ...(severity === undefined ? {} : {severity}),
   };
 }
