@@ -476,11 +476,12 @@ function firstPods(context: NodeCheckContext, family: Family): readonly Address[
 function refusedMarked(context: NodeCheckContext, family: Family): {readonly mark: string; readonly to: string} | null {
   const network = networkOf(context);
   const mark = 1 << context.config.masqueradeBit.value;
-  const iif = context.facts.primaryInterface;
   const [source] = outsideOf(family);
-  if (iif === null || source === undefined || !network.policyRules[family]?.some(rule => rule.mark !== null)) return null;
+  const way = source === undefined ? 'unknown' : routeTo(context, source);
+  if (source === undefined || way === 'unknown' || way.kind !== 'unicast') return null;
+  if (!network.policyRules[family]?.some(rule => rule.mark !== null)) return null;
   const isRefused = (end: Address, of: number): boolean => {
-    const route = routeOf(network, end, {mark: of, source, iif});
+    const route = routeOf(network, end, {mark: of, source, iif: way.dev});
     return route !== 'unknown' && route.kind === 'unreachable';
   };
   const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
