@@ -140,15 +140,19 @@ describe('commands in the pages', () => {
   async function runProgram(line: string) {
     const env = {COLUMNS: '100', NO_COLOR: undefined, FORCE_COLOR: undefined, KUBECONFIG: server.kubeconfig};
     const args = [join(root, 'bin/run.js'), ...line.split(/\s+/)];
-    return execa(process.execPath, args, {cwd: cwdOf(line), env, stdin: 'ignore', reject: false});
+    const running = execa(process.execPath, args, {cwd: cwdOf(line), env, stdin: 'ignore', reject: false});
+    // It ends with its first report, as by Ctrl-C.
+    if (line.startsWith('watch')) running.stdout.once('data', () => running.kill('SIGINT'));
+    return running;
   }
 
-  /** What writes a file gets a folder of its own, so that nothing else reads half of it. */
+  /** What writes a file gets a folder of its own, so that nothing else reads half of it; `capture` writes over none. */
   function cwdOf(line: string): string {
-    if (!line.includes('--output-file') || !isPrepared) return folder;
+    if (!(line.includes('--output-file') || line.startsWith('capture')) || !isPrepared) return folder;
     const own = mkdtempSync(join(folder, 'run-'));
+    const written = line.startsWith('capture') ? /-o (\S+)/.exec(line)?.[1] : undefined;
     for (const entry of readdirSync(folder, {withFileTypes: true}))
-      if (!entry.isDirectory()) symlinkSync(join(folder, entry.name), join(own, entry.name));
+      if (!entry.isDirectory() && entry.name !== written) symlinkSync(join(folder, entry.name), join(own, entry.name));
     return own;
   }
 
@@ -183,14 +187,23 @@ describe('commands in the pages', () => {
     await expect(parseCommandLine(line.split(/\s+/))).resolves.toMatchObject({flags: expect.any(Object)});
   });
 
-  // What never ends, needs a node of its own or agents, or writes where a file is, has tests elsewhere.
-  const notRunHere = /--agents|--counters|--transport (?:ssh|debug|docker|local)|^agent|^watch|^capture|^access|^completion|…|[A-Z]{3,}$/;
+  const ofIncidents = [...readPage('docs/incidents.md').matchAll(/\| `([a-z]+ [^`|]+)` \|/g)].map(([, line = '']) => line);
+
+  test('docs/incidents.md has a command for each symptom', () => expect(ofIncidents.length).toBeGreaterThan(10));
+
+  test.each(ofIncidents)('docs/incidents.md: svc-trace accepts `%s`', async line => {
+    await expect(parseCommandLine(line.split(/\s+/))).resolves.toMatchObject({flags: expect.any(Object)});
+  });
+
+  // What needs agents (test/deploy, test/e2e/live/agents.test.ts), counters or nodes of its own (test/e2e/live, test/collect/transports).
+  const notRunHere = /--agents|--counters|--transport (?:ssh|debug|docker|local)|^agent|…|\b[A-Z]{3,}\b/;
   const runnable = lines.filter(({line}) => !notRunHere.test(line));
 
   test.each(runnable)('$page: `$line` runs', async ({line}) => {
     const {stderr, exitCode} = await run(withShortWait(line));
-    expect(line.includes('--wait') ? '' : stderr.replace(/^wrote \S+ \(\d+ \w+\).*$/m, '')).toBe('');
-    expect([0, 1]).toContain(exitCode);
+    if (line.startsWith('capture')) expect(stderr).toMatch(/^\S+: 3 nodes$/m);
+    else expect(line.includes('--wait') ? '' : stderr.replace(/^wrote \S+ \(\d+ \w+\).*$/m, '')).toBe('');
+    expect(line.startsWith('watch') ? [130] : [0, 1]).toContain(exitCode);
   });
 
   /** The cluster has a fault, so that a wait never ends early. */
