@@ -62,6 +62,8 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
   const agents = await readAgentPods(api, ['node-a']);
   const {podsOf} = await readServicePods(api, cluster.api.services ?? []);
   const problems = [...cluster.problems, ...named.problems, ...agents.problems].map(({message}) => message);
+  // What was not listed cannot be watched.
+  if (problems.length > 0) return {server, problems, files: []};
   problems.push(...(await watched(api, server, {scope, cluster})));
   if (podsOf.size === 0) problems.push('no pods of Services');
   await api.get('/api/v1/namespaces/shop/pods/web-1').catch((error: unknown) => problems.push(String(error)));
