@@ -2,19 +2,10 @@ import {describe, expect, test} from 'vitest';
 import type {ServiceSpec} from '../../../src/model/api-objects.ts';
 import {endpoint, service, slice} from '../../cluster.ts';
 import {expectedOf, type Setup, serviceRules} from '../../kube-proxy.ts';
-import {b6, d5, refusal, remark} from './templates.ts';
+import {b6, clusterIP, d5, here, local, localOut, nodePort, refusal, remark, remote, there, vip} from './templates.ts';
 
 /** Section 3.6 of the reference: the rules of kube-proxy 1.21, 1.22 and 1.23. */
-const here = endpoint('10.244.1.5', 'node-a');
-const there = endpoint('10.244.2.7', 'node-b');
-const local = '10.244.1.5:8080';
-const remote = '10.244.2.7:8080';
-
-const clusterIP: ServiceSpec = {clusterIP: '10.96.1.1', ports: [{name: 'http', port: 80, protocol: 'TCP'}]};
-const nodePort: ServiceSpec = {...clusterIP, type: 'NodePort', ports: [{name: 'http', port: 80, protocol: 'TCP', nodePort: 30080}]};
 const balancer: ServiceSpec = {...nodePort, type: 'LoadBalancer'};
-const localOut: ServiceSpec = {externalTrafficPolicy: 'Local'};
-const vip = [{ip: '198.51.100.7'}];
 
 const named = remark('shop/web:http');
 const to = (address: string, what: string, target: string, before = '') =>

@@ -2,19 +2,35 @@ import {describe, expect, test} from 'vitest';
 import type {ServiceSpec} from '../../../src/model/api-objects.ts';
 import {endpoint, gone, leaving, service, slice} from '../../cluster.ts';
 import {expectedOf, type Setup, serviceRules} from '../../kube-proxy.ts';
-import {a1, a2, a3, b3, b5, b6, c1, d1, d3, d3Last, d4, d5, external, externalLocal, refusal, remark} from './templates.ts';
+import {
+  a1,
+  a2,
+  a3,
+  b3,
+  b5,
+  b6,
+  c1,
+  clusterIP,
+  d1,
+  d3,
+  d3Last,
+  d4,
+  d5,
+  external,
+  externalLocal,
+  here,
+  local,
+  localOut,
+  nodePort,
+  refusal,
+  remark,
+  remote,
+  there,
+  vip,
+} from './templates.ts';
 
-const here = endpoint('10.244.1.5', 'node-a');
-const there = endpoint('10.244.2.7', 'node-b');
-const local = '10.244.1.5:8080';
-const remote = '10.244.2.7:8080';
-
-const clusterIP: ServiceSpec = {clusterIP: '10.96.1.1', ports: [{name: 'http', port: 80, protocol: 'TCP'}]};
-const nodePort: ServiceSpec = {...clusterIP, type: 'NodePort', ports: [{name: 'http', port: 80, protocol: 'TCP', nodePort: 30080}]};
 const balancer: ServiceSpec = {...nodePort, type: 'LoadBalancer'};
-const localOut: ServiceSpec = {externalTrafficPolicy: 'Local'};
 const localIn: ServiceSpec = {internalTrafficPolicy: 'Local'};
-const vip = [{ip: '198.51.100.7'}];
 const port = [{name: 'http', port: 8080, protocol: 'TCP'}];
 
 interface Row {

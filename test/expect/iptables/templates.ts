@@ -1,3 +1,6 @@
+import type {ServiceSpec} from '../../../src/model/api-objects.ts';
+import {endpoint} from '../../cluster.ts';
+
 /**
  * The rules of one Service port, `shop/web:http` at 10.96.1.1:80 with node port 30080, as kube-proxy 1.25 and later write them
  * (sections 3.1 and 3.3 of the reference): the letters are those of the reference.
@@ -70,3 +73,14 @@ export function d5(...endpoints: readonly string[]): Readonly<Record<string, rea
     ]),
   );
 }
+
+/** Its endpoints, on this node and on another one. */
+export const here = endpoint('10.244.1.5', 'node-a');
+export const there = endpoint('10.244.2.7', 'node-b');
+export const local = '10.244.1.5:8080';
+export const remote = '10.244.2.7:8080';
+
+export const clusterIP: ServiceSpec = {clusterIP: '10.96.1.1', ports: [{name: 'http', port: 80, protocol: 'TCP'}]};
+export const nodePort: ServiceSpec = {...clusterIP, type: 'NodePort', ports: [{name: 'http', port: 80, protocol: 'TCP', nodePort: 30080}]};
+export const localOut: ServiceSpec = {externalTrafficPolicy: 'Local'};
+export const vip = [{ip: '198.51.100.7'}];
