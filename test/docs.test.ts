@@ -232,7 +232,7 @@ describe('commands in the pages', () => {
 });
 
 describe('the demo', () => {
-  test('shows a check and a trace on one screen, and exits with 0', async () => {
+  test('shows on one screen what the README shows, but for commands that name pods of kube-proxy, and exits with 0', async () => {
     const {stdout, exitCode} = await execa(process.execPath, [join(root, 'tools/demo.ts'), '--no-build'], {reject: false, stdin: 'ignore'});
     const lines = stdout.split('\n');
     expect(exitCode).toBe(0);
@@ -240,6 +240,9 @@ describe('the demo', () => {
     expect(stdout).toContain('ST202 error  missing-endpoint  node-a');
     expect(lines.length).toBeLessThanOrEqual(60);
     expect(Math.max(...lines.map(line => line.length))).toBeLessThanOrEqual(100);
+    const withoutRuns = (text: string): string => text.replaceAll(/^ {2}run {7}.*\n/gm, '');
+    for (const {output} of shownRunsOf('README.md'))
+      expect(withoutRuns(stdout)).toContain(withoutRuns(output.replace(/…\n$/, '')).trimEnd());
   });
 });
 

@@ -45,7 +45,7 @@ function isOfOtherRules({code, senders, share}: Finding): boolean {
 }
 
 /** As the checks of base rules and of forwarding say it. */
-const losesAll = /no Service works (?:on this node|for pods|at any)|the node forwards no \S+ packets/;
+const losesAll = /no Service works (?:on this node|for pods|at any)|the node forwards no IPv/;
 
 /** A pod that the Service sends back to itself gets no reply. */
 function isOfItself({code, endpoint, endpoints, pod, message}: Finding): boolean {

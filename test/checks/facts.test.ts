@@ -117,6 +117,19 @@ interface Case {
   readonly silent: Readonly<Record<string, Given>>;
 }
 
+test('forwarding that is off in both families is one fault with both switches', async () => {
+  const off = await factsFound({capture: 'healthy/1.36-iptables', sysctls: {'net.ipv4.ip_forward': 0, 'net.ipv6.conf.all.forwarding': 0}});
+  expect(off.map(({code, family, message}) => [code, family, message])).toEqual([
+    [
+      'ST601',
+      undefined,
+      containing(
+        'net.ipv4.ip_forward and net.ipv6.conf.all.forwarding are 0: the node forwards no IPv4 and no IPv6 packets. Its pods reach',
+      ),
+    ],
+  ]);
+});
+
 const cases: readonly Case[] = [
   {
     ...{code: 'ST601', title: 'forwarding is off', severity: 'error'},

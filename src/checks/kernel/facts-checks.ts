@@ -35,14 +35,22 @@ const table = [
     remedy:
       'Turn forwarding on, and find out what turned it off: a hardening tool, a sysctl file, or a restart of the network service. Write it to a file in /etc/sysctl.d so that it stays.',
     *find(context) {
-      for (const family of familiesOnNode(context)) {
-        const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
-        const network = networkOf(context);
-        const effect = 'Its pods reach no other pod by a Service and nothing outside of it, and node ports lead to no pod';
-        if (sysctlNumber(network, all) === 0) {
-          yield {family, message: `${all} is 0: the node forwards no ${family} packets. ${effect}.`, commands: [`sysctl -w ${all}=1`]};
-          continue;
-        }
+      const families = familiesOnNode(context);
+      const network = networkOf(context);
+      const switchOf = (family: Family): string => (family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding');
+      const off = families.filter(family => sysctlNumber(network, switchOf(family)) === 0);
+      if (off.length > 0) {
+        const message = `${off.map(switchOf).join(' and ')} ${off.length === 1 ? 'is' : 'are'} 0: the node forwards no ${off.join(' and no ')} packets. Its pods reach no other pod by a Service and nothing outside of it, and node ports lead to no pod.`;
+        const [family] = off;
+        // What turns off both is one fault.
+        yield {
+          ...(off.length === 1 && family !== undefined ? {family} : {}),
+          message,
+          commands: off.map(each => `sysctl -w ${switchOf(each)}=1`),
+        };
+      }
+      for (const family of families) {
+        if (off.includes(family)) continue;
         // IPv6 has one switch for all interfaces.
         const primary = context.facts.primaryInterface;
         const own = `net.ipv4.conf.${primary}.forwarding`;

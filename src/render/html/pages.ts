@@ -118,7 +118,7 @@ ${whole}
 ${withFindingsFirst(rows, found).map(row =>
   rowHtml(row, [...new Set(row.flatMap(service => found.get(service)?.split(' ') ?? []))].join(' '), [
     ...(cells.hasApi ? [cellHtml(cells.ofApi(row[0]), links(null))] : []),
-    ...shown.map(group => cellHtml(cells.ofService(group, row[0]), links(group))),
+    ...shown.map(group => cellHtml(cells.ofRow(group, row), links(group))),
   ]),
 )}
 </tbody></table></div>

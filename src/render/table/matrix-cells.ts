@@ -14,7 +14,7 @@ export interface NodeGroup {
 }
 
 export interface MatrixCell {
-  /** `ok`, `?`, `refused`, `local-only`, codes, or codes in parentheses where an error affects the whole node. */
+  /** `ok`, `?`, `refused`, `local-only`, both of a row, codes, or codes in parentheses where an error affects the whole node. */
   readonly text: string;
   readonly severity: Severity | 'ok' | 'unknown';
   /** One for each code in the text; for `refused` the reason. */
@@ -82,6 +82,13 @@ export class MatrixCells {
     const {onlyOn} = this.#services.get(service) ?? {};
     if (group.isRead && onlyOn?.has(firstOf(group)) === false) return {text: 'local-only', severity: 'unknown', findings: []};
     return cellOf(own);
+  }
+
+  /** For several Services in one row, which differ at most in having an endpoint on the node where a policy is Local. */
+  ofRow(group: NodeGroup, [first, ...others]: ServiceRow): MatrixCell {
+    const cell = this.ofService(group, first);
+    const isOther = (service: string): boolean => this.ofService(group, service).text !== cell.text;
+    return others.some(isOther) ? {text: 'ok/local-only', severity: 'ok', findings: []} : cell;
   }
 
   /** The node's errors that affect all its Services. */
@@ -264,7 +271,7 @@ export function matrixOf(report: Report, {few, single, maxRows}: MatrixSize): Ma
 
 function foldLike(services: readonly string[], cells: MatrixCells, groups: readonly NodeGroup[]): readonly ServiceRow[] {
   const alike = groupBy(services, service =>
-    JSON.stringify([cells.ofApi(service).text, ...groups.map(group => cells.ofService(group, service).text)]),
+    JSON.stringify([cells.ofApi(service).text, ...groups.map(group => cells.ofService(group, service).text.replace('local-only', 'ok'))]),
   );
   return alike.flatMap(own => {
     const single = own.length > maxSingle + 1 ? maxSingle : own.length;

@@ -109,7 +109,7 @@ interface NodeColumns {
 function nodeColumns(titles: ReturnType<typeof nodeTitles>, {groups, lines, cells}: NodeColumns): readonly MatrixColumn[] {
   return groups.map((group, index) => ({
     title: titles[index]?.title ?? '',
-    cells: lines.map(row => (row === null ? cells.ofNode(group) : cells.ofService(group, row[0]))),
+    cells: lines.map(row => (row === null ? cells.ofNode(group) : cells.ofRow(group, row))),
     legend: titles[index]?.legend ?? [],
   }));
 }

@@ -287,6 +287,16 @@ describe('many findings', () => {
     expect(wide(report, plain).match(/^shop.*ST202/gm)).toHaveLength(100);
   });
 
+  test('of Services that differ in where they have endpoints of their own are folded, and the row says so', () => {
+    const local = {
+      ...report,
+      services: report.services.map((service, at) => ({...service, onlyOn: new Set([at % 2 === 0 ? 'node-b' : 'node-c'])})),
+    };
+    const text = table(local, plain);
+    expect(text).toContain('shop/web-003          ST202   ok             local-only\n');
+    expect(text).toContain('(97 more like these)  ST202   ok/local-only  ok/local-only\n');
+  });
+
   test('rows with other codes are not folded together', () => {
     const other = ill.slice(0, 5).map(service => findingOf('node-b', service, {code: 'ST203'}));
     const text = table(reportOf({nodes, services: ill, findings: [...report.findings, ...other]}), plain);
