@@ -1,4 +1,4 @@
-import {Args, Errors, Flags} from '@oclif/core';
+import {Errors, Flags} from '@oclif/core';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn, waitLimit} from '../../run/options/wait-limit.ts';
@@ -9,6 +9,7 @@ import {
   outputFlags,
   refuseFull,
   scopeFlags,
+  serviceArgs,
   settingFlags,
   sourceFlags,
 } from '../options/flags.ts';
@@ -39,13 +40,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     '<%= config.bin %> check -A --from bundle.tgz -o json',
   ];
   static override strict = false;
-  static override args = {
-    service: Args.string({
-      description: 'NAME, svc/NAME, NAMESPACE/NAME, NAME.NAMESPACE.svc or an address; several may be given',
-      required: false,
-      ignoreStdin: true,
-    }),
-  };
+  static override args = serviceArgs('NAME, svc/NAME, NAMESPACE/NAME, NAME.NAMESPACE.svc or an address; several may be given');
   static override flags = {
     ...scopeFlags,
     ...sourceFlags,

@@ -1,4 +1,4 @@
-import {Args, Errors, Flags} from '@oclif/core';
+import {Errors, Flags} from '@oclif/core';
 import {newestKnownMinor} from '../../model/proxy-config.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
@@ -12,7 +12,7 @@ import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {configFlag, manifestFlags, readConfigFile} from '../options/manifest-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
+import {outputFlags, quietFlag, scopeFlags, serviceArgs, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {BaseCommand} from './base-command.ts';
 
@@ -27,9 +27,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
     '<%= config.bin %> preview -A -f service.yaml --from bundle.tgz',
   ];
   static override strict = false;
-  static override args = {
-    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
-  };
+  static override args = serviceArgs();
   static override flags = {
     ...settingFlags,
     config: configFlag('a KubeProxyConfiguration in place of the settings of today'),

@@ -1,4 +1,4 @@
-import {Args, Errors, Flags} from '@oclif/core';
+import {Errors, Flags} from '@oclif/core';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
@@ -17,7 +17,7 @@ import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {configFlag, manifestFlags, readConfigFile} from '../options/manifest-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {archiveFlag, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {archiveFlag, outputFlags, quietFlag, scopeFlags, serviceArgs, settingFlags, sourceFlags} from '../options/flags.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class RulesCommand extends BaseCommand {
@@ -32,9 +32,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     '<%= config.bin %> rules -f service.yaml --endpoint 10.244.1.5:8080@node-a --for-node node-a',
   ];
   static override strict = false;
-  static override args = {
-    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
-  };
+  static override args = serviceArgs();
   static override flags = {
     ...scopeFlags,
     from: sourceFlags.from,

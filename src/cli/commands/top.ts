@@ -1,5 +1,5 @@
 import process from 'node:process';
-import {Args, Errors, Flags} from '@oclif/core';
+import {Errors, Flags} from '@oclif/core';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {topRenderers} from '../../render/top/top-table.ts';
@@ -9,7 +9,7 @@ import {topScreen} from '../../run/top/top-screen.ts';
 import type {TopRun} from '../../run/top/top-session.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {diagnoseOptions} from '../options/diagnose-options.ts';
-import {intervalOf, noHeadersFlag, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {intervalOf, noHeadersFlag, outputFlags, quietFlag, scopeFlags, serviceArgs, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 
@@ -28,9 +28,7 @@ On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the
     '<%= config.bin %> top shop/web --from before.tgz --from after.tgz',
   ];
   static override strict = false;
-  static override args = {
-    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
-  };
+  static override args = serviceArgs();
   static override flags = {
     ...scopeFlags,
     from: Flags.string({

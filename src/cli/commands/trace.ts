@@ -1,4 +1,4 @@
-import {Args, Errors, Flags} from '@oclif/core';
+import {Errors, Flags} from '@oclif/core';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn} from '../../run/options/wait-limit.ts';
 import {
@@ -8,6 +8,7 @@ import {
   quietFlag,
   refuseFull,
   scopeFlags,
+  serviceArgs,
   settingFlags,
   sourceFlags,
   verboseFlag,
@@ -32,13 +33,7 @@ export default class TraceCommand extends BaseCommand {
     '<%= config.bin %> trace default/nginx --from pasted-rules.txt',
   ];
   static override strict = false;
-  static override args = {
-    service: Args.string({
-      description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given. Rules alone are listed without a name',
-      required: false,
-      ignoreStdin: true,
-    }),
-  };
+  static override args = serviceArgs('NAME, svc/NAME or NAMESPACE/NAME; several may be given. Rules alone are listed without a name');
   static override flags = {
     ...scopeFlags,
     ...sourceFlags,

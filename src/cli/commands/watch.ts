@@ -1,10 +1,19 @@
 import process from 'node:process';
-import {Args, Flags} from '@oclif/core';
+import {Flags} from '@oclif/core';
 import {Interrupted, systemClock} from '../../run/clock.ts';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {FindingChanges} from '../../run/watch/finding-changes.ts';
-import {evaluationFlags, intervalOf, outputFlags, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
+import {
+  evaluationFlags,
+  intervalOf,
+  outputFlags,
+  scopeFlags,
+  serviceArgs,
+  settingFlags,
+  sourceFlags,
+  verboseFlag,
+} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {watchLines, type WatchView} from '../../run/watch/watch-lines.ts';
 import {listenForKeys} from '../../run/live-screen.ts';
@@ -25,9 +34,7 @@ export default class WatchCommand extends BaseCommand {
 q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The arrow keys, PgUp, PgDn, Home and End scroll, / filters by a text, and Enter traces the first Service of the list. The last verdict stays on the terminal.`;
   static override examples = ['<%= config.bin %> watch -n shop', '<%= config.bin %> watch shop/web --interval 10s'];
   static override strict = false;
-  static override args = {
-    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
-  };
+  static override args = serviceArgs();
   static override flags = {
     ...scopeFlags,
     ...nodeFlags,

@@ -1,6 +1,11 @@
-import {Errors, Flags} from '@oclif/core';
+import {Args, Errors, Flags} from '@oclif/core';
 import {defaultArchiveLimit} from '../../collect/bundle/bundle-files.ts';
 import {parseTimeout} from '../../collect/kube/connection-options.ts';
+
+/** The names of Services. */
+export function serviceArgs(description = 'NAME, svc/NAME or NAMESPACE/NAME; several may be given') {
+  return {service: Args.string({description, required: false, ignoreStdin: true})};
+}
 
 /** Which Services. */
 export const scopeFlags = {
