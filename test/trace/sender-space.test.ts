@@ -104,10 +104,7 @@ describe('senders that no rule tells apart are one class', () => {
       ].join('\n'),
     );
     const facts: Partial<Environment> = {
-      inSet: (name, packet, directions, questions) => {
-        const set = sets.get(name);
-        return set === undefined ? null : isInSet(set, packet, directions, questions);
-      },
+      inSet: (name, packet, directions, questions) => isInSet(sets, name, packet, directions, questions),
     };
     const dropped = (match: string) =>
       classesOf(iptables({filter: `-A FORWARD -m set --match-set ${match} -j DROP`}), pods, facts).filter(text => text.endsWith('DROP'));

@@ -40,10 +40,7 @@ export function environmentOf(
     behind,
     interfaces,
     localAddresses: family => localRanges(facts)[family],
-    inSet: (name, packet, directions, questions) => {
-      const set = sets?.get(name);
-      return set === undefined ? null : isInSet(set, packet, directions, questions);
-    },
+    inSet: (name, packet, directions, questions) => (sets === undefined ? null : isInSet(sets, name, packet, directions, questions)),
     knownTo,
     redirectAddress: ({family}) => parseAddress(hostIP(facts, family) ?? ''),
   };

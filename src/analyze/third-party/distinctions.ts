@@ -110,9 +110,12 @@ function collectOption({flag, values}: RuleOption, into: Collected): void {
 }
 
 function collectSet(set: IpSet | undefined, sides: string, into: Collected): void {
+  const members = set?.type === 'list:set' ? set.elements.map(([member = '']) => into.sets.get(member)) : [];
+  for (const member of members) if (member?.type !== 'list:set') collectSet(member, sides, into);
   for (const [index, part] of (set?.parts ?? []).entries()) {
     if (set === undefined || sides === '') continue;
     if (part === 'port' && sides.split(',')[index] === 'src') into.usesSourcePorts = true;
+    if (part === 'iface') for (const element of set.elements) into.interfaces.add(element[index] ?? '');
     for (const elements of [set.elements, set.exceptions]) {
       const texts = elements.map(element => element[index] ?? '');
       // Elements of several parts name pairs: each is a set of its own.

@@ -6,7 +6,21 @@ import {type Packet, portQuestion, type SenderQuestions} from '../packet.ts';
 import {allAddresses, allPorts} from '../sender-space.ts';
 
 /** Whether a packet is in an ipset; `directions` is `src` or `dst` for each part of an element. Null if unknown. */
-export function isInSet(set: IpSet, packet: Packet, directions: string, questions: SenderQuestions = {}): boolean | null {
+export function isInSet(
+  sets: ReadonlyMap<string, IpSet>,
+  name: string,
+  packet: Packet,
+  directions: string,
+  questions: SenderQuestions = {},
+): boolean | null {
+  const set = sets.get(name);
+  if (set === undefined) return null;
+  if (set.type === 'list:set') {
+    // The kernel lets no list be the member of another one.
+    const isList = (member: string): boolean => sets.get(member)?.type === 'list:set';
+    const answers = set.elements.map(([member = '']) => (isList(member) ? null : isInSet(sets, member, packet, directions, questions)));
+    return answers.includes(true) ? true : answers.includes(null) ? null : false;
+  }
   const sides = directions.split(',');
   askSet(set, sides, packet, questions);
   const matches = (element: readonly string[]): boolean | null => matchElement({set, element, sides}, packet);
@@ -54,6 +68,7 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
   }
   if (isPortDrawn || sender === undefined) return;
   const addresses = indexes.filter(index => isOwn(index) && index !== portIndex);
+  if (addresses.some(index => set.parts[index] === 'iface')) sender.ask('address', [[packet[side].value, packet[side].value]]);
   for (const index of addresses) {
     const rangesOf = (elements: readonly (readonly string[])[]): readonly (readonly [bigint, bigint])[] =>
       elements
@@ -140,6 +155,10 @@ function isPlain(text: string): boolean {
 function matchPart(part: string, value: string, side: string, packet: Packet): boolean | null {
   const address: Address = side === 'src' ? packet.source : packet.destination;
   if (part === 'ip' || part === 'net') return matchAddress(value, address);
+  if (part === 'iface') {
+    const name = side === 'src' ? packet.inInterface : packet.outInterface;
+    return name === null || value.startsWith('physdev:') ? null : value === name;
+  }
   if (part !== 'port') return null;
   return side === 'src'
     ? packet.sourcePort === undefined

@@ -6,9 +6,9 @@ import {packetOf, type Sent} from '../send.ts';
 const sent: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};
 
 function inSet(save: string, directions: string, packet: Partial<Sent> = {}): boolean | null {
-  const [set] = parseIpsetSave(save).values();
-  if (set === undefined) throw new Error('no set');
-  return isInSet(set, packetOf({...sent, ...packet}), directions);
+  const sets = parseIpsetSave(save);
+  if (!sets.has('s')) throw new Error('no set');
+  return isInSet(sets, 's', packetOf({...sent, ...packet}), directions);
 }
 
 /** More than a set has that is searched from end to end. */
@@ -21,6 +21,10 @@ describe('a packet is in an ipset', () => {
     ['create s hash:ip\nadd s 10.96.1.0-10.96.1.9', 'dst', {}, true],
     ['create s hash:net\nadd s 10.244.0.0/16', 'src', {}, true],
     ['create s hash:net\nadd s 10.244.0.0/16', 'dst', {}, false],
+    ['create s hash:net,iface\nadd s 10.244.0.0/16,cali5', 'src,src', {inInterface: 'cali5'}, true],
+    ['create s hash:net,iface\nadd s 10.244.0.0/16,cali5', 'src,src', {inInterface: 'cali4'}, false],
+    ['create a hash:ip\nadd a 10.244.1.5\ncreate s list:set\nadd s a', 'src', {}, true],
+    ['create a hash:ip\nadd a 10.244.1.5\ncreate s list:set\nadd s a', 'dst', {}, false],
     ['create s hash:ip,port\nadd s 10.96.1.1,tcp:80', 'dst,dst', {}, true],
     ['create s hash:ip,port\nadd s 10.96.1.1,tcp:81', 'dst,dst', {}, false],
     ['create s hash:ip,port\nadd s 10.96.1.1,udp:80', 'dst,dst', {}, false],
