@@ -21,6 +21,8 @@ export const topRenderers = {
 interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet' | 'headers'> {
   /** Also a row for each node. */
   readonly wide: boolean;
+  /** The endpoints of a Service port that have rows, in their order; null leaves the port out. All of them if this is left out. */
+  readonly rowsOf?: (port: PortTraffic) => readonly EndpointTraffic[] | null;
 }
 
 /** The answer, a table for each Service port, conspicuous ones first, the findings, and what was not measured and why. */
@@ -28,7 +30,8 @@ export function topTable(report: TrafficReport, options: TopTableOptions): strin
   const style = styleOf(options.color);
   const {ports, interval} = report;
   const quiet = ports.length > 1 ? ports.filter(isIdle) : [];
-  const shown = ports.filter(port => !quiet.includes(port));
+  const isShown = (port: PortTraffic): boolean => options.rowsOf?.(port) !== null;
+  const shown = ports.filter(port => !quiet.includes(port) && isShown(port));
   const blocks = shown.flatMap(port => {
     const table = portTable(port, {...options, isRate: interval !== null, style});
     if (ports.length === 1) return ['', table];
@@ -38,7 +41,7 @@ export function topTable(report: TrafficReport, options: TopTableOptions): strin
   return [
     ...wrap(answerLine(report), options.width, '').map(line => style.bold(line)),
     ...(options.quiet ? [] : blocks),
-    ...(quiet.length === 0 || options.quiet ? [] : ['', ...idleLines(quiet, options.width)]),
+    ...(!quiet.some(isShown) || options.quiet ? [] : ['', ...idleLines(quiet.filter(isShown), options.width)]),
     ...findings.flatMap(text => ['', text]),
     ...notes(report.nodes, options.width, style),
     ...inexact(report.nodes, options.width),
@@ -70,7 +73,7 @@ function portTable(port: PortTraffic, options: PortTableOptions): string {
     ...(wide ? ['NODE'] : []),
     ...['EXPECTED', 'RULES', 'SHARE', isRate ? 'NEW/S' : 'TOTAL', 'OPEN', ...(wide ? ['CLOSING'] : [])].map(title => ({right: title})),
   ];
-  const rows = port.endpoints.flatMap(endpoint => endpointRows(endpoint, port, options));
+  const rows = (options.rowsOf?.(port) ?? port.endpoints).flatMap(endpoint => endpointRows(endpoint, port, options));
   return fitted(head, rows, options);
 }
 

@@ -31,10 +31,10 @@ export function topScreen({color, wide, what, stream = process.stdout}: TopScree
   let isClosed = false;
   const {draw, close} = liveScreen(stream, size => {
     const [order = 'unusual', key] = orders[sort] ?? [];
-    const shown =
-      report === null ? null : {...report, ports: chosen(report.ports, {filter: filter.text, ...(key === undefined ? {} : {key})})};
     const keys = ['q quits', filter.shown === '' ? '/ filters' : filter.shown, `s sorts: ${order} first`].join('  ');
-    return screenLines({report: shown, doing, what, keys}, {...size, color, wide});
+    // What is filtered out still counts for the answer.
+    const rowsOf = (port: PortTraffic) => chosen(port, {filter: filter.text, ...(key === undefined ? {} : {key})});
+    return screenLines({report, rowsOf, doing, what, keys}, {...size, color, wide});
   });
   return {
     show: next => {
@@ -79,20 +79,18 @@ interface Choice {
   readonly key?: NonNullable<Order[1]>;
 }
 
-function chosen(ports: readonly PortTraffic[], {filter, key}: Choice): readonly PortTraffic[] {
+function chosen(port: PortTraffic, {filter, key}: Choice): readonly EndpointTraffic[] | null {
   const has = (text: string | null): boolean => text?.toLowerCase().includes(filter) === true;
-  return ports.flatMap(port => {
-    const isWhole = has(portLabel(port));
-    const kept = port.endpoints.filter(({hostPort, pod, podNode}) => isWhole || has(hostPort) || has(pod) || has(podNode));
-    if (kept.length === 0 && !isWhole) return [];
-    // What is not measured comes last.
-    const endpoints = key === undefined ? kept : kept.toSorted((a, b) => (key(b) ?? -1) - (key(a) ?? -1));
-    return [{...port, endpoints}];
-  });
+  const isWhole = has(portLabel(port));
+  const kept = port.endpoints.filter(({hostPort, pod, podNode}) => isWhole || has(hostPort) || has(pod) || has(podNode));
+  if (kept.length === 0 && !isWhole) return null;
+  // What is not measured comes last.
+  return key === undefined ? kept : kept.toSorted((a, b) => (key(b) ?? -1) - (key(a) ?? -1));
 }
 
 interface ScreenState {
   readonly report: TrafficReport | null;
+  readonly rowsOf: (port: PortTraffic) => readonly EndpointTraffic[] | null;
   readonly doing: string;
   readonly what: string;
   /** The keys and what they do now. */
@@ -105,11 +103,11 @@ interface TopScreenSize extends ScreenSize {
 }
 
 /** The lines of a screen, cut to its size; the last line tells how many are left out. */
-function screenLines({report, doing, what, keys}: ScreenState, {columns, rows, color, wide}: TopScreenSize): readonly string[] {
+function screenLines({report, rowsOf, doing, what, keys}: ScreenState, {columns, rows, color, wide}: TopScreenSize): readonly string[] {
   const style = styleOf(color);
   const head = style.dim(cut(`${keys}  ${what}`, columns - 1));
   if (report === null) return [head, cut(`${doing}…`, columns - 1)];
-  const lines = [head, ...topTable(report, {color, width: columns - 1, quiet: false, wide}).split('\n')];
+  const lines = [head, ...topTable(report, {color, width: columns - 1, quiet: false, wide, rowsOf}).split('\n')];
   if (lines.length <= rows) return lines;
   return [...lines.slice(0, rows - 1), style.dim(`… ${lines.length - rows + 1} more lines: a higher terminal, or --once, shows them`)];
 }

@@ -1,6 +1,7 @@
 import {EventEmitter} from 'node:events';
 import {expect, test} from 'vitest';
 import {topScreen} from '../../../src/run/top/top-screen.ts';
+import {answerLine} from '../../../src/render/top/answer-line.ts';
 import {trafficReport} from '../../../src/traffic/traffic-report.ts';
 import {webPort} from '../../checks/traffic.ts';
 import {natTable, sampleOf, surveyOf, tracked} from '../../traffic/reads.ts';
@@ -39,6 +40,9 @@ test('/ filters the endpoints by address, pod or node, s included, and keeps all
   for (const key of ['/', 's', '\u007f', 'web-5']) expect(view.take(key)).toBe(true);
   expect(screen()[0]).toContain('/web-5_');
   expect(endpoints()).toEqual(['5']);
+  // The answer is about all of them.
+  expect(screen().slice(1, 3).join(' ').trimEnd()).toBe(answerLine(report));
+  expect(answerLine(report)).not.toContain('only endpoint');
   for (const key of ['\u001b', '/', 'shop/web', '\r']) view.take(key);
   expect(endpoints()).toEqual(['9', '4', '5']);
   expect(view.take('q')).toBe(false);
