@@ -1,23 +1,19 @@
-import {allOf} from '../analyze/proxy-mode.ts';
 import {shapeOf} from '../analyze/outcomes/outcome-changes.ts';
 import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
-import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
 import {once} from '../model/once.ts';
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {NodeContext} from '../expect/node-context.ts';
-import {type Address, canonicalAddress, type Cidr, contains, type Family, parseAddress, parseCidr} from '../model/address.ts';
+import {type Address, canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import {partition} from '../model/lists.ts';
-import type {NftChains} from '../model/nft-ruleset.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
-import type {Chain, Ruleset} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type Deviations, deviationsOf} from './deviating-ports.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {hasKnownClients, ledPorts, nodeShape} from './node-shape.ts';
 import {endpointHere, previewProbes} from './preview-probes.ts';
-import {otherTables} from './sides.ts';
+import {thirdPartyTexts, walksReplies} from './sides.ts';
 import type {WalkedSide} from './walk-side.ts';
 
 /** A Service port on both sides; null where one does not have it. */
@@ -125,7 +121,9 @@ function signatures(pair: PortPair, {context}: WalkedSide, constants: RuleConsta
 }
 
 /** A function that tells what distinguishes Service ports in kube-proxy's own rules. */
-function portShapes({setup, before, after, expectedOnly}: AlikePortsInput): (pair: PortPair) => string {
+function portShapes(input: AlikePortsInput): (pair: PortPair) => string {
+  const {setup, before, after, expectedOnly} = input;
+  const hasReplies = walksReplies(input, before.context.family);
   const clusterIPs = new Set([...before.ports, ...after.ports].map(({port}) => port.clusterIP));
   const special = {hosts: before.local.addresses, clusterIPs};
   const knowsClients = !expectedOnly && hasKnownClients(setup, before.context.family);
@@ -137,7 +135,9 @@ function portShapes({setup, before, after, expectedOnly}: AlikePortsInput): (pai
     const own = pair.before === null || pair.after === null || isReplaced(pair) ? portKey(pair.known) : '';
     const clients = knowsClients && port.affinitySeconds !== null ? setup.node.name : '';
     const endpoints = writtenShape(pair, before.context);
-    return [sideShape(pair.written), sideShape(pair.after), senders, own, clients, endpoints].join(' ');
+    // Replies of the node's own pods pass it in any case.
+    const places = hasReplies ? pair.known.endpoints.cluster.map(({nodeName}) => (nodeName === setup.node.name ? '1' : '0')).join('') : '';
+    return [sideShape(pair.written), sideShape(pair.after), senders, own, clients, endpoints, places].join(' ');
   };
 }
 
@@ -302,22 +302,6 @@ const byHost = once((networks: RuleConstants['networks']) => {
 function isInside(network: Cidr, text: string): boolean {
   const address = parseAddress(text);
   return address !== null && contains(network, address);
-}
-
-/** The texts of all rules of a node, in one family, outside of kube-proxy's own chains and tables. */
-export function thirdPartyTexts(setup: NodeSetup, family: Family): readonly string[] {
-  const iptables = allOf(setup.dumps, family);
-  const tables = otherTables(setup.nft(), iptables);
-  const nft = tables.flatMap(table => [...('chains' in table ? (table.chains as NftChains).values() : [])].map(chain => chain.text()));
-  return [...iptables.flatMap(textsBeside), ...nft];
-}
-
-const textsBeside = once((ruleset: Ruleset): readonly string[] => thirdPartyChains(ruleset).flatMap(linesOf));
-
-/** The texts of its rules, none of which is parsed. */
-function linesOf(chain: Chain): readonly string[] {
-  const text = chain.text();
-  return text === '' ? [] : text.split('\n');
 }
 
 /**

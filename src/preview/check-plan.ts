@@ -1,3 +1,4 @@
+import {senderGroups} from '../analyze/outcomes/senders.ts';
 import {podInterface, type Source} from '../analyze/outcomes/sources.ts';
 import {near} from '../analyze/outcomes/path-outcome.ts';
 import {packetOf} from '../analyze/outcomes/probes.ts';
@@ -25,7 +26,7 @@ import {outcomesOf} from './preview-change.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';
 import {plannedSettings} from './plan.ts';
-import {actualSide} from './sides.ts';
+import {actualSide, walksReplies} from './sides.ts';
 import {type WalkedSide, sideOutcome} from './walk-side.ts';
 
 /** Compares nodes with the plan that a preview wrote: what it foretold, and what changed besides. Nodes are added one by one. */
@@ -81,22 +82,29 @@ export class PlanCheckRun {
     });
     if (status === 'not-switched') return;
     const foretold = this.#byNode.get(name) ?? [];
-    const sides = new Map(families.map(family => [family, actualSide(setup, this.#view, family)]));
+    const configBefore = configOf(setup.config, settings.before);
+    const sides = new Map(
+      families.map(family => {
+        const hasReplies = walksReplies({setup, configAfter: configBefore, expectedOnly: false}, family);
+        const side = actualSide(setup, this.#view, family);
+        return [family, hasReplies ? {...side, pods: senderGroups({api, context: side.context}).spaces.get('pod') ?? []} : side];
+      }),
+    );
     for (const change of foretold) {
       const side = sides.get(change.packet.family);
       if (side !== undefined) this.#foretold.push(foretoldChange(side, change));
     }
-    this.#besides.push(...this.#unforetold(setup, settings.before, new Set(foretold.map(changeKey))));
+    this.#besides.push(...this.#unforetold(setup, configBefore, new Set(foretold.map(changeKey))));
   }
 
   /** What the node treats otherwise than kube-proxy with the settings of before would, as far as the plan does not say so. */
-  #unforetold(setup: NodeSetup, before: PreviewSettings, foretold: ReadonlySet<string>): readonly PreviewChange[] {
+  #unforetold(setup: NodeSetup, configAfter: ProxyConfig, foretold: ReadonlySet<string>): readonly PreviewChange[] {
     const scope = new Set(this.#plan.scope);
     const found = previewNode({
       ...{
         setup,
         viewAfter: this.#view,
-        configAfter: configOf(setup.config, before),
+        configAfter,
         expectedOnly: false,
         walked: this.#walked,
         effort: this.#effort,

@@ -13,7 +13,7 @@ import type {NodeSetup} from './node-setup.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
 import {type ProbeWalk, type Proof, proofOf, withFurther} from './proof.ts';
-import {actualSide, expectedSide} from './sides.ts';
+import {actualSide, expectedSide, walksReplies} from './sides.ts';
 import {type SideOutcome, sideOutcome, type SideShare, type WalkedSide} from './walk-side.ts';
 
 interface PreviewNodeInput {
@@ -50,12 +50,21 @@ export function previewNode(input: PreviewNodeInput): PreviewedNode {
 
 function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
   const {setup, viewAfter, configAfter, expectedOnly, selects} = input;
-  const before = expectedOnly
+  const today = expectedOnly
     ? expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: false})
     : actualSide(setup, setup.view, family);
-  const after = expectedSide({setup, view: viewAfter, config: configAfter, family, besideOthers: !expectedOnly});
+  const senders = onceAsked(() => senderGroups({api: setup.api, context: today.context}));
+  const replies = walksReplies({setup, configAfter, expectedOnly}, family) ? {pods: senders().spaces.get('pod') ?? []} : {};
+  const before: WalkedSide = {...today, ...replies};
+  const after: WalkedSide = {
+    ...expectedSide({setup, view: viewAfter, config: configAfter, family, besideOthers: !expectedOnly}),
+    ...replies,
+  };
   const {node, groups, isFaulty, deviates, isSplit} = alikePorts({setup, before, after, configAfter, viewAfter, expectedOnly});
-  const restarted = onceAsked(() => expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: true}));
+  const restarted = onceAsked(() => ({
+    ...expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: true}),
+    ...replies,
+  }));
   const sides: Sides = {setup, before, after, configAfter, restarted: pair => (isFaulty(pair) ? restarted() : null), healed: new Map()};
   // What cannot be compared with other nodes is known to this one alone.
   const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {
@@ -66,7 +75,6 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
   if (node !== null) input.walked.set(node, walked);
   const changes: FoundChange[] = [];
   const ports: {readonly item: ServedPort; readonly gap: string | null}[] = [];
-  const senders = onceAsked(() => senderGroups({api: setup.api, context: before.context}));
   const prove = (pair: PortPair, shape: string | null): Proof => {
     if (deviates(pair)) return {...unproved, gap: 'its current rules are not those that kube-proxy writes: see kubectl svc-trace check'};
     const known = shape === null ? undefined : walked.proofs.get(shape);

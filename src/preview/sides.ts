@@ -7,8 +7,10 @@ import {expectIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {droppedRanges} from '../expect/nftables/base-chains.ts';
 import {expectTable} from '../expect/nftables/expect-table.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
+import {once} from '../model/once.ts';
+import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
 import type {Family} from '../model/address.ts';
-import type {NftRuleset, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
+import type {NftChains, NftRuleset, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
@@ -209,4 +211,41 @@ export function otherTables(nft: NftRuleset | null, iptables: readonly Ruleset[]
 
 function isOfKubeProxy({id}: NftTableSource): boolean {
   return id.endsWith(' kube-proxy');
+}
+
+/** The texts of all rules of a node, in one family, outside of kube-proxy's own chains and tables. */
+export function thirdPartyTexts(setup: NodeSetup, family: Family): readonly string[] {
+  const iptables = allOf(setup.dumps, family);
+  const tables = otherTables(setup.nft(), iptables);
+  const nft = tables.flatMap(table => [...('chains' in table ? (table.chains as NftChains).values() : [])].map(chain => chain.text()));
+  return [...iptables.flatMap(textsBeside), ...nft];
+}
+
+interface RepliesInput {
+  readonly setup: NodeSetup;
+  readonly configAfter: ProxyConfig;
+  readonly expectedOnly: boolean;
+}
+
+/**
+ * Whether the reply to a packet may be lost on one side alone: KUBE-FORWARD accepts those of established connections, nftables mode does not,
+ * and other rules or policies drop.
+ */
+export function walksReplies({setup, configAfter, expectedOnly}: RepliesInput, family: Family): boolean {
+  const isNft = [setup.config, configAfter].map(({mode}) => mode.value === 'nftables');
+  if (expectedOnly || isNft[0] === isNft[1]) return false;
+  const iptables = allOf(setup.dumps, family);
+  return (
+    iptables.some(ruleset => ruleset.chain('filter', 'FORWARD')?.policy === 'DROP') ||
+    otherTables(setup.nft(), iptables).some(({baseChains}) => baseChains.some(({base}) => base?.policy === 'drop')) ||
+    thirdPartyTexts(setup, family).some(text => /\b(?:DROP|REJECT|drop|reject)\b/.test(text))
+  );
+}
+
+const textsBeside = once((ruleset: Ruleset): readonly string[] => thirdPartyChains(ruleset).flatMap(linesOf));
+
+/** The texts of its rules, none of which is parsed. */
+function linesOf(chain: Chain): readonly string[] {
+  const text = chain.text();
+  return text === '' ? [] : text.split('\n');
 }

@@ -6,8 +6,9 @@ import type {NodeContext} from '../expect/node-context.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {RuleText} from '../model/ruleset.ts';
-import type {Outcome, Packet} from '../trace/packet.ts';
-import {type Side, walkSide} from '../trace/side.ts';
+import type {Intervals} from '../model/intervals.ts';
+import type {ConnectionOutcome, Outcome, Packet} from '../trace/packet.ts';
+import {type Side, walkConnection, walkSide} from '../trace/side.ts';
 
 /** One of the two sides of a node in one family. */
 export interface WalkedSide extends Side {
@@ -17,6 +18,8 @@ export interface WalkedSide extends Side {
   readonly expected: ExpectedTable | ExpectedRuleset | ExpectedIpvs;
   /** With all addresses that count as local. */
   readonly local: NodeFacts;
+  /** The addresses of the node's pods, where replies are walked as well; see `walksReplies`. */
+  readonly pods?: Intervals;
 }
 
 /**
@@ -47,10 +50,19 @@ interface Refusal {
 }
 
 export function sideOutcome(side: WalkedSide, packet: Packet): SideOutcome {
-  const outcomes = walkSide(side, packet);
+  const {pods} = side;
+  const outcomes: readonly Outcome<RuleText>[] =
+    pods === undefined ? walkSide(side, packet) : walkConnection(side, packet, {pods, signature: text => text}).map(withReply);
   const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome<RuleText>(outcomes, () => null);
   const shares = [...destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}] as const);
   return {...{passed, rejected, dropped, undecided}, destinations: new Map(shares), refusal: refusalIn(outcomes)};
+}
+
+/** A connection whose reply a rule keeps away is not served. Whether an endpoint sees itself as its client is told by its hairpin. */
+function withReply({lost, ...outcome}: ConnectionOutcome): Outcome<RuleText> {
+  if (lost === undefined || lost.outcome.path.length + (lost.outcome.policy?.length ?? 0) === 0) return outcome;
+  const {verdict, policy, path} = lost.outcome;
+  return {...outcome, verdict, path, destination: null, ...(policy === undefined ? {} : {policy})};
 }
 
 function refusalIn(outcomes: readonly Outcome<RuleText>[]): Refusal | null {

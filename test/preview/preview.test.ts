@@ -145,6 +145,31 @@ describe('iptables to nftables', () => {
   });
 });
 
+describe('a firewall that lets new packets pass', () => {
+  const firewall =
+    (...rules: readonly string[]) =>
+    (given: Scenario) => {
+      given.rules('node-a').policy('filter', 'FORWARD', 'DROP');
+      for (const rule of rules) given.rules('node-a').append('filter', `-A FORWARD ${rule} -j ACCEPT`);
+    };
+  const lost = async (mode: string, ...rules: readonly string[]) => {
+    const {changes} = await previewFrom('healthy/1.36-iptables', {mode}, firewall(...rules), {nodes: ['node-a']});
+    return changes
+      .filter(({service, source, effect}) => service.name === 'web' && source.kind === 'pod' && effect === 'lost')
+      .map(({cause}) => cause.id);
+  };
+
+  test('loses connections to the replies that KUBE-FORWARD alone accepts', async () => {
+    expect(await lost('nftables', '-p tcp -m tcp --dport 8080')).toEqual(['third-party-firewalls']);
+  });
+
+  test('loses none that it answers for, and none to a mode with the same accept', async () => {
+    expect(await lost('nftables', '-p tcp -m tcp --dport 8080', '-m conntrack --ctstate RELATED,ESTABLISHED')).toEqual([]);
+    expect(await lost('nftables', '-s 10.244.0.0/16', '-d 10.244.0.0/16')).toEqual([]);
+    expect(await lost('ipvs', '-p tcp -m tcp --dport 8080')).toEqual([]);
+  });
+});
+
 describe('IPVS to other modes', () => {
   test('Local policies that used endpoints of other nodes are enforced', async () => {
     const found = previewOf(await snapshotOf('ipvs/1.36'), {mode: 'nftables'});
