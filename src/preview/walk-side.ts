@@ -50,9 +50,13 @@ interface Refusal {
 }
 
 export function sideOutcome(side: WalkedSide, packet: Packet): SideOutcome {
-  const {pods} = side;
+  const {pods, environment} = side;
+  // A load balancer may put its address on the node, where the reply would come back.
+  const isAnswered = packet.origin !== 'node' || environment.isLocal(packet.source) === true;
   const outcomes: readonly Outcome<RuleText>[] =
-    pods === undefined ? walkSide(side, packet) : walkConnection(side, packet, {pods, signature: text => text}).map(withReply);
+    pods === undefined || !isAnswered
+      ? walkSide(side, packet)
+      : walkConnection(side, packet, {pods, signature: text => text}).map(withReply);
   const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome<RuleText>(outcomes, () => null);
   const shares = [...destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}] as const);
   return {...{passed, rejected, dropped, undecided}, destinations: new Map(shares), refusal: refusalIn(outcomes)};
