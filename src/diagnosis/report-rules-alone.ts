@@ -6,6 +6,8 @@ import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {Diagnosis} from './diagnosis.ts';
+import {uniqueBy} from '../model/lists.ts';
+import {namespacedName} from '../model/text.ts';
 
 /** Whether a snapshot contains only rules, like a file with pasted text. */
 export function isRulesAlone({api}: Snapshot): boolean {
@@ -32,7 +34,10 @@ export function reportRulesAlone(
   return {
     ...report,
     ...{basis: 'rules', traces, findings},
-    services: [...new Map(traces.map(({service}) => [`${service.namespace}/${service.name}`, service])).values()],
+    services: uniqueBy(
+      traces.map(({service}) => service),
+      namespacedName,
+    ),
     summary: {
       ...report.summary,
       verdict: count('error') > 0 ? 'findings' : 'incomplete',

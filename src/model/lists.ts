@@ -19,3 +19,8 @@ export function partition<T>(items: readonly T[], holds: (item: T) => boolean): 
 export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
   return [...Map.groupBy(items, keyOf).values()];
 }
+
+/** One item for each key, at the place of the first: the last one. */
+export function uniqueBy<T>(items: readonly T[], keyOf: (item: T) => unknown): readonly T[] {
+  return [...new Map(items.map(item => [keyOf(item), item])).values()];
+}

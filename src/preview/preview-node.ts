@@ -15,6 +15,7 @@ import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-prob
 import {type ProbeWalk, type Proof, proofOf, withFurther} from './proof.ts';
 import {actualSide, expectedSide, walksReplies} from './sides.ts';
 import {type SideOutcome, sideOutcome, type SideShare, type WalkedSide} from './walk-side.ts';
+import {uniqueBy} from '../model/lists.ts';
 
 interface PreviewNodeInput {
   readonly setup: NodeSetup;
@@ -117,7 +118,7 @@ function probesOfPair(pair: PortPair, contexts: readonly [NodeContext, NodeConte
   const {known, before, after} = pair;
   if (before === null || after === null || (!isReplaced(pair) && hasSameEndpoints(before, after))) return previewProbes(known, contexts);
   const probes = [before, after].flatMap(item => previewProbes(item, contexts));
-  return [...new Map(probes.map(probe => [probeKey(probe), probe])).values()];
+  return uniqueBy(probes, probeKey);
 }
 
 function probeKey({kind, entry, source, packet}: PreviewProbe): string {

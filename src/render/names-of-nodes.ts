@@ -1,5 +1,6 @@
 import {plural} from '../model/text.ts';
 import {escapeText} from './terminal-text.ts';
+import {groupBy} from '../model/lists.ts';
 
 /** Names of nodes for a sentence, escaped: consecutive names as ranges such as `node-[a-c]`, and no more than fit on a line. */
 export function nodeList(nodes: readonly string[]): string {
@@ -33,15 +34,8 @@ interface NodeRange {
 
 /** Consecutive names of nodes as ranges, in the order of the given names. */
 export function nodeRanges(names: readonly string[]): readonly NodeRange[] {
-  const families = new Map<string, Member[]>();
-  for (const name of names) {
-    const member = memberOf(name);
-    const key = JSON.stringify([member.before, member.after, member.kind]);
-    const family = families.get(key);
-    if (family === undefined) families.set(key, [member]);
-    else family.push(member);
-  }
-  return [...families.values()].flatMap(sameLength).flatMap(rangesOf);
+  const families = groupBy(names.map(memberOf), ({before, after, kind}) => JSON.stringify([before, after, kind]));
+  return families.flatMap(sameLength).flatMap(rangesOf);
 }
 
 interface Member {

@@ -33,6 +33,7 @@ import {podsOnNodes, podsWithoutEndpoints, readAllAgain, readAsBefore} from './r
 import type {ChosenNodes} from './scope/choose-nodes.ts';
 import {askedInput, askedScope, readAsked} from './scope/requested-scope.ts';
 import {WaitUntilClean} from './wait/wait-until-clean.ts';
+import {uniqueBy} from '../model/lists.ts';
 
 /**
  * The pipeline for a cluster: reads the API, then the nodes while it follows the Services, and diagnoses each node as it arrives. If the
@@ -67,7 +68,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   });
   const problems = [...asked.problems, ...access.problems, ...leftovers];
   const report = (more: readonly Problem[]): Report =>
-    diagnosis.report(distinct([...problems, ...nodes.evaluated.problems, ...(followed?.problems ?? []), ...more]));
+    diagnosis.report(uniqueBy([...problems, ...nodes.evaluated.problems, ...(followed?.problems ?? []), ...more], JSON.stringify));
   const readAgain = () => {
     progress.say('reading the API again');
     // Agents always compare with all Services.
@@ -114,10 +115,6 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
 /** A run that waits reads nodes until they are in sync: it needs all that may keep them from it. */
 function mayReadInParts({flags, wait}: ClusterRun, scope: ClusterScope): boolean {
   return scope.kind === 'services' && flags.full === false && !flags.agents && !flags.counters && wait === undefined;
-}
-
-function distinct(problems: readonly Problem[]): readonly Problem[] {
-  return [...new Map(problems.map(problem => [JSON.stringify(problem), problem])).values()];
 }
 
 function sampleOf({sample}: NodeAccess): Pick<DiagnoseOptions, 'sample'> {

@@ -3,6 +3,7 @@ import {type Endpoint, sliceService} from '../model/endpoint.ts';
 import type {StateHistory} from '../model/state-history.ts';
 import {namespacedName} from '../model/text.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
+import {uniqueBy} from '../model/lists.ts';
 
 /**
  * What a node is to give to whom, with the endpoints that a Service port had until shortly before: kube-proxy may still send them new
@@ -16,7 +17,7 @@ export function withLeavingEndpoints(survey: NodeSurvey, {changes}: StateHistory
     const own = former.filter(slice => sliceService(slice) === namespacedName({namespace: port.namespace, name: port.service}));
     const usable = own.flatMap(slice => endpointSet(port, [slice], {text: `1.${minor}`, minor, patch: 0}).endpoints).filter(isUsable);
     const still = new Set(set.endpoints.filter(isUsable).map(({hostPort}) => hostPort));
-    return [...new Map(usable.map(endpoint => [endpoint.hostPort, endpoint])).values()].filter(({hostPort}) => !still.has(hostPort));
+    return uniqueBy(usable, ({hostPort}) => hostPort).filter(({hostPort}) => !still.has(hostPort));
   };
   return {
     ...survey,

@@ -5,7 +5,7 @@ import {fromWhom, type TrafficContext} from '../checks/traffic-context.ts';
 import {sortFindings, toFinding} from '../diagnosis/to-finding.ts';
 import {podOf} from '../model/endpoint.ts';
 import type {Finding} from '../model/finding.ts';
-import {pushTo} from '../model/lists.ts';
+import {pushTo, uniqueBy} from '../model/lists.ts';
 import {compareText} from '../model/text.ts';
 import type {
   CellTraffic,
@@ -112,7 +112,7 @@ function sourcesOf({mode}: NodeSurvey, {nat, ipvs, connections}: NodeSample): re
 /** Every Service port that some node serves, without duplicates. */
 function portsOf(nodes: readonly MeasuredNode[]): readonly SurveyedPort[] {
   const all = nodes.flatMap(({survey}) => survey.ports);
-  return [...new Map(all.map(port => [port.key, port])).values()];
+  return uniqueBy(all, ({key}) => key);
 }
 
 function portTraffic(surveyed: SurveyedPort, nodes: readonly MeasuredNode[], isRate: boolean): PortTraffic {

@@ -1,5 +1,5 @@
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
-import {pushTo} from '../../model/lists.ts';
+import {pushTo, uniqueBy} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
 import {type AgentPlace, defaultAgentPort} from '../agents/agent-tokens.ts';
@@ -37,7 +37,7 @@ export async function readAgentPods(api: KubeApi, nodes: readonly string[] | nul
   const {pods: labeled, problems, node} = options.proxyPods ?? (await readProxyPods(api, null, options));
   const result = (...lists: readonly (readonly PodObject[] | null)[]): PodsReading => ({
     pods: joined([labeled, ...lists]),
-    problems: distinct([...problems, ...reader.problems]),
+    problems: uniqueBy([...problems, ...reader.problems], ({remedy}) => remedy),
   });
   const lacking = nodes === null ? null : withoutAgent(nodes, labeled ?? []);
   if (labeled === null || lacking?.length === 0) return result();
@@ -56,7 +56,7 @@ export async function readProxyPods(
 ): Promise<ProxyPodsReading> {
   const reader = new ClusterReader(api, options);
   const pods = await listProxyPods(reader, node === null ? {} : {fieldSelector: `spec.nodeName=${node}`});
-  return {pods, problems: distinct(reader.problems), node};
+  return {pods, problems: uniqueBy(reader.problems, ({remedy}) => remedy), node};
 }
 
 async function listProxyPods(reader: ClusterReader, query: Readonly<Record<string, string>>): Promise<readonly PodObject[] | null> {
@@ -116,13 +116,10 @@ export function podsByNode(pods: readonly PodObject[]): ReadonlyMap<string, read
 function joined(lists: readonly (readonly PodObject[] | null)[]): readonly PodObject[] | null {
   if (lists.every(list => list === null)) return null;
   const pods = lists.flatMap(list => list ?? []);
-  return [...new Map(pods.map(pod => [namespacedName(pod.metadata), pod])).values()];
+  return uniqueBy(pods, ({metadata}) => namespacedName(metadata));
 }
 
 /** A missing permission for a list is one problem, however often it was tried. */
-function distinct(problems: readonly Problem[]): readonly Problem[] {
-  return [...new Map(problems.map(problem => [problem.remedy, problem])).values()];
-}
 
 /** What transports need to know about these nodes. A node whose object was not read is known by its name and its pods. */
 export function nodeInfos(names: readonly string[], objects: readonly NodeObject[], {pods, problems}: PodsReading): readonly NodeInfo[] {

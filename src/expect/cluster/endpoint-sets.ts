@@ -19,6 +19,7 @@ import {
   prefersNotTerminating,
   sortsWithinSlice,
 } from './proxy-versions.ts';
+import {uniqueBy} from '../../model/lists.ts';
 
 /** The Service that a slice belongs to, as `namespace/name`; null if kube-proxy of this version does not use the slice. */
 export function sliceOwner(slice: EndpointSliceObject, version: KubeProxyVersion): string | null {
@@ -205,8 +206,4 @@ function maySurvive(all: readonly Endpoint[], nodeName: string, version: KubePro
 function replace(list: readonly Endpoint[], key: string, survivor: Endpoint, byAddress: boolean): readonly Endpoint[] {
   const changed = list.map(endpoint => ((byAddress ? endpoint.address : endpoint.hostPort) === key ? survivor : endpoint));
   return changed.sort((a, b) => compareText(a.hostPort, b.hostPort));
-}
-
-function uniqueBy<T>(items: readonly T[], key: (item: T) => string): readonly T[] {
-  return [...new Map(items.map(item => [key(item), item])).values()];
 }

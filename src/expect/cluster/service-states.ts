@@ -6,6 +6,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeReading, StateChange, StateHistory} from '../../model/state-history.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {AnsweredPlace} from './cluster-view.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /** The state of a Service at one time in one family: the object, and its slices. */
 export interface ServiceState {
@@ -30,13 +31,7 @@ export interface ServiceStates {
 /** The Services, `namespace/name`, that changed while they were followed, with their changes in order. */
 export function changesByService({changes: all}: StateHistory): ReadonlyMap<string, readonly StateChange[]> {
   const changes = new Map<string, StateChange[]>();
-  for (const change of all) {
-    for (const service of servicesOf(change)) {
-      const list = changes.get(service);
-      if (list === undefined) changes.set(service, [change]);
-      else list.push(change);
-    }
-  }
+  for (const change of all) for (const service of servicesOf(change)) pushTo(changes, service, change);
   return changes;
 }
 
