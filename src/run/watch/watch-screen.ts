@@ -186,15 +186,27 @@ function listOf(
   const changes = state.changes
     .map(change => wrap(changeLine(change, style), columns - 1, `${style.dim(clockTime(change.at))} `))
     .filter(lines => isShown(lines.join(' ')));
-  const table = matrix(report, {style, width: columns, all: state.filter !== '', headers: true})
-    .split('\n')
-    .filter((line, index) => line !== '' && (index === 0 || isShown(line)));
+  const table = matrixLines(report, {style, width: columns, all: state.filter !== '', headers: true}).filter(
+    (line, index) => line !== '' && (index === 0 || isShown(line)),
+  );
   const times = readTimes(state).map(style.dim);
   const room = page - table.length - times.length - 4;
   const count = howManyFit(changes, Math.max(room, fewChanges));
   const blocks = [changes.slice(0, count).flat(), table, changes.slice(count).flat(), times];
   return blocks.filter(block => block.length > 0).flatMap(block => ['', ...block]);
 }
+
+/** Made once for a report and a size of the screen: of thousands of Services it takes longer than the time between two keys. */
+function matrixLines(report: Report, options: Parameters<typeof matrix>[1]): readonly string[] {
+  const made = matrices.get(report) ?? new Map<string, readonly string[]>();
+  matrices.set(report, made);
+  const key = JSON.stringify([options.width, options.all, options.style.dim('x')]);
+  const lines = made.get(key) ?? matrix(report, options).split('\n');
+  made.set(key, lines);
+  return lines;
+}
+
+const matrices = new WeakMap<Report, Map<string, readonly string[]>>();
 
 /** At least one. */
 function howManyFit(changes: readonly (readonly string[])[], room: number): number {
