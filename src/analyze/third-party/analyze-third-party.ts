@@ -3,6 +3,7 @@ import {type Family, formatAddress, parseAddress} from '../../model/address.ts';
 import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
+import {hostIP} from '../../model/node/node-facts.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Severity} from '../../model/finding.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
@@ -17,7 +18,7 @@ import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../out
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
 import {holdsThirdPartyRules} from './iptables-rules.ts';
-import {isOwnTable} from './node-rule.ts';
+import {isOwnTable, refusesPackets} from './node-rule.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import type {NodeRules} from '../proxy-mode.ts';
 
@@ -48,7 +49,8 @@ function maxNamed(ports: number): number {
 export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: ThirdPartyCase<Port>): readonly Symptom<RuleText>[] {
   const {ports, context, rules, differs} = thirdPartyCase;
   const tables = thirdPartyTables(thirdPartyCase);
-  if (tables.length === 0 && !rules.iptables.some(one => holdsThirdPartyRules(one, thirdPartyCase.mode.isOwnChain))) return [];
+  const onBridges = bridgeDoubts(thirdPartyCase);
+  if (tables.length === 0 && !rules.iptables.some(one => holdsThirdPartyRules(one, thirdPartyCase.mode.isOwnChain))) return onBridges;
   const {environment} = thirdPartyCase.sides.all;
   const parties = {iptables: rules.iptables, tables, sets: rules.sets, environment, family: context.family};
   const distinctions = distinctionsBy(parties);
@@ -80,7 +82,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: 
       return same === undefined ? [] : [symptomOfPort(same.effect, item)];
     });
   });
-  return walks.effort.isCut ? [...symptoms, cutOff(thirdPartyCase)] : symptoms;
+  return [...onBridges, ...symptoms, ...(walks.effort.isCut ? [cutOff(thirdPartyCase)] : [])];
 }
 
 /** An effect with the Service ports that it concerns. */
@@ -131,6 +133,24 @@ function thirdPartyTables({rules, context, sides}: WalkedRules): readonly NftTab
       isOwnTable({table: table.id}) !== true &&
       !isShownByIptables(table, sides.all.iptables),
   );
+}
+
+/**
+ * Rules of bridges are not walked: where pods are on a bridge, one that drops is in doubt. Those that ebtables-legacy wrote are in no dump,
+ * and in KUBE-DEDUP an old kubelet drops copies of packets.
+ */
+function bridgeDoubts({rules, context: {facts, family}}: WalkedRules): readonly Symptom<RuleText>[] {
+  const {links = null} = facts.network ?? {};
+  const isOnBridge = links?.some(({master, isPeerElsewhere}) => isPeerElsewhere && master !== null) === true;
+  if (!isOnBridge || (family === 'IPv6' && hostIP(facts, 'IPv4') !== null)) return [];
+  const tables = [...(rules.nft()?.tables.values() ?? [])].filter(table => table.family === 'bridge' && table.dormant !== true);
+  return tables.flatMap((table): readonly Symptom<RuleText>[] => {
+    const dropping = [...table.chains.values()].flatMap(chain => (chain.name === 'KUBE-DEDUP' ? [] : chain.rules().filter(refusesPackets)));
+    const isClosed = table.baseChains.some(({base}) => base?.policy === 'drop');
+    if (table.baseChains.length === 0 || (dropping.length === 0 && !isClosed)) return [];
+    const detail = `${isClosed ? 'a policy' : 'a rule'} of table ${table.id} drops frames on bridges, and rules of bridges are not evaluated: the outcome for packets between pods on a bridge of this node, and of those that it sends to them, is undetermined where it matches`;
+    return [{kind: 'undecided-path', family, port: null, detail, expected: [], actual: dropping.slice(0, 1)}];
+  });
 }
 
 function effectCase({context, rules, mode, sides}: WalkedRules): EffectCase {
