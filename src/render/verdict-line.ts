@@ -2,7 +2,7 @@ import {newestKnownMinor} from '../model/proxy-config.ts';
 import {type Report, type Summary, sumOf} from '../model/report.ts';
 import type {UnservedKind} from '../model/service-port.ts';
 import {plural, someOf} from '../model/text.ts';
-import {causeText} from './finding-blocks.ts';
+import {causeText} from './block-texts.ts';
 import {nodeList} from './names-of-nodes.ts';
 import {type Provenance, readTime} from './renderer.ts';
 import {escapeText, type Style} from './terminal-text.ts';

@@ -1,7 +1,8 @@
 import {expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
-import {causeBlocks, effectsText, spreadBlocks} from '../../src/render/finding-blocks.ts';
+import {causeBlocks, spreadBlocks} from '../../src/render/finding-blocks.ts';
+import {effectsText} from '../../src/render/block-texts.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {findingOf} from './report.ts';
 

@@ -5,16 +5,8 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine} from '../trace-words.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {
-  blockPlaces,
-  blockTexts,
-  causeBlocks,
-  commandsByPlace,
-  effectsText,
-  type FindingBlock,
-  spreadBlocks,
-  whomAndSince,
-} from '../finding-blocks.ts';
+import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
+import {blockPlaces, blockTexts, commandsByPlace, effectsText, whomAndSince} from '../block-texts.ts';
 import {docsOf} from '../json.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
 import {provenanceRows, readTime, type Renderer, type RenderOptions} from '../renderer.ts';

@@ -3,19 +3,8 @@ import {plural, someOf} from '../../model/text.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {bySeverity, escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {
-  blockPlaces,
-  causeBlocks,
-  effectsText,
-  type FindingBlock,
-  type FindingGroup,
-  groupCommands,
-  hitsOf,
-  messageOf,
-  olderText,
-  sinceOf,
-  spreadBlocks,
-} from '../finding-blocks.ts';
+import {causeBlocks, type FindingBlock, type FindingGroup, spreadBlocks} from '../finding-blocks.ts';
+import {blockPlaces, effectsText, groupCommands, hitsOf, messageOf, olderText, sinceOf} from '../block-texts.ts';
 import type {Finding} from '../../model/finding.ts';
 import {dumpLine} from '../trace-words.ts';
 import {proseWidth, wrap} from '../wrap.ts';

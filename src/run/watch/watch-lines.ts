@@ -1,5 +1,5 @@
 import type {Report} from '../../model/report.ts';
-import {blockSentence} from '../../render/finding-blocks.ts';
+import {blockSentence} from '../../render/block-texts.ts';
 import {nodeList} from '../../render/names-of-nodes.ts';
 import {bySeverity, escapeText, type Style, styleOf} from '../../render/terminal-text.ts';
 import {secondsText, verdictLine} from '../../render/verdict-line.ts';
