@@ -89,7 +89,7 @@ export function alikePorts(input: AlikePortsInput): AlikePorts {
       : pair.written === pair.before && shape !== null && told === constants
         ? shape
         : `${shapes(asExpected)} ${signatures(asExpected, before, constants)}`;
-    const key = shape === null ? `alone ${index}` : `${shape} ${shapeAfter}`;
+    const key = shape === null ? `alone ${index}` : shape === shapeAfter ? shape : `${shape} ${shapeAfter}`;
     const group = groups.get(key) ?? {shape, shapeAfter, pairs: []};
     groups.set(key, group);
     group.pairs.push(pair);
@@ -137,7 +137,8 @@ function portShapes(input: AlikePortsInput): (pair: PortPair) => string {
     const endpoints = writtenShape(pair, before.context);
     // Replies of the node's own pods pass it in any case.
     const places = hasReplies ? pair.known.endpoints.cluster.map(({nodeName}) => (nodeName === setup.node.name ? '1' : '0')).join('') : '';
-    return [sideShape(pair.written), sideShape(pair.after), senders, own, clients, endpoints, places].join(' ');
+    const isSame = pair.written !== null && pair.after !== null && isSamePort(pair.written, pair.after);
+    return [sideShape(pair.written), isSame ? '=' : sideShape(pair.after), senders, own, clients, endpoints, places].join(' ');
   };
 }
 
@@ -184,6 +185,11 @@ interface SpecialAddresses {
   /** Those of the node. */
   readonly hosts: readonly string[];
   readonly clusterIPs: ReadonlySet<string>;
+}
+
+/** A Service port that no setting of one side gives other endpoints. */
+function isSamePort(was: ServedPort, is: ServedPort): boolean {
+  return was.port === is.port && was.endpoints === is.endpoints && was.all === is.all;
 }
 
 /** All fields by which kube-proxy's own rules distinguish Service ports. */

@@ -61,6 +61,9 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     ...expectedSide({setup, view: viewAfter, config: configAfter, family, besideOthers: !expectedOnly}),
     ...replies,
   };
+  // As of a family that the cluster does not have.
+  if (before.ports.length + after.ports.length === 0) return {changes: [], ports: []};
+  const contexts = [before.context, after.context] as const;
   const {node, groups, isFaulty, deviates, isSplit} = alikePorts({setup, before, after, configAfter, viewAfter, expectedOnly});
   const restarted = onceAsked(() => ({
     ...expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: true}),
@@ -82,7 +85,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     if (known !== undefined) return known;
     const isChanged = (probe: PreviewProbe, walk: ProbeWalk): boolean => changeOf(sides, pair, {probe, walk}) !== null;
     const given = {item: pair.known, before, after, groups: senders(), effort: input.effort, isChanged};
-    const proof = proofOf(probesOfPair(pair, [before.context, after.context]), given);
+    const proof = proofOf(probesOfPair(pair, contexts), given);
     if (shape !== null && !proof.isOfNode) walked.proofs.set(shape, proof);
     return proof;
   };
@@ -93,8 +96,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const proof = prove(lead, known);
     const shape = proof.isOfNode ? null : known;
     for (const pair of wanted) ports.push({item: pair.known, gap: proof.gap});
-    const probesOf = (pair: PortPair): readonly PreviewProbe[] =>
-      withFurther(pair.known, probesOfPair(pair, [before.context, after.context]), proof);
+    const probesOf = (pair: PortPair): readonly PreviewProbe[] => withFurther(pair.known, probesOfPair(pair, contexts), proof);
     const walks = walkOnce(walked, shape, () => {
       const after = shapeAfter === null ? undefined : walked.after.get(shapeAfter);
       const found = walkPort(sides, lead, {probes: probesOf(lead), walks: proof.walks, after});

@@ -39,9 +39,10 @@ export function previewProbes(item: ServedPort, contexts: readonly [NodeContext,
   return [...probes, ...healthCheck(item, before, sources)];
 }
 
-function senderContext([before, after]: readonly [NodeContext, NodeContext]): NodeContext {
-  return before.detector.kind === 'none' ? {...before, detector: after.detector} : before;
-}
+const senderContext = once(
+  ([before, after]: readonly [NodeContext, NodeContext]): NodeContext =>
+    before.detector.kind === 'none' && after.detector.kind !== 'none' ? {...before, detector: after.detector} : before,
+);
 
 /** Whether a probe stands for the pods of other nodes: not if nothing tells the network of all pods. */
 export function hasRemotePods(contexts: readonly [NodeContext, NodeContext]): boolean {

@@ -39,6 +39,15 @@ export function sourcesFor(
   context: NodeContext,
   taken: ReadonlySet<string>,
 ): readonly Source[] {
+  const usual = usualSources(context);
+  const isFree = usual.every(({kind, address}) => (kind !== 'pod' && kind !== 'remote-pod') || !taken.has(address));
+  return isFree && port.sourceRanges.length === 0 ? usual : sourcesBeside(port, context, taken);
+}
+
+/** Those of a Service port without source ranges, beside no address in use. */
+const usualSources = once((context: NodeContext) => sourcesBeside({sourceRanges: [], loadBalancerVIPs: []}, context, new Set()));
+
+const sourcesBeside: typeof sourcesFor = (port, context, taken) => {
   const {facts, family} = context;
   const {podNetworks, local} = podRanges(context);
   const podNetwork = podNetworkOf(context);
@@ -57,7 +66,7 @@ export function sourcesFor(
   for (const range of ranges) add('allowed', addressInside(range, taken), facts.primaryInterface);
   if (ranges.length > 0) for (const address of port.loadBalancerVIPs) add('own-address', address, null);
   return sources;
-}
+};
 
 /** Running pods and other nodes, by address. */
 export interface KnownSenders {

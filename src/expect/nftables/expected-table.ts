@@ -1,10 +1,11 @@
 import type {Family} from '../../model/address.ts';
 import type {NftChain, NftElement, NftFamily, NftHook, NftRule, NftSet, NftTableSource} from '../../model/nft-ruleset.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
+import {serviceKey} from '../cluster/cluster-view.ts';
 import type {NodeContext} from '../node-context.ts';
 import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
 import {baseSets, nodePortIPs, type SetShape} from './base-sets.ts';
-import {type NftPort, nftPlan} from './nft-names.ts';
+import {type NftPort, nftPlan, parseNftName} from './nft-names.ts';
 import {ipWord} from './nft-text.ts';
 import type {KeepChains} from './kept-json-chains.ts';
 import {PortObjects} from './port-objects.ts';
@@ -35,8 +36,7 @@ export class ExpectedTable implements NftTableSource {
   readonly #keep: KeepChains;
   readonly #chains = new Map<string, NftChain>();
   readonly #sets = new Map<string, NftSet>();
-  /** By the names of chains and affinity sets. */
-  #owners: ReadonlyMap<string, NftPort> | null = null;
+  #owners: Owners | null = null;
   #elements: ReadonlyMap<string, readonly SharedElement[]> | null = null;
   readonly #actualValue: ExpectedTableInput['actualValue'];
 
@@ -64,8 +64,8 @@ export class ExpectedTable implements NftTableSource {
 
   /** The Service port that a chain or an affinity set belongs to. */
   ownerOf(name: string): NftPort | undefined {
-    this.#owners ??= ownersByName(this.ports);
-    return this.#owners.get(name);
+    this.#owners ??= new Owners(this.ports);
+    return this.#owners.of(name);
   }
 
   chain(name: string): NftChain | undefined {
@@ -79,9 +79,9 @@ export class ExpectedTable implements NftTableSource {
   set(name: string): NftSet | undefined {
     const known = this.#sets.get(name);
     if (known !== undefined) return known;
+    const isNamed = (one: SetShape): boolean => one.name === name;
     const owner = this.ownerOf(name);
-    const shapes = owner === undefined ? this.baseSets : this.objectsOf(owner).sets;
-    const shape = shapes.find(one => one.name === name);
+    const shape = this.baseSets.find(isNamed) ?? (owner === undefined ? undefined : this.objectsOf(owner).sets.find(isNamed));
     if (shape === undefined) return undefined;
     const made = this.#set(shape);
     this.#sets.set(name, made);
@@ -116,17 +116,37 @@ export class ExpectedTable implements NftTableSource {
   }
 }
 
-function ownersByName(ports: readonly NftPort[]): ReadonlyMap<string, NftPort> {
-  const owners = new Map<string, NftPort>();
-  for (const item of ports) {
-    const {names, endpoints, port} = item;
-    for (const name of [names.service, names.local, names.external, names.firewall]) owners.set(name, item);
-    for (const endpoint of endpoints.reachable) {
-      owners.set(names.endpoint(endpoint), item);
-      if (port.affinitySeconds !== null) owners.set(names.affinity(endpoint), item);
+/** Service ports by the names of chains and affinity sets. Those of endpoints are hashed once one of the Service is asked for. */
+class Owners {
+  readonly #byName = new Map<string, NftPort>();
+  readonly #unnamed = new Map<string, NftPort[]>();
+
+  constructor(ports: readonly NftPort[]) {
+    for (const item of ports) {
+      const {service, local, external, firewall} = item.names;
+      for (const name of [service, local, external, firewall]) this.#byName.set(name, item);
+      pushTo(this.#unnamed, serviceKey(item.port), item);
     }
   }
-  return owners;
+
+  of(name: string): NftPort | undefined {
+    const known = this.#byName.get(name);
+    if (known !== undefined) return known;
+    const parsed = parseNftName(name);
+    if (parsed === null) return undefined;
+    const service = serviceKey(parsed);
+    for (const item of this.#unnamed.get(service) ?? []) this.#nameEndpoints(item);
+    this.#unnamed.delete(service);
+    return this.#byName.get(name);
+  }
+
+  #nameEndpoints(item: NftPort): void {
+    const {names, endpoints, port} = item;
+    for (const endpoint of endpoints.reachable) {
+      this.#byName.set(names.endpoint(endpoint), item);
+      if (port.affinitySeconds !== null) this.#byName.set(names.affinity(endpoint), item);
+    }
+  }
 }
 
 export function proxyTableId(family: Family): string {

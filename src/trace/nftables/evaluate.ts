@@ -220,7 +220,8 @@ function askLookup(key: readonly PacketValue[], where: NftSet | readonly NftList
     const isPort = value.kind === 'number';
     const all = isPort ? allPorts : allAddresses(at.packet.family);
     const ranges = (): readonly Range[] => rangesOf(key, index, 'elements' in where ? [...where.elements.values()] : where, at);
-    const known = 'elements' in where && key.length === 1 ? once(where, at.packet.family, ranges) : ranges();
+    const others = exactText(key.toSpliced(index, 1));
+    const known = 'elements' in where && others !== null ? once(where, `${at.packet.family} ${index} ${others}`, ranges) : ranges();
     const own = intervalsOf(known.filter(range => found.kind === 'found' && range.value === found.value).map(toPair));
     const current = numberIn(value, at);
     const isNamed = current !== null && holds(own, current);
@@ -274,12 +275,12 @@ function sideOf({side}: PacketValue & {readonly kind: 'interface'}): 'source' | 
   return side === 'in' ? 'source' : 'destination';
 }
 
-/** A set may have a hundred thousand elements. */
-function once(set: NftSet, family: string, make: () => readonly Range[]): readonly Range[] {
+/** A set may have a hundred thousand elements. `question` is what else the ranges depend on. */
+function once(set: NftSet, question: string, make: () => readonly Range[]): readonly Range[] {
   const made = kept.get(set) ?? new Map<string, readonly Range[]>();
   kept.set(set, made);
-  const known = made.get(family) ?? make();
-  made.set(family, known);
+  const known = made.get(question) ?? make();
+  made.set(question, known);
   return known;
 }
 
