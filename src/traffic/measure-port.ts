@@ -88,6 +88,7 @@ function countedBy(survey: NodeSurvey, surveyed: SurveyedPort, reads: Reads): Co
 
 function byRules({key, port}: SurveyedPort, {before, after}: Reads): Counted {
   const now = after.nat.get(port.family);
+  if (now?.hasRules === false) return {endpoints: [], of: () => nothing, reason: 'the table nat has no rules of kube-proxy any more'};
   if (now === undefined || !now.counted)
     return {endpoints: [], of: () => nothing, reason: after.missing.counters ?? 'the rules were read without counters (iptables-save -c)'};
   if (!now.complete) return {endpoints: [], of: () => nothing, reason: 'the table nat was not read to its end'};

@@ -14,6 +14,8 @@ export interface NatCounters {
   readonly others: ReadonlyMap<string, number>;
   /** Rules that kube-proxy rewrites in every sync. */
   readonly base: ReadonlyMap<string, number>;
+  /** Whether there are kube-proxy's rules of Services: the kubelet leaves others. */
+  readonly hasRules: boolean;
   /** False for a dump without counters. */
   readonly counted: boolean;
   /** The whole table was read, to its end. */
@@ -36,6 +38,7 @@ export class NatCounterReader {
   readonly #base = new Map<string, number>();
   #table = 'nat';
   #hasTables = false;
+  #hasRules = false;
   #counted = false;
   #complete = false;
 
@@ -49,8 +52,9 @@ export class NatCounterReader {
 
   result(): NatCounters {
     this.#lines.end();
-    const {ports, others, base, counted} = {ports: this.#ports, others: this.#others, base: this.#base, counted: this.#counted};
-    return {ports, others, base, counted, complete: this.#complete || !this.#hasTables};
+    const {ports, others, base} = {ports: this.#ports, others: this.#others, base: this.#base};
+    const {hasRules, counted} = {hasRules: this.#hasRules, counted: this.#counted};
+    return {ports, others, base, hasRules, counted, complete: this.#complete || !this.#hasTables};
   }
 
   #take(line: string): void {
@@ -65,6 +69,7 @@ export class NatCounterReader {
     const at = line.indexOf('-A KUBE-');
     if (at < 0) return;
     const chain = line.slice(at + 3, line.indexOf(' ', at + 3));
+    this.#hasRules ||= /^KUBE-(?:SERVICES$|SVC-|SVL-|SEP-)/.test(chain);
     const isEndpoint = chain.startsWith('KUBE-SEP-');
     const port = isEndpoint ? this.#options.byName.get(commentOf(line)) : this.#options.byHash.get(chain.slice(chain.lastIndexOf('-') + 1));
     const isOther = isEndpoint && port === undefined && this.#others.size < maxOthers;

@@ -132,6 +132,12 @@ class CountedNode {
     return this.#survey.status !== 'unread';
   }
 
+  /** kube-proxy's rules are no longer where they were: it may run in another mode. */
+  get isOutdated(): boolean {
+    const families = [...(this.#after?.nat.values() ?? [])];
+    return this.#survey.mode === 'iptables' && families.length > 0 && families.every(({hasRules}) => !hasRules);
+  }
+
   /** The difference between the last two reads. */
   get read(): NodeRead {
     return {survey: this.#survey, before: this.#before, after: this.#after, failure: this.#failure};
@@ -254,8 +260,9 @@ class TopSession implements AsyncDisposable {
     await this.#followed.take(this.#api);
     if (printOf(this.#services(before), before) !== printOf(this.#services(), this.#api)) this.#roundsToSurvey = roundsAfterChange;
     const isDue = this.#roundsToSurvey-- > 0;
-    const retry = this.#round % roundsToRetry === 0;
-    await this.#survey(this.#nodes.filter(({isRead}) => (isRead ? isDue : retry)));
+    // Not all nodes in one round.
+    const isTheirTurn = (index: number): boolean => (this.#round + index) % roundsToRetry === 0;
+    await this.#survey(this.#nodes.filter(({isRead, isOutdated}, index) => isOutdated || (isRead && isDue) || isTheirTurn(index)));
   }
 
   #services(api: ApiObjects = this.#api) {

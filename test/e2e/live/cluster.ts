@@ -36,10 +36,15 @@ export class LiveCluster implements AsyncDisposable {
     this.#gate = parts.gate;
   }
 
-  /** A capture of which each node's rules can be loaded into any kernel. */
-  static async open(name = 'healthy/1.30-iptables', options: ApiServerOptions = {}): Promise<LiveCluster> {
-    const capture = capturePath(name);
+  /** A capture of which each node's rules can be loaded into any kernel, with further nodes. */
+  static async open(
+    name = 'healthy/1.30-iptables',
+    {furtherNodes = [], ...options}: ApiServerOptions & {readonly furtherNodes?: readonly FurtherNode[]} = {},
+  ): Promise<LiveCluster> {
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-live-'));
+    const capture = join(folder, 'capture');
+    cpSync(capturePath(name), capture, {recursive: true});
+    for (const node of furtherNodes) addNode(capture, node);
     for (const sub of ['bin', 'node-bin', 'tmp']) mkdirSync(join(folder, sub));
     const standIns: Record<string, StandInNode> = {};
     const proxy: ApiServerOptions['proxy'] = pod => ({socketPath: inwardOf(folder, (pod['spec'] as {nodeName: string}).nodeName).socket});
@@ -86,6 +91,26 @@ export class LiveCluster implements AsyncDisposable {
     await new Promise(resolve => this.#gate.close(resolve));
     rmSync(this.folder, {recursive: true, force: true});
   }
+}
+
+/** A node like a captured one, which has no endpoints: in all that was captured, these texts are replaced. */
+export interface FurtherNode {
+  readonly name: string;
+  readonly like: string;
+  readonly replace: Readonly<Record<string, string>>;
+}
+
+function addNode(capture: string, {name, like, replace}: FurtherNode): void {
+  const own = (text: string): string =>
+    Object.entries({[like]: name, ...replace}).reduce((changed, [was, is]) => changed.replaceAll(was, is), text);
+  const folder = join(capture, 'nodes', name);
+  cpSync(join(capture, 'nodes', like), folder, {recursive: true});
+  for (const file of readdirSync(folder)) writeFileSync(join(folder, file), own(readFileSync(join(folder, file), 'utf8')));
+  const nodes = join(capture, 'api/nodes.json');
+  const list = JSON.parse(readFileSync(nodes, 'utf8')) as {items: StoredObject[]};
+  const found = list.items.find(({metadata}) => metadata.name === like);
+  list.items.push(JSON.parse(own(JSON.stringify(found))) as StoredObject);
+  writeFileSync(nodes, JSON.stringify(list));
 }
 
 /** Where the port of an agent on a node is reached from here. */

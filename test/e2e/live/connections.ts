@@ -5,7 +5,18 @@ import process from 'node:process';
 export type ConnectionsOrder =
   | {readonly kind: 'serve'; readonly port: number}
   /** `hold` of the connections stay open until the program ends. */
-  | {readonly kind: 'connect'; readonly address: string; readonly port: number; readonly connections: number; readonly hold: number};
+  | {readonly kind: 'connect'; readonly address: string; readonly port: number; readonly connections: number; readonly hold: number}
+  /** One connection an interval (ms), to each target in turn; `hold` others stay open, and say a word again and again. */
+  | {readonly kind: 'load'; readonly targets: readonly string[]; readonly interval: number; readonly hold: number};
+
+/** What a load prints every half second. */
+export interface LoadCounts {
+  readonly served: number;
+  readonly failed: number;
+  /** Of the connections that are held: those that are open, and those that ended with an error. */
+  readonly open: number;
+  readonly broken: number;
+}
 
 // This file is the program. A server prints the address that each client connected to, a client the number of its connections.
 if (process.argv[1] === import.meta.filename) run(JSON.parse(process.argv[2] ?? '') as ConnectionsOrder);
@@ -13,13 +24,14 @@ if (process.argv[1] === import.meta.filename) run(JSON.parse(process.argv[2] ?? 
 function run(order: ConnectionsOrder): void {
   process.stdin.resume().on('end', () => process.exit());
   if (order.kind === 'serve') serve(order.port);
+  else if (order.kind === 'load') void load(order);
   else void connect(order);
 }
 
 function serve(port: number): void {
   const server = createServer(socket => {
     process.stdout.write(`${socket.localAddress?.replace('::ffff:', '')}\n`);
-    socket.on('error', () => {}).resume();
+    socket.on('error', () => {}).on('data', data => socket.write(data));
   });
   server.listen({port, host: '::', backlog: 1000}, () => process.stdout.write('ready\n'));
 }
@@ -31,6 +43,25 @@ async function connect({address, port, connections, hold}: Extract<ConnectionsOr
   }
   process.stdout.write('done\n');
   if (hold === 0) process.exit();
+}
+
+async function load({targets, interval, hold}: Extract<ConnectionsOrder, {kind: 'load'}>): Promise<void> {
+  const counts = {served: 0, failed: 0, open: 0, broken: 0};
+  const partsOf = (target: string) => [target.replace(/:\d+$/, ''), Number(target.replace(/^.*:/, ''))] as const;
+  for (let number = 0; number < hold; number++) {
+    const socket = await opened(...partsOf(targets[0] ?? ''));
+    counts.open++;
+    socket.on('error', () => counts.broken++).on('close', () => counts.open--);
+    setInterval(() => socket.write('word'), interval);
+  }
+  let turn = 0;
+  setInterval(() => {
+    const [address, port] = partsOf(targets[turn++ % targets.length] ?? '');
+    const socket = createConnection({host: address, port, timeout: 1000}, () => socket.end());
+    socket.on('timeout', () => socket.destroy(new Error('no answer'))).on('error', () => {});
+    socket.on('close', isError => (isError ? counts.failed++ : counts.served++)).resume();
+  }, interval);
+  setInterval(() => process.stdout.write(`${JSON.stringify(counts)}\n`), 500);
 }
 
 function opened(host: string, port: number): Promise<Socket> {

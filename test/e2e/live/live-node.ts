@@ -1,5 +1,5 @@
-import {existsSync, readFileSync} from 'node:fs';
-import {join} from 'node:path';
+import {existsSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {basename, join} from 'node:path';
 import type {Family} from '../../../src/model/address.ts';
 import {loadRules} from '../kernel/load-rules.ts';
 import {Namespace} from '../kernel/namespace.ts';
@@ -17,7 +17,7 @@ const dumps = [
 export class LiveNode implements AsyncDisposable {
   readonly name: string;
   readonly #namespace: Namespace;
-  /** What was captured of the node. */
+  /** What was captured of the node; its own copy. */
   readonly #folder: string;
 
   private constructor(name: string, namespace: Namespace, folder: string) {
@@ -58,6 +58,15 @@ export class LiveNode implements AsyncDisposable {
     }
   }
 
+  /** From now on its kube-proxy says of itself what that of a captured node said, under the name of this one. */
+  answerAs(folder: string): void {
+    for (const file of ['proxy-mode', 'configz.json', 'kube-proxy-config.yaml', 'metrics']) {
+      const said = readCaptured(folder, file)?.replaceAll(basename(folder), this.name);
+      if (said === undefined) rmSync(join(this.#folder, file), {force: true});
+      else writeFileSync(join(this.#folder, file), said);
+    }
+  }
+
   /** Puts these rules in the place of all that it has of the family. */
   load(family: Family, dump: string): void {
     const backend = dump.split('\n', 1)[0]?.includes('nf_tables') ? 'nft' : 'legacy';
@@ -86,12 +95,7 @@ export class LiveNode implements AsyncDisposable {
 
 function answersOf(folder: string): NodeServers['answers'] {
   const answers = (paths: Readonly<Record<string, string>>) =>
-    Object.fromEntries(
-      Object.entries(paths).flatMap(([path, file]) => {
-        const body = readCaptured(folder, file);
-        return body === null ? [] : [[path, body]];
-      }),
-    );
+    Object.fromEntries(Object.entries(paths).map(([path, file]) => [path, join(folder, file)]));
   return {
     10249: answers({'/proxyMode': 'proxy-mode', '/configz': 'configz.json', '/metrics': 'metrics'}),
     10256: answers({'/healthz': 'healthz.json'}),

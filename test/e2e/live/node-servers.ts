@@ -1,11 +1,12 @@
 import {execFileSync} from 'node:child_process';
+import {existsSync, readFileSync} from 'node:fs';
 import {createServer as createHttpServer} from 'node:http';
 import {createConnection, createServer, type Server, type Socket} from 'node:net';
 import process from 'node:process';
 
 /** What listens on 127.0.0.1 of a node. */
 export interface NodeServers {
-  /** By port, then by path: what kube-proxy answers. */
+  /** By port, then by path: the file with what kube-proxy answers. */
   readonly answers: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** A port that leads out of the network namespace, to a UNIX socket: sockets on disk know no namespaces. */
   readonly forward: TracePath;
@@ -35,8 +36,9 @@ async function serve({answers, forward, inward}: NodeServers): Promise<void> {
 
 function httpServer(paths: Readonly<Record<string, string>>): Server {
   return createHttpServer(({url = ''}, response) => {
-    const body = paths[url];
-    response.writeHead(body === undefined ? 404 : 200, {'content-type': 'text/plain; charset=utf-8'});
+    const file = paths[url];
+    const body = file === undefined || !existsSync(file) ? null : readFileSync(file);
+    response.writeHead(body === null ? 404 : 200, {'content-type': 'text/plain; charset=utf-8'});
     response.end(body ?? '404 page not found\n');
   });
 }

@@ -1,20 +1,32 @@
-/** A node of a live cluster is switched to another mode, with connections of clients before and after: what the plan foretold comes. */
-import {type ChildProcess, spawn} from 'node:child_process';
-import {cpSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+/** Two of six live nodes are switched to another mode, one after the other, under load: what the plan foretold comes, and nothing else. */
+import {type ChildProcessWithoutNullStreams, spawn} from 'node:child_process';
+import {readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
+import {setTimeout as sleep} from 'node:timers/promises';
+import {stripVTControlCharacters} from 'node:util';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {startSvcTrace} from '../../executable.ts';
 import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
+import type {ConnectionsOrder, LoadCounts} from './connections.ts';
 import type {LiveNode} from './live-node.ts';
-import {svcTrace} from './svc-trace.ts';
+import {type CheckReport, svcTrace} from './svc-trace.ts';
 
-const name = 'node-a';
 const endpoints = ['10.244.11.4', '10.244.11.5', '10.244.11.6', '10.244.12.4'];
 
-/** What clients on the node connect to: cluster IPs, and a node port at the address of the node and on the loopback address. */
+/** What clients on the first node connect to: cluster IPs, and a node port at the address of the node and on the loopback address. */
 const targets = ['10.96.1.1:80', '10.96.1.3:80', '10.96.1.13:80', '172.18.0.11:30080', '127.0.0.1:30080', '127.0.0.1:30088'];
+
+/** Three nodes beside the captured ones, without endpoints as the third of these. */
+const furtherNodes = [14, 15, 16].map((number, index) => ({
+  name: `node-${'def'[index]}`,
+  like: 'node-c',
+  replace: {'172.18.0.13': `172.18.0.${number}`, '10.244.13.': `10.244.${number}.`},
+}));
+
+const held = 8;
 
 interface Plan {
   readonly changes: readonly {
@@ -25,59 +37,77 @@ interface Plan {
   }[];
 }
 
-interface Switch {
-  readonly mode: string;
+interface Mode {
+  readonly mode: 'iptables' | 'nftables';
   readonly capture: string;
-  /** A capture of the other mode, for what its kube-proxy says of itself. */
-  readonly switched: string;
-  /** Removes the rules of the old mode, as kube-proxy does when it starts. */
+  /** Removes the rules of this mode, as kube-proxy does when it starts in another. */
   readonly clean: (node: LiveNode) => void;
   /** Loads what `rules` prints for a family. */
   readonly load: (node: LiveNode, file: string, family: 'IPv4' | 'IPv6') => void;
-  /** Those of the targets whose clients are served in iptables mode alone. */
-  readonly changes: 'lost' | 'gained';
+  /** How `rules` prints them. */
+  readonly output: string;
 }
 
-const switches: readonly Switch[] = [
-  {
-    mode: 'nftables',
-    capture: 'healthy/1.36-iptables',
-    switched: 'nftables/1.36',
-    clean: node => {
-      for (const family of ['iptables', 'ip6tables'])
-        for (const table of ['nat', 'filter', 'mangle']) for (const flag of ['-F', '-X']) node.run(`${family}-nft`, '-t', table, flag);
-    },
-    load: (node, file) => node.run('nft', '-f', file),
-    changes: 'lost',
+const iptables: Mode = {
+  mode: 'iptables',
+  capture: 'healthy/1.36-iptables',
+  clean: node => {
+    for (const family of ['iptables', 'ip6tables'])
+      for (const table of ['nat', 'filter', 'mangle']) for (const flag of ['-F', '-X']) node.run(`${family}-nft`, '-t', table, flag);
   },
-  {
-    mode: 'iptables',
-    capture: 'nftables/1.36',
-    switched: 'healthy/1.36-iptables',
-    clean: node => node.run('nft', 'delete table ip kube-proxy; delete table ip6 kube-proxy'),
-    load: (node, file, family) => node.run(family === 'IPv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore', '--noflush', file),
-    changes: 'gained',
-  },
-];
+  load: (node, file, family) => node.run(family === 'IPv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore', '--noflush', file),
+  output: 'iptables-save',
+};
 
-describeWith([...clusterNeeds, 'nft', 'iptables-nft-restore'], 'a live node that is switched', () => {
-  describe.each(switches)('to $mode mode', ({mode, capture, switched, clean, load, changes: effect}) => {
+const nftables: Mode = {
+  mode: 'nftables',
+  capture: 'nftables/1.36',
+  clean: node => node.run('nft', 'delete table ip kube-proxy; delete table ip6 kube-proxy'),
+  load: (node, file) => node.run('nft', '-f', file),
+  output: 'nft',
+};
+
+/** Some clients are served in iptables mode alone. */
+const switches = [
+  {from: iptables, to: nftables, effect: 'lost'},
+  {from: nftables, to: iptables, effect: 'gained'},
+] as const;
+
+describeWith([...clusterNeeds, 'nft', 'iptables-nft-restore', 'script'], 'six live nodes under load, two of which are switched', () => {
+  describe.each(switches)('to $to.mode mode', ({from, to, effect}) => {
     let cluster: LiveCluster;
-    let server: ChildProcess;
+    const programs: ChildProcessWithoutNullStreams[] = [];
+    const loads = new Map<string, LoadCounts>();
 
     beforeAll(async () => {
-      cluster = await LiveCluster.open(capture);
-      const node = cluster.node(name);
-      for (const address of endpoints) node.run('ip', 'address', 'add', `${address}/32`, 'dev', 'lo');
-      node.run('sysctl', '-q', '-w', 'net.ipv4.conf.all.route_localnet=1');
-      const [program, ...first] = [...node.enter, process.execPath, join(import.meta.dirname, 'connections.ts')];
-      server = spawn(program ?? '', [...first, JSON.stringify({kind: 'serve', port: 8080})], {stdio: ['pipe', 'pipe', 'inherit']});
-      await new Promise(resolve => server.stdout?.once('data', resolve));
+      cluster = await LiveCluster.open(from.capture, {furtherNodes});
+      await Promise.all(
+        cluster.nodes.map(async node => {
+          for (const address of endpoints) node.run('ip', 'address', 'add', `${address}/32`, 'dev', 'lo');
+          node.run('sysctl', '-q', '-w', 'net.ipv4.conf.all.route_localnet=1');
+          await start(node, {kind: 'serve', port: 8080}, () => {});
+          const counts = (line: string) => loads.set(node.name, JSON.parse(line) as LoadCounts);
+          await start(node, {kind: 'load', targets: ['10.96.1.1:80', '10.96.1.3:80'], interval: 100, hold: held}, counts);
+        }),
+      );
     });
     afterAll(async () => {
-      server?.stdin?.end();
+      for (const program of programs) program.stdin.end();
       await cluster?.[Symbol.asyncDispose]();
     });
+
+    /** Resolves with the first line that the program prints. */
+    async function start(node: LiveNode, order: ConnectionsOrder, take: (line: string) => void): Promise<void> {
+      const [program, ...first] = [...node.enter, process.execPath, join(import.meta.dirname, 'connections.ts'), JSON.stringify(order)];
+      const child = spawn(program, first);
+      programs.push(child);
+      await new Promise<void>(resolve => {
+        child.stdout.on('data', (data: Buffer) => {
+          for (const line of data.toString().trim().split('\n')) if (line.startsWith('{')) take(line);
+          resolve();
+        });
+      });
+    }
 
     async function run(...args: readonly string[]): Promise<string> {
       const {stdout, exitCode, stderr} = await svcTrace(args, {kubeconfig: cluster.api.kubeconfig});
@@ -85,65 +115,94 @@ describeWith([...clusterNeeds, 'nft', 'iptables-nft-restore'], 'a live node that
       return stdout;
     }
 
-    /** Whether a client on the node gets an answer. */
+    /** Whether a client on the first node gets an answer. */
     function isServed(target: string): boolean {
       const [address, port] = target.split(':');
       const script = `timeout 3 bash -c '</dev/tcp/${address}/${port}' 2>/dev/null && echo served || true`;
-      return cluster.node(name).run('sh', '-c', script) !== '';
+      return cluster.node('node-a').run('sh', '-c', script) !== '';
     }
 
-    /** What `--from` reads of the cluster with the switched node, which says so as its kube-proxy would. */
-    function bundleAfter(): string {
-      const folder = cluster.bundle();
-      const files = join(folder, 'nodes', name);
-      for (const file of ['proxy-mode', 'configz.json', 'kube-proxy-config.yaml'])
-        cpSync(join(capturePath(switched), 'nodes', name, file), join(files, file));
-      for (const file of ['nft.txt', 'nft.json']) rmSync(join(files, file), {force: true});
-      writeFileSync(join(files, 'nft-ruleset.json'), cluster.node(name).run('nft', '-j', 'list', 'ruleset'));
-      return folder;
+    /** As kube-proxy does when it starts in the other mode: it removes its old rules, and writes the new ones. */
+    async function switchNode(name: string, inBetween: () => void = () => {}): Promise<void> {
+      const node = cluster.node(name);
+      const asked = ['rules', '-A', '--for-node', name, '--proxy-mode', to.mode, '--from', cluster.bundle(), '-o', to.output];
+      const texts = await Promise.all(['IPv4', 'IPv6'].map(family => run(...asked, '--family', family)));
+      from.clean(node);
+      inBetween();
+      for (const [index, family] of (['IPv4', 'IPv6'] as const).entries()) {
+        const file = join(cluster.folder, `rules-${family}`);
+        writeFileSync(file, `${texts[index]}\n`);
+        to.load(node, file, family);
+      }
+      node.answerAs(join(capturePath(to.capture), 'nodes', 'node-c'));
     }
 
-    test('serves and loses the clients that the plan says, and no others', async () => {
-      const before = cluster.bundle();
+    /** A command that goes on, on a terminal of its own. */
+    function watched(...args: readonly string[]): {readonly output: () => string; readonly end: () => void} {
+      let output = '';
+      const command = [...startSvcTrace, ...args].map(word => `'${word}'`).join(' ');
+      const child = spawn('script', ['-qec', `stty cols 120 rows 60; ${command}`, '/dev/null'], {
+        env: {...process.env, KUBECONFIG: cluster.api.kubeconfig, HOME: '/nonexistent', TERM: 'xterm'},
+      });
+      programs.push(child);
+      child.stdout.on('data', (data: Buffer) => {
+        output += stripVTControlCharacters(data.toString());
+      });
+      return {output: () => output, end: () => child.stdin.write('q')};
+    }
+
+    async function checkPlan(plan: string, ...args: readonly string[]) {
+      return (JSON.parse(await run('check', '-A', '--plan', plan, '-o', 'json', ...args)) as {readonly summary: object}).summary;
+    }
+
+    test('serves and loses the clients that the plan says and no others, and keeps connections', async () => {
       const plan = join(cluster.folder, 'plan.json');
-      writeFileSync(plan, await run('preview', '-A', '--proxy-mode', mode, '--from', before, '-o', 'json'));
+      await run('preview', '-A', '--proxy-mode', to.mode, '-o', 'json', '--output-file', plan);
       const foretold = (JSON.parse(readFileSync(plan, 'utf8')) as Plan).changes.flatMap(({node, packet, source, ...change}) =>
-        node === name && change.effect === effect && source?.kind === 'node' ? `${packet?.destination}:${packet?.port}` : [],
+        node === 'node-a' && change.effect === effect && source?.kind === 'node' ? `${packet?.destination}:${packet?.port}` : [],
       );
       const changing = targets.filter(target => foretold.includes(target));
       expect(changing).toEqual(['127.0.0.1:30080', '127.0.0.1:30088']);
       const always = targets.filter(target => !changing.includes(target));
       expect(targets.filter(isServed)).toEqual(effect === 'lost' ? targets : always);
+      expect(await checkPlan(plan)).toMatchObject({nodesSwitched: 0, nodesNotSwitched: 6, came: 0, besides: 0});
 
-      const node = cluster.node(name);
-      const rules = (family: string) =>
-        run(
-          'rules',
-          '-A',
-          '--for-node',
-          name,
-          '--proxy-mode',
-          mode,
-          '--from',
-          before,
-          '--family',
-          family,
-          '-o',
-          mode === 'nftables' ? 'nft' : 'iptables-save',
-        );
-      const texts = [await rules('IPv4'), await rules('IPv6')];
-      clean(node);
-      expect(targets.filter(isServed)).toEqual([]);
-      for (const [index, family] of (['IPv4', 'IPv6'] as const).entries()) {
-        const file = join(cluster.folder, `rules-${family}`);
-        writeFileSync(file, `${texts[index]}\n`);
-        load(node, file, family);
-      }
-
+      const top = watched('top', '-A');
+      await expect.poll(top.output, {timeout: 30_000}).toMatch(/Service ports on 6 nodes: \d/);
+      await switchNode('node-a', () => expect(targets.filter(isServed)).toEqual([]));
       expect(targets.filter(isServed)).toEqual(effect === 'lost' ? always : targets);
-      const checked = JSON.parse(await run('check', '-A', '--plan', plan, '--from', bundleAfter(), '-o', 'json'));
-      expect(checked.summary).toMatchObject({verdict: 'as-planned', nodesSwitched: 1, nodesNotSwitched: 2, besides: 0, didNotCome: 0});
-      expect(checked.summary.came).toBeGreaterThan(10);
+      expect(await checkPlan(plan)).toMatchObject({
+        verdict: 'as-planned',
+        nodesSwitched: 1,
+        nodesNotSwitched: 5,
+        besides: 0,
+        didNotCome: 0,
+      });
+      await switchNode('node-e');
+      const summary = {verdict: 'as-planned', nodesSwitched: 2, nodesNotSwitched: 4, besides: 0, didNotCome: 0};
+      expect(await checkPlan(plan)).toMatchObject(summary);
+      expect(await checkPlan(plan, '--node', 'node-e')).toMatchObject({verdict: 'as-planned', nodesSwitched: 1, nodesNotSwitched: 0});
+
+      const checked = JSON.parse(await run('check', '-A', '-o', 'json')) as CheckReport;
+      expect(checked.summary).toMatchObject({nodesChecked: 6, nodesUnread: 0, errors: 0});
+      // The tracked connections of clients that tried in between are left over for two minutes.
+      const found = checked.findings.filter(({code, node, severity}) => node !== undefined && severity !== 'info' && code !== 'ST508');
+      expect(found).toEqual([]);
+
+      // It has seen by now that these nodes count in another way.
+      const before = top.output().length;
+      await expect.poll(() => top.output().slice(before), {timeout: 60_000}).toMatch(/Service ports on 6 nodes: \d/);
+      const since = top.output().length;
+      await sleep(6000);
+      expect(top.output().slice(since)).toMatch(/Service ports on 6 nodes: \d/);
+      expect(top.output().slice(since)).not.toMatch(/Not measured|of 6 nodes/);
+      top.end();
+
+      for (const {name} of cluster.nodes) {
+        const {broken, open, failed} = loads.get(name) ?? {};
+        expect({name, broken, open}).toEqual({name, broken: 0, open: held});
+        if (name !== 'node-a' && name !== 'node-e') expect({name, failed}).toEqual({name, failed: 0});
+      }
     });
   });
 });

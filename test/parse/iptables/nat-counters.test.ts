@@ -55,6 +55,12 @@ test('a dump without counters differs from one with counters of 0', () => {
   expect(read(saved.replace(/^\[\d+:\d+\] /gm, ''))).toMatchObject({counted: false, ports: new Map()});
 });
 
+test('rules of the kubelet alone are no rules of Services', () => {
+  expect(read(saved)).toMatchObject({hasRules: true});
+  const left = saved.split('\n').filter(line => !/-A KUBE-(?!POSTROUTING|MARK)/.test(line));
+  expect(read(left.join('\n'))).toMatchObject({hasRules: false});
+});
+
 test('a dump that is truncated before the end of the table is incomplete', () => {
   expect(read(saved.slice(0, saved.indexOf('COMMIT')))).toMatchObject({complete: false});
 });
