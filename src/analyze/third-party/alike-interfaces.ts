@@ -2,7 +2,8 @@ import type {Intervals} from '../../model/intervals.ts';
 import type {NftExpression, NftRule, NftStatement, NftTable} from '../../model/nft-ruleset.ts';
 import type {Chain, Match, Rule, Ruleset} from '../../model/ruleset.ts';
 import {type AlikeInterfaces, isInterfaceLike} from '../../trace/packet.ts';
-import {elementsOf, type ThirdParties} from './distinctions.ts';
+import {elementsOf} from '../../trace/nftables/evaluate.ts';
+import type {ThirdParties} from './distinctions.ts';
 import {thirdPartyChains} from './iptables-rules.ts';
 
 /**

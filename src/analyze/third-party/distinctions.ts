@@ -7,6 +7,7 @@ import type {NftExpression, NftRule, NftTable} from '../../model/nft-ruleset.ts'
 import type {Rule, RuleOption, Ruleset} from '../../model/ruleset.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {elementsOf} from '../../trace/nftables/evaluate.ts';
 import {numberRange} from '../../trace/nftables/packet-value.ts';
 import {type Environment, isInterfaceLike} from '../../trace/packet.ts';
 import {entryAddresses, entriesOf} from '../outcomes/probes.ts';
@@ -178,14 +179,6 @@ function addNumbers(texts: readonly string[], into: Collected): void {
     return range === null || !range.every(Number.isSafeInteger) ? [] : [[BigInt(range[0]), BigInt(range[1])] as const];
   });
   if (ranges.length > 0) into.ports.push(intervalsOf(ranges));
-}
-
-/** The elements of a set or map, or the one value that stands for it. */
-export function elementsOf(where: NftExpression, table: NftTable): readonly {readonly key: string; readonly value: string | null}[] {
-  if (where.kind === 'list') return where.elements;
-  if (where.kind === 'value') return [{key: where.text, value: null}];
-  if (where.kind === 'concat') return [{key: where.parts.map(part => (part.kind === 'value' ? part.text : '')).join(' . '), value: null}];
-  return where.kind === 'reference' ? [...(table.set(where.set)?.elements.values() ?? [])] : [];
 }
 
 /** Service ports of one group have entries of the same kinds and meet the same third-party rules. */

@@ -7,7 +7,7 @@ import {expandNodePortAddresses, type Hypothesis, isLoopback, localDetector, typ
 import {ExpectedTable} from './expected-table.ts';
 import {keptJsonChains} from './kept-json-chains.ts';
 import {portNames} from './nft-names.ts';
-import {defaultNodePortAddresses, dropsInvalid, handlesLocalhostNodePorts} from './nft-versions.ts';
+import {defaultNodePortAddresses, nftDropsInvalid, handlesLocalhostNodePorts} from './nft-versions.ts';
 
 interface ExpectTableInput extends PortsInput {
   /**
@@ -55,7 +55,7 @@ export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts
     detector: localDetector(family, config, facts),
     masqueradeAll: config.masqueradeAll.value,
     mark: `0x${(2 ** config.masqueradeBit.value).toString(16).padStart(8, '0')}`,
-    invalidDrop: dropsInvalid(version) && !config.tcpBeLiberal.value,
+    invalidDrop: nftDropsInvalid(version) && !config.tcpBeLiberal.value,
     nodeIP: nodeIP(family, config, facts),
     clearsMark: true,
     nfacct: false,

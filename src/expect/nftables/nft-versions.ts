@@ -26,7 +26,7 @@ export function hasFirewallChains(version: KubeProxyVersion): boolean {
 }
 
 /** Up to 1.29 a chain drops forwarded INVALID packets, unless nf_conntrack_tcp_be_liberal was set. */
-export function dropsInvalid(version: KubeProxyVersion): boolean {
+export function nftDropsInvalid(version: KubeProxyVersion): boolean {
   return version.minor <= 29;
 }
 

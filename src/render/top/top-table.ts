@@ -41,6 +41,7 @@ export function topTable(report: TrafficReport, options: TopTableOptions): strin
   return [
     ...wrap(answerLine(report), options.width, '').map(line => style.bold(line)),
     ...(options.quiet ? [] : blocks),
+    ...(ports.length === 0 || ports.some(isShown) ? [] : ['', 'No Service port, endpoint, pod or node contains the text of the filter.']),
     ...(!quiet.some(isShown) || options.quiet ? [] : ['', ...idleLines(quiet.filter(isShown), options.width)]),
     ...findings.flatMap(text => ['', text]),
     ...notes(report.nodes, options.width, style),

@@ -117,6 +117,8 @@ class CountedNode {
   readonly #info: NodeInfo;
   readonly #options: CountingOptions;
   #survey: NodeSurvey;
+  /** What the last read of the counters went by. */
+  #sampledBy: NodeSurvey | null = null;
   #programs: ReadonlyMap<Family, string> = new Map();
   #before: NodeSample | null = null;
   #after: NodeSample | null = null;
@@ -135,12 +137,13 @@ class CountedNode {
   /** kube-proxy's rules are no longer where they were: it may run in another mode. */
   get isOutdated(): boolean {
     const families = [...(this.#after?.nat.values() ?? [])];
-    return this.#survey.mode === 'iptables' && families.length > 0 && families.every(({hasRules}) => !hasRules);
+    return this.#sampledBy?.mode === 'iptables' && families.length > 0 && families.every(({hasRules}) => !hasRules);
   }
 
-  /** The difference between the last two reads. */
+  /** The difference between the last two reads. Counters of a node whose mode has changed since are those of its mode before. */
   get read(): NodeRead {
-    return {survey: this.#survey, before: this.#before, after: this.#after, failure: this.#failure};
+    const survey = this.#sampledBy === null || this.#sampledBy.mode === this.#survey.mode ? this.#survey : this.#sampledBy;
+    return {survey, before: this.#before, after: this.#after, failure: this.#failure};
   }
 
   /** Reads the rules that determine the expected shares. Never rejects. If the node cannot be read now, the previous result stays. */
@@ -162,6 +165,7 @@ class CountedNode {
 
   /** Reads the counters. Never rejects, unless the run is interrupted. */
   async sample(): Promise<void> {
+    this.#sampledBy = this.#survey;
     if (this.#survey.status !== 'checked') return;
     const {signal, sampleTimeoutMs, clock, transport} = this.#options;
     const timeout = AbortSignal.timeout(sampleTimeoutMs);

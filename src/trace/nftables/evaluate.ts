@@ -47,13 +47,13 @@ function isEqual(key: readonly PacketValue[], right: NftExpression, at: Evaluati
 
 /** The result for a key of the right side of a comparison, or of a map. */
 function lookUp(key: readonly PacketValue[], where: NftExpression, at: Evaluation): ElementLookup {
-  if (where.kind === 'list') return asked(key, where.elements, at, lookUpList(key, where.elements, at));
-  if (where.kind === 'value' || where.kind === 'concat') {
-    const elements = [{key: constantText(where), value: null}];
-    return asked(key, elements, at, lookUpList(key, elements, at));
+  if (where.kind === 'reference') {
+    const set = at.table.set(where.set);
+    return set === undefined ? unknown : asked(key, set, at, lookUpSet(key, set, at));
   }
-  const set = where.kind === 'reference' ? at.table.set(where.set) : undefined;
-  return set === undefined ? {kind: 'unknown'} : asked(key, set, at, lookUpSet(key, set, at));
+  if (where.kind !== 'list' && where.kind !== 'value' && where.kind !== 'concat') return unknown;
+  const elements = elementsOf(where, at.table);
+  return asked(key, elements, at, lookUpList(key, elements, at));
 }
 
 /** Notes for which senders the lookup has this result. */
@@ -179,17 +179,17 @@ export function choose(key: NftExpression, map: NftExpression, at: Evaluation): 
   const values = keyValues(key, at);
   if (values.some(({kind}) => kind === 'none')) return {choices: [], rest: 1};
   const [value] = values;
-  if (value?.kind === 'random') return drawFrom(value, elementsOf(map, at));
+  if (value?.kind === 'random') return drawFrom(value, elementsOf(map, at.table));
   const found = lookUp(values, map, at);
   if (found.kind === 'unknown') return null;
   return found.kind === 'found' && found.value !== null ? {choices: [{value: found.value, share: 1}], rest: 0} : {choices: [], rest: 1};
 }
 
-/** All elements of a map, to see which results are possible. */
-export function elementsOf(map: NftExpression, {table}: Evaluation): readonly NftListElement[] {
-  if (map.kind === 'list') return map.elements;
-  const set = map.kind === 'reference' ? table.set(map.set) : undefined;
-  return set === undefined ? [] : [...set.elements.values()];
+/** All elements of a set or map, or the one value that stands for it. */
+export function elementsOf(where: NftExpression, table: Pick<NftTableSource, 'set'>): readonly NftListElement[] {
+  if (where.kind === 'list') return where.elements;
+  if (where.kind === 'value' || where.kind === 'concat') return [{key: constantText(where), value: null}];
+  return where.kind === 'reference' ? [...(table.set(where.set)?.elements.values() ?? [])] : [];
 }
 
 function drawFrom({first, count}: PacketValue & {readonly kind: 'random'}, elements: readonly NftListElement[]): Choices {

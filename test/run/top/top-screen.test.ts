@@ -45,6 +45,9 @@ test('/ filters the endpoints by address, pod or node, s included, and keeps all
   expect(answerLine(report)).not.toContain('only endpoint');
   for (const key of ['\u001b', '/', 'shop/web', '\r']) view.take(key);
   expect(endpoints()).toEqual(['9', '4', '5']);
+  for (const key of ['\u001b', '/', 'nobody', '\r']) view.take(key);
+  expect(endpoints()).toEqual([]);
+  expect(screen()).toContain('No Service port, endpoint, pod or node contains the text of the filter.');
   expect(view.take('q')).toBe(false);
   view.close();
 });
