@@ -39,9 +39,9 @@ export function sourcesFor(
   context: NodeContext,
   taken: ReadonlySet<string>,
 ): readonly Source[] {
+  if (port.sourceRanges.length > 0) return sourcesBeside(port, context, taken);
   const usual = usualSources(context);
-  const isFree = usual.every(({kind, address}) => (kind !== 'pod' && kind !== 'remote-pod') || !taken.has(address));
-  return isFree && port.sourceRanges.length === 0 ? usual : sourcesBeside(port, context, taken);
+  return usual.some(({address}) => taken.has(address)) ? sourcesBeside(port, context, taken) : usual;
 }
 
 /** Those of a Service port without source ranges, beside no address in use. */

@@ -80,8 +80,8 @@ export class ExpectedTable implements NftTableSource {
     const known = this.#sets.get(name);
     if (known !== undefined) return known;
     const isNamed = (one: SetShape): boolean => one.name === name;
-    const owner = this.ownerOf(name);
-    const shape = this.baseSets.find(isNamed) ?? (owner === undefined ? undefined : this.objectsOf(owner).sets.find(isNamed));
+    const owner = this.baseSets.some(isNamed) ? undefined : this.ownerOf(name);
+    const shape = (owner === undefined ? this.baseSets : this.objectsOf(owner).sets).find(isNamed);
     if (shape === undefined) return undefined;
     const made = this.#set(shape);
     this.#sets.set(name, made);

@@ -52,9 +52,10 @@ export class NatCounterReader {
 
   result(): NatCounters {
     this.#lines.end();
-    const {ports, others, base} = {ports: this.#ports, others: this.#others, base: this.#base};
-    const {hasRules, counted} = {hasRules: this.#hasRules, counted: this.#counted};
-    return {ports, others, base, hasRules, counted, complete: this.#complete || !this.#hasTables};
+    return {
+      ...{ports: this.#ports, others: this.#others, base: this.#base, hasRules: this.#hasRules, counted: this.#counted},
+      complete: this.#complete || !this.#hasTables,
+    };
   }
 
   #take(line: string): void {

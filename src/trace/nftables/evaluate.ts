@@ -220,7 +220,7 @@ function askLookup(key: readonly PacketValue[], where: NftSet | readonly NftList
     const isPort = value.kind === 'number';
     const all = isPort ? allPorts : allAddresses(at.packet.family);
     const ranges = (): readonly Range[] => rangesOf(key, index, 'elements' in where ? [...where.elements.values()] : where, at);
-    const others = exactText(key.toSpliced(index, 1));
+    const others = 'elements' in where ? exactText(key.toSpliced(index, 1)) : null;
     const known = 'elements' in where && others !== null ? once(where, `${at.packet.family} ${index} ${others}`, ranges) : ranges();
     const own = intervalsOf(known.filter(range => found.kind === 'found' && range.value === found.value).map(toPair));
     const current = numberIn(value, at);

@@ -244,7 +244,7 @@ function runVerdictMap<R extends RuleText>(run: RuleRun<R>, {key, map}: NftState
   const {branch, out} = at;
   const found = choose(key, map, evaluation(run, branch));
   if (found === null) {
-    const verdicts = [...new Set(elementsOf(map, evaluation(run, branch).table).map(({value}) => value ?? ''))];
+    const verdicts = [...new Set(elementsOf(map, run.table).map(({value}) => value ?? ''))];
     const tryAll = (supposed: Branch<R | NftRule>, hypothetical: Outlets<R | NftRule>): void => {
       if (verdicts.length === 0) hypothetical.done.push(undecided(taken(run, supposed), 'what the map holds is not known'));
       for (const verdict of verdicts) give(run, verdict, {...at, branch: supposed, out: hypothetical});

@@ -9,7 +9,7 @@ export type ConnectionsOrder =
   /** One connection an interval (ms), to each target in turn; `hold` others stay open, and say a word again and again. */
   | {readonly kind: 'load'; readonly targets: readonly string[]; readonly interval: number; readonly hold: number};
 
-/** What a load prints every half second. */
+/** What a load prints every half second, once the connections that it holds are open. */
 export interface LoadCounts {
   readonly served: number;
   readonly failed: number;
@@ -54,6 +54,7 @@ async function load({targets, interval, hold}: Extract<ConnectionsOrder, {kind: 
     socket.on('error', () => counts.broken++).on('close', () => counts.open--);
     setInterval(() => socket.write('word'), interval);
   }
+  process.stdout.write('ready\n');
   let turn = 0;
   setInterval(() => {
     const [address, port] = partsOf(targets[turn++ % targets.length] ?? '');

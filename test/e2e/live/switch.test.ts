@@ -1,5 +1,5 @@
 /** Two of six live nodes are switched to another mode, one after the other, under load: what the plan foretold comes, and nothing else. */
-import {type ChildProcessWithoutNullStreams, spawn} from 'node:child_process';
+import {type ChildProcess, spawn} from 'node:child_process';
 import {readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
@@ -9,8 +9,9 @@ import {startSvcTrace} from '../../executable.ts';
 import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
-import type {ConnectionsOrder, LoadCounts} from './connections.ts';
+import type {LoadCounts} from './connections.ts';
 import type {LiveNode} from './live-node.ts';
+import {NodePrograms} from './node-programs.ts';
 import {type CheckReport, svcTrace} from './svc-trace.ts';
 
 const endpoints = ['10.244.11.4', '10.244.11.5', '10.244.11.6', '10.244.12.4'];
@@ -75,7 +76,8 @@ const switches = [
 describeWith([...clusterNeeds, 'nft', 'iptables-nft-restore', 'script'], 'six live nodes under load, two of which are switched', () => {
   describe.each(switches)('to $to.mode mode', ({from, to, effect}) => {
     let cluster: LiveCluster;
-    const programs: ChildProcessWithoutNullStreams[] = [];
+    const programs = new NodePrograms();
+    const terminals: ChildProcess[] = [];
     const loads = new Map<string, LoadCounts>();
 
     beforeAll(async () => {
@@ -84,29 +86,17 @@ describeWith([...clusterNeeds, 'nft', 'iptables-nft-restore', 'script'], 'six li
         cluster.nodes.map(async node => {
           for (const address of endpoints) node.run('ip', 'address', 'add', `${address}/32`, 'dev', 'lo');
           node.run('sysctl', '-q', '-w', 'net.ipv4.conf.all.route_localnet=1');
-          await start(node, {kind: 'serve', port: 8080}, () => {});
+          await programs.start(node, {kind: 'serve', port: 8080}, 'ready');
           const counts = (line: string) => loads.set(node.name, JSON.parse(line) as LoadCounts);
-          await start(node, {kind: 'load', targets: ['10.96.1.1:80', '10.96.1.3:80'], interval: 100, hold: held}, counts);
+          await programs.start(node, {kind: 'load', targets: ['10.96.1.1:80', '10.96.1.3:80'], interval: 100, hold: held}, 'ready', counts);
         }),
       );
     });
     afterAll(async () => {
-      for (const program of programs) program.stdin.end();
+      for (const terminal of terminals) terminal.kill();
+      await programs.end();
       await cluster?.[Symbol.asyncDispose]();
     });
-
-    /** Resolves with the first line that the program prints. */
-    async function start(node: LiveNode, order: ConnectionsOrder, take: (line: string) => void): Promise<void> {
-      const [program, ...first] = [...node.enter, process.execPath, join(import.meta.dirname, 'connections.ts'), JSON.stringify(order)];
-      const child = spawn(program, first);
-      programs.push(child);
-      await new Promise<void>(resolve => {
-        child.stdout.on('data', (data: Buffer) => {
-          for (const line of data.toString().trim().split('\n')) if (line.startsWith('{')) take(line);
-          resolve();
-        });
-      });
-    }
 
     async function run(...args: readonly string[]): Promise<string> {
       const {stdout, exitCode, stderr} = await svcTrace(args, {kubeconfig: cluster.api.kubeconfig});
@@ -143,7 +133,7 @@ describeWith([...clusterNeeds, 'nft', 'iptables-nft-restore', 'script'], 'six li
       const child = spawn('script', ['-qec', `stty cols 120 rows 60; ${command}`, '/dev/null'], {
         env: {...process.env, KUBECONFIG: cluster.api.kubeconfig, HOME: '/nonexistent', TERM: 'xterm'},
       });
-      programs.push(child);
+      terminals.push(child);
       child.stdout.on('data', (data: Buffer) => {
         output += stripVTControlCharacters(data.toString());
       });

@@ -1,12 +1,10 @@
-import {type ChildProcess, spawn} from 'node:child_process';
 import {join} from 'node:path';
-import process from 'node:process';
 import {afterAll, afterEach, beforeAll, expect, test} from 'vitest';
 import {describeWith} from '../../require.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
 import type {ConnectionsOrder} from './connections.ts';
 import {replaceEndpoint} from './live-kube-proxy.ts';
-import type {LiveNode} from './live-node.ts';
+import {NodePrograms} from './node-programs.ts';
 import {svcTrace} from './svc-trace.ts';
 
 const endpoints = ['10.244.11.4', '10.244.11.5', '10.244.12.4'];
@@ -33,35 +31,6 @@ interface TopReport {
   readonly findings: readonly {readonly code: string; readonly node: string; readonly message: string}[];
 }
 
-/** Programs in the namespaces of nodes. All of them end with the test. */
-class Programs {
-  readonly #running = new Set<ChildProcess>();
-
-  /** Resolves when the program has said a word; what it says later is taken. */
-  async start(node: LiveNode, order: ConnectionsOrder, until: string, take: (line: string) => void = () => {}): Promise<void> {
-    const [program, ...first] = [...node.enter, process.execPath, join(import.meta.dirname, 'connections.ts'), JSON.stringify(order)];
-    const child = spawn(program ?? '', first, {stdio: ['pipe', 'pipe', 'inherit']});
-    this.#running.add(child);
-    await new Promise<void>((resolve, reject) => {
-      child.once('exit', () => reject(new Error(`${order.kind} ended`)));
-      child.stdout.on('data', (data: Buffer) => {
-        for (const line of data.toString().trim().split('\n')) line === until ? resolve() : take(line);
-      });
-    });
-  }
-
-  async end(): Promise<void> {
-    for (const child of this.#running) {
-      const ended = new Promise(resolve => child.once('exit', resolve));
-      if (child.exitCode === null) {
-        child.stdin?.end();
-        await ended;
-      }
-    }
-    this.#running.clear();
-  }
-}
-
 /** A Service whose endpoints a node answers for. */
 interface Target {
   readonly service: string;
@@ -83,7 +52,7 @@ class Load implements AsyncDisposable {
   readonly #target: Target;
   /** How many connections each address got. */
   readonly served = new Map<string, number>();
-  readonly #programs = new Programs();
+  readonly #programs = new NodePrograms();
 
   private constructor(cluster: LiveCluster, target: Target) {
     this.cluster = cluster;
