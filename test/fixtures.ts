@@ -1,31 +1,39 @@
-import {readdirSync, readFileSync} from 'node:fs';
+import {readdirSync} from 'node:fs';
 import {join} from 'node:path';
 import {readBundle} from '../src/collect/bundle/read-bundle.ts';
 import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
+import {readWhole, wholeCapture} from './shared-fixtures.ts';
 
 const root = join(import.meta.dirname, 'fixtures');
 
 /** The kinds of captures; `faults` are those in which something is wrong, `ipvs` and `nftables` healthy nodes in that mode. */
-export type CaptureGroup = 'healthy' | 'settings' | 'eras' | 'faults' | 'ipvs' | 'nftables';
+export const captureGroups = ['healthy', 'settings', 'eras', 'faults', 'ipvs', 'nftables'] as const;
+export type CaptureGroup = (typeof captureGroups)[number];
 
 /** The path of one fixture, such as `kube-proxy-example-1.36.iptables-save`. */
 export function fixture(name: string): string {
-  return join(root, name);
+  const [, capture, file] = /^captures\/([^/]+\/[^/]+)(?:\/(.*))?$/.exec(name) ?? [];
+  return capture === undefined ? join(root, name) : join(capturePath(capture), file ?? '');
 }
 
+/** The contents of one fixture, also of one that is kept as what differs from another. */
 export function readFixture(name: string): Buffer {
-  return readFileSync(fixture(name));
+  return readWhole(fixture(name));
 }
 
-/** The path of one capture, such as `healthy/1.36-iptables`: a bundle. */
+const capturePaths = new Map<string, string>();
+
+/** The path of one capture, such as `healthy/1.36-iptables`: a bundle, which is only to be read. */
 export function capturePath(name: string): string {
-  return join(root, 'captures', name);
+  const path = capturePaths.get(name) ?? wholeCapture(name);
+  capturePaths.set(name, path);
+  return path;
 }
 
 /** The names of the captures of some groups, in order. */
 export function captureNames(...groups: readonly CaptureGroup[]): readonly string[] {
   return groups.flatMap(group =>
-    readdirSync(capturePath(group))
+    readdirSync(join(root, 'captures', group))
       .sort()
       .map(name => `${group}/${name}`),
   );

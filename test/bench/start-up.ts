@@ -1,5 +1,5 @@
-import {join} from 'node:path';
 import process from 'node:process';
+import {capturePath} from '../fixtures.ts';
 import {kubectl} from '../kubectl.ts';
 import type {Asked, LiveBundleReady} from './live-bundle.ts';
 import {type Cost, measure} from './measure.ts';
@@ -9,8 +9,7 @@ import {say} from './say.ts';
 import {type ServerProcess, startServer} from './server-process.ts';
 import {minCost, medianCost} from './statistics.ts';
 
-const captures = join(import.meta.dirname, '../fixtures/captures');
-const bundle = join(captures, 'faults/missing-endpoint');
+const bundle = capturePath('faults/missing-endpoint');
 
 /** What one command line costs. */
 export interface StartUp {
@@ -32,7 +31,7 @@ interface CommandLine {
 
 /** The cost to start, and to check one Service of a live cluster; measured in turns, so that a machine that slows down affects all of them. */
 export async function measureStartUp(rounds: number, temp: string): Promise<readonly StartUp[]> {
-  using server = await startServer<LiveBundleReady>('live-bundle.ts', [join(captures, 'healthy/1.36-iptables')]);
+  using server = await startServer<LiveBundleReady>('live-bundle.ts', [capturePath('healthy/1.36-iptables')]);
   const lines = [...startingLines(), ...liveLines(server)];
   const costs = lines.map((): Cost[] => []);
   const asked = lines.map((): Asked | undefined => undefined);

@@ -7,7 +7,8 @@ import {undecorate} from '../../src/parse/iptables/pasted-text.ts';
 import type {Environment, Packet} from '../../src/trace/packet.ts';
 import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
-import {capturePath, fixture, snapshotOf, withFiles} from '../fixtures.ts';
+import {mergedDump} from '../analyze/third-party/merge.ts';
+import {capturePath, snapshotOf, withFiles} from '../fixtures.ts';
 import {readFileSync} from 'node:fs';
 import {mangle} from './mangle.ts';
 
@@ -20,9 +21,7 @@ export interface Material {
 export async function material(): Promise<Material> {
   const captures = ['healthy/1.36-iptables', 'healthy/1.23-iptables', 'healthy/1.36-iptables-legacy', 'settings/detect-bridge'];
   const own = captures.map(name => readFileSync(`${capturePath(name)}/nodes/node-a/iptables-save`, 'utf8'));
-  const thirdParty = ['calico', 'firewalld', 'kube-router'].map(name =>
-    readFileSync(fixture(`third-party/merged/${name}.iptables-save`), 'utf8'),
-  );
+  const thirdParty = ['calico', 'firewalld', 'kube-router'].map(mergedDump);
   const six = readFileSync(`${capturePath('healthy/1.36-iptables')}/nodes/node-a/ip6tables-save`, 'utf8');
   return {dumps: [six, ...own, ...thirdParty], snapshot: await snapshotOf('healthy/1.36-iptables')};
 }

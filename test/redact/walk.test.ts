@@ -5,7 +5,7 @@ import {execa} from 'execa';
 import * as kubernetes from '@kubernetes/client-node';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {svcTraceCommand} from '../executable.ts';
-import {fixture} from '../fixtures.ts';
+import {captureGroups, captureNames, fixture, readFixture} from '../fixtures.ts';
 import {objectTreatments} from '../../src/redact/object-treatments.ts';
 import {redactConfigz} from '../../src/redact/redact-config.ts';
 import {Replacements} from '../../src/redact/replacements.ts';
@@ -27,12 +27,15 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, {recursive: true});
 });
 
-/** All files below a folder of fixtures whose names match. */
+/** All fixtures whose names match, those that captures share included. */
 function texts(name: RegExp): readonly string[] {
-  return readdirSync(fixture(''), {recursive: true, encoding: 'utf8'})
+  const below = (folder: string) => readdirSync(fixture(folder), {recursive: true, encoding: 'utf8'}).map(path => join(folder, path));
+  const captures = captureNames(...captureGroups).flatMap(capture => below(`captures/${capture}`));
+  return [...below('').filter(path => !path.startsWith('captures/')), ...captures]
+    .map(path => path.replace(/\.diff$/, ''))
     .filter(path => name.test(path))
     .sort()
-    .map(path => readFileSync(fixture(path), 'utf8'));
+    .map(path => readFixture(path).toString());
 }
 
 /** The lines of dumps, one of each form: lines that differ in numbers, names of chains and quoted texts only are of one form. */
