@@ -1,6 +1,7 @@
 import {readdirSync} from 'node:fs';
 import {join} from 'node:path';
 import {readBundle} from '../src/collect/bundle/read-bundle.ts';
+import type {ServiceObject} from '../src/model/api-objects.ts';
 import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import {readWhole, wholeCapture} from './shared-fixtures.ts';
 
@@ -46,6 +47,12 @@ export function snapshotOf(name: string): Promise<Snapshot> {
   const known = snapshots.get(name) ?? readBundle(capturePath(name));
   snapshots.set(name, known);
   return known;
+}
+
+/** Every fifth Service of a capture, others in each: most captures are of the same cluster. */
+export function fifthOfServices({api}: Snapshot, name: string): readonly ServiceObject[] {
+  const first = captureNames('healthy', 'settings', 'eras', 'faults').indexOf(name);
+  return (api.services ?? []).filter((_, index) => (index + first) % 5 === 0);
 }
 
 /** The node with these files in place of its own; null is no file. */

@@ -1,6 +1,7 @@
 import {afterAll, beforeAll, expect, test} from 'vitest';
 import type {Family} from '../../src/model/address.ts';
 import {Namespace} from '../e2e/kernel/namespace.ts';
+import {withKubelet} from '../e2e/live/live-kube-proxy.ts';
 import {describeWith} from '../require.ts';
 import {type ChurnedMode, checkUnderChurn, iptablesMode, nftablesMode} from './churn-checks.ts';
 
@@ -51,8 +52,3 @@ describeWith(
     );
   },
 );
-
-/** kube-proxy's rules jump to a chain that the kubelet makes. */
-function withKubelet(dump: string): string {
-  return dump.includes('\n:KUBE-FIREWALL ') ? dump : dump.replace('*filter\n', '*filter\n:KUBE-FIREWALL - [0:0]\n');
-}

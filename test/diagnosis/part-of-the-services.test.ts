@@ -3,13 +3,12 @@ import {diagnose} from '../../src/diagnose.ts';
 import type {ServiceObject} from '../../src/model/api-objects.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
-import {captureNames, snapshotOf} from '../fixtures.ts';
-
-const nameOf = ({metadata}: ServiceObject): string => `${metadata.namespace}/${metadata.name}`;
+import {namespacedName} from '../../src/model/text.ts';
+import {captureNames, fifthOfServices, snapshotOf} from '../fixtures.ts';
 
 /** What is left of a cluster when only these Services and their slices were read. */
 function withServices(snapshot: Snapshot, services: readonly ServiceObject[], namespaces: readonly string[]): Snapshot {
-  const names = new Set(services.map(nameOf));
+  const names = new Set(services.map(({metadata}) => namespacedName(metadata)));
   const {api} = snapshot;
   return {
     ...snapshot,
@@ -25,12 +24,6 @@ function withServices(snapshot: Snapshot, services: readonly ServiceObject[], na
   };
 }
 
-/** Every fifth Service, others in each capture: the captures are of the same cluster. */
-function someOf({api}: Snapshot, name: string): readonly ServiceObject[] {
-  const first = captureNames('healthy', 'settings', 'eras', 'faults').indexOf(name);
-  return (api.services ?? []).filter((_, index) => (index + first) % 5 === 0);
-}
-
 const options = {toolVersion: '0.0.0'};
 const ofNodes = (findings: readonly Finding[]) =>
   findings.filter(({code, severity, node}) => severity !== 'info' && node !== undefined && code !== 'ST901');
@@ -39,7 +32,7 @@ const inWords = ({code, node, service, message}: Finding): string => `${code} ${
 describe('a healthy node of a cluster of which one Service was read', () => {
   test.each(captureNames('healthy', 'settings', 'eras'))('%s: nothing is wrong', async name => {
     const snapshot = await snapshotOf(name);
-    for (const service of someOf(snapshot, name)) {
+    for (const service of fifthOfServices(snapshot, name)) {
       const {findings} = diagnose(withServices(snapshot, [service], []), {...options, byName: true});
       expect(ofNodes(findings).map(inWords)).toEqual([]);
       expect(findings.filter(({code}) => ['ST205', 'ST215', 'ST216'].includes(code)).map(inWords)).toEqual([]);
@@ -59,12 +52,12 @@ describe('a healthy node of a cluster of which one namespace was read', () => {
 describe('a faulty node of a cluster of which one Service was read', () => {
   test.each(captureNames('faults'))('%s: the same errors are found as when all were read', async name => {
     const snapshot = await snapshotOf(name);
-    for (const service of someOf(snapshot, name)) {
+    for (const service of fifthOfServices(snapshot, name)) {
       const selects = (other: ServiceObject) => other === service;
       const concerns = () => false;
       const all = ofNodes(diagnose(snapshot, {...options, selects, concerns, byName: true}).findings);
       const part = ofNodes(diagnose(withServices(snapshot, [service], []), {...options, selects, concerns, byName: true}).findings);
-      expect(codesOf(part), nameOf(service)).toEqual(codesOf(all));
+      expect(codesOf(part), namespacedName(service.metadata)).toEqual(codesOf(all));
     }
   });
 });
@@ -80,7 +73,7 @@ test.each([
   ['faults/nat-flushed', 'ST305'],
 ])('%s: the base rules are checked when one Service was read', async (name, code) => {
   const snapshot = await snapshotOf(name);
-  const web = (snapshot.api.services ?? []).filter(service => nameOf(service) === 'shop/web');
+  const web = (snapshot.api.services ?? []).filter(service => namespacedName(service.metadata) === 'shop/web');
   const {findings} = diagnose(withServices(snapshot, web, []), options);
   expect(findings.filter(({severity}) => severity === 'error').map(finding => finding.code)).toEqual([code]);
 });
@@ -104,7 +97,7 @@ describe('a dump made by an iptables older than the one that wrote the rules', (
         return Buffer.from(content.toString('latin1').replace(/--to-destination \S+/g, '[unsupported revision]'), 'latin1');
       },
     }));
-    const service = snapshot.api.services?.find(object => nameOf(object) === name);
+    const service = snapshot.api.services?.find(object => namespacedName(object.metadata) === name);
     if (service === undefined) throw new Error(`no Service ${name}`);
     return diagnose({...withServices(snapshot, [service], []), nodes}, {...options, byName: true});
   }

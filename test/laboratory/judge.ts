@@ -5,6 +5,7 @@ import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {families} from '../../src/model/address.ts';
 import {joinHostPort} from '../../src/model/virtual-server.ts';
 import {endpointsOf, failures, type Flow, type Seen} from './laboratory.ts';
+import {identity} from '../mutants/laboratory.ts';
 import {inFamily} from './in-family.ts';
 import type {Scenario} from './steps.ts';
 
@@ -142,8 +143,4 @@ function isOfKernel({code}: Finding, {load}: Scenario): boolean {
 export function changesText(changes: Judgement['changes']): string {
   const groups = Map.groupBy(changes, ({flow, change}) => `${change} ${flow.sender}`);
   return [...groups].map(([about, {length}]) => `${about} ${length}`).join(', ');
-}
-
-function identity({code, severity, message, service, entry, endpoint}: Finding): string {
-  return JSON.stringify([code, severity, message, service, entry, endpoint]);
 }

@@ -247,6 +247,7 @@ function parse(dump: string, family: Family): Ruleset {
   return ruleset;
 }
 
-function identity({code, severity, message, service, entry, endpoint}: Finding): string {
+/** By which the same finding is known in two reports of one node. */
+export function identity({code, severity, message, service, entry, endpoint}: Finding): string {
   return JSON.stringify([code, severity, message, service, entry, endpoint]);
 }

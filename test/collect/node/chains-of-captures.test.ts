@@ -4,22 +4,21 @@ import {diagnose} from '../../../src/diagnose.ts';
 import type {ServiceObject} from '../../../src/model/api-objects.ts';
 import type {Report} from '../../../src/model/report.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
+import {namespacedName} from '../../../src/model/text.ts';
 import {requestedEntries} from '../../../src/run/diagnose-cluster.ts';
-import {captureNames, snapshotOf, withFiles} from '../../fixtures.ts';
+import {captureNames, fifthOfServices, snapshotOf, withFiles} from '../../fixtures.ts';
 import {fakeIptables} from './fake-iptables.ts';
-
-const nameOf = ({metadata}: ServiceObject): string => `${metadata.namespace}/${metadata.name}`;
 
 describe('of a healthy node, the chains of one Service', () => {
   test.each(captureNames('healthy', 'settings', 'eras').filter(isIptables))('%s: are as expected', async name => {
     const snapshot = await snapshotOf(name);
-    for (const service of someOf(snapshot, name)) {
+    for (const service of fifthOfServices(snapshot, name)) {
       const {findings, nodes} = await byChain(ofService(snapshot, service), service);
       expect(
         findings
           .filter(({node, code, severity}) => node !== undefined && severity !== 'info' && code !== 'ST901')
           .map(({message}) => message),
-        nameOf(service),
+        namespacedName(service.metadata),
       ).toEqual([]);
       expect(new Set(nodes.flatMap(({read, status}) => (status === 'checked' ? [read] : [])))).toEqual(new Set(['reachable']));
     }
@@ -29,14 +28,14 @@ describe('of a healthy node, the chains of one Service', () => {
 describe('of a faulty node, the chains of one Service', () => {
   test.each(captureNames('faults').filter(isIptables))('%s: show that something is wrong', async name => {
     const snapshot = await snapshotOf(name);
-    for (const service of someOf(snapshot, name)) {
+    for (const service of fifthOfServices(snapshot, name)) {
       const part = ofService(snapshot, service);
       const whole = diagnose(part, options(service));
       const inParts = await byChain(part, service);
       const faulty = suspects(whole, ({severity}) => severity !== 'info');
       expect(
         suspects(inParts, () => true),
-        nameOf(service),
+        namespacedName(service.metadata),
       ).toEqual(expect.arrayContaining([...faulty]));
     }
   });
@@ -58,7 +57,7 @@ test.each([
     const faulty = suspects(diagnose(part, options(changed)), ({severity}) => severity !== 'info');
     expect(
       suspects(await byChain(part, changed), () => true),
-      nameOf(service),
+      namespacedName(service.metadata),
     ).toEqual(expect.arrayContaining([...faulty]));
     compared += faulty.length;
   }
@@ -72,13 +71,13 @@ test('the likely chains of a Service are those that a healthy node has, and read
   for (const service of api.services ?? []) {
     const requested = requestedEntries([service], api.endpointSlices ?? [], 10);
     const missing = requested.likelyChains.IPv4.filter(chain => !dump.includes(`\n:${chain} `));
-    expect(missing, nameOf(service)).toEqual([]);
+    expect(missing, namespacedName(service.metadata)).toEqual([]);
     const without = {...requested, likelyChains: {IPv4: [], IPv6: []}};
     const [read, same] = [
       await readChains('iptables', requested, fakeIptables(dump)),
       await readChains('iptables', without, fakeIptables(dump)),
     ];
-    expect(String(read), nameOf(service)).toBe(String(same));
+    expect(String(read), namespacedName(service.metadata)).toBe(String(same));
     ahead += requested.likelyChains.IPv4.filter(chain => String(read).includes(`\n:${chain} `)).length;
   }
   expect(ahead).toBeGreaterThan(10);
@@ -134,10 +133,4 @@ function ofService(snapshot: Snapshot, service: ServiceObject): Snapshot {
 
 function isIptables(name: string): boolean {
   return !/ipvs|nftables|userspace/.test(name);
-}
-
-/** Every fifth Service, others in each capture: the captures are of the same cluster. */
-function someOf({api}: Snapshot, name: string): readonly ServiceObject[] {
-  const first = captureNames('healthy', 'settings', 'eras', 'faults').indexOf(name);
-  return (api.services ?? []).filter((_, index) => (index + first) % 5 === 0);
 }

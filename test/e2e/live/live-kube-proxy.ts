@@ -54,7 +54,7 @@ export class LiveKubeProxies {
 }
 
 /** kube-proxy's rules jump to a chain that the kubelet makes. */
-function withKubelet(dump: string): string {
+export function withKubelet(dump: string): string {
   return dump.includes('\n:KUBE-FIREWALL ') ? dump : dump.replace('*filter\n', '*filter\n:KUBE-FIREWALL - [0:0]\n');
 }
 
