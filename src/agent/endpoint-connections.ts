@@ -98,7 +98,7 @@ function surveyOf({name, addresses}: NodeInfo, api: ApiObjects, mode: string): N
 }
 
 /** Names and addresses of Service ports are the same for every version of kube-proxy. */
-const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0}, gates: {}};
+const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null}, gates: {}};
 
 function countsOf(survey: NodeSurvey, sample: NodeSample): readonly EndpointCount[] {
   return survey.ports.flatMap(surveyed => {

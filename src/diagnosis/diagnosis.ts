@@ -246,7 +246,7 @@ function namesOf(services: readonly ServiceObject[]): readonly string[] {
 function newestProxy(results: readonly NodeResult[]): ProxyVersion {
   let newest: ProxyVersion | null = null;
   for (const {proxy} of results) if (proxy !== null && (newest === null || proxy.version.minor > newest.version.minor)) newest = proxy;
-  return newest ?? {version: {text: 'unknown', minor: newestKnownMinor, patch: 0}, gates: {}};
+  return newest ?? {version: {text: 'unknown', minor: newestKnownMinor, patch: null}, gates: {}};
 }
 
 /** A port of both families counts once. */

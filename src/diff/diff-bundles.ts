@@ -64,7 +64,7 @@ function diffSnapshots(before: Snapshot, after: Snapshot): Objects {
 }
 
 /** The endpoints do not depend on versions, except some old ones that read them differently. */
-const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0}, gates: {}};
+const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null}, gates: {}};
 
 /** Nodes that are new, removed, or have other settings. */
 function diffNodes(before: readonly NodeReport[], after: readonly NodeReport[]): readonly NodeChange[] {

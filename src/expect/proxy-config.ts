@@ -258,7 +258,7 @@ function kubeProxyVersion({node, api, object, override, infer}: VersionInput, pr
   const {version: inferred} = infer();
   if (inferred !== undefined) return {value: inferred, source: seenInRules};
   return {
-    value: {text: 'unknown', minor: newestKnownMinor, patch: 0, guessed: true},
+    value: {text: 'unknown', minor: newestKnownMinor, patch: null, guessed: true},
     source: 'not found: checked against the newest known rules',
   };
 }
@@ -297,9 +297,18 @@ function isK3s(kubeletVersion: string | undefined): boolean {
   return kubeletVersion?.includes('+k3s') ?? false;
 }
 
-/** Reads `v1.36.2`, `Kubernetes v1.30.5-gke.100` and the like; null if the text contains no version. */
+/**
+ * Reads `v1.36.2`, `Kubernetes v1.30.5-gke.100` and the like; null if the text contains no version. One that begins with a `v` counts before
+ * others, such as that of Go. What distributions append keeps the upstream patch; only upstream's pre-releases come before it.
+ */
 export function parseVersion(text: string): KubeProxyVersion | null {
-  const found = /(?<![\d.])v?1\.(\d+)(?:\.(\d+))?[^\s]*/.exec(text);
+  const found = /(?<![\w.])v1\.(\d+)(?:\.(\d+))?[^\s]*/.exec(text) ?? /(?<![\w.])1\.(\d+)(?:\.(\d+))?[^\s]*/.exec(text);
   if (found === null) return null;
-  return {text: found[0].startsWith('v') ? found[0] : `v${found[0]}`, minor: Number(found[1]), patch: Number(found[2] ?? 0)};
+  const [whole, minor, patch] = found;
+  const version = {
+    text: whole.startsWith('v') ? whole : `v${whole}`,
+    minor: Number(minor),
+    patch: patch === undefined ? null : Number(patch),
+  };
+  return /^v?[\d.]+-(?:alpha|beta|rc)\.\d/.test(whole) ? {...version, isPreRelease: true} : version;
 }

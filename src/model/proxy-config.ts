@@ -42,7 +42,10 @@ export interface ProxyConfig {
 export interface KubeProxyVersion {
   readonly text: string;
   readonly minor: number;
-  readonly patch: number;
+  /** Null if the text names none: `v1.33` is not 1.33.0. */
+  readonly patch: number | null;
+  /** It comes before the version that it names, such as `v1.34.0-rc.1`, and may lack any change of that version. */
+  readonly isPreRelease?: true;
   /** It was guessed from the rules: others may match as well. */
   readonly guessed?: true;
 }

@@ -10,6 +10,7 @@ import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {families, familyOf} from '../model/address.ts';
 import type {Requirement} from '../model/preview.ts';
 import {isGateOn, type ProxyConfig} from '../model/proxy-config.ts';
+import {mayLack, mendedBugs} from '../expect/patch-releases.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {refusedSettings} from './plan.ts';
 import {otherTables} from './sides.ts';
@@ -149,13 +150,8 @@ function nft({setup}: RequirementsInput): Omit<Requirement, 'node'> {
  * kube-proxy lists only its own tables since kubernetes#137501.
  */
 function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
-  const {minor, patch, text} = configAfter.version.value;
-  const corrected = new Map([
-    [33, 11],
-    [34, 7],
-    [35, 4],
-  ]).get(minor);
-  if (minor >= 36 || (corrected !== undefined && patch >= corrected)) return [];
+  const version = configAfter.version.value;
+  if (!mayLack(version, mendedBugs.newerNft)) return [];
   const nft = setup.nft();
   const name = 'nft';
   const remedy = 'Use kube-proxy 1.33.11, 1.34.7, 1.35.4, 1.36 or newer';
@@ -163,7 +159,7 @@ function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requir
     return [
       {
         ...{name, status: 'unknown'},
-        detail: `kube-proxy ${text} cannot sync beside sets that nft 1.1.2 or newer wrote, and the node's nft was not read. Run on the node: nft --version; nft list sets. ${remedy}`,
+        detail: `kube-proxy ${version.text} cannot sync beside sets that nft 1.1.2 or newer wrote, and the node's nft was not read. Run on the node: nft --version; nft list sets. ${remedy}`,
       },
     ];
   const iptables = families.flatMap(family => allOf(setup.dumps, family));
@@ -173,7 +169,7 @@ function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requir
   return [
     {
       ...{name, status: 'unmet'},
-      detail: `${named.join(', ')} ${named.length === 1 ? 'has' : 'have'} sets, and the node uses nft ${nft.toolVersion}: the nft in the image of kube-proxy ${text} can crash on them, and then nothing is synced. ${remedy}`,
+      detail: `${named.join(', ')} ${named.length === 1 ? 'has' : 'have'} sets, and the node uses nft ${nft.toolVersion}: the nft in the image of kube-proxy ${version.text} can crash on them, and then nothing is synced. ${remedy}`,
     },
   ];
 }

@@ -256,4 +256,4 @@ function chainsOf(port: ServicePort, slices: readonly EndpointSliceObject[]): re
   return [own, ...ready.map(({hostPort}) => endpointChainName(port.servicePortName, port.protocol, hostPort))];
 }
 
-const newestProxy: ProxyVersion = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0}, gates: {}};
+const newestProxy: ProxyVersion = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null}, gates: {}};

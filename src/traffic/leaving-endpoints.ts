@@ -15,7 +15,7 @@ export function withLeavingEndpoints(survey: NodeSurvey, {changes}: StateHistory
   if (former.length === 0 || minor === undefined) return survey;
   const leaving = ({port, set}: SurveyedPort): readonly Endpoint[] => {
     const own = former.filter(slice => sliceService(slice) === namespacedName({namespace: port.namespace, name: port.service}));
-    const usable = own.flatMap(slice => endpointSet(port, [slice], {text: `1.${minor}`, minor, patch: 0}).endpoints).filter(isUsable);
+    const usable = own.flatMap(slice => endpointSet(port, [slice], {text: `1.${minor}`, minor, patch: null}).endpoints).filter(isUsable);
     const still = new Set(set.endpoints.filter(isUsable).map(({hostPort}) => hostPort));
     return uniqueBy(usable, ({hostPort}) => hostPort).filter(({hostPort}) => !still.has(hostPort));
   };

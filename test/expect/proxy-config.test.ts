@@ -47,7 +47,7 @@ describe('the settings of a kube-proxy', () => {
       problems: [],
       config: {
         version: {
-          value: {text: 'unknown', minor: 37, patch: 0, guessed: true},
+          value: {text: 'unknown', minor: 37, patch: null, guessed: true},
           source: 'not found: checked against the newest known rules',
         },
         mode: byDefault('iptables'),
@@ -265,7 +265,7 @@ describe('the version', () => {
   test('comes from the first source that has it: flag, kube-proxy, its image, the Node', () => {
     const api = {nodes, pods: [pod([])]};
     expect(configOf({'kube-proxy-version': 'Kubernetes v1.34.9\n'}, api, {version: '1.30'}).version).toEqual({
-      value: {text: 'v1.30', minor: 30, patch: 0},
+      value: {text: 'v1.30', minor: 30, patch: null},
       source: 'flag',
     });
     expect(configOf({'kube-proxy-version': 'Kubernetes v1.34.9\n'}, api).version).toEqual({
@@ -311,14 +311,31 @@ describe('the version', () => {
 
   test.each([
     ['v1.36.2', 'v1.36.2', 36, 2],
-    ['1.30', 'v1.30', 30, 0],
+    ['1.30', 'v1.30', 30, null],
+    ['v1.33', 'v1.33', 33, null],
     ['Kubernetes v1.30.5-gke.100', 'v1.30.5-gke.100', 30, 5],
     ['v1.29.1+k3s2\n', 'v1.29.1+k3s2', 29, 1],
+    ['v1.34.1-rc1+k3s1', 'v1.34.1-rc1+k3s1', 34, 1],
+    ['v1.30.4-rke2r1-build20240815', 'v1.30.4-rke2r1-build20240815', 30, 4],
+    ['v1.29.0-minimal-eksbuild.1', 'v1.29.0-minimal-eksbuild.1', 29, 0],
+    ['v1.28.9-hotfix.20240601', 'v1.28.9-hotfix.20240601', 28, 9],
+    ['v1.28.6+0fb4726', 'v1.28.6+0fb4726', 28, 6],
+    ['go1.22.5 v1.30.4', 'v1.30.4', 30, 4],
+    ['go1.22.5 1.30.4', 'v1.30.4', 30, 4],
+    ['1.22.5 v1.30.4', 'v1.30.4', 30, 4],
   ])('%j is read', (text, printed, minor, patch) => {
     expect(parseVersion(text)).toEqual({text: printed, minor, patch});
   });
 
-  test.each(['', 'latest', 'v2.1.3', 'v11.2', 'unknown'])('%j is no version', text => {
+  test.each([
+    ['v1.34.0-rc.1', 34, 0],
+    ['Kubernetes v1.33.6-rc.0', 33, 6],
+    ['v1.37.0-alpha.3.120+4d8a8d7c', 37, 0],
+  ])('%j comes before the version that it names', (text, minor, patch) => {
+    expect(parseVersion(text)).toMatchObject({minor, patch, isPreRelease: true});
+  });
+
+  test.each(['', 'latest', 'v2.1.3', 'v11.2', 'unknown', 'go1.22.5'])('%j is no version', text => {
     expect(parseVersion(text)).toBeNull();
   });
 });

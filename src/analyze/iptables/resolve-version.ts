@@ -3,11 +3,13 @@ import {type ExpectInput, expectRuleset} from '../../expect/iptables/expect-rule
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {usesLocalChains} from '../../expect/iptables/infer-config.ts';
 import {neighborsOf, servesBothFamilies} from '../../expect/iptables/iptables-versions.ts';
+import {possibleVersions} from '../../expect/patch-releases.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import {families, type Family, parseAddress} from '../../model/address.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
-import {type KubeProxyVersion, type ProxyConfig, seenInRules} from '../../model/proxy-config.ts';
+import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
+import {aboutMinor, bestVersion} from '../best-version.ts';
 import {isExcerpt} from './excerpt.ts';
 
 /** Versions from 1.27 on whose rules look alike and that treat some Services in different ways: the first of each kind. */
@@ -25,19 +27,35 @@ interface ResolvedVersion {
 type Input = Omit<ExpectInput, 'family' | 'ruleset'>;
 
 /**
- * Where kube-proxy's version is only guessed, or its rules are only known from its neighbors: the version that the node's rules
- * fit best, the first of those that fit alike.
+ * Where kube-proxy's version is only guessed, its patch is not known, or its rules are only known from its neighbors: the version that
+ * the node's rules fit best, the first of those that fit alike.
  */
 export function resolveVersion(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): ResolvedVersion {
   const {value} = input.config.version;
   const neighbors = neighborsOf(value);
   if (!value.guessed && neighbors !== null) return resolveToNeighbor(input, rulesets, neighbors);
-  if (!value.guessed || (value.minor >= 24 && value.minor < 27)) return {config: input.config, misfit: null};
+  const candidates = value.guessed ? alikeVersions(value, rulesets) : possibleVersions(value, 'iptables');
+  if (candidates.length === 1) return {config: input.config, misfit: null};
+  return {config: bestFit(input, rulesets, candidates).config, misfit: null};
+}
+
+/** The versions that a guess may stand for. */
+function alikeVersions(value: KubeProxyVersion, rulesets: ReadonlyMap<Family, Ruleset>): readonly KubeProxyVersion[] {
+  const own = possibleVersions(value, 'iptables');
+  if (value.minor >= 24 && value.minor < 27) return own;
   const isOld = value.minor < 24 || usesLocalChains([...rulesets.values()]);
   const isPart = [...rulesets.values()].some(isExcerpt) && !usesLocalChains([...rulesets.values()]);
   const all = isPart ? [...lookalikes, ...old] : isOld ? old : lookalikes;
-  const {best} = bestFit(input, rulesets, [value.minor, ...all]);
-  return {config: best, misfit: null};
+  const others = all.filter(minor => minor !== value.minor);
+  return [...own, ...others.flatMap(minor => possibleVersions(aboutMinor(minor), 'iptables'))];
+}
+
+function bestFit(
+  input: Input,
+  rulesets: ReadonlyMap<Family, Ruleset>,
+  candidates: readonly KubeProxyVersion[],
+): ReturnType<typeof bestVersion> {
+  return bestVersion(input.config, candidates, config => countDifferences({...input, config}, rulesets));
 }
 
 function resolveToNeighbor(
@@ -45,39 +63,15 @@ function resolveToNeighbor(
   rulesets: ReadonlyMap<Family, Ruleset>,
   {bounds, certain}: {readonly bounds: readonly number[]; readonly certain: boolean},
 ): ResolvedVersion {
-  const {best, differences} = bestFit(input, rulesets, bounds);
-  if (certain || differences === 0) return {config: best, misfit: null};
+  const {value} = input.config.version;
+  const candidates = bounds.map(minor => (minor === value.minor ? value : {...value, minor, patch: null}));
+  const {config, differences} = bestFit(input, rulesets, candidates);
+  if (certain || differences === 0) return {config, misfit: null};
   const names = bounds.map(minor => `1.${minor}`).join(' and ');
-  const text = input.config.version.value.text;
   return {
     config: input.config,
-    misfit: `the rules of kube-proxy ${text} are not known, and those of ${names} do not fit; check with one of them by --kube-proxy-version`,
+    misfit: `the rules of kube-proxy ${value.text} are not known, and those of ${names} do not fit; check with one of them by --kube-proxy-version`,
   };
-}
-
-function bestFit(
-  input: Input,
-  rulesets: ReadonlyMap<Family, Ruleset>,
-  minors: readonly number[],
-): {readonly best: ProxyConfig; readonly differences: number} {
-  let best = {best: input.config, differences: Number.POSITIVE_INFINITY};
-  for (const minor of new Set(minors)) {
-    const candidate = expectedBy(input.config, minor);
-    const differences = countDifferences({...input, config: candidate}, rulesets);
-    if (differences < best.differences) best = {best: candidate, differences};
-    if (differences === 0) break;
-  }
-  return best;
-}
-
-/** The settings with the rules of another version; a version that was said keeps its name. */
-function expectedBy(config: ProxyConfig, minor: number): ProxyConfig {
-  const {value, source} = config.version;
-  if (minor === value.minor) return config;
-  const said = value.guessed === undefined;
-  const version: KubeProxyVersion = said ? {...value, minor} : {text: `about v1.${minor}`, minor, patch: 0, guessed: true};
-  const basis = source === seenInRules ? source : `${seenInRules}, which fit it better than ${value.text} (${source})`;
-  return {...config, version: {value: version, source: said ? `${source}; evaluated with the rules of 1.${minor}, which fit best` : basis}};
 }
 
 function countDifferences(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): number {

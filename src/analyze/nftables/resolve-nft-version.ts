@@ -5,10 +5,12 @@ import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-t
 import {bypassDetector, describeSeen, inferNftConfig, seenDetector} from '../../expect/nftables/infer-nft-config.ts';
 import type {NftPort} from '../../expect/nftables/nft-names.ts';
 import type {Hypothesis} from '../../expect/node-context.ts';
+import {possibleVersions} from '../../expect/patch-releases.ts';
 import {families} from '../../model/address.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
+import {aboutMinor, bestVersion} from '../best-version.ts';
 import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
 import type {NodeInput} from '../proxy-mode.ts';
 import {describeDetector, otherDetectorSymptom} from '../symptoms/node-symptoms.ts';
@@ -18,23 +20,25 @@ import {kubeProxyTables} from './nft-rules.ts';
 /** Versions whose tables look alike and that treat some Services in different ways. */
 const lookalikes: readonly (readonly number[])[] = [[37, 36], [35, 34], [33], [32, 31, 30], [29]];
 
-/** If kube-proxy's version is only guessed: the version that the table shows, and of similar ones the one that matches best. */
+/**
+ * If kube-proxy's version is only guessed, or its patch is not known: the version that the table shows, and of similar ones the one that
+ * matches best.
+ */
 export function resolveNftVersion(input: NodeInput, ruleset: NftRuleset): ProxyConfig {
   const {config} = input;
-  const {value, source} = config.version;
-  if (value.guessed === undefined) return config;
+  const {value} = config.version;
+  const candidates = value.guessed === undefined ? possibleVersions(value, 'nftables') : alikeVersions(value, ruleset);
+  if (candidates.length < 2 && value.guessed === undefined) return config;
+  return bestVersion(config, candidates, candidate => countDifferences({...input, config: candidate}, ruleset)).config;
+}
+
+/** The versions that a guess may stand for. */
+function alikeVersions(value: KubeProxyVersion, ruleset: NftRuleset): readonly KubeProxyVersion[] {
   const seen = inferNftConfig(kubeProxyTables(ruleset)).version;
-  if (seen === undefined) return config;
+  if (seen === undefined) return [];
   const alike = lookalikes.find(minors => minors.includes(seen.minor)) ?? [seen.minor];
-  let best = {config, differences: Number.POSITIVE_INFINITY};
-  for (const minor of new Set([...(alike.includes(value.minor) ? [value.minor] : []), ...alike])) {
-    const version: KubeProxyVersion = minor === value.minor ? value : {text: `about v1.${minor}`, minor, patch: 0, guessed: true};
-    const candidate = {...config, version: {value: version, source}};
-    const differences = countDifferences({...input, config: candidate}, ruleset);
-    if (differences < best.differences) best = {config: candidate, differences};
-    if (differences === 0) break;
-  }
-  return best.config;
+  const minors = new Set([...(alike.includes(value.minor) ? [value.minor] : []), ...alike]);
+  return [...minors].flatMap(minor => possibleVersions(minor === value.minor ? value : aboutMinor(minor), 'nftables'));
 }
 
 function countDifferences(input: NodeInput, ruleset: NftRuleset): number {

@@ -108,4 +108,4 @@ function planOf(
 }
 
 /** The nodes may differ; what a Service needs to have rules is the same for all but a label. */
-const newestVersion = {text: `v1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0};
+const newestVersion = {text: `v1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null};

@@ -1,6 +1,7 @@
 import type {PodObject} from '../../model/api-objects.ts';
 import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
+import type {ProxyVersion} from '../../model/proxy-config.ts';
 import {errorText, namespacedName} from '../../model/text.ts';
 import {type AgentPort, agentPort} from '../cluster/read-agent-pods.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
@@ -194,7 +195,12 @@ const resultShape: Shape = {
         notRead: {list: {fields: {file: 'string', reason: 'string'}}},
       },
     },
-    proxy: {fields: {version: {fields: {text: 'string', minor: 'number', patch: 'number'}}, gates: {map: 'boolean'}}},
+    proxy: {
+      fields: {
+        version: {fields: {text: 'string', minor: 'number', patch: 'number', isPreRelease: 'boolean', guessed: 'boolean'}},
+        gates: {map: 'boolean'},
+      },
+    },
     findings: {list: {fields: findingFields}},
     problems: {list: {fields: {node: 'string', message: 'string', remedy: 'string', isMinor: 'boolean'}}},
   },
@@ -231,11 +237,16 @@ function asAnswer({
     now: Date.parse(now),
     trouble: trouble ?? null,
     result: {
-      ...{tool, problems, seconds, intervalSeconds, report: node, proxy: proxy ?? null},
+      ...{tool, problems, seconds, intervalSeconds, report: node, proxy: proxy === undefined || proxy === null ? null : asProxy(proxy)},
       ...{judgedAt: Date.parse(judgedAt), seen: api.seen, apiCurrentAt: Date.parse(api.currentAt)},
       findings: findings.map(asFinding),
     },
   };
+}
+
+/** While reading, a null patch became a missing field. */
+function asProxy({version, gates}: ProxyVersion): ProxyVersion {
+  return {version: {...version, patch: version.patch ?? null}, gates};
 }
 
 /** Only the fields that are read: an agent cannot mark a finding as known. */

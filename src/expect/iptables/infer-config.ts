@@ -208,5 +208,5 @@ function endsNamesWithColon(ruleset: Ruleset): boolean {
 }
 
 function guess(number: number): KubeProxyVersion {
-  return {text: `about v1.${number}`, minor: number, patch: 0, guessed: true};
+  return {text: `about v1.${number}`, minor: number, patch: null, guessed: true};
 }

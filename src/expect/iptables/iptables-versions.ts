@@ -91,7 +91,7 @@ export function masqueradesRandomly(version: KubeProxyVersion): boolean {
  * the change, so for these the node decides (`seen`; null if nothing is known).
  */
 export function clearsMasqueradeMark(version: KubeProxyVersion, seen: boolean | null): boolean {
-  return version.minor >= 19 || (seen ?? (version.minor === 18 && version.patch >= 6));
+  return version.minor >= 19 || (seen ?? (version.minor === 18 && (version.patch ?? 6) >= 6));
 }
 
 /** 1.15: packets in state INVALID are dropped (kubernetes#74840). Some patches of 1.11 to 1.14 do so too: for these the node decides. */

@@ -52,5 +52,5 @@ function fingerprint(rulesets: readonly Ruleset[]): KubeProxyVersion {
 }
 
 function minor(number: number): KubeProxyVersion {
-  return {text: `about v1.${number}`, minor: number, patch: 0, guessed: true};
+  return {text: `about v1.${number}`, minor: number, patch: null, guessed: true};
 }

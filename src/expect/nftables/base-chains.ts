@@ -73,10 +73,10 @@ const filters129: readonly BaseRuleChain[] = [
   filter('filter-output', 'output', -101, ['endpoints-check', 'firewall-check']),
 ];
 
-/** Base chains of earlier versions, which an upgrade leaves behind: their rules jump to the same chains. */
+/** Base chains of other versions, which an upgrade or a downgrade leaves behind: their rules jump to the same chains. */
 export function formerChains(context: NodeContext): readonly BaseRuleChain[] {
-  if (!hasPreDNATChains(context.version)) return [];
-  const former = filters130.filter(({name}) => !filters.some(chain => chain.name === name));
+  const [own, others] = hasPreDNATChains(context.version) ? [filters, filters130] : [filters130, filters];
+  const former = others.filter(({name}) => !own.some(chain => chain.name === name));
   return rewritesInServiceChain(context.version) ? [...former, markChain(context)] : former;
 }
 

@@ -4,6 +4,7 @@ import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import type {InferredConfig} from '../iptables/infer-config.ts';
 import type {LocalDetector} from '../node-context.ts';
+import {isServiceCIDRRule} from './base-chains.ts';
 import {localhostRejectChain, localhostRejectMap, parseNftName} from './nft-names.ts';
 
 /** kube-proxy's settings as its tables show them. Used for nodes without another source. */
@@ -71,9 +72,15 @@ function listenedLoopbacks(tables: readonly NftTable[]): readonly string[] {
  */
 function fingerprint(tables: readonly NftTable[]): KubeProxyVersion {
   if (tables.some(({sets}) => sets.has('hairpin-connections'))) return guessed(tables.some(mapsSingleEndpoint) ? 36 : 37);
-  const has = (name: string): boolean => tables.some(({chains}) => chains.has(name));
-  if (has('filter-prerouting-pre-dnat')) return guessed(tables.some(marksByPort) ? 33 : 35);
-  return has('cluster-ips-check') ? guessed(32) : guessed(29);
+  if (tables.some(filtersAfterDNAT)) return guessed(tables.some(marksByPort) ? 33 : 35);
+  const checks = tables.flatMap(table => table.chain('cluster-ips-check') ?? []);
+  if (checks.length === 0) return guessed(29);
+  return guessed(checks.some(chain => chain.rules().some(({body}) => isServiceCIDRRule(body))) ? 33 : 32);
+}
+
+/** The chains `…-pre-dnat` stay behind when an older kube-proxy follows, so the priority of the others counts. */
+function filtersAfterDNAT(table: NftTable): boolean {
+  return ['filter-output', 'filter-forward', 'filter-input'].some(name => table.chain(name)?.base?.priority === 0);
 }
 
 /** 1.36 uses a map even for a single endpoint. */
@@ -94,7 +101,7 @@ function marksByPort(table: NftTable): boolean {
 }
 
 function guessed(minor: number): KubeProxyVersion {
-  return {text: `about v1.${minor}`, minor, patch: 0, guessed: true};
+  return {text: `about v1.${minor}`, minor, patch: null, guessed: true};
 }
 
 /** How rules distinguish pods from other clients of cluster IPs: by a match, or `all` when no client counts as a pod. */

@@ -1,4 +1,5 @@
 import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
+import {hasChange, ruleChanges} from '../patch-releases.ts';
 
 /** The differences between versions of kube-proxy in nftables mode: one function for each. */
 
@@ -30,9 +31,9 @@ export function nftDropsInvalid(version: KubeProxyVersion): boolean {
   return version.minor <= 29;
 }
 
-/** 1.33: the filter hooks run at priority 0; chains of their own see the original destination. */
+/** The filter hooks run at priority 0; chains of their own see the original destination. */
 export function hasPreDNATChains(version: KubeProxyVersion): boolean {
-  return version.minor >= 33;
+  return hasChange(version, ruleChanges.preDNATChains);
 }
 
 /** 1.36: one rule marks cluster-IP traffic for all Services, the Service's chain translates, and hairpin-connections lists hairpins. */
@@ -45,10 +46,9 @@ export function marksByPort(version: KubeProxyVersion): boolean {
   return version.minor <= 33;
 }
 
-/** Interfaces of pods are matched by name, not by index (kubernetes#134024): from 1.35 on, and in 1.33.6 and 1.34.2. */
-export function matchesInterfaceName({minor, patch, guessed}: KubeProxyVersion): boolean {
-  const first = ({33: 6, 34: 2} as Readonly<Record<number, number>>)[minor];
-  return minor >= 35 || (first !== undefined && (guessed === true || patch >= first));
+/** Interfaces of pods are matched by name, not by index. */
+export function matchesInterfaceName(version: KubeProxyVersion): boolean {
+  return hasChange(version, ruleChanges.interfaceNames);
 }
 
 /** Without nodePortAddresses, node ports answer on the Node's own addresses since 1.31, on one of each family in 1.30, on all in 1.29. */

@@ -81,7 +81,7 @@ export class PassingServices {
   }
 }
 
-const newest = {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0};
+const newest = {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null};
 
 /** While a check lasts. */
 const maxPassed = 1000;

@@ -34,8 +34,8 @@ describe('the base chains', () => {
     expect(bases).toEqual([...filters, ...nat]);
   });
 
-  test('1.33 checks source ranges before DNAT, and unused ports of cluster IPs after it', () => {
-    const chains = chainsOf(tableOf({minor: 33}));
+  test('1.34 checks source ranges before DNAT, and unused ports of cluster IPs after it', () => {
+    const chains = chainsOf(tableOf({minor: 34}));
     expect(chains['filter-output-pre-dnat']).toEqual(['ct state new jump firewall-check']);
     expect(chains['filter-output']).toEqual(['ct state new jump service-endpoints-check', 'ct state new jump cluster-ips-check']);
   });

@@ -1,0 +1,95 @@
+import {readFile, writeFile} from 'node:fs/promises';
+import {describe, expect, test} from 'vitest';
+import {
+  hasChange,
+  mayLack,
+  mendedBugs,
+  type PatchChange,
+  possibleVersions,
+  ruleChanges,
+  type RulesMode,
+} from '../../src/expect/patch-releases.ts';
+import {parseVersion} from '../../src/expect/proxy-config.ts';
+import type {KubeProxyVersion} from '../../src/model/proxy-config.ts';
+
+function version(text: string): KubeProxyVersion {
+  const parsed = parseVersion(text);
+  if (parsed === null) throw new Error(`${text} is no version`);
+  return parsed;
+}
+
+/** The versions that may be meant, as `minor.patch`. */
+function possible(text: string, mode: RulesMode, guessed = false): readonly string[] {
+  const given = version(text);
+  return possibleVersions(guessed ? {...given, guessed: true} : given, mode).map(({minor, patch}) => `${minor}.${patch ?? 'x'}`);
+}
+
+describe('a change of a patch release', () => {
+  const change: PatchChange = {what: '', pulls: [], first: {28: 6, 29: 2, 30: 0}};
+
+  test.each([
+    ['v1.27.16', false],
+    ['v1.28.5', false],
+    ['v1.28.6', true],
+    ['v1.28.15-eksbuild.3', true],
+    ['v1.29.1', false],
+    ['v1.29.2', true],
+    ['v1.30.0', true],
+    ['v1.36.2', true],
+  ])('is in %s: %s', (text, expected) => {
+    expect(hasChange(version(text), change)).toBe(expected);
+  });
+
+  test('may be missing where the patch is not known', () => {
+    expect([hasChange(version('v1.28'), change), mayLack(version('v1.28'), change)]).toEqual([true, true]);
+    expect([hasChange(version('v1.30'), change), mayLack(version('v1.30'), change)]).toEqual([true, false]);
+  });
+});
+
+describe('the versions that may be meant', () => {
+  test.each([
+    ['v1.33.5', 'nftables', ['33.5']],
+    ['v1.33.6', 'nftables', ['33.6']],
+    ['v1.33', 'nftables', ['33.x', '33.6', '33.5']],
+    ['v1.33', 'iptables', ['33.x']],
+    ['v1.33.6-rc.0', 'nftables', ['33.6', '33.5']],
+    ['v1.33.7-rc.0', 'nftables', ['33.7']],
+    ['v1.29.1', 'ipvs', ['29.1', '29.2']],
+    ['v1.29.0', 'ipvs', ['29.0']],
+    ['v1.29.2', 'ipvs', ['29.2']],
+    ['v1.34.0-rc.1', 'nftables', ['34.0', '33.x', '33.6', '33.5']],
+    ['v1.22.0-rc.0', 'iptables', ['22.0', '21.x', '21.1', '21.0']],
+  ] as const)('by %s in %s mode', (text, mode, expected) => {
+    expect(possible(text, mode)).toEqual(expected);
+  });
+
+  test('by the version of a kubelet are those of both sides of each edge', () => {
+    expect(possible('v1.34.1', 'nftables', true)).toEqual(['34.1', '34.2']);
+    expect(possible('v1.35.1', 'nftables', true)).toEqual(['35.1']);
+  });
+});
+
+describe('the page about patch releases', () => {
+  test.each([
+    ['rules', Object.values<PatchChange & {readonly modes?: readonly RulesMode[]}>(ruleChanges)],
+    ['bugs', Object.values<PatchChange & {readonly modes?: readonly RulesMode[]}>(mendedBugs)],
+  ])('has a row for each change of %s', async (name, changes) => {
+    const file = new URL('../../docs/dev/patch-releases.md', import.meta.url);
+    const page = await readFile(file, 'utf8');
+    const table = new RegExp(`(<!-- ${name} -->\n.*\n.*\n)((?:\\|.*\n)*)`).exec(page);
+    const rows = changes.map(change => `${row(change)}\n`).join('');
+    // Like the tests of pages that show output, this one can write them.
+    if (process.env['SVC_TRACE_DOCS'] === 'write')
+      return writeFile(
+        file,
+        page.replace(table?.[0] ?? '', () => `${table?.[1]}${rows}`),
+      );
+    expect(table?.[2]).toBe(rows);
+  });
+});
+
+function row({what, pulls, first, mayHave, modes}: PatchChange & {readonly modes?: readonly RulesMode[]}): string {
+  const releases = Object.entries(first).map(([minor, patch]) => `1.${minor}.${patch}`);
+  const unsure = Object.entries(mayHave ?? {}).map(([minor, patch]) => `perhaps in 1.${minor}.${patch}`);
+  return `| ${modes === undefined ? '' : `${modes.join(', ')} | `}${what} | ${pulls.map(pull => `#${pull}`).join(', ')} | ${[...releases, ...unsure].join(', ')} |`;
+}
