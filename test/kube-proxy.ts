@@ -41,8 +41,8 @@ export const nodeA: NodeFacts = {
 };
 
 export function version(text: string): KubeProxyVersion {
-  const [, minor = '0', patch = '0'] = text.split('.');
-  return {text: `v${text}`, minor: Number(minor), patch: Number(patch)};
+  const [, minor = '0', patch] = text.split('.');
+  return {text: `v${text}`, minor: Number(minor), patch: patch === undefined ? null : Number(patch)};
 }
 
 export function proxyVersion(text: string, gates: Readonly<Record<string, boolean>> = {}): ProxyVersion {

@@ -17,7 +17,7 @@ import {baseRuleSource, type IpvsSides, outFilterChain, withChainsOf} from './ba
 /** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
 export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly Symptom<Rule>[] {
   const {expected, ruleset, sides, nodeName, senders} = baseRulesCase;
-  const all = compareBaseRules(expected, ruleset).filter(difference => isReportedHere(difference, baseRulesCase));
+  const all = baseRuleDifferences(baseRulesCase);
   const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
   const detector = otherDetector(all.filter(({table}) => !gone.includes(table)));
   const unexpected = textsOf(
@@ -41,8 +41,13 @@ export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly
   });
 }
 
+/** The differences of the rules around IPVS that are evaluated here. */
+export function baseRuleDifferences(compared: ComparedBaseRules): readonly BaseRuleDifference[] {
+  return compareBaseRules(compared.expected, compared.ruleset).filter(difference => isReportedHere(difference, compared));
+}
+
 /** Not reported here: third-party rules in base chains, rules after the end of a truncated dump, and effects of a set's content. */
-function isReportedHere({kind, table, chain, rule, owner}: BaseRuleDifference, {expected, ruleset, sets}: IpvsBaseRulesCase): boolean {
+function isReportedHere({kind, table, chain, rule, owner}: BaseRuleDifference, {expected, ruleset, sets}: ComparedBaseRules): boolean {
   if (kind !== 'missing' && !chain.startsWith('KUBE-')) return false;
   if (kind === 'missing' && isBeyondTheCut(ruleset, table, chain)) return false;
   // The walk of a Service's packets covers its own rule.
@@ -120,12 +125,15 @@ function holdsNothing({baseRules}: ExpectedIpvs, ruleset: Ruleset, table: string
   return own.every(([key]) => (ruleset.chain(table, key.split('/')[1] ?? '')?.ruleCount ?? 0) === 0);
 }
 
-interface IpvsBaseRulesCase {
+interface ComparedBaseRules {
   readonly expected: ExpectedIpvs;
   readonly ruleset: Ruleset;
-  readonly sides: IpvsSides;
   /** Null when they were not read. */
   readonly sets: ReadonlyMap<string, IpSet> | null;
+}
+
+interface IpvsBaseRulesCase extends ComparedBaseRules {
+  readonly sides: IpvsSides;
   readonly nodeName: string;
   readonly senders: () => KnownSenders;
 }

@@ -34,6 +34,7 @@ import {type ExpectIpvs, inferIpvsSettings} from './infer-ipvs-settings.ts';
 import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
 import {addressEvidence} from './ipvs-evidence.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
+import {resolveIpvsVersion} from './resolve-ipvs-version.ts';
 import {mergeByNode, staleServers} from './stale-servers.ts';
 
 const baseChains = [
@@ -59,9 +60,9 @@ export const ipvsMode: ProxyMode = {
 const oldestKnownMinor = 21;
 
 function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
-  const {config} = input;
   const ports = servedInAnyFamily(input);
-  const own = {...input, facts: hostFacts(input.facts, state, ports, config.version.value)};
+  const config = resolveIpvsVersion(input, {state, ports, rulesetOf: family => wholeRuleset(input, family)});
+  const own = {...input, config, facts: hostFacts(input.facts, state, ports, config.version.value)};
   const results = families.map(family => resultOf(family, own, {state, hasPorts: ports.some(port => port.family === family)}));
   return {...joinFamilies(results), isReadPiecemeal: true, config, counts: countsOf(input, state)};
 }
@@ -75,7 +76,7 @@ function resultOf(
   const reasons = [...whyUnreadable(family, ruleset), ...state.problems];
   const {symptoms, expected, sides, byPort} = analyzeIpvsFamily({
     expect: (hypothesis: Hypothesis) => expectIpvs({...input, family, bound: state.bound ?? []}, hypothesis),
-    ...{state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: input.config.nodeName.value},
+    ...{state, ruleset: wholeRuleset(input, family), nodeName: input.config.nodeName.value},
     ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
     formerOwner: place => input.view.formerOwner(place),
     rules: nodeRules(input, family),
@@ -96,8 +97,10 @@ function whyUnreadable(family: Family, ruleset: Ruleset | null): readonly string
   return reason === null ? [] : [reason];
 }
 
-function isWhole(ruleset: Ruleset | null): boolean {
-  return ruleset !== null && ['nat', 'filter'].every(table => ruleset.hasTable(table) || ruleset.cut !== null);
+function wholeRuleset({dumps}: NodeInput, family: Family): Ruleset | null {
+  const ruleset = dumps.current.get(family);
+  if (ruleset === undefined) return null;
+  return ['nat', 'filter'].every(table => ruleset.hasTable(table) || ruleset.cut !== null) ? ruleset : null;
 }
 
 /** The rules of the mode are the base rules and the virtual servers; its chains are the base chains. */

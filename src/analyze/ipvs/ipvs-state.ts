@@ -7,7 +7,7 @@ import type {NodeDump} from '../../model/snapshot.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';
 import {type IpSet, memberText, parseIpsetSave} from '../../parse/ipvs/ipset-save.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
-import {parseIpvsDevice, parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
+import {ipvsDevice, parseIpvsDevice, parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {truncatedLine} from '../../parse/lines.ts';
 
 /** The state of IPVS mode on a node beside its iptables. Null stands for a part that was not read, or is truncated. */
@@ -16,6 +16,8 @@ export interface IpvsState {
   readonly sets: ReadonlyMap<string, IpSet> | null;
   /** The addresses of kube-ipvs0; none if the device does not exist. */
   readonly bound: readonly string[] | null;
+  /** The addresses of the other interfaces, which may be some of the same. */
+  readonly elsewhere: readonly string[];
   /** Why a part is null, and what to do. */
   readonly problems: readonly string[];
 }
@@ -28,6 +30,7 @@ export function readIpvsState(node: NodeDump): IpvsState {
     servers: 'problem' in servers ? null : servers.value,
     sets: 'problem' in sets ? null : sets.value,
     bound: 'problem' in bound ? null : bound.value,
+    elsewhere: addressesElsewhere(node),
     problems: [servers, sets, bound].flatMap(read => ('problem' in read ? [read.problem] : [])),
   };
 }
@@ -82,13 +85,21 @@ function readBound(node: NodeDump): ReadPart<readonly string[]> {
   };
 }
 
+function addressesElsewhere(node: NodeDump): readonly string[] {
+  const interfaces = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '') ?? [];
+  return interfaces.flatMap(({name, addresses}) => (name === ipvsDevice ? [] : addresses));
+}
+
 /**
  * The node without kube-ipvs0: its own addresses. If its interfaces were not read, virtual servers show them, because kube-proxy read the
  * interfaces: addresses on which most node ports answer, and load-balancer addresses that it did not bind to kube-ipvs0.
  */
 export function hostFacts(facts: NodeFacts, state: IpvsState, ports: readonly ServicePort[], version: KubeProxyVersion): NodeFacts {
   const bound = new Set(state.bound ?? []);
-  if (facts.allAddresses) return {...facts, addresses: facts.addresses.filter(address => !bound.has(address))};
+  if (facts.allAddresses) {
+    const own = sparesOtherInterfaces(version) ? state.elsewhere : facts.addresses.filter(address => !bound.has(address));
+    return {...facts, addresses: own};
+  }
   const nodePorts = new Set(ports.flatMap(({nodePort}) => (nodePort === 0 ? [] : [nodePort])));
   const seen = addressesWithNodePorts(state, nodePorts).filter(address => !bound.has(address));
   const primary = families.flatMap(family => facts.hostIPs.find(address => familyOf(address) === family) ?? []);

@@ -2,6 +2,7 @@ import {nodeObject} from '../../expect/api-index.ts';
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
 import {hostIP, isOlderKernel, type PolicyRule, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
@@ -203,8 +204,7 @@ const table = [
     *find(context) {
       if (context.config.mode.value !== 'ipvs') return;
       const kernel = nodeObject(context.api, context.node.name)?.status?.nodeInfo?.kernelVersion ?? '';
-      // kube-proxy sets conn_reuse_mode to 0 up to 5.8, and leaves it alone from 5.9 on.
-      const reuse = isOlderKernel(kernel, [5, 9]);
+      const reuse = setsReuseMode(context.config.version.value, kernel);
       const wanted = [
         {name: 'expire_nodest_conn', value: 1, effect: 'packets of connections to removed endpoints are dropped without an answer'},
         {
@@ -494,6 +494,17 @@ function refusedMarked(context: NodeCheckContext, family: Family): {readonly mar
   };
   const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
   return to === undefined ? null : {mark: `0x${mark.toString(16)}`, to: to.text};
+}
+
+/**
+ * Whether kube-proxy sets conn_reuse_mode to 0: up to 1.21 on every kernel, since 1.22.0 on those before 5.9. Null if it is not known: the
+ * kernel, or a kube-proxy that may be of either kind.
+ */
+function setsReuseMode({minor, patch, isPreRelease, guessed}: KubeProxyVersion, kernel: string): boolean | null {
+  const isOld = isOlderKernel(kernel, [5, 9]);
+  if (isOld !== false) return isOld;
+  const isUnsure = guessed === true ? minor <= 24 : minor === 22 && patch === 0 && isPreRelease === true;
+  return isUnsure ? null : minor <= 21;
 }
 
 function unroutedPods(context: NodeCheckContext, family: Family, isSuch: (route: RouteResult) => boolean): readonly Unrouted[] {

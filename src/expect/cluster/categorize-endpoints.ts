@@ -1,11 +1,13 @@
 import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
 import {type ServicePort, usesClusterEndpoints, usesLocalEndpoints} from '../../model/service-port.ts';
 import {
+  countsUnreadyEndpoints,
   hasExternalChains,
   honorsInternalPolicy,
   honorsNodeHints,
   honorsTopologyKeys,
   honorsZoneHints,
+  needsHintsOfReadyOnly,
   usesTerminatingEndpoints,
 } from './proxy-versions.ts';
 import {once} from '../../model/once.ts';
@@ -70,7 +72,7 @@ export function topologyMode(port: ServicePort, endpoints: readonly Endpoint[], 
   const {version, gates} = node.proxy;
   const first = endpoints.find(endpoint => endpoint.ready);
   if (first === undefined || (first.nodeHints === null && first.zoneHints === null)) return null;
-  const ready = endpoints.filter(endpoint => endpoint.ready);
+  const ready = needsHintsOfReadyOnly(version) ? endpoints.filter(endpoint => endpoint.ready) : endpoints;
   if (honorsNodeHints(version, gates)) {
     const all = ready.every(({nodeHints}) => nodeHints !== null);
     if (all && ready.some(({nodeHints}) => nodeHints?.includes(node.nodeName))) return 'PreferSameNode';
@@ -102,11 +104,16 @@ function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: 
   const near = port.externalPolicyLocal ? all : byTopologyKeys(port, all, node);
   const considered = near.filter(endpoint => (onlyLocal ? endpoint.nodeName === node.nodeName : satisfies(endpoint, hinted, node)));
   const cluster = considered.filter(({ready}) => ready);
-  if (!port.externalPolicyLocal) return {cluster, local: [], reachable: cluster, hasAny: cluster.length > 0};
+  const countsAll = countsUnreadyEndpoints(version);
+  if (!port.externalPolicyLocal) {
+    const counted = countsAll ? considered : cluster;
+    return {cluster, local: [], reachable: counted, hasAny: counted.length > 0};
+  }
   const fallBack = usesTerminatingEndpoints(version, gates);
   const here = considered.filter(({nodeName}) => nodeName === node.nodeName);
   const readyHere = here.filter(({ready}) => ready);
   const local = readyHere.length > 0 || !fallBack ? readyHere : here.filter(isLeaving);
+  if (countsAll) return {cluster, local, reachable: considered, hasAny: considered.length > 0};
   const hasAny = cluster.length > 0 || (fallBack && considered.some(isLeaving));
   return {cluster, local, reachable: union(cluster, local), hasAny};
 }

@@ -1,4 +1,5 @@
 import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
+import {hasChange, ruleChanges} from '../patch-releases.ts';
 
 /** 1.24: KUBE-EXT and KUBE-SVL took the place of KUBE-XLB (kubernetes#109060). */
 export function hasExternalChains(version: KubeProxyVersion): boolean {
@@ -81,12 +82,22 @@ export function honorsZoneHints(version: KubeProxyVersion, gates: FeatureGates, 
   if (minor >= 30 && isGateOn(gates, 'ServiceTrafficDistribution', minor >= 31)) return true;
   const hints = annotations['service.kubernetes.io/topology-aware-hints'];
   if (minor >= 27) return !['', 'disabled', 'Disabled', undefined].includes(hints ?? annotations['service.kubernetes.io/topology-mode']);
-  return hints === 'Auto' || hints === 'auto';
+  return hints === 'auto' || (hints === 'Auto' && hasChange(version, ruleChanges.hintsWithCapital));
+}
+
+/** 1.23: the hints of endpoints that are not ready do not matter (kubernetes#106507). */
+export function needsHintsOfReadyOnly(version: KubeProxyVersion): boolean {
+  return version.minor >= 23;
 }
 
 /** Up to 1.19 the name of a Service port ends with a colon when the port has no name, in comments and in hashes. */
 export function endsUnnamedPortWithColon(version: KubeProxyVersion): boolean {
   return version.minor <= 19;
+}
+
+/** 1.22.0 to 1.22.3 in iptables mode: endpoints that are not ready count, and have chains of their own. */
+export function countsUnreadyEndpoints(version: KubeProxyVersion): boolean {
+  return version.minor === 22 && !hasChange(version, ruleChanges.readyEndpointsCount);
 }
 
 /** Up to 1.20 kube-proxy knows, counts and merges only ready endpoints. */

@@ -94,7 +94,7 @@ function writeForward(context: NodeContext, write: RuleWriter): void {
 }
 
 /** The rules that accept replies of pods: one for all, or one for each direction. */
-function establishedRules(context: NodeContext): readonly string[] {
+export function establishedRules(context: NodeContext): readonly string[] {
   const rule = (text: string, before = ''): string =>
     `${before}${comment(`kubernetes forwarding conntrack ${text}`)} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`;
   if (hasSingleConntrackRule(context.version)) return [rule('rule')];

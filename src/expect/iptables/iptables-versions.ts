@@ -3,7 +3,10 @@ import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/pr
 // What differs between versions of kube-proxy in iptables mode: one function for each difference, each naming what upstream changed.
 // Known from the sources: 1.5, 1.11, 1.13, 1.14, 1.16 to 1.18, 1.20 to 1.23, 1.25 and later; see `neighborsOf`.
 
-/** 1.25: packets without a local endpoint are dropped in the filter table, not marked with KUBE-MARK-DROP (kubernetes#106497). */
+/**
+ * 1.25: packets without a local endpoint are dropped in the filter table; 1.24 marks them with KUBE-MARK-DROP at the end of KUBE-SVL
+ * (kubernetes#106497).
+ */
 export function dropsInFilter(version: KubeProxyVersion): boolean {
   return version.minor >= 25;
 }
@@ -91,7 +94,7 @@ export function masqueradesRandomly(version: KubeProxyVersion): boolean {
  * the change, so for these the node decides (`seen`; null if nothing is known).
  */
 export function clearsMasqueradeMark(version: KubeProxyVersion, seen: boolean | null): boolean {
-  return version.minor >= 19 || (seen ?? (version.minor === 18 && (version.patch ?? 6) >= 6));
+  return version.minor >= 19 || (seen ?? (version.minor === 18 && (version.patch ?? 0) >= 6));
 }
 
 /** 1.15: packets in state INVALID are dropped (kubernetes#74840). Some patches of 1.11 to 1.14 do so too: for these the node decides. */

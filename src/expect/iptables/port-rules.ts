@@ -1,6 +1,6 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {ClusterView} from '../cluster/cluster-view.ts';
-import {hasExternalChains} from '../cluster/proxy-versions.ts';
+import {countsUnreadyEndpoints, hasExternalChains} from '../cluster/proxy-versions.ts';
 import {hasFewEndpoints, isSameEndpoints, keptBySettings} from '../kept-rules.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {chainName} from './chain-names.ts';
@@ -237,7 +237,8 @@ function writeServiceChain(plan: PlanBefore124, write: RuleWriter): void {
   if (masqueradesInServiceChain(context.version)) for (const rule of masquerades(plan)) write('nat', chain, rule);
   const named = large ? '' : `${comment(port.servicePortName)} `;
   const balancingComment = (): string => named;
-  writeBalancing(plan, write, {chain, endpoints: endpoints.cluster, affinity: true, affinityComment: named, balancingComment});
+  const sticky = countsUnreadyEndpoints(context.version) ? endpoints.reachable : endpoints.cluster;
+  writeBalancing(plan, write, {chain, endpoints: endpoints.cluster, sticky, affinityComment: named, balancingComment});
 }
 
 function masquerades(plan: PlanBefore124): readonly string[] {
@@ -285,25 +286,25 @@ function writeLocalChain(plan: PlanBefore124, write: RuleWriter): void {
   const numbered = numbersBalancingRules(context.version);
   const named = item.large && !numbered ? '' : `${comment(name)} `;
   const balancingComment = (index: number): string => (numbered ? `${comment(`Balancing rule ${index} for ${name}`)} ` : named);
-  const affinity = keepsAffinityUnderLocalPolicy(context.version);
-  writeBalancing(plan, write, {chain, endpoints: endpoints.local, affinity, affinityComment: named, balancingComment});
+  const sticky = keepsAffinityUnderLocalPolicy(context.version) ? endpoints.local : [];
+  writeBalancing(plan, write, {chain, endpoints: endpoints.local, sticky, affinityComment: named, balancingComment});
 }
 
 interface Balancing {
   readonly chain: string;
   readonly endpoints: readonly Endpoint[];
-  /** The Service's session affinity applies, if it has any. */
-  readonly affinity: boolean;
+  /** The endpoints on which clients stay, if the Service has session affinity. */
+  readonly sticky: readonly Endpoint[];
   readonly affinityComment: string;
   readonly balancingComment: (index: number) => string;
 }
 
 /** The rules that select an endpoint: first for returning clients, then one for each endpoint with its share. */
 function writeBalancing({item, context}: PlanBefore124, write: RuleWriter, balancing: Balancing): void {
-  const {chain, endpoints, affinity, affinityComment, balancingComment} = balancing;
+  const {chain, endpoints, sticky, affinityComment, balancingComment} = balancing;
   const {port, endpointChain} = item;
-  if (port.affinitySeconds !== null && affinity) {
-    for (const endpoint of endpoints) {
+  if (port.affinitySeconds !== null) {
+    for (const endpoint of sticky) {
       const target = endpointChain(endpoint);
       write('nat', chain, `${affinityComment}${affinityMatch(port.affinitySeconds, target, context)} -j ${target}`);
     }

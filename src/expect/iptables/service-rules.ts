@@ -37,6 +37,8 @@ interface ServiceRulesPlan {
   readonly item: PortOnNode;
   readonly context: NodeContext;
   readonly text: ProtocolText;
+  /** 1.24: without a local endpoint, the entries lead to KUBE-SVL all the same, which marks the packets for dropping. */
+  readonly dropsInChain: boolean;
   readonly hasInternal: boolean;
   readonly hasExternal: boolean;
   readonly internalRole: 'SVC' | 'SVL';
@@ -52,16 +54,17 @@ interface ServiceRulesPlan {
 function planOf(item: PortOnNode, context: NodeContext): ServiceRulesPlan {
   const {port, endpoints} = item;
   const {hasAny, local, cluster} = endpoints;
+  const dropsInChain = !dropsInFilter(context.version);
   return {
-    ...{item, context, text: protocolText(port.family, port.protocol)},
-    hasInternal: hasAny && (!port.internalPolicyLocal || local.length > 0),
-    hasExternal: hasAny && (!port.externalPolicyLocal || local.length > 0),
+    ...{item, context, text: protocolText(port.family, port.protocol), dropsInChain},
+    hasInternal: hasAny && (!port.internalPolicyLocal || local.length > 0 || dropsInChain),
+    hasExternal: hasAny && (!port.externalPolicyLocal || local.length > 0 || dropsInChain),
     internalRole: port.internalPolicyLocal ? 'SVL' : 'SVC',
     externalRole: port.externalPolicyLocal ? 'SVL' : 'SVC',
     usesExternalChain: hasAny && hasExternalEntry(port),
     usesFirewall: hasAny && port.loadBalancerVIPs.length > 0 && port.sourceRanges.length > 0,
     usesCluster: cluster.length > 0 && usesClusterEndpoints(port),
-    usesLocal: local.length > 0 && usesLocalEndpoints(port),
+    usesLocal: (dropsInChain ? hasAny : local.length > 0) && usesLocalEndpoints(port),
     nodePorts: port.nodePort !== 0 && !(nodePortsNeedAddress(context.version) && nodePortDestinations(context)?.length === 0),
   };
 }
@@ -108,9 +111,9 @@ function writeFilterRules(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {protocol, host} = plan.text;
   const dport = `-m ${protocol} --dport ${port.port}`;
   const verdict = verdictOf(plan);
-  if (!plan.hasInternal && verdict !== null)
+  if (!plan.hasInternal)
     write('filter', 'KUBE-SERVICES', `-d ${port.clusterIP}${host} -p ${protocol} ${verdict.comment} ${dport} ${verdict.target}`);
-  if (!plan.hasExternal && verdict !== null) {
+  if (!plan.hasExternal) {
     for (const address of [...allowedExternalIPs(plan), ...port.loadBalancerVIPs]) {
       write('filter', 'KUBE-EXTERNAL-SERVICES', `-d ${address}${host} -p ${protocol} ${verdict.comment} ${dport} ${verdict.target}`);
     }
@@ -129,11 +132,9 @@ function writeFilterRules(plan: ServiceRulesPlan, write: RuleWriter): void {
   }
 }
 
-/** The outcome of packets that no endpoint may serve; null in 1.24, where table filter has no rule for a missing local endpoint. */
-function verdictOf(plan: ServiceRulesPlan): {readonly comment: string; readonly target: string} | null {
-  const {port, endpoints} = plan.item;
+/** The outcome of packets that no endpoint may serve. */
+function verdictOf({item: {port, endpoints}}: ServiceRulesPlan): {readonly comment: string; readonly target: string} {
   if (!endpoints.hasAny) return {comment: comment(`${port.servicePortName} has no endpoints`), target: reject(port.family)};
-  if (!dropsInFilter(plan.context.version)) return null;
   return {comment: comment(`${port.servicePortName} has no local endpoints`), target: '-j DROP'};
 }
 
@@ -160,8 +161,6 @@ function writeExternalChain(plan: ServiceRulesPlan, write: RuleWriter): void {
     write('nat', chain, `${comment(`masquerade traffic for ${destinations}`)} -j KUBE-MARK-MASQ`);
   }
   if (plan.hasExternal) write('nat', chain, `-j ${chainName(plan.externalRole, port.hash)}`);
-  else if (!dropsInFilter(plan.context.version))
-    write('nat', chain, `${comment(`${port.servicePortName} has no local endpoints`)} -j KUBE-MARK-DROP`);
 }
 
 /** The match for traffic of this node's pods; null without a detector. */
@@ -181,12 +180,20 @@ export function localSource({detector}: NodeContext): string | null {
 function writeFirewallChain(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {port} = plan.item;
   const chain = chainName('FW', port.hash);
-  const external = `${comment(`${port.servicePortName} loadbalancer IP`)} -j ${chainName('EXT', port.hash)}`;
+  const text = comment(`${port.servicePortName} loadbalancer IP`);
+  const external = `${text} -j ${chainName('EXT', port.hash)}`;
+  const own = ownAddressesInRanges(port, plan.context);
+  if (!hasProxyFirewall(plan.context.version)) {
+    for (const address of port.loadBalancerVIPs) {
+      for (const range of port.sourceRanges) write('nat', chain, `${sourceText(range)}${external}`);
+      if (own.includes(address)) write('nat', chain, `-s ${address}${plan.text.host} ${external}`);
+      write('nat', chain, `${text} -j KUBE-MARK-DROP`);
+    }
+    return;
+  }
   for (const range of port.sourceRanges) write('nat', chain, `${sourceText(range)}${external}`);
-  for (const address of ownAddressesInRanges(port, plan.context)) write('nat', chain, `-s ${address}${plan.text.host} ${external}`);
-  if (!hasProxyFirewall(plan.context.version))
-    write('nat', chain, `${comment(`${port.servicePortName} loadbalancer IP`)} -j KUBE-MARK-DROP`);
-  else if (explainsFirewallChain(plan.context.version)) {
+  for (const address of own) write('nat', chain, `-s ${address}${plan.text.host} ${external}`);
+  if (explainsFirewallChain(plan.context.version)) {
     write('nat', chain, comment(`other traffic to ${port.servicePortName} will be dropped by KUBE-PROXY-FIREWALL`));
   }
 }
@@ -215,6 +222,8 @@ function writePolicyChain(plan: ServiceRulesPlan, write: RuleWriter, role: 'SVC'
     const masquerade = clusterIPMasquerade(plan.item, plan.context);
     if (masquerade !== null) write('nat', chain, masquerade);
   }
+  if (role === 'SVL' && plan.usesLocal && endpoints.local.length === 0)
+    write('nat', chain, `${comment(`${port.servicePortName} has no local endpoints`)} -j KUBE-MARK-DROP`);
   if (role === 'SVC' ? plan.usesCluster : plan.usesLocal)
     writeBalancing(plan, write, chain, role === 'SVC' ? endpoints.cluster : endpoints.local);
 }

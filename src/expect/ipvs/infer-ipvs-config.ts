@@ -40,15 +40,16 @@ function linkFields(link: string): InferredConfig {
     : {detectLocalMode: 'BridgeInterface', bridgeInterface: link};
 }
 
-/** The newest version that writes such base rules. */
+/** The newest version that writes such base rules, its patch aside. */
 function fingerprint(rulesets: readonly Ruleset[]): KubeProxyVersion {
   const filter = (chain: string): string => rulesets.map(ruleset => ruleset.chain('filter', chain)?.text() ?? '').join('\n');
   const has = (chain: string): boolean => rulesets.some(ruleset => ruleset.chain('filter', chain) !== undefined);
-  if (filter('KUBE-IPVS-FILTER').includes('EXTERNAL-IP-LOCAL')) return minor(36);
-  if (has('KUBE-IPVS-OUT-FILTER')) return minor(29);
-  if (filter('KUBE-IPVS-FILTER').includes('HEALTH-CHECK')) return minor(28);
+  const admitsLocal = filter('KUBE-IPVS-FILTER').includes('EXTERNAL-IP-LOCAL');
+  if (has('KUBE-IPVS-OUT-FILTER')) return minor(admitsLocal ? 36 : 29);
+  if (admitsLocal || filter('KUBE-IPVS-FILTER').includes('HEALTH-CHECK')) return minor(28);
   if (has('KUBE-IPVS-FILTER')) return minor(27);
-  return has('KUBE-PROXY-FIREWALL') ? minor(25) : minor(23);
+  if (has('KUBE-PROXY-FIREWALL')) return minor(25);
+  return filter('KUBE-FORWARD').includes('pod source rule') ? minor(22) : minor(23);
 }
 
 function minor(number: number): KubeProxyVersion {

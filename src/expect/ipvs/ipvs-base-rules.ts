@@ -1,4 +1,5 @@
 import type {ServicePort} from '../../model/service-port.ts';
+import {establishedRules} from '../iptables/base-rules.ts';
 import {comment, reject, type RuleWriter} from '../iptables/rule-text.ts';
 import {localSource, ownAddressesInRanges} from '../iptables/service-rules.ts';
 import type {IpvsContext} from './ipvs-context.ts';
@@ -8,6 +9,7 @@ import {
   firewallsInNat,
   hasIpvsFilter,
   hasIpvsOutFilter,
+  marksSctpFirst,
   setName,
   type SetRole,
   skipsLoopbackSources,
@@ -147,8 +149,10 @@ function writeNodePorts(input: BaseRuleInput, write: RuleWriter): void {
       if (input.wants(role))
         write('nat', 'KUBE-NODE-PORT', `-p ${protocol.toLowerCase()} ${text} ${inSet(input, role, directions)} -j ${target}`);
     };
+    const marksFirst = protocol === 'SCTP' && marksSctpFirst(input.context.version);
+    if (marksFirst) rule(`KUBE-NODE-PORT-${suffix}`, 'for masquerade purpose', 'KUBE-MARK-MASQ');
     rule(`KUBE-NODE-PORT-LOCAL-${suffix}`, 'with externalTrafficPolicy=local', 'RETURN');
-    rule(`KUBE-NODE-PORT-${suffix}`, 'for masquerade purpose', 'KUBE-MARK-MASQ');
+    if (!marksFirst) rule(`KUBE-NODE-PORT-${suffix}`, 'for masquerade purpose', 'KUBE-MARK-MASQ');
   }
   const text = comment('Kubernetes health check node port');
   write('filter', 'KUBE-NODE-PORT', `${text} ${inSet(input, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j ACCEPT`);
@@ -167,10 +171,9 @@ function writePostrouting(input: BaseRuleInput, write: RuleWriter): void {
   write('nat', 'KUBE-MARK-MASQ', `-j MARK --set-xmark ${mark}/${mark}`);
 }
 
-function writeForward({context: {mark}}: BaseRuleInput, write: RuleWriter): void {
-  write('filter', 'KUBE-FORWARD', `${comment('kubernetes forwarding rules')} -m mark --mark ${mark}/${mark} -j ACCEPT`);
-  const text = comment('kubernetes forwarding conntrack rule');
-  write('filter', 'KUBE-FORWARD', `${text} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`);
+function writeForward({context}: BaseRuleInput, write: RuleWriter): void {
+  write('filter', 'KUBE-FORWARD', `${comment('kubernetes forwarding rules')} -m mark --mark ${context.mark}/${context.mark} -j ACCEPT`);
+  for (const rule of establishedRules(context)) write('filter', 'KUBE-FORWARD', rule);
 }
 
 /** Source ranges: packets to a load-balancer address with ranges must come from one of them. */

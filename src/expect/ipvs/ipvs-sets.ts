@@ -1,5 +1,6 @@
 import type {Family} from '../../model/address.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import {hasChange, ruleChanges} from '../patch-releases.ts';
 
 /** The ipsets of kube-proxy with their types, under their IPv4 names. */
 export const setTypes = {
@@ -50,22 +51,24 @@ export function skipsLoopbackSources(version: KubeProxyVersion): boolean {
   return version.minor >= 26;
 }
 
-/**
- * Up to 1.23 source ranges are enforced in table nat, by KUBE-FIREWALL and KUBE-MARK-DROP; later in table filter. It is unknown which 1.24
- * does.
- */
+/** Up to 1.24 source ranges are enforced in table nat, by KUBE-FIREWALL and KUBE-MARK-DROP; later in table filter. */
 export function firewallsInNat(version: KubeProxyVersion): boolean {
-  return version.minor <= 23;
+  return version.minor <= 24;
 }
 
-/** 1.28: health-check ports answer on the addresses of Services. */
+/** Up to 1.22 node ports of SCTP are marked before those of the Local policy return (kubernetes#104756). */
+export function marksSctpFirst(version: KubeProxyVersion): boolean {
+  return version.minor <= 22;
+}
+
+/** Health-check ports answer on the addresses of Services. */
 export function admitsHealthChecks(version: KubeProxyVersion): boolean {
-  return version.minor >= 28;
+  return hasChange(version, ruleChanges.healthCheckPorts);
 }
 
-/** 1.30: KUBE-IPVS-FILTER accepts packets to external IPs of Services with the external policy Local. */
+/** KUBE-IPVS-FILTER accepts packets to external IPs of Services with the external policy Local. */
 export function admitsLocalExternalIPs(version: KubeProxyVersion): boolean {
-  return version.minor >= 30;
+  return hasChange(version, ruleChanges.localExternalIPs);
 }
 
 /** 1.29: KUBE-IPVS-OUT-FILTER drops packets from the node to a load-balancer address whose source ranges exclude it. */
@@ -73,9 +76,9 @@ export function hasIpvsOutFilter(version: KubeProxyVersion): boolean {
   return version.minor >= 29;
 }
 
-/** 1.28: an address of another interface of the node is not bound to kube-ipvs0. */
+/** An address of another interface of the node is not bound to kube-ipvs0. */
 export function sparesOtherInterfaces(version: KubeProxyVersion): boolean {
-  return version.minor >= 28;
+  return hasChange(version, ruleChanges.otherInterfaces);
 }
 
 /** 1.27: the scheduler `mh` hashes the client's port too. */

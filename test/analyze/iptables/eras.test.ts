@@ -18,7 +18,7 @@ const eras = [
   ['1.22', '1.22'],
   ['1.23', '1.23'],
 ] as const;
-const versionFile = (version: string) => ({'kube-proxy-version': `Kubernetes v${version}.3\n`});
+const versionFile = (version: string) => ({'kube-proxy-version': `Kubernetes v${version}.9\n`});
 
 const evaluated = (snapshot: Snapshot) => diagnose(snapshot, {toolVersion: '0.0.0'});
 const loud = (snapshot: Snapshot) =>
@@ -41,7 +41,7 @@ describe('a node of an old version', () => {
     expect(loud(snapshot)).toEqual([]);
     const {nodes} = evaluated(snapshot);
     expect(nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
-      Array.from({length: 3}, () => ['checked', `v${version}.3`]),
+      Array.from({length: 3}, () => ['checked', `v${version}.9`]),
     );
   });
 
@@ -80,7 +80,7 @@ describe('a kube-proxy whose rules are unknown', () => {
       expect.objectContaining({
         code: 'ST901',
         node: 'node-a',
-        message: containing('1.8.3', 'not known', '1.11 and 1.5', '--kube-proxy-version'),
+        message: containing('1.8.9', 'not known', '1.11 and 1.5', '--kube-proxy-version'),
       }),
     ]);
     const inferred = old.newFindings({overrides: {version: 'v1.11.0'}, only: new Set(['ST201'])});
@@ -90,7 +90,7 @@ describe('a kube-proxy whose rules are unknown', () => {
   test('is not checked if it is older than all known versions', async () => {
     const snapshot = await oldNodes('1.5', versionFile('1.4'));
     expect(loud(snapshot).map(({code, message}) => [code, message])).toEqual(
-      ['node-a', 'node-b', 'node-c'].map(node => ['ST901', containing(node, 'v1.4.3 is older than 1.5')]),
+      ['node-a', 'node-b', 'node-c'].map(node => ['ST901', containing(node, 'v1.4.9 is older than 1.5')]),
     );
   });
 });
@@ -101,7 +101,7 @@ describe('objects that kube-proxy reads and the bundle lacks', () => {
     old.api(() => ({endpoints: null}));
     const summaryOf = old.newFindings({only: new Set(['ST901'])});
     expect(summaryOf.map(({node, message}) => [node, message])).toEqual(
-      ['node-a', 'node-b', 'node-c'].map(node => [node, containing('1.18.3 uses Endpoints', 'checked by EndpointSlices')]),
+      ['node-a', 'node-b', 'node-c'].map(node => [node, containing('1.18.9 uses Endpoints', 'checked by EndpointSlices')]),
     );
   });
 });

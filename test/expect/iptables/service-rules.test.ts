@@ -677,10 +677,27 @@ describe('node ports', () => {
 describe('kube-proxy 1.24', () => {
   const version = '1.24';
 
-  test('drops packets without a local endpoint by a mark, at the end of KUBE-EXT', () => {
+  const marked = `${remark('shop/web:http has no local endpoints')} -j KUBE-MARK-DROP`;
+
+  test('drops packets without a local endpoint by a mark, in KUBE-SVL', () => {
     const rules = rulesOf({spec: {...balancer, ...localOut}, ingress: vip, endpoints: [there]}, {version});
-    expect(rules['EXT']).toEqual([...externalLocal, `${remark('shop/web:http has no local endpoints')} -j KUBE-MARK-DROP`]);
+    expect(rules['EXT']).toEqual([...externalLocal, '-j SVL']);
+    expect(rules['SVL']).toEqual([marked]);
     expect(rules).not.toHaveProperty('filter/KUBE-EXTERNAL-SERVICES');
+  });
+
+  test('leads the cluster IP to KUBE-SVL under the internal policy Local, with or without a local endpoint', () => {
+    const rules = rulesOf({spec: {...clusterIP, ...localIn}, endpoints: [there]}, {version});
+    expect(rules['nat/KUBE-SERVICES']?.join()).toMatch(/cluster IP" -m tcp --dport 80 -j SVL$/);
+    expect(rules['SVL']).toEqual([expect.stringMatching(/cluster IP" -m tcp --dport 80 -j KUBE-MARK-MASQ$/), marked]);
+    expect(rules).not.toHaveProperty('filter/KUBE-SERVICES');
+  });
+
+  test('repeats the source ranges and the mark in KUBE-FW for each load-balancer address', () => {
+    const spec = {...balancer, loadBalancerSourceRanges: ['203.0.113.0/24']};
+    const rules = rulesOf({spec, ingress: [...vip, {ip: '198.51.100.77'}], endpoints: [here]}, {version});
+    const end = `${remark('shop/web:http loadbalancer IP')} -j KUBE-MARK-DROP`;
+    expect(rules['FW']).toEqual([d3('203.0.113.0/24'), end, d3('203.0.113.0/24'), end]);
   });
 
   test('ends the chain of source ranges with a mark, and has no KUBE-PROXY-FIREWALL', () => {
