@@ -11,13 +11,13 @@ import {snapshotOf} from './fixtures.ts';
 import {iptablesSave} from './rendered-dump.ts';
 
 /**
- * The cluster of a capture with kube-proxies of an old version such as `1.14`, for which there is no capture: each dump holds what
+ * The cluster of a capture with kube-proxies of an old version such as `1.14` (a late patch) or `1.22.3`, for which there is no capture: each dump holds what
  * that version writes. `told` puts files beside the dumps; without them, only the dumps show which kube-proxy wrote them.
  */
 export async function oldNodes(version: string, told: Readonly<Record<string, string>> = {}): Promise<Snapshot> {
   const {api, ...rest} = await snapshotOf('eras/1.21-endpoints');
   // Servers before 1.17 have no slices.
-  const objects = {...api, endpointSlices: Number(version.slice(2)) < 17 ? null : api.endpointSlices};
+  const objects = {...api, endpointSlices: Number(version.split('.')[1]) < 17 ? null : api.endpointSlices};
   const nodes = rest.nodes.map(node => {
     const addresses = {'addresses.json': node.read('addresses.json')?.toString() ?? '[]'};
     const bare = nodeDump(node.name, addresses);
@@ -31,7 +31,8 @@ export async function oldNodes(version: string, told: Readonly<Record<string, st
 }
 
 function dump(node: NodeDump, api: ApiObjects, wanted: {readonly version: string; readonly family: Family}): string {
-  const overrides = {version: `v${wanted.version}.9`, clusterCIDRs: ['10.244.0.0/16', 'fd00:10:244::/56']};
+  const patch = wanted.version.split('.').length === 2 ? '.9' : '';
+  const overrides = {version: `v${wanted.version}${patch}`, clusterCIDRs: ['10.244.0.0/16', 'fd00:10:244::/56']};
   const {config} = resolveProxyConfig(node, api, overrides);
   const input = {view: new ClusterView(api), config, facts: nodeFacts(node, api), family: wanted.family, ruleset: null};
   const whole = iptablesSave(expectRuleset(input), seededRandom(1));

@@ -95,7 +95,9 @@ function serviceOf(
 /** The node accepts packets for the address and answers them itself, even if another host has it. */
 function analyzeAddress(address: string, {expected: {context}, formerOwner}: StaleCase): readonly Symptom<Rule>[] {
   const service = formerOwner({family: context.family, protocol: '', address, port: 0});
-  const detail = `kube-ipvs0 still has the address ${address}, which no Service has: the node accepts all packets to it`;
+  const detail = context.facts.addresses.includes(address)
+    ? `kube-ipvs0 has the address ${address}, which another interface of the node has: kube-proxy ${context.version.text} does not bind such an address`
+    : `kube-ipvs0 still has the address ${address}, which no Service has: the node accepts all packets to it`;
   const actual = [addressEvidence(address, 1)];
   const base = {kind: 'stale-service', severity: 'warning', family: context.family, port: null, detail, expected: [], actual} as const;
   return [{...base, ...(service === null ? {} : {service})}];

@@ -65,6 +65,30 @@ describe('a node of an old version', () => {
   });
 });
 
+describe('endpoints that are not ready have chains up to 1.22.3', () => {
+  const told = (version: string) => ({'kube-proxy-version': `Kubernetes v${version}\n`});
+
+  test.each([
+    ['1.22.3', '1.22.3'],
+    ['1.22.4', '1.22.4'],
+    ['1.22.3', '1.22'],
+    ['1.22.4', '1.22'],
+    ['1.22.3', '1.22.4-rc.0'],
+    ['1.22.3', '1.22.0-rc.0'],
+    ['1.22.4', '1.22.4-rc.0'],
+  ])('the rules of %s are in sync with version %s', async (written, version) => {
+    expect(loud(await oldNodes(written, told(version)))).toEqual([]);
+  });
+
+  test.each([
+    ['1.22.3', '1.22.4'],
+    ['1.22.4', '1.22.3'],
+  ])('the rules of %s are reported on version %s', async (written, version) => {
+    const found = loud(await oldNodes(written, told(version)));
+    expect(found).toContainEqual(expect.objectContaining({node: 'node-a', subject: 'shop/sleepy:http'}));
+  });
+});
+
 describe('a kube-proxy whose rules are unknown', () => {
   test('is checked against the rules of a neighboring version if they match', async () => {
     const {nodes} = evaluated(await oldNodes('1.11', versionFile('1.8')));

@@ -291,6 +291,29 @@ describe('affinity', () => {
   });
 });
 
+describe('endpoints that are not ready', () => {
+  const asleep = endpoint('10.244.2.9', 'node-b', {ready: false});
+  const unready = '10.244.2.9:8080';
+
+  test('count alone up to 1.22.3: nothing is rejected, and KUBE-SVC leads nowhere', () => {
+    const row = {spec: clusterIP, endpoints: [asleep]};
+    for (const version of ['1.22.0', '1.22.3'])
+      expect(rulesOf(row, version)).toEqual({'nat/KUBE-SERVICES': [inside], SVC: [insideMarked], ...d5(unready)});
+    for (const version of ['1.21.14', '1.22.4', '1.23.0'])
+      expect(rulesOf(row, version)).toEqual({'filter/KUBE-SERVICES': [refusal('10.96.1.1', 'reject')]});
+  });
+
+  test('get no new clients up to 1.22.3, and keep those that they have', () => {
+    const spec: ServiceSpec = {...clusterIP, sessionAffinity: 'ClientIP'};
+    const sticky = (version: string) => rulesOf({spec, endpoints: [here, asleep]}, version);
+    const targets = (version: string) => sticky(version)['SVC']?.map(rule => rule.replace(/^.* -j /, ''));
+    expect(targets('1.22.3')).toEqual(['KUBE-MARK-MASQ', `SEP ${local}`, `SEP ${unready}`, `SEP ${local}`]);
+    expect(sticky('1.22.3')['SVC']?.[2]).toContain('--rcheck --seconds 10800');
+    expect(targets('1.22.4')).toEqual(['KUBE-MARK-MASQ', `SEP ${local}`, `SEP ${local}`]);
+    expect(sticky('1.22.4')).not.toHaveProperty(`SEP ${unready}`);
+  });
+});
+
 describe('a cluster of more than 1,000 endpoints', () => {
   const many = Array.from({length: 1000}, (_, index) => endpoint(`10.245.${index >> 8}.${index & 255}`, 'node-b'));
   const rules = (version: string) =>
