@@ -41,8 +41,10 @@ export const common = {
   maxWorkers: Math.max(3, availableParallelism()),
   // What a command prints must reach the test that captures it, not the reporter.
   disableConsoleIntercept: true,
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
+  // A limit is for what hangs: on a busy machine everything takes long. A poll ends first, since it says what it waited for.
+  testTimeout: 660_000,
+  hookTimeout: 660_000,
+  expect: {poll: {timeout: 600_000}},
 };
 
 // Where CI wants the results as JSON.

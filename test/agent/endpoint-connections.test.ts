@@ -36,7 +36,7 @@ function counted(address: string, connections: number): string {
   );
 }
 
-const run = {node, timeoutMs: 5000, signal: new AbortController().signal, clock: systemClock};
+const run = {node, timeoutMs: 600_000, signal: new AbortController().signal, clock: systemClock};
 
 describe('the connections of endpoints that an agent counts', () => {
   test('are those counted by the rules of each endpoint, without conntrack', async () => {

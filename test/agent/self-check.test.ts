@@ -1,5 +1,5 @@
 import {setTimeout as sleep} from 'node:timers/promises';
-import {describe, expect, onTestFinished, test, vi} from 'vitest';
+import {describe, expect, onTestFinished, test} from 'vitest';
 import {type CheckResult, SelfCheck} from '../../src/agent/self-check.ts';
 import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../src/collect/kube/load-connection.ts';
@@ -52,7 +52,7 @@ async function start({
     await server.close();
   });
   const transport = capturedNode(bundle, onReading);
-  const times = {timeoutMs: 20_000, intervalMs: 60_000, gracePeriodMs};
+  const times = {timeoutMs: 600_000, intervalMs: 60_000, gracePeriodMs};
   const ahead = new Proxy(api, {get: (target, key) => (key === 'clockAheadMs' ? clockAheadMs : Reflect.get(target, key).bind?.(target))});
   const evaluate = new SelfCheck({api: ahead, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
   return {server, watch, look: () => evaluate.check(new AbortController().signal)};
@@ -79,7 +79,7 @@ function capturedNode(bundle: string, onReading: (time: number) => Promise<void>
 }
 
 async function watching({server, watch}: Started): Promise<void> {
-  await vi.waitFor(() => expect([watch.isListed, server.watches.length]).toEqual([true, 2]));
+  await expect.poll(() => [watch.isListed, server.watches.length]).toEqual([true, 2]);
 }
 
 const late: StoredObject = {
@@ -148,7 +148,7 @@ describe('a node that checks itself', () => {
 describe('no result is published', () => {
   test('before the API objects were read', async () => {
     const agent = await start({faults: [{kind: 'status', status: 403, message: 'no', match: /services/}]});
-    await vi.waitFor(() => expect(agent.watch.trouble).not.toBeNull());
+    await expect.poll(() => agent.watch.trouble).not.toBeNull();
     expect(await agent.look()).toMatchObject({
       kind: 'trouble',
       message: expect.stringMatching(/^the Services and EndpointSlices have not been read yet: not allowed to /),
@@ -159,7 +159,7 @@ describe('no result is published', () => {
     const agent = await start();
     await watching(agent);
     agent.server.store.put('services', structuredClone(late));
-    await vi.waitFor(() => expect(hasLate(agent)).toBe(true));
+    await expect.poll(() => hasLate(agent)).toBe(true);
     agent.server.faults.push({kind: 'hang', match: /watch=1/});
     for (const watch of agent.server.watches) watch.mute();
     agent.server.store.remove('services', 'shop', 'late');
@@ -188,12 +188,12 @@ describe('no result is published', () => {
         if (time === 1) await sleep(1100);
         if (time !== 2) return;
         agent.server.store.remove('services', 'shop', 'late');
-        await vi.waitFor(() => expect(hasLate(agent)).toBe(false));
+        await expect.poll(() => hasLate(agent)).toBe(false);
       },
     });
     await watching(agent);
     agent.server.store.put('services', structuredClone(late));
-    await vi.waitFor(() => expect(hasLate(agent)).toBe(true));
+    await expect.poll(() => hasLate(agent)).toBe(true);
     expect(codesOf(await agent.look())).toEqual([]);
   });
 });
@@ -243,7 +243,7 @@ test.each([0, 300_000, -300_000])(
         if (reading !== 2) return;
         // The API is again what the node has: as if kube-proxy had followed.
         for (const slice of original.values()) agent.server.store.put('endpointslices', slice);
-        await vi.waitFor(() => expect(agent.watch.endpointSlices.resourceVersion).toBe(String(agent.server.store.revision)));
+        await expect.poll(() => agent.watch.endpointSlices.resourceVersion).toBe(String(agent.server.store.revision));
       },
     });
     await watching(agent);
@@ -252,7 +252,7 @@ test.each([0, 300_000, -300_000])(
       original.set(slice.metadata.name, structuredClone(slice));
       agent.server.store.put('endpointslices', {...slice, endpoints: [], metadata: {...slice.metadata, managedFields}} as StoredObject);
     }
-    await vi.waitFor(() => expect(agent.watch.endpointSlices.resourceVersion).toBe(String(agent.server.store.revision)));
+    await expect.poll(() => agent.watch.endpointSlices.resourceVersion).toBe(String(agent.server.store.revision));
     expect(original.size).toBeGreaterThan(0);
     expect(codesOf(await agent.look())).toEqual([]);
   },

@@ -48,7 +48,6 @@ describeWith(
         }
         expect(wrong).toEqual([]);
       },
-      600_000,
     );
   },
 );

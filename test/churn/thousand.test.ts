@@ -13,5 +13,5 @@ test.each([iptablesMode, nftablesMode, ipvsMode])(
     }
     expect(wrong).toEqual([]);
   },
-  900_000,
+  1_800_000,
 );

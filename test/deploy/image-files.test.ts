@@ -32,7 +32,7 @@ describeWith([...clusterNeeds, 'mmdebstrap', 'unshare', 'capsh', 'chroot'], 'the
     const arch = process.arch === 'x64' ? 'amd64' : process.arch;
     for (const image of images)
       await execa(join(deployFolder, 'images/root-file-system'), [image, arch, process.execPath, archive, root(image)]);
-  }, 300_000);
+  });
   afterAll(() => rmSync(folder, {recursive: true, force: true}));
 
   const programsOf = (image: Image) =>

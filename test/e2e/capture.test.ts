@@ -175,7 +175,7 @@ describe.concurrent('capture of a bundle', () => {
     const path = target('interrupted');
     mkdirSync(dirname(path), {recursive: true});
     const running = svcTrace('capture', '--from', many, '-o', path, '--redact');
-    await vi.waitUntil(() => readdirSync(dirname(path)).length > 0, {timeout: 20_000, interval: 5});
+    await vi.waitUntil(() => readdirSync(dirname(path)).length > 0, {timeout: 600_000, interval: 5});
     running.kill(signal);
     const {exitCode, stderr} = await running;
     expect({exitCode, stderr}).toEqual({exitCode: 130, stderr: `interrupted (${signal})`});

@@ -16,7 +16,6 @@ describeWith(['root', 'netns', 'iptables-nft', 'iptables-legacy', 'nft'], 'every
       const sampled = capture === 'settings/large-cluster' ? {every: 4, from: 1} : undefined;
       expect(await iptablesBreaches(capture, tool, sampled)).toEqual([]);
     },
-    300_000,
   );
 
   test.each(captures.map((capture, index) => [capture, index % 2 === 0 ? 'ip6tables-legacy' : 'ip6tables-nft'] as const))(
@@ -24,16 +23,11 @@ describeWith(['root', 'netns', 'iptables-nft', 'iptables-legacy', 'nft'], 'every
     async (capture, tool) => {
       expect(await iptablesBreaches(capture, tool)).toEqual([]);
     },
-    300_000,
   );
 
-  test.each(captureNames('nftables'))(
-    '%s, listed by nft',
-    async capture => {
-      expect(await nftBreaches(capture)).toEqual([]);
-    },
-    300_000,
-  );
+  test.each(captureNames('nftables'))('%s, listed by nft', async capture => {
+    expect(await nftBreaches(capture)).toEqual([]);
+  });
 });
 
 test.each(captureNames('ipvs'))('%s answers alike in every form', async capture => {

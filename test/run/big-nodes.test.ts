@@ -51,7 +51,7 @@ function listing(folder: string, {node, argv}: ExecCommand): ExecReply | null {
 }
 
 async function check(server: ApiServer, {names = ['web'], full = false} = {}): Promise<Report> {
-  const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig, full};
+  const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '10m', namespace: 'shop', kubeconfig: server.kubeconfig, full};
   const cluster = openCluster(flags);
   try {
     return await diagnoseCluster({

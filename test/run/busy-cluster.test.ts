@@ -86,7 +86,7 @@ async function start({ago, late, followAfter = Infinity, edit = rules => rules, 
       server.store.put('endpointslices', {...rest, metadata: {...metadata, managedFields}} as unknown as StoredObject);
     }
   }
-  const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig};
+  const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '10m', namespace: 'shop', kubeconfig: server.kubeconfig};
   return {server, clock, flags, sleeps: () => sleeps};
 }
 

@@ -46,7 +46,7 @@ async function diagnose(server: ApiServer, {names = [], flags = {}, signal, toke
   const all = {
     transport: 'auto',
     concurrency: 16,
-    'node-timeout': '20s',
+    'node-timeout': '10m',
     namespace: 'shop',
     kubeconfig: server.kubeconfig,
     token,

@@ -60,7 +60,7 @@ function collect(
   transport: Transport,
   options: {readonly timeoutMs?: number; readonly signal?: AbortSignal; readonly wants?: (file: string) => boolean} = {},
 ) {
-  return collectNode(nodeAt(), transport, {signal: never, timeoutMs: 10_000, ...options});
+  return collectNode(nodeAt(), transport, {signal: never, timeoutMs: 600_000, ...options});
 }
 
 function textOf(node: {read(file: string): Buffer | null}, file: string): string | undefined {
@@ -420,19 +420,19 @@ describe('one node', () => {
       ['is read of all for a bundle', withRules, 'all', 'why'],
       ['is read if kube-proxy is not healthy', {...withRules, [healthz]: '{"healthy":false}'}, 'failing', 'why'],
     ] as const)('%s', async (_, answers, of, text) => {
-      const node = await collectNode(nodeAt(), new FakeNode(answers), {signal: never, timeoutMs: 10_000, log: log(of)});
+      const node = await collectNode(nodeAt(), new FakeNode(answers), {signal: never, timeoutMs: 600_000, log: log(of)});
       expect(textOf(node, 'kube-proxy.log')).toBe(text);
     });
 
     test('is read of a node that cannot be reached', async () => {
       const down: Transport = {name: 'down', open: () => Promise.reject(new Unreachable('no pod runs', {isPermanent: true}))};
-      const node = await collectNode(nodeAt(), down, {signal: never, timeoutMs: 10_000, log: log('failing')});
+      const node = await collectNode(nodeAt(), down, {signal: never, timeoutMs: 600_000, log: log('failing')});
       expect(node).toMatchObject({status: 'unread', files: ['kube-proxy.log']});
     });
 
     test('that may not be read is a missing file', async () => {
       const read = () => Promise.reject(new Error('forbidden'));
-      const node = await collectNode(nodeAt(), new FakeNode({}), {signal: never, timeoutMs: 10_000, log: {read, of: 'all'}});
+      const node = await collectNode(nodeAt(), new FakeNode({}), {signal: never, timeoutMs: 600_000, log: {read, of: 'all'}});
       expect(node).toMatchObject({status: 'read', problems: []});
       expect(node.missing).toContainEqual({file: 'kube-proxy.log', reason: 'forbidden'});
     });
@@ -582,7 +582,7 @@ describe('many nodes', () => {
 
   test('a caller that stops early leaves no shell open', async () => {
     const {counts, transport} = crowd();
-    for await (const _node of collectNodes(nodes, transport, {signal: never, timeoutMs: 10_000, concurrency: 8, wants})) break;
+    for await (const _node of collectNodes(nodes, transport, {signal: never, timeoutMs: 600_000, concurrency: 8, wants})) break;
     expect(counts.open).toBe(0);
   });
 
@@ -590,7 +590,7 @@ describe('many nodes', () => {
     const {counts, transport} = crowd();
     const stop = new AbortController();
     const reading = (async () => {
-      for await (const node of collectNodes(nodes, transport, {signal: stop.signal, timeoutMs: 10_000, concurrency: 8, wants})) {
+      for await (const node of collectNodes(nodes, transport, {signal: stop.signal, timeoutMs: 600_000, concurrency: 8, wants})) {
         if (node.name === 'node-9') stop.abort(new Error('interrupted'));
       }
     })();

@@ -32,15 +32,17 @@ interface Read {
   readonly early: readonly string[];
 }
 
-async function read(faults: readonly Fault[] = [], timeoutMs = 10_000): Promise<Read> {
+/** The program that shows whether the tools are there starts when so many others (`ahead`) have. */
+async function read(faults: readonly Fault[] = [], {ahead = 5, timeoutMs = 600_000} = {}): Promise<Read> {
   const nodes = [{metadata: {name: 'node-a'}}];
   const begun: string[] = [];
+  const started = Promise.withResolvers<void>();
   const server = await startApiServer({
     ...{objects: {nodes, pods: kubeProxyPods(nodes)}, nodePage: () => null},
-    // The first one to arrive is slow.
-    faults: [...faults, {kind: 'slow', match: /command=iptables-save&command=--version/, delay: 150, times: 1}],
+    faults: [...faults, {kind: 'wait', match: /command=iptables-save&command=--version/, until: started.promise, times: 1}],
     exec: ({argv}) => {
       begun.push(argv.join(' '));
+      if (begun.length === ahead) started.resolve();
       return reply(argv);
     },
   });
@@ -64,23 +66,23 @@ test('commands that no other one decides about run while the tools are searched 
 });
 
 test('one that the API server refuses is missing with the reason, and all others are read', async () => {
-  const {node} = await read([{kind: 'status', status: 403, message: 'forbidden by a policy', match: /command=ip&command=-j/}]);
+  const {node} = await read([{kind: 'status', status: 403, message: 'forbidden by a policy', match: /command=ip&command=-j/}], {ahead: 4});
   expect(node).toMatchObject({status: 'read', problems: []});
   expect(node.missing).toContainEqual({file: 'addresses.json', reason: expect.stringContaining('forbidden by a policy') as string});
   expect(node.files).toEqual(['ip6tables-save', 'iptables-save', 'iptables-version', 'kube-proxy-version', 'sysctls']);
 });
 
 test('one that an overloaded API server postpones is read later', async () => {
-  const {node} = await read([{kind: 'status', status: 429, match: /command=ip&command=-j/, times: 2}]);
+  const {node} = await read([{kind: 'status', status: 429, match: /command=ip&command=-j/, times: 2}], {ahead: 4});
   expect(node).toMatchObject({status: 'read', problems: []});
   expect(node.files).toContain('addresses.json');
 });
 
 test('one that hangs costs its own file, and the report names it', async () => {
-  const {node} = await read([{kind: 'hang', match: /command=ip&command=-j&command=addr/}], 1500);
+  const {node} = await read([{kind: 'hang', match: /command=ip&command=-j&command=addr/}], {ahead: 4, timeoutMs: 3000});
   expect(node.status).toBe('partial');
   expect(node.problems.map(({message}) => message)).toEqual([
-    'no answer within 1.5 s: addresses.json not read (exec into kube-system/kube-proxy-node-a)',
+    'no answer within 3 s: addresses.json not read (exec into kube-system/kube-proxy-node-a)',
   ]);
   expect(node.files).toEqual(['ip6tables-save', 'iptables-save', 'iptables-version', 'kube-proxy-version', 'sysctls']);
 });

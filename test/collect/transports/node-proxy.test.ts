@@ -28,7 +28,7 @@ async function clusterWith(options: Partial<ApiServerOptions>): Promise<{readonl
 
 function collect(api: KubeApi, transport = execTransport(api)): Promise<CollectedNode> {
   const wants = (file: string) => file === 'iptables-save' || files.includes(file);
-  return collectNode(node, transport, {signal: AbortSignal.timeout(20_000), timeoutMs: 20_000, wants});
+  return collectNode(node, transport, {signal: new AbortController().signal, timeoutMs: 600_000, wants});
 }
 
 /** `PORT/PATH` of each request for a page. */

@@ -77,7 +77,7 @@ function knownHost(port: number, publicKey: string): string {
 }
 
 async function untilListening(port: number): Promise<void> {
-  for (let tries = 0; tries < 200; tries++) {
+  for (let tries = 0; tries < 12_000; tries++) {
     const socket = connect(port, '127.0.0.1');
     const isThere = await Promise.race([once(socket, 'connect').then(() => true), once(socket, 'close').then(() => false)]).catch(
       () => false,

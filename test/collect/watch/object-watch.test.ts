@@ -1,4 +1,4 @@
-import {describe, expect, onTestFinished, test, vi} from 'vitest';
+import {describe, expect, onTestFinished, test} from 'vitest';
 import {serviceShape} from '../../../src/collect/objects/api-shapes.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
@@ -38,13 +38,13 @@ async function start(options: ApiServerOptions & {readonly silenceMs?: number} =
     api.close();
     await server.close();
   });
-  await vi.waitFor(() => expect(watch.isListed).toBe(true));
+  await expect.poll(() => watch.isListed).toBe(true);
   return {server, watch, changes};
 }
 
 const lists = ({requests}: ApiServer) =>
   requests.filter(({resource}) => resource?.verb === 'list').map(({query}) => query.get('resourceVersion'));
-const watching = (server: ApiServer) => vi.waitFor(() => expect(server.watches).toHaveLength(1));
+const watching = (server: ApiServer) => expect.poll(() => server.watches).toHaveLength(1);
 const namesOf = (watch: ObjectWatch<ServiceObject>) => [...watch.objects.keys()].sort();
 
 describe('a watch of all objects of a kind', () => {
@@ -55,7 +55,7 @@ describe('a watch of all objects of a kind', () => {
     server.store.put('services', service('c'));
     server.store.put('services', service('a'));
     server.store.remove('services', 'shop', 'b');
-    await vi.waitFor(() => expect(changes).toEqual(['+a', '+b', '+c', '~a', '-b']));
+    await expect.poll(() => changes).toEqual(['+a', '+b', '+c', '~a', '-b']);
     expect(namesOf(watch)).toEqual(['shop/a', 'shop/c']);
     expect(watch.resourceVersion).toBe(String(server.store.revision));
     expect(lists(server)).toHaveLength(1);
@@ -81,7 +81,7 @@ describe('a watch of all objects of a kind', () => {
     await watching(server);
     server.store.put('nodes', {metadata: {name: 'node-z'}});
     server.watches[0]?.bookmark();
-    await vi.waitFor(() => expect(watch.resourceVersion).toBe(String(server.store.revision)));
+    await expect.poll(() => watch.resourceVersion).toBe(String(server.store.revision));
   });
 
   test.each(['end', 'break'] as const)('a watch that has ended (%s) is resumed without another list', async how => {
@@ -89,11 +89,11 @@ describe('a watch of all objects of a kind', () => {
     await watching(server);
     server.watches[0]?.bookmark();
     const known = String(server.store.revision);
-    await vi.waitFor(() => expect(watch.resourceVersion).toBe(known));
+    await expect.poll(() => watch.resourceVersion).toBe(known);
     server.watches[0]?.mute();
     server.store.put('services', service('c'));
     server.watches[0]?.[how]();
-    await vi.waitFor(() => expect(changes).toContain('+c'));
+    await expect.poll(() => changes).toContain('+c');
     expect(lists(server)).toHaveLength(1);
     const resumed = server.requests.filter(({resource}) => resource?.verb === 'watch').at(-1);
     expect(resumed?.query.get('resourceVersion')).toBe(known);
@@ -105,7 +105,7 @@ describe('a watch of all objects of a kind', () => {
     await watching(server);
     server.watches[0]?.mute();
     server.store.put('services', service('c'));
-    await vi.waitFor(() => expect(changes).toContain('+c'));
+    await expect.poll(() => changes).toContain('+c');
     expect(lists(server)).toHaveLength(1);
   });
 
@@ -127,7 +127,7 @@ describe('a watch of all objects of a kind', () => {
       server.watches[0]?.mute();
       server.store.remove('services', 'shop', 'b');
       expire(server);
-      await vi.waitFor(() => expect(changes).toEqual(['+a', '+b', '-b']));
+      await expect.poll(() => changes).toEqual(['+a', '+b', '-b']);
       expect(namesOf(watch)).toEqual(['shop/a']);
       // None that is older than what was known.
       expect(lists(server)).toEqual(['0', known]);
@@ -140,8 +140,8 @@ describe('a watch of all objects of a kind', () => {
     await watching(server);
     server.faults.push({kind: 'status', status: 504, match: /services\?resourceVersion=\d+$/, message: 'Too large resource version'});
     server.watches[0]?.fail(410);
-    await vi.waitFor(() => expect(lists(server).at(-1)).toBeNull(), {timeout: 20_000});
-    await vi.waitFor(() => expect(watch.lists).toBe(2));
+    await expect.poll(() => lists(server).at(-1)).toBeNull();
+    await expect.poll(() => watch.lists).toBe(2);
   });
 
   test('while the API server refuses, the known objects and the reason are kept; then the watch continues', async () => {
@@ -149,11 +149,11 @@ describe('a watch of all objects of a kind', () => {
     await watching(server);
     server.faults.push({kind: 'status', status: 403, match: /watch=1/, message: 'no'});
     server.watches[0]?.break();
-    await vi.waitFor(() => expect(watch.trouble).toContain('no'));
+    await expect.poll(() => watch.trouble).toContain('no');
     expect(namesOf(watch)).toEqual(['shop/a', 'shop/b']);
     server.faults.length = 0;
     server.store.put('services', service('c'));
-    await vi.waitFor(() => expect(changes).toContain('+c'));
+    await expect.poll(() => changes).toContain('+c');
     expect(watch.trouble).toBeNull();
   });
 
@@ -164,7 +164,7 @@ describe('a watch of all objects of a kind', () => {
     expect(watch.problems).toEqual([expect.objectContaining({message: expect.stringContaining('spec.ports is not a list')})]);
     await watching(server);
     server.store.put('services', service('odd'));
-    await vi.waitFor(() => expect(namesOf(watch)).toEqual(['shop/a', 'shop/odd']));
+    await expect.poll(() => namesOf(watch)).toEqual(['shop/a', 'shop/odd']);
     expect(watch.problems).toEqual([]);
   });
 });

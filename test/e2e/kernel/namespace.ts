@@ -118,5 +118,5 @@ export async function readNode(namespace: Namespace): Promise<CollectedNode> {
     }),
   };
   const node = {name: 'node-a', addresses: [], labels: {}, pods: []};
-  return collectNode(node, transport, {signal: new AbortController().signal, timeoutMs: 60_000});
+  return collectNode(node, transport, {signal: new AbortController().signal, timeoutMs: 600_000});
 }

@@ -121,7 +121,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
         expect(report.findings.filter(({code}) => code === 'ST201').map(({node}) => node)).toEqual(['node-a', 'node-b', 'node-c']);
         return report;
       },
-      {timeout: 30_000},
+      {timeout: 600_000},
     );
     expect(collected.exitCode).toBe(1);
     cluster.api.store.remove('services', 'shop', 'late');
@@ -135,8 +135,8 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     const lists = await agent('node-a').metric('svc_trace_agent_lists_total{kind="services"}');
     for (const watch of [...cluster.api.watches]) watch.break();
     const restarts = () => agent('node-a').metric('svc_trace_agent_watch_restarts_total{kind="services",reason="broken"}');
-    await expect.poll(restarts, {timeout: 20_000}).toBeGreaterThan(0);
-    await expect.poll(() => cluster.api.watches.length, {timeout: 20_000}).toBe(6);
+    await expect.poll(restarts).toBeGreaterThan(0);
+    await expect.poll(() => cluster.api.watches.length).toBe(6);
     expect(await agent('node-a').metric('svc_trace_agent_lists_total{kind="services"}')).toBe(lists);
     expect((await agent('node-a').ask('/readyz')).status).toBe(200);
   });
@@ -221,9 +221,9 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
 
   test('that hang are given up, and their nodes are unread', async () => {
     agent('node-b').process.kill('SIGSTOP');
-    const report = await check('-A', '--agents', '--node-timeout', '5s');
+    const report = await check('-A', '--agents', '--node-timeout', '20s');
     agent('node-b').process.kill('SIGCONT');
-    expect(reasons(report)).toEqual({'node-b': 'its agent svc-trace/agent-node-b did not answer: no answer within 5 s'});
+    expect(reasons(report)).toEqual({'node-b': 'its agent svc-trace/agent-node-b did not answer: no answer within 20 s'});
     expect({nodesChecked: report.summary.nodesChecked, exitCode: report.exitCode}).toEqual({nodesChecked: 2, exitCode: 3});
   });
 

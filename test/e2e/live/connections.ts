@@ -58,7 +58,7 @@ async function load({targets, interval, hold}: Extract<ConnectionsOrder, {kind: 
   let turn = 0;
   setInterval(() => {
     const [address, port] = partsOf(targets[turn++ % targets.length] ?? '');
-    const socket = createConnection({host: address, port, timeout: 5000}, () => socket.end());
+    const socket = createConnection({host: address, port, timeout: 600_000}, () => socket.end());
     socket.on('timeout', () => socket.destroy(new Error('no answer'))).on('error', () => {});
     socket.on('close', isError => (isError ? counts.failed++ : counts.served++)).resume();
   }, interval);

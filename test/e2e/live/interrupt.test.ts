@@ -87,7 +87,7 @@ describe.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s', signal => {
   test.each(stages)('while $stage ($transport) leaves nothing behind', async given => {
     const {server, temporary} = await start(given);
     const running = svcTrace([...check, '--transport', given.transport], {kubeconfig: server.kubeconfig, temporary});
-    await expect.poll(() => given.reached(server), {timeout: 20_000}).toBe(true);
+    await expect.poll(() => given.reached(server)).toBe(true);
     running.kill(signal);
     const {exitCode, stdout, stderr} = await running;
     expect(exitCode).toBe(130);
@@ -147,7 +147,7 @@ test('pods of a run that was killed are removed by the next', async () => {
   onTestFinished(() => server.close());
   const options = {kubeconfig: server.kubeconfig};
   const killed = svcTrace([...check, '--transport', 'debug'], options);
-  await expect.poll(() => debugPods(server).length, {timeout: 20_000}).toBe(3);
+  await expect.poll(() => debugPods(server).length).toBe(3);
   killed.kill('SIGKILL');
   await killed;
   const left = debugPods(server).map(({metadata}) => metadata.name);

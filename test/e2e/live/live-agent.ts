@@ -75,7 +75,7 @@ export class LiveAgent implements AsyncDisposable {
   /** The response; status 0 if there is none. */
   async ask(path: string, {token = 'admin-token'}: Asking = {}): Promise<{readonly status: number; readonly text: string}> {
     const request = this.#client.get({
-      ...{socketPath: join(this.#cluster.folder, `agent-${this.#node}`), path, agent: false, timeout: 20_000, rejectUnauthorized: false},
+      ...{socketPath: join(this.#cluster.folder, `agent-${this.#node}`), path, agent: false, timeout: 600_000, rejectUnauthorized: false},
       headers: token === null ? {} : {authorization: `Bearer ${token}`},
     });
     request.on('timeout', () => request.destroy(new Error('timeout')));
@@ -111,9 +111,9 @@ export class LiveAgent implements AsyncDisposable {
 }
 
 async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 300; tries++) {
+  for (let tries = 0; tries < 6000; tries++) {
     if (await isSo()) return;
     await sleep(100);
   }
-  throw new Error('it did not come to that in half a minute');
+  throw new Error('it did not come to that in ten minutes');
 }

@@ -76,7 +76,7 @@ describeWith([...clusterNeeds, 'nft', 'iptables-legacy', 'tar'], 'rules of other
     const web = cluster.api.store.find('services', 'shop', 'web') as unknown as ServiceObject;
     const slices = cluster.api.store.all('endpointslices') as unknown as readonly EndpointSliceObject[];
     return collectNode(nodeAt(), entering(node), {
-      ...{signal: new AbortController().signal, timeoutMs: 30_000},
+      ...{signal: new AbortController().signal, timeoutMs: 600_000},
       requested: requestedEntries([web], slices, 6),
     });
   };

@@ -97,7 +97,7 @@ class Load implements AsyncDisposable {
     const seen = api.requests.length;
     const running = this.run(['--once', ...args]);
     const reads = () => api.requests.slice(seen).filter(({argv}) => argv?.[0] === 'conntrack' && argv.includes('-o')).length;
-    await expect.poll(reads, {timeout: 60_000, interval: 20}).toBe(args.includes('--node') ? 1 : this.cluster.nodes.length);
+    await expect.poll(reads, {interval: 20}).toBe(args.includes('--node') ? 1 : this.cluster.nodes.length);
     await new Promise(resolve => setTimeout(resolve, 500));
     await between();
     return running;

@@ -95,13 +95,13 @@ describeWith(clusterNeeds, 'a live cluster', () => {
     writeProgram(program, `touch ${reached}; exec sleep 30`);
     onTestFinished(() => rmSync(program));
     const running = svcTrace(['check', '-A', '-o', 'json', ...cluster.ssh.flags()], {kubeconfig: cluster.api.kubeconfig, temporary});
-    await expect.poll(() => existsSync(reached), {timeout: 20_000}).toBe(true);
+    await expect.poll(() => existsSync(reached)).toBe(true);
     running.kill('SIGINT');
     const {exitCode, stdout} = await running;
     expect(exitCode).toBe(130);
     expect(JSON.parse(stdout)).toMatchObject({summary: {verdict: 'incomplete', nodesUnread: 3}});
     expect(readdirSync(temporary)).toEqual([]);
-    await expect.poll(() => commandLines().filter(line => line.includes(temporary)), {timeout: 20_000}).toEqual([]);
+    await expect.poll(() => commandLines().filter(line => line.includes(temporary))).toEqual([]);
   });
 
   testWithKubectl('kubectl runs it as a plugin, with the same kubeconfig, output and exit code', async () => {

@@ -45,7 +45,7 @@ async function check({capture = 'healthy/1.36-iptables', flags = {}, faults = []
     },
   });
   onTestFinished(() => server.close());
-  const all = {transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig, ...flags};
+  const all = {transport: 'auto', concurrency: 16, 'node-timeout': '10m', namespace: 'shop', kubeconfig: server.kubeconfig, ...flags};
   const cluster = openCluster(all);
   try {
     const report = await diagnoseCluster({
@@ -122,12 +122,12 @@ test('a run that fails before the node is read leaves no stream open', async () 
   const folder = capturePath('healthy/1.36-iptables');
   const server = await startBundleCluster(folder, {faults: [{kind: 'hang', match: /\/exec\?/}]});
   const commands = (): number => server.requests.filter(({argv}) => argv.length > 0).length;
-  server.faults.push({kind: 'wait', match: /GET \/api\/v1\/nodes\?/, until: vi.waitUntil(() => commands() > 0, 10_000)});
+  server.faults.push({kind: 'wait', match: /GET \/api\/v1\/nodes\?/, until: vi.waitUntil(() => commands() > 0, 600_000)});
   onTestFinished(() => server.close());
   const flags = {
     transport: 'auto',
     concurrency: 16,
-    'node-timeout': '20s',
+    'node-timeout': '10m',
     namespace: 'shop',
     kubeconfig: server.kubeconfig,
     node: ['node-a'],

@@ -69,7 +69,7 @@ async function waitFor({
   servers.push(server);
   onServer?.(server);
   const all = {
-    ...{transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig, 'fail-on': failOn},
+    ...{transport: 'auto', concurrency: 16, 'node-timeout': '10m', namespace: 'shop', kubeconfig: server.kubeconfig, 'fail-on': failOn},
     ...{wait, ...flags},
   };
   using cluster = openCluster(all);
@@ -149,7 +149,7 @@ describe('a change before the run', () => {
     const server = await startBundleCluster(healthy);
     servers.push(server);
     changed(server);
-    const all = {...{transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig}};
+    const all = {...{transport: 'auto', concurrency: 16, 'node-timeout': '10m', namespace: 'shop', kubeconfig: server.kubeconfig}};
     using cluster = openCluster(all);
     const {findings, nodes} = await diagnoseCluster({
       ...{flags: all, names: ['web'], cluster, clock: handClock(), options: {toolVersion: '0.0.0'}},

@@ -28,7 +28,7 @@ interface Given {
 async function watched({names = ['web'], at = () => {}, onProgress = () => {}, faults = [], until}: Given): Promise<readonly string[]> {
   const server = await startBundleCluster(capturePath('healthy/1.36-iptables'), {faults});
   servers.push(server);
-  const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig};
+  const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '10m', namespace: 'shop', kubeconfig: server.kubeconfig};
   using cluster = openCluster(flags);
   const stop = new AbortController();
   const start = Date.parse('2030-01-01T00:00:00Z');

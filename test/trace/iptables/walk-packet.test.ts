@@ -468,14 +468,14 @@ describe('an unknown match', () => {
     expect(flow(rules, sent)).toBe('10.0.0.1:80, 10.0.0.2:80');
   });
 
-  test('twenty of them are evaluated quickly', () => {
+  test('thirty of them are given up, since nobody could follow all combinations', () => {
     const rules = Array.from(
-      {length: 20},
+      {length: 30},
       (_, bit) => `-A PREROUTING -m frobnicate --bit ${bit} -j MARK --set-xmark ${2 ** bit}/${2 ** bit}`,
     );
-    const start = process.hrtime.bigint();
-    outcomes(ruleset({mangle: rules.join('\n')}), sent);
-    expect(Number(process.hrtime.bigint() - start) / 1e9).toBeLessThan(10);
+    const [end, ...more] = outcomes(ruleset({mangle: rules.join('\n')}), sent);
+    expect(end).toMatchObject({verdict: 'undecided', probability: 1});
+    expect(more).toEqual([]);
   });
 });
 
