@@ -2,7 +2,7 @@ import {spawnSync} from 'node:child_process';
 import {rmSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
-import {kubectl} from '../kubectl.ts';
+import {isMet, kubectl} from '../require.ts';
 import type {ClusterSize} from './cluster-size.ts';
 import type {LiveBundleReady} from './live-bundle.ts';
 import {type Cost, type Measured, measure} from './measure.ts';
@@ -78,7 +78,7 @@ async function live({before, target: {node, service}}: WrittenBundles, temp: str
   using server = await startServer<LiveBundleReady>('live-bundle.ts', [before]);
   const connection = ['--kubeconfig', server.ready.kubeconfig];
   const rows: Alternative[] = [];
-  if (kubectl !== '') {
+  if (isMet('kubectl')) {
     say('kubectl get');
     const cost = await measure([kubectl, 'get', 'services,endpointslices', '-A', '-o', 'json', ...connection], temp);
     if (cost.exitCode !== 0) throw new Error(`kubectl get ended with exit code ${cost.exitCode}`);

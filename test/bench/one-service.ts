@@ -2,7 +2,7 @@ import {spawnSync} from 'node:child_process';
 import {rmSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
-import {kubectl} from '../kubectl.ts';
+import {isMet, kubectl} from '../require.ts';
 import type {ClusterSize} from './cluster-size.ts';
 import type {LiveBundleReady} from './live-bundle.ts';
 import {type Cost, measure} from './measure.ts';
@@ -63,7 +63,7 @@ function commandLines({node, service}: Target, kubeconfig: string): readonly Com
   const exec = [kubectl, 'exec', '-n', 'kube-system', `kube-proxy-${node}`, ...connection, '--', 'iptables-save'];
   const check = ['check', service, '--node', node, '-o', 'json', ...connection];
   return [
-    ...(kubectl === '' ? [] : [{name: 'kubectl exec iptables-save', command: exec, isCheck: false}]),
+    ...(!isMet('kubectl') ? [] : [{name: 'kubectl exec iptables-save', command: exec, isCheck: false}]),
     ...programs().flatMap(({name, command}) => [
       {name: `${name}: check SERVICE`, command: [...command, ...check], isCheck: true},
       {name: `${name}: check SERVICE, --full`, command: [...command, ...check, '--full'], isCheck: true},

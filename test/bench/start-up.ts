@@ -1,6 +1,6 @@
 import process from 'node:process';
 import {capturePath} from '../fixtures.ts';
-import {kubectl} from '../kubectl.ts';
+import {isMet, kubectl} from '../require.ts';
 import type {Asked, LiveBundleReady} from './live-bundle.ts';
 import {type Cost, measure} from './measure.ts';
 import {programs} from './programs.ts';
@@ -61,7 +61,7 @@ function startingLines(): readonly CommandLine[] {
   });
   return [
     line('node -e 0', [process.execPath, '-e', '0']),
-    ...(kubectl === '' ? [] : [line('kubectl version --client', [kubectl, 'version', '--client'])]),
+    ...(!isMet('kubectl') ? [] : [line('kubectl version --client', [kubectl, 'version', '--client'])]),
     ...programs().flatMap(({name, command}) =>
       commands.map(args =>
         line(
@@ -88,7 +88,7 @@ function liveLines(server: ServerProcess<LiveBundleReady>): readonly CommandLine
     assert: result => assertClean(result, nodes.length || 3),
   });
   return [
-    ...(kubectl === ''
+    ...(!isMet('kubectl')
       ? []
       : [
           get('get --raw /version', ['get', '--raw', '/version']),

@@ -6,7 +6,7 @@ import {describeWith} from '../require.ts';
 import {type ChurnedMode, checkUnderChurn, iptablesMode, nftablesMode} from './churn-checks.ts';
 
 describeWith(
-  'root netns nft iptables-nft-restore ip6tables-nft-restore iptables-nft-save ip6tables-nft-save'.split(' '),
+  ['root', 'netns', 'nft', 'iptables-nft-restore', 'ip6tables-nft-restore', 'iptables-nft-save', 'ip6tables-nft-save'],
   'rules that the kernel took and gives back',
   () => {
     let node: Namespace;

@@ -4,7 +4,7 @@ import {loadAll} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
 import {agentAudience} from '../../src/collect/agents/agent-tokens.ts';
 import {capturePath} from '../fixtures.ts';
-import {testWithKubectl} from '../kubectl.ts';
+import {testWith} from '../require.ts';
 import {startAgent} from './agent-run.ts';
 import {built, deployFolder, overlayNamed} from './overlays.ts';
 import {type Container, podsOf} from './pods.ts';
@@ -35,7 +35,7 @@ function argsOf({args = []}: Container): readonly string[] {
 const capture = 'faults/missing-endpoint';
 
 describe('the agent of the DaemonSet', () => {
-  testWithKubectl('checks its node with the permissions of its Role, and uses all of them', async () => {
+  testWith(['kubectl'], 'checks its node with the permissions of its Role, and uses all of them', async () => {
     const objects = await built(overlayNamed('agents'));
     const container = await agentContainer();
     await using cluster = await clusterOf(objects, capture);
@@ -89,7 +89,7 @@ describe('Roles', () => {
 });
 
 describe('the job that collects the results', () => {
-  testWithKubectl('reads from the agents with the permissions of its Role, and uses all of them', async () => {
+  testWith(['kubectl'], 'reads from the agents with the permissions of its Role, and uses all of them', async () => {
     const objects = await built(overlayNamed('agents with a job that collects their results'));
     const container = await agentContainer();
     const ports = new Map<string, number>();
@@ -121,7 +121,7 @@ describe('the job that collects the results', () => {
     );
   });
 
-  testWithKubectl('sends the agents the token that is mounted for them', async () => {
+  testWith(['kubectl'], 'sends the agents the token that is mounted for them', async () => {
     const objects = await built(overlayNamed('agents with a job that collects their results'));
     const job = podsOf(objects).find(({serviceAccountName}) => serviceAccountName === 'svc-trace-check');
     const [container] = job?.containers ?? [];

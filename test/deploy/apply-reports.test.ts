@@ -5,7 +5,7 @@ import process from 'node:process';
 import {execa} from 'execa';
 import {describe, expect, test} from 'vitest';
 import {capturePath} from '../fixtures.ts';
-import {kubectl, testWithKubectl} from '../kubectl.ts';
+import {kubectl, testWith} from '../require.ts';
 import {startApplyServer} from './apply-server.ts';
 
 const executable = join(import.meta.dirname, '../../bin/run.js');
@@ -16,7 +16,7 @@ const formats = {
 } as const;
 
 describe.each(Object.entries(formats))('-o %s', (format, {apiVersion, kind, plural}) => {
-  testWithKubectl('goes through a real kubectl apply --server-side, twice to the same objects', async () => {
+  testWith(['kubectl'], 'goes through a real kubectl apply --server-side, twice to the same objects', async () => {
     await using server = await startApplyServer([
       {apiVersion, kind, plural, namespaced: true},
       {apiVersion, kind: `Cluster${kind}`, plural: `cluster${plural}`, namespaced: false},

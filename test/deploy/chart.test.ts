@@ -1,22 +1,16 @@
-import {spawnSync} from 'node:child_process';
 import {mkdtempSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {dirname, join} from 'node:path';
+import {join} from 'node:path';
 import {execa} from 'execa';
 import {load, loadAll} from 'js-yaml';
 import {afterAll, beforeAll, expect, test} from 'vitest';
 import packageJson from '../../package.json' with {type: 'json'};
 import {writeChart} from '../../tools/chart.ts';
 import {writeManifests} from '../../tools/release/deploy-files.ts';
-import {kubectl} from '../kubectl.ts';
-import {describeWith} from '../require.ts';
+import {describeWith, helm} from '../require.ts';
 import type {AppliedObject} from './apply-server.ts';
 import {built, deployFolder, overlayNamed, overlays} from './overlays.ts';
 import {podsOf} from './pods.ts';
-
-/** A real helm: the one that `tools/get-kubectl.ts` fetches with kubectl, or that of the machine; "helm" where there is none. */
-const beside = join(dirname(kubectl), 'helm');
-const helm = spawnSync(beside, ['version']).status === 0 ? beside : 'helm';
 
 const exec = ['agents.enabled=false', 'check.mode=exec'];
 const noJob = ['check.mode=none'];
@@ -33,7 +27,7 @@ const values: Readonly<Record<string, readonly string[]>> = {
   'agents with everything': ['check.reports=openreports', 'prometheusOperator.enabled=true', 'grafana.enabled=true'],
 };
 
-describeWith(kubectl === '' ? ['kubectl'] : beside === helm ? [] : ['helm'], 'the Helm chart', () => {
+describeWith(['kubectl', 'helm'], 'the Helm chart', () => {
   let folder: string;
   let chart: string;
 

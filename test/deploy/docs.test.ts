@@ -4,8 +4,7 @@ import {join} from 'node:path';
 import {execa} from 'execa';
 import {load, loadAll} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
-import {kubectl, testWithKubectl} from '../kubectl.ts';
-import {describeWith} from '../require.ts';
+import {describeWith, kubectl, testWith} from '../require.ts';
 import type {AppliedObject} from './apply-server.ts';
 import {built, deployFolder, overlays} from './overlays.ts';
 import {schemaErrors} from './schema.ts';
@@ -16,7 +15,7 @@ const kustomizations = blocks.filter(text => /^(?:resources|patches):/m.test(tex
 
 describe('docs/deploy.md', () => {
   for (const text of kustomizations) {
-    testWithKubectl(`shows a Kustomization that can be built: ${text.split('\n').slice(0, 2).join(' ')}`, async () => {
+    testWith(['kubectl'], `shows a Kustomization that can be built: ${text.split('\n').slice(0, 2).join(' ')}`, async () => {
       const folder = mkdtempSync(join(tmpdir(), 'svc-trace-docs-'));
       try {
         symlinkSync(join(deployFolder, '..'), join(folder, 'svc-trace'));
@@ -42,7 +41,7 @@ describe('docs/deploy.md', () => {
     expect(rows).toEqual(groups.flatMap(({rules}) => rules.map(({alert, labels}) => `${alert} ${labels.severity}`)));
   });
 
-  testWithKubectl('deploy/ itself is the agents with the job that collects their results', async () => {
+  testWith(['kubectl'], 'deploy/ itself is the agents with the job that collects their results', async () => {
     const {stdout} = await execa(kubectl, ['kustomize', deployFolder]);
     expect(loadAll(stdout)).toEqual(await built(overlays['agents with a job that collects their results'] ?? {resources: []}));
   });

@@ -2,7 +2,7 @@ import {existsSync, mkdtempSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {describe, expect} from 'vitest';
-import {testWithKubectl} from '../kubectl.ts';
+import {testWith} from '../require.ts';
 import {startApplyServer} from './apply-server.ts';
 import {built, overlayNamed} from './overlays.ts';
 import {podsOf} from './pods.ts';
@@ -10,7 +10,7 @@ import {clusterOf, unused} from './rights.ts';
 import {runContainer} from './run-container.ts';
 
 describe('the job of cronjob', () => {
-  testWithKubectl('checks the whole cluster with the permissions of its Role, and uses all of them', async () => {
+  testWith(['kubectl'], 'checks the whole cluster with the permissions of its Role, and uses all of them', async () => {
     const objects = await built(overlayNamed('cronjob'));
     await using cluster = await clusterOf(objects, 'faults/missing-endpoint');
     const [check] = podsOf(objects)[0]?.containers ?? [];
@@ -27,7 +27,7 @@ describe.each([
   ['cronjob with OpenReports', '/apis/openreports.io/v1alpha1/namespaces/shop/reports/svc-trace'],
   ['cronjob with PolicyReports', '/apis/wgpolicyk8s.io/v1alpha2/namespaces/shop/policyreports/svc-trace'],
 ])('the job of %s', (name, path) => {
-  testWithKubectl('checks, applies the reports, and exits with the code of the check', async () => {
+  testWith(['kubectl'], 'checks, applies the reports, and exits with the code of the check', async () => {
     const objects = await built(overlayNamed(name));
     await using cluster = await clusterOf(objects, 'faults/missing-endpoint');
     await using target = await startApplyServer(reportKinds);
@@ -48,7 +48,7 @@ describe.each([
     }
   });
 
-  testWithKubectl('fails before it applies anything if the check itself fails', async () => {
+  testWith(['kubectl'], 'fails before it applies anything if the check itself fails', async () => {
     const [check] = podsOf(await built(overlayNamed(name)))[0]?.initContainers ?? [];
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-job-'));
     try {

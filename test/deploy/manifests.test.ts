@@ -7,7 +7,7 @@ import {execa} from 'execa';
 import {dump} from 'js-yaml';
 import packageJson from '../../package.json' with {type: 'json'};
 import {commandModules} from '../../src/cli/command-modules.ts';
-import {kubectl, testWithKubectl} from '../kubectl.ts';
+import {kubectl, testWith} from '../require.ts';
 import {type AppliedKind, type AppliedObject, startApplyServer} from './apply-server.ts';
 import {built, type Overlay, overlays} from './overlays.ts';
 import {type Container, containersOf, podsOf} from './pods.ts';
@@ -56,7 +56,7 @@ function keyOf({kind, metadata}: AppliedObject): string {
 describe.each(Object.entries(overlays))('%s', (_, overlay) => {
   let objects: readonly AppliedObject[] = [];
   const withObjects = (title: string, run: () => Promise<void>) =>
-    testWithKubectl(title, async () => {
+    testWith(['kubectl'], title, async () => {
       objects = await built(overlay);
       await run();
     });

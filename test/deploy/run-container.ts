@@ -3,7 +3,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
-import {kubectl} from '../kubectl.ts';
+import {kubectl} from '../require.ts';
 import type {Container} from './pods.ts';
 
 const executable = join(import.meta.dirname, '../../bin/run.js');

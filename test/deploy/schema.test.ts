@@ -2,7 +2,7 @@ import {readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {loadAll} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
-import {testWithKubectl} from '../kubectl.ts';
+import {testWith} from '../require.ts';
 import type {AppliedObject} from './apply-server.ts';
 import {built, overlays} from './overlays.ts';
 import {schemaErrors} from './schema.ts';
@@ -40,7 +40,7 @@ describe('the validation', () => {
 
 describe('objects match the OpenAPI schema of their kind', () => {
   for (const [name, overlay] of Object.entries(overlays)) {
-    testWithKubectl(`deploy: ${name}`, async () => {
+    testWith(['kubectl'], `deploy: ${name}`, async () => {
       const objects = await built(overlay);
       expect(objects.length).toBeGreaterThan(5);
       expect(await schemaErrors(objects)).toEqual([]);

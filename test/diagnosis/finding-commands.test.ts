@@ -8,7 +8,7 @@ import {editService, patchService, showArguments, showService, showSlices} from 
 import {commandLine, shellWord} from '../../src/model/text.ts';
 import {table} from '../../src/render/table/table.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
-import {kubectl, testWithKubectl} from '../kubectl.ts';
+import {kubectl, testWith} from '../require.ts';
 import {plain} from '../render/report.ts';
 
 const proxyPod = (
@@ -187,7 +187,7 @@ describe('every command', () => {
     expect(spawnSync('sh', ['-n'], {input: commands.join('\n')})).toMatchObject({status: 0});
   });
 
-  testWithKubectl('has flags and arguments of kubectl', async () => {
+  testWith(['kubectl'], 'has flags and arguments of kubectl', async () => {
     const shapes = new Map(
       [...(await all), ...ofServices].filter(line => /^kubectl (?!svc-trace)/.test(line)).map(line => [shapeOf(line), line]),
     );

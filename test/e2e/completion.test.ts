@@ -10,7 +10,7 @@ import {completer, executable} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
 import {bundleObjects} from '../stand-in/bundle-objects.ts';
-import {kubectl, testWithKubectl} from '../kubectl.ts';
+import {kubectl, testWith} from '../require.ts';
 
 const bundle = capturePath('healthy/1.36-iptables');
 
@@ -141,11 +141,11 @@ describe('a plugin of kubectl', () => {
     expect(bin).toMatchObject({'kubectl-svc_trace': 'bin/run.js', 'kubectl_complete-svc_trace': 'bin/complete.js'});
   });
 
-  testWithKubectl('is listed', async () => {
+  testWith(['kubectl'], 'is listed', async () => {
     expect((await run('plugin', 'list')).stdout).toContain(join(folder, 'bin', 'kubectl-svc_trace'));
   });
 
-  testWithKubectl('runs with the flags after its name, and kubectl passes its exit code on', async () => {
+  testWith(['kubectl'], 'runs with the flags after its name, and kubectl passes its exit code on', async () => {
     const help = await run('svc-trace', '--help');
     expect(help.stdout).toContain('Usage: kubectl svc-trace COMMAND');
     const check = await run(
@@ -164,13 +164,13 @@ describe('a plugin of kubectl', () => {
     expect((await run('svc-trace', 'access', '--transport=ssh')).stdout).toMatch(/^Allowed: 4 required permissions/);
   });
 
-  testWithKubectl('accepts no flags before its name, as kubectl refuses them', async () => {
+  testWith(['kubectl'], 'accepts no flags before its name, as kubectl refuses them', async () => {
     const {stderr, exitCode} = await run('--context', 'stand-in', 'svc-trace', 'check');
     expect(stderr).toContain('flags cannot be placed before plugin name');
     expect(exitCode).toBe(1);
   });
 
-  testWithKubectl('is completed by kubectl', async () => {
+  testWith(['kubectl'], 'is completed by kubectl', async () => {
     const candidates = async (...args: readonly string[]) => (await run('__complete', ...args)).stdout.split('\n');
     expect(await candidates('svc-tr')).toEqual(expect.arrayContaining([expect.stringMatching(/^svc-trace\b/)]));
     expect(await candidates('svc-trace', '')).toEqual(expect.arrayContaining(['check\tCheck every Service on every node', ':4']));

@@ -160,7 +160,7 @@ async function changed(capture: string, change: (given: Scenario) => void): Prom
   return given.snapshot();
 }
 
-const tools = ['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', 'nft', 'iptables-nft-restore', 'ip6tables-nft-restore'];
+const tools = ['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', 'nft', 'iptables-nft-restore', 'ip6tables-nft-restore'] as const;
 
 describeWith(tools, 'preview predicts the behavior of the kernel', () => {
   describe.each(cases)('$title', ({change, backend, before, after, sees}) => {

@@ -1,4 +1,3 @@
-import {spawnSync} from 'node:child_process';
 import {cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
@@ -8,7 +7,7 @@ import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import type {PacketAnswer} from '../../src/analyze/packet-query.ts';
 import {svcTraceCommand} from '../executable.ts';
 import {capturePath, snapshotOf} from '../fixtures.ts';
-import {describeWith} from '../require.ts';
+import {describeWith, isMet} from '../require.ts';
 import {scenario} from '../scenario.ts';
 import {disagreements, type KernelComparison, pooledShares, predictionOf} from './kernel/compare.ts';
 import {Experiment, type ExperimentSettings} from './kernel/experiment.ts';
@@ -59,13 +58,10 @@ const all: readonly Case[] = [
 ];
 
 // Kernels come without the tables of iptables-legacy by now.
-const backends = (['nft', 'legacy'] as const).filter(
-  backend =>
-    process.env['SVC_TRACE_NO_SKIP'] === '1' || spawnSync('unshare', ['--net', `iptables-${backend}`, '-t', 'nat', '-S']).status === 0,
-);
+const backends = (['nft', 'legacy'] as const).filter(backend => process.env['SVC_TRACE_NO_SKIP'] === '1' || isMet(`iptables-${backend}`));
 const cases = all.filter(({backend}) => backends.includes(backend));
 
-const tools = ['iptables', 'ip6tables'].flatMap(tool => [`${tool}-nft-restore`, `${tool}-legacy-restore`]);
+const tools = (['iptables', 'ip6tables'] as const).flatMap(tool => [`${tool}-nft-restore`, `${tool}-legacy-restore`] as const);
 
 describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools], 'packet says what the kernel does', () => {
   process.stderr.write('left out: packets over SCTP, which Node.js cannot send\n');

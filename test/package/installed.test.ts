@@ -5,7 +5,7 @@ import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {extract} from 'tar';
 import {capturePath} from '../fixtures.ts';
-import {kubectl, testWithKubectl} from '../kubectl.ts';
+import {kubectl, testWith} from '../require.ts';
 import {krewManifestAt, type KrewPlatform, releaseFolder, temporaryFolder, version} from './release-folder.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -83,7 +83,7 @@ describe.each([
     expect((await run(join(bin(), 'kubectl-svc_trace'), ['--version'])).stdout).toMatch(`kubectl-svc-trace/${version} `);
   });
 
-  testWithKubectl('runs as a plugin of a real kubectl, which completes it', async () => {
+  testWith(['kubectl'], 'runs as a plugin of a real kubectl, which completes it', async () => {
     const env = {PATH: `${bin()}:${process.env['PATH']}`, HOME: folder, KUBECONFIG: ''};
     expect((await run(kubectl, ['plugin', 'list'], env)).stdout).toContain(join(bin(), 'kubectl-svc_trace'));
     const check = await run(kubectl, ['svc-trace', 'check', '-A', '--from', faulty], env);

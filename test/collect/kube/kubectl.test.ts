@@ -11,7 +11,7 @@ import {type ApiServer, type LoggedRequest, startApiServer} from '../../stand-in
 import {certificate, certificateFile} from '../../stand-in/certificates.ts';
 import {folderWith, kubeconfig} from './files.ts';
 import {startProxy, startSocks} from './proxies.ts';
-import {kubectl as anyKubectl, testWithKubectl} from '../../kubectl.ts';
+import {kubectl as anyKubectl, testWith} from '../../require.ts';
 
 // Holds this client against what kubectl 1.36 did with the same kubeconfigs and flags, which is recorded.
 // SVC_TRACE_KUBECTL=kubectl npx vitest run test/collect/kube/kubectl.test.ts holds the recording, and the stand-in, against a real kubectl;
@@ -262,7 +262,7 @@ describe('like kubectl', () => {
     expect(toldTo()).toEqual(theirs);
   });
 
-  testWithKubectl('the stand-in API server answers kubectl get and exec, with exit codes', async () => {
+  testWith(['kubectl'], 'the stand-in API server answers kubectl get and exec, with exit codes', async () => {
     const server = await start();
     const environment = {KUBECONFIG: server.kubeconfig};
     const raw = await run(['get', '--raw', '/api/v1/namespaces/kube-system/pods?limit=5'], environment);

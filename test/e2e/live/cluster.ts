@@ -15,7 +15,10 @@ import {writeProgram} from './write-program.ts';
 import {keySettings, newKey, sshOptions} from '../../collect/transports/sshd.ts';
 
 /** The requirements of tests with a cluster, for `describeWith`. */
-export const clusterNeeds = 'root netns nsenter ip sysctl curl conntrack ssh sshd ssh-keygen iptables-save ip6tables-save'.split(' ');
+export const clusterNeeds = [
+  ...(['root', 'netns', 'nsenter', 'ip', 'sysctl', 'curl', 'conntrack', 'ssh', 'sshd', 'ssh-keygen'] as const),
+  ...(['iptables-save', 'ip6tables-save'] as const),
+] as const;
 
 /** A captured cluster come to life: an API server, and nodes that are network namespaces of this machine. */
 export class LiveCluster implements AsyncDisposable {

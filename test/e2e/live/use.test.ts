@@ -5,12 +5,11 @@ import {execa} from 'execa';
 import {afterAll, afterEach, beforeAll, expect, onTestFinished, test} from 'vitest';
 import {startSvcTrace} from '../../executable.ts';
 import {capturePath} from '../../fixtures.ts';
-import {describeWith} from '../../require.ts';
+import {describeWith, kubectl, testWith} from '../../require.ts';
 import {chainOf, deleteRules} from './breakages.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
 import {type CheckReport, svcTrace} from './svc-trace.ts';
 import {writeProgram} from './write-program.ts';
-import {kubectl, testWithKubectl} from '../../kubectl.ts';
 
 const capture = 'healthy/1.30-iptables';
 
@@ -104,7 +103,7 @@ describeWith(clusterNeeds, 'a live cluster', () => {
     await expect.poll(() => commandLines().filter(line => line.includes(temporary))).toEqual([]);
   });
 
-  testWithKubectl('kubectl runs it as a plugin, with the same kubeconfig, output and exit code', async () => {
+  testWith(['kubectl'], 'kubectl runs it as a plugin, with the same kubeconfig, output and exit code', async () => {
     loseEndpoint('node-b');
     const bin = join(cluster.folder, 'bin');
     writeProgram(join(bin, 'kubectl-svc_trace'), `exec ${startSvcTrace.join(' ')} "$@"`);
