@@ -26,6 +26,14 @@ export const long = [
   'test/render/html/page-geometry.test.ts',
 ];
 
+/** Tables of random cases: every run tries a few of each, and the long one all of them (test/cases.ts). */
+export const random = [
+  'test/analyze/sender-classes.test.ts',
+  'test/analyze/random-services.test.ts',
+  'test/analyze/nftables/random-services.test.ts',
+  'test/diagnosis/churn.test.ts',
+];
+
 /**
  * Tests that change nothing outside: no environment variables, no terminal. Their files share a process, which saves the second
  * that loading the sources takes in each of them. All others have a process of their own.

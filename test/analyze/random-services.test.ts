@@ -3,13 +3,14 @@ import {describe, expect, test} from 'vitest';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
+import {cases} from '../cases.ts';
 import {minors, randomCluster} from '../random-cluster.ts';
 import {findingsOf} from '../scenario.ts';
 import {areIndependent, chainOf} from './order.ts';
 import {withFiles} from '../fixtures.ts';
 
 /** Clusters for each version; more of them with `SVC_TRACE_ALL=1`. A failure names its seed. */
-const perVersion = process.env['SVC_TRACE_ALL'] === '1' ? 200 : 12;
+const perVersion = process.env['SVC_TRACE_ALL'] === '1' ? 200 : cases({usual: 2, long: 12});
 
 describe.each(minors)('kube-proxy 1.%i', minor => {
   const seeds = Array.from({length: perVersion}, (_, index) => minor * 1000 + index);

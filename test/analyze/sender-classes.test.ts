@@ -3,9 +3,10 @@ import {describe, expect, test} from 'vitest';
 import {formatAddress, parseAddress} from '../../src/model/address.ts';
 import {holds} from '../../src/model/intervals.ts';
 import {seededRandom} from '../bench/random.ts';
+import {cases} from '../cases.ts';
 import {answerTo, narrowModes, narrowRules} from '../narrow-rules.ts';
 
-const count = Number(process.env['SVC_TRACE_NARROW_RULES'] ?? 150);
+const count = Number(process.env['SVC_TRACE_NARROW_RULES'] ?? cases({usual: 20, long: 150}));
 const own = new Set(['172.18.0.11', '127.0.0.1']);
 
 describe.each(narrowModes)('in %s mode', mode => {

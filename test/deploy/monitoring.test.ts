@@ -4,9 +4,9 @@ import {join} from 'node:path';
 import {execa} from 'execa';
 import {dump, load} from 'js-yaml';
 import {beforeAll, describe, expect, test} from 'vitest';
-import {diagnose} from '../../src/diagnose.ts';
 import {prometheus} from '../../src/render/ci/prometheus.ts';
 import {prometheusRuleFile, prometheusRuleText, rulesFile} from '../../tools/prometheus-rule-text.ts';
+import {diagnosed} from '../diagnosed.ts';
 import {captureNames, capturePath, snapshotOf} from '../fixtures.ts';
 import {plain} from '../render/report.ts';
 import {describeWith} from '../require.ts';
@@ -69,7 +69,7 @@ beforeAll(async () => {
 });
 
 async function printed(): Promise<ReadonlySet<string>> {
-  const reports = await Promise.all(captureNames('faults').map(async name => diagnose(await snapshotOf(name), {toolVersion: '0.0.0'})));
+  const reports = await Promise.all(captureNames('faults').map(async name => diagnosed(await snapshotOf(name))));
   return new Set([...reports.map(report => prometheus(report, plain)), agentText].flatMap(namesIn));
 }
 
@@ -159,7 +159,7 @@ describeWith(['promtool'], 'by promtool', () => {
   });
 
   test.each(captureNames('faults', 'nftables', 'ipvs'))('the metrics of a check are accepted: %s', async name => {
-    const text = prometheus(diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}), plain);
+    const text = prometheus(diagnosed(await snapshotOf(name)), plain);
     expect(await execa('promtool', ['check', 'metrics'], {input: `${text}\n`})).toMatchObject({stdout: '', stderr: ''});
   });
 

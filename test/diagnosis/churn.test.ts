@@ -1,7 +1,8 @@
 import {expect, test} from 'vitest';
+import {cases} from '../cases.ts';
 import {checkUnderChurn, iptablesMode, ipvsMode, nftablesMode} from '../churn/churn-checks.ts';
 
-const seeds = Array.from({length: 12}, (_, index) => index + 1);
+const seeds = Array.from({length: cases({usual: 3, long: 12})}, (_, index) => index + 1);
 
 test.each([iptablesMode, nftablesMode, ipvsMode])(
   'in $mode mode finds nothing on nodes that lag by up to 10 s, with a different lag for each stream and family, and finds every removed rule',

@@ -33,15 +33,33 @@ function findings(snapshot: Snapshot): readonly Finding[] {
   return diagnose(snapshot, {toolVersion: '0'}).findings;
 }
 
-/** By node, from one run of all. */
-function together(snapshot: Snapshot): ReadonlyMap<string, readonly Finding[]> {
+type Found = ReadonlyMap<string, readonly Finding[]>;
+const foundTogether = new WeakMap<Snapshot, Found>();
+
+/** By node, from one run of all. Those that no test changes run once. */
+function together(snapshot: Snapshot): Found {
+  const known = foundTogether.get(snapshot);
+  if (known !== undefined) return known;
   const found = findings(snapshot);
-  return new Map(snapshot.nodes.map(({name}) => [name, found.filter(({node}) => node === name)]));
+  const byNode = new Map(snapshot.nodes.map(({name}) => [name, found.filter(({node}) => node === name)]));
+  foundTogether.set(snapshot, byNode);
+  return byNode;
+}
+
+const foundAlone = new WeakMap<ApiObjects, WeakMap<NodeDump, readonly Finding[]>>();
+
+/** From a run of one node. Most tests change one of the four, so that the others run once. */
+function alone(snapshot: Snapshot, node: NodeDump): readonly Finding[] {
+  const known = foundAlone.get(snapshot.api) ?? new WeakMap<NodeDump, readonly Finding[]>();
+  foundAlone.set(snapshot.api, known);
+  const found = known.get(node) ?? findings({...snapshot, nodes: [node]}).filter(each => each.node === node.name);
+  known.set(node, found);
+  return found;
 }
 
 /** By node, from a run for each. */
-function apart(snapshot: Snapshot): ReadonlyMap<string, readonly Finding[]> {
-  return new Map(snapshot.nodes.map(node => [node.name, findings({...snapshot, nodes: [node]}).filter(each => each.node === node.name)]));
+function apart(snapshot: Snapshot): Found {
+  return new Map(snapshot.nodes.map(node => [node.name, alone(snapshot, node)]));
 }
 
 /** The same, but for one file of the fourth node. */

@@ -1,17 +1,17 @@
 import {describe, expect, test} from 'vitest';
-import {diagnose} from '../../src/diagnose.ts';
 import {diffBundles, type DiffSide} from '../../src/diff/diff-bundles.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
 import type {BundleDiff} from '../../src/model/findings/bundle-diff.ts';
 import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
 import {diffRenderers} from '../../src/render/table/diff.ts';
+import {diagnosed} from '../diagnosed.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {hostile, plain} from '../render/report.ts';
 
 const healthy = await snapshotOf('healthy/1.36-iptables');
 
 function sideOf(snapshot: Snapshot): DiffSide {
-  return {snapshot, report: diagnose(snapshot, {toolVersion: '0.0.0'})};
+  return {snapshot, report: diagnosed(snapshot)};
 }
 
 /** The same objects with some of them changed. */
@@ -136,7 +136,7 @@ test('the same change on many nodes is shown once', () => {
 });
 
 test('findings with one cause are one line, and the first line names it; -v has a line for each', async () => {
-  const found = diagnose(await snapshotOf('faults/frozen-node'), {toolVersion: '0.0.0'}).findings.filter(({node}) => node !== undefined);
+  const found = diagnosed(await snapshotOf('faults/frozen-node')).findings.filter(({node}) => node !== undefined);
   const cause = 'kube-proxy no longer applies changes on node-b: the rules there are older than the API; ';
   for (const [kind, sign] of [
     ['came', '+'],
@@ -191,7 +191,7 @@ test.each(Object.entries(hostile))('no escape sequence reaches the terminal: %s'
 describe('two reports', () => {
   const report = async (name: string): Promise<DiffSide> => ({
     snapshot: null,
-    report: diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}),
+    report: diagnosed(await snapshotOf(name)),
   });
 
   test('that are equal are called equal only for what was read', async () => {

@@ -3,6 +3,7 @@ import {diagnose} from '../../src/diagnose.ts';
 import {diffBundles} from '../../src/diff/diff-bundles.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {diffRenderers} from '../../src/render/table/diff.ts';
+import {diagnosed} from '../diagnosed.ts';
 import {snapshotOf, withFiles} from '../fixtures.ts';
 import {plain} from '../render/report.ts';
 
@@ -10,7 +11,7 @@ import {plain} from '../render/report.ts';
 const before = await snapshotOf('healthy/1.36-iptables');
 const nftables = await snapshotOf('nftables/1.36');
 
-const side = (snapshot: Snapshot) => ({snapshot, report: diagnose(snapshot, {toolVersion: '0.0.0'})});
+const side = (snapshot: Snapshot) => ({snapshot, report: diagnosed(snapshot)});
 
 /** What tells the mode and settings of kube-proxy. */
 const settings: readonly string[] = ['proxy-mode', 'configz.json', 'kube-proxy-config.yaml', 'metrics', 'healthz.json'];

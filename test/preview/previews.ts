@@ -40,11 +40,29 @@ export async function previewFrom(
   return previewOf(snapshot, overrides, snapshot.api, settings);
 }
 
+const previewed = new WeakMap<Snapshot, Map<string, Preview>>();
+
+/** Many tests ask for the same change of kube-proxy in the same capture: each is previewed once in a process. */
 export function previewOf(
   snapshot: Snapshot,
   overrides: ConfigOverrides,
   apiAfter: Snapshot['api'] = snapshot.api,
-  {expectedOnly = false, nodes: chosen}: PreviewSettings = {},
+  settings: PreviewSettings = {},
+): Preview {
+  if (apiAfter !== snapshot.api) return previewAgain(snapshot, overrides, apiAfter, settings);
+  const known = previewed.get(snapshot) ?? new Map<string, Preview>();
+  previewed.set(snapshot, known);
+  const key = JSON.stringify([overrides, settings]);
+  const found = known.get(key) ?? previewAgain(snapshot, overrides, apiAfter, settings);
+  known.set(key, found);
+  return found;
+}
+
+function previewAgain(
+  snapshot: Snapshot,
+  overrides: ConfigOverrides,
+  apiAfter: Snapshot['api'],
+  {expectedOnly = false, nodes: chosen}: PreviewSettings,
 ): Preview {
   const plan = {overrides, configFile: null};
   const wanted = snapshot.nodes.filter(({name}) => chosen?.includes(name) ?? true);

@@ -1,5 +1,5 @@
-import {diagnose} from '../../src/diagnose.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import {diagnosed} from '../diagnosed.ts';
 import {Redaction} from '../../src/redact/redaction.ts';
 
 const done = new Map<Snapshot, Snapshot>();
@@ -32,7 +32,7 @@ function frozen(node: NodeDump): NodeDump {
 /** How many findings of each code and severity. */
 export function findingCounts(snapshot: Snapshot): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
-  for (const {code, severity} of diagnose(snapshot, {toolVersion: '0'}).findings) {
+  for (const {code, severity} of diagnosed(snapshot).findings) {
     const key = `${code} ${severity}`;
     counts[key] = (counts[key] ?? 0) + 1;
   }

@@ -3,12 +3,12 @@ import {join} from 'node:path';
 import {Ajv2020} from 'ajv/dist/2020.js';
 import {describe, expect, test} from 'vitest';
 import {readResult} from '../../src/collect/agents/ask-agent.ts';
-import {diagnose} from '../../src/diagnose.ts';
 import type {AgentResult} from '../../src/model/node-result.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Report} from '../../src/model/report.ts';
 import {findingObject} from '../../src/render/json.ts';
 import {nodeResultText} from '../../src/render/node-result.ts';
+import {diagnosed} from '../diagnosed.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
@@ -45,7 +45,7 @@ function resultsOf({tool, nodes, findings}: Report): readonly AgentResult[] {
 
 describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name => {
   test('the result of an agent matches the schema, and is read back unchanged', async () => {
-    const results = resultsOf(diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}));
+    const results = resultsOf(diagnosed(await snapshotOf(name)));
     expect(results.length).toBeGreaterThan(0);
     for (const result of results) {
       const written = JSON.parse(nodeResultText(result, {now: 5000, trouble: 'no API'}));
@@ -63,7 +63,7 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
 });
 
 test('an agent can neither mark a finding as known nor add other fields', async () => {
-  const [result] = resultsOf(diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0'}));
+  const [result] = resultsOf(diagnosed(await snapshotOf('faults/missing-endpoint')));
   if (result === undefined) throw new Error('no node');
   const written = JSON.parse(nodeResultText(result, {now: 5000, trouble: 'no API'}));
   for (const finding of written.findings) Object.assign(finding, {known: true, more: 1});
@@ -72,7 +72,7 @@ test('an agent can neither mark a finding as known nor add other fields', async 
 });
 
 test('characters that a terminal interprets are escaped', async () => {
-  const [result] = resultsOf(diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0'}));
+  const [result] = resultsOf(diagnosed(await snapshotOf('faults/missing-endpoint')));
   if (result === undefined) throw new Error('no node');
   const text = nodeResultText({...result, problems: [{message: 'a\u001b[31m\u202eb'}]}, {now: 0, trouble: null});
   expect(text).toContain('a\\u001b[31m\\u202eb');

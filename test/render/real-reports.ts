@@ -1,20 +1,22 @@
 import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Report} from '../../src/model/report.ts';
+import {diagnosed} from '../diagnosed.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {hostile, numbered, plain, reportOf} from './report.ts';
 import {reportFullOf} from './traces.ts';
 
 /** What `check` says of a capture. */
 export async function checked(capture: string, known: readonly Finding[] = []): Promise<Report> {
-  return diagnose(await snapshotOf(capture), {toolVersion: '0.0.0', known});
+  const snapshot = await snapshotOf(capture);
+  return known.length === 0 ? diagnosed(snapshot) : diagnose(snapshot, {toolVersion: '0.0.0', known});
 }
 
 /**
  * Reports for tests of formats with schemas and third-party parsers: healthy, faulty in each proxy mode, incomplete, with a
  * baseline, empty, and with hostile names.
  */
-export const reports: Readonly<Record<string, () => Promise<Report> | Report>> = {
+const makers: Readonly<Record<string, () => Promise<Report> | Report>> = {
   healthy: () => checked('healthy/1.36-iptables'),
   'faulty, iptables': () => checked('faults/frozen-node'),
   'faulty, with IPv6': () => checked('faults/nat-flushed'),
@@ -43,6 +45,20 @@ export const reports: Readonly<Record<string, () => Promise<Report> | Report>> =
   'of long names': () => reportFullOf(numbered('long', 100).join('.')),
   ...Object.fromEntries(Object.entries(evilNames()).map(([what, name]) => [`of names with ${what}`, () => reportFullOf(name)])),
 };
+
+const made = new Map<string, Promise<Report> | Report>();
+
+/** Each is made once in a process, since every format is tested with all of them. */
+export const reports: typeof makers = Object.fromEntries(
+  Object.entries(makers).map(([name, make]) => [
+    name,
+    () => {
+      const report = made.get(name) ?? make();
+      made.set(name, report);
+      return report;
+    },
+  ]),
+);
 
 /** Everything shown and everything failing, as `-v --fail-on info` has it. */
 export const loud = {...plain, verbose: true, failOn: 'info'} as const;

@@ -3,6 +3,7 @@ import {describe, expect, test} from 'vitest';
 import {families} from '../../../src/model/address.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
 import {seededRandom} from '../../bench/random.ts';
+import {cases} from '../../cases.ts';
 import {expectedTable} from '../../nft-expectation.ts';
 import {randomCluster} from '../../random-cluster.ts';
 import {nftText} from '../../rendered-nft.ts';
@@ -10,7 +11,7 @@ import {findingsOf} from '../../scenario.ts';
 import {withFiles} from '../../fixtures.ts';
 
 /** Clusters for each version; more of them with `SVC_TRACE_ALL=1`. A failure names its seed. */
-const perVersion = process.env['SVC_TRACE_ALL'] === '1' ? 200 : 12;
+const perVersion = process.env['SVC_TRACE_ALL'] === '1' ? 200 : cases({usual: 2, long: 12});
 
 describe.each([29, 30, 31, 33, 34, 35, 36])('kube-proxy 1.%i in nftables mode', minor => {
   const seeds = Array.from({length: perVersion}, (_, index) => minor * 1000 + index);

@@ -1,24 +1,48 @@
 import {XMLParser, XMLValidator} from 'fast-xml-parser';
 import {parse} from 'junit2json';
-import {describe, expect, test} from 'vitest';
+import {beforeAll, describe, expect, test} from 'vitest';
 import {validateXML} from 'xmllint-wasm';
 import type {Report} from '../../../src/model/report.ts';
 import {junit} from '../../../src/render/ci/junit.ts';
+import type {RenderOptions} from '../../../src/render/renderer.ts';
 import {readFixture} from '../../fixtures.ts';
 import {loud, reports} from '../real-reports.ts';
 import {findingOf, hostile, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
 
 const schema = readFixture('schemas/junit-10.xsd').toString();
 
-/** What libxml2 has against it by the schema that Jenkins publishes. */
-async function complaints(xml: string): Promise<readonly string[]> {
-  const {errors} = await validateXML({xml: [{fileName: 'report.xml', contents: xml}], schema: [schema]});
-  return errors.map(({rawMessage}) => rawMessage);
+/** What libxml2 has against each of some files by the schema that Jenkins publishes. It is started once for all of them. */
+async function complaintsOf(files: Readonly<Record<string, string>>): Promise<(name: string) => readonly string[]> {
+  const xml = Object.entries(files).map(([fileName, contents]) => ({fileName, contents}));
+  const {errors} = await validateXML({xml, schema: [schema]});
+  expect(errors.filter(({loc}) => files[loc?.fileName ?? ''] === undefined)).toEqual([]);
+  return name => errors.filter(({loc}) => loc?.fileName === name).map(({rawMessage}) => rawMessage);
 }
 
-describe.each(Object.entries(reports))('a report: %s', (_, make) => {
-  test.each([plain, loud])('is valid by the schema of Jenkins', async options => {
-    expect(await complaints(junit(await make(), options))).toEqual([]);
+async function complaints(xml: string): Promise<readonly string[]> {
+  return (await complaintsOf({'report.xml': xml}))('report.xml');
+}
+
+const all = Object.entries(reports);
+const fileOf = (index: number, {verbose}: RenderOptions): string => `report-${index}${verbose ? '-verbose' : ''}.xml`;
+let complaintsOfReports: (name: string) => readonly string[];
+
+beforeAll(async () => {
+  const files = await Promise.all(
+    all.flatMap(([, make], index) =>
+      [plain, loud].map(async options => [fileOf(index, options), junit(await make(), options)] as const),
+    ),
+  );
+  complaintsOfReports = await complaintsOf({...Object.fromEntries(files), 'invalid.xml': '<testsuites><nothing/></testsuites>'});
+});
+
+test('the schema of Jenkins refuses an unknown element', () => {
+  expect(complaintsOfReports('invalid.xml').join()).toContain("Element 'nothing'");
+});
+
+describe.each(all.map(([title, make], index) => ({title, make, index})))('a report: $title', ({make, index}) => {
+  test.each([plain, loud])('is valid by the schema of Jenkins', options => {
+    expect(complaintsOfReports(fileOf(index, options))).toEqual([]);
   });
 
   test('is read correctly by another parser, and its counts are those of its test cases', async () => {
@@ -34,8 +58,8 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
       const keys = testcase.map(({classname, name}) => JSON.stringify([classname, name]));
       expect(new Set(keys).size).toBe(keys.length);
     }
-    const all = suites.reduce((sum, {tests = 0}) => sum + tests, 0);
-    expect(read).toMatchObject({name: 'svc-trace', tests: all});
+    const total = suites.reduce((sum, {tests = 0}) => sum + tests, 0);
+    expect(read).toMatchObject({name: 'svc-trace', tests: total});
   });
 });
 

@@ -1,10 +1,10 @@
 import {Ajv2020, type ValidateFunction} from 'ajv/dist/2020.js';
 import {loadAll} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
-import {diagnose} from '../../../src/diagnose.ts';
 import type {Report} from '../../../src/model/report.ts';
 import {fitResults, openreports, ownResult, policyreport, type PolicyResult} from '../../../src/render/policy/policy-report.ts';
 import type {RenderOptions} from '../../../src/render/renderer.ts';
+import {diagnosed} from '../../diagnosed.ts';
 import {captureNames, readFixture, snapshotOf} from '../../fixtures.ts';
 import {findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
 
@@ -54,7 +54,7 @@ describe.each(Object.entries(formats))('%s', (name, render) => {
   test.each(captureNames('healthy', 'faults', 'ipvs', 'nftables'))(
     'is what the API takes, with counts that are right: %s',
     async capture => {
-      const report = diagnose(await snapshotOf(capture), {toolVersion: '0.0.0'});
+      const report = diagnosed(await snapshotOf(capture));
       const objects = loadAll(render(report, {...plain, verbose: true, unixTime: 1_800_000_000.7})) as readonly PolicyReport[];
       expect(objects.length).toBeGreaterThan(1);
       for (const object of objects) {

@@ -6,6 +6,7 @@ import type {Family} from '../../../src/model/address.ts';
 import type {Report} from '../../../src/model/report.ts';
 import type {Finding} from '../../../src/model/finding.ts';
 import {table, wide} from '../../../src/render/table/table.ts';
+import {diagnosed} from '../../diagnosed.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {checkedNode, findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
 
@@ -122,7 +123,7 @@ shop/web           ok      (ST305)  ok`);
   });
 
   test('a node on which no Service works affects all of them: nothing jumps to the chain of Services', async () => {
-    const report = diagnose(await snapshotOf('faults/no-prerouting-hook'), {toolVersion: '0.0.0'});
+    const report = diagnosed(await snapshotOf('faults/no-prerouting-hook'));
     expect(report.findings.map(({code, message}) => `${code} ${message}`)).toContainEqual(
       expect.stringMatching(/^ST301 .*: no Service works for pods/),
     );
@@ -430,7 +431,7 @@ describe('the verbosity', () => {
 
 describe('the cause', () => {
   const shown = async (fault: string, options = {}) =>
-    table(await diagnose(await snapshotOf(`faults/${fault}`), {toolVersion: '0'}), {...plain, width: 200, ...options});
+    table(diagnosed(await snapshotOf(`faults/${fault}`)), {...plain, width: 200, ...options});
 
   test('a kube-proxy that stopped leads the first line, has one row, and is the first block; its Services are a number', async () => {
     const text = await shown('frozen-node');

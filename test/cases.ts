@@ -1,0 +1,6 @@
+import process from 'node:process';
+
+/** How many cases of a random table are tried: a few in `npm test`, and all of them in `npm run test:long`. */
+export function cases({usual, long}: {readonly usual: number; readonly long: number}): number {
+  return process.env['SVC_TRACE_LONG'] === '1' ? long : usual;
+}
