@@ -2,18 +2,13 @@ import {availableParallelism} from 'node:os';
 import process from 'node:process';
 import {configDefaults, defineConfig} from 'vitest/config';
 
-/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, agents on live nodes, many previews, pages measured in many windows, and the files of the images (vitest.long.config.ts). */
+/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, live clusters, many previews, pages measured in many windows, and the files of the images (vitest.long.config.ts). */
 export const long = [
   'test/agent/slow-clients.test.ts',
   'test/analyze/deletions.test.ts',
   'test/deploy/image-files.test.ts',
   'test/e2e/kernel*.test.ts',
-  'test/e2e/live/agents.test.ts',
-  'test/e2e/live/churn.test.ts',
-  'test/e2e/live/faults.test.ts',
-  'test/e2e/live/switch.test.ts',
-  'test/e2e/live/top.test.ts',
-  'test/e2e/live/wait.test.ts',
+  'test/e2e/live/*.test.ts',
   'test/mutants/**/*.test.ts',
   'test/fuzz/**/*.test.ts',
   'test/differential/**/*.test.ts',

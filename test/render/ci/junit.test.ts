@@ -29,9 +29,7 @@ let complaintsOfReports: (name: string) => readonly string[];
 
 beforeAll(async () => {
   const files = await Promise.all(
-    all.flatMap(([, make], index) =>
-      [plain, loud].map(async options => [fileOf(index, options), junit(await make(), options)] as const),
-    ),
+    all.flatMap(([, make], index) => [plain, loud].map(async options => [fileOf(index, options), junit(await make(), options)] as const)),
   );
   complaintsOfReports = await complaintsOf({...Object.fromEntries(files), 'invalid.xml': '<testsuites><nothing/></testsuites>'});
 });
