@@ -172,11 +172,12 @@ function pass<R extends RuleText>(
 const natPriority = -100;
 
 /** Later packets of a connection get the destination that it has, without passing `nat`. One that is not recognized as its is lost. */
-function translate<R extends RuleText>(live: readonly ChainResult<R>[], hook: HookName, ended: ChainResult<R>[]): ChainResult<R>[] {
+function translate<R extends RuleText>(live: ChainResult<R>[], hook: HookName, ended: ChainResult<R>[]): ChainResult<R>[] {
+  if (hook !== 'prerouting' && hook !== 'output') return live;
   return live.flatMap(branch => {
     const {packet} = branch;
     const {connection} = packet;
-    if (connection === undefined || (hook !== 'prerouting' && hook !== 'output')) return [branch];
+    if (connection === undefined) return [branch];
     if (!connection.isTranslated || packet.inInterface === 'lo') return [branch];
     if (packet.untracked || (packet.zone?.[connection.direction] ?? 0) !== connection.zone) {
       ended.push(lost(branch, 'connection tracking does not recognize the packet, so its addresses are not translated'));

@@ -169,6 +169,8 @@ function matchPart(part: string, value: string, side: string, packet: Packet): b
 
 function matchAddress(value: string, address: Address): boolean | null {
   if (value === address.text) return true;
+  // Most elements are another host, whose text needs no reading.
+  if (!/[-/]/.test(value) && canonicalAddress(value) === value) return false;
   const [low, high] = value.split('-').map(text => parseAddress(text));
   if (low !== null && low !== undefined && high !== null && high !== undefined)
     return low.value <= address.value && address.value <= high.value;

@@ -33,10 +33,29 @@ const unknown: PacketValue = {kind: 'unknown'};
 
 /** The value of a selector such as `ip daddr` or `fib saddr type`. */
 export function packetValue(selector: string, at: PacketAt): PacketValue {
-  const [first = '', ...rest] = selector.split(' ');
-  const read = Object.hasOwn(readers, first) ? readers[first] : undefined;
-  return read === undefined ? unknown : read(rest, at);
+  let known = selectors.get(selector);
+  if (known === undefined) known = readSelector(selector);
+  return known === null ? unknown : known.read(known.words, at);
 }
+
+interface Selector {
+  readonly read: SelectorReader;
+  readonly words: readonly string[];
+}
+
+/** Those of nft: a ruleset has few of them, and asks for them at each rule. */
+const selectors = new Map<string, Selector | null>();
+
+function readSelector(text: string): Selector | null {
+  const [first = '', ...words] = text.split(' ');
+  const read = Object.hasOwn(readers, first) ? readers[first] : undefined;
+  const found = read === undefined ? null : {read, words};
+  if (selectors.size < maxSelectors) selectors.set(text, found);
+  return found;
+}
+
+/** A hostile dump may have any number. */
+const maxSelectors = 1000;
 
 type SelectorReader = (words: readonly string[], at: PacketAt) => PacketValue;
 
