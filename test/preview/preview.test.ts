@@ -210,8 +210,10 @@ describe('versions in one mode', () => {
     expect(previewOf(await snapshotOf('nftables/1.36'), {version: 'v1.37.0'})).toMatchObject({changes: [], advice: []});
   });
 
-  test('1.33 serves packets of the node itself that 1.32 dropped before translation', async () => {
-    const found = previewOf(await snapshotOf('nftables/1.31'), {version: 'v1.33.0'});
+  test('1.33.6 serves packets of the node itself that 1.32 and 1.33.5 dropped before translation', async () => {
+    const snapshot = await snapshotOf('nftables/1.31');
+    expect(previewOf(snapshot, {version: 'v1.33.5'}).changes).toEqual([]);
+    const found = previewOf(snapshot, {version: 'v1.33.6'});
     expect(new Set(found.changes.map(({effect, service, source}) => `${effect} ${service.name} ${source.kind}`))).toEqual(
       new Set(['gained lb-local node']),
     );
