@@ -12,14 +12,21 @@ import {nftContext} from '../expect/nftables/expect-table.ts';
 import {nodeContext, nodePortDestinations} from '../expect/node-context.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
+import {mendedBugs} from '../expect/patch-releases.ts';
+import {withUpgrade} from './upgrade-advice.ts';
+
+const remedy =
+  'Delete the entries on this node: conntrack -D -p PROTOCOL --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port get no answer, or that of another pod.';
+
+const {flowsToBalancers, flowsToIpvsBalancers, flowsOfUnready, flowsFromStart, flowsOfTerminating, flowsUnreconciled} = mendedBugs;
+const bugs = [flowsToBalancers, flowsToIpvsBalancers, flowsOfUnready, flowsFromStart, flowsOfTerminating, flowsUnreconciled];
 
 export const staleConntrack: Check<'ST508'> = {
   code: 'ST508',
   name: 'stale-conntrack',
   severity: 'warning',
   summary: "Live connection-tracking entries send a Service's packets to an address that is no endpoint",
-  remedy:
-    'Delete the entries on this node: conntrack -D -p PROTOCOL --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port get no answer, or that of another pod.',
+  remedy,
   *node(context) {
     const texts = ['conntrack', 'conntrack-tcp'].flatMap(file => context.node.read(file)?.toString('utf8') ?? []);
     if (texts.length === 0) return;
@@ -43,6 +50,7 @@ export const staleConntrack: Check<'ST508'> = {
         ...ofPort(port),
         node: context.node.name,
         message: `${port.servicePortName}: ${connections.length} tracked ${port.protocol} ${wordFor(port, connections.length)} to ${someOf(ends)}, no endpoint of the Service (conntrack line ${lines})${clientsOf(connections)}`,
+        ...(port.protocol === 'UDP' ? {remedy: withUpgrade(remedy, context, bugs)} : {}),
         ...run(...deletions(connections, port.family)),
       };
     }

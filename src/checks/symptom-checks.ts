@@ -5,6 +5,8 @@ import {listPlace, logAndRestart, restart, run, showArguments, showLog} from './
 import {commandLine} from '../model/text.ts';
 import {isKubeProxyChain} from '../analyze/third-party/iptables-rules.ts';
 import {symptomObservations} from './symptom-observations.ts';
+import {mendedBugs} from '../expect/patch-releases.ts';
+import {withUpgrade} from './upgrade-advice.ts';
 import {kubeProxyTrouble, replacementOf, troubleText} from './kube-proxy-trouble.ts';
 
 /** A check that only reports the symptoms of its name. */
@@ -330,7 +332,8 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
     const remedy = action?.remedy ?? (symptom.refuses ? remedyForRefused : undefined);
     const instead = restartsKubeProxy(remedy ?? row.remedy) ? insteadOfRestart(context, row.name) : null;
     if (instead !== null) return {...observation, ...instead};
-    return {...observation, ...(remedy === undefined ? {} : {remedy}), ...(action?.command ?? command)?.(context, observation)};
+    const whole = updates.has(row.name) ? withUpgrade(remedy ?? row.remedy, context, losingUpdates) : (remedy ?? row.remedy);
+    return {...observation, ...(whole === row.remedy ? {} : {remedy: whole}), ...(action?.command ?? command)?.(context, observation)};
   };
   return {
     ...check,
@@ -345,6 +348,10 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
     },
   };
 });
+
+/** What a kube-proxy that missed an update leaves. */
+const updates: ReadonlySet<SymptomKind> = new Set(['service-not-programmed', 'missing-endpoint', 'stale-endpoint', 'missing-entry']);
+const losingUpdates = [mendedBugs.lostUpdates, mendedBugs.hourlyIpvs];
 
 function restartsKubeProxy(remedy: string): boolean {
   return /\brestart/i.test(remedy);

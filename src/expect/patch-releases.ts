@@ -65,14 +65,82 @@ export const ruleChanges = {
   },
 } as const satisfies Readonly<Record<string, RuleChange>>;
 
-/** Bugs of kube-proxy that no rule shows, and the patches that mend them. `docs/dev/patch-releases.md` has the same table. */
+/** A bug that no rule shows, and the patches that mend it. `what` says what the bug does. */
+export interface MendedBug extends PatchChange {
+  readonly modes: readonly RulesMode[];
+  /** The first minor with the bug. */
+  readonly since: number;
+}
+
+const everyMode: readonly RulesMode[] = ['iptables', 'ipvs', 'nftables'];
+
+/** `docs/dev/patch-releases.md` has the same table. */
 export const mendedBugs = {
+  lostUpdates: {
+    modes: ['iptables'],
+    what: 'an update is lost when a partial sync fails',
+    pulls: [122204],
+    since: 27,
+    first: {27: 11, 28: 7, 29: 2, 30: 0},
+  },
+  hourlyIpvs: {
+    modes: ['ipvs'],
+    what: 'what others changed is put right once an hour only',
+    pulls: [135631],
+    since: 34,
+    first: {34: 4, 35: 1, 36: 0},
+  },
   newerNft: {
-    what: 'tables that nft 1.1.2 or newer wrote do not make the sync of nftables mode fail',
+    modes: ['nftables'],
+    what: 'no sync succeeds beside tables that nft 1.1.2 or newer wrote',
     pulls: [137501],
+    since: 29,
     first: {33: 11, 34: 7, 35: 4, 36: 0},
   },
-} as const satisfies Readonly<Record<string, PatchChange>>;
+  flowsToBalancers: {
+    modes: ['iptables'],
+    what: 'UDP flows to load-balancer addresses stay when endpoints go',
+    pulls: [104009],
+    since: 5,
+    first: {20: 10, 21: 4, 22: 1, 23: 0},
+  },
+  flowsToIpvsBalancers: {
+    modes: ['ipvs'],
+    what: 'UDP flows to load-balancer addresses stay when endpoints go',
+    pulls: [105650],
+    since: 5,
+    first: {22: 3, 23: 0},
+  },
+  flowsOfUnready: {
+    modes: ['iptables'],
+    what: 'UDP flows to endpoints that are no longer ready stay',
+    pulls: [106239],
+    since: 22,
+    first: {22: 4, 23: 0},
+  },
+  flowsFromStart: {
+    modes: everyMode,
+    what: 'UDP flows that began before the first sync may stay untranslated',
+    pulls: [126532, 126687],
+    since: 5,
+    first: {28: 14, 29: 9, 30: 5, 31: 1, 32: 0},
+    mayHave: {30: 4},
+  },
+  flowsOfTerminating: {
+    modes: everyMode,
+    what: 'UDP flows to endpoints that terminated stay',
+    pulls: [127780, 127806],
+    since: 29,
+    first: {29: 10, 30: 6, 31: 2, 32: 0},
+  },
+  flowsUnreconciled: {
+    modes: everyMode,
+    what: 'some stale UDP flows are not found',
+    pulls: [130034, 130505],
+    since: 32,
+    first: {32: 3, 33: 0},
+  },
+} as const satisfies Readonly<Record<string, MendedBug>>;
 
 /** Whether this version has the change. A version without a patch counts as the newest patch of its minor. */
 export function hasChange({minor, patch}: KubeProxyVersion, change: PatchChange): boolean {
@@ -81,9 +149,18 @@ export function hasChange({minor, patch}: KubeProxyVersion, change: PatchChange)
   return patch === null || patch >= first;
 }
 
-/** Whether a kube-proxy of this version may be without the change: a patch that is not known may be an old one. */
-export function mayLack(version: KubeProxyVersion, change: PatchChange): boolean {
-  return !hasChange({...version, patch: version.patch ?? 0}, change);
+/** Whether a kube-proxy of this version may have the bug: a patch that is not known may be an old one. */
+export function mayHaveBug(version: KubeProxyVersion, bug: MendedBug): boolean {
+  return version.minor >= bug.since && !hasChange({...version, patch: version.patch ?? 0}, bug);
+}
+
+/** The first version that mends the bug: of the same minor if one does, such as `1.31.2`. */
+export function mendedIn({minor}: KubeProxyVersion, {first}: MendedBug): string {
+  const [next = minor] = Object.keys(first)
+    .map(Number)
+    .filter(other => other >= minor)
+    .sort((a, b) => a - b);
+  return `1.${next}.${first[next] ?? 0}`;
 }
 
 /**

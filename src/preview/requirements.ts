@@ -10,7 +10,7 @@ import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {families, familyOf} from '../model/address.ts';
 import type {Requirement} from '../model/preview.ts';
 import {isGateOn, type ProxyConfig} from '../model/proxy-config.ts';
-import {mayLack, mendedBugs} from '../expect/patch-releases.ts';
+import {mayHaveBug, mendedBugs} from '../expect/patch-releases.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {refusedSettings} from './plan.ts';
 import {otherTables} from './sides.ts';
@@ -151,7 +151,7 @@ function nft({setup}: RequirementsInput): Omit<Requirement, 'node'> {
  */
 function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
   const version = configAfter.version.value;
-  if (!mayLack(version, mendedBugs.newerNft)) return [];
+  if (!mayHaveBug(version, mendedBugs.newerNft)) return [];
   const nft = setup.nft();
   const name = 'nft';
   const remedy = 'Use kube-proxy 1.33.11, 1.34.7, 1.35.4, 1.36 or newer';

@@ -2,7 +2,8 @@ import {readFile, writeFile} from 'node:fs/promises';
 import {describe, expect, test} from 'vitest';
 import {
   hasChange,
-  mayLack,
+  mayHaveBug,
+  mendedIn,
   mendedBugs,
   type PatchChange,
   possibleVersions,
@@ -40,9 +41,27 @@ describe('a change of a patch release', () => {
     expect(hasChange(version(text), change)).toBe(expected);
   });
 
-  test('may be missing where the patch is not known', () => {
-    expect([hasChange(version('v1.28'), change), mayLack(version('v1.28'), change)]).toEqual([true, true]);
-    expect([hasChange(version('v1.30'), change), mayLack(version('v1.30'), change)]).toEqual([true, false]);
+  test('counts as there where the patch is not known', () => {
+    expect(hasChange(version('v1.28'), change)).toBe(true);
+  });
+});
+
+describe('a bug', () => {
+  test.each([
+    ['v1.28.14', false, ''],
+    ['v1.29.9', true, '1.29.10'],
+    ['v1.29.10', false, ''],
+    ['v1.30.5-gke.3', true, '1.30.6'],
+    ['v1.31', true, '1.31.2'],
+    ['v1.31.2', false, ''],
+    ['v1.32.0', false, ''],
+  ])('may be in %s: %s', (text, has, mended) => {
+    expect(mayHaveBug(version(text), mendedBugs.flowsOfTerminating)).toBe(has);
+    if (has) expect(mendedIn(version(text), mendedBugs.flowsOfTerminating)).toBe(mended);
+  });
+
+  test('of a minor that no patch mends is mended by the next minor that has one', () => {
+    expect(mendedIn(version('v1.27.16'), mendedBugs.flowsFromStart)).toBe('1.28.14');
   });
 });
 
@@ -71,8 +90,8 @@ describe('the versions that may be meant', () => {
 
 describe('the page about patch releases', () => {
   test.each([
-    ['rules', Object.values<PatchChange & {readonly modes?: readonly RulesMode[]}>(ruleChanges)],
-    ['bugs', Object.values<PatchChange & {readonly modes?: readonly RulesMode[]}>(mendedBugs)],
+    ['rules', Object.values<Row>(ruleChanges)],
+    ['bugs', Object.values<Row>(mendedBugs)],
   ])('has a row for each change of %s', async (name, changes) => {
     const file = new URL('../../docs/dev/patch-releases.md', import.meta.url);
     const page = await readFile(file, 'utf8');
@@ -88,8 +107,15 @@ describe('the page about patch releases', () => {
   });
 });
 
-function row({what, pulls, first, mayHave, modes}: PatchChange & {readonly modes?: readonly RulesMode[]}): string {
+interface Row extends PatchChange {
+  readonly modes: readonly RulesMode[];
+  readonly since?: number;
+}
+
+function row({what, pulls, first, mayHave, modes, since}: Row): string {
   const releases = Object.entries(first).map(([minor, patch]) => `1.${minor}.${patch}`);
   const unsure = Object.entries(mayHave ?? {}).map(([minor, patch]) => `perhaps in 1.${minor}.${patch}`);
-  return `| ${modes === undefined ? '' : `${modes.join(', ')} | `}${what} | ${pulls.map(pull => `#${pull}`).join(', ')} | ${[...releases, ...unsure].join(', ')} |`;
+  const source = pulls.map(pull => `#${pull}`).join(', ');
+  const cells = [modes.join(', '), what, source, ...(since === undefined ? [] : [`1.${since}`]), [...releases, ...unsure].join(', ')];
+  return `| ${cells.join(' | ')} |`;
 }
