@@ -1,6 +1,6 @@
 import {once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
-import {type Address, contains, type Family, familyOf, parseAddress, parseCidr} from '../model/address.ts';
+import {type Address, type Family, familyOf, parseAddress} from '../model/address.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
@@ -144,7 +144,15 @@ function followOn(outcome: PacketOutcome, sent: Packet, {here, others, sender}: 
   const arriving: Packet = {
     ...(masquerade ? packet : sent),
     ...{origin: 'arriving', inInterface: null, destination, port: to === null ? sent.port : Number(to.port)},
-    ...(masquerade ? {source: sourceAfter ?? masqueradeAddress(here.facts, environment, destination) ?? sent.source} : {}),
+    ...(masquerade
+      ? {
+          source:
+            sourceAfter ??
+            environment.masqueradeAddress?.({...sent, destination, outInterface: null}) ??
+            environment.redirectAddress(sent) ??
+            sent.source,
+        }
+      : {}),
   };
   const onward = {node: name, path: []};
   if (settingOf(there).environment.isLocal(arriving.source) === true)
@@ -176,15 +184,6 @@ function isAnsweredStraight(
   const nodeAddressThere = parseAddress(hostIP(facts, source.family) ?? '');
   const uplink = nodeAddressThere === null ? null : (environment.interfaceOf?.(nodeAddressThere) ?? null);
   return uplink !== null && environment.interfaceOf?.(source) === uplink;
-}
-
-/** MASQUERADE takes an address of the interface by which packets leave. */
-function masqueradeAddress({addresses, onLink = [], ...facts}: NodeFacts, {interfaceOf}: Environment, to: Address): Address | null {
-  const name = interfaceOf?.(to) ?? null;
-  const networks = onLink.filter(link => link.name === name).flatMap(({network}) => parseCidr(network) ?? []);
-  const own = addresses.flatMap(text => parseAddress(text) ?? []);
-  const found = own.find(address => networks.some(network => contains(network, address)));
-  return found ?? parseAddress(hostIP({addresses, ...facts}, to.family) ?? '');
 }
 
 /** The node's own address, for a packet to a loopback address; null for others. */

@@ -70,12 +70,21 @@ export function parseCidr(text: string): Cidr | null {
   const slash = text.indexOf('/');
   const address = parseAddress(slash < 0 ? text : text.slice(0, slash));
   if (address === null) return null;
+  const mapped = address.family === 'IPv4' && slash >= 0 && text.includes(':') ? mappedCidr(address, Number(text.slice(slash + 1))) : null;
+  if (mapped !== null) return mapped;
   const bits = bitsOf(address.family);
   const prefix = slash < 0 ? bits : prefixLength(text.slice(slash + 1), address.family);
   if (prefix === null) return null;
   const base = address.value & maskOf(prefix, bits);
   const network = base === address.value ? address.text : formatAddress(address.family, base);
   return {family: address.family, base, prefix, text: `${network}/${prefix}`};
+}
+
+/** A network of IPv4 addresses that IPv6 maps, such as `::ffff:0.0.0.0/96`, is one of IPv6. */
+function mappedCidr({value}: Address, prefix: number): Cidr | null {
+  if (!(prefix >= 96 && prefix <= 128)) return null;
+  const base = ((0xffffn << 32n) | value) & maskOf(prefix, 128);
+  return {family: 'IPv6', base, prefix, text: `${formatAddress('IPv6', base)}/${prefix}`};
 }
 
 export function contains(cidr: Cidr, address: Address): boolean {

@@ -52,6 +52,8 @@ export interface Packet {
   readonly masquerade: boolean;
   /** The address of SNAT; left out for MASQUERADE, which takes that of the output interface. */
   readonly sourceAfter?: Address;
+  /** The source before it was masqueraded: of a packet that the node sent to itself, and that has its new one. */
+  readonly sourceBefore?: Address;
   /** The ports of which the kernel draws the new source port; left out where it keeps that of the client. */
   readonly drawnPorts?: Intervals;
   /** Of a reply to such a packet: its destination port is a drawn one. */
@@ -88,6 +90,7 @@ export interface Connection {
   /** Whether its destination was rewritten, and whether its source was. */
   readonly rewritten: boolean;
   readonly masquerade: boolean;
+  readonly sourceAfter?: Address;
   /** The first packet, as it arrived. */
   readonly first: Pick<Packet, 'source' | 'destination' | 'port'>;
   /** The zone in which a packet of this direction is looked up. */
@@ -120,6 +123,8 @@ export interface Environment {
   readonly knownTo: ReadonlySet<string>;
   /** The address that REDIRECT sends arriving packets to; null if unknown. */
   redirectAddress(packet: Packet): Address | null;
+  /** The source that MASQUERADE gives a packet where it leaves; null if unknown. */
+  masqueradeAddress?(packet: Packet): Address | null;
   /** Whether an interface is a port of a bridge or bond, whose name packets have on the later path. */
   isPortOf?(port: string, name: string): boolean;
   /** The node's own addresses of a family, where they are all known. */
@@ -238,12 +243,22 @@ export function tcpFlags({connection}: Packet): readonly string[] {
 export function firstOf({
   connection,
   source,
+  sourceBefore = source,
   destination,
   port,
   original,
   virtual,
 }: Packet): Pick<Packet, 'source' | 'destination' | 'port'> {
-  return connection?.first ?? {source, ...(original ?? virtual ?? {destination, port})};
+  return connection?.first ?? {source: sourceBefore, ...(original ?? virtual ?? {destination, port})};
+}
+
+/** The source that a packet has once it passed POSTROUTING, where sources are translated; null if it is unknown. */
+export function sourceBehind(packet: Packet, {masqueradeAddress}: Environment): Address | null {
+  const {connection, source, sourceBefore} = packet;
+  if (connection?.direction === 'reply') return connection.rewritten ? connection.first.destination : source;
+  const {masquerade, sourceAfter} = connection ?? packet;
+  if (!masquerade || sourceBefore !== undefined) return source;
+  return sourceAfter ?? masqueradeAddress?.(packet) ?? null;
 }
 
 /** `ingress` and `egress` are those of an interface: packets of others do not pass their chains. */

@@ -1,6 +1,6 @@
 import type {Rule, RuleText} from '../model/ruleset.ts';
 import {type Branch, type ChainResult, undecided} from './branch.ts';
-import type {Environment, HookName, Packet} from './packet.ts';
+import {type Environment, type HookName, type Packet, sourceBehind} from './packet.ts';
 
 /** Where the kernel calls a base chain. */
 interface HookPlace {
@@ -100,7 +100,10 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
 
 /** A packet of the node to itself leaves by the loopback interface and arrives again; NAT does not run a second time. */
 function comeIn<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): readonly ChainResult<R>[] {
-  const onLoopback = {...sent, packet: {...sent.packet, inInterface: 'lo', outInterface: null}};
+  const {packet} = sent;
+  const source = sourceBehind({...packet, outInterface: 'lo'}, route.environment);
+  const translated = source === null ? {} : {source, sourceBefore: packet.source};
+  const onLoopback = {...sent, packet: {...packet, ...translated, inInterface: 'lo', outInterface: null}};
   return pass(route, 'input', pass(route, 'prerouting', [onLoopback], isNoNat), isNoNat);
 }
 

@@ -228,9 +228,9 @@ function isItself(first: Packet, end: Packet, environment: Environment): boolean
   return first.source.value === value;
 }
 
-function trackedOf(first: Packet, end: Packet): Pick<Connection, 'first' | 'isTranslated' | 'rewritten' | 'masquerade'> {
-  const {rewritten, masquerade} = end;
-  return {first, rewritten, masquerade, isTranslated: rewritten || masquerade};
+function trackedOf(first: Packet, end: Packet): Pick<Connection, 'first' | 'isTranslated' | 'rewritten' | 'masquerade' | 'sourceAfter'> {
+  const {rewritten, masquerade, sourceAfter} = end;
+  return {first, rewritten, masquerade, isTranslated: rewritten || masquerade, ...(sourceAfter === undefined ? {} : {sourceAfter})};
 }
 
 /** Null if the reply does not pass this node: another node sends it straight to the client. */
@@ -244,7 +244,9 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
   }
   if (end.untracked) return null;
   const clientPort = first.sourcePort ?? anyPort;
-  const seen = end.masquerade ? (end.sourceAfter ?? environment.redirectAddress(end) ?? first.source) : first.source;
+  const seen = end.masquerade
+    ? (end.sourceAfter ?? environment.masqueradeAddress?.(end) ?? environment.redirectAddress(end) ?? first.source)
+    : first.source;
   return {
     ...{family: first.family, protocol: first.protocol, source: end.destination, sourcePort: end.port, destination: seen, port: clientPort},
     ...{origin: isHere ? 'node' : 'arriving', inInterface: null, outInterface: null, mark: 0, connectionMark: end.connectionMark},

@@ -1,5 +1,7 @@
 import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, ufw} from './steps.ts';
 
+const decided = {isDecided: true} as const;
+
 /** What rules can ask of a packet and do to it, one thing at a time, and what two programs do beside each other. */
 export const conditions: readonly Scenario[] = [
   // nftables: what its rules can ask.
@@ -49,6 +51,49 @@ export const conditions: readonly Scenario[] = [
   chain from { iifname vmap @dispatch; drop; }
 }`),
     ],
+  },
+  // The source of what the node sends to itself, which is masqueraded on the way.
+  {name: 'nft-source-input', load: [nftChain('input priority 0; policy accept;', 'ip saddr 203.0.113.0/24 drop')], ...decided},
+  {
+    name: 'nft-source-bans',
+    load: [
+      nft(`table inet bans {
+  set bans { type ipv4_addr; flags interval; elements = { 192.0.2.0/24, 198.51.100.64/26 } }
+  chain pre { type filter hook prerouting priority -150; policy accept; ip saddr @bans drop; }
+  chain in { type filter hook input priority 0; policy accept; ip saddr @bans drop; }
+  chain post { type filter hook postrouting priority 300; policy accept; ip saddr @bans drop; }
+}`),
+    ],
+    isDecided: true,
+  },
+  {
+    name: 'nft-source-tailscale',
+    load: [
+      nft(`table ip tailscale {
+  chain in { type filter hook input priority 0; policy accept; iifname != "tailscale0" ip saddr 100.64.0.0/10 drop; }
+  chain out { type filter hook postrouting priority 110; policy accept; ip saddr 100.64.0.0/10 drop; }
+}`),
+    ],
+    isDecided: true,
+  },
+  {name: 'nft-source-own', load: [nftChain('input priority 0; policy accept;', 'ip saddr 172.18.0.11 tcp dport 8080 drop')], ...decided},
+  {name: 'nft-source-behind', load: [nftChain('postrouting priority 300; policy accept;', 'ip saddr 172.18.0.11 drop')], ...decided},
+  {
+    name: 'nft-source-ingress-ip',
+    load: [nftChain('postrouting priority 300; policy accept;', 'ip saddr 198.51.100.10 drop')],
+    isDecided: true,
+  },
+  {name: 'nft-source-service', load: [nftChain('input priority 0; policy accept;', 'iifname "lo" ip saddr 10.96.0.0/12 drop')], ...decided},
+  {name: 'nft-source-type', load: [nftChain('input priority 0; policy accept;', 'fib saddr type local tcp dport 8080 drop')], ...decided},
+  {
+    name: 'nft-source-mapped',
+    load: [
+      nft(`table inet mapped {
+  chain in { type filter hook input priority 0; policy accept; ip6 saddr ::ffff:0:0/96 drop; }
+  chain out { type filter hook output priority 10; policy accept; ip6 daddr { ::/96, ::ffff:0:0/96, 2002:a00::/24 } reject; }
+}`),
+    ],
+    isDecided: true,
   },
   {name: 'nft-rpfilter', load: [nftChain('prerouting priority -300; policy accept;', 'fib saddr . iif oif missing drop')]},
   {

@@ -2,7 +2,7 @@ import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
-import {families} from '../../src/model/address.ts';
+import {families, parseAddress} from '../../src/model/address.ts';
 import {joinHostPort} from '../../src/model/virtual-server.ts';
 import {endpointsOf, failures, type Flow, type Seen} from './laboratory.ts';
 import {identity} from '../mutants/laboratory.ts';
@@ -63,6 +63,7 @@ export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case)
       ...(harmful.length > 0 && loud.length > 0 && !loud.some(finding => quotes(finding, added) || isOfKernel(finding, scenario))
         ? [`not quoted: ${changesText(harmful)}; ${loud.map(({code, message}) => `${code} ${message}`).join('; ')}`]
         : []),
+      ...(scenario.isDecided === true ? findings.filter(isDoubt).map(({code, message}) => `in doubt: ${code} ${message}`) : []),
       ...(changes.length > 0 ? unaffected.map(({code, message}) => `affects traffic: ${code} ${message}: ${changesText(changes)}`) : []),
     ],
     packet: healthy.flows.flatMap(flow => packetFaults(flow, seen.get(flow) ?? {}, snapshot)),
@@ -79,11 +80,13 @@ function changeOf(before: Seen, after: Seen): Change | null {
   return now.size === old.size && [...now.keys()].every(endpoint => old.has(endpoint)) ? null : 'endpoints';
 }
 
+/** Who answers, by endpoint: its name, or that of the node whose network it is in. */
 const podOf = new Map(
   families.flatMap(family =>
-    Object.entries({'10.244.11.4:8080': 'pod4', '10.244.11.5:8080': 'pod5', '10.244.12.4:8080': 'far-pod'}).map(
-      ([endpoint, pod]) => [inFamily(family, endpoint), pod] as const,
-    ),
+    Object.entries({
+      ...{'10.244.11.4': 'pod4', '10.244.11.5': 'pod5', '10.244.12.4': 'far-pod'},
+      ...{'172.18.0.11': 'node-a', '172.18.0.12': 'node-b'},
+    }).map(([address, name]) => [joinHostPort(parseAddress(inFamily(family, address))?.text ?? '', 8080), name] as const),
   ),
 );
 
@@ -133,6 +136,10 @@ function quotes(finding: Finding, added: readonly string[]): boolean {
     .replaceAll('\\"', '"')
     .replaceAll(/ in iptables-(?:nft|legacy) is /g, ' is ');
   return added.some(line => text.includes(line));
+}
+
+function isDoubt({severity, message}: Finding): boolean {
+  return severity !== 'info' && message.includes('undetermined');
 }
 
 /** What the kernel does beside rules has no rule to show. */

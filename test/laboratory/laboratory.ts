@@ -43,6 +43,8 @@ const serviceOf = {
   np: {address: '10.96.1.3', endpoints: ['10.244.11.4', '10.244.12.4'], nodePort: 30_080},
   lb: {address: '10.96.1.4', endpoints: ['10.244.11.4', '10.244.12.4'], nodePort: 30_081, ingress: '198.51.100.10'},
   far: {address: '10.96.1.5', endpoints: ['10.244.12.4']},
+  // Endpoints in the network of their nodes, as those of node-exporter.
+  host: {address: '10.96.1.6', endpoints: ['172.18.0.11', '172.18.0.12']},
 } as const;
 
 /** Connections from one sender to one entry of a Service. */
@@ -108,7 +110,11 @@ export function usual(rounds: readonly Seen[]): Seen {
   return Object.assign({}, ...(lossy.length > whole.length ? lossy : whole)) as Seen;
 }
 
-const podNames: Readonly<Record<string, string>> = {'10.244.11.4': 'pod4', '10.244.11.5': 'pod5', '10.244.12.4': 'far-pod'};
+const podNames: Readonly<Record<string, string>> = {
+  ...{'10.244.11.4': 'pod4', '10.244.11.5': 'pod5', '10.244.12.4': 'far-pod'},
+  ...{'172.18.0.11': 'host-a', '172.18.0.12': 'host-b'},
+};
+const onNodeA: ReadonlySet<string> = new Set(['10.244.11.4', '10.244.11.5', '172.18.0.11']);
 
 const apiOf = (family: Family): ApiObjects =>
   apiObjects({
@@ -130,7 +136,7 @@ const apiOf = (family: Family): ApiObjects =>
       slice(
         `shop/${name}`,
         endpoints.map(address => ({
-          ...endpoint(inFamily(family, address), address.startsWith('10.244.11.') ? 'node-a' : 'node-b', {ready: true}),
+          ...endpoint(inFamily(family, address), onNodeA.has(address) ? 'node-a' : 'node-b', {ready: true}),
           targetRef: {kind: 'Pod', namespace: 'shop', name: podNames[address] ?? ''},
         })),
       ),
@@ -140,10 +146,13 @@ const apiOf = (family: Family): ApiObjects =>
       spec: {podCIDR: inFamily(family, name === 'node-a' ? '10.244.11.0/24' : '10.244.12.0/24')},
       status: {addresses: [{type: 'InternalIP', address: inFamily(family, senders[name].address)}]},
     })),
-    pods: (['pod4', 'pod5', 'far-pod'] as const).map(name => ({
+    pods: Object.entries(podNames).map(([address, name]) => ({
       metadata: {name, namespace: 'shop'},
-      spec: {nodeName: senders[name].node, containers: []},
-      status: {phase: 'Running', podIP: inFamily(family, senders[name].address), podIPs: [{ip: inFamily(family, senders[name].address)}]},
+      spec: {
+        ...{nodeName: onNodeA.has(address) ? 'node-a' : 'node-b', containers: []},
+        ...(name.startsWith('host-') ? {hostNetwork: true} : {}),
+      },
+      status: {phase: 'Running', podIP: inFamily(family, address), podIPs: [{ip: inFamily(family, address)}]},
     })),
   });
 
@@ -356,8 +365,8 @@ export class Laboratory implements AsyncDisposable {
       ip(pod, 'link set lo up', 'link set eth0 up', `address add ${address}/32 dev eth0${isDuplicateChecked}`);
       ip(pod, 'route add 169.254.1.1 dev eth0', `neighbour add 169.254.1.1 lladdr ${macs.gateway} dev eth0 nud permanent`);
       ip(pod, 'route add default via 169.254.1.1 dev eth0');
-      await pod.listen([8080]);
     }
+    await Promise.all([pod4, pod5, farPod, nodeA, nodeB].map(place => place.listen([8080])));
     this.#loadKubeProxy('node-b');
   }
 }

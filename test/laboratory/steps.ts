@@ -19,6 +19,8 @@ export interface Scenario {
   readonly isIPv4Only?: true;
   /** It does what it is for, such as to ban a client outside or to close a pod: a finding that informs is enough. */
   readonly isPurpose?: true;
+  /** What the files of the node hold decides what it does: no warning may say that an outcome is undetermined. */
+  readonly isDecided?: true;
 }
 
 type Table = 'raw' | 'mangle' | 'nat' | 'filter' | 'security';

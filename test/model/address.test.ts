@@ -59,6 +59,7 @@ describe('a network', () => {
     ['fd00:96::3/48', 'fd00:96::/48'],
     ['fd00::1', 'fd00::1/128'],
     ['::1/0', '::/0'],
+    ['::ffff:10.0.0.0/104', '::ffff:a00:0/104'],
   ])('%s prints as %s, without host bits', (text, printed) => {
     expect(parseCidr(text)?.text).toBe(printed);
   });

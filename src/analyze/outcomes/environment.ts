@@ -43,6 +43,8 @@ export function environmentOf(
     inSet: (name, packet, directions, questions) => (sets === undefined ? null : isInSet(sets, name, packet, directions, questions)),
     knownTo,
     redirectAddress: ({family}) => parseAddress(hostIP(facts, family) ?? ''),
+    masqueradeAddress: packet =>
+      masqueradeAddress(facts, packet, own.has(packet.destination.text) ? 'lo' : interfaceOf(packet.destination)),
   };
 }
 
@@ -104,6 +106,32 @@ function interfaceOf({network, onLink = []}: NodeFacts, address: Address): strin
     .sort((a, b) => (b.cidr?.prefix ?? 0) - (a.cidr?.prefix ?? 0));
   return found[0]?.name ?? null;
 }
+
+/**
+ * The source that MASQUERADE gives a packet: of the interface by which it leaves, the address whose network has the next hop, or else the
+ * first one. The loopback has none, and those of all interfaces are taken. To an address of the node itself, IPv6 takes that one. Sources:
+ * `inet_select_addr` and `ipv6_dev_get_saddr` of the kernel.
+ */
+function masqueradeAddress(facts: NodeFacts, {family, destination, mark, outInterface}: Packet, way: string | null): Address | null {
+  const name = outInterface ?? way;
+  if (family === 'IPv6' && name === 'lo') return destination;
+  const usable = sourcesOnLink(facts).filter(({address}) => address.family === family);
+  if (name === null && usable.length > 1) return null;
+  const own = usable.filter(({dev}) => dev === name);
+  const route = facts.network === undefined ? 'unknown' : routeOf(facts.network, destination, {mark});
+  const gateway = route !== 'unknown' && route.kind === 'unicast' ? parseAddress(route.gateway ?? '') : null;
+  const near = own.find(({cidr}) => contains(cidr, gateway ?? destination)) ?? own[0] ?? usable[0];
+  return near?.address ?? null;
+}
+
+/** The addresses from which a node sends to others, with their networks and interfaces. */
+const sourcesOnLink = once(({onLink = []}: NodeFacts) =>
+  onLink.flatMap(({name: dev, network}) => {
+    const [cidr, address] = [parseCidr(network), parseAddress(network.replace(/\/.*/, ''))];
+    if (cidr === null || address === null || isLoopbackAddress(address) || address.text.startsWith('fe80:')) return [];
+    return [{dev, cidr, address}];
+  }),
+);
 
 /** Above this number of routes, which addresses are behind an interface is not computed. */
 const maxRoutes = 2_000;

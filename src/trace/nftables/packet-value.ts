@@ -1,6 +1,16 @@
 import type {Address} from '../../model/address.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import {askLocal, type Environment, firstOf, type HookName, isInterfaceLike, type Packet, stateOf, tcpFlags} from '../packet.ts';
+import {
+  askLocal,
+  type Environment,
+  firstOf,
+  type HookName,
+  isInterfaceLike,
+  type Packet,
+  sourceBehind,
+  stateOf,
+  tcpFlags,
+} from '../packet.ts';
 
 /** A packet at a hook, with what selectors need. */
 export interface PacketAt {
@@ -60,8 +70,8 @@ const maxSelectors = 1000;
 type SelectorReader = (words: readonly string[], at: PacketAt) => PacketValue;
 
 const readers: Readonly<Record<string, SelectorReader>> = {
-  ip: ([field = ''], {packet}) => (packet.family === 'IPv4' ? networkField(field, packet) : none),
-  ip6: ([field = ''], {packet}) => (packet.family === 'IPv6' ? networkField(field, packet) : none),
+  ip: ([field = ''], at) => (at.packet.family === 'IPv4' ? networkField(field, at) : none),
+  ip6: ([field = ''], at) => (at.packet.family === 'IPv6' ? networkField(field, at) : none),
   th: ([field = ''], {packet}) => portField(field, packet),
   tcp: ([field = ''], {packet}) => (packet.protocol === 'tcp' ? tcpField(field, packet) : none),
   udp: ([field = ''], {packet}) => (packet.protocol === 'udp' ? portField(field, packet) : none),
@@ -77,13 +87,23 @@ const readers: Readonly<Record<string, SelectorReader>> = {
   numgen: ([, , count = '', , first = '0']) => ({kind: 'random', first: Number(first), count: Number(count)}),
 };
 
-function networkField(field: string, packet: Packet): PacketValue {
-  // The address of a masqueraded packet is unknown.
-  if (field === 'saddr')
-    return packet.masquerade ? unknown : {kind: 'address', address: packet.source, isClient: packet.client === 'source'};
+function networkField(field: string, at: PacketAt): PacketValue {
+  const {packet} = at;
+  if (field === 'saddr') {
+    const address = sourceAt(at);
+    return address === null ? unknown : {kind: 'address', address, isClient: packet.client === 'source' && address === packet.source};
+  }
   if (field === 'daddr') return {kind: 'address', address: packet.destination, isClient: packet.client === 'destination'};
   if (field === 'protocol' || field === 'nexthdr') return protocolValue(packet);
   return field === 'version' ? {kind: 'number', value: packet.family === 'IPv4' ? 4 : 6} : unknown;
+}
+
+/** Sources are translated by POSTROUTING, after this priority. */
+const translationPriority = 100;
+
+function sourceAt({packet, hook, priority, environment}: PacketAt): Address | null {
+  const isBehind = hook === 'egress' || (hook === 'postrouting' && priority > translationPriority);
+  return isBehind || packet.masquerade ? sourceBehind(packet, environment) : packet.source;
 }
 
 function protocolValue({protocol}: Packet): PacketValue {
@@ -174,13 +194,14 @@ function originalValue(key: string, {source, destination, port}: ReturnType<type
 }
 
 /** `fib saddr type`, `fib daddr . iif type`, `fib saddr . iif oif`. */
-function fibValue(words: readonly string[], {packet, environment}: PacketAt): PacketValue {
+function fibValue(words: readonly string[], at: PacketAt): PacketValue {
+  const {packet, environment} = at;
   const result = words.at(-1);
   // Assumes symmetric routing: the packet arrived on the interface by which replies leave.
   if (result !== 'type') return words[0] === 'saddr' ? {kind: 'word', words: ['exists']} : unknown;
-  if (words[0] === 'saddr' && packet.masquerade) return unknown;
   const side = words[0] === 'saddr' ? 'source' : 'destination';
-  const address = packet[side];
+  const address = side === 'source' ? sourceAt(at) : packet.destination;
+  if (address === null) return unknown;
   const local = environment.isLocal(address);
   askLocal(side, packet, environment);
   // It is unknown whether it is one of that interface's addresses.
