@@ -32,6 +32,7 @@ const senders = {
   pod5: {address: '10.244.11.5', node: 'node-a'},
   'node-a': {address: '172.18.0.11', node: 'node-a'},
   'far-pod': {address: '10.244.12.4', node: 'node-b'},
+  'far-peer': {address: '10.244.12.5', node: 'node-b'},
   'node-b': {address: '172.18.0.12', node: 'node-b'},
   client: {address: '203.0.113.9', node: 'node-a'},
 } as const;
@@ -70,13 +71,13 @@ const outsideEntries = [
 ];
 
 /**
- * Each sender to each entry. Clients outside have no way to cluster IPs. Where far-pod asks the other node for a Local Service, kube-proxy
- * may send it to itself, in nftables mode with its own address as source.
+ * Each sender to each entry. Clients outside have no way to cluster IPs. Where a pod of node-b asks the other node for a Local Service,
+ * kube-proxy may send it to an endpoint of node-b, which answers it straight: the kernel never serves that.
  */
 const flowsOfIPv4: readonly Flow[] = Object.entries(senders).flatMap(([sender, {address, node}]) =>
   [
     ...(sender === 'client' ? [] : clusterIPs),
-    ...outsideEntries.filter(({port}) => sender !== 'far-pod' || port !== serviceOf.lb.nodePort),
+    ...outsideEntries.filter(({port}) => !sender.startsWith('far-') || port !== serviceOf.lb.nodePort),
   ].map(({name, destination, port}) => ({
     ...{sender: sender as Sender, service: `shop/${name}`, source: address, destination, port},
     // What node-b sends to a node port of node-a meets no rule of Services on the way.
@@ -111,7 +112,7 @@ export function usual(rounds: readonly Seen[]): Seen {
 }
 
 const podNames: Readonly<Record<string, string>> = {
-  ...{'10.244.11.4': 'pod4', '10.244.11.5': 'pod5', '10.244.12.4': 'far-pod'},
+  ...{'10.244.11.4': 'pod4', '10.244.11.5': 'pod5', '10.244.12.4': 'far-pod', '10.244.12.5': 'far-peer'},
   ...{'172.18.0.11': 'host-a', '172.18.0.12': 'host-b'},
 };
 const onNodeA: ReadonlySet<string> = new Set(['10.244.11.4', '10.244.11.5', '172.18.0.11']);
@@ -157,7 +158,7 @@ const apiOf = (family: Family): ApiObjects =>
   });
 
 const macs = {
-  ...{pod4: '02:00:00:00:00:04', pod5: '02:00:00:00:00:05', 'far-pod': '02:00:00:00:00:06'},
+  ...{pod4: '02:00:00:00:00:04', pod5: '02:00:00:00:00:05', 'far-pod': '02:00:00:00:00:06', 'far-peer': '02:00:00:00:00:07'},
   ...{'node-a': '02:00:00:00:00:11', 'node-b': '02:00:00:00:00:12', client: '02:00:00:00:00:01', gateway: '02:ee:ee:ee:ee:ee'},
 };
 
@@ -166,7 +167,7 @@ const macs = {
  *
  *     pod4 ── cali4 ┐                                ┌ cali4 ── far-pod
  *                   node-a ── eth0 (client) eth0 ── node-b
- *     pod5 ── cali5 ┘
+ *     pod5 ── cali5 ┘                                └ cali5 ── far-peer
  */
 export class Laboratory implements AsyncDisposable {
   readonly cluster: Cluster;
@@ -330,7 +331,7 @@ export class Laboratory implements AsyncDisposable {
   }
 
   async #build(): Promise<void> {
-    const {pod4, pod5, client, 'node-a': nodeA, 'node-b': nodeB, 'far-pod': farPod} = this.#places;
+    const {pod4, pod5, client, 'node-a': nodeA, 'node-b': nodeB, 'far-pod': farPod, 'far-peer': farPeer} = this.#places;
     const {family} = this.cluster;
     const ip = (place: Namespace, ...lines: readonly string[]): void => place.ip(inFamily(family, lines.join('\n')));
     // Rules that drop everything would also drop what asks for the neighbours.
@@ -357,6 +358,7 @@ export class Laboratory implements AsyncDisposable {
       [nodeA, pod4, 'cali4', 'pod4'],
       [nodeA, pod5, 'cali5', 'pod5'],
       [nodeB, farPod, 'cali4', 'far-pod'],
+      [nodeB, farPeer, 'cali5', 'far-peer'],
     ] as const) {
       const {address} = senders[name];
       const peer = `peer name eth0 address ${macs[name]} netns ${pod.pid}`;

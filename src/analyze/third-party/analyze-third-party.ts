@@ -238,7 +238,7 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
       const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
       const concerned = own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);
       const effectOf = (outcome: ConnectionOutcome): readonly RuleEffect[] => {
-        const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment: all.environment}, effects);
+        const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment: all.environment, pods}, effects);
         if (effect === null) return [];
         const limited = atMost(effect, own.senders?.most);
         if (!hitsOnlyItself(own, outcome, groups)) return [limited];

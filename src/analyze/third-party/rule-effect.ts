@@ -2,10 +2,12 @@ import type {ServedPort} from '../../model/endpoint.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {contains, type Family, parseAddress} from '../../model/address.ts';
 import {type AffectedSenders, severities, type Severity} from '../../model/finding.ts';
+import {holds, type Intervals} from '../../model/intervals.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Backend, RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
+import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {ConnectionOutcome, Environment, NodeRule} from '../../trace/packet.ts';
 import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
@@ -79,6 +81,8 @@ export interface WalkedProbe {
   readonly alone: PathOutcome<RuleText>;
   readonly pathOutcome: PathOutcome<RuleText>;
   readonly environment: Environment;
+  /** The addresses of the node's pods. */
+  readonly pods: Intervals;
 }
 
 type Effect = Omit<RuleEffect, 'probe' | 'namesDestination' | 'namesInterface'>;
@@ -100,6 +104,8 @@ export function ruleEffect(outcome: ConnectionOutcome, walkedProbe: WalkedProbe,
 }
 
 function effectOf(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
+  const sentTo = outcome.destination ?? outcome.rewrittenTo;
+  if (sentTo !== undefined && outcome.verdict !== 'accept' && isNeverAnswered(sentTo, walkedProbe)) return null;
   if (outcome.verdict === 'undecided') return undetermined(outcome, walkedProbe, effectCase);
   if (outcome.verdict !== 'accept') return losesPackets(walkedProbe) ? refusal(outcome, walkedProbe, effectCase) : null;
   const effect = unrefused(outcome, walkedProbe, effectCase) ?? accepted(outcome, walkedProbe, effectCase);
@@ -107,13 +113,25 @@ function effectOf(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCa
 }
 
 /** Whether fewer packets reach the endpoints than by kube-proxy's rules alone: others are lost to a fault of these rules. */
-function losesPackets({probe, alone, pathOutcome}: WalkedProbe): boolean {
+function losesPackets(walkedProbe: WalkedProbe): boolean {
+  const {probe, alone, pathOutcome} = walkedProbe;
   if (probe.direct !== undefined) return pathOutcome.dropped + pathOutcome.rejected > alone.dropped + alone.rejected;
   for (const [destination, {probability}] of alone.destinations) {
     const left = pathOutcome.destinations.get(destination)?.probability ?? 0;
-    if (left < probability && !near(left, probability)) return true;
+    if (left < probability && !near(left, probability) && !isNeverAnswered(destination, walkedProbe)) return true;
   }
   return false;
+}
+
+/**
+ * Whether no rule of this node decides that a connection fails: it leads from another node, or a pod there, to an endpoint that is not here
+ * either, and is not masqueraded. The endpoint's node answers the client straight, with the endpoint's address.
+ */
+function isNeverAnswered(destination: string, {probe, alone, pods, environment}: WalkedProbe): boolean {
+  const {kind} = probe.source;
+  if ((kind !== 'remote-pod' && kind !== 'other-node') || alone.destinations.get(destination)?.masquerade !== false) return false;
+  const address = parseAddress(splitHostPort(destination).address);
+  return address !== null && environment.isLocal(address) === false && !holds(pods, address.value);
 }
 
 /** Of a path that depends on what cannot be evaluated, the rule that it depends on. */

@@ -358,6 +358,14 @@ describe("the endpoint's node", () => {
   });
 });
 
+test.each(['iptables', 'ipvs'] as const)("what the endpoint would answer straight is nobody's loss, in %s mode", async mode => {
+  // Pods of node-b ask this node for a Service with externalTrafficPolicy Local, and are sent back to node-b, not masqueraded.
+  const rule = '-A FORWARD -s 10.244.12.0/24 ! -d 10.244.11.0/24 -m mark ! --mark 0x4000/0x4000 -m conntrack --ctstate NEW -j DROP';
+  expect(await found(mode, given => addRules(given, mode, 'filter', [rule]))).toEqual([]);
+  const news = await found(mode, given => addRules(given, mode, 'filter', [rule.replace(' ! -d 10.244.11.0/24', '')]));
+  if (mode === 'iptables') expect(news).toContainEqual(expect.stringMatching(/^ST303 error packets from 10\.244\.12\.0\/24 /));
+});
+
 test('a finding has the Services that it concerns, one of the packets, and the running pods among the senders', async () => {
   const given = await scenario(modes.iptables);
   addRules(given, 'iptables', 'filter', ['-A FORWARD -s 10.244.11.9/32 -j DROP']);
