@@ -78,6 +78,26 @@ const flannel = (mtu: number): Given => ({
   routes: [{dst: '10.244.12.0/24', gateway: '10.244.12.0', dev: 'flannel.1'}],
 });
 
+/** The nodes reach each other through WireGuard, and their pods through a tunnel in it. */
+const nodesOverWireGuard = (mtu: number): Given => ({
+  links: [
+    {...up, ifname: 'wg0', mtu: 1420, linkinfo: {info_kind: 'wireguard'}},
+    {...up, ifname: 'flannel.1', mtu, linkinfo: {info_kind: 'vxlan', info_data: {id: 1, link: 'wg0', port: 8472}}},
+  ],
+  routes: [
+    {dst: '172.18.0.0/24', dev: 'wg0'},
+    {dst: '10.244.12.0/24', gateway: '10.244.12.0', dev: 'flannel.1'},
+  ],
+  change: given => {
+    const interfaces = [{ifname: 'lo'}, {ifname: 'eth0', addr_info: [{local: '192.0.2.11', prefixlen: 24}]}];
+    given.file(
+      'node-a',
+      'addresses.json',
+      JSON.stringify([...interfaces, {ifname: 'wg0', addr_info: [{local: '172.18.0.11', prefixlen: 24}]}]),
+    );
+  },
+});
+
 const ipvs = {'net.ipv4.vs.expire_nodest_conn': 1, 'net.ipv4.vs.expire_quiescent_template': 1, 'net.ipv4.vs.conn_reuse_mode': 1};
 const ipvsOf = (sysctls: Given['sysctls']): Given => ({capture: 'ipvs/1.36', sysctls: {...ipvs, ...sysctls}});
 const arp = (ignore: number, announce: number) => ({'net.ipv4.conf.all.arp_ignore': ignore, 'net.ipv4.conf.all.arp_announce': announce});
@@ -248,7 +268,17 @@ const cases: readonly Case[] = [
     ...{code: 'ST610', title: 'a tunnel leaves no room for its headers', severity: 'warning'},
     fires: flannel(1500),
     says: 'flannel.1 (vxlan) has an MTU of 1500, and its headers take 50 bytes, but eth0',
-    silent: {'it leaves room': flannel(1450), 'no route uses it': {...flannel(1500), routes: []}},
+    silent: {
+      'it leaves room': flannel(1450),
+      'no route uses it': {...flannel(1500), routes: []},
+      "the tunnel has the node's own address": nodesOverWireGuard(1370),
+    },
+  },
+  {
+    ...{code: 'ST610', title: 'a tunnel in a tunnel leaves no room for its headers', severity: 'warning'},
+    fires: nodesOverWireGuard(1420),
+    says: 'flannel.1 (vxlan) has an MTU of 1420, and its headers take 50 bytes, but wg0, which carries it, has an MTU of 1420',
+    silent: {'it leaves room': nodesOverWireGuard(1370)},
   },
   {
     ...{code: 'ST611', title: 'no route leads to the pods of another node', severity: 'error'},

@@ -260,7 +260,8 @@ const table = [
       for (const tunnel of (links ?? []).filter(({name, isUp}) => isUp && used.has(name))) {
         const overhead = tunnel.kind === 'vxlan' ? 50 : tunnel.kind === 'ipip' ? 20 : tunnel.kind === 'wireguard' ? 60 : null;
         const carrierName = tunnel.vxlan?.carrier ?? context.facts.primaryInterface;
-        const carrier = links?.find(({name}) => name === carrierName);
+        // What carries a tunnel that has the node's own address, no file shows.
+        const carrier = carrierName === tunnel.name ? undefined : links?.find(({name}) => name === carrierName);
         if (overhead === null || tunnel.vxlan?.isExternal || !carrier?.mtu || !tunnel.mtu || tunnel.mtu + overhead <= carrier.mtu) continue;
         yield {
           message: `${tunnel.name} (${tunnel.kind}) has an MTU of ${tunnel.mtu}, and its headers take ${overhead} bytes, but ${carrier.name}, which carries it, has an MTU of ${carrier.mtu}: large packets to pods on other nodes are fragmented or lost, while small ones arrive.`,
