@@ -183,8 +183,8 @@ function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals): 
   return most === undefined ? [] : [{...most, share: left}, ...noticed];
 }
 
-/** What rules say of single ports is meant for servers: a smaller share of the connections is counted to the largest one. */
-const minShare = 0.01;
+/** What rules say of single ports is meant for servers: a smaller share of the ports of clients is no loss of these. */
+export const minShare = 0.01;
 
 /** So many parts of the drawn ports are walked, first the one that no rule names. */
 const maxDrawn = 50;

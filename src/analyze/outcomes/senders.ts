@@ -15,6 +15,7 @@ import {
   senderClasses,
   type SenderSpace,
 } from '../../trace/sender-space.ts';
+import {minShare} from '../../trace/side.ts';
 import type {Probe, Senders} from './probes.ts';
 import {podRanges, type Source, type SourceKind, sourceNames} from './sources.ts';
 
@@ -203,7 +204,7 @@ function holdsNoPodOf(source: Source, {address}: SenderSpace, {spaces, pods, are
 }
 
 function isManyPorts(port: Intervals): boolean {
-  return intersect(port, clientPorts).length > 0;
+  return Number(sizeOf(intersect(port, clientPorts))) >= minShare * Number(sizeOf(clientPorts));
 }
 
 function mostOf(isOften: boolean, most?: Severity): {readonly most?: Severity} {

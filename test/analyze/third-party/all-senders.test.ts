@@ -358,6 +358,17 @@ describe("the endpoint's node", () => {
   });
 });
 
+test.each(['PREROUTING -p udp -m udp --dport', 'OUTPUT -p udp -m udp --sport'])(
+  'a rule about a single port of clients (%s) informs, and names the port',
+  async rule => {
+    const news = await found('iptables', given => addRules(given, 'iptables', 'raw', [`-A ${rule} 51820 -j CT --notrack`]));
+    expect(news).toContainEqual(expect.stringMatching(/^ST40[12] info .*, source port 51820 to /));
+    expect(news.filter(message => !message.includes(' info '))).toEqual([]);
+    const many = await found('iptables', given => addRules(given, 'iptables', 'raw', [`-A ${rule} 51820:52820 -j CT --notrack`]));
+    expect(many).toContainEqual(expect.stringMatching(/^ST40[12] error .*, source port 51820-52820 to /));
+  },
+);
+
 test.each(['iptables', 'ipvs'] as const)("what the endpoint would answer straight is nobody's loss, in %s mode", async mode => {
   // Pods of node-b ask this node for a Service with externalTrafficPolicy Local, and are sent back to node-b, not masqueraded.
   const rule = '-A FORWARD -s 10.244.12.0/24 ! -d 10.244.11.0/24 -m mark ! --mark 0x4000/0x4000 -m conntrack --ctstate NEW -j DROP';
