@@ -83,6 +83,25 @@ test.each(['-A KUBE-SERVICES -d 10.200.0.0/16 -j RETURN', '-A KUBE-SERVICES -j L
   ]);
 });
 
+test.each([
+  ['-A KUBE-SERVICES -s 10.244.11.64/26 -j RETURN', '10.244.11.64/26'],
+  ['-A KUBE-SERVICES -s 10.244.12.200/32 -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j RETURN', '10.244.12.200'],
+  ['-A KUBE-SVC-67NZLRHBNDSAWJRO -s 203.0.113.64/26 -j RETURN', '203.0.113.64/26'],
+  ['-A KUBE-SVC-67NZLRHBNDSAWJRO -s 172.18.0.13/32 -j ACCEPT', '172.18.0.13'],
+  [
+    '-A KUBE-SVC-67NZLRHBNDSAWJRO -m iprange --src-range 10.244.12.100-10.244.12.109 -p tcp -j DNAT --to-destination 10.244.11.5:8080',
+    '10.244.12.100-10.244.12.109',
+  ],
+  ['-A KUBE-SVC-67NZLRHBNDSAWJRO -s 10.9.0.0/16 -p tcp -m tcp --sport 1:1023 -j RETURN', '10.9.0.0/16, source port 1-1023'],
+])('%s is an info that names its range', async (rule, range) => {
+  const given = await scenario();
+  const first = rule.includes('KUBE-SVC') ? ['KUBE-SVC-67NZLRHBNDSAWJRO ! -s'] : ['-A KUBE-SERVICES', '"shop/web:http cluster IP"'];
+  given.rules('node-b').insertBefore(first, rule);
+  expect(given.newFindings()).toMatchObject([
+    {code: 'ST216', severity: 'info', message: expect.stringContaining(range), actual: [containing(rule)]},
+  ]);
+});
+
 test('an unexpected base rule that affects no packet is an info', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');

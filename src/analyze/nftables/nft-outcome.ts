@@ -4,8 +4,9 @@ import type {NftRule, NftSource, NftTableSource} from '../../model/nft-ruleset.t
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Environment, Outcome, Packet} from '../../trace/packet.ts';
 import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
+import type {Differs} from '../outcomes/affected-senders.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {type PathOutcome, collectPathOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
+import {type PathOutcome, collectPathOutcome, isSameOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Probe} from '../outcomes/probes.ts';
 
 /** The outcome of a packet in one table alone. */
@@ -23,6 +24,15 @@ const sources = new WeakMap<NftTableSource, NftSource>();
 
 export function pathOutcomeOfOutcomes(outcomes: readonly Outcome<NftRule>[]): PathOutcome<RuleText> {
   return collectPathOutcome<RuleText>(outcomes, rememberedIn);
+}
+
+/** Whether two tables give a packet another outcome. */
+export function differsBetween({context}: Pick<ExpectedTable, 'context'>, one: NftTableSource, other: NftTableSource): Differs {
+  const environment = environmentOf(context.facts);
+  return (packet, sender) => {
+    const [a, b] = [one, other].map(table => nftPathOutcome(table, packet, {...environment, sender}));
+    return a === undefined || b === undefined || !isSameOutcome(a, b);
+  };
 }
 
 /** Walks a probe on both sides. */

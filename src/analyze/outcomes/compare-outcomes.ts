@@ -1,12 +1,9 @@
-import type {NodeContext} from '../../expect/node-context.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
-import {someOf} from '../../model/text.ts';
 import {compareEndpoints, compareMasquerade, endpointKinds, type OutcomeCase, sayRefused, shareOfPods} from './compare-endpoints.ts';
 import type {Evidence} from './mode-semantics.ts';
 import {describePathOutcome, hasSameEnds, isSameOutcome, type ProbeComparison} from './path-outcome.ts';
-import {type Probe, probesFor, whose} from './probes.ts';
-import type {Source} from './sources.ts';
+import {type Probe, whose} from './probes.ts';
 
 /**
  * Reports what the probes of one Service port show, in any proxy mode: each diverging probe gets one symptom that names the cause.
@@ -37,20 +34,6 @@ export function comparePathOutcomes<R extends RuleText>(outcomeCase: OutcomeCase
   // The policy decides who is masqueraded; with the wrong policy that is no finding of its own.
   if (symptoms.has('traffic-policy-mismatch')) symptoms.drop('masquerade-mismatch');
   return changesOutcome;
-}
-
-interface OutsideCase<R extends RuleText> extends Pick<OutcomeCase<R>, 'item' | 'walk'> {
-  readonly context: NodeContext;
-  /** Clients in networks that rules name. */
-  readonly outside: readonly Source[];
-}
-
-/** In words, what differences that change nothing for pods and nodes do to networks outside that rules name. */
-export function effectOutside<R extends RuleText>({item, context, outside, walk}: OutsideCase<R>): string {
-  const probes = outside.length === 0 ? [] : probesFor({item, context, hairpins: [], clients: outside});
-  const hit = probes.filter(probe => isNewConnection(probe) && probe.source.network !== undefined && diverges(walk(probe)));
-  const networks = [...new Set(hit.map(({source}) => source.network ?? ''))];
-  return networks.length === 0 ? 'no traffic is affected' : `only packets from ${someOf(networks)} are affected`;
 }
 
 function diverges({expected, actual}: ProbeComparison<RuleText>): boolean {

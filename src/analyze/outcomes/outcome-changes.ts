@@ -62,9 +62,12 @@ export function* newConnections<Port extends ServedPort>(
 }
 
 /** What the rules in question do to packets: the worst change in words, and how many Service ports it concerns. */
-export function effectOf(changes: readonly OutcomeChange<RuleText, ServedPort>[]): {readonly severity: Severity; readonly text: string} {
+export function effectOf(
+  changes: readonly OutcomeChange<RuleText, ServedPort>[],
+  onOthers: () => string,
+): {readonly severity: Severity; readonly text: string} {
   const worst = changes.find(change => change.lost && !isOfSome(change)) ?? changes.find(({lost}) => lost) ?? changes[0];
-  if (worst === undefined) return {severity: 'info', text: 'no traffic is affected'};
+  if (worst === undefined) return {severity: 'info', text: onOthers()};
   const {item, probe, pathOutcome, without, lost} = worst;
   const others = new Set(changes.map(change => change.item)).size - 1;
   const more = others > 0 ? `, and ${plural(others, 'more Service port')} ${others === 1 ? 'is' : 'are'} affected` : '';

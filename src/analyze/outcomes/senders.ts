@@ -50,8 +50,7 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
   const here = subtract(intervalsOf([...ranges(podNetworks.map(({text}) => text)), ...podsOn(true)]), own);
   const remote = ranges([...(local === null ? [] : [local.text]), ...others.flatMap(({spec}) => spec?.podCIDRs ?? spec?.podCIDR ?? [])]);
   const elsewhere = subtract(subtract(intervalsOf([...remote, ...podsOn(false)]), here), own);
-  const unusual = ranges(family === 'IPv4' ? ['0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/3'] : ['::/127', 'fe80::/10', 'ff00::/8']);
-  const outside = [here, elsewhere, own, unusual].reduce(subtract, allAddresses(family));
+  const outside = [here, elsewhere, own, notOnTheWire(family)].reduce(subtract, allAddresses(family));
   const nodes = others.flatMap(({metadata, status}) =>
     (status?.addresses ?? []).flatMap(({address = ''}) => {
       const parsed = parseAddress(address);
@@ -69,6 +68,11 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
     nodes: new Map(nodes),
     arePodsUnknown: api.pods === null || api.podsOf !== undefined,
   };
+}
+
+/** Addresses that no packet from elsewhere has as its source. */
+export function notOnTheWire(family: 'IPv4' | 'IPv6'): Intervals {
+  return addressesIn(family === 'IPv4' ? ['0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/3'] : ['::/127', 'fe80::/10', 'ff00::/8'], family);
 }
 
 interface RunningPod {

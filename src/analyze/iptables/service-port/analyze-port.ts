@@ -1,4 +1,3 @@
-import {partition} from '../../../model/lists.ts';
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
@@ -8,7 +7,8 @@ import type {ChainSource, Rule} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {endpointKinds} from '../../outcomes/compare-endpoints.ts';
-import {comparePathOutcomes, effectOutside} from '../../outcomes/compare-outcomes.ts';
+import {effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
+import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {isSameOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
@@ -17,7 +17,7 @@ import {sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
 import {configuredAffinity, staleEntry} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {pathOutcomeOf} from '../iptables-outcome.ts';
+import {differsBetween, pathOutcomeOf} from '../iptables-outcome.ts';
 import {entryOfRule, isEntryRule, PortIndex} from '../rules-of-ports.ts';
 import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
 import {IptablesSemantics} from './iptables-semantics.ts';
@@ -47,7 +47,7 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
     context,
     portCase.senders,
   );
-  const [inside, outside] = partition(named, ({kind}) => kind !== 'outside');
+  const inside = named.filter(({kind}) => kind !== 'outside');
   const probes = probesFor({item, context, hairpins: hairpins(portCase), clients: [...clients, ...inside]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
@@ -61,7 +61,12 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
   });
   findStaleEntries(portCase, own, symptoms);
   analyzeHealthCheck(item, own, symptoms);
-  const effect = () => effectOutside({item, context, outside, walk: probe => tryProbe(portCase, probe)});
+  const effect = () =>
+    effectOnOthers(
+      namesSenders(own.extraRules().map(({text}) => text)) ? [item] : [],
+      context,
+      differsBetween(portCase.expected, portCase.expected, portCase.view),
+    );
   explainResidualDifferences({...portCase, symptoms, changesOutcome, effect});
   return symptoms.all;
 }

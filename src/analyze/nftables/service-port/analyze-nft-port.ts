@@ -1,11 +1,11 @@
-import {partition} from '../../../model/lists.ts';
 import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts';
 import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
-import {comparePathOutcomes, effectOutside} from '../../outcomes/compare-outcomes.ts';
+import {effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
+import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
 import {clientsOfOtherRanges, probesFor} from '../../outcomes/probes.ts';
 import {sourcesNamedIn} from '../../outcomes/sources.ts';
@@ -13,7 +13,7 @@ import {configuredAffinity, type ResidualGroup, residualGroups, staleEntry} from
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
-import {targetsOf, tryNftProbe} from '../nft-outcome.ts';
+import {differsBetween, targetsOf, tryNftProbe} from '../nft-outcome.ts';
 import {isEntryMap, isRefusal, NftSemantics} from './nft-semantics.ts';
 
 /**
@@ -36,7 +36,7 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
     context,
     portCase.senders,
   );
-  const [inside, outside] = partition(named, ({kind}) => kind !== 'outside');
+  const inside = named.filter(({kind}) => kind !== 'outside');
   const probes = probesFor({item, context, hairpins: changedEndpoints(portCase), clients: [...clients, ...inside]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
@@ -45,7 +45,8 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
     affinity: () => nftAffinityRules(portCase, symptoms),
   });
   findStaleNftEntries(portCase, symptoms);
-  const effect = () => effectOutside({item, context, outside, walk: probe => tryNftProbe(expected, view, probe)});
+  const effect = () =>
+    effectOnOthers(namesSenders(extra.map(({rule}) => rule.text)) ? [item] : [], context, differsBetween(expected, expected, view));
   explainNftResidualDifferences(portCase, symptoms, changesOutcome ? null : effect);
   return symptoms.all;
 }
