@@ -1,5 +1,7 @@
 import type {DiagnoseOptions} from './diagnosis/diagnosis-options.ts';
 import {Diagnosis} from './diagnosis/diagnosis.ts';
+import type {NodeObject} from './model/api-objects.ts';
+import {whyWithoutKubeProxy} from './model/node/node-facts.ts';
 import type {Report} from './model/report.ts';
 import type {Snapshot} from './model/snapshot.ts';
 import type {NodeReading} from './model/state-history.ts';
@@ -10,7 +12,12 @@ export type {DiagnoseOptions} from './diagnosis/diagnosis-options.ts';
 export function diagnose(snapshot: Snapshot, options: DiagnoseOptions): Report {
   const diagnosis = new Diagnosis(snapshot.api, options);
   const wantsNode = options.nodes ?? (() => true);
-  for (const name of missingNodes(snapshot).filter(wantsNode)) diagnosis.addUnread({name, ...notInBundle});
+  const isEmpty = diagnosis.services.length === 0 && snapshot.nodes.length === 0;
+  for (const object of (isEmpty ? [] : missingNodes(snapshot)).filter(({metadata}) => wantsNode(metadata.name))) {
+    const {name} = object.metadata;
+    if (whyWithoutKubeProxy(object) !== null) diagnosis.add({name, files: [], read: () => null});
+    else diagnosis.addUnread({name, ...notInBundle});
+  }
   for (const node of snapshot.unread ?? []) if (wantsNode(node.name)) diagnosis.addUnread(node);
   for (const node of snapshot.nodes) if (wantsNode(node.name)) diagnosis.add(node, readingOf(node.name, snapshot));
   return diagnosis.report(snapshot.problems);
@@ -21,11 +28,10 @@ function readingOf(name: string, {history}: Snapshot): NodeReading | undefined {
   return history === undefined || time === undefined ? undefined : {...time, history};
 }
 
-/** Nodes of the API without a dump in the snapshot. A bundle without any node is not expected to have some. */
-function missingNodes({nodes, api, chosenNodes}: Snapshot): readonly string[] {
+/** Nodes of the API without a dump in the snapshot. */
+function missingNodes({nodes, api, chosenNodes}: Snapshot): readonly NodeObject[] {
   const read = new Set(nodes.map(({name}) => name));
-  if (read.size === 0 || chosenNodes) return [];
-  return (api.nodes ?? []).map(({metadata}) => metadata.name).filter(name => !read.has(name));
+  return chosenNodes ? [] : (api.nodes ?? []).filter(({metadata}) => !read.has(metadata.name));
 }
 
 const notInBundle = {

@@ -14,6 +14,7 @@ export class Scenario {
   #api: ApiObjects;
   readonly #files = new Map<string, EditableDump | string | null>();
   readonly #leftOut = new Set<string>();
+  #isApiOnly = false;
 
   constructor(origin: Snapshot) {
     this.#origin = origin;
@@ -44,8 +45,9 @@ export class Scenario {
     this.#leftOut.add(node);
   }
 
-  /** Leaves the API objects alone: what follows is found without any node. */
+  /** Leaves the API objects alone: what follows is found without any node, beside that none was checked. */
   leaveOutNodes(): void {
+    this.#isApiOnly = true;
     for (const {name} of this.#origin.nodes) this.leaveOut(name);
   }
 
@@ -90,7 +92,7 @@ export class Scenario {
   /** The capture itself as long as nothing was changed, so that what was found in it need not be found again. */
   snapshot(): Snapshot {
     if (this.#api === this.#origin.api && this.#files.size === 0 && this.#leftOut.size === 0) return this.#origin;
-    return {...this.#origin, api: this.#api, nodes: this.#nodes()};
+    return {...this.#origin, api: this.#api, nodes: this.#nodes(), ...(this.#isApiOnly ? {chosenNodes: true} : {})};
   }
 
   findings(options: Partial<DiagnoseOptions> = {}): readonly Finding[] {
@@ -102,11 +104,11 @@ export class Scenario {
     return this.findings(options).map(summaryOf);
   }
 
-  /** What is found now and was not found in the capture as it is. */
+  /** What is found now and was not found in the capture as it is; of the nodes as they were, nothing is checked again. */
   newFindings(options: Partial<DiagnoseOptions> = {}): readonly FindingSummary[] {
     const old = known(this.#origin);
     return this.findings({...this.#whereChanged(), ...options})
-      .filter(finding => !old.has(identity(finding)))
+      .filter(finding => !old.has(identity(finding)) && !isOfRun(finding))
       .map(summaryOf);
   }
 
@@ -136,6 +138,11 @@ export class Scenario {
     if (content === undefined || content === null) throw new Error(`the capture has no ${file} of ${node}`);
     return content.toString();
   }
+}
+
+/** That no node was checked, where only some are looked at. */
+function isOfRun({message}: Finding): boolean {
+  return message.startsWith('no node was checked');
 }
 
 /** The capture of this name, ready to be changed: `healthy/1.36-iptables` unless said otherwise. */

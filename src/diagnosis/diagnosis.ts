@@ -18,6 +18,7 @@ import {
   type ServicesInScope,
   type SkippedFinding,
   type Summary,
+  whyNothingChecked,
 } from '../model/report.ts';
 import {hasExternalEntry} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
@@ -96,7 +97,9 @@ export class Diagnosis implements OpenDiagnosis {
     const nodes = results.map(({report}) => report);
     const ofCluster = this.#options.nodesOnly ? [] : clusterFindings({api, view, proxy, services, byName: this.#options.byName ?? false});
     const ofNodes = results.flatMap(result => result.findings).filter(finding => this.#isAsked(finding));
-    const [wanted, others] = partition([...ofNodes, ...comparedNodes(results), ...ofCluster, ...problems.map(problemFinding)], finding =>
+    const unread =
+      services.length + this.#cluster.unsure > 0 && !this.#options.nodesOnly ? [...problems, ...nothingChecked(nodes)] : problems;
+    const [wanted, others] = partition([...ofNodes, ...comparedNodes(results), ...ofCluster, ...unread.map(problemFinding)], finding =>
       this.#isWanted(finding),
     );
     const sorted = sortFindings(withHits(wanted, node => this.#podsOf(node)));
@@ -105,7 +108,7 @@ export class Diagnosis implements OpenDiagnosis {
     const kept = sorted.map(finding => (stayed.has(finding) ? {...finding, known: true as const} : finding));
     const served = services.filter(service => notServed(service, proxy.version) === null);
     const scope = {served: served.map(nameOf), servicesWithoutRules: countUnserved(services, proxy), unread: this.#cluster.unsure};
-    const isComplete = problems.every(({isMinor}) => isMinor);
+    const isComplete = unread.every(({isMinor}) => isMinor);
     return {
       tool: {name: 'svc-trace', version: this.#options.toolVersion},
       summary: {
@@ -268,6 +271,16 @@ function clusterFindings(context: ClusterContext): readonly Finding[] {
 function comparedNodes(results: readonly NodeResult[]): readonly Finding[] {
   const ways = results.flatMap(({podWay}) => podWay ?? []);
   return checks.flatMap(check => [...(check.nodes?.(ways) ?? [])].map(observation => toFinding(check, observation)));
+}
+
+/** Where nodes are unread, each of them says so itself. */
+function nothingChecked(nodes: readonly NodeReport[]): readonly Problem[] {
+  if (nodes.some(({status}) => status !== 'unsupported')) return [];
+  const remedy =
+    nodes.length === 0
+      ? 'Check the cluster itself, or add the files of its nodes to the bundle.'
+      : 'Use the tool of the program that serves Services on these nodes, or select nodes of kube-proxy.';
+  return [{message: whyNothingChecked(nodes), remedy}];
 }
 
 /** `dump`: what was read of it, which may be the log of its kube-proxy. */

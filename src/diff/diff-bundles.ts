@@ -29,7 +29,14 @@ export function diffBundles(before: DiffSide, after: DiffSide): BundleDiff {
     nodes: diffNodes(before.report.nodes, after.report.nodes),
     findings: diffFindings(before.report, after.report),
     notCompared: [...objects.notCompared, ...unreadReasons(before, after)],
+    ...uncheckedSides(before, after),
   };
+}
+
+function uncheckedSides(before: DiffSide, after: DiffSide): Pick<BundleDiff, 'uncheckedSides'> {
+  const isUnchecked = ({report}: DiffSide): boolean => report.nodes.every(({status}) => status !== 'checked');
+  const sides = [...(isUnchecked(before) ? ['earlier' as const] : []), ...(isUnchecked(after) ? ['later' as const] : [])];
+  return sides.length === 0 ? {} : {uncheckedSides: sides};
 }
 
 /** The findings of a removed node are resolved with it. */

@@ -3,7 +3,7 @@ import type {Finding, ServiceName} from './finding.ts';
 import type {Setting} from './proxy-config.ts';
 import type {PortTrace} from './service-trace.ts';
 import type {NodeLag} from './state-history.ts';
-import {namespacedName} from './text.ts';
+import {namespacedName, plural} from './text.ts';
 import type {UnservedKind} from './service-port.ts';
 
 /** The result of a run: the data behind every output format. */
@@ -108,6 +108,13 @@ export interface NodeReport {
   readonly notRead?: readonly {readonly file: string; readonly reason: string}[];
   /** How far its rules lag behind the API; left out if no Service changed shortly before it was read, or Services were not followed. */
   readonly lag?: NodeLag;
+}
+
+/** For a report in which no node was checked, and none is unread. */
+export function whyNothingChecked([first, ...more]: readonly NodeReport[]): string {
+  if (first === undefined) return 'no node was checked: no nodes were found';
+  const others = more.length === 0 ? '' : `, and ${plural(more.length, 'more node')}`;
+  return `no node was checked: ${first.name}${others}: ${first.reason ?? 'kube-proxy does not serve it'}`;
 }
 
 export interface ServicesInScope {

@@ -1,5 +1,5 @@
 import {newestKnownMinor} from '../model/proxy-config.ts';
-import {type Report, type Summary, sumOf} from '../model/report.ts';
+import {type Report, type Summary, sumOf, whyNothingChecked} from '../model/report.ts';
 import type {UnservedKind} from '../model/service-port.ts';
 import {plural, someOf} from '../model/text.ts';
 import {causeText} from './block-texts.ts';
@@ -53,7 +53,7 @@ function verdictOf(report: Report, {style, suppressed, provenance}: VerdictConte
   }
   if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}`);
   if (services === 0) return style.yellow(`no Services in ${report.scope ?? 'scope'}`);
-  const counts = `${breakdown(summary, onNodes(report))}${summary.nodesChecked === 0 ? '; no node was checked' : ''}`;
+  const counts = breakdown(summary, onNodes(report));
   if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${counts}`);
   if (suppressed > 0) return style.green(`OK: no new findings (${suppressed} suppressed by the baseline); ${counts}`);
   if (summary.notShown !== undefined)
@@ -68,12 +68,10 @@ function rulesAloneFaults({errors, warnings}: Report['summary']): string {
 
 function inSync(report: Report): string {
   const {summary, services} = report;
-  const {servicesInSync, servicesNotChecked} = summary;
+  const {servicesInSync} = summary;
   const without = withoutRulesText(summary);
-  if (services.length === 0 && servicesNotChecked === 0) return without;
+  if (services.length === 0) return without;
   const others = without === '' ? '' : ` (${without})`;
-  if (summary.nodesChecked === 0)
-    return `no problems in the API objects of ${plural(servicesNotChecked, 'Service')}${others}; no node was checked`;
   return `${plural(servicesInSync, 'Service')} ${servicesInSync === 1 ? 'is' : 'are'} in sync${onNodes(report)}${others}`;
 }
 
@@ -97,7 +95,7 @@ function faults(report: Report): string {
   const allRead = summary.nodesChecked === report.nodes.length;
   const sample = summary.sampledFrom === undefined ? '' : ` (a sample of ${summary.sampledFrom})`;
   const warnings = summary.warnings > 0 ? `, ${plural(summary.warnings, 'warning')}` : '';
-  const unread = summary.nodesUnread > 0 ? `; ${notChecked(report)}` : '';
+  const unread = summary.nodesUnread > 0 ? `; ${notChecked(report)}` : summary.nodesChecked === 0 ? '; no node was checked' : '';
   return `${plural(summary.errors, 'error')}${allRead ? where.replace('checked ', '') : where}${sample}${warnings} (${breakdown(summary)})${unread}`;
 }
 
@@ -111,8 +109,8 @@ function whatIsMissing(report: Report): string {
       severity === 'warning' && !known && !code.startsWith('ST9') && (node === undefined || !unread.has(node)),
   ).length;
   if (nodesUnread === 0) {
-    const why = escapeText(findings.find(({code}) => code.startsWith('ST9'))?.message ?? 'part of the cluster was not read');
-    return `${why}; ${breakdown(summary)}`;
+    const unseen = findings.find(({code}) => code.startsWith('ST9'))?.message ?? 'part of the cluster was not read';
+    return `${escapeText(nodesChecked === 0 ? whyNothingChecked(nodes) : unseen)}; ${breakdown(summary)}`;
   }
   const others = warnings > 0 ? `${plural(warnings, 'warning')}, no errors` : 'No problems';
   return `${notChecked(report)}. ${nodesChecked === 0 ? breakdown(summary) : `${others} on the other ${nodesChecked === 1 ? 'node' : nodesChecked} (${breakdown(summary)})`}`;

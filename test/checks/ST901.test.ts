@@ -55,10 +55,15 @@ test('an unreadable settings file is a warning, and the node is checked with oth
   expect(given.newFindings()).toEqual([{...place, message: containing('configz.json cannot be read')}]);
 });
 
-test('a bundle without any node expects none, and stays silent', async () => {
+test('in a bundle without the files of any node, each node is reported', async () => {
   const given = await scenario();
-  given.leaveOutNodes();
-  expect(given.newFindings()).toEqual([]);
+  for (const node of ['node-a', 'node-b', 'node-c']) given.leaveOut(node);
+  expect(given.newFindings()).toEqual(
+    ['node-a', 'node-b', 'node-c'].map(node => ({
+      ...{...place, node},
+      message: `${node} was not checked: the bundle has no files of this node`,
+    })),
+  );
 });
 
 test('nodes that were not requested are not missing', async () => {

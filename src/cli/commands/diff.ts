@@ -15,7 +15,7 @@ export default class DiffCommand extends BaseCommand {
   static override summary = 'Compare two bundles: what is new and resolved';
   static override description =
     `Shows which Services, endpoints, rules and findings are new, resolved or changed between two bundles, or two reports of "check -o json". Of reports only nodes and findings are compared. Two bundles of "capture --counters" also show the connections that endpoints got in between.
-Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong use, 3 no new finding does, and a node with earlier findings was not checked this time.`;
+Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong use, 3 no new finding does, and no node was checked on one of the sides, or a node with earlier findings not this time.`;
   static override examples = ['<%= config.bin %> diff before.tgz after.tgz', '<%= config.bin %> diff yesterday.json today.json -o json'];
   static override args = {
     before: Args.string({description: 'the earlier bundle or report', required: true, ignoreStdin: true}),
@@ -45,7 +45,8 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
     const render = diffRenderers[flags.output as keyof typeof diffRenderers];
     this.print(render(diff, this.renderOptions(flags)), flags['output-file']);
     const isWorse = diff.findings.some(({kind, finding}) => kind === 'came' && reaches(finding, flags['fail-on'] as FailOn));
-    process.exitCode = isWorse ? 1 : unreadSince(before.report, after.report).length > 0 ? 3 : 0;
+    const isIncomplete = diff.uncheckedSides !== undefined || unreadSince(before.report, after.report).length > 0;
+    process.exitCode = isWorse ? 1 : isIncomplete ? 3 : 0;
   }
 
   /** With the connections between the two, where both bundles counted them. */

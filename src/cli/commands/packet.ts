@@ -49,7 +49,7 @@ export default class PacketCommand extends BaseCommand {
   async run(): Promise<void> {
     const {flags} = await this.parse(PacketCommand);
     const {answers, unread} = await this.answers(flags);
-    if (answers.length === 0) throw new Errors.CLIError(`no node could be read: ${unread.join('; ')}`, {exit: 3});
+    if (answers.length === 0) throw new Errors.CLIError(`no node could be read: ${unread.join('; ') || 'no nodes were found'}`, {exit: 3});
     for (const reason of unread) process.stderr.write(`not read: ${reason}\n`);
     const render = packetRenderers[flags.output as keyof typeof packetRenderers];
     this.print(render(answers, this.renderOptions(flags)), flags['output-file']);

@@ -62,7 +62,7 @@ On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the
     const render = {...this.renderOptions({...flags, verbose: false})};
     const print = (report: TrafficReport): void => {
       this.print(topRenderers[flags.output as keyof typeof topRenderers](report, render), flags['output-file']);
-      if (report.nodes.some(({status}) => status === 'unread')) process.exitCode ??= 3;
+      if (isUnmeasured(report)) process.exitCode ??= 3;
     };
     const {from, ...rest} = flags;
     if (from !== undefined) return print(await this.#ofBundles(from, rest, names));
@@ -115,4 +115,9 @@ type TopInput = Omit<TopRun, 'cluster' | 'signal' | 'progress'> & {readonly flag
 
 function isTerminal(): boolean {
   return process.stdout.isTTY === true && process.env['TERM'] !== 'dumb';
+}
+
+/** A node is unread, or there is none with connections to count. */
+function isUnmeasured({nodes}: TrafficReport): boolean {
+  return nodes.some(({status}) => status === 'unread') || nodes.every(({status}) => status === 'unsupported');
 }

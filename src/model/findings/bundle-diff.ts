@@ -12,6 +12,8 @@ export interface BundleDiff {
   readonly connections?: Pick<TrafficReport, 'interval' | 'ports' | 'nodes'>;
   /** What cannot be compared because one side does not contain it, as text. */
   readonly notCompared: readonly string[];
+  /** The sides on which no node was checked; left out if there is none. */
+  readonly uncheckedSides?: readonly ('earlier' | 'later')[];
 }
 
 export type ChangeKind = 'came' | 'went' | 'changed';

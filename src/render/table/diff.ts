@@ -99,7 +99,7 @@ function portLines({service, port, family, totals, endpoints}: PortTraffic): rea
   ];
 }
 
-function verdict({services, endpoints, nodes, rules, findings, notCompared}: BundleDiff, style: Style): string {
+function verdict({services, endpoints, nodes, rules, findings, notCompared, uncheckedSides = []}: BundleDiff, style: Style): string {
   const lines = rules.reduce((sum, {came, went}) => sum + came.length + went.length, 0);
   const places = new Set(rules.map(({node}) => node)).size;
   const [came, went] = (['came', 'went'] as const).map(kind => findings.filter(change => change.kind === kind).length);
@@ -111,13 +111,20 @@ function verdict({services, endpoints, nodes, rules, findings, notCompared}: Bun
     ...(nodes.length > 0 ? [plural(nodes.length, 'node')] : []),
     ...(lines > 0 ? [`${plural(lines, 'rule')} on ${plural(places, 'node')}`] : []),
   ];
+  const unchecked = uncheckedSides.length === 0 ? '' : `no node was checked on the ${uncheckedSides.join(' and the ')} side`;
+  if (unchecked !== '' && !came)
+    return style.yellow(
+      `INCOMPLETE: ${unchecked}, so no rules were compared; ${parts.length === 0 ? 'nothing else' : parts.join(', ')} changed`,
+    );
   if (parts.length === 0 && notCompared.length > 0) return style.yellow('SAME as far as it could be compared: no new or resolved findings');
   if (parts.length === 0) return style.green('SAME: no change in kube-proxy rules or the API objects they follow');
   const cause = causeText(
     findings.filter(({kind}) => kind === 'came').map(({finding}) => finding),
     undefined,
   );
-  return (came ? style.red : style.yellow)(`DIFFERENT: ${cause === null ? '' : `${cause}: `}${parts.join(', ')}`);
+  return (came ? style.red : style.yellow)(
+    `DIFFERENT: ${cause === null ? '' : `${cause}: `}${parts.join(', ')}${unchecked === '' ? '' : `; ${unchecked}`}`,
+  );
 }
 
 function sign(kind: ChangeKind, style: Style): string {

@@ -49,9 +49,10 @@ export async function writeCapture(capture: Capture, {path, redact, toolVersion,
   }
 }
 
-/** Whether everything requested could be read. */
+/** Whether everything requested could be read, and it was more than API objects. */
 export function isComplete({nodes, problems}: SnapshotRecord): boolean {
-  return Object.values(nodes).every(({status}) => status === 'read') && problems.every(({isMinor}) => isMinor);
+  const all = Object.values(nodes);
+  return all.length > 0 && all.every(({status}) => status === 'read') && problems.every(({isMinor}) => isMinor);
 }
 
 /** The capture without names and public addresses. API objects are redacted at once, nodes as they arrive. */
@@ -112,7 +113,7 @@ export function captureSummary(path: string, {nodes, problems}: SnapshotRecord, 
   const all = Object.values(nodes);
   const unread = all.filter(({status}) => status === 'unread').length;
   const lines = [
-    `${escapeText(path)}: ${plural(all.length, 'node')}${unread === 0 ? '' : `, ${unread} not read`}`,
+    `${escapeText(path)}: ${all.length === 0 ? 'INCOMPLETE: no nodes were found' : plural(all.length, 'node')}${unread === 0 ? '' : `, ${unread} not read`}`,
     ...(unread + problems.length === 0 ? [] : ['snapshot.json lists what could not be read and why']),
     ...(redaction === null ? [] : redactionLines(redaction)),
   ];

@@ -31,12 +31,13 @@ export function waitLimit({wait, from, 'fail-on': failOn}: WaitFlags): WaitLimit
 
 export type FailOn = 'error' | 'warning' | 'info' | 'never';
 
-/** 1 if a new finding reaches the threshold, 3 if something could not be checked, otherwise 0. */
+/** 1 if a new finding reaches the threshold, 3 if something was not checked, otherwise 0. */
 export function exitCode(report: Report, failOn: FailOn): number {
   if (report.findings.some(finding => reaches(finding, failOn) && !finding.known)) return 1;
   // Only rules were requested, and they were read.
   if (report.basis === 'rules') return 0;
-  return report.summary.nodesUnread > 0 || report.summary.verdict === 'incomplete' ? 3 : 0;
+  const {nodesUnread, nodesChecked, services, verdict} = report.summary;
+  return nodesUnread > 0 || verdict === 'incomplete' || (nodesChecked === 0 && services > 0) ? 3 : 0;
 }
 
 export function reaches({severity}: Finding, failOn: FailOn): boolean {

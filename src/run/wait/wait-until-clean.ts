@@ -313,6 +313,7 @@ class Convergence {
 
 /** After the first check of all nodes. */
 function firstCheckText(clean: readonly string[], pending: readonly string[]): string {
+  if (clean.length + pending.length === 0) return 'no node to wait for';
   const first = `converged: ${clean.length} of ${plural(clean.length + pending.length, 'node')}`;
   return pending.length === 0 ? first : `${first}; waiting for ${nodeList(pending)}`;
 }
