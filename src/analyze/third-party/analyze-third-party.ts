@@ -3,6 +3,7 @@ import {type Family, formatAddress, parseAddress} from '../../model/address.ts';
 import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
+import {partition} from '../../model/lists.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Severity} from '../../model/finding.ts';
@@ -18,6 +19,7 @@ import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../out
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
 import {holdsThirdPartyRules} from './iptables-rules.ts';
+import {maySelect, PolicyRefusals} from './network-policies.ts';
 import {isOwnTable, refusesPackets} from './node-rule.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import type {NodeRules} from '../proxy-mode.ts';
@@ -68,7 +70,8 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: 
     return effects;
   };
   const found = new Map<string, NotedEffect<Port>>();
-  for (const group of groupPorts(ports, context, distinctions))
+  const isSelected = (item: Port): boolean => maySelect(rules.api, item.port.object);
+  for (const group of groupPorts(ports, context, distinctions).flatMap(one => partition(one, isSelected)))
     for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
   const symptoms = [...oneForEachRule(found)].flatMap(([key, {effect, items}]) => {
@@ -200,7 +203,7 @@ function onlyIfYounger(found: RuleEffect): RuleEffect {
   return {...found, severity: found.severity ?? 'warning', detail};
 }
 
-function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Walks, all: Side): readonly RuleEffect[] {
+function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRules, walks: Walks, all: Side): readonly RuleEffect[] {
   const {distinctions, alike, groups, effects, effort} = walks;
   const here = item.all.flatMap(({address}) => parseAddress(address) ?? []);
   const except = intervalsOf(here.map(({value}) => [value, value] as const));
@@ -218,6 +221,7 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
     const [, address = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(hostPort) ?? [];
     return `${distinctions.ofAddress(address)} ${distinctions.ofPort(Number(port))}`;
   };
+  const refusals = new PolicyRefusals();
   const together: Side = {...all, environment: {...all.environment, alike}};
   const effectsOf = (probe: Probe, side: Side, within?: Intervals): readonly RuleEffect[] => {
     const walk = (
@@ -235,6 +239,7 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
     effort.left -= classes.length;
     effort.isCut ||= isCut;
     return classes.flatMap(([own, {alone, outcomes}, space]) => {
+      refusals.note(outcomes);
       const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
       const concerned = own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);
       const effectOf = (outcome: ConnectionOutcome): readonly RuleEffect[] => {
@@ -253,9 +258,10 @@ function analyzeSide(item: ServedPort, {context, sides}: WalkedRules, walks: Wal
       return isOfInterface ? effectsOf(probe, all, space) : found;
     });
   };
-  return probes
+  const effectsOfAll = probes
     .filter(({knownTo, source: {kind}}) => knownTo.size === 0 && kind !== 'allowed' && kind !== 'other-range')
     .flatMap(probe => effectsOf(probe, together));
+  return maySelect(api, item.port.object) ? effectsOfAll : refusals.judge(effectsOfAll);
 }
 
 /** All connections of pods of the node to the Service: of all pods, or of some that are known. */

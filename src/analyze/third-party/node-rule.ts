@@ -129,6 +129,20 @@ export function namesDestination(rule: NodeRule): boolean {
   );
 }
 
+/** A rule that every first packet of a connection matches, whoever sends it to whom. */
+export function isUnconditional(rule: NodeRule): boolean {
+  if ('target' in rule) return rule.options.every(({flag}) => flag === '-p') && rule.matches.every(isOfEach);
+  const others = rule.body.replaceAll(
+    /counter packets \d+ bytes \d+|comment "[^"]*"|meta l4proto \S+|ct state (?:\{ )?[\w, ]*\bnew\b[\w, ]*(?: \})?/g,
+    '',
+  );
+  return /^(?:drop|reject.*|accept|return|(?:jump|goto) \S+|meta mark set .*)?$/.test(others.trim());
+}
+
+function isOfEach({name, options}: Rule['matches'][number]): boolean {
+  return name === 'comment' || options.every(({flag, values}) => /^--(?:ct)?state$/.test(flag) && values.join().includes('NEW'));
+}
+
 /** A rule that is about the interface by which packets arrive or leave. */
 export function namesInterface(rule: NodeRule): boolean {
   return 'target' in rule ? rule.options.some(({flag}) => flag === '-i' || flag === '-o') : /(?:^| )[io]if(?:name)? /.test(rule.body);

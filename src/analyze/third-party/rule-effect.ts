@@ -20,6 +20,7 @@ import {
   decides,
   interceptorOf,
   isOfPolicy,
+  isUnconditional,
   leadsAstray,
   leadsToHook,
   limitOf,
@@ -53,6 +54,8 @@ export interface RuleEffect {
   readonly isLater?: true;
   /** The share of the connections of the senders that is lost or goes elsewhere, where they are pods of the node. */
   readonly share?: number;
+  /** Of a rule of network policies: what it is if no policy asks for it, and whether the path to it leaves no packet out. */
+  readonly ifNoPolicy?: Pick<RuleEffect, 'kind' | 'detail'> & {readonly isForAll: boolean};
 }
 
 /** What the effects of rules depend on, beside the rules: what kube-proxy wrote, and how it treats packets that it does not masquerade. */
@@ -169,8 +172,6 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
     return null;
   const who = whose(probe);
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
-  if (rule !== null && isOfPolicy(rule))
-    return {kind: 'dropped-by-other-rule', severity: 'info', rule, detail: `${who} are ${refused} by a network policy`};
   if (rule !== null && isLeftBehind(rule)) {
     const detail = `${who} are ${refused} by a rule that iptables mode left behind in ${rule.table}/${rule.chain}`;
     return {kind: 'unexpected-reject', severity: 'error', rule, detail};
@@ -180,8 +181,13 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const unusual = !effectCase.acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
   const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual ? {severity: 'info' as const} : {})};
   const by = rule !== null ? `by a third-party rule${inBackend(rule, effectCase)}` : byPolicy(policy, effectCase);
-  if (isSentOn) return {...base, kind: 'forward-blocked', detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
-  return {...base, kind: 'dropped-by-other-rule', detail: `${who} are ${refused} ${by}`};
+  const usual = isSentOn
+    ? {kind: 'forward-blocked' as const, detail: `${who} are sent to an endpoint and then ${refused} ${by}`}
+    : {kind: 'dropped-by-other-rule' as const, detail: `${who} are ${refused} ${by}`};
+  if (rule === null || !isOfPolicy(rule)) return {...base, ...usual};
+  const detail = `${who} are ${refused} by a network policy`;
+  const isForAll = path.filter(one => !effectCase.isOwn(one)).every(isUnconditional);
+  return {kind: 'dropped-by-other-rule', severity: 'info', rule, detail, ifNoPolicy: {...usual, isForAll}};
 }
 
 function byPolicy(policy = 'a chain', effectCase: EffectCase): string {

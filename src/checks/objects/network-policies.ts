@@ -1,3 +1,4 @@
+import {isForIngress, selects} from '../../analyze/third-party/network-policies.ts';
 import type {NetworkPolicyObject} from '../../model/api-objects.ts';
 import {plural, namespacedName, someOf} from '../../model/text.ts';
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
@@ -39,11 +40,6 @@ export const policySeesNode: Check<'ST113'> = {
   },
 };
 
-/** Without policyTypes every policy is one for ingress. */
-function isForIngress({spec}: NetworkPolicyObject): boolean {
-  return spec?.policyTypes?.includes('Ingress') !== false;
-}
-
 /** A rule without senders, or with all addresses, lets everybody in, to some port at least. */
 function isOpen({spec}: NetworkPolicyObject): boolean {
   return (spec?.ingress ?? []).some(({from}) => (from ?? []).length === 0 || from?.some(({ipBlock}) => ipBlock?.cidr.endsWith('/0')));
@@ -51,20 +47,6 @@ function isOpen({spec}: NetworkPolicyObject): boolean {
 
 function blocksOf({spec}: NetworkPolicyObject): readonly string[] {
   return (spec?.ingress ?? []).flatMap(({from}) => (from ?? []).flatMap(({ipBlock}) => ipBlock?.cidr ?? []));
-}
-
-/** Whether a policy selects the pods of a Service, whose labels are known as far as its selector has them; null if that does not tell. */
-function selects({spec}: NetworkPolicyObject, podLabels: Readonly<Record<string, string>>): boolean | null {
-  const {matchLabels, matchExpressions} = spec?.podSelector ?? {};
-  const labels = Object.entries(matchLabels ?? {}).map(([key, value]) => (podLabels[key] === undefined ? null : podLabels[key] === value));
-  const expressions = (matchExpressions ?? []).map(({key, operator, values}) => {
-    const value = podLabels[key];
-    if (value === undefined) return null;
-    const isListed = values?.includes(value) ?? false;
-    return {Exists: true, DoesNotExist: false, In: isListed, NotIn: !isListed}[operator] ?? null;
-  });
-  const all = [...labels, ...expressions];
-  return all.includes(false) ? false : all.includes(null) ? null : true;
 }
 
 function nodesIn(blocks: readonly string[], {api}: ClusterContext): readonly string[] {

@@ -1,0 +1,59 @@
+import type {NetworkPolicyObject, ServiceObject} from '../../model/api-objects.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import type {NodeRule, Outcome} from '../../trace/packet.ts';
+import {isOfPolicy} from './node-rule.ts';
+import type {RuleEffect} from './rule-effect.ts';
+
+/**
+ * The effects of rules of network policies on one Service port, held against all classes of its senders. A policy is about some pods: a rule
+ * that refuses whatever comes to it, and that everything comes to, is a broken agent's or somebody else's.
+ */
+export class PolicyRefusals {
+  /** The chains that packets came back from, or that accepted them. */
+  readonly #passed = new Set<string>();
+
+  /** The outcomes of one class of senders. */
+  note(outcomes: readonly Outcome<NodeRule>[]): void {
+    const passed = outcomes.filter(({verdict}) => verdict === 'accept').flatMap(({path}) => path);
+    for (const rule of passed.filter(isOfPolicy)) {
+      this.#passed.add(rule.chain);
+      if ('target' in rule && rule.target !== null) this.#passed.add(rule.target.name);
+    }
+  }
+
+  /** The effects, in which such a rule is as bad as that of any other program. */
+  judge(effects: readonly RuleEffect[]): readonly RuleEffect[] {
+    return effects.map(effect => {
+      const {severity: _, ifNoPolicy, rule, ...rest} = effect;
+      if (ifNoPolicy === undefined || rule === null || !ifNoPolicy.isForAll || this.#passed.has(rule.chain)) return effect;
+      const {kind, detail} = ifNoPolicy;
+      return {...rest, rule, kind, detail: `${detail}: it refuses every sender, and no network policy asks for that`};
+    });
+  }
+}
+
+/** Whether a NetworkPolicy may select the pods of a Service. Without having read any, none is known to. */
+export function maySelect({networkPolicies}: Pick<ApiObjects, 'networkPolicies'>, {metadata, spec}: ServiceObject): boolean {
+  return (networkPolicies ?? [])
+    .filter(policy => isForIngress(policy) && (policy.metadata.namespace ?? 'default') === (metadata.namespace ?? 'default'))
+    .some(policy => spec?.selector == null || selects(policy, spec.selector) !== false);
+}
+
+/** Without policyTypes every policy is one for ingress. */
+export function isForIngress({spec}: NetworkPolicyObject): boolean {
+  return spec?.policyTypes?.includes('Ingress') !== false;
+}
+
+/** Whether a policy selects the pods of a Service, whose labels are known as far as its selector has them; null if that does not tell. */
+export function selects({spec}: NetworkPolicyObject, podLabels: Readonly<Record<string, string>>): boolean | null {
+  const {matchLabels, matchExpressions} = spec?.podSelector ?? {};
+  const labels = Object.entries(matchLabels ?? {}).map(([key, value]) => (podLabels[key] === undefined ? null : podLabels[key] === value));
+  const expressions = (matchExpressions ?? []).map(({key, operator, values}) => {
+    const value = podLabels[key];
+    if (value === undefined) return null;
+    const isListed = values?.includes(value) ?? false;
+    return {Exists: true, DoesNotExist: false, In: isListed, NotIn: !isListed}[operator] ?? null;
+  });
+  const all = [...labels, ...expressions];
+  return all.includes(false) ? false : all.includes(null) ? null : true;
+}

@@ -1,0 +1,55 @@
+/** Chains are named as those of network policies, and what they do is no policy. */
+import {describe, expect, test} from 'vitest';
+import {needsAction, type Scenario, scenario} from '../../scenario.ts';
+
+const names = ['WEAVE-NPC', 'KUBE-POD-FW-ABCDEFGH', 'KUBE-NWPLCY-ABCDEFGH', 'KUBE-ROUTER-FORWARD', 'cali-pi-_default', 'ANTREA-FORWARD'];
+
+describe.each(names)('in a chain %s', name => {
+  test.each(['-j DROP', '-m conntrack --ctstate NEW -j DROP', '-j REJECT --reject-with icmp-port-unreachable'])(
+    'a rule "%s" for every pod is an error',
+    async rule => {
+      const found = (await withRules([`:${name} - [0:0]`, `-A FORWARD -j ${name}`, `-A ${name} ${rule}`])).filter(needsAction);
+      expect(found.map(({code, severity}) => [code, severity])).toContainEqual(['ST303', 'error']);
+      expect(found.find(({code}) => code === 'ST303')?.message).toMatch(
+        /are sent to an endpoint and then (?:dropped|refused) by a third-party rule: it refuses every sender, and no network policy asks for that/,
+      );
+    },
+  );
+
+  test.each(['-d 10.244.2.0/24 -j DROP', '-s 10.244.1.3/32 -j DROP', '-o veth1 -j DROP', '-m mark --mark 0x20000/0x20000 -j DROP'])(
+    'a rule "%s" for some packets stays an info',
+    async rule => {
+      expect((await withRules([`:${name} - [0:0]`, `-A FORWARD -j ${name}`, `-A ${name} ${rule}`])).filter(needsAction)).toEqual([]);
+    },
+  );
+});
+
+test('where NetworkPolicies select the pods of every Service, they may ask for it', async () => {
+  const found = await withRules([':WEAVE-NPC - [0:0]', '-A FORWARD -j WEAVE-NPC', '-A WEAVE-NPC -j DROP'], given =>
+    given.api(({services}) => {
+      const namespaces = new Set((services ?? []).map(({metadata}) => metadata.namespace ?? 'default'));
+      return {networkPolicies: [...namespaces].map(namespace => ({metadata: {name: 'deny', namespace}, spec: {podSelector: {}}}))};
+    }),
+  );
+  expect(found.filter(needsAction)).toEqual([]);
+});
+
+test('where they select the pods of one Service, it is an error for the others', async () => {
+  const found = await withRules([':WEAVE-NPC - [0:0]', '-A FORWARD -j WEAVE-NPC', '-A WEAVE-NPC -j DROP'], given =>
+    given.api(() => ({networkPolicies: [{metadata: {name: 'deny', namespace: 'shop'}, spec: {podSelector: {}}}]})),
+  );
+  const [blocked] = found.filter(({code}) => code === 'ST303');
+  expect(blocked?.severity).toBe('error');
+  expect(blocked?.message).toMatch(/infra\/|default\//);
+  expect(found.some(({message, severity}) => severity !== 'info' && message.includes('shop/'))).toBe(false);
+});
+
+async function withRules(filter: readonly string[], change: (given: Scenario) => void = () => {}) {
+  const given = await scenario();
+  const dump = given.rules('node-a');
+  for (const line of filter)
+    if (line.startsWith(':')) dump.declare('filter', line.slice(1).split(' ')[0] ?? '');
+    else dump.append('filter', line);
+  change(given);
+  return given.newFindings({nodes: name => name === 'node-a'});
+}
