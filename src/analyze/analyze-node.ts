@@ -61,7 +61,8 @@ function whatToGive({node}: NodeInput): string {
 function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Family, Ruleset>): string | null {
   const object = nodeObject(api, node.name);
   const never = object === undefined ? null : whyWithoutKubeProxy(object);
-  if (never !== null) return never;
+  // What was read is checked, whatever the labels of the node say.
+  if (never !== null) return holdsRules({node, rulesets}) ? null : never;
   const inK3s = k3sRunsKubeProxy(object, api);
   if (saysItself({node, config}) || inK3s === true || kubeProxyPod(api, node.name) !== undefined) return null;
   const nat = rulesets.get('IPv4')?.tables.get('nat');
@@ -74,6 +75,10 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
   return inK3s === false
     ? 'the node has no rules of kube-proxy, which is disabled (--disable-kube-proxy): another program serves its Services'
     : null;
+}
+
+function holdsRules({node, rulesets}: Pick<NodeInput, 'node'> & {readonly rulesets: ReadonlyMap<Family, Ruleset>}): boolean {
+  return [...rulesets.values()].some(({tables}) => tables.size > 0) || node.files.some(file => /^(?:nft.*\.json|ipvsadm-save)$/.test(file));
 }
 
 /** A kube-proxy that runs on the node answered. */

@@ -1,3 +1,4 @@
+import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
 import {nodeObject, podsOnNode} from '../expect/api-index.ts';
 import {k3sRunsKubeProxy, kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
@@ -77,8 +78,17 @@ export const noKubeProxy: Check<'ST903'> = {
   severity: 'info',
   summary: "The node's Services are served by something other than kube-proxy",
   remedy: 'Use the tool of the program that serves Services on this node (cilium-dbg service list, ovn-nbctl lb-list).',
-  *node({node, status}) {
+  *node({api, node, status}) {
     if (status.kind === 'not-served') yield {node: node.name, message: `${node.name}: ${status.reason}`};
+    const object = nodeObject(api, node.name);
+    const never = object === undefined || status.kind !== 'checked' ? null : whyWithoutKubeProxy(object);
+    if (never !== null)
+      yield {
+        node: node.name,
+        severity: 'warning',
+        message: `${node.name}: by its labels it is ${never}; but rules of it were read, and were checked`,
+        remedy: 'Correct the labels of the Node, or find out from which machine these rules are.',
+      };
   },
 };
 

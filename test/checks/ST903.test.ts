@@ -94,3 +94,16 @@ function bare(chain: string): string {
   const nat = ['*nat', ...policies('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'), chain, 'COMMIT'];
   return [...filter, ...nat, ''].join('\n');
 }
+
+test.each([
+  ['Windows', {'kubernetes.io/os': 'windows'}],
+  ['Fargate', {'eks.amazonaws.com/compute-type': 'fargate'}],
+  ['virtual', {type: 'virtual-kubelet'}],
+])('a node with rules that its labels call a %s node is checked, and the contradiction is a warning', async (kind, labels) => {
+  const given = await scenario();
+  given.nodeObject('node-b', node => ({...node, metadata: {...node.metadata, labels: {...node.metadata.labels, ...labels}}}));
+  given.rules('node-b').deleteAll('"shop/web:http');
+  const found = given.newFindings().filter(needsAction);
+  expect(found).toContainEqual({...place, severity: 'warning', message: containing(`a ${kind} node`, 'were checked')});
+  expect(found.some(({code, severity}) => code.startsWith('ST2') && severity === 'error')).toBe(true);
+});
