@@ -1,4 +1,5 @@
 import {AgentTokens} from '../collect/agents/agent-tokens.ts';
+import {isItems} from '../collect/kube/api-request.ts';
 import type {ClusterScope} from '../collect/cluster/cluster-reader.ts';
 import type {ProxyPodsReading} from '../collect/cluster/read-agent-pods.ts';
 import {ApiError, type KubeApi} from '../collect/kube/kube-api.ts';
@@ -213,8 +214,8 @@ export function requestedEntries(
 async function chainsOfPort(api: KubeApi, signal: AbortSignal): Promise<number | null> {
   try {
     const {items, metadata} = await api.get<SlicePage>('/apis/discovery.k8s.io/v1/endpointslices', {limit: '20'}, {signal, once: true});
-    const sample = items ?? [];
-    const endpoints = sample.reduce((sum, slice) => sum + (slice.endpoints?.length ?? 0), 0);
+    const sample = isItems(items) ? (items ?? []) : [];
+    const endpoints = sample.reduce<number>((sum, slice) => sum + ((slice as Slice | null)?.endpoints?.length ?? 0), 0);
     const chains = 1 + Math.max(usualEndpoints, endpoints / Math.max(1, sample.length));
     return (sample.length + (metadata?.remainingItemCount ?? 0)) * chains >= manyChains ? chains : null;
   } catch (error) {
@@ -224,8 +225,12 @@ async function chainsOfPort(api: KubeApi, signal: AbortSignal): Promise<number |
 }
 
 interface SlicePage {
-  readonly items?: readonly {readonly endpoints?: readonly unknown[] | null}[] | null;
+  readonly items?: unknown;
   readonly metadata?: {readonly remainingItemCount?: number};
+}
+
+interface Slice {
+  readonly endpoints?: readonly unknown[] | null;
 }
 
 /** Assumed at least: slices are listed by their names, and the first namespaces may be those with small Services. */

@@ -50,8 +50,12 @@ export class ClusterReader {
   async get<T>({path, query, shape, ...what}: Listed): Promise<readonly T[] | null> {
     try {
       const usable = usableItems<T>(path, [await this.#api.get<unknown>(path, query)], shape);
-      append(this.problems, usable.problems);
-      return usable.items;
+      append(
+        this.problems,
+        usable.problems.map(problem => (what.list === undefined ? problem : {...problem, list: what.list})),
+      );
+      // It exists, and what it says is not known.
+      return usable.leftOut.length > 0 ? null : usable.items;
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return [];
       this.#keep(error, what);
@@ -96,6 +100,8 @@ export function listKey(path: string, query: Readonly<Record<string, string>> = 
 
 /** The names of the first objects of a list: more would not be read by anyone. Rejects with an ApiError. */
 export async function listNames(api: KubeApi, path: string): Promise<readonly ObjectMeta[]> {
-  const {items} = await api.get<{readonly items?: readonly {readonly metadata: ObjectMeta}[] | null}>(path, {limit: '500'});
-  return (items ?? []).map(({metadata}) => metadata);
+  const {items} = await api.get<{readonly items?: unknown}>(path, {limit: '500'});
+  return usableItems<{readonly metadata: ObjectMeta}>(path, Array.isArray(items) ? items : [], {fields: {}}).items.map(
+    ({metadata}) => metadata,
+  );
 }

@@ -89,6 +89,7 @@ function retryAfter(header: string | undefined): number | null {
 }
 
 interface ListPage<T> {
+  readonly kind?: unknown;
   readonly metadata?: {readonly resourceVersion?: string; readonly continue?: string};
   /** Null for an empty list of some API servers. */
   readonly items?: readonly T[] | null;
@@ -122,9 +123,19 @@ async function readAll<T>(what: string, readPage: ReadPage<T>): Promise<ListResu
     if (asked.has(next) || asked.size === maxPages)
       throw new ApiError(`cannot ${what}: the API server sends pages without an end.`, {status: null});
     asked.add(next);
-    const {metadata, items} = await readPage({limit: pageSize, ...(next === '' ? {} : {continue: next})});
+    const {kind, metadata, items} = await readPage({limit: pageSize, ...(next === '' ? {} : {continue: next})});
+    if (!isItems(items)) throw new ApiError(`cannot ${what}: the answer is no list${kindText(kind)}`, {status: 200});
     pages.push(items ?? []);
     next = metadata?.continue ?? '';
     if (next === '') return {items: pages.flat(), resourceVersion: metadata?.resourceVersion ?? ''};
   }
+}
+
+/** The items of a list; an empty one can be null. A Status or a Table has none. */
+export function isItems(items: unknown): items is readonly unknown[] | null {
+  return Array.isArray(items) || items === null;
+}
+
+function kindText(kind: unknown): string {
+  return typeof kind === 'string' ? `, but of kind ${JSON.stringify(kind.slice(0, 40))}` : '';
 }

@@ -138,13 +138,15 @@ class HttpKubeApi implements KubeApi {
   async #json<T>(request: ApiRequest, signal?: AbortSignal): Promise<T> {
     const {body} = await this.#request(request, signal);
     try {
-      return JSON.parse(body.toString('utf8')) as T;
+      const value: unknown = JSON.parse(body.toString('utf8'));
+      if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as T;
     } catch (error) {
       throw new ApiError(`cannot ${describeRequest(request)}: the answer of ${this.#config.server.host} is no JSON. Is it an API server?`, {
         status: null,
         cause: error,
       });
     }
+    throw new ApiError(`cannot ${describeRequest(request)}: the answer is no object`, {status: 200});
   }
 
   #request(request: ApiRequest, abortSignal?: AbortSignal): Promise<ApiResponse> {

@@ -1,3 +1,5 @@
+import {isItems} from '../kube/api-request.ts';
+
 /** The metadata of a list. */
 interface ListMetadata {
   readonly resourceVersion?: string;
@@ -62,10 +64,9 @@ class ListSplitter {
   }
 
   end(): ListMetadata {
-    const {items, metadata} = JSON.parse(this.#rest) as {readonly items?: unknown; readonly metadata?: ListMetadata};
-    // An empty list can be null.
-    if (!Array.isArray(items) && items !== null) throw new SyntaxError('the answer is not a list');
-    return metadata ?? {};
+    const list = JSON.parse(this.#rest) as {readonly items?: unknown; readonly metadata?: ListMetadata | null} | null;
+    if (!isItems(list?.items)) throw new SyntaxError('the answer is not a list');
+    return list?.metadata ?? {};
   }
 
   #item(end: Buffer): void {

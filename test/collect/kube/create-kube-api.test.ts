@@ -85,6 +85,22 @@ describe('reading', () => {
   });
 
   test.each([
+    ['{}', {}],
+    ['a Status', {kind: 'Status', metadata: {}, status: 'Success'}],
+    ['a Table', {kind: 'Table', columnDefinitions: [], rows: []}],
+    ['items that are an object', {kind: 'ServiceList', items: {a: 1}}],
+    ['items that are a text', {items: 'none'}],
+  ])('an answer that is no list is an error, and no empty list: %s', async (_, page) => {
+    await expect(listPages('list services', async () => page as {items: null})).rejects.toThrow(
+      /^cannot list services: the answer is no list/,
+    );
+  });
+
+  test('items that are null are an empty list', async () => {
+    expect((await listPages('list services', async () => ({kind: 'ServiceList', items: null}))).items).toEqual([]);
+  });
+
+  test.each([
     ['repeats a page', () => 'same', 2],
     ['always has another page', (asked: number) => String(asked), 20_000],
   ] as const)('a list of a server that %s is an error', async (_, next, pages) => {

@@ -43,6 +43,9 @@ describe('a list that is parsed from a stream', () => {
     '',
     '<html></html>',
     '{"kind":"Status","metadata":{}}',
+    'null',
+    '{}',
+    '{"items":{"a":1}}',
     '{"metadata":{"items":[{"a":1}]}}',
   ])('is refused if it is invalid or truncated: %s', async text => {
     await expect(read(text)).rejects.toThrow(SyntaxError);
