@@ -127,3 +127,63 @@ describe('with rules of its own', () => {
     expect(lookUp('198.51.100.1', {...own(l3mdev), links: parseLinks(vrf)})).toBe('unknown');
   });
 });
+
+describe('with many rules by source', () => {
+  const bySource = (count: number, table: (at: number) => string) => [
+    ...usualRules.slice(0, 1),
+    ...Array.from({length: count}, (_, at) => ({priority: 10_000 + at, src: `172.18.${at >> 8}.${at & 255}`, table: table(at)})),
+    ...usualRules.slice(1),
+  ];
+
+  test('each is walked once, however many there are', () => {
+    expect(
+      lookUp(
+        '10.244.12.9',
+        facts(
+          usualRoutes,
+          bySource(10_000, () => '10001'),
+        ),
+      ),
+    ).toMatchObject({dev: 'eth0', gateway: '192.0.2.3'});
+    const other = [...usualRoutes, {dst: 'default', gateway: '198.51.100.1', dev: 'eth1', table: '10001'}];
+    const given = facts(
+      other,
+      bySource(10_000, at => String(10_000 + (at % 2))),
+    );
+    expect(lookUp('10.244.12.9', given)).toBe('unknown');
+    expect(lookUp('10.244.12.9', given, {source: address('172.18.0.1')})).toMatchObject({dev: 'eth1'});
+    expect(lookUp('10.244.12.9', given, {source: address('10.244.11.4')})).toMatchObject({dev: 'eth0'});
+  });
+
+  test('so is each of rules that lead on to later ones', () => {
+    const gotos = Array.from({length: 10_000}, (_, at) => ({priority: 100 + at, src: '172.18.0.1', goto: 100 + at + 1}));
+    expect(lookUp('10.244.12.9', facts(usualRoutes, [...gotos, ...usualRules.slice(1)]))).toMatchObject({dev: 'eth0'});
+  });
+
+  test('the result is that of trying both for each rule of which it is not known whether it matches', () => {
+    let seed = 7;
+    const random = (below: number): number => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+      return Math.floor((seed / 2 ** 31) * below);
+    };
+    const routes = ['a', 'b', 'c'].map(table => ({dst: 'default', dev: table === 'c' ? 'eth1' : 'eth0', table}));
+    for (let round = 0; round < 300; round++) {
+      const rules = Array.from({length: 1 + random(7)}, (_, at) => ({
+        priority: at * 10,
+        ...(random(2) === 0 ? {src: '172.18.0.1'} : {src: 'all'}),
+        ...(random(4) === 0 ? {goto: (at + 1 + random(3)) * 10} : {table: ['a', 'b', 'c', 'none'][random(4)]}),
+      }));
+      const results = subsets(rules.length).map(chosen => {
+        const sure = rules.map((rule, at) => ({...rule, src: rule.src === 'all' || chosen.has(at) ? 'all' : '203.0.113.9'}));
+        return JSON.stringify(lookUp('10.0.0.1', facts(routes, sure), {source: address('10.0.0.2')}));
+      });
+      const [first, ...others] = new Set(results);
+      const expected = others.length === 0 ? JSON.parse(first ?? '') : 'unknown';
+      expect([rules, lookUp('10.0.0.1', facts(routes, rules))]).toEqual([rules, expected]);
+    }
+  });
+});
+
+function subsets(size: number): readonly ReadonlySet<number>[] {
+  return Array.from({length: 2 ** size}, (_, bits) => new Set(Array.from({length: size}, (_, at) => at).filter(at => (bits >> at) & 1)));
+}

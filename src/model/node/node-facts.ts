@@ -164,7 +164,12 @@ export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQ
   const routes = facts.routes[family];
   const rules = facts.policyRules[family];
   if (routes === null || rules === null) return 'unknown';
-  const lookUp = (table: string): Found => inTable(routes, table, destination);
+  const tables = new Map<string, Found>();
+  const lookUp = (table: string): Found => {
+    const found = tables.get(table) ?? inTable(routes, table, destination);
+    tables.set(table, found);
+    return found;
+  };
   return byRules(rules, {lookUp, destination, query, hasVrf: facts.links?.some(({kind}) => kind === 'vrf') ?? true});
 }
 
@@ -175,37 +180,59 @@ interface Lookup {
   readonly hasVrf: boolean;
 }
 
+/**
+ * Walks the rules once, in order: where it is not known whether a rule matches, its result must be that of the rules after it. What a `goto`
+ * leads to is known before the rules that lead there are walked.
+ */
 function byRules(rules: readonly PolicyRule[], lookup: Lookup): RouteResult | 'unknown' {
-  const [rule, ...rest] = rules;
-  if (rule === undefined) return {kind: 'unreachable'};
-  const matches = matchesRule(rule, lookup);
-  if (matches === false) return byRules(rest, lookup);
-  const taken = byAction(rule, rest, lookup);
-  if (matches === true) return taken;
-  return taken !== 'unknown' && isSame(taken, byRules(rest, lookup)) ? taken : 'unknown';
+  const from = new Map<number, RouteResult | 'unknown'>();
+  const walked = (start: number): RouteResult | 'unknown' => {
+    const found = from.get(start) ?? walkFrom(start);
+    from.set(start, found);
+    return found;
+  };
+  const walkFrom = (start: number): RouteResult | 'unknown' => {
+    let possible: RouteResult | null = null;
+    for (let at = start; at < rules.length; at++) {
+      const rule = rules[at];
+      const matches = rule === undefined ? false : matchesRule(rule, lookup);
+      if (rule === undefined || matches === false) continue;
+      const taken = rule.action.kind === 'goto' ? walked(targetOf(rules, at, rule.action.priority)) : byAction(rule, lookup);
+      if (taken === null) continue;
+      if (taken === 'unknown' || (possible !== null && !isSame(possible, taken))) return 'unknown';
+      possible ??= taken;
+      if (matches) return possible;
+    }
+    return possible === null || possible.kind === 'unreachable' ? {kind: 'unreachable'} : 'unknown';
+  };
+  for (let at = rules.length - 1; at >= 0; at--) {
+    const action = rules[at]?.action;
+    if (action?.kind === 'goto') walked(targetOf(rules, at, action.priority));
+  }
+  return walked(0);
 }
 
-function byAction({action}: PolicyRule, rest: readonly PolicyRule[], lookup: Lookup): RouteResult | 'unknown' {
-  switch (action.kind) {
-    case 'nop':
-      return byRules(rest, lookup);
-    case 'unreachable':
-      return {kind: 'unreachable'};
-    case 'goto':
-      return byRules(
-        rest.filter(({priority}) => priority >= action.priority),
-        lookup,
-      );
-    case 'lookup': {
-      const found = lookup.lookUp(action.table);
-      if (found.kind === 'none') return byRules(rest, lookup);
-      // The kernel suppresses only routes that lead somewhere.
-      const isError = found.result !== 'unknown' && found.result.kind === 'unreachable';
-      return !isError && found.prefix <= (action.suppressedPrefix ?? -1) ? byRules(rest, lookup) : found.result;
-    }
-    case 'unknown':
-      return 'unknown';
+/** The first rule of this priority or a later one, behind the `goto`. Rules are in the order of their priorities. */
+function targetOf(rules: readonly PolicyRule[], at: number, priority: number): number {
+  let [low, high] = [at + 1, rules.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((rules[middle]?.priority ?? 0) < priority) low = middle + 1;
+    else high = middle;
   }
+  return low;
+}
+
+/** Null if the rule leaves the packet to the next one. */
+function byAction({action}: PolicyRule, lookup: Lookup): RouteResult | 'unknown' | null {
+  if (action.kind === 'nop') return null;
+  if (action.kind === 'unreachable') return {kind: 'unreachable'};
+  if (action.kind !== 'lookup') return 'unknown';
+  const found = lookup.lookUp(action.table);
+  if (found.kind === 'none') return null;
+  // The kernel suppresses only routes that lead somewhere.
+  const isError = found.result !== 'unknown' && found.result.kind === 'unreachable';
+  return !isError && found.prefix <= (action.suppressedPrefix ?? -1) ? null : found.result;
 }
 
 /** Null if that is not known. */
