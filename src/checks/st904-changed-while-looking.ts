@@ -1,3 +1,4 @@
+import {largest} from '../model/lists.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
@@ -46,5 +47,5 @@ function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeCheckCo
     // What kubectl prints is without them.
     ...(metadata.managedFields ?? []).map(({time}) => time),
   ]);
-  return Math.max(0, ...written.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time)));
+  return Math.max(0, largest(written.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time))));
 }

@@ -23,7 +23,7 @@ import {
 import {hasExternalEntry} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
 import type {NodeReading} from '../model/state-history.ts';
-import {namespacedName} from '../model/text.ts';
+import {commandLine, errorText, namespacedName, UnreadableText} from '../model/text.ts';
 import {prepareNode} from './diagnose-node.ts';
 import type {NodeResult} from '../model/node-result.ts';
 import {diagnoseStates} from './diagnose-states.ts';
@@ -59,10 +59,18 @@ export class Diagnosis implements OpenDiagnosis {
   }
 
   add(node: NodeDump, reading?: NodeReading): void {
+    this.#results.set(node.name, this.#resultOf(node, reading));
+  }
+
+  /** A fault of this program on one node does not take the results of the others away. */
+  #resultOf(node: NodeDump, reading: NodeReading | undefined): NodeResult {
     const surroundings = {...this.#cluster, options: this.#options};
-    const prepared = prepareNode(node, surroundings);
-    const result = reading === undefined ? prepared.evaluate(surroundings).result : diagnoseStates(prepared, surroundings, reading);
-    this.#results.set(node.name, result);
+    try {
+      const prepared = prepareNode(node, surroundings);
+      return reading === undefined ? prepared.evaluate(surroundings).result : diagnoseStates(prepared, surroundings, reading);
+    } catch (error) {
+      return unreadNode({name: node.name, ...whyNotEvaluated(error, node.name)}, this.#cluster.api);
+    }
   }
 
   addResult(result: NodeResult): void {
@@ -281,6 +289,15 @@ function nothingChecked(nodes: readonly NodeReport[]): readonly Problem[] {
       ? 'Check the cluster itself, or add the files of its nodes to the bundle.'
       : 'Use the tool of the program that serves Services on these nodes, or select nodes of kube-proxy.';
   return [{message: whyNothingChecked(nodes), remedy}];
+}
+
+function whyNotEvaluated(error: unknown, node: string): Pick<UnreadNode, 'reason' | 'remedy'> {
+  if (error instanceof UnreadableText) return {reason: error.message, remedy: 'Write the file again, as its tool prints it.'};
+  const place = error instanceof Error ? (/^ +at (\S+)/m.exec(error.stack ?? '')?.[1] ?? '') : '';
+  return {
+    reason: `svc-trace failed on what was read of it, which is a bug of svc-trace: ${errorText(error)}${place === '' ? '' : ` (${place})`}`,
+    remedy: `Report it with this message and a bundle of the node: ${commandLine`kubectl svc-trace capture -o for-the-issue.tgz --redact --node ${node}` ?? 'kubectl svc-trace capture --redact'}`,
+  };
 }
 
 /** `dump`: what was read of it, which may be the log of its kube-proxy. */

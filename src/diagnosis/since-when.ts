@@ -1,3 +1,4 @@
+import {append} from '../model/lists.ts';
 import {once} from '../model/once.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import type {EndpointSliceObject, PodObject} from '../model/api-objects.ts';
@@ -42,14 +43,17 @@ function sinceOf(findings: readonly Finding[], {api, ports, lastUpdated}: NodeAg
   for (const entry of ports()) {
     const {namespace, service, portName} = entry.port;
     const name = `${namespace}/${service}`;
-    if (!differing.has(name)) has.push(...appliedTimes(entry, times));
+    if (!differing.has(name)) append(has, appliedTimes(entry, times));
     const own = [
       ...(lacking.get(portKey(namespace, service, portName)) ?? []),
       ...(lacking.get(portKey(namespace, service, undefined)) ?? []),
     ];
     // A port that was renamed or given another number is as new as that change.
     const isOther = stale.has(name);
-    lacks.push(...own.filter(({code}) => code !== 'ST201' || !isOther).flatMap(finding => lackedTime(finding, entry, times) ?? []));
+    append(
+      lacks,
+      own.filter(({code}) => code !== 'ST201' || !isOther).flatMap(finding => lackedTime(finding, entry, times) ?? []),
+    );
   }
   const [after, before] = [latest(has), earliest(lacks)];
   if ((after === null && before === null) || (after !== null && before !== null && after >= before)) return null;

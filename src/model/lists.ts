@@ -3,6 +3,13 @@ export function append<T>(list: T[], items: Iterable<T>): void {
   for (const item of items) list.push(item);
 }
 
+/** The largest of the numbers, or -Infinity. `Math.max(...numbers)` would put them all on the stack, too. */
+export function largest(numbers: Iterable<number>): number {
+  let most = Number.NEGATIVE_INFINITY;
+  for (const number of numbers) most = Math.max(most, number);
+  return most;
+}
+
 /** Appends an item to the list that a map contains for a key. */
 export function pushTo<K, T>(map: Map<K, T[]>, key: K, item: T): void {
   const list = map.get(key);

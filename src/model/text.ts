@@ -3,6 +3,11 @@ export function plural(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
 
+/** Text of a node that is more than can be read of its kind. */
+export class UnreadableText extends Error {
+  override readonly name = 'UnreadableText';
+}
+
 interface SomeOptions {
   /** How many names are listed. */
   readonly max?: number;

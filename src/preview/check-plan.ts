@@ -5,7 +5,7 @@ import {packetOf} from '../analyze/outcomes/probes.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {families} from '../model/address.ts';
-import {pushTo} from '../model/lists.ts';
+import {append, pushTo} from '../model/lists.ts';
 import type {
   ForetoldChange,
   PlanCheck,
@@ -94,7 +94,7 @@ export class PlanCheckRun {
       const side = sides.get(change.packet.family);
       if (side !== undefined) this.#foretold.push(foretoldChange(side, change));
     }
-    this.#besides.push(...this.#unforetold(setup, configBefore, new Set(foretold.map(changeKey))));
+    append(this.#besides, this.#unforetold(setup, configBefore, new Set(foretold.map(changeKey))));
   }
 
   /** What the node treats otherwise than kube-proxy with the settings of before would, as far as the plan does not say so. */

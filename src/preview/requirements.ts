@@ -1,3 +1,4 @@
+import {append} from '../model/lists.ts';
 import {allOf} from '../analyze/proxy-mode.ts';
 import {forwardingOff} from '../analyze/outcomes/environment.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
@@ -36,7 +37,7 @@ export function requirementsOf(input: RequirementsInput): readonly Requirement[]
   ];
   const isSwitch = mode !== setup.config.mode.value;
   if (mode === 'nftables')
-    found.push(...(isSwitch ? [kernel(input), modules, nft(input)] : []), ...newerNft(input), ...serviceNames(input));
+    append(found, [...(isSwitch ? [kernel(input), modules, nft(input)] : []), ...newerNft(input), ...serviceNames(input)]);
   if (mode === 'ipvs' && isSwitch)
     found.push({
       name: 'kernel',
@@ -46,7 +47,7 @@ export function requirementsOf(input: RequirementsInput): readonly Requirement[]
   // IPVS mode has rules of iptables too.
   if (isSwitch && setup.config.mode.value === 'nftables') found.push(iptablesModules);
   if (isSwitch) found.push(leftovers(input), ...plugin(input));
-  found.push(...failedBefore(input));
+  append(found, failedBefore(input));
   return found.map(requirement => ({node, ...requirement}));
 }
 

@@ -1,3 +1,4 @@
+import {largest} from '../model/lists.ts';
 import {changedWhileLooking} from '../checks/st904-changed-while-looking.ts';
 import {gracePeriod} from '../model/state-history.ts';
 import type {OpenDiagnosis} from '../diagnosis/diagnosis-options.ts';
@@ -43,7 +44,7 @@ export async function recheck(input: RecheckInput): Promise<readonly Finding[]> 
     const suspects = suspectsOf(input);
     if (suspects.length === 0) return [];
     const isUnknown = suspects.some(finding => doubtOf(finding, {input, gracePeriodMs, reads: 0})?.isUnknown);
-    const start = Math.min(...suspects.map(({node}) => nodeReadAt.get(node) ?? Infinity)) - gracePeriodMs;
+    const start = -largest(suspects.map(({node}) => -(nodeReadAt.get(node) ?? Infinity))) - gracePeriodMs;
     const [objects] = await Promise.all([input.readAgain(), rounds === 0 && isUnknown ? input.recall?.(start) : null]);
     await input.take(objects);
     diagnosis.renew(objects);
@@ -55,7 +56,7 @@ export async function recheck(input: RecheckInput): Promise<readonly Finding[]> 
     if (doubts.length === 0) return [];
     const findings = doubts.map(({finding}) => finding);
     if (rounds === maxRounds) return doubts.flatMap(({finding, isUnknown}) => (isUnknown ? [finding] : []));
-    const settledAt = Math.max(...doubts.map(doubt => doubt.settledAt));
+    const settledAt = largest(doubts.map(doubt => doubt.settledAt));
     await wait(
       Math.min(
         Math.max(settledAt - clock.now(), minPause),
@@ -93,7 +94,7 @@ interface DoubtInput {
 function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt}, gracePeriodMs, reads}: DoubtInput): Doubt | null {
   const start = (nodeReadAt.get(finding.node) ?? 0) - gracePeriodMs;
   const services = finding.service === undefined ? history.partlyKnown : [serviceOf(finding)];
-  const knownSince = Math.max(0, ...services.map(service => history.knownSince(service)));
+  const knownSince = Math.max(0, largest(services.map(service => history.knownSince(service))));
   const isMoving = services.some(service => history.hasChanged(service, start));
   if (knownSince > start) return {settledAt: knownSince + gracePeriodMs, isUnknown: true, isMoving};
   // A dump can show one table before kube-proxy's change and another one after it.

@@ -1,3 +1,4 @@
+import {largest} from '../model/lists.ts';
 import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../model/api-objects.ts';
 import {sliceService} from '../model/endpoint.ts';
@@ -51,7 +52,7 @@ export class ServiceHistory {
   recall({since, changes}: StateHistory): void {
     if (since >= this.#since) return;
     this.#since = since;
-    this.#changes.unshift(...changes);
+    this.#changes = [...changes, ...this.#changes];
   }
 
   /** Discards states before this time, for a history that lives as long as the process. */
@@ -122,7 +123,7 @@ export class ServiceHistory {
   /** From when on every state of a Service, `namespace/name`, is known. */
   knownSince(service: string): number {
     const own = this.#changes.filter(change => servicesOf(change).includes(service));
-    const missed = Math.max(0, ...own.map(({at, after}) => (after === undefined ? 0 : at)));
+    const missed = Math.max(0, largest(own.map(({at, after}) => (after === undefined ? 0 : at))));
     const since = this.#coversFromStart(service) ? this.#since : (this.#widenedAt ?? this.#since);
     return missed > 0 ? Math.max(missed, since) : Math.min(since, this.#writtenAt(service, own) ?? since);
   }
@@ -184,7 +185,7 @@ export class ServiceHistory {
     // A deleted slice or Service leaves no timestamp.
     if (object === null || slices.length === 0) return null;
     const times = [object, ...slices].map(({metadata}) => changedAt(metadata, this.#clockAheadMs));
-    return Math.max(...times);
+    return largest(times);
   }
 }
 
@@ -283,6 +284,6 @@ export function changedAt({creationTimestamp, annotations, managedFields}: Objec
     annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
     ...(managedFields ?? []).map(({time}) => time),
   ];
-  const latest = Math.max(0, ...times.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time)));
+  const latest = Math.max(0, largest(times.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time))));
   return latest === 0 ? 0 : latest + clockAheadMs;
 }

@@ -1,3 +1,4 @@
+import {append} from '../model/lists.ts';
 import type {Family} from '../model/address.ts';
 import {intersect, type Intervals, subtract} from '../model/intervals.ts';
 
@@ -54,7 +55,7 @@ export class SenderConditions {
   /** Whether the condition that was just evaluated is about the sender. Then it is kept back until `decide`. */
   keep(): boolean {
     if (this.#asked.length === 0) return false;
-    this.#kept.push(...this.#asked);
+    append(this.#kept, this.#asked);
     this.#asked = [];
     return true;
   }

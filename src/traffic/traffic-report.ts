@@ -5,7 +5,7 @@ import {fromWhom, type TrafficContext} from '../checks/traffic-context.ts';
 import {sortFindings, toFinding} from '../diagnosis/to-finding.ts';
 import {podOf} from '../model/endpoint.ts';
 import type {Finding} from '../model/finding.ts';
-import {pushTo, uniqueBy} from '../model/lists.ts';
+import {largest, pushTo, uniqueBy} from '../model/lists.ts';
 import {compareText} from '../model/text.ts';
 import type {
   CellTraffic,
@@ -213,7 +213,7 @@ function byPortOddness(findings: readonly Finding[]): (a: PortTraffic, b: PortTr
   }
   const worst = ({service, port}: PortTraffic): number =>
     severity.get(`${service.namespace}/${service.name} ${port.name} ${port.protocol}`) ?? 0;
-  const odd = ({endpoints}: PortTraffic): number => Math.max(0, ...endpoints.filter(getsSomething).map(rank));
+  const odd = ({endpoints}: PortTraffic): number => Math.max(0, largest(endpoints.filter(getsSomething).map(rank)));
   const busy = ({totals}: PortTraffic): number => totals.newPerSecond ?? totals.totalConnections ?? -1;
   const name = ({service, port, family}: PortTraffic): string => `${service.namespace}/${service.name} ${port.name} ${port.port} ${family}`;
   return (a, b) => worst(b) - worst(a) || odd(b) - odd(a) || busy(b) - busy(a) || compareText(name(a), name(b));

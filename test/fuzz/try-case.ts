@@ -150,7 +150,7 @@ function diagnoseWith(bytes: Buffer, snapshot: Snapshot): readonly string[] {
   const nodes = snapshot.nodes.filter(({name}) => name === 'node-a').map(node => withFiles(node, {'iptables-save': bytes}));
   const {findings, nodes: reports} = diagnose({...snapshot, nodes}, {toolVersion: '0.0.0', nodes: name => name === 'node-a', trace: true});
   const unclear = findings
-    .filter(({message}) => /undefined|\[object/.test(message))
+    .filter(({message}) => /undefined|\[object|bug of svc-trace/.test(message))
     .map(({message}) => `a message nobody can read: ${message}`);
   return reports.length === 1 ? unclear.slice(0, 3) : [`${reports.length} nodes were reported`];
 }

@@ -5,7 +5,7 @@ import type {Family} from '../../model/address.ts';
 import type {Chain, ChainsByName, Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
 import {listChain} from './chain-texts.ts';
-import {pushTo} from '../../model/lists.ts';
+import {append, pushTo} from '../../model/lists.ts';
 
 /**
  * Some rules of a node, as people paste them: the node may have more rules than they show. Listings of table nat or filter alone count too.
@@ -130,7 +130,7 @@ function merged(shown: Chain, right: Chain): readonly Rule[] {
   for (const rule of right.rules()) {
     const at = waiting.get(comparableRule(rule))?.shift();
     if (at === undefined) (rule.target?.name === 'KUBE-NODEPORTS' ? last : rules).push(rule);
-    else while (next <= at) rules.push(...actual.slice(next, ++next));
+    else while (next <= at) append(rules, actual.slice(next, ++next));
   }
   return [...rules, ...actual.slice(next), ...last];
 }

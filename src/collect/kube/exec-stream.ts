@@ -1,7 +1,7 @@
 import type {IncomingMessage} from 'node:http';
 import {WebSocketHandler} from '@kubernetes/client-node/dist/web-socket-handler.js';
 import WebSocket from 'ws';
-import {CommandFailed, type TakeOutput} from '../node/transport.ts';
+import {CommandFailed, maxMessages, maxOutput, OutputLimit, type TakeOutput} from '../node/transport.ts';
 import {ApiError} from './kube-api.ts';
 import type {KubectlConfig} from './kubectl-config.ts';
 import {type ApiResponse, maxSilence, readResponse} from './send-request.ts';
@@ -43,10 +43,17 @@ export function execOverWebSocket(config: KubectlConfig, request: ExecRequest): 
 type ExecCallbacks = Pick<PromiseWithResolvers<ExecOutcome>, 'resolve' | 'reject'>;
 
 function connect(config: KubectlConfig, request: ExecRequest, {resolve, reject}: ExecCallbacks): void {
-  const channels = new Channels(request.take);
+  const channels = new Channels(request);
   const open = (url: string, _protocols: string[], applied: WebSocket.ClientOptions): WebSocket => {
     const socket = openSocket(url, applied, request);
-    socket.on('message', (data, isBinary) => channels.add(frameOf(data), isBinary));
+    socket.on('message', (data, isBinary) => {
+      try {
+        channels.add(frameOf(data), isBinary);
+      } catch (error) {
+        reject(error);
+        socket.terminate();
+      }
+    });
     socket.on('unexpected-response', (_request, response: IncomingMessage) => {
       readResponse(response).then(answer => resolve({kind: 'answer', applied, response: answer}), reject);
     });
@@ -94,14 +101,23 @@ class Channels {
   readonly #stderr: Buffer[] = [];
   readonly #status: Buffer[] = [];
   readonly #take: TakeOutput | undefined;
+  readonly #limits: readonly (OutputLimit | undefined)[];
 
-  constructor(take: TakeOutput | undefined) {
+  constructor({argv, take}: ExecRequest) {
     this.#take = take;
+    this.#limits = [
+      undefined,
+      new OutputLimit(argv, maxOutput),
+      new OutputLimit(argv, maxMessages, ' of error messages'),
+      new OutputLimit(argv, maxMessages, ' as its status'),
+    ];
   }
 
+  /** Throws a TooMuchOutput. */
   add(frame: Buffer, isBinary: boolean): void {
     if (!isBinary) return;
     const [channel] = frame;
+    this.#limits[channel ?? 0]?.count(frame);
     if (channel === 1 && this.#take !== undefined) return this.#take(frame.subarray(1));
     const to = channel === 1 ? this.#stdout : channel === 2 ? this.#stderr : channel === 3 ? this.#status : null;
     to?.push(frame.subarray(1));

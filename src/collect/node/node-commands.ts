@@ -8,7 +8,7 @@ import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-
 import {kubeProxyPages} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, parallel, type Run} from './node-command.ts';
 import {CommandFailed} from './transport.ts';
-import {partition} from '../../model/lists.ts';
+import {append, partition} from '../../model/lists.ts';
 
 /** Its version shows which backend the tools in use read. */
 export const backendCommand: readonly string[] = ['iptables-save', '--version'];
@@ -101,7 +101,7 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
       variants: [{commands: [['journalctl', '-q', '--no-pager', '-o', 'cat', '-n', '1000', ...journalUnits.map(unit => `-u${unit}`)]]}],
     });
   if (parseInterfaceSwitches(read.get('netconf.json')?.toString('utf8') ?? '') === null)
-    commands.push(...interfaceSysctls(read.get('addresses.json')));
+    append(commands, interfaceSysctls(read.get('addresses.json')));
   // Counts since the node was booted: what grows while it is read is lost now.
   if (read.has('conntrack-stats')) commands.push(connectionCounts('conntrack-stats-after'));
   if (hasIpvs || hasSets) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});

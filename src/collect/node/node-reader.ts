@@ -1,6 +1,14 @@
 import {Buffer} from 'node:buffer';
 import pLimit from 'p-limit';
-import {type CollectedNode, CommandFailed, type MissingFile, type NodeShell, type TakeOutput, Unreachable} from './transport.ts';
+import {
+  type CollectedNode,
+  CommandFailed,
+  type MissingFile,
+  type NodeShell,
+  type TakeOutput,
+  TooMuchOutput,
+  Unreachable,
+} from './transport.ts';
 import {ApiError} from '../kube/kube-api.ts';
 import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, parallel} from './node-command.ts';
@@ -139,7 +147,7 @@ export class NodeReader {
       try {
         if (isDump) outputs.push(await this.#runDump(argv, reader));
         else if (keepsPart || maxBytes !== undefined) outputs.push(await this.#runInParts(argv, {keepsPart, maxBytes}, reader));
-        else outputs.push(await this.#run(argv, reader));
+        else outputs.push(within(argv, await this.#run(argv, reader)));
       } catch (error) {
         if (reader.signal.aborted || isBroken(error)) throw error;
         failure ??= error;
@@ -304,6 +312,15 @@ function isTruncated(dump: Buffer): boolean {
   const last = lines.findLast(line => line.trim() !== '' && !line.startsWith('#'));
   return last !== undefined && last.trim() !== 'COMMIT';
 }
+
+/** Tables of connections and sets are as long as those of rules; other files are short. Throws a TooMuchOutput. */
+function within(argv: readonly string[], output: Buffer): Buffer {
+  if (output.length > maxFile && !/^(?:conntrack|cat|grep|ipset|ipvsadm)/.test(argv[0] ?? '')) throw new TooMuchOutput(argv, maxFile);
+  return output;
+}
+
+/** In bytes. */
+const maxFile = 64 << 20;
 
 /** A single output is not copied, because it can be large. */
 function joined(outputs: readonly Buffer[]): Buffer {

@@ -1,3 +1,4 @@
+import {constants} from 'node:buffer';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {NodeDump, Problem} from '../../model/snapshot.ts';
 import type {KubeProxyPage} from './kube-proxy-pages.ts';
@@ -98,5 +99,38 @@ export class CommandFailed extends Error {
     this.exitCode = result.exitCode;
     this.stderr = result.stderr;
     this.notFound = result.notFound ?? false;
+  }
+}
+
+/** A command that printed more than is read, and was ended. Another way to the node would not help. */
+export class TooMuchOutput extends CommandFailed {
+  constructor(argv: readonly string[], maxBytes: number, what = '') {
+    super(argv, {exitCode: 0, stderr: ''});
+    this.message = `${argv[0] ?? ''} printed more than ${maxBytes < 2 ** 20 ? `${maxBytes / 1024} KiB` : `${Math.ceil(maxBytes / 2 ** 20)} MiB`}${what}`;
+  }
+}
+
+/** What one command may print, in bytes: no text is longer than this. */
+export const maxOutput = constants.MAX_STRING_LENGTH;
+
+/** Messages of one command, and the status at its end, in bytes. */
+export const maxMessages = 64 * 1024;
+
+/** Counts what arrives in parts; throws a TooMuchOutput when it is more than may. */
+export class OutputLimit {
+  readonly #argv: readonly string[];
+  readonly #max: number;
+  readonly #what: string;
+  #size = 0;
+
+  constructor(argv: readonly string[], max: number, what = '') {
+    this.#argv = argv;
+    this.#max = max;
+    this.#what = what;
+  }
+
+  count(part: Buffer): void {
+    this.#size += part.length;
+    if (this.#size > this.#max) throw new TooMuchOutput(this.#argv, this.#max, this.#what);
   }
 }

@@ -1,5 +1,6 @@
 import {Buffer} from 'node:buffer';
 import type {WriteStream} from 'node:fs';
+import {maxMessages, maxOutput, OutputLimit, TooMuchOutput} from '../node/transport.ts';
 
 /** Directories of the tools that are not in a plain user's `PATH`, including those of NixOS and k3s. */
 export const toolFolders = '/usr/local/sbin:/usr/sbin:/sbin:/run/current-system/sw/bin:/var/lib/rancher/k3s/data/current/bin/aux';
@@ -47,30 +48,46 @@ interface ProgramResult {
 }
 
 /**
- * Runs a program of this machine by its argv, without a shell and without input. Never rejects. When the signal is aborted, the program is
- * killed.
+ * Runs a program of this machine by its argv, without a shell and without input. Rejects only with a TooMuchOutput. When the signal is
+ * aborted, the program is killed.
  */
 export async function runProgram(program: string, args: readonly string[], options: ProgramOptions): Promise<ProgramResult> {
   const {execa} = await import('execa');
   const parts: Buffer[] = [];
+  const tooMuch = new AbortController();
+  const signal = AbortSignal.any([options.signal, tooMuch.signal]);
   const running = execa(program, args, {
     stdin: 'ignore',
     stderr: options.stderr ?? 'pipe',
     buffer: {stdout: false, stderr: options.stderr === undefined},
     reject: false,
-    cancelSignal: options.signal,
+    cancelSignal: signal,
+    maxBuffer: {stderr: maxMessages},
     forceKillAfterDelay: 1000,
     ...(options.env === undefined ? {} : {env: options.env}),
   });
   // Not done by execa: its result is based on a resizable ArrayBuffer, in which reading byte by byte is slow.
-  running.stdout?.on('data', options.take ?? ((part: Buffer) => parts.push(part)));
+  const limit = new OutputLimit([program], maxOutput);
+  running.stdout?.on('data', (part: Buffer) => {
+    try {
+      limit.count(part);
+    } catch (error) {
+      tooMuch.abort(error);
+      parts.length = 0;
+    }
+    if (tooMuch.signal.aborted) return;
+    if (options.take === undefined) parts.push(part);
+    else options.take(part);
+  });
   // ssh passes its output to the shared connection, which keeps the pipes open after ssh itself has ended.
   running.nodeChildProcess.once('exit', () => {
-    if (!options.signal.aborted) return;
+    if (!signal.aborted) return;
     running.stdout?.destroy();
     running.stderr?.destroy();
   });
   const result = await running;
+  tooMuch.signal.throwIfAborted();
+  if (result.isMaxBuffer) throw new TooMuchOutput([program], maxMessages, ' of error messages');
   return {
     stdout: Buffer.concat(parts),
     stderr: typeof result.stderr === 'string' ? result.stderr : '',

@@ -1,3 +1,4 @@
+import {largest} from '../lists.ts';
 import {type Address, type Cidr, contains, type Family} from '../address.ts';
 import type {NodeObject} from '../api-objects.ts';
 
@@ -256,7 +257,8 @@ function inTable(routes: readonly Route[], table: string, {family, value}: Addre
   const bits = family === 'IPv4' ? 32 : 128;
   for (const [prefix, byNetwork] of indexOf(routes).get(table) ?? []) {
     const found = byNetwork.get(value >> BigInt(bits - prefix)) ?? [];
-    const best = found.filter(({metric}) => metric === Math.min(...found.map(other => other.metric)));
+    const least = -largest(found.map(({metric}) => -metric));
+    const best = found.filter(({metric}) => metric === least);
     const [first] = best;
     if (first === undefined) continue;
     if (first.kind === 'throw' && !first.isConditional) return {kind: 'none'};

@@ -1,3 +1,4 @@
+import {UnreadableText} from '../../model/text.ts';
 import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
 import type {Backend, Ruleset, StrayLine} from '../../model/ruleset.ts';
@@ -30,6 +31,8 @@ const CLOSING_BRACKET = 0x5d;
 /** Control lines are short: of a longer line of another kind only this many bytes are kept. */
 const maxControlLine = 4096;
 
+const maxStrays = 100_000;
+
 class DumpReader {
   readonly #bytes: Buffer;
   readonly #done: OpenDump[] = [];
@@ -38,6 +41,7 @@ class DumpReader {
   /** The chain of the previous line: rules of a chain are consecutive, so it is nearly always the right one. */
   #chain = -1;
   #line = 0;
+  #strays = 0;
   /** A rule is outside all tables: the text is more than dumps. */
   #isMixed = false;
 
@@ -96,6 +100,13 @@ class DumpReader {
     if (first === HASH) return this.#comment(text);
     if (text === 'COMMIT') return this.#commit();
     if (/^-[AP] \S/.test(text) || /^-N \S+$/.test(text)) return this.#pasted(text, start, end);
+    this.#stray(text);
+  }
+
+  /** Lines that are none of a dump are kept, unless it is made of them. */
+  #stray(text: string): void {
+    if (++this.#strays > maxStrays)
+      throw new UnreadableText(`the dump was not read: more than ${maxStrays} of its lines are none of iptables-save`);
     this.#dump.strays.push({line: this.#line, text});
   }
 
@@ -146,7 +157,7 @@ class DumpReader {
     const header = parseDumpHeader(text);
     if (header === null) {
       if (text === chainByChain) this.#dump.isByChain = true;
-      else if (!/^# Completed/.test(text)) this.#dump.strays.push({line: this.#line, text});
+      else if (!/^# Completed/.test(text)) this.#stray(text);
       return;
     }
     const dump = this.#dump;

@@ -1,3 +1,4 @@
+import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
 import type {Backend, Chain, ChainsByName, Ruleset, StrayLine, Table} from '../../model/ruleset.ts';
 import {targetsWithoutEffect} from './comparable-rule.ts';
@@ -117,7 +118,7 @@ function tableOf(name: string, parts: readonly Part[], strays: StrayLine[]): Tab
     ({chain}) => chain.name,
   );
   const chains = [...byChain].map(([chain, shown]) => mergeChain(chain, shown));
-  for (const {repeated} of chains) strays.push(...repeated);
+  for (const {repeated} of chains) append(strays, repeated);
   const sections = parts.map(({section}) => section);
   const complete = isWholeTable(name, chains, sections.filter(isStructured)) && sections.some(isStructured);
   return {name, complete, chains: new PastedChains(name, chains, complete)};

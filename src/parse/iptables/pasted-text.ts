@@ -1,3 +1,4 @@
+import {UnreadableText} from '../../model/text.ts';
 import type {Family} from '../../model/address.ts';
 import type {Backend} from '../../model/ruleset.ts';
 import {isListing, type ListedLine, type Listing, noListing, readListedLine} from './iptables-list.ts';
@@ -29,11 +30,25 @@ export function fromPastedText(bytes: Buffer): Buffer | null {
 
 /** The same, with what a listing shows beside its rules. */
 export function pastedLines(bytes: Buffer): readonly PastedLine[] {
+  refuseTooLong(bytes);
   const whole = bytes.toString('utf8');
   const text = breaksLines(whole) ? whole.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : whole;
   const lines = joinBroken(text.split('\n').map(undecorate));
   return isListing(text) ? asRules(lines) : lines.map(line => ({text: line, ...plain}));
 }
+
+/** Each line becomes an object: a dump of this size has its tables, and is read as it is. Throws an UnreadableText. */
+function refuseTooLong(bytes: Buffer): void {
+  let lines = 0;
+  for (let at = bytes.indexOf(0x0a); at >= 0 && lines <= maxLines; at = bytes.indexOf(0x0a, at + 1)) lines++;
+  if (lines > maxLines || bytes.length > maxBytes)
+    throw new UnreadableText(
+      `text that is no whole dump of iptables-save was not read: it has more than ${lines > maxLines ? '1,000,000 lines' : '64 MiB'}`,
+    );
+}
+
+const maxLines = 1_000_000;
+const maxBytes = 64 << 20;
 
 /** A dump has tables, and no other output of a terminal. It may be large: it is searched for some words and not read line by line. */
 export function isPlainDump(bytes: Buffer): boolean {

@@ -1,3 +1,4 @@
+import {append} from '../../model/lists.ts';
 import {notServed} from '../../expect/cluster/service-ports.ts';
 import {canonicalAddress} from '../../model/address.ts';
 import type {EndpointSliceObject, NodeObject, ServiceObject, ServicePortSpec, ServiceSpec, SlicePort} from '../../model/api-objects.ts';
@@ -36,11 +37,11 @@ export function addManifests(api: ApiObjects, planned: PlannedObjects): AppliedO
     if (why !== null) return `the API server would refuse Service ${namespacedName(service.metadata)}: ${why}`;
     const allocated = allocate(service, existing);
     services.push(allocated.service);
-    notes.push(...allocated.notes);
+    append(notes, allocated.notes);
     if (existing.before === undefined || slices === null) continue;
     const rewritten = rewriteSlices(existing.before, allocated.service, slices);
     slices = rewritten.slices;
-    notes.push(...rewritten.notes);
+    append(notes, rewritten.notes);
   }
   return {
     notes,

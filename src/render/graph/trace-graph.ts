@@ -1,3 +1,4 @@
+import {largest} from '../../model/lists.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
@@ -46,7 +47,7 @@ function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly T
   const lines = shown === '' ? '' : ` (${escapeText(shown)})`;
   const title = `${escapeText(portName(first))} ${portAndProtocol(first)} on ${nodeList(group.map(({node}) => node))}${family}${lines}`;
   const paths = tracePathsOf(first.entries, options);
-  const drawing = new Drawing(Math.max(0, ...paths.flatMap(({entries}) => entries.map(({steps}) => steps.length))));
+  const drawing = new Drawing(Math.max(0, largest(paths.flatMap(({entries}) => entries.map(({steps}) => steps.length)))));
   for (const path of paths) drawing.add(path);
   for (const address of first.unserved ?? []) drawing.addUnserved([unservedName(address), noRulesText(address)].map(escapeText));
   return [{title, boxes: drawing.boxes, arrows: drawing.arrows}];

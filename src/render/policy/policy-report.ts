@@ -1,3 +1,4 @@
+import {append} from '../../model/lists.ts';
 import type {Finding, ServiceName} from '../../model/finding.ts';
 import type {NodeReport, Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
@@ -127,7 +128,8 @@ function policyResults(report: Report, verbose: boolean): PolicyResults {
     const findings = own.ofService(service);
     const results = namespaces.get(service.namespace) ?? [];
     namespaces.set(service.namespace, results);
-    results.push(...findings.results, ...(findings.isLoud ? [] : [serviceResult(service, report, unclear)]));
+    append(results, findings.results);
+    if (!findings.isLoud) results.push(serviceResult(service, report, unclear));
   }
   return {
     cluster: [

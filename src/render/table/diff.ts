@@ -10,7 +10,7 @@ import {trafficObject} from '../top/top-json.ts';
 import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import {blockSentence, causeText} from '../block-texts.ts';
 import {wrap, wrapLines} from '../wrap.ts';
-import {pushTo} from '../../model/lists.ts';
+import {largest, pushTo} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 
 /** Turns what changed between two bundles into text, without a newline at its end. */
@@ -88,7 +88,7 @@ function portLines({service, port, family, totals, endpoints}: PortTraffic): rea
   const {measuredNodes, nodes} = totals;
   const name = `${namespacedName(service)}${port.name === '' ? '' : `:${port.name}`}${family === 'IPv6' ? ' (IPv6)' : ''}`;
   const measured = measuredNodes < nodes ? `, measured on ${measuredNodes} of ${nodes} nodes` : '';
-  const width = Math.max(...endpoints.map(({hostPort}) => hostPort.length));
+  const width = largest(endpoints.map(({hostPort}) => hostPort.length));
   return [
     `  ${escapeText(name)}  ${rateText(totals.newPerSecond)}${measured}`,
     ...endpoints.map(({hostPort, pod, state, totals: own}) => {

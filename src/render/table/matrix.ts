@@ -1,3 +1,4 @@
+import {append} from '../../model/lists.ts';
 import {plural} from '../../model/text.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
@@ -74,7 +75,7 @@ function tableLines(rows: readonly (readonly string[])[]): readonly string[] {
   for (let start = 0; start < rows.length; start += rowsOfTable) {
     const table = new Table({style: {head: [], border: [], 'padding-left': 0, 'padding-right': 0}, chars: plain, colWidths});
     table.push(...rows.slice(start, start + rowsOfTable).map(cells => [...cells]));
-    lines.push(...table.toString().split('\n'));
+    append(lines, table.toString().split('\n'));
   }
   return lines;
 }

@@ -1,3 +1,4 @@
+import {largest} from '../../model/lists.ts';
 import {joinHostPort} from '../../model/virtual-server.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
 import type {RuleText} from '../../model/ruleset.ts';
@@ -129,7 +130,7 @@ function packetTree({nodes, query, outcomes, senders, haveSameSenders}: AnswerGr
 function commonSteps(paths: readonly (readonly string[])[]): {readonly before: number; readonly after: number} {
   const [first = [], ...others] = paths;
   if (others.length === 0) return {before: 0, after: 0};
-  const shortest = Math.min(...paths.map(({length}) => length));
+  const shortest = -largest(paths.map(({length}) => -length));
   let before = 0;
   while (before < shortest && others.every(path => path[before] === first[before])) before++;
   let after = 0;

@@ -1,3 +1,4 @@
+import {largest} from '../../model/lists.ts';
 import {someOf} from '../../model/text.ts';
 import type {EndpointTraffic, PortTotals, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {escapeText} from '../terminal-text.ts';
@@ -94,7 +95,7 @@ function manyPorts({ports, nodes, interval}: TrafficReport): string {
     const known = ports.map(({totals}) => value(totals)).filter(one => one !== null);
     return known.length === 0 ? null : known.reduce((total, one) => total + one, 0);
   };
-  const measured = Math.max(...ports.map(({totals: {measuredNodes}}) => measuredNodes));
+  const measured = largest(ports.map(({totals: {measuredNodes}}) => measuredNodes));
   const where = measured === nodes.length ? counted(nodes.length, 'node') : `${measured} of ${counted(nodes.length, 'node')}`;
   const rate = interval === null ? sum(({totalConnections}) => totalConnections) : sum(({newPerSecond}) => newPerSecond);
   const open = sum(({openConnections}) => openConnections);

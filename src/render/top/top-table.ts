@@ -1,6 +1,6 @@
 import {someOf} from '../../model/text.ts';
 import type {CellTraffic, EndpointTraffic, NodeTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {partition, pushTo} from '../../model/lists.ts';
+import {largest, partition, pushTo} from '../../model/lists.ts';
 import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {findingTexts} from '../table/finding-text.ts';
@@ -130,7 +130,7 @@ function right(texts: readonly string[]): readonly TextCell[] {
 function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[], {width, headers}: PortTableOptions): string {
   const textOf = (cell: TextCell | undefined): string => (cell === undefined ? '' : typeof cell === 'string' ? cell : cell.right);
   const all = [head, ...rows];
-  const widths = head.map((_, column) => Math.max(...all.map(cells => visibleLength(textOf(cells[column])))));
+  const widths = head.map((_, column) => largest(all.map(cells => visibleLength(textOf(cells[column])))));
   const excess = widths.reduce((sum, one) => sum + one + 2, -2) - width;
   const podWidth = Math.max((widths[podColumn] ?? 0) - Math.max(excess, 0), minPodWidth);
   const line = (cells: readonly TextCell[]): readonly string[] =>
@@ -151,7 +151,7 @@ const minPodWidth = 6;
 function inexact(nodes: readonly NodeTraffic[], width: number): readonly string[] {
   const loose = nodes.filter(({rateError}) => (rateError ?? 0) > maxRateError);
   if (loose.length === 0) return [];
-  const worst = Math.max(...loose.map(({rateError}) => rateError ?? 0));
+  const worst = largest(loose.map(({rateError}) => rateError ?? 0));
   const names = escapeText(
     someOf(
       loose.map(({name}) => name),

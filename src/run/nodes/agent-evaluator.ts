@@ -1,3 +1,4 @@
+import {largest} from '../../model/lists.ts';
 import pLimit from 'p-limit';
 import type {AgentTokens} from '../../collect/agents/agent-tokens.ts';
 import {type AgentReply, askAgent} from '../../collect/agents/ask-agent.ts';
@@ -51,7 +52,7 @@ export class AgentEvaluator implements NodeEvaluator {
     const begun = clock.now();
     let left = await this.#ask(names.filter(name => this.#source.names.includes(name)));
     while (isPatient && left.length > 0) {
-      const patience = begun + Math.max(...left.map(({patienceMs}) => patienceMs)) - clock.now();
+      const patience = begun + largest(left.map(({patienceMs}) => patienceMs)) - clock.now();
       if (patience <= 0) return;
       progress.say(`waiting for ${plural(left.length, 'agent')} to check against the current Services`);
       await unlessInterrupted(clock.sleep(Math.min(pace, patience), signal), signal);

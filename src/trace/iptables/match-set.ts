@@ -1,3 +1,4 @@
+import {largest} from '../../model/lists.ts';
 import {type Address, canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
@@ -34,7 +35,7 @@ export function isInSet(
 /** Of several networks that contain an address, the narrowest decides; null if it is unknown which that is. */
 function isExcepted(certain: readonly (readonly string[])[], exceptions: readonly (readonly string[])[]): boolean | null {
   const narrowest = (elements: readonly (readonly string[])[]): number =>
-    Math.max(-1, ...elements.map(([part = '']) => parseCidr(part)?.prefix ?? -1));
+    Math.max(-1, largest(elements.map(([part = '']) => parseCidr(part)?.prefix ?? -1)));
   const [inside, outside] = [narrowest(certain), narrowest(exceptions)];
   return inside === outside ? null : inside > outside;
 }
