@@ -44,6 +44,8 @@ export interface PacketNode {
   readonly rules: PacketRules;
   /** The rules as the text shows them, if the text may be a part of the node's rules. */
   readonly shown?: PacketRules | undefined;
+  /** Why the dump does not show the rules as they are: no outcome can be told from it. */
+  readonly misprint?: string | undefined;
 }
 
 /** The nodes to which packets are sent on. */
@@ -71,14 +73,8 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
     port: query.port,
     from: {kind: own ? 'node' : 'other', interface: query.inInterface},
   });
-  if (packet === null) {
-    const reason = 'the source or the destination is no address';
-    return {
-      node: node.name,
-      query,
-      outcomes: [{verdict: 'undecided', destination: null, probability: 1, masquerade: false, path: [], reason}],
-    };
-  }
+  if (packet === null) return {node: node.name, query, outcomes: [undetermined('the source or the destination is no address')]};
+  if (here.misprint !== undefined) return {node: node.name, query, outcomes: [undetermined(here.misprint)]};
   const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), ...(query.sourcePort == null ? {} : {sourcePort: query.sourcePort})};
   const {space, result} = senderClassOf(packet, sender =>
     walkNode(here, sent, sender).flatMap(outcome => followOn(outcome, sent, {here, others, sender})),
@@ -94,6 +90,10 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
     outcomes: unseen ? outcomes.map(asUnseen) : outcomes,
     ...(own ? {} : {space, senders: spaceText(space, query.family)}),
   };
+}
+
+function undetermined(reason: string): PacketOutcome {
+  return {verdict: 'undecided', destination: null, probability: 1, masquerade: false, path: [], reason};
 }
 
 interface Setting {
@@ -138,6 +138,8 @@ function followOn(outcome: PacketOutcome, sent: Packet, {here, others, sender}: 
   if (name === null || name === here.node.name) return [outcome];
   const there = others.find(name);
   if (there === null) return [{...outcome, onward: {node: name, path: null}}];
+  if (there.misprint !== undefined)
+    return [{...outcome, verdict: 'undecided', onward: {node: name, path: null}, reason: `of ${name}: ${there.misprint}`}];
   const {masquerade, sourceAfter} = outcome;
   const {environment} = settingOf(here);
   const {sourcePort: _, client: __, ...packet} = sent;

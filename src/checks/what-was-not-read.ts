@@ -1,5 +1,5 @@
 import {isExcerpt} from '../analyze/iptables/excerpt.ts';
-import {invalidRules} from '../analyze/iptables/node-rulesets.ts';
+import {type Misprint, misprintRemedy, misprintsOf} from '../analyze/iptables/misprints.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
@@ -46,11 +46,12 @@ export const familyNotRead: Check<'ST902'> = {
   remedy: 'Collect both iptables-save and ip6tables-save of the node, with all tables.',
   // Silent if the dump exists and is unreliable, which is ST506.
   *node({api, node, unread, rulesets, config, status, nft}) {
+    const misprints = misprintsOf(rulesets);
     const isNft = config.mode.value === 'nftables';
     for (const {family, reason} of unread) {
       const ruleset = rulesets.get(family);
-      if (isNft && (nft()?.cut ?? null) !== null) continue;
-      if (ruleset !== undefined && (ruleset.cut !== null || invalidRules(ruleset).length > 0)) continue;
+      if (isNft && ((nft()?.cut ?? null) !== null || nft()?.misprint !== undefined)) continue;
+      if (ruleset !== undefined && (ruleset.cut !== null || misprints.has(family))) continue;
       const how = ruleset !== undefined && isExcerpt(ruleset) ? 'was checked in part' : 'was not checked';
       yield {
         node: node.name,
@@ -80,10 +81,17 @@ export const dumpUnreliable: Check<'ST506'> = {
   code: 'ST506',
   name: 'dump-unreliable',
   severity: 'warning',
-  summary: 'The dump shows signs of a reader older than its writer, or is truncated',
+  summary: 'The dump does not show the rules as they are, or is truncated',
   remedy: 'Read the node again, with the tools that belong to its kube-proxy (run iptables-save or nft inside the kube-proxy container).',
-  *node({api, node, rulesets, config, nft, status, symptoms}) {
-    const cut = config.mode.value === 'nftables' ? (nft()?.cut ?? null) : null;
+  *node({api, node, rulesets, config, nft}) {
+    const {cut = null, misprint, toolVersion = null} = (config.mode.value === 'nftables' ? nft() : null) ?? {};
+    if (misprint !== undefined)
+      yield {
+        ...{node: node.name, actual: misprint.rules},
+        message: `rules of kube-proxy read as "${misprint.text}": ${whoReads('nft', 'older', toolVersion)}`,
+        remedy: 'Read the node with the nft of its kube-proxy (--transport exec), or with nft 1.1.3 or later.',
+        ...onNode({api, node}, 'nft list ruleset'),
+      };
     if (cut !== null) {
       // A dump in JSON is a single line.
       const where = cut.line > 1 ? `at line ${cut.line} ` : '';
@@ -98,12 +106,18 @@ export const dumpUnreliable: Check<'ST506'> = {
         const message = `the ${family} dump is truncated at line ${ruleset.cut.line} inside table ${ruleset.cut.table}: rules after that were not checked`;
         yield {node: node.name, family, message, ...onNode({api, node}, `${iptables(family)}-save`)};
       }
-      // Rules that are as expected are not invalid.
-      const invalid = status.kind === 'checked' && symptoms.length === 0 ? [] : invalidRules(ruleset);
-      if (invalid.length > 0) {
-        const message = `${family}: the destination of DNAT rules reads as ":0 --persistent" or 0.0.0.0:0: the iptables that read these rules is older than the one that wrote them`;
-        yield {node: node.name, family, message, actual: invalid.slice(0, 3), ...onNode({api, node}, `${iptables(family)}-save`)};
-      }
+    }
+    for (const [family, misprint] of misprintsOf(rulesets)) {
+      const {what, reader, version, rules} = misprint;
+      yield {
+        ...{node: node.name, family, remedy: misprintRemedy(misprint), actual: rules.slice(0, 3)},
+        message: `${family}: ${what}: ${whoReads('iptables', reader, version)}`,
+        ...onNode({api, node}, `${iptables(family)}-save`),
+      };
     }
   },
 };
+
+function whoReads(program: string, reader: Misprint['reader'], version: string | null): string {
+  return `the ${program} that read these rules is ${reader} than the one that wrote them${version === null ? '' : ` (it is ${version})`}`;
+}

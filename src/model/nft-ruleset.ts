@@ -1,3 +1,5 @@
+import type {RuleText} from './ruleset.ts';
+
 /** One statement of a rule: a condition or an action. */
 export type NftStatement =
   | {readonly kind: 'match'; readonly left: NftExpression; readonly operator: NftOperator; readonly right: NftExpression}
@@ -228,4 +230,12 @@ export interface NftRuleset extends NftSource {
   readonly chainCount: number;
   /** Where the dump is truncated: the table (`ip kube-proxy`), and the last line that was read; in JSON always line 1. */
   readonly cut: {readonly table: string; readonly line: number} | null;
+  /** Rules of kube-proxy that the nft which printed them cannot print. */
+  readonly misprint?: NftMisprint;
+}
+
+export interface NftMisprint {
+  /** What the rules show in place of what they hold, such as `[invalid type]`. */
+  readonly text: string;
+  readonly rules: readonly RuleText[];
 }

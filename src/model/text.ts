@@ -22,6 +22,13 @@ export function someOf(names: readonly string[], {max = 5, noun}: SomeOptions = 
   return `${names.slice(0, max).join(', ')} and ${noun === undefined ? `${rest} more` : plural(rest, `more ${noun}`)}`;
 }
 
+/** Whether a version such as `1.8.9` is this one or later. */
+export function isAtLeast(version: string, wanted: readonly number[]): boolean {
+  const own = version.split('.').map(Number);
+  const at = wanted.findIndex((number, index) => own[index] !== number);
+  return at < 0 || (own[at] ?? 0) > (wanted[at] ?? 0);
+}
+
 /** The message of a thrown value of any type. A file that cannot be used is named by the caller: of its error, only the reason is left. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

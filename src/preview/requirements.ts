@@ -12,6 +12,7 @@ import {families, familyOf} from '../model/address.ts';
 import type {Requirement} from '../model/preview.ts';
 import {isGateOn, type ProxyConfig} from '../model/proxy-config.ts';
 import {mayHaveBug, mendedBugs} from '../expect/patch-releases.ts';
+import {isAtLeast} from '../model/text.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {refusedSettings} from './plan.ts';
 import {otherTables} from './sides.ts';
@@ -173,12 +174,6 @@ function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requir
       detail: `${named.join(', ')} ${named.length === 1 ? 'has' : 'have'} sets, and the node uses nft ${nft.toolVersion}: the nft in the image of kube-proxy ${version.text} can crash on them, and then nothing is synced. ${remedy}`,
     },
   ];
-}
-
-function isAtLeast(version: string, wanted: readonly number[]): boolean {
-  const own = version.split('.').map(Number);
-  const at = wanted.findIndex((number, index) => own[index] !== number);
-  return at < 0 || (own[at] ?? 0) > (wanted[at] ?? 0);
 }
 
 /** What kube-proxy's log shows of the planned mode: it failed in it before, on this node. */

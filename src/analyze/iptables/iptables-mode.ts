@@ -28,7 +28,8 @@ import {analyzeFamily} from './analyze-family.ts';
 import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
 import type {Expect} from './infer-settings.ts';
 import {pathOutcomeOf} from './iptables-outcome.ts';
-import {countRules, invalidRules, whyNoRules, whyNoTables} from './node-rulesets.ts';
+import {misprintsOf, whyMisprinted} from './misprints.ts';
+import {countRules, whyNoRules, whyNoTables} from './node-rulesets.ts';
 import {resolveVersion, servedFamilies} from './resolve-version.ts';
 
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
@@ -40,7 +41,8 @@ export const iptablesMode: ProxyMode = {
     if (version.value.minor < oldestKnownMinor)
       return {whyUnread: `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`};
     if (dumps.current.size === 0) return {whyUnread: whyEmpty(node)};
-    // Without Services, versions cannot be told apart.
+    // Rules that cannot be read show no version. Without Services, versions cannot be told apart.
+    if (misprintsOf(dumps.current).size > 0) return {analyze: () => analyzeFamilies(input)};
     const resolved = api.services === null ? {config, misfit: null} : resolveVersion(input, dumps.current);
     if (resolved.misfit !== null) return {whyUnread: resolved.misfit};
     return {analyze: () => analyzeFamilies({...input, config: resolved.config})};
@@ -59,6 +61,8 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   const reason = whyUnreadable(family, ruleset);
   if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, whyNoRules(input.node, family)) : null;
   if (reason !== null) return unreadFamily(family, reason);
+  const misprint = misprintsOf(input.dumps.current).get(family);
+  if (misprint !== undefined) return unreadFamily(family, whyMisprinted(misprint));
   const excerpt = isExcerpt(ruleset);
   const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
   const {symptoms, expected, differing} = analyzeFamily({
@@ -70,18 +74,15 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   const cut = [...input.dumps.current.values()].find(other => other.cut !== null)?.cut ?? null;
   const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
   if (doubt !== null) return {...unreadFamily(family, doubt), differing};
-  const invalid = found.length > 0 && invalidRules(ruleset).length > 0;
   const partly = excerpt ? whyPartly(ruleset, expected) : ruleset.cut === null ? null : `the dump ${cutReason(ruleset.cut)}`;
   const wanted = expected.ports.filter(({port}) => input.traces(port, found));
   return {
     ...{family, differing, evaluated: partly === null},
-    reasons: [...(invalid ? [writtenByNewer] : []), ...(partly === null ? [] : [partly])],
-    symptoms: invalid ? [] : excerpt ? found.filter(isSeen) : found,
+    reasons: partly === null ? [] : [partly],
+    symptoms: excerpt ? found.filter(isSeen) : found,
     traces: wanted.map(item => tracePort({item, expected, actual})),
   };
 }
-
-const writtenByNewer = 'the dump was made by an iptables older than the one that wrote the rules';
 
 /** A jump to the chain, or a rule without effect, may be missing from the excerpt and not from the node. */
 function isSeen({kind, severity}: Symptom): boolean {

@@ -1,14 +1,13 @@
-import {once} from '../../model/once.ts';
 import {families, type Family} from '../../model/address.ts';
-import {append} from '../../model/lists.ts';
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Backend, Ruleset} from '../../model/ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {parseDumps} from '../../parse/iptables/iptables-save.ts';
 import type {Dumps} from '../proxy-mode.ts';
+import {misprintsOf} from './misprints.ts';
 
 /**
  * The output of the node's default tools has precedence over that of a backend asked for by name, unless kube-proxy's rules are in the other
- * backend alone: kube-proxy may run with other tools than the node's.
+ * backend alone, or another program printed them better: kube-proxy may run with other tools than the node's.
  */
 export function readDumps(node: NodeDump): Dumps {
   const current = new Map<Family, Ruleset>();
@@ -19,7 +18,9 @@ export function readDumps(node: NodeDump): Dumps {
     for (const file of [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`]) {
       const content = node.read(file);
       if (content === null) continue;
-      const rulesets = parseDumps(content, family);
+      const rulesets = parseDumps(content, family).map(ruleset =>
+        ruleset.backend === null && file === `${tool}-save` ? {...ruleset, backend: backendOfTools(node, tool, ruleset)} : ruleset,
+      );
       if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
       for (const ruleset of rulesets) {
         const backend = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : ruleset.backend;
@@ -39,7 +40,21 @@ export function readDumps(node: NodeDump): Dumps {
     const [own] = [nft, legacy].filter(holdsServices);
     if (own !== undefined && !(holdsServices(nft) && holdsServices(legacy))) current.set(family, own);
   }
+  for (const family of misprintsOf(new Map(current)).keys()) {
+    const other = named.get(`${family} nft`);
+    if (other !== undefined && misprintsOf(new Map([[family, other]])).size === 0 && holdsServices(other)) current.set(family, other);
+  }
   return {current, both, uncounted};
+}
+
+/** Of a version whose header does not show it. A dump of the other backend is read beside it, and only rules of nft are misprinted. */
+function backendOfTools(node: NodeDump, tool: string, ruleset: Ruleset): Backend | null {
+  const {toolVersion} = ruleset;
+  if (toolVersion === null) return null;
+  const said = node.read('iptables-version')?.toString('utf8', 0, 200) ?? '';
+  if (said.includes(`v${toolVersion}`)) return said.includes('nf_tables') ? 'nft' : 'legacy';
+  if (node.files.includes(`${tool}-legacy-save`) || misprintsOf(new Map([[ruleset.family, ruleset]])).size > 0) return 'nft';
+  return node.files.includes(`${tool}-nft-save`) ? 'legacy' : null;
 }
 
 /** Rules of Services. */
@@ -51,29 +66,6 @@ export function countRules({current}: Dumps): {readonly rules: number; readonly 
   const all = [...current.values()];
   return {rules: all.reduce((sum, {ruleCount}) => sum + ruleCount, 0), chains: all.reduce((sum, {chainCount}) => sum + chainCount, 0)};
 }
-
-/**
- * Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as an invalid rule
- * (kubernetes#112477). Several checks of a node ask, and a large node has a quarter of a million such chains.
- */
-export const invalidRules = once(({tables}: Ruleset): readonly Rule[] => {
-  const chains = tables.get('nat')?.chains;
-  if (chains === undefined || !texts.some(text => chains.mayContain?.(text) ?? true)) return [];
-  const invalid: Rule[] = [];
-  for (const chain of chains.startingWith('KUBE-SEP-')) {
-    if (!pattern.test(chain.text())) continue;
-    append(
-      invalid,
-      chain.rules().filter(({target}) => target?.name === 'DNAT'),
-    );
-  }
-  return invalid;
-});
-
-const pattern = /--to-destination (?::0|0\.0\.0\.0:0|\S+ --random --persistent)|DNAT \[unsupported revision\]/;
-
-/** A rule that the pattern matches contains one of these. */
-const texts = ['--to-destination :0', '--to-destination 0.0.0.0:0', ' --random --persistent', 'DNAT [unsupported revision]'];
 
 /** Why nothing can be reported about a family's Services in its iptables; null if the dump contains the tables of Services. */
 export function whyNoTables(family: Family, ruleset: Ruleset | null): string | null {

@@ -11,6 +11,7 @@ import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {plural} from '../../model/text.ts';
 import type {Side} from '../../trace/side.ts';
+import {misprintsOf, whyMisprinted} from '../iptables/misprints.ts';
 import {whyNoTables} from '../iptables/node-rulesets.ts';
 import {
   type FamilyResult,
@@ -73,7 +74,8 @@ function resultOf(
   {state, hasPorts}: {readonly state: IpvsState; readonly hasPorts: boolean},
 ): FamilyResult {
   const ruleset = input.dumps.current.get(family) ?? null;
-  const reasons = [...whyUnreadable(family, ruleset), ...state.problems];
+  const misprint = misprintsOf(input.dumps.current).get(family);
+  const reasons = [...(misprint === undefined ? whyUnreadable(family, ruleset) : [whyMisprinted(misprint)]), ...state.problems];
   const {symptoms, expected, sides, byPort} = analyzeIpvsFamily({
     expect: (hypothesis: Hypothesis) => expectIpvs({...input, family, bound: state.bound ?? []}, hypothesis),
     ...{state, ruleset: wholeRuleset(input, family), nodeName: input.config.nodeName.value},
@@ -99,7 +101,7 @@ function whyUnreadable(family: Family, ruleset: Ruleset | null): readonly string
 
 function wholeRuleset({dumps}: NodeInput, family: Family): Ruleset | null {
   const ruleset = dumps.current.get(family);
-  if (ruleset === undefined) return null;
+  if (ruleset === undefined || misprintsOf(dumps.current).has(family)) return null;
   return ['nat', 'filter'].every(table => ruleset.hasTable(table) || ruleset.cut !== null) ? ruleset : null;
 }
 

@@ -67,7 +67,18 @@ function readSets(node: NodeDump): ReadPart<ReadonlyMap<string, IpSet>> {
   const cut = truncatedLine(text);
   if (cut !== null) return {problem: `its ipset-save is truncated at line ${cut}`};
   const sets = parseIpsetSave(text);
+  const unlisted = setsInRules(node).find(name => !sets.has(name));
+  if (text.includes('Kernel and userspace incompatible') || unlisted !== undefined)
+    return {
+      problem: `its ipset-save is only a part${unlisted === undefined ? '' : ` (rules match ${unlisted}, which it does not list)`}: an ipset older than the kernel, such as 7.10, prints no more. Read the node with the ipset of its kube-proxy (--transport exec)`,
+    };
   return sets.size === 0 && text.trim() !== '' ? {problem: 'its ipset-save is not what ipset prints'} : {value: sets};
+}
+
+/** The sets of kube-proxy that its rules match. The kernel deletes no set that a rule matches. */
+function setsInRules(node: NodeDump): readonly string[] {
+  const rules = ['iptables-save', 'ip6tables-save'].map(file => node.read(file)?.toString('latin1') ?? '');
+  return rules.flatMap(text => [...text.matchAll(/ --match-set (KUBE-\S+) /g)].map(([, name = '']) => name));
 }
 
 /** What `ip` prints about kube-ipvs0 alone overrides what it prints about all interfaces. */

@@ -1,23 +1,49 @@
-import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import type {NftMisprint, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import {ruleTextOf} from '../../model/ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {parseNftDump} from '../../parse/nftables/nft-dump.ts';
 import {countsOf} from '../../parse/nftables/nft-elements.ts';
 
 /**
  * A node's nftables; null if they were not read. The dump of the whole ruleset has precedence over that of kube-proxy's tables; if it is
- * truncated, these are taken from one that is not.
+ * truncated, these are taken from one that is not. One that was misprinted is used where there is no other.
  */
 export function readNft(node: NodeDump): NftRuleset | null {
   let found: NftRuleset | null = null;
   for (const file of ['nft-ruleset.json', 'nft.json', 'nft.txt']) {
     const content = node.read(file);
     if (content === null || isBlank(content)) continue;
-    const ruleset = parseNftDump(content);
-    if (found === null) found = ruleset;
-    else if (ruleset.cut === null) return withTables(found, kubeProxyTables(ruleset));
-    if (found.cut === null) return found;
+    const ruleset = parsed(content);
+    if (found === null || (found.misprint !== undefined && ruleset.misprint === undefined)) found = ruleset;
+    else if (ruleset.cut === null && ruleset.misprint === undefined) return withTables(found, kubeProxyTables(ruleset));
+    if (found.cut === null && found.misprint === undefined) return found;
   }
   return found;
+}
+
+/** A dump is searched before its chains are parsed, which takes long. */
+function parsed(content: Buffer): NftRuleset {
+  const ruleset = parseNftDump(content);
+  const misprint = misprintTexts.some(text => content.includes(text)) ? misprintIn(ruleset) : null;
+  return misprint === null ? ruleset : {...ruleset, misprint};
+}
+
+/** What nft 1.0.2 prints for chains in maps, and 0.9.3 for networks: in text, and in JSON. kube-proxy writes neither. */
+const misprintTexts = ['[invalid type]', '@nh,', '"base": "nh"', '"base":"nh"'];
+
+function misprintIn(ruleset: NftRuleset): NftMisprint | null {
+  const rules = kubeProxyTables(ruleset)
+    .flatMap(({chains}) => [...chains.values()])
+    .flatMap(chain => chain.rules().filter(({text}) => misprinted.test(text)));
+  const text = misprinted.exec(rules[0]?.text ?? '')?.[0];
+  return text === undefined ? null : {text, rules: rules.slice(0, 3).map(ruleTextOf)};
+}
+
+const misprinted = /\[invalid type\]|@nh,\d+,\d+/;
+
+/** Why no rule was checked; the version is in JSON only. */
+export function whyNftMisprinted({text}: NftMisprint, version: string | null): string {
+  return `the dump was made by ${version === null ? 'an nft' : `nft ${version}, which is`} older than the one that wrote the rules: they read as "${text}"`;
 }
 
 function withTables(ruleset: NftRuleset, whole: readonly NftTable[]): NftRuleset {

@@ -26,7 +26,7 @@ import {traceServedPort} from '../trace-served-port.ts';
 import {analyzeNftFamily} from './analyze-nft-family.ts';
 import {unwalkedChains} from './leftover-nft-chains.ts';
 import {nftPathOutcome, pathOutcomeOfOutcomes, pickingChain, targetsOf} from './nft-outcome.ts';
-import {kubeProxyTables} from './nft-rules.ts';
+import {kubeProxyTables, whyNftMisprinted} from './nft-rules.ts';
 import {type ExpectNft, resolveNftVersion} from './resolve-nft-version.ts';
 
 /** A table of its own for each family, with maps from addresses to chains. */
@@ -44,10 +44,16 @@ export const nftablesMode: ProxyMode = {
 };
 
 function whyEmpty({node, config}: NodeInput): string {
-  return node.files.includes('nft.json')
-    ? 'its nft.json is empty: the command failed, or everything was flushed'
-    : `its mode is nftables (${config.mode.source}), and it has no nft.json`;
+  if (node.files.includes('nft.json')) return `its nft.json is empty: the command failed, or everything was flushed. ${crashes}`;
+  const failure = node.missing?.find(({file}) => file === 'nft.json')?.reason;
+  const why = failure === undefined ? '' : `: ${failure}${crash.test(failure) ? `. ${crashes}` : ''}`;
+  return `its mode is nftables (${config.mode.source}), and it has no nft.json${why}`;
 }
+
+/** A signal ended the program: by itself, or as a shell tells it. */
+const crash = /exit code 1(?:3[2-9])\b|did not end by itself|segmentation|core dumped|aborted/i;
+const crashes =
+  'nft 0.9.8 crashes on the rules of kube-proxy, and 1.0.2 to 1.0.9 on those that nft 1.1.6 wrote: read the node with the nft of its kube-proxy (--transport exec), or with 1.1.3 or later';
 
 function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
   const results = families.flatMap(family => resultOf(family, input, ruleset) ?? []);
@@ -65,6 +71,10 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
 function resultOf(family: Family, input: NodeInput, ruleset: NftRuleset): FamilyResult | null {
   const actual = ruleset.tables.get(proxyTableId(family)) ?? null;
   const expect: ExpectNft = hypothesis => expectTable({...input, family, table: actual}, hypothesis);
+  if (ruleset.misprint !== undefined) {
+    const reason = whyNftMisprinted(ruleset.misprint, ruleset.toolVersion);
+    return expect({}).ports.length > 0 ? unreadFamily(family, reason) : null;
+  }
   if (actual === null && ruleset.cut !== null)
     return expect({}).ports.length > 0 ? unreadFamily(family, `the dump ${cutReason(ruleset.cut)}`) : null;
   const iptables = allOf(input.dumps, family);

@@ -5,6 +5,7 @@ import {pushTo} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
 import type {EntryTrace, PortTrace} from '../../model/service-trace.ts';
+import {misprintsOf, whyMisprinted} from '../iptables/misprints.ts';
 import {countRules} from '../iptables/node-rulesets.ts';
 import {unservedFromOutside} from '../outcomes/unserved-addresses.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
@@ -28,6 +29,8 @@ const family: Family = 'IPv4';
 function analyze(input: NodeInput, ruleset: Ruleset): ModeAnalysis {
   const {config, dumps, view} = input;
   const base = {families: [], config, counts: countRules(dumps)};
+  const misprint = misprintsOf(dumps.current).get(family);
+  if (misprint !== undefined) return {...base, unread: [{family, reason: whyMisprinted(misprint)}], symptoms: [], traces: []};
   const rules = portalRules(ruleset);
   const proxy = proxyVersion(config);
   const entries = view.entries(family, proxy);

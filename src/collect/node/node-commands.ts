@@ -128,7 +128,8 @@ type Tool = (typeof tools)[number];
 /** The backend that the default tool reads; null if that is not known, or nothing was read with it. */
 function defaultBackend(tool: Tool, read: ReadonlyMap<string, Buffer>): Backend | null {
   const header = beginningOf(read, `${tool}-save`);
-  const said = header === '' ? beginningOf(read, 'iptables-version') : header;
+  // The headers of 1.8.4 to 1.8.7 do not name it.
+  const said = header.includes('nf_tables') ? header : beginningOf(read, 'iptables-version') || header;
   return read.has(`${tool}-save`) && said !== '' ? backendOf(said) : null;
 }
 
@@ -258,10 +259,10 @@ async function readNftTables(read: ReadonlyMap<string, Buffer>, run: Run, lacks:
 
 /** Iptables-nft writes tables of these names. A comment says where it understands only a part of one, or nothing. */
 function isShownByIptables(read: ReadonlyMap<string, Buffer>, family: string, name: string): boolean {
-  const tool = {ip: 'iptables', ip6: 'ip6tables'}[family];
+  const tool = tools.find(name => name === {ip: 'iptables', ip6: 'ip6tables'}[family]);
   if (tool === undefined || !/^(?:raw|mangle|nat|filter|security)$/.test(name)) return false;
   return [`${tool}-save`, `${tool}-nft-save`].some(file => {
-    if (file === `${tool}-save` && !beginningOf(read, file).includes('nf_tables')) return false;
+    if (file === `${tool}-save` && defaultBackend(tool, read) !== 'nft') return false;
     // All tables were read for it, and those that do nothing left out.
     if (beginningOf(read, file).includes(chainByChain)) return true;
     const at = read.get(file)?.indexOf(`\n*${name}\n`) ?? -1;

@@ -82,7 +82,8 @@ export class DumpChain implements Chain {
 export interface DumpHeader {
   /** Null if the header does not show it: iptables 1.8.0 to 1.8.2 with the nft backend use the name `xtables-save` for both families. */
   readonly family: Family | null;
-  readonly backend: Backend;
+  /** Null for 1.8.4 to 1.8.7, whose header is the same for both. */
+  readonly backend: Backend | null;
   readonly version: string;
 }
 
@@ -96,7 +97,12 @@ export function parseDumpHeader(text: string): DumpHeader | null {
   const [, tool, variant, version = '', kernel] = found;
   return {
     family: tool === 'x' ? null : tool === 'ip6' ? 'IPv6' : 'IPv4',
-    backend: tool === 'x' || variant === '-nft' || kernel === 'nf_tables' ? 'nft' : 'legacy',
+    backend:
+      tool === 'x' || variant === '-nft' || kernel === 'nf_tables'
+        ? 'nft'
+        : variant === undefined && /^1\.8\.[4-7]$/.test(version)
+          ? null
+          : 'legacy',
     version,
   };
 }

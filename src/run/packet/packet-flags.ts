@@ -6,7 +6,9 @@ import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type Pac
 import type {PacketRules} from '../../analyze/packet-rules.ts';
 import {readDumps} from '../../analyze/iptables/node-rulesets.ts';
 import {allOf} from '../../analyze/proxy-mode.ts';
-import {readNft} from '../../analyze/nftables/nft-rules.ts';
+import {misprintsOf, whyMisprinted} from '../../analyze/iptables/misprints.ts';
+import {readNft, whyNftMisprinted} from '../../analyze/nftables/nft-rules.ts';
+import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import {addBaseRules, emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
 import {once} from '../../model/once.ts';
@@ -83,7 +85,7 @@ export const nodesByAddress = once(({pods, endpointSlices, nodes}: ApiObjects): 
 });
 
 /** The node's rules of one family, and which parts of them pasted text shows; null if there are none. */
-function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown'> | null {
+function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown' | 'misprint'> | null {
   const dumps = readDumps(node);
   const read = dumps.current.get(family) ?? null;
   const others = allOf(dumps, family).filter(({backend}) => backend !== read?.backend);
@@ -91,10 +93,17 @@ function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<P
   const nft = readNft(node);
   if (iptables !== null) {
     const rules: PacketRules = {iptables: read === null ? iptables : withBaseRules(read, node, snapshot), nft, others};
-    return isExcerpt(iptables) || isPasted(snapshot) ? {rules, shown: {iptables, nft}} : {rules};
+    const found = misprintsOf(dumps.current).get(family);
+    const misprint = found === undefined ? whyNftUnreadable(nft) : whyMisprinted(found);
+    return isExcerpt(iptables) || isPasted(snapshot) ? {rules, shown: {iptables, nft}, misprint} : {rules, misprint};
   }
   if (nft === null || tablesOf(nft, family).length === 0) return null;
-  return isPasted(snapshot) ? {rules: {iptables: null, nft}, shown: {iptables: null, nft}} : {rules: {iptables: null, nft}};
+  const [rules, misprint] = [{iptables: null, nft}, whyNftUnreadable(nft)];
+  return isPasted(snapshot) ? {rules, shown: rules, misprint} : {rules, misprint};
+}
+
+function whyNftUnreadable(nft: NftRuleset | null): string | undefined {
+  return nft?.misprint === undefined ? undefined : whyNftMisprinted(nft.misprint, nft.toolVersion);
 }
 
 /** Text without API objects may be the output of any command: the node may have more rules than it shows. */

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {invalidRules} from '../../../src/analyze/iptables/node-rulesets.ts';
+import {invalidRules} from '../../../src/analyze/iptables/misprints.ts';
 import type {Ruleset} from '../../../src/model/ruleset.ts';
 import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
 

@@ -341,6 +341,13 @@ describe('a file that was not read', () => {
     expect(found.filter(({code}) => !code.startsWith('ST9'))).toEqual([]);
     expect(found.map(({message}) => message).join()).toContain(`its ${file} is truncated`);
   });
+
+  test('an ipset-save that lacks sets which rules match is a part', async () => {
+    const only = (dump: string): string => (dump.match(/^(?:create|add) KUBE-LOOP-BACK .*\n/gm) ?? []).join('');
+    const found = await broken(given => given.file(node, 'ipset-save', only(given.rules(node, 'ipset-save').toString())));
+    expect(found.map(({code}) => code)).toEqual(['ST902', 'ST902']);
+    expect(found[0]?.message).toContain('its ipset-save is only a part (rules match KUBE-LOAD-BALANCER, which it does not list)');
+  });
 });
 
 describe('third-party rules', () => {
