@@ -41,8 +41,9 @@ export function readDumps(node: NodeDump): Dumps {
     if (own !== undefined && !(holdsServices(nft) && holdsServices(legacy))) current.set(family, own);
   }
   for (const family of misprintsOf(new Map(current)).keys()) {
-    const other = named.get(`${family} nft`);
-    if (other !== undefined && misprintsOf(new Map([[family, other]])).size === 0 && holdsServices(other)) current.set(family, other);
+    const others = ['nft', 'legacy'].flatMap(backend => named.get(`${family} ${backend}`) ?? []);
+    const other = others.find(ruleset => holdsServices(ruleset) && misprintsOf(new Map([[family, ruleset]])).size === 0);
+    if (other !== undefined) current.set(family, other);
   }
   return {current, both, uncounted};
 }

@@ -1,6 +1,7 @@
 import type {NftMisprint, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import {ruleTextOf} from '../../model/ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
+import {isAtLeast} from '../../model/text.ts';
 import {parseNftDump} from '../../parse/nftables/nft-dump.ts';
 import {countsOf} from '../../parse/nftables/nft-elements.ts';
 
@@ -21,15 +22,25 @@ export function readNft(node: NodeDump): NftRuleset | null {
   return found;
 }
 
-/** A dump is searched before its chains are parsed, which takes long. */
 function parsed(content: Buffer): NftRuleset {
   const ruleset = parseNftDump(content);
-  const misprint = misprintTexts.some(text => content.includes(text)) ? misprintIn(ruleset) : null;
+  const misprint = mayBeMisprinted(content) ? misprintIn(ruleset) : null;
   return misprint === null ? ruleset : {...ruleset, misprint};
 }
 
-/** What nft 1.0.2 prints for chains in maps, and 0.9.3 for networks: in text, and in JSON. kube-proxy writes neither. */
-const misprintTexts = ['[invalid type]', '@nh,', '"base": "nh"', '"base":"nh"'];
+export function isMisprinted(content: Buffer): boolean {
+  return mayBeMisprinted(content) && parsed(content).misprint !== undefined;
+}
+
+/**
+ * What nft 1.0.2 prints for chains in maps, and 0.9.3 for networks: in text, and in JSON. kube-proxy writes neither. To search a large dump
+ * takes time, and JSON has the version at its beginning.
+ */
+function mayBeMisprinted(content: Buffer): boolean {
+  const version = /"metainfo": ?\{"version": ?"([\d.]+)"/.exec(content.toString('latin1', 0, 4096))?.[1];
+  if (version !== undefined && isAtLeast(version, [1, 0, 4])) return false;
+  return ['[invalid type]', '@nh,', '"nh"'].some(text => content.includes(text));
+}
 
 function misprintIn(ruleset: NftRuleset): NftMisprint | null {
   const rules = kubeProxyTables(ruleset)

@@ -2,6 +2,7 @@ import {errorText} from '../../model/text.ts';
 import {type CounterScope, type NodeCommand, parallel, withCounters} from './node-command.ts';
 import {firstCommands, furtherCommands, mayHaveFailed, otherBackends, versionCommand} from './node-commands.ts';
 import {isBroken, NodeReader} from './node-reader.ts';
+import {misprintedCommands} from './proxy-programs.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
 import {type CollectedNode, type NodeInfo, type NodeShell, type ReadLog, type Transport, Unreachable} from './transport.ts';
 
@@ -67,6 +68,7 @@ async function attempt(
     // A dump can take seconds. The version shows which other ones are needed before it has arrived.
     await allSettled([read(wanted([versionCommand])).then(() => read(wanted(otherBackends(reading.files)))), read(first)]);
     await read(wanted(furtherCommands(reading.files)));
+    await read(wanted(await misprintedCommands(reading.files, argv => reading.run(argv, reader))));
     return false;
   } catch (error) {
     if (signal.aborted) reading.stopped(whyStopped(signal, error));

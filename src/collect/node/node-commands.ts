@@ -1,7 +1,7 @@
 import {Buffer} from 'node:buffer';
 import type {Backend} from '../../model/ruleset.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
-import {chainByChain} from '../../parse/iptables/dump-chain.ts';
+import {chainByChain, parseDumpHeader} from '../../parse/iptables/dump-chain.ts';
 import {parseInterfaceSwitches, parseLinks} from '../../parse/network-facts.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
@@ -129,7 +129,8 @@ type Tool = (typeof tools)[number];
 function defaultBackend(tool: Tool, read: ReadonlyMap<string, Buffer>): Backend | null {
   const header = beginningOf(read, `${tool}-save`);
   // The headers of 1.8.4 to 1.8.7 do not name it.
-  const said = header.includes('nf_tables') ? header : beginningOf(read, 'iptables-version') || header;
+  const isNamed = header !== '' && parseDumpHeader(header.split('\n', 1)[0] ?? '')?.backend !== null;
+  const said = isNamed ? header : beginningOf(read, 'iptables-version') || header;
   return read.has(`${tool}-save`) && said !== '' ? backendOf(said) : null;
 }
 

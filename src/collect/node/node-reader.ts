@@ -80,7 +80,7 @@ export class NodeReader {
    * is tried.
    */
   async #readTogether(joint: JointCommand, commands: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
-    const given = await this.#run(joint.argv, reader).then(joint.split, (error: unknown) => {
+    const given = await this.run(joint.argv, reader).then(joint.split, (error: unknown) => {
       if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
       return new Map<string, Buffer | null>();
     });
@@ -120,7 +120,7 @@ export class NodeReader {
 
   async #tryVariants(command: NodeCommand, reader: NodeConnection): Promise<Buffer | null> {
     const lacks = (reason: string) => this.#miss(command, reason);
-    const parts = await command.inParts?.(argv => this.#run(argv, reader), lacks);
+    const parts = await command.inParts?.(argv => this.run(argv, reader), lacks);
     if (parts !== undefined && parts !== null) return parts;
     let failure: unknown;
     for (const variant of command.variants) {
@@ -147,7 +147,7 @@ export class NodeReader {
       try {
         if (isDump) outputs.push(await this.#runDump(argv, reader));
         else if (keepsPart || maxBytes !== undefined) outputs.push(await this.#runInParts(argv, {keepsPart, maxBytes}, reader));
-        else outputs.push(within(argv, await this.#run(argv, reader)));
+        else outputs.push(within(argv, await this.run(argv, reader)));
       } catch (error) {
         if (reader.signal.aborted || isBroken(error)) throw error;
         failure ??= error;
@@ -159,9 +159,9 @@ export class NodeReader {
 
   /** A truncated dump is read once more; if that is truncated too, the longer one is kept. */
   async #runDump(argv: readonly string[], reader: NodeConnection): Promise<Buffer> {
-    const first = await this.#run(argv, reader);
+    const first = await this.run(argv, reader);
     if (!isTruncated(first)) return first;
-    const second = await this.#run(argv, reader).catch(() => Buffer.alloc(0));
+    const second = await this.run(argv, reader).catch(() => Buffer.alloc(0));
     if (second.length > 0 && !isTruncated(second)) return second;
     this.#problems.push(`${argv.join(' ')} ended before its last COMMIT, twice${this.#where()}`);
     return second.length > first.length ? second : first;
@@ -181,7 +181,7 @@ export class NodeReader {
       else parts.push(part);
     };
     try {
-      take(await this.#run(argv, {...reader, signal: AbortSignal.any([reader.signal, tooMuch.signal])}, take));
+      take(await this.run(argv, {...reader, signal: AbortSignal.any([reader.signal, tooMuch.signal])}, take));
     } catch (error) {
       if (!tooMuch.signal.aborted && !(keepsPart && size > 0 && isFailure(error))) throw error;
     }
@@ -190,7 +190,8 @@ export class NodeReader {
     return Buffer.concat(parts);
   }
 
-  async #run(argv: readonly string[], {shell, signal}: NodeConnection, take?: TakeOutput): Promise<Buffer> {
+  /** The output of a command that is no file. */
+  async run(argv: readonly string[], {shell, signal}: NodeConnection, take?: TakeOutput): Promise<Buffer> {
     const program = argv[0] ?? '';
     if (this.#absentPrograms.has(program)) throw this.#absentPrograms.get(program);
     try {

@@ -7,10 +7,12 @@ import {containing, type Scenario, scenario} from '../../scenario.ts';
 const inText = (dump: string): string =>
   dump.replaceAll(/numgen random mod (\d) vmap \{ .* \}/g, 'numgen random mod $1 map { 0 : 0x0 [invalid type] }');
 const inJson = (dump: string): string =>
-  dump.replaceAll(
-    /\{"vmap": (\{"key": \{"numgen": [^}]*\}\}, "data": )\{"set": \[\[0, .*?\]\]\}\}\}/g,
-    '{"map": $1{"set": [[0, "0x0 [invalid type]"]]}}}',
-  );
+  dump
+    .replace('"version": "1.0.6"', '"version": "1.0.2"')
+    .replaceAll(
+      /\{"vmap": (\{"key": \{"numgen": [^}]*\}\}, "data": )\{"set": \[\[0, .*?\]\]\}\}\}/g,
+      '{"map": $1{"set": [[0, "0x0 [invalid type]"]]}}}',
+    );
 const asBytes = (dump: string): string => dump.replaceAll('ip saddr != 10.244.0.0/16', '@nh,96,16 != 0xaf4');
 
 /** Node-a with one of its two dumps changed, and without the other. */
@@ -25,7 +27,7 @@ async function printed(kind: 'nft.txt' | 'nft.json', change: (dump: string) => s
 
 test.each([
   ['chains in maps', 'nft.txt', inText, '[invalid type]', ''],
-  ['chains in maps in JSON', 'nft.json', inJson, '[invalid type]', ' (it is 1.0.6)'],
+  ['chains in maps in JSON', 'nft.json', inJson, '[invalid type]', ' (it is 1.0.2)'],
   ['networks', 'nft.txt', asBytes, '@nh,96,16', ''],
 ] as const)('%s that nft cannot print leave the node unread', async (_, kind, change, text, version) => {
   const given = await printed(kind, change);
