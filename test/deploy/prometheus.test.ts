@@ -121,6 +121,7 @@ describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () =>
       ...{'svc-trace-agent': '1', 'without-verification': '1'},
       ...{'without-token': '0', 'without-rights': '0', 'of-another-authority': '0', 'plain-http': '0'},
     });
+    await answerTo('count(count by (code) (svc_trace_agent_requests_total{code=~"40."} > 0)) == 2');
     const refusals = await answerTo('max by (code) (svc_trace_agent_requests_total{code=~"40."}) > 0');
     expect(refusals.map(({metric: {code}}) => code).sort()).toEqual(['401', '403']);
   });

@@ -102,9 +102,10 @@ describe('a dump made by an iptables older than the one that wrote the rules', (
     return diagnose({...withServices(snapshot, [service], []), nodes}, {...options, byName: true});
   }
 
-  test('is no reason for a Service whose rules it shows as they are', async () => {
-    const {nodes} = await checked('shop/empty');
-    expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
+  test('leaves the node unread also for a Service whose rules it shows as they are', async () => {
+    const {nodes, findings} = await checked('shop/empty');
+    expect(nodes.map(({status}) => status)).toEqual(['unread', 'unread', 'unread']);
+    expect(findings.map(({code}) => code)).toContain('ST506');
   });
 
   test('is reported for a Service with such rules, and the node was not checked', async () => {

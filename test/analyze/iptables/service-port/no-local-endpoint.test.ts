@@ -44,7 +44,15 @@ test.each([24, 25, 30, 36])('1.%i: the last endpoint of the node was removed', m
   expect(found.map(({code}) => code)).toEqual(expect.arrayContaining(['ST203', 'ST207']));
 });
 
-test.each([24, 25, 30, 36])('1.%i: the first endpoint of the node was added', minor => {
+test.each([25, 30, 36])('1.%i: the first endpoint of the node was added', minor => {
   const found = findingsOf(stopped(minor, objects(elsewhere), objects(here, elsewhere)));
   expect(found.map(({code}) => code)).toEqual(expect.arrayContaining(['ST202', 'ST207']));
 });
+
+test.each([21, 23, 24])(
+  '1.%i, which marks what it drops in a chain of the Service port: the first endpoint of the node was added',
+  minor => {
+    const found = findingsOf(stopped(minor, objects(elsewhere), objects(here, elsewhere)));
+    expect(found.map(({code, severity}) => `${code} ${severity}`)).toContain('ST202 error');
+  },
+);
