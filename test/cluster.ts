@@ -1,12 +1,8 @@
-import type {
-  EndpointSliceObject,
-  LoadBalancerIngress,
-  ObjectMeta,
-  ServiceObject,
-  ServiceSpec,
-  SliceEndpoint,
-} from '../src/model/api-objects.ts';
+import type {EndpointSliceObject, ObjectMeta, ServiceObject, ServiceSpec, SliceEndpoint} from '../src/model/api-objects.ts';
 import type {ApiObjects, NodeDump} from '../src/model/snapshot.ts';
+
+type Status = NonNullable<ServiceObject['status']>;
+export type LoadBalancerIngress = NonNullable<NonNullable<Status['loadBalancer']>['ingress']>[number];
 
 /** A Service `namespace/name` as the API server holds it. `ingress` is its `status.loadBalancer.ingress`. */
 export function service(

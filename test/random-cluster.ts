@@ -1,15 +1,8 @@
-import type {
-  EndpointSliceObject,
-  LoadBalancerIngress,
-  NodeObject,
-  ServiceObject,
-  ServicePortSpec,
-  SliceEndpoint,
-} from '../src/model/api-objects.ts';
+import type {EndpointSliceObject, NodeObject, ServiceObject, ServicePortSpec, SliceEndpoint} from '../src/model/api-objects.ts';
 import type {Family} from '../src/model/address.ts';
 import type {ApiObjects, Snapshot} from '../src/model/snapshot.ts';
 import type {Random} from './bench/random.ts';
-import {apiObjects, type EndpointSetup, endpoint, nodeDump, service, slice} from './cluster.ts';
+import {apiObjects, type EndpointSetup, endpoint, type LoadBalancerIngress, nodeDump, service, slice} from './cluster.ts';
 import {withRules} from './rendered-dump.ts';
 
 const nodes = ['node-a', 'node-b', 'node-c'] as const;

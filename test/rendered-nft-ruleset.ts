@@ -1,5 +1,4 @@
 import type {NftChain, NftElement, NftRuleset, NftSet, NftTable} from '../src/model/nft-ruleset.ts';
-import {formatNftSeconds} from '../src/parse/nftables/nft-elements.ts';
 
 /** The ruleset as `nft list ruleset` prints it, with one element on each line, and as `nft -f` reads it. Priorities are numbers. */
 export function formatNftRuleset({tables}: NftRuleset): string {
@@ -63,4 +62,15 @@ function formatChain(chain: NftChain): string {
 
 function block(kind: string, name: string, lines: readonly string[]): string {
   return `\t${kind} ${name} {\n${lines.map(line => `\t\t${line}\n`).join('')}\t}\n`;
+}
+
+/** Seconds as nft prints them: `3h`, `1d10m`. */
+function formatNftSeconds(seconds: number): string {
+  const parts: string[] = [];
+  let left = seconds;
+  for (const [unit, size] of Object.entries({d: 86_400, h: 3600, m: 60, s: 1})) {
+    if (left >= size) parts.push(`${Math.floor(left / size)}${unit}`);
+    left %= size;
+  }
+  return parts.join('') || '0s';
 }

@@ -140,7 +140,10 @@ interface MetricsInput {
   readonly now: number;
 }
 
-/** The findings of the node, named as in `check -o prometheus`, and the state of the agent itself. */
+/**
+ * The findings of the node, named as in `check -o prometheus`, and the state of the agent itself.
+ * @internal
+ */
 export function agentMetrics(input: MetricsInput): string {
   return `${[...nodeMetrics(input), ...checkMetrics(input), ...connectionMetrics(input), ...watchMetrics(input), ...servingMetrics(input.serving), ...processMetrics()].filter(text => text !== '').join('\n')}\n`;
 }
@@ -237,6 +240,7 @@ function processMetrics(): readonly string[] {
 
 /**
  * Why an agent's result is outdated; null if it is not. `now` is in milliseconds since 1970. `check --agents` applies the same rule.
+ * @internal
  */
 export function whyOutdated({result, trouble}: Pick<AgentState, 'result' | 'trouble'>, now: number): string | null {
   if (result === null) return `the node has not been checked yet${trouble === null ? '' : `: ${trouble}`}`;

@@ -122,7 +122,7 @@ export function servingMetrics({answers, reviews, notAfter}: ServingState): read
   ];
 }
 
-export interface CertificateFiles {
+interface CertificateFiles {
   readonly cert: string;
   readonly key: string;
 }
@@ -135,7 +135,10 @@ interface CertificateOptions {
   readonly clock: Clock;
 }
 
-/** The certificate of an agent: from files, which are read again, or self-signed. */
+/**
+ * The certificate of an agent: from files, which are read again, or self-signed.
+ * @internal
+ */
 export class ServingCertificate {
   readonly #options: CertificateOptions;
   #current: KeyPair;

@@ -258,7 +258,10 @@ interface TextDifference<T> {
   readonly item: T;
 }
 
-/** Compares two ordered lists by the text of their items; equal items are paired in order. */
+/**
+ * Compares two ordered lists by the text of their items; equal items are paired in order.
+ * @internal
+ */
 export function compareTexts<T>(expected: readonly T[], actual: readonly T[], textOf: (item: T) => string): readonly TextDifference<T>[] {
   const open = new Map<string, number>();
   for (const item of expected) open.set(textOf(item), (open.get(textOf(item)) ?? 0) + 1);

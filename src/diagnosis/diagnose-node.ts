@@ -122,6 +122,7 @@ function detached(finding: Finding): Finding {
 /**
  * Adds to the traces of one node the cluster IPs of families that its kube-proxy does not serve: up to 1.20 it serves one. A family that
  * could not be read is not added, because that is a finding.
+ * @internal
  */
 export function withUnservedFamilies(
   traces: readonly PortTrace[],

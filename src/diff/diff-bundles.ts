@@ -132,7 +132,10 @@ function list(values: readonly string[] | null | undefined): string | undefined 
   return !values?.length ? undefined : values.toSorted().join(', ');
 }
 
-/** The lines that only one side has, for each chain, set or list; ignores their order and counters. */
+/**
+ * The lines that only one side has, for each chain, set or list; ignores their order and counters.
+ * @internal
+ */
 export function diffRules(before: NodeDump, after: NodeDump): readonly RulesChange[] {
   const [old, young] = [heldLines(before), heldLines(after)];
   return [...new Set([...old.keys(), ...young.keys()])]

@@ -43,7 +43,7 @@ export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts:
 }
 
 /** What was read of a node beside its rules. A file is parsed when something asks for it: routes can be many. */
-export function networkFacts(node: NodeDump): NetworkFacts {
+function networkFacts(node: NodeDump): NetworkFacts {
   return {
     get links() {
       return linksOf(node);

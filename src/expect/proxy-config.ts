@@ -301,7 +301,7 @@ function isK3s(kubeletVersion: string | undefined): boolean {
  * Reads `v1.36.2`, `Kubernetes v1.30.5-gke.100` and the like; null if the text contains no version. One that begins with a `v` counts before
  * others, such as that of Go. What distributions append keeps the upstream patch; only upstream's pre-releases come before it.
  */
-export function parseVersion(text: string): KubeProxyVersion | null {
+function parseVersion(text: string): KubeProxyVersion | null {
   const found = /(?<![\w.])v1\.(\d+)(?:\.(\d+))?[^\s]*/.exec(text) ?? /(?<![\w.])1\.(\d+)(?:\.(\d+))?[^\s]*/.exec(text);
   if (found === null) return null;
   const [whole, minor, patch] = found;

@@ -7,7 +7,6 @@ import type {
   V1Endpoints,
   V1EndpointSlice,
   V1EndpointSubset,
-  V1LoadBalancerIngress,
   V1Node,
   V1ObjectMeta,
   V1Pod,
@@ -46,7 +45,6 @@ export type ServiceObject = ApiObject<V1Service, {readonly spec?: ServiceSpec}>;
 /** `topologyKeys` was alpha from 1.17 to 1.21. */
 export type ServiceSpec = Json<V1ServiceSpec> & {readonly topologyKeys?: readonly string[]};
 export type ServicePortSpec = Json<V1ServicePort>;
-export type LoadBalancerIngress = Json<V1LoadBalancerIngress>;
 
 export type EndpointSliceObject = ApiObject<
   V1EndpointSlice,

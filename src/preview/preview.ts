@@ -41,7 +41,10 @@ interface PreviewInput {
   readonly notes: readonly string[];
 }
 
-/** The effect of a change on packets, node by node. */
+/**
+ * The effect of a change on packets, node by node.
+ * @internal
+ */
 export function preview({nodes, snapshot, ...input}: PreviewInput): Preview {
   const run = new PreviewRun({api: snapshot.api, ...input});
   for (const node of nodes) run.add(node);

@@ -148,7 +148,7 @@ const beforeRule = /^\s*(?:\[\d+:\d+\] )?/;
  * One line of `iptables-save` or `iptables -S`. Matches, targets, ports and marks stay; chains, comments, sets, interfaces, addresses and
  * all words that are not of iptables are replaced. Any other line is treated as a comment.
  */
-export function redactRuleLine(line: string, replacements: Replacements): string {
+function redactRuleLine(line: string, replacements: Replacements): string {
   if (line === 'COMMIT' || /^[.…\s]*$/.test(line)) return line;
   if (/^\*\S+$/.test(line)) return `*${tableName(line.slice(1), replacements)}`;
   if (line.startsWith(':')) return redactDeclaration(line, replacements);

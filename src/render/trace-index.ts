@@ -9,7 +9,7 @@ import type {Renderer, RenderOptions} from './renderer.ts';
 import {tree} from './table/tree.ts';
 
 /** The JSON of `check` for the chosen Services, and the packet path to each of their ports on each node. */
-export const traceJson: Renderer = (report, options) => toJson(traceObject(report, options));
+const traceJson: Renderer = (report, options) => toJson(traceObject(report, options));
 
 const traceYaml: Renderer = (report, options) => toYaml(traceObject(report, options));
 

@@ -185,7 +185,10 @@ async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null):
   };
 }
 
-/** The addresses and node ports at which clients reach these Services, and their names. `chainsOfPort` is of the whole cluster. */
+/**
+ * The addresses and node ports at which clients reach these Services, and their names. `chainsOfPort` is of the whole cluster.
+ * @internal
+ */
 export function requestedEntries(
   services: readonly ServiceObject[],
   slices: readonly EndpointSliceObject[],

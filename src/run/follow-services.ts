@@ -156,6 +156,7 @@ interface RecallInput {
  * The states of Services from a time on that is before they were first read. The watches deliver the events, without times: these are
  * written in the objects. What changed was in its earlier state right before its first event: the API server has lists of the last minutes,
  * by resourceVersion. Null where it does not know them any more, or where nothing shows that the events begin early enough.
+ * @internal
  */
 export async function recallStates({api, past, listedAt, signal}: RecallInput, since: number): Promise<StateHistory | null> {
   const whole = await Promise.all(past.map(({events}) => events.untilWhole()));
@@ -231,6 +232,7 @@ interface ListedObjects {
 /**
  * Versions of a time that is before the lists, the best first: that of the latest object that is known to be as old, and a guess by how
  * fast versions grow, for an API server that has forgotten the first one. None where no object is old enough.
+ * @internal
  */
 export function earlierVersions({objects, versions, listedAt, clockAheadMs}: ListedObjects, since: number): readonly EarlierVersion[] {
   const read = [...(objects.services ?? []), ...(objects.endpointSlices ?? []), ...(objects.nodes ?? [])];

@@ -5,7 +5,7 @@ import {join} from 'node:path';
 import {afterEach, beforeEach, describe, expect, test} from 'vitest';
 import type {KeyPair} from '../../src/agent/key-pair.ts';
 import {selfSignedCertificate} from '../../src/agent/self-signed-certificate.ts';
-import {type CertificateFiles, ServingCertificate} from '../../src/agent/serve-agent.ts';
+import {ServingCertificate} from '../../src/agent/serve-agent.ts';
 import {certificate, certificateFile} from '../stand-in/certificates.ts';
 
 const day = 24 * 3_600_000;
@@ -31,7 +31,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, {recursive: true}));
 
 /** Runs as many rounds as there are changes, each made before a round; resolves to what came of them. */
-async function followed(changes: readonly (() => void)[], {clock = {time: 0}, given = files as CertificateFiles | null} = {}) {
+async function followed(changes: readonly (() => void)[], {clock = {time: 0}, given = files as typeof files | null} = {}) {
   const [changed, troubles]: [KeyPair[], string[]] = [[], []];
   const left = [...changes, () => controller.abort(new Error('over'))];
   const controller = new AbortController();

@@ -6,7 +6,7 @@ import type {NftRuleset} from '../../src/model/nft-ruleset.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
 import {formatNftRuleset} from '../rendered-nft-ruleset.ts';
 import {parseNftJson} from '../../src/parse/nftables/nft-json.ts';
-import {parseNftText} from '../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
 import {expectedTable} from '../nft-expectation.ts';
@@ -79,7 +79,7 @@ describe.each(['nftables/1.33', 'nftables/1.36'])('comparing %s in JSON finds wh
       const objects = (JSON.parse(node.read('nft.json')?.toString('utf8') ?? '') as {nftables: Json[]}).nftables;
       if (!change(objects, random)) continue;
       const ruleset = parseNftJson(printed(objects));
-      const asText = parseNftText(formatNftRuleset(ruleset));
+      const asText = parseNftDump(formatNftRuleset(ruleset));
       for (const family of families) {
         const expected = asNftExpectation(expectedTable({api: snapshot.api, node, family}));
         const differences = differencesOf(expected, ruleset);
@@ -110,7 +110,7 @@ test.each(captureNames('nftables'))('the rules of %s are the same in JSON and as
   for (const node of nodes)
     for (const family of families) {
       const expected = asNftExpectation(expectedTable({api, node, family}));
-      const [json, text] = [parseNftJson(node.read('nft.json') ?? ''), parseNftText(node.read('nft.txt') ?? '')];
+      const [json, text] = [parseNftJson(node.read('nft.json') ?? ''), parseNftDump(node.read('nft.txt') ?? '')];
       expect(differencesOf(expected, json)).toEqual(differencesOf(expected, text));
     }
 });

@@ -1,12 +1,15 @@
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {networkFacts} from '../../src/expect/node-facts.ts';
+import {nodeFacts} from '../../src/expect/node-facts.ts';
 import {parseAddress} from '../../src/model/address.ts';
 import {type NetworkFacts, routeOf, sysctlNumber} from '../../src/model/node/node-facts.ts';
+import {apiObjects} from '../cluster.ts';
 import {describeWith} from '../require.ts';
 import {Namespace, readNode} from './kernel/namespace.ts';
 
 async function factsOf(namespace: Namespace): Promise<NetworkFacts> {
-  return networkFacts(await readNode(namespace));
+  const {network} = nodeFacts(await readNode(namespace), apiObjects({}));
+  if (network === undefined) throw new Error('no facts');
+  return network;
 }
 
 const devices = ['p0', 'p1', 'p2', 'cni0'];

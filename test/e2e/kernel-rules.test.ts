@@ -6,7 +6,7 @@ import {type Family, families} from '../../src/model/address.ts';
 import {pushTo} from '../../src/model/lists.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {expectedRules} from '../../src/preview/rules/expected-rules.ts';
-import {parseNftText} from '../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {rulesRenderers} from '../../src/render/rules/index.ts';
 import {nodeDump} from '../cluster.ts';
 import {describeWith} from '../require.ts';
@@ -86,7 +86,7 @@ function byChain(text: string): ReadonlyMap<string, readonly string[]> {
 
 /** Chains and sets; the order of elements is the kernel's. */
 function objectsOf(text: string): readonly object[] {
-  return [...parseNftText(text).tables.values()].map(({id, chains, sets}) => ({
+  return [...parseNftDump(text).tables.values()].map(({id, chains, sets}) => ({
     id,
     chains: [...chains.values()].map(chain => ({name: chain.name, base: chain.base, text: withoutBraces(chain.text())})),
     sets: [...sets.values()].map(set => ({...set, elements: [...set.elements.values()].toSorted((a, b) => (a.key < b.key ? -1 : 1))})),

@@ -10,13 +10,12 @@ import {
   ruleChanges,
   type RulesMode,
 } from '../../src/expect/patch-releases.ts';
-import {parseVersion} from '../../src/expect/proxy-config.ts';
+import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
 import type {KubeProxyVersion} from '../../src/model/proxy-config.ts';
+import {apiObjects, nodeDump} from '../cluster.ts';
 
 function version(text: string): KubeProxyVersion {
-  const parsed = parseVersion(text);
-  if (parsed === null) throw new Error(`${text} is no version`);
-  return parsed;
+  return resolveProxyConfig(nodeDump('node-a', {'kube-proxy-version': text}), apiObjects({}), {}).config.version.value;
 }
 
 /** The versions that may be meant, as `minor.patch`. */

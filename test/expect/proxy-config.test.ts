@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {kubeProxyPod} from '../../src/expect/kube-proxy-pod.ts';
-import {type ConfigOverrides, parseVersion, resolveProxyConfig} from '../../src/expect/proxy-config.ts';
+import {type ConfigOverrides, resolveProxyConfig} from '../../src/expect/proxy-config.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../src/model/api-objects.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
 import {apiObjects, nodeDump} from '../cluster.ts';
@@ -324,7 +324,7 @@ describe('the version', () => {
     ['go1.22.5 1.30.4', 'v1.30.4', 30, 4],
     ['1.22.5 v1.30.4', 'v1.30.4', 30, 4],
   ])('%j is read', (text, printed, minor, patch) => {
-    expect(parseVersion(text)).toEqual({text: printed, minor, patch});
+    expect(configOf({'kube-proxy-version': text}).version.value).toEqual({text: printed, minor, patch});
   });
 
   test.each([
@@ -332,11 +332,11 @@ describe('the version', () => {
     ['Kubernetes v1.33.6-rc.0', 33, 6],
     ['v1.37.0-alpha.3.120+4d8a8d7c', 37, 0],
   ])('%j comes before the version that it names', (text, minor, patch) => {
-    expect(parseVersion(text)).toMatchObject({minor, patch, isPreRelease: true});
+    expect(configOf({'kube-proxy-version': text}).version.value).toMatchObject({minor, patch, isPreRelease: true});
   });
 
   test.each(['', 'latest', 'v2.1.3', 'v11.2', 'unknown', 'go1.22.5'])('%j is no version', text => {
-    expect(parseVersion(text)).toBeNull();
+    expect(configOf({'kube-proxy-version': text}).version.value).toMatchObject({text: 'unknown', guessed: true});
   });
 });
 

@@ -9,6 +9,7 @@ import {describe, expect, test} from 'vitest';
 import packageJson from '../../package.json' with {type: 'json'};
 import {readPage} from '../doc-pages.ts';
 import {parseCommandLine} from '../parse-command-line.ts';
+import {describeWith} from '../require.ts';
 import {brokenCluster} from './broken-cluster.ts';
 import {page, root, script, thisBuild} from './integration-page.ts';
 
@@ -102,31 +103,33 @@ describe('the GitHub Action', () => {
     return {log: log.join('\n'), exitCode: 0, output: readFileSync(files.GITHUB_OUTPUT, 'utf8'), temp};
   }
 
-  test('installs the release and prints findings as annotations; the step fails as check does', async () => {
-    const {log, exitCode, output, temp} = await runSteps({releases: await releaseFolder(), arguments: '-A --skip ST101'});
-    expect(readFileSync(join(temp, 'summary'), 'utf8')).toMatch(/FAULTY: 1 error[\s\S]*\| shop\/web \|[\s\S]*ST202/);
-    expect(log).toMatch(/^::error .*ST202/m);
-    expect({exitCode, output}).toEqual({exitCode: 1, output: 'exit-code=1\n'});
-  });
+  describeWith(['curl', 'tar'], 'on a runner', () => {
+    test('installs the release and prints findings as annotations; the step fails as check does', async () => {
+      const {log, exitCode, output, temp} = await runSteps({releases: await releaseFolder(), arguments: '-A --skip ST101'});
+      expect(readFileSync(join(temp, 'summary'), 'utf8')).toMatch(/FAULTY: 1 error[\s\S]*\| shop\/web \|[\s\S]*ST202/);
+      expect(log).toMatch(/^::error .*ST202/m);
+      expect({exitCode, output}).toEqual({exitCode: 1, output: 'exit-code=1\n'});
+    });
 
-  test('passes if nothing fails, and writes the report to the file', async () => {
-    const given = {releases: await releaseFolder(), arguments: '-A --fail-on never', format: 'sarif', 'output-file': 'services.sarif'};
-    const {exitCode, output, temp} = await runSteps(given);
-    expect({exitCode, output}).toEqual({exitCode: 0, output: 'exit-code=0\n'});
-    expect(JSON.parse(readFileSync(join(temp, 'services.sarif'), 'utf8'))).toMatchObject({version: '2.1.0'});
-  });
+    test('passes if nothing fails, and writes the report to the file', async () => {
+      const given = {releases: await releaseFolder(), arguments: '-A --fail-on never', format: 'sarif', 'output-file': 'services.sarif'};
+      const {exitCode, output, temp} = await runSteps(given);
+      expect({exitCode, output}).toEqual({exitCode: 0, output: 'exit-code=0\n'});
+      expect(JSON.parse(readFileSync(join(temp, 'services.sarif'), 'utf8'))).toMatchObject({version: '2.1.0'});
+    });
 
-  test.each([
-    ['another checksum', (sums: string) => sums.replaceAll(/^[0-9a-f]{64}/gm, 'f'.repeat(64))],
-    ['no checksum', () => ''],
-  ])('does not run an archive with %s', async (_, change) => {
-    const {log, exitCode, output} = await runSteps({releases: await releaseFolder(change)});
-    expect(log).toMatch(/^::error::the checksum of svc-trace_v[\d.]+_linux_amd64\.tar\.gz does not match/m);
-    expect({exitCode, output}).toEqual({exitCode: 2, output: ''});
-  });
+    test.each([
+      ['another checksum', (sums: string) => sums.replaceAll(/^[0-9a-f]{64}/gm, 'f'.repeat(64))],
+      ['no checksum', () => ''],
+    ])('does not run an archive with %s', async (_, change) => {
+      const {log, exitCode, output} = await runSteps({releases: await releaseFolder(change)});
+      expect(log).toMatch(/^::error::the checksum of svc-trace_v[\d.]+_linux_amd64\.tar\.gz does not match/m);
+      expect({exitCode, output}).toEqual({exitCode: 2, output: ''});
+    });
 
-  test('a release that does not exist fails the step', async () => {
-    const {exitCode} = await runSteps({releases: await releaseFolder(), version: 'v99.0.0'});
-    expect(exitCode).not.toBe(0);
+    test('a release that does not exist fails the step', async () => {
+      const {exitCode} = await runSteps({releases: await releaseFolder(), version: 'v99.0.0'});
+      expect(exitCode).not.toBe(0);
+    });
   });
 });

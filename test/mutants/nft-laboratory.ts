@@ -7,7 +7,7 @@ import type {Family} from '../../src/model/address.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {NftRuleset} from '../../src/model/nft-ruleset.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
-import {parseNftText} from '../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {walkNftPacket} from '../../src/trace/nftables/walk-nft-packet.ts';
 import type {Packet} from '../../src/trace/packet.ts';
 import {expectedTable} from '../nft-expectation.ts';
@@ -36,13 +36,13 @@ export class NftLaboratory {
     const text = node.read('nft.txt')?.toString() ?? '';
     this.mutations = nftMutations(text);
     this.#packets = (['IPv4', 'IPv6'] as const).flatMap(family => this.#packetsOf(family));
-    this.#before = this.#pathOutcomes(parseNftText(text));
+    this.#before = this.#pathOutcomes(parseNftDump(text));
   }
 
   /** Null when the mutant is found with the right severity: error or warning only when a packet's outcome changes. */
   failure({kind, place, text}: NftMutation): string | null {
     const found = this.#findings(text);
-    const pathOutcomes = this.#pathOutcomes(parseNftText(text));
+    const pathOutcomes = this.#pathOutcomes(parseNftDump(text));
     const changes = pathOutcomes.some((pathOutcome, at) => pathOutcome !== this.#before[at]);
     const loud = found.some(needsAction);
     // Which service networks there are is not known, so nothing can be said of the rule about them.

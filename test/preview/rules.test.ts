@@ -5,7 +5,7 @@ import type {ExpectedRules} from '../../src/model/expected-rules.ts';
 import {families} from '../../src/model/address.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
-import {parseNftText} from '../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {memberText, parseIpsetSave} from '../../src/parse/ipvs/ipset-save.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {expectedRules} from '../../src/preview/rules/expected-rules.ts';
@@ -46,8 +46,8 @@ describe('iptables mode', () => {
 describe('nftables mode', () => {
   test.each(captureNames('nftables'))('%s', async name => {
     for (const {node, rules} of await rulesOf(name)) {
-      const actual = parseNftText(node.read('nft.txt')?.toString() ?? '');
-      const printed = parseNftText(rulesRenderers.nft(rules).replaceAll(/^#.*$/gm, ''));
+      const actual = parseNftDump(node.read('nft.txt')?.toString() ?? '');
+      const printed = parseNftDump(rulesRenderers.nft(rules).replaceAll(/^#.*$/gm, ''));
       for (const [id, table] of actual.tables) {
         if (!id.endsWith(' kube-proxy')) continue;
         const own = printed.tables.get(id);
@@ -69,7 +69,7 @@ describe('nftables mode', () => {
     }
   });
 
-  function chainsOf(table: ReturnType<ReturnType<typeof parseNftText>['tables']['get']> & {}) {
+  function chainsOf(table: ReturnType<ReturnType<typeof parseNftDump>['tables']['get']> & {}) {
     return Object.fromEntries(
       [...table.chains.values()]
         .filter(({ruleCount, base}) => ruleCount > 0 || base !== null)

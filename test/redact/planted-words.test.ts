@@ -1,5 +1,4 @@
 import {expect, test} from 'vitest';
-import {redactRuleLine} from '../../src/redact/redact-dump.ts';
 import {redactFile} from '../../src/redact/redact-file.ts';
 import {objectTreatments} from '../../src/redact/object-treatments.ts';
 import {Replacements} from '../../src/redact/replacements.ts';
@@ -10,9 +9,7 @@ const replacements = new Replacements('key');
 test.each(['--selctx', '--tls-host', '--tls-hostset', '--condition', '--rateest', '--rateest1', '--rateest2', '--rateest-name'])(
   'the value of %s in a rule of iptables does not survive redaction, with or without quotes',
   flag => {
-    const lines = ['zebrafish.example', '"zebrafish example"'].map(word =>
-      redactRuleLine(`-A INPUT ${flag} ${word} -j ACCEPT`, replacements),
-    );
+    const lines = ['zebrafish.example', '"zebrafish example"'].map(word => redacted('iptables-save', `-A INPUT ${flag} ${word} -j ACCEPT`));
     expect(lines.join('\n').toLowerCase()).not.toContain('zebrafish');
     for (const line of lines) expect(line).toMatch(new RegExp(`^-A INPUT ${flag} \\S.* -j ACCEPT$`));
   },

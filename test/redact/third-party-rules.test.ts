@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {thirdPartyRules, ipsets, mergedDump, scenarioWith} from '../analyze/third-party/merge.ts';
 import {Replacements} from '../../src/redact/replacements.ts';
-import {redactRuleLine} from '../../src/redact/redact-dump.ts';
+import {redactFile} from '../../src/redact/redact-file.ts';
 import {findingCounts, redacted} from './redacted.ts';
 
 describe.each(thirdPartyRules())('the rules of $name', rules => {
@@ -33,7 +33,7 @@ describe.each(thirdPartyRules())('the rules of $name', rules => {
 
 describe('one line', () => {
   const replacements = new Replacements('key');
-  const redact = (line: string) => redactRuleLine(line, replacements);
+  const redact = (line: string) => String(redactFile('iptables-save', Buffer.from(line), replacements));
 
   test.each([
     ':KUBE-SERVICES - [0:0]',

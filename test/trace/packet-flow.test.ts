@@ -3,8 +3,8 @@
  * loopback address and from outside, and where they must end up. The expected rules stand in for those of a kube-proxy.
  */
 import {describe, expect, test} from 'vitest';
-import type {LoadBalancerIngress, ServiceSpec} from '../../src/model/api-objects.ts';
-import {endpoint, gone, leaving, service, slice} from '../cluster.ts';
+import type {ServiceSpec} from '../../src/model/api-objects.ts';
+import {endpoint, gone, type LoadBalancerIngress, leaving, service, slice} from '../cluster.ts';
 import {expectedOf, type Setup} from '../kube-proxy.ts';
 import {flow, outcomes, type Sent} from './send.ts';
 

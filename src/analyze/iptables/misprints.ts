@@ -67,6 +67,7 @@ function invalidTargets(rules: readonly RuleText[], version: string | null): Pic
  * DNAT rules whose destination cannot be read: they show that another iptables wrote them than the one that printed them
  * (kubernetes#112477). One of many was changed on the node. Several checks of a node ask, and a large node has a quarter of a million such
  * chains.
+ * @internal
  */
 export const invalidRules = once(({tables}: Ruleset): readonly Rule[] => {
   const chains = tables.get('nat')?.chains;

@@ -160,7 +160,10 @@ interface AttributedNft {
   readonly isExplained: (difference: NftPortDifference) => boolean;
 }
 
-/** Gives each difference to the Service ports that it may concern: by its owner, the chain it leads to, its address and port. */
+/**
+ * Gives each difference to the Service ports that it may concern: by its owner, the chain it leads to, its address and port.
+ * @internal
+ */
 export function attribute(differences: readonly NftPortDifference[], expected: ExpectedTable): AttributedNft {
   const byPort = new Map<NftPort, NftPortDifference[]>();
   const unexpected: NftPortDifference[] = [];

@@ -217,7 +217,10 @@ const byHelpValue: Readonly<Record<string, ValueKind>> = {
   DIR: 'files',
 };
 
-/** The kind of values of a flag or argument, by its name and its help; null if they cannot be looked up. */
+/**
+ * The kind of values of a flag or argument, by its name and its help; null if they cannot be looked up.
+ * @internal
+ */
 export function valueKind(spec: {readonly name: string; readonly helpValue?: string | readonly string[] | undefined}): ValueKind | null {
   const {name, helpValue = ''} = spec;
   const shown = (typeof helpValue === 'string' ? helpValue : (helpValue[0] ?? '')).split(/[|.]/, 1)[0] ?? '';

@@ -20,7 +20,7 @@ export async function showHelp(args: readonly string[], {root, bin}: {readonly r
 }
 
 /** What help shows of a command. */
-export interface HelpSpec extends CommandParts<HelpFlag, HelpArgument> {
+interface HelpSpec extends CommandParts<HelpFlag, HelpArgument> {
   readonly description?: string | undefined;
   readonly examples?: readonly unknown[] | undefined;
 }
@@ -39,6 +39,7 @@ interface HelpArgument extends ArgumentParts {
 /**
  * The help of one command: usage in one line, examples, description, its own flags, and last the connection flags. Flags that many
  * commands share are only named, unless all are asked for.
+ * @internal
  */
 export function commandHelp(spec: HelpSpec, layout: HelpLayout & {readonly all: boolean}): string {
   const {summary = '', description = '', flags} = spec;
@@ -187,7 +188,10 @@ interface ProgramSpec {
   readonly commands: readonly {readonly id: string; readonly summary?: string | undefined; readonly hidden?: boolean | undefined}[];
 }
 
-/** The help of the program on one screen of 80 columns and 24 rows: examples, and the commands by purpose. */
+/**
+ * The help of the program on one screen of 80 columns and 24 rows: examples, and the commands by purpose.
+ * @internal
+ */
 export function programHelp({description, commands}: ProgramSpec, layout: HelpLayout): string {
   const width = helpWidth(layout);
   const shown = new Map(commands.filter(({hidden}) => hidden !== true).map(({id, summary = ''}) => [id, summary]));
@@ -214,7 +218,7 @@ function programExamples(bin: string): readonly HelpRow[] {
 }
 
 /** Every command, by what it is for. */
-export const purposes: Readonly<Record<string, readonly string[]>> = {
+const purposes: Readonly<Record<string, readonly string[]>> = {
   Diagnose: ['check', 'trace', 'packet', 'top', 'watch', 'explain'],
   'Plan a change': ['preview', 'rules'],
   Collect: ['capture', 'diff'],

@@ -129,7 +129,10 @@ interface AgentAnswer {
   readonly trouble: string | null;
 }
 
-/** Reads the JSON of an agent's `/result`; a text says why it cannot be used. It is as untrusted as all data of a node. */
+/**
+ * Reads the JSON of an agent's `/result`; a text says why it cannot be used. It is as untrusted as all data of a node.
+ * @internal
+ */
 export function readResult(value: unknown): AgentAnswer | string {
   const version = (value as {readonly schemaVersion?: unknown} | null)?.schemaVersion;
   if (version === undefined) return 'it is no result of svc-trace agent';

@@ -158,6 +158,7 @@ export function isDirectory(path: string): boolean {
 /**
  * Reads a file in a thread of Node.js. It is one request, which goes on while JavaScript runs; `readFile` would wait for JavaScript after
  * each part. Rejects if the file cannot be read as a whole.
+ * @internal
  */
 export async function readInBackground(path: string): Promise<Buffer> {
   const file = openSync(path, 'r');

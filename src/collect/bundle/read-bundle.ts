@@ -208,6 +208,7 @@ interface ApiList<T> {
 /**
  * Reads a list as `kubectl get -o json` prints it. Items without a name or of another shape are left out and reported. `read` returns the
  * content of the file, which is not kept, because it can be larger than the objects.
+ * @internal
  */
 export function readApiList<T extends {readonly metadata: {readonly name: string}}>(
   file: string,

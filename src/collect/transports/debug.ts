@@ -188,7 +188,10 @@ const processAnnotation = 'svc-trace/process';
 
 const debugContainer = 'debug';
 
-/** The user of this process, and the machine. */
+/**
+ * The user of this process, and the machine.
+ * @internal
+ */
 export function thisOwner(): string {
   return `${userName()}@${hostname()}`;
 }
@@ -210,7 +213,10 @@ function podPath({namespace, name}: {readonly namespace: string; readonly name: 
   return `${podsPath(namespace)}/${encodeURIComponent(name)}`;
 }
 
-/** A privileged pod that does nothing, in the host's network and process namespaces. It ends by itself if it is not deleted. */
+/**
+ * A privileged pod that does nothing, in the host's network and process namespaces. It ends by itself if it is not deleted.
+ * @internal
+ */
 export function debugPod(pod: DebugPodOptions): object {
   return {
     apiVersion: 'v1',

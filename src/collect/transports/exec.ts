@@ -154,6 +154,7 @@ type ReadPage = (page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
 /**
  * kube-proxy's pages through the API server's proxy to the node: an image of kube-proxy has no HTTP client. The API server connects to the
  * node's address, where kube-proxy serves its health, and its metrics only if it is configured to. The function is for one read of a node.
+ * @internal
  */
 export function nodeProxyPages(api: KubeApi): (node: string) => ReadPage {
   const silent = new Map<number, number>();

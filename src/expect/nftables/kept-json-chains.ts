@@ -33,7 +33,10 @@ export function keptJsonChains(view: ClusterView, context: NodeContext): KeepCha
 
 const keptOf = keptBySettings<{readonly endpoints: CategorizedEndpoints; readonly chains: RecordedChains}>();
 
-/** Chains as they were written, with each rule in one piece. */
+/**
+ * Chains as they were written, with each rule in one piece.
+ * @internal
+ */
 export class RecordedChains implements NftJsonSink {
   readonly chains = new Map<string, (readonly [rule: string])[]>();
   #rules: (readonly [rule: string])[] = [];

@@ -36,7 +36,7 @@ interface Token {
 }
 
 /** Splits at white space; a part in double quotes is one token, without its backslash escapes. */
-export function tokenize(text: string): readonly Token[] {
+function tokenize(text: string): readonly Token[] {
   const tokens: Token[] = [];
   const pattern = /"((?:[^"\\]|\\.)*)"?|[^\s"]\S*/gs;
   for (const found of text.matchAll(pattern)) {

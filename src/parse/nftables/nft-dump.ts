@@ -15,7 +15,7 @@ import {parseNftJson} from './nft-json.ts';
 import {canonicalNftRule} from './nft-rule.ts';
 
 /** Reads the output of nft, with `-j` or without. */
-export function parseNftDump(content: Buffer): NftRuleset {
+export function parseNftDump(content: Buffer | string): NftRuleset {
   return content.includes('"nftables"') ? parseNftJson(content) : parseNftText(content);
 }
 
@@ -23,7 +23,7 @@ export function parseNftDump(content: Buffer): NftRuleset {
  * Reads the output of `nft list ruleset` or `nft list table …`, with or without handles and counters, also several outputs one after
  * another. A truncated dump is read up to its end: see `cut`.
  */
-export function parseNftText(input: Buffer | string): NftRuleset {
+function parseNftText(input: Buffer | string): NftRuleset {
   return new TextReader(typeof input === 'string' ? Buffer.from(input) : input).read();
 }
 

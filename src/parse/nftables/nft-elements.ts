@@ -67,18 +67,6 @@ export function nftSeconds(text: string): number | null {
   return parts.reduce((sum, [, digits, unit = '']) => sum + (unit === 'ms' ? 0 : Number(digits) * (unitSeconds[unit] ?? 0)), 0);
 }
 
-/** Seconds as nft prints them: `3h`, `1d10m`. */
-export function formatNftSeconds(seconds: number): string {
-  const parts: string[] = [];
-  let left = seconds;
-  for (const unit of ['d', 'h', 'm', 's']) {
-    const size = unitSeconds[unit] ?? 1;
-    if (left >= size) parts.push(`${Math.floor(left / size)}${unit}`);
-    left %= size;
-  }
-  return parts.join('') || '0s';
-}
-
 /** The chains of a table while they are read, and after. */
 export interface TableChains extends NftChains {
   baseChains(): readonly NftChain[];

@@ -146,7 +146,10 @@ function pieces(part: string, max: number): readonly string[] {
   return [...all, piece];
 }
 
-/** How many letters wide a text is: letters that are drawn on a square take two columns. */
+/**
+ * How many letters wide a text is: letters that are drawn on a square take two columns.
+ * @internal
+ */
 export function columnsOf(text: string): number {
   let columns = 0;
   for (const letter of text) columns += isWide.test(letter) ? 2 : 1;

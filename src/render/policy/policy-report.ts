@@ -69,9 +69,9 @@ interface FittedResults {
  * As many results as one object can contain: etcd's default limit is 1.5 MiB, including the object's other fields. The most severe come
  * first, and one more result tells what is left out.
  */
-export function fitResults(all: readonly PolicyResult[], max: number = maxBytes): FittedResults {
+function fitResults(all: readonly PolicyResult[]): FittedResults {
   const sorted = all.toSorted((a, b) => outcomes.indexOf(a.result) - outcomes.indexOf(b.result));
-  const fitting = countFitting(sorted, max);
+  const fitting = countFitting(sorted);
   const hidden = sorted.slice(fitting);
   const results = hidden.length === 0 ? sorted : [leftOut(hidden), ...sorted.slice(0, fitting)];
   return {results, summary: countOutcomes(hidden.length === 0 ? sorted : [leftOut(hidden), ...sorted])};
@@ -80,11 +80,11 @@ export function fitResults(all: readonly PolicyResult[], max: number = maxBytes)
 /** In JSON, the form in which the API server stores it. */
 const maxBytes = 1_300_000;
 
-function countFitting(results: readonly PolicyResult[], max: number): number {
+function countFitting(results: readonly PolicyResult[]): number {
   let bytes = 0;
   const first = results.findIndex(result => {
     bytes += Buffer.byteLength(JSON.stringify(result)) + timestampBytes;
-    return bytes > max;
+    return bytes > maxBytes;
   });
   return first < 0 ? results.length : first;
 }
@@ -237,7 +237,7 @@ interface ResourceReference {
 }
 
 /** One result of a (Cluster)Report or (Cluster)PolicyReport: both APIs have these fields. */
-export interface PolicyResult {
+interface PolicyResult {
   readonly policy: string;
   readonly rule: string;
   readonly category?: string;
@@ -265,7 +265,7 @@ function resultOfGroup({finding, nodes}: Pick<FindingGroup, 'finding' | 'nodes'>
 }
 
 /** A result without a finding: in sync, or not checked. There are many of these, so they are short. */
-export function ownResult(rule: string, result: PolicyOutcome, message: string, resource?: ResourceReference): PolicyResult {
+function ownResult(rule: string, result: PolicyOutcome, message: string, resource?: ResourceReference): PolicyResult {
   return {
     ...{policy: 'svc-trace', rule, source: 'svc-trace', result, message},
     ...(resource === undefined ? {} : {resources: [resource]}),

@@ -55,7 +55,10 @@ export function isComplete({nodes, problems}: SnapshotRecord): boolean {
   return all.length > 0 && all.every(({status}) => status === 'read') && problems.every(({isMinor}) => isMinor);
 }
 
-/** The capture without names and public addresses. API objects are redacted at once, nodes as they arrive. */
+/**
+ * The capture without names and public addresses. API objects are redacted at once, nodes as they arrive.
+ * @internal
+ */
 export function redactCapture(capture: Capture, redaction: Redaction): Capture {
   const {history, serverVersion} = capture;
   return {

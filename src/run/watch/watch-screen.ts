@@ -146,6 +146,7 @@ interface Screen {
 /**
  * A screen: what is watched and the verdict above; the latest changes, the matrix, older changes and when nodes were read in a list that
  * scrolls; the keys in the last line.
+ * @internal
  */
 export function screenOf(state: WatchState, {columns, rows, color}: WatchScreenSize): Screen {
   const style = styleOf(color);

@@ -14,7 +14,7 @@ import {families} from '../../../src/model/address.ts';
 import type {NftRuleset, NftTable} from '../../../src/model/nft-ruleset.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';
 import {findingsOf, needsAction, scenario} from '../../scenario.ts';
 
@@ -105,7 +105,7 @@ interface TableOfNode {
 function tablesOf({api, nodes}: Snapshot): readonly TableOfNode[] {
   const view = new ClusterView(api);
   return nodes.flatMap(node =>
-    [parseNftJson(node.read('nft.json') ?? ''), parseNftText(node.read('nft.txt') ?? '')].flatMap((ruleset: NftRuleset, at) =>
+    [parseNftJson(node.read('nft.json') ?? ''), parseNftDump(node.read('nft.txt') ?? '')].flatMap((ruleset: NftRuleset, at) =>
       families.map(family => {
         const table = ruleset.tables.get(family === 'IPv4' ? 'ip kube-proxy' : 'ip6 kube-proxy');
         if (table === undefined) throw new Error(`no table of ${node.name}`);

@@ -1,7 +1,9 @@
 import {join} from 'node:path';
 import {describe, expect, test} from 'vitest';
-import {commandHelp, type HelpSpec} from '../../../src/cli/help/show-help.ts';
+import {commandHelp} from '../../../src/cli/help/show-help.ts';
 import {commandSpecs} from '../../../src/cli/complete/command-spec.ts';
+
+type HelpSpec = Parameters<typeof commandHelp>[0];
 
 const specs = (await commandSpecs(join(import.meta.dirname, '../../..'))) as readonly HelpSpec[];
 const textOf = (spec: HelpSpec, width = 80, all = false): string => commandHelp(spec, {bin: 'kubectl svc-trace', width, all});

@@ -1,11 +1,11 @@
 import {describe, expect, test} from 'vitest';
 import {inferNftConfig} from '../../../src/expect/nftables/infer-nft-config.ts';
 import {kubeProxyTables} from '../../../src/analyze/nftables/nft-rules.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
 import {readFixture} from '../../fixtures.ts';
 
 const seenIn = (capture: string, change: (text: string) => string = text => text) =>
-  inferNftConfig(kubeProxyTables(parseNftText(change(readFixture(`captures/nftables/${capture}/nodes/node-a/nft.txt`).toString()))));
+  inferNftConfig(kubeProxyTables(parseNftDump(change(readFixture(`captures/nftables/${capture}/nodes/node-a/nft.txt`).toString()))));
 
 describe('the table of a kube-proxy', () => {
   test.each([

@@ -5,7 +5,7 @@ import {kubeProxyTables} from '../../../src/analyze/nftables/nft-rules.ts';
 import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
 import type {Family} from '../../../src/model/address.ts';
 import type {ServiceSpec} from '../../../src/model/api-objects.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
 import {apiObjects, endpoint, nodeDump, service, slice} from '../../cluster.ts';
 import {chainsOf, elementsOf, expectedTable} from '../../nft-expectation.ts';
 import {nftText} from '../../rendered-nft.ts';
@@ -98,7 +98,7 @@ describe('node ports on loopback addresses', () => {
   test('are inferred from a table whose other settings are unknown', () => {
     const seen = (nodePortAddresses: readonly string[]) => {
       const text = nftText(tableOf({endpoints: [here], spec: nodePort, ...gate, nodePortAddresses}));
-      return inferNftConfig(kubeProxyTables(parseNftText(text)));
+      return inferNftConfig(kubeProxyTables(parseNftDump(text)));
     };
     expect(seen(['primary'])).toMatchObject({...gate, nodePortAddresses: ['172.18.0.11']});
     expect(seen(['primary', 'localhost'])).toMatchObject({...gate, nodePortAddresses: ['172.18.0.11', '127.0.0.0/8']});
@@ -128,7 +128,7 @@ describe('the keywords of nodePortAddresses', () => {
 
 describe('the fingerprint of a table', () => {
   test.each([36, 37])('of 1.%i with a single endpoint', minor => {
-    const {version} = inferNftConfig(kubeProxyTables(parseNftText(nftText(tableOf({endpoints: [here], minor})))));
+    const {version} = inferNftConfig(kubeProxyTables(parseNftDump(nftText(tableOf({endpoints: [here], minor})))));
     expect(version).toMatchObject({minor, guessed: true});
   });
 });

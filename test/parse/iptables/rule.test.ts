@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import type {Rule} from '../../../src/model/ruleset.ts';
-import {parseRule, tokenize} from '../../../src/parse/iptables/rule.ts';
+import {parseRule} from '../../../src/parse/iptables/rule.ts';
 
 function parse(text: string): Rule {
   return parseRule(text, {table: 'nat', chain: text.split(' ')[1] ?? '', line: 1});
@@ -112,7 +112,8 @@ describe('text values', () => {
   });
 
   test('tokens are separated by white space outside quotes', () => {
-    expect(tokenize('a  b\t"c d"  e\r').map(({text}) => text)).toEqual(['a', 'b', 'c d', 'e']);
+    const comment = {name: 'comment', options: [quoted('--comment', 'c d')]};
+    expect(parse('-A C  -m\tcomment --comment "c d"  -j DROP\r')).toMatchObject({matches: [comment], target: {name: 'DROP'}});
   });
 });
 

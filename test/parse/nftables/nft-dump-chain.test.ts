@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import type {NftChain, NftTable} from '../../../src/model/nft-ruleset.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
 import {snapshotOf} from '../../fixtures.ts';
 
 describe('a chain holds', () => {
@@ -65,7 +65,7 @@ describe('a chain in JSON holds the expected JSON', () => {
 
   test('not in a text dump', () => {
     const text = 'table ip t {\n\tchain c {\n\t\tgoto d\n\t}\n}\n';
-    const chains = parseNftText(text).tables.get('ip t')?.chains;
+    const chains = parseNftDump(text).tables.get('ip t')?.chains;
     expect(chains?.get('c')?.holds(['goto d'])).toBe(true);
     expect(chains?.checkJson()).toBe(null);
   });

@@ -2,7 +2,7 @@ import {describe, expect, test} from 'vitest';
 import type {NftRuleset} from '../../../src/model/nft-ruleset.ts';
 import {formatNftRuleset} from '../../rendered-nft-ruleset.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
 import {captureNames, readFixture, snapshotOf} from '../../fixtures.ts';
 
 const many = 'nft/many-statements';
@@ -14,7 +14,7 @@ describe('the outputs of nft list and nft -j list are parsed to the same ruleset
     for (const node of nodes) {
       const text = node.read('nft.txt') ?? Buffer.alloc(0);
       expectSame(text, node.read('nft.json') ?? Buffer.alloc(0));
-      const ruleset = parseNftText(text);
+      const ruleset = parseNftDump(text);
       expect([...ruleset.tables.keys()]).toEqual(['ip kube-proxy', 'ip6 kube-proxy']);
       expect(ruleset.strays).toEqual([]);
       expect(ruleset.cut).toBeNull();
@@ -36,11 +36,11 @@ describe('the outputs of nft list and nft -j list are parsed to the same ruleset
 });
 
 function expectSame(text: Buffer, json: Buffer): void {
-  const [fromText, fromJson] = [parseNftText(text), parseNftJson(json)];
+  const [fromText, fromJson] = [parseNftDump(text), parseNftJson(json)];
   expect(fromText.ruleCount).toBeGreaterThan(50);
   expect(content(fromText)).toEqual(content(fromJson));
-  expect(content(parseNftText(formatNftRuleset(fromText)))).toEqual(content(fromText));
-  expect(content(parseNftText(formatNftRuleset(fromJson)))).toEqual(content(fromJson));
+  expect(content(parseNftDump(formatNftRuleset(fromText)))).toEqual(content(fromText));
+  expect(content(parseNftDump(formatNftRuleset(fromJson)))).toEqual(content(fromJson));
 }
 
 /** Everything that both forms contain. */
@@ -92,7 +92,7 @@ table ip kube-proxy { # handle 3
 	}
 }
 `;
-  const ruleset = parseNftText(listed);
+  const ruleset = parseNftDump(listed);
   const table = ruleset.tables.get('ip kube-proxy');
 
   test('the base chain and its priority', () => {
@@ -145,7 +145,7 @@ describe('a truncated text dump', () => {
 
   test('in a chain: the table may contain more, and the chain too', () => {
     const at = whole.indexOf('ip daddr . meta l4proto . th dport vmap @service-ips');
-    const cut = parseNftText(whole.slice(0, at + 20));
+    const cut = parseNftDump(whole.slice(0, at + 20));
     expect(cut.cut).toEqual({table: 'ip kube-proxy', line: whole.slice(0, at).split('\n').length});
     const table = cut.tables.get('ip kube-proxy');
     expect(table).toMatchObject({complete: false, declared: false});
@@ -155,7 +155,7 @@ describe('a truncated text dump', () => {
 
   test('in the elements of a map: complete ones are kept', () => {
     const at = whole.indexOf('10.96.1.24 . tcp . 5432');
-    const map = parseNftText(whole.slice(0, at + 25))
+    const map = parseNftDump(whole.slice(0, at + 25))
       .tables.get('ip kube-proxy')
       ?.set('service-ips');
     expect(map?.complete).toBe(false);
@@ -163,7 +163,7 @@ describe('a truncated text dump', () => {
   });
 
   test('between two tables does not show it', () => {
-    expect(parseNftText(whole.slice(0, whole.indexOf('table ip6'))).cut).toBeNull();
+    expect(parseNftDump(whole.slice(0, whole.indexOf('table ip6'))).cut).toBeNull();
   });
 });
 
@@ -199,13 +199,13 @@ test('several JSON documents one after another are one ruleset', () => {
 });
 
 test('text that is not a dump is kept as unrecognized lines, and other JSON gives no table', () => {
-  expect(parseNftText('Error: No such file or directory\n').strays).toEqual([{line: 1, text: 'Error: No such file or directory'}]);
+  expect(parseNftDump('Error: No such file or directory\n').strays).toEqual([{line: 1, text: 'Error: No such file or directory'}]);
   expect(parseNftJson('{"nftables": [{"foo": 1}]}')).toMatchObject({strays: [{line: 1, text: '{"foo": 1}'}], ruleCount: 0});
   expect(parseNftJson('[]').tables.size).toBe(0);
 });
 
 test('the tables of iptables-nft are read as far as they are shown', () => {
-  const [text] = parseNftText(readFixture('nft/of-iptables.txt')).tables.get('ip nat')?.chain('PREROUTING')?.rules() ?? [];
+  const [text] = parseNftDump(readFixture('nft/of-iptables.txt')).tables.get('ip nat')?.chain('PREROUTING')?.rules() ?? [];
   expect(text?.statements().map(({kind}) => kind)).toEqual(['match', 'passive', 'nat']);
   const [json] = parseNftJson(readFixture('nft/of-iptables.json')).tables.get('ip nat')?.chain('PREROUTING')?.rules() ?? [];
   expect(json?.statements().map(({kind}) => kind)).toEqual(['match', 'passive', 'passive', 'unknown']);
@@ -214,7 +214,7 @@ test('the tables of iptables-nft are read as far as they are shown', () => {
 test('200,000 rules are read', () => {
   const rules = (count: number) =>
     Array.from({length: count}, (_, at) => `\t\tip daddr 10.${at >> 16}.${(at >> 8) & 255}.${at & 255} drop\n`).join('');
-  const ruleset = parseNftText(`table ip x {\n\tchain y {\n${rules(200_000)}\t}\n}\n`);
+  const ruleset = parseNftDump(`table ip x {\n\tchain y {\n${rules(200_000)}\t}\n}\n`);
   expect(ruleset.ruleCount).toBe(200_000);
   expect(ruleset.tables.get('ip x')?.chain('y')?.rules().at(-1)?.text).toBe('ip daddr 10.3.13.63 drop');
 });

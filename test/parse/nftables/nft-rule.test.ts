@@ -3,7 +3,7 @@ import {nftSeconds} from '../../../src/parse/nftables/nft-elements.ts';
 import {mergeAddresses} from '../../../src/parse/nftables/address-list.ts';
 import {nftPriority, priorityText} from '../../../src/parse/nftables/nft-dump-chain.ts';
 import {canonicalNftRule, nftRule} from '../../../src/parse/nftables/nft-rule.ts';
-import {parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
 import {readFixture} from '../../fixtures.ts';
 
 function statements(text: string) {
@@ -83,7 +83,7 @@ describe('the statements of a rule', () => {
   });
 
   test('every part of a listed rule is kept', () => {
-    const ruleset = parseNftText(readFixture('nft/many-statements.txt'));
+    const ruleset = parseNftDump(readFixture('nft/many-statements.txt'));
     const rules = [...ruleset.tables.values()].flatMap(({chains}) => [...chains.values()].flatMap(chain => chain.rules()));
     const unknown = rules
       .filter(rule => rule.statements().some(({kind}) => kind === 'unknown'))

@@ -2,11 +2,20 @@ import {Ajv2020, type ValidateFunction} from 'ajv/dist/2020.js';
 import {loadAll} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
 import type {Report} from '../../../src/model/report.ts';
-import {fitResults, openreports, ownResult, policyreport, type PolicyResult} from '../../../src/render/policy/policy-report.ts';
+import {openreports, policyreport} from '../../../src/render/policy/policy-report.ts';
 import type {RenderOptions} from '../../../src/render/renderer.ts';
 import {diagnosed} from '../../diagnosed.ts';
 import {captureNames, readFixture, snapshotOf} from '../../fixtures.ts';
 import {findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
+
+interface PolicyResult {
+  readonly policy: string;
+  readonly rule: string;
+  readonly result: 'pass' | 'fail' | 'warn' | 'error' | 'skip';
+  readonly message: string;
+  readonly resources?: readonly [{readonly name: string}];
+  readonly properties?: Readonly<Record<string, string>>;
+}
 
 interface PolicyReport {
   readonly apiVersion: string;
@@ -231,9 +240,12 @@ describe('a report of many results', () => {
   });
 
   test('has a warning if faults are left out', () => {
-    const faults = numbered('fault', 3).map(rule => ownResult(rule, 'fail', 'x'.repeat(100)));
-    const {results, summary} = fitResults(faults, 700);
-    expect(results.map(({rule, result}) => `${result} ${rule}`)).toEqual(['warn results-left-out', 'fail fault-001', 'fail fault-002']);
-    expect(summary).toEqual({pass: 0, fail: 3, warn: 1, error: 0, skip: 0});
+    const services = numbered('shop/web', 2000);
+    const findings = services.map(service => ({...findingOf('node-a', service), message: 'x'.repeat(1000)}));
+    const [, shop] = objectsOf(reportOf({nodes: ['node-a'], services, findings}), {unixTime: 1_800_000_000});
+    const {results = [], summary = {}} = shop ?? {};
+    expect(results[0]).toMatchObject({rule: 'results-left-out', result: 'warn'});
+    expect(results.slice(1).every(({result}) => result === 'fail')).toBe(true);
+    expect(summary).toEqual({pass: 0, fail: 2000, warn: 1, error: 0, skip: 0});
   });
 });

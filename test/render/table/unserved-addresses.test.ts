@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
 import {withUnservedFamilies} from '../../../src/diagnosis/diagnose-node.ts';
 import type {ServiceObject} from '../../../src/model/api-objects.ts';
-import {traceJson} from '../../../src/render/trace-index.ts';
+import {traceRenderers} from '../../../src/render/trace-index.ts';
 import {tree} from '../../../src/render/table/tree.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {type Scenario, scenario} from '../../scenario.ts';
@@ -38,7 +38,7 @@ test('a load-balancer IP with ipMode Proxy is shown with the reason for its miss
   expect(unserved(given, 'shop/lb-local')).toEqual([
     '○ load-balancer IP 203.0.113.12:80: no rules: ipMode is Proxy: connections go to the load balancer',
   ]);
-  const [port] = JSON.parse(traceJson(tracedIn(given.snapshot(), 'shop/lb-local', node), plain)).traces;
+  const [port] = JSON.parse(traceRenderers.json(tracedIn(given.snapshot(), 'shop/lb-local', node), plain)).traces;
   expect(port.unserved).toEqual([
     {kind: 'loadBalancerIP', address: '203.0.113.12', port: 80, reason: 'ipMode is Proxy: connections go to the load balancer'},
   ]);

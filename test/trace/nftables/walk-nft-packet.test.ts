@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import type {NftRule} from '../../../src/model/nft-ruleset.ts';
-import {parseNftDump, parseNftText} from '../../../src/parse/nftables/nft-dump.ts';
+import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
 import type {Outcome} from '../../../src/trace/packet.ts';
 import {walkNftPacket} from '../../../src/trace/nftables/walk-nft-packet.ts';
 import {readFixture} from '../../fixtures.ts';
@@ -11,7 +11,7 @@ const own: Sent = {from: '192.168.1.10', to: '10.96.1.1', port: 80};
 const inward: Sent = {from: '203.0.113.9', to: '192.168.1.10', port: 80};
 
 function outcomes(text: string, packet: Sent, setup: NodeSetup = {}): readonly Outcome<NftRule>[] {
-  const ruleset = parseNftText(text);
+  const ruleset = parseNftDump(text);
   expect(ruleset.strays).toEqual([]);
   const ends = walkNftPacket(ruleset, packetOf(packet), environment(setup));
   expect(ends.reduce((sum, {probability}) => sum + probability, 0)).toBeCloseTo(1, 6);
@@ -267,7 +267,7 @@ describe('an unknown part', () => {
   test('leaves a packet undecided after a truncated dump', () => {
     const text = table('accept') + table('accept', {}, '', 'ip b');
     expect(pathOutcome(text)).toBe('passes');
-    const truncated = walkNftPacket(parseNftText(text.slice(0, -10)), packetOf(sent), environment());
+    const truncated = walkNftPacket(parseNftDump(text.slice(0, -10)), packetOf(sent), environment());
     expect(truncated.map(({verdict}) => verdict)).toEqual(['undecided']);
   });
 });

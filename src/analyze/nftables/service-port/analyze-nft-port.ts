@@ -64,7 +64,10 @@ function changedEndpoints({item, differences}: NftPortCase): readonly Endpoint[]
     .slice(0, 64);
 }
 
-/** Session affinity that is unexpected, missing, or has another timeout, which a walk does not show. */
+/**
+ * Session affinity that is unexpected, missing, or has another timeout, which a walk does not show.
+ * @internal
+ */
 export function nftAffinityRules(portCase: NftPortCase, symptoms: SymptomList<RuleText>): PortSymptom<RuleText> | null {
   const {item, differences} = portCase;
   if (symptoms.has('broken-jump', 'service-not-programmed')) return null;
@@ -134,6 +137,7 @@ function isOwnTarget({rule}: NftPortDifference, base: string): boolean {
  * Whether a Service port differs in its endpoints alone: its chains, sets and elements are exactly those that kube-proxy writes for the
  * endpoints that the node picks from, and nothing is left of the others. Then every client that reaches an endpoint at all shows the same
  * missing and stale endpoints. With a Local policy, not all clients get the same endpoints.
+ * @internal
  */
 export function hasOtherNftEndpointsOnly({item, differences, expected, actual}: NftPortCase): boolean {
   const {port, endpoints} = item;
@@ -190,7 +194,10 @@ function withAddress(like: Endpoint, hostPort: string): Endpoint {
   return {...like, address, port: Number(port), hostPort, nodeName: null, chainName: undefined};
 }
 
-/** Differences that no symptom so far explains. If no probe diverges, they are harmless but for what `harmless` says. */
+/**
+ * Differences that no symptom so far explains. If no probe diverges, they are harmless but for what `harmless` says.
+ * @internal
+ */
 export function explainNftResidualDifferences(
   {item, differences}: NftPortCase,
   symptoms: SymptomList<RuleText>,
