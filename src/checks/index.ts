@@ -16,6 +16,7 @@ import {endpointGetsNothing, oneEndpointGetsAll, removedEndpointInUse} from './t
 import {mtuDiffers} from './kernel/st613-mtu-differs.ts';
 import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
 import {changedWhileLooking} from './st904-changed-while-looking.ts';
+import {apiNewer, knownBug, limitOfMode, podAddressLost, podsNotRecognized, settingBreaksPromise} from './promise-checks.ts';
 import {symptomChecks} from './symptom-checks.ts';
 
 const all = [
@@ -47,6 +48,12 @@ const all = [
   twoProxies,
   tunnelMasqueraded,
   mtuDiffers,
+  settingBreaksPromise,
+  podsNotRecognized,
+  knownBug,
+  limitOfMode,
+  apiNewer,
+  podAddressLost,
   nodeNotRead,
   familyNotRead,
   noKubeProxy,

@@ -7,6 +7,7 @@ import {isKubeProxyChain} from '../analyze/third-party/iptables-rules.ts';
 import {symptomObservations} from './symptom-observations.ts';
 import {mendedBugs} from '../expect/patch-releases.ts';
 import {withUpgrade} from './upgrade-advice.ts';
+import {ofDetector, otherNodeName} from './promise-checks.ts';
 import {kubeProxyTrouble, replacementOf, troubleText} from './kube-proxy-trouble.ts';
 
 /** A check that only reports the symptoms of its name. */
@@ -23,6 +24,10 @@ interface SymptomCheck {
   readonly ofThirdParty?: Action;
   /** In place of the remedy where packets are refused that should get in. */
   readonly remedyForRefused?: string;
+  /** What else is reported, without symptoms. */
+  readonly also?: (context: NodeCheckContext) => Iterable<Observation>;
+  /** Another finding says it better. */
+  readonly isSaid?: (context: NodeCheckContext, symptom: Symptom) => boolean;
 }
 
 type CommandOf = (context: NodeCheckContext, observation: Observation) => Pick<Observation, 'command'>;
@@ -300,6 +305,7 @@ const table = [
     remedy:
       'Compare clusterCIDR and detectLocalMode of kube-proxy with spec.podCIDRs of the nodes and with the pod network of the CNI. Restart kube-proxy after a correction.',
     command: () => podNetworks,
+    isSaid: (context, {cause}) => cause === 'setting' && ofDetector(context).length > 0,
   },
   {
     code: 'ST507',
@@ -308,6 +314,7 @@ const table = [
     summary: "The node's rules treat none of the API's local endpoints as local: kube-proxy runs under another node name",
     remedy: 'Start kube-proxy with --hostname-override set to the name of the Node object (metadata.name).',
     command: showArguments,
+    also: otherNodeName,
   },
   {
     code: 'ST509',
@@ -322,8 +329,15 @@ const table = [
 
 /** The checks that report one kind of symptom each: the result of comparing and walking a node's rules. */
 export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => {
-  const {command, ofKubeProxy, ofThirdParty, remedyForRefused, ...check}: SymptomCheck & {readonly code: (typeof table)[number]['code']} =
-    row;
+  const {
+    command,
+    ofKubeProxy,
+    ofThirdParty,
+    remedyForRefused,
+    also,
+    isSaid,
+    ...check
+  }: SymptomCheck & {readonly code: (typeof table)[number]['code']} = row;
   const withAction = (context: NodeCheckContext, symptom: Symptom, observation: Observation): Observation => {
     // A symptom with a remedy of its own is not put right by the command of the others.
     if (observation.remedy !== undefined) return observation;
@@ -338,8 +352,8 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
   return {
     ...check,
     node: context => {
-      const symptoms = context.symptoms.filter(({kind}) => kind === row.name);
-      if (symptoms.length === 0) return [];
+      const symptoms = context.symptoms.filter(symptom => symptom.kind === row.name && isSaid?.(context, symptom) !== true);
+      if (symptoms.length === 0) return also?.(context) ?? [];
       const why = row.name === 'no-service-rules' ? troubleText(kubeProxyTrouble(context)) : null;
       return symptomObservations(context.node.name, symptoms).map(({symptom, observation}) => {
         const {message} = observation;

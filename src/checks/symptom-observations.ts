@@ -30,7 +30,7 @@ function observationOf(node: string, symptom: Symptom): Observation {
   };
 }
 
-function affectedServices(ports: readonly ServicePort[]): readonly AffectedService[] {
+export function affectedServices(ports: readonly ServicePort[]): readonly AffectedService[] {
   const services = Map.groupBy(ports, serviceKey);
   return [...services.values()].flatMap(own => {
     const [first] = own;

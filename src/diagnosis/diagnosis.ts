@@ -166,9 +166,12 @@ export class Diagnosis implements OpenDiagnosis {
     return skippedBy === null ? finding : {...finding, skippedBy};
   }
 
-  /** The findings of a node that concern no Service, or a requested one. */
-  #isAsked({service}: Finding): boolean {
-    if (service === undefined) return true;
+  /** The findings of a node that concern no Service, or a requested one. What the API promises of other Services is not asked. */
+  #isAsked({service, code, affects}: Finding): boolean {
+    if (service === undefined)
+      return (
+        !code.startsWith('ST7') || affects === undefined || affects.some(one => this.#cluster.names().requested.has(namespacedName(one)))
+      );
     const {requested, existing} = this.#cluster.names();
     const key = namespacedName(service);
     return requested.has(key) || (!existing.has(key) && (this.#options.concerns?.(service) ?? true));

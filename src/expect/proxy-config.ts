@@ -55,6 +55,7 @@ export function resolveProxyConfig(
   const ofNftables = mode.value === 'nftables';
   const hostname = pick('hostnameOverride', node.name);
   const nodeName = hostname.value.includes('$') ? {value: node.name, source: 'Node'} : hostname;
+  const runsAs = nodeName.value.trim().toLowerCase();
   const config: ProxyConfig = {
     version: kubeProxyVersion({node, api, object, override: overrides.version, infer}, problems),
     mode,
@@ -67,13 +68,14 @@ export function resolveProxyConfig(
     localhostNodePorts: pick('localhostNodePorts', true),
     nodePortAddresses: pick('nodePortAddresses', [], ofNftables ? layers : layers.filter(layer => !showsNftDefault(layer, object))),
     bindAddress: pick('bindAddress', '0.0.0.0'),
-    nodeName: {...nodeName, value: nodeName.value.trim().toLowerCase()},
+    nodeName: {...nodeName, value: runsAs},
     tcpBeLiberal: liberalOf(node, pick('tcpBeLiberal', false)),
     featureGates: pick('featureGates', {}),
     ipvsScheduler: pick('ipvsScheduler', ''),
     ipvsStrictARP: strictArpOf(node, pick('ipvsStrictARP', false)),
     ipvsExcludeCIDRs: pick('ipvsExcludeCIDRs', []),
-    zone: zoneOf(object, overrides),
+    // kube-proxy reads the label of the Node whose name it has.
+    zone: zoneOf(runsAs === node.name ? object : nodeObject(api, runsAs), overrides),
   };
   return {config, problems};
 }

@@ -1,11 +1,8 @@
 import {allOf} from '../analyze/proxy-mode.ts';
 import {environmentOf, forwardingOff} from '../analyze/outcomes/environment.ts';
-import {baseRuleSource, expectedSets} from '../analyze/ipvs/base-rule-source.ts';
+import {type WrittenSide, withBound, writtenSide} from '../analyze/expected-side.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import {expectRuleset} from '../expect/iptables/expect-ruleset.ts';
-import {expectIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {droppedRanges} from '../expect/nftables/base-chains.ts';
-import {expectTable} from '../expect/nftables/expect-table.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {once} from '../model/once.ts';
 import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
@@ -14,6 +11,7 @@ import type {NftChains, NftRuleset, NftSource, NftTableSource} from '../model/nf
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
+import type {Environment} from '../trace/packet.ts';
 import {isShownByIptables} from '../trace/side.ts';
 import type {NodeSetup} from './node-setup.ts';
 import type {WalkedSide} from './walk-side.ts';
@@ -47,11 +45,6 @@ function tablesAfter(setup: NodeSetup, family: Family, written: readonly NftTabl
   return isKept ? tables : [...tables, ...written];
 }
 
-interface WrittenSide extends Omit<WalkedSide, 'iptables' | 'nft'> {
-  readonly iptables: ChainSource | null;
-  readonly table: NftTableSource | null;
-}
-
 const made = new WeakMap<ProxyConfig, Map<Family, {readonly view: ClusterView; readonly written: WrittenSide}>>();
 
 /** Settings are those of one node, and several parts of a preview ask for its rules. */
@@ -67,44 +60,19 @@ function writtenOnce(input: ExpectedSideInput): WrittenSide {
 }
 
 function writtenRules({setup, view, config, family}: ExpectedSideInput): WrittenSide {
-  const facts = setup.hostFacts();
-  const sets = setup.sets();
-  const none = {iptables: null, table: null, local: facts, environment: sideEnvironment(facts, {sets})};
-  switch (config.mode.value) {
-    case 'nftables': {
-      const table = setup.nft()?.tables.get(proxyTableId(family)) ?? null;
-      const expected = expectTable({
-        view,
-        config,
-        facts,
-        family,
-        table,
-        serviceRanges: droppedRanges({api: setup.api, config, family, table}),
-      });
-      return {...none, expected, context: expected.context, ports: expected.ports, table: expected};
-    }
-    case 'ipvs': {
-      const expected = expectIpvs({view, config, facts, family, bound: []});
-      const servers = [...expected.servers.values()].flatMap(claims => claims.slice(-1).map(({server}) => server));
-      const local = withBound(facts, [...expected.bound.keys()]);
-      return {
-        ...{expected, local, context: expected.context, ports: expected.ports, iptables: baseRuleSource(expected), table: null},
-        environment: sideEnvironment(local, {sets: new Map([...sets, ...expectedSets(expected)]), servers}),
-      };
-    }
-    default: {
-      const ruleset = setup.config.mode.value === 'iptables' ? (setup.dumps.current.get(family) ?? null) : null;
-      const expected = expectRuleset({view, config, facts, family, ruleset});
-      return {...none, expected, context: expected.context, ports: expected.ports, iptables: expected};
-    }
-  }
+  const table = setup.nft()?.tables.get(proxyTableId(family)) ?? null;
+  const side = writtenSide({
+    ...{view, config, family, table, facts: setup.hostFacts(), sets: setup.sets()},
+    ruleset: setup.config.mode.value === 'iptables' ? (setup.dumps.current.get(family) ?? null) : null,
+    serviceRanges: config.mode.value === 'nftables' ? droppedRanges({api: setup.api, config, family, table}) : undefined,
+  });
+  return {...side, environment: withForwarding(side.environment, side.local)};
 }
 
 /** Where a node forwards nothing, no change of its rules does. */
-const sideEnvironment: typeof environmentOf = (facts, options) => ({
-  ...environmentOf(facts, options),
-  obstacle: ({family, origin}) => (origin === 'node' ? null : forwardingOff(facts, family)),
-});
+function withForwarding(environment: Environment, facts: NodeFacts): Environment {
+  return {...environment, obstacle: ({family, origin}) => (origin === 'node' ? null : forwardingOff(facts, family))};
+}
 
 /** The current rules of the node. */
 export function actualSide(setup: NodeSetup, view: ClusterView, family: Family): WalkedSide {
@@ -114,7 +82,10 @@ export function actualSide(setup: NodeSetup, view: ClusterView, family: Family):
   const local = isIpvs ? withBound(setup.hostFacts(), setup.bound()) : setup.facts;
   return {
     ...{context, ports, expected, local, iptables: allOf(setup.dumps, family), nft: tablesToday(setup, family)},
-    environment: sideEnvironment(local, {sets: setup.sets(), ...(isIpvs ? {servers: setup.ipvs().servers ?? []} : {})}),
+    environment: withForwarding(
+      environmentOf(local, {sets: setup.sets(), ...(isIpvs ? {servers: setup.ipvs().servers ?? []} : {})}),
+      local,
+    ),
   };
 }
 
@@ -132,10 +103,6 @@ function tablesToday({nft, config}: NodeSetup, family: Family): NftSource | null
     set: () => undefined,
   };
   return {tableSources: [...ruleset.tableSources, unread]};
-}
-
-function withBound(facts: NodeFacts, bound: readonly string[]): NodeFacts {
-  return {...facts, addresses: [...new Set([...facts.addresses, ...bound])]};
 }
 
 /** Chains that belong to one Service port or endpoint, of iptables. */

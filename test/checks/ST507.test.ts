@@ -1,5 +1,6 @@
-import {expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {containing, type Scenario, scenario} from '../scenario.ts';
+import {promiseFindings} from './promise.ts';
 
 test('a node whose rules use no endpoint as local is one error, not one for each Service', async () => {
   const given = await renamed();
@@ -28,6 +29,26 @@ test('one Service without its local endpoint is a fault of that Service', async 
   const given = await scenario();
   given.rules('node-a').deleteAll('-A KUBE-SVL-MXUIPMOZBK5EOUF7 ');
   expect(given.newFindings().map(({code}) => code)).not.toContain('ST507');
+});
+
+describe.each(['iptables', 'nftables', 'ipvs'] as const)('a hostnameOverride that was read and is no Node, in %s mode', mode => {
+  const config = {clusterCIDR: '10.244.0.0/16', hostnameOverride: 'elsewhere'};
+
+  test('is an error where a Local policy then serves nobody', () => {
+    const found = promiseFindings({mode, config, spec: {externalTrafficPolicy: 'Local'}});
+    expect(found.map(({code, severity}) => `${code} ${severity}`)).toContain('ST507 error');
+    expect(found.map(({message}) => message).join()).toMatch(/runs as node elsewhere .*which the cluster does not have.*external clients/s);
+  });
+
+  test('stays silent if it is the name of the Node', () => {
+    const right = {...config, hostnameOverride: 'node-a'};
+    expect(promiseFindings({mode, config: right, spec: {externalTrafficPolicy: 'Local'}}).map(({code}) => code)).not.toContain('ST507');
+  });
+});
+
+test('it is a warning where no Service needs the name', () => {
+  const found = promiseFindings({config: {clusterCIDR: '10.244.0.0/16', hostnameOverride: 'elsewhere'}});
+  expect(found.map(({code, severity}) => `${code} ${severity}`)).toEqual(['ST507 warning']);
 });
 
 /** The rules of node-c, where no endpoint is local, stand on node-a; hints are left out, since they go by the zone. */

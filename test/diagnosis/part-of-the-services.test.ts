@@ -25,8 +25,9 @@ function withServices(snapshot: Snapshot, services: readonly ServiceObject[], na
 }
 
 const options = {toolVersion: '0.0.0'};
+/** Without what the version itself does wrong (ST703): the rules are right for it. */
 const ofNodes = (findings: readonly Finding[]) =>
-  findings.filter(({code, severity, node}) => severity !== 'info' && node !== undefined && code !== 'ST901');
+  findings.filter(({code, severity, node}) => severity !== 'info' && node !== undefined && code !== 'ST901' && code !== 'ST703');
 const inWords = ({code, node, service, message}: Finding): string => `${code} ${node} ${service?.name ?? '-'} ${message}`;
 
 describe('a healthy node of a cluster of which one Service was read', () => {

@@ -159,7 +159,7 @@ const unknownChains: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** An address that is in none of the networks and not the node's. */
-function outsideAddress({family, facts}: NodeContext, inside: readonly Cidr[]): string | undefined {
+export function outsideAddress({family, facts}: NodeContext, inside: readonly Cidr[]): string | undefined {
   return unknownChains[family]?.find(text => {
     const address = parseAddress(text);
     return address !== null && !facts.addresses.includes(text) && !inside.some(cidr => contains(cidr, address));

@@ -89,5 +89,5 @@ export function uncoveredPods({detector, facts, family, masqueradeAll}: NodeCont
   if (network === null || own.length === 0 || masqueradeAll) return [];
   if (own.some(cidr => contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
   const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(({text}) => text).join(', ')}): their traffic to Services is masqueraded`;
-  return [{kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}];
+  return [{kind: 'cluster-cidr-mismatch', cause: 'setting', family, port: null, detail, expected: [], actual: []}];
 }

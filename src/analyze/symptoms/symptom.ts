@@ -53,8 +53,8 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly endpoint?: string;
   /** One sentence without the names of node and Service. */
   readonly detail: string;
-  /** Symptoms of several Services with the same cause are one finding for the node. */
-  readonly cause?: 'scheduler';
+  /** Symptoms of several Services with the same cause are one finding for the node. A setting is also known without rules. */
+  readonly cause?: 'scheduler' | 'setting';
   /** Packets are refused that should get in: not the usual of its kind. */
   readonly refuses?: true;
   /** What to do, where it is not the usual of its kind. */

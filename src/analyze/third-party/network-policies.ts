@@ -39,6 +39,15 @@ export function maySelect({networkPolicies}: Pick<ApiObjects, 'networkPolicies'>
     .some(policy => spec?.selector == null || selects(policy, spec.selector) !== false);
 }
 
+/** Whether a NetworkPolicy certainly selects the pods of a Service, by its selector. */
+export function selectsPodsOf({networkPolicies}: Pick<ApiObjects, 'networkPolicies'>, {metadata, spec}: ServiceObject): boolean {
+  const selector = spec?.selector ?? null;
+  const isOwn = (policy: NetworkPolicyObject): boolean => (policy.metadata.namespace ?? 'default') === (metadata.namespace ?? 'default');
+  return (networkPolicies ?? []).some(
+    policy => selector !== null && isOwn(policy) && isForIngress(policy) && selects(policy, selector) === true,
+  );
+}
+
 /** Without policyTypes every policy is one for ingress. */
 export function isForIngress({spec}: NetworkPolicyObject): boolean {
   return spec?.policyTypes?.includes('Ingress') !== false;

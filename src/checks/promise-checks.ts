@@ -1,0 +1,250 @@
+import {type BrokenPromise, brokenPromises, type SettingName} from '../analyze/promise/promise-breaches.ts';
+import {promisedNode} from '../analyze/promise/shapes.ts';
+import {describeDetector} from '../analyze/symptoms/node-symptoms.ts';
+import {localDetector} from '../expect/node-context.ts';
+import {familyOf, parseCidr} from '../model/address.ts';
+import type {Observation, Severity} from '../model/finding.ts';
+import {uniqueBy} from '../model/lists.ts';
+import {plural, someOf} from '../model/text.ts';
+import type {Check, NodeCheckContext} from './check.ts';
+import {showArguments} from './commands/commands.ts';
+import {selectsPodsOf} from '../analyze/third-party/network-policies.ts';
+import {affectedServices} from './symptom-observations.ts';
+
+export const settingBreaksPromise: Check<'ST701'> = {
+  code: 'ST701',
+  name: 'setting-breaks-promise',
+  severity: 'error',
+  summary: 'With a setting of its kube-proxy, a node does not serve Services as the API says',
+  remedy: 'Correct the setting in the configuration of kube-proxy, and restart kube-proxy.',
+  *node(context) {
+    const invalid = invalidSettings(context);
+    for (const [, message] of invalid) yield {node: context.node.name, severity: 'warning', message, ...showArguments(context)};
+    for (const setting of ['nodePortAddresses', 'bindAddress', 'featureGates'] as const) {
+      const broken = invalid.has(setting) ? [] : ofSetting(context, setting);
+      if (broken.length > 0)
+        yield {...observed(context, broken, settingText(context, setting)), severity: settingSeverity(context, setting, broken)};
+    }
+  },
+};
+
+/** What kube-proxy refuses, or cannot use: it runs with other settings than these, or will not start again. */
+function invalidSettings({config, facts, families: checked}: NodeCheckContext): ReadonlyMap<SettingName, string> {
+  const {clusterCIDRs, nodePortAddresses, detectLocalMode, version} = config;
+  const words = version.value.minor >= 37 ? ['primary', 'localhost', 'all'] : version.value.minor >= 31 ? ['primary'] : [];
+  const isInvalid = (text: string): boolean => parseCidr(text.trim()) === null;
+  const networks = clusterCIDRs.value.filter(isInvalid);
+  const addresses = nodePortAddresses.value.filter(text => isInvalid(text) && !words.includes(text));
+  const refused = (name: string, texts: readonly string[], source: string): string =>
+    `${name} ${texts.join(',')} (${source}) is no network that kube-proxy ${version.value.text} accepts: it does not start with this setting`;
+  const primary = familyOf(facts.hostIPs[0] ?? '');
+  const isOfOther =
+    detectLocalMode.value === 'ClusterCIDR' &&
+    clusterCIDRs.value.length > 0 &&
+    primary !== null &&
+    !clusterCIDRs.value.some(text => parseCidr(text.trim())?.family === primary);
+  const found = new Map<SettingName, string>();
+  if (checked.length === 0) return found;
+  if (networks.length > 0) found.set('detector', refused('clusterCIDR', networks, clusterCIDRs.source));
+  else if (isOfOther)
+    found.set(
+      'detector',
+      `clusterCIDR ${clusterCIDRs.value.join(',')} (${clusterCIDRs.source}) holds no ${primary} network, and ${facts.name} is an ${primary} node: kube-proxy recognizes none of its pods`,
+    );
+  if (addresses.length > 0) found.set('nodePortAddresses', refused('nodePortAddresses', addresses, nodePortAddresses.source));
+  return found;
+}
+
+function settingText({config}: NodeCheckContext, setting: 'nodePortAddresses' | 'bindAddress' | 'featureGates'): string {
+  const {value, source} = config[setting];
+  const text = typeof value === 'string' ? value : Array.isArray(value) ? value.join(',') : JSON.stringify(value);
+  return `${setting} ${text} (${source}) breaks what the API promises`;
+}
+
+/** A gate is switched off on purpose. Clients find the address that is left, if one is. */
+function settingSeverity(context: NodeCheckContext, setting: SettingName, broken: readonly BrokenPromise[]): Severity {
+  if (setting === 'featureGates') return 'info';
+  if (setting !== 'nodePortAddresses') return severityOf(broken);
+  const own = promisedNode(context)?.hostIPs ?? [];
+  const isLeft = (family: BrokenPromise['family']): boolean =>
+    own.some(text => familyOf(text) === family && !broken.some(({address}) => address === text));
+  return broken.every(({family}) => isLeft(family)) ? 'warning' : 'error';
+}
+
+export const podsNotRecognized: Check<'ST702'> = {
+  code: 'ST702',
+  name: 'pods-not-recognized',
+  severity: 'error',
+  summary: "By its settings, kube-proxy takes the node's pods for clients from outside, or others for its pods",
+  remedy: 'Set clusterCIDR of kube-proxy to the network of all pods (or detectLocalMode: NodeCIDR), and restart kube-proxy.',
+  *node(context) {
+    const broken = ofDetector(context);
+    if (broken.length === 0) return;
+    const {config, facts} = context;
+    const [{family}] = broken as readonly [BrokenPromise];
+    const detector = describeDetector(localDetector(family, config, facts));
+    yield {
+      ...observed(context, broken, `by its settings (${config.clusterCIDRs.source}), kube-proxy takes ${detector} for pods of this node`),
+      severity: severityOf(broken),
+    };
+  },
+};
+
+/** What is lost because of the detector. That pods are masqueraded ST504 says, and also whether the rules have another one. */
+export function ofDetector(context: NodeCheckContext): readonly BrokenPromise[] {
+  const told = context.symptoms.filter(({kind}) => kind === 'cluster-cidr-mismatch');
+  const broken = ofSetting(context, 'detector');
+  if (told.some(({cause}) => cause !== 'setting')) return [];
+  return told.length > 0 && severityOf(broken) !== 'error' ? [] : broken;
+}
+
+export const knownBug: Check<'ST703'> = {
+  code: 'ST703',
+  name: 'known-bug',
+  severity: 'error',
+  summary: 'A known bug of this version of kube-proxy breaks what the API promises',
+  remedy: 'Upgrade kube-proxy.',
+  *node(context) {
+    for (const [mended, broken] of byMended(context, 'bug')) {
+      const text = `kube-proxy ${context.config.version.value.text} has a bug in ${context.config.mode.value} mode that ${mended} does not have`;
+      yield {
+        ...observed(context, broken, text),
+        severity: severityOf(broken),
+        remedy: `Upgrade kube-proxy to ${mended} or a later version.`,
+      };
+    }
+  },
+};
+
+export const limitOfMode: Check<'ST704'> = {
+  code: 'ST704',
+  name: 'limit-of-mode',
+  severity: 'info',
+  summary: 'The proxy mode cannot do what the API promises',
+  remedy: 'Use iptables or nftables mode if the Services need it. Otherwise no action is needed.',
+  *node(context) {
+    const broken = brokenPromises(context).filter(({cause}) => cause.kind === 'mode');
+    if (broken.length === 0) return;
+    // Packets that an operator keeps on the node leave it.
+    const leaves = broken.some(({entry, breach}) => entry === 'clusterIP' && breach === 'unwanted');
+    const text = `${context.config.mode.value} mode cannot do all that the API promises`;
+    yield {...observed(context, broken, text), severity: leaves ? 'warning' : 'info'};
+  },
+};
+
+export const apiNewer: Check<'ST705'> = {
+  code: 'ST705',
+  name: 'api-newer-than-kube-proxy',
+  severity: 'info',
+  summary: 'Services use what this version of kube-proxy does not know',
+  remedy: 'Upgrade kube-proxy.',
+  *node(context) {
+    for (const [mended, broken] of byMended(context, 'older-api')) {
+      const text = `kube-proxy ${context.config.version.value.text} does not know what these Services use, and ${mended} does`;
+      yield {...observed(context, broken, text), remedy: `Upgrade kube-proxy to ${mended} or a later version.`};
+    }
+  },
+};
+
+export const podAddressLost: Check<'ST706'> = {
+  code: 'ST706',
+  name: 'pod-address-lost',
+  severity: 'info',
+  summary: 'masqueradeAll hides the addresses of pods from the endpoints',
+  remedy: 'Set masqueradeAll to false unless the pod network needs it, and restart kube-proxy.',
+  *node(context) {
+    const broken = ofSetting(context, 'masqueradeAll');
+    if (broken.length === 0) return;
+    const isPolicied = portsOf(broken).some(port => selectsPodsOf(context.api, port.object));
+    const text = `masqueradeAll is set (${context.config.masqueradeAll.source})${isPolicied ? ', and NetworkPolicies that select endpoints see the address of the node in place of the pod' : ''}`;
+    yield {...observed(context, broken, text), severity: isPolicied ? 'warning' : 'info'};
+  },
+};
+
+/** The name that kube-proxy runs as is no name of this node: what ST507 says of rules that show it, by the setting that was read. */
+export function* otherNodeName(context: NodeCheckContext): Iterable<Observation> {
+  const {config, facts, api, families, symptoms} = context;
+  const {value, source} = config.nodeName;
+  if (value === facts.name || families.length === 0 || symptoms.some(({kind}) => kind === 'node-name-mismatch')) return;
+  const broken = ofSetting(context, 'nodeName');
+  const isUnknown = api.nodes !== null && !api.nodes.some(({metadata}) => metadata.name === value);
+  if (broken.length === 0 && !isUnknown) return;
+  const text = `kube-proxy runs as node ${value} (${source})${isUnknown ? ', which the cluster does not have' : ''}, and not as ${facts.name}: it treats none of the endpoints on ${facts.name} as local`;
+  yield broken.length > 0
+    ? {...observed(context, broken, text), severity: 'error'}
+    : {node: facts.name, severity: 'warning', message: `${text}. No Service needs it today`};
+}
+
+function ofSetting(context: NodeCheckContext, setting: SettingName): readonly BrokenPromise[] {
+  return brokenPromises(context).filter(({cause}) => cause.kind === 'setting' && cause.setting === setting);
+}
+
+function byMended(context: NodeCheckContext, kind: 'bug' | 'older-api'): ReadonlyMap<string, readonly BrokenPromise[]> {
+  return Map.groupBy(
+    brokenPromises(context).filter(({cause}) => cause.kind === kind),
+    ({cause}) => ('mended' in cause ? cause.mended.text.replace(/\.0$/, '') : ''),
+  );
+}
+
+/** Lost packets, and such as get in where they should not, are errors; where custom alone keeps the node out, nothing is lost. */
+function severityOf(broken: readonly BrokenPromise[]): Severity {
+  if (broken.some(({breach, entry}) => losses.has(breach) || (breach === 'unwanted' && entry !== 'clusterIP'))) return 'error';
+  return broken.every(({breach}) => breach === 'admitted') ? 'info' : 'warning';
+}
+
+const losses: ReadonlySet<BrokenPromise['breach']> = new Set(['refused', 'dropped', 'passed', 'unanswered']);
+
+function portsOf(broken: readonly BrokenPromise[]): BrokenPromise['ports'] {
+  return uniqueBy(
+    broken.flatMap(({ports}) => ports),
+    port => port,
+  );
+}
+
+/** One cause is one finding of the node, with what it does to packets. */
+function observed(context: NodeCheckContext, broken: readonly BrokenPromise[], cause: string): Observation {
+  const ports = portsOf(broken);
+  const names = someOf([...new Set(ports.map(({servicePortName}) => servicePortName))], {max: 3});
+  const families = [...new Set(broken.map(({family}) => family))];
+  const [family] = families;
+  return {
+    node: context.node.name,
+    ...(families.length === 1 && family !== undefined ? {family} : {}),
+    affects: affectedServices(ports),
+    message: `${cause}: ${effectsOf(broken)} (${plural(ports.length, 'Service port')}: ${names})`,
+    ...showArguments(context),
+  };
+}
+
+function effectsOf(broken: readonly BrokenPromise[]): string {
+  const effects = Map.groupBy(broken, ({breach, entry}) => `${entryWords[entry]} ${breachWords[breach]}`);
+  const texts = [...effects].map(
+    ([what, own]) => `packets from ${[...new Set(own.map(({sender}) => senderWords[sender]))].join(', ')} to ${what}`,
+  );
+  return someOf(texts, {max: 3, noun: 'more effect'});
+}
+
+const entryWords: Readonly<Record<BrokenPromise['entry'], string>> = {
+  clusterIP: 'cluster IPs',
+  nodePort: 'node ports',
+  loadBalancerIP: 'load-balancer IPs',
+  externalIP: 'external IPs',
+};
+
+const senderWords: Readonly<Record<BrokenPromise['sender'], string>> = {
+  pod: 'pods of this node',
+  node: 'the node itself',
+  endpoint: 'an endpoint of the Service itself',
+  outside: 'external clients',
+};
+
+const breachWords: Readonly<Record<BrokenPromise['breach'], string>> = {
+  refused: 'are refused',
+  dropped: 'are dropped',
+  passed: 'reach no endpoint',
+  unanswered: 'get no answer',
+  unwanted: 'reach endpoints that they should not reach',
+  unserved: 'reach only a part of the endpoints',
+  'source-changed': "arrive with the node's address",
+  admitted: 'are admitted although loadBalancerSourceRanges do not hold the client',
+};

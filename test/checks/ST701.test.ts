@@ -1,0 +1,59 @@
+import {expect, test} from 'vitest';
+import {containing} from '../scenario.ts';
+import {promiseFindings} from './promise.ts';
+
+test('nodePortAddresses without an address of the node is an error: no client reaches its node ports', () => {
+  const config = {clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['192.168.0.0/16']};
+  expect(promiseFindings({config})).toEqual([
+    {
+      ...{code: 'ST701', severity: 'error', node: 'node-a', family: 'IPv4'},
+      message: containing('nodePortAddresses 192.168.0.0/16', 'external clients', 'to node ports are refused', 'shop/web'),
+    },
+  ]);
+});
+
+test('where one of its addresses is left, it is a warning', () => {
+  const config = {clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['172.18.0.0/16']};
+  expect(promiseFindings({config}).map(({code, severity}) => `${code} ${severity}`)).toEqual(['ST701 warning']);
+});
+
+test('in nftables and IPVS mode the same settings break the same promise', () => {
+  const config = {clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['192.168.0.0/16']};
+  for (const mode of ['nftables', 'ipvs'] as const)
+    expect(promiseFindings({mode, config}).map(({code, severity}) => `${code} ${severity}`)).toEqual(['ST701 error']);
+});
+
+test('nodePortAddresses with all addresses of the node, or without a node port, stay silent', () => {
+  const config = {clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['172.18.0.0/16', '198.51.100.0/24']};
+  expect(promiseFindings({config})).toEqual([]);
+  const elsewhere = {clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['192.168.0.0/16']};
+  expect(promiseFindings({config: elsewhere, spec: {type: 'ClusterIP', ports: [{port: 80}]}})).toEqual([]);
+});
+
+test('the default of nftables mode, one address of the node, is no setting', () => {
+  expect(promiseFindings({mode: 'nftables'})).toEqual([]);
+});
+
+test('a gate that is switched off is an info', () => {
+  const config = {clusterCIDR: '10.244.0.0/16', featureGates: {ServiceInternalTrafficPolicy: false}};
+  const found = promiseFindings({version: '1.25.1', config, spec: {internalTrafficPolicy: 'Local'}});
+  expect(found.map(({code, severity}) => `${code} ${severity}`)).toEqual(['ST701 info']);
+});
+
+test('what kube-proxy refuses is a warning: a mask that is none, a word that is too new, another family', () => {
+  const inShort = (config: Readonly<Record<string, unknown>>, version: string): readonly string[] =>
+    promiseFindings({config, version}).flatMap(({code, severity, message}) =>
+      code === 'ST701' ? [`${severity}: ${message.replace(/ \(kube-proxy-config\.yaml\)/, '')}`] : [],
+    );
+  expect(inShort({clusterCIDR: '10.244.0.0/33'}, '1.36.2')).toEqual([
+    'warning: clusterCIDR 10.244.0.0/33 is no network that kube-proxy v1.36.2 accepts: it does not start with this setting',
+  ]);
+  expect(inShort({clusterCIDR: 'fc00::/112'}, '1.36.2')).toEqual([
+    'warning: clusterCIDR fc00::/112 holds no IPv4 network, and node-a is an IPv4 node: kube-proxy recognizes none of its pods',
+  ]);
+  const primary = {clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['primary']};
+  expect(inShort(primary, '1.28.3')).toEqual([
+    'warning: nodePortAddresses primary is no network that kube-proxy v1.28.3 accepts: it does not start with this setting',
+  ]);
+  expect(inShort({clusterCIDR: '10.244.0.0/16'}, '1.28.3')).toEqual([]);
+});
