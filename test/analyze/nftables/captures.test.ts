@@ -62,6 +62,7 @@ describe('a packet ends where the expected rules send it', () => {
   });
 });
 
+/** But of what their version does wrong (ST7xx). */
 describe('no errors or warnings are found on healthy nodes', () => {
   test.each(captures)('%s', async name => {
     expect(loudOf(await snapshotOf(name))).toEqual([]);
@@ -91,7 +92,7 @@ describe('no errors or warnings are found on healthy nodes', () => {
 });
 
 function loudOf(snapshot: Snapshot): readonly string[] {
-  const found = findingsOf(snapshot).filter(finding => needsAction(finding) && /^ST[2-9]/.test(finding.code));
+  const found = findingsOf(snapshot).filter(finding => needsAction(finding) && /^ST[2-689]/.test(finding.code));
   return found.map(({code, node, message}) => `${code} ${node} ${message}`);
 }
 
