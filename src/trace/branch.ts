@@ -13,7 +13,7 @@ export interface Branch<R extends RuleText = Rule> {
   readonly supposed: R | null;
 }
 
-export type ChainVerdict = 'accept' | 'drop' | 'reject' | 'return' | 'undecided';
+type ChainVerdict = 'accept' | 'drop' | 'reject' | 'return' | 'undecided';
 
 export interface ChainResult<R extends RuleText = Rule> extends Branch<R> {
   readonly verdict: ChainVerdict;
@@ -266,7 +266,7 @@ interface PassedRules<R extends RuleText> {
 }
 
 /** Takes a packet through rules in order. It may have matched rules of other kinds (`R`) before. */
-export function passRules<T extends R, R extends RuleText>(
+export function passRules<T, R extends RuleText>(
   limits: WalkLimits,
   rules: readonly T[],
   start: Branch<R>,

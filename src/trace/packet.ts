@@ -1,9 +1,9 @@
 import type {Address, Family} from '../model/address.ts';
-import {holds, type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
+import {holds, type Intervals, subtract} from '../model/intervals.ts';
 import {once} from '../model/once.ts';
 import type {Rule, RuleText} from '../model/ruleset.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
-import {allAddresses, allPorts, type SenderConditions} from './sender-space.ts';
+import {allAddresses, type SenderConditions} from './sender-space.ts';
 import type {NftRule} from '../model/nft-ruleset.ts';
 
 /** The outcome of a packet: the end of one path through the rules. `R` is the type of rules in this proxy mode. */
@@ -189,14 +189,6 @@ const othersThan: Readonly<Record<Family, (values: Intervals) => Intervals>> = {
   IPv4: once(values => subtract(allAddresses('IPv4'), values)),
   IPv6: once(values => subtract(allAddresses('IPv6'), values)),
 };
-
-export function askPort(values: Iterable<readonly [bigint, bigint]>, side: Side, packet: Packet, environment: Environment): void {
-  const port = side === 'source' ? packet.sourcePort : packet.port;
-  const ask = portQuestion(side, packet, environment);
-  if (ask === null || port === undefined) return;
-  const inside = intervalsOf(values);
-  ask(holds(inside, BigInt(port)) ? inside : subtract(allPorts, inside));
-}
 
 /** Notes the ports with the same answer, where the port of a side stands for others; null where it is that one alone. */
 export function portQuestion(side: Side, packet: Packet, {sender, drawnPort}: SenderQuestions): ((alike: Intervals) => void) | null {

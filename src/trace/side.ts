@@ -14,8 +14,7 @@ import {
   stateOf,
 } from './packet.ts';
 import {type ChainResult, limitsFor, noteWalk, type OutcomeEnd, startBranch, summarizeEnds} from './branch.ts';
-import type {WalkContext} from './iptables/walk-chain.ts';
-import {balanceByIpvs, iptablesChains} from './iptables/walk-packet.ts';
+import {balanceByIpvs, iptablesChains, type WalkContext} from './iptables/walk-packet.ts';
 import {nftChains, tablesOf, undecideTruncated} from './nftables/walk-nft-packet.ts';
 import {inOrder, routePacket} from './route-packet.ts';
 import {type NoteCondition, senderClasses, SenderConditions} from './sender-space.ts';
@@ -41,7 +40,7 @@ export function walkSide(side: Side, packet: Packet): readonly Outcome<NodeRule>
 
 function walkToEnds(side: Side, packet: Packet): readonly OutcomeEnd<NodeRule>[] {
   const {iptables, nft, environment} = side;
-  const contexts = iptables.map((rules): WalkContext => ({rules, environment, ...limitsFor(rules)}));
+  const contexts = iptables.map((rules): WalkContext => ({rules, environment, limits: limitsFor(rules)}));
   const limits = limitsFor(nft ?? iptables);
   const tables = nft === null ? [] : tablesOf(nft, packet.family);
   const isShown = (table: NftTableSource, {name}: NftChain): boolean => isIptablesChain(name) && showsTable(iptables, table);
@@ -51,7 +50,7 @@ function walkToEnds(side: Side, packet: Packet): readonly OutcomeEnd<NodeRule>[]
   const route = {chains, environment, balance: balanceByIpvs<NodeRule>(environment)};
   const ends: readonly ChainResult<NodeRule>[] = routePacket(route, startBranch<NodeRule>(packet));
   if (nft !== null) noteWalk(nft, limits);
-  for (const context of contexts) noteWalk(context.rules, context);
+  for (const context of contexts) noteWalk(context.rules, context.limits);
   return summarizeEnds(undecideTruncated(ends, tables));
 }
 

@@ -1,8 +1,10 @@
 import type {Intervals} from '../../model/intervals.ts';
-import type {NftExpression, NftRule, NftStatement, NftTable} from '../../model/nft-ruleset.ts';
-import type {Chain, Match, Rule, Ruleset} from '../../model/ruleset.ts';
-import {type AlikeInterfaces, isInterfaceLike} from '../../trace/packet.ts';
-import {elementsOf} from '../../trace/nftables/evaluate.ts';
+import type {NftSet, NftTable} from '../../model/nft-ruleset.ts';
+import {lowerRule} from '../../trace/iptables/lower-rule.ts';
+import {elementsIn} from '../../trace/match-conditions.ts';
+import {lowerNftRule, mappedVerdict} from '../../trace/nftables/lower-rule.ts';
+import {type AlikeInterfaces, isInterfaceLike, type NodeRule} from '../../trace/packet.ts';
+import type {Action, Condition, Expression, LoweredRule} from '../../trace/rule-language.ts';
 import type {ThirdParties} from './distinctions.ts';
 import {thirdPartyChains} from './iptables-rules.ts';
 
@@ -52,133 +54,185 @@ interface RuleShape {
   readonly ends?: boolean;
 }
 
+/** The rules of a table, iptables' or nftables'. */
+interface Book {
+  /** Apart from those of other dumps. */
+  readonly key: string;
+  readonly table: string;
+  /** Whether connection tracking is before all its chains. */
+  readonly isTracked: boolean;
+  /** The base chains that packets of an interface pass. */
+  bases(place: Place): readonly string[];
+  /** Null for a chain that is compared by its name: those of kube-proxy are the same for all interfaces. */
+  chain(name: string): {readonly head: unknown; readonly rules: readonly LoweredRule<NodeRule>[]} | null;
+  set(name: string): NftSet | undefined;
+}
+
+function iptablesBooks({iptables}: ThirdParties): readonly Book[] {
+  return iptables.flatMap((ruleset, index) => {
+    const byTable = Map.groupBy(thirdPartyChains(ruleset), ({table}) => table);
+    return [...byTable].map(([table, chains]): Book => {
+      const byName = new Map(chains.map(chain => [chain.name, chain]));
+      return {
+        key: `${index} ${table}`,
+        table,
+        isTracked: table !== 'raw',
+        bases: () => chains.filter(({policy}) => policy !== null).map(({name}) => name),
+        chain: name => {
+          const chain = byName.get(name);
+          return chain === undefined ? null : {head: chain.policy, rules: chain.rules().map(lowerRule)};
+        },
+        set: () => undefined,
+      };
+    });
+  });
+}
+
+function nftBook(table: NftTable): Book {
+  return {
+    key: table.id,
+    table: table.id,
+    isTracked: table.baseChains.every(({base}) => (base?.priority ?? 0) > trackingPriority),
+    bases: place =>
+      table.baseChains
+        .filter(({base}) => base?.devices?.every(device => !isInterfaceLike(device, place.name)) !== true)
+        .map(({name}) => name),
+    chain: name => {
+      const chain = table.chains.get(name);
+      return chain === undefined ? null : {head: chain.base, rules: chain.rules().map(lowerNftRule)};
+    },
+    set: name => table.set(name),
+  };
+}
+
+/** Chains with a lower priority are passed before connection tracking. */
+const trackingPriority = -200;
+
+/** What of a rule is the same for all interfaces. */
+interface Prepared {
+  /** Conditions that the interface alone decides. */
+  readonly decided: readonly Comparison[];
+  /** The conditions left, and the actions that lead to no chain. */
+  readonly rest: number;
+  /** Actions that may lead to chains. */
+  readonly leading: readonly Leading[];
+  readonly asksElse: boolean;
+  readonly states: readonly string[] | null;
+  readonly ends: boolean;
+}
+
+type Comparison = Condition & {readonly kind: 'compare'};
+type Leading = Action & {readonly kind: 'call' | 'verdict map'};
+
 class Shapes {
   /** The chains that were compared, as `table/chain`. */
   readonly seen = new Set<string>();
   readonly #parties: ThirdParties;
+  readonly #books: readonly Book[];
   readonly #ids = new Map<string, number>();
   /** Chains that are the same for all interfaces, those that are read now, and of each interface none. */
   readonly #known = new Map<string, Shape>();
-
-  readonly #dumps: readonly OwnChains[];
-  /** Of rules that ask for no interface. */
-  readonly #texts = new Map<Rule, number>();
+  readonly #prepared = {in: new Map<LoweredRule<NodeRule>, Prepared>(), out: new Map<LoweredRule<NodeRule>, Prepared>()};
 
   constructor(parties: ThirdParties) {
     this.#parties = parties;
-    this.#dumps = parties.iptables.map((ruleset, index) => {
-      const chains = thirdPartyChains(ruleset);
-      return {
-        ruleset,
-        index,
-        chains: new Set(chains.map(({table, name}) => `${table}/${name}`)),
-        bases: chains.filter(({policy}) => policy !== null),
-      };
-    });
+    this.#books = [...iptablesBooks(parties), ...parties.tables.map(nftBook)];
   }
 
   /** All rules that packets of an interface meet, as a number: the same one where they are the same. */
   met(place: Place): number {
-    const {tables} = this.#parties;
-    const ofIptables = this.#dumps.map(own => own.bases.map(chain => this.#iptablesChain(own, chain.table, chain.name, place).id));
-    for (const {id} of tables) this.seen.add(`${id}/`);
-    const ofNft = tables.flatMap(table =>
-      table.baseChains
-        .filter(({base}) => base?.devices?.every(device => !isInterfaceLike(device, place.name)) !== true)
-        .map(chain => this.#nftChain(table, chain.name, place).id),
-    );
-    return this.#idOf([ofIptables, ofNft]);
+    return this.#idOf(this.#books.map(book => book.bases(place).map(name => this.#chain(book, name, place).id)));
   }
 
-  /** Chains of kube-proxy are the same for all: what they ask of interfaces is asked of each. */
-  #iptablesChain(own: OwnChains, table: string, name: string, place: Place): Shape {
-    const chain = own.ruleset.chain(table, name);
-    if (chain === undefined || !own.chains.has(`${table}/${name}`)) return {id: this.#idOf([name]), isOfInterface: false};
-    return this.#shapeOf(`${table}/${name}`, `${own.index} ${place.way}`, [chain.policy], () =>
-      chain.rules().map(rule => this.#iptablesRule(rule, place, target => this.#iptablesChain(own, table, target, place))),
-    );
-  }
-
-  #iptablesRule(rule: Rule, {name, way}: Place, follow: (chain: string) => Shape): RuleShape {
-    const {options, matches, target} = rule;
-    const flag = way === 'in' ? '-i' : '-o';
-    const decided = options.filter(option => option.flag === flag);
-    const conditions = matches.filter(match => match.name !== 'comment');
-    // Table raw is passed before connection tracking.
-    const states = way === 'in' || rule.table === 'raw' ? null : statesOf(conditions);
-    if (states?.includes('ESTABLISHED') === false) return {parts: [], isOfInterface: false};
-    if (decided.some(({values, negated}) => isInterfaceLike(values[0] ?? '', name) === negated)) return {parts: [], isOfInterface: true};
-    const sets = matches.flatMap(match => match.options.map(({values}) => this.#parties.sets.get(values[0] ?? '')));
-    const asksElse = /physdev|devgroup|rpfilter|--limit-iface/.test(rule.text) || sets.some(set => set?.parts.includes('iface'));
-    const led = target === null ? null : follow(target.name);
-    const known = decided.length === 0 ? this.#texts.get(rule) : undefined;
-    const rest = options.filter(option => !decided.includes(option));
-    const text = known ?? this.#idOf([rest, conditions, target?.goto, target?.options]);
-    if (decided.length === 0) this.#texts.set(rule, text);
-    return {
-      parts: [text, led?.id, asksElse ? name : null],
-      isOfInterface: decided.length > 0 || asksElse || led?.isOfInterface === true,
-      ends: states !== null && rest.length === 0 && conditions.length === 1 && target?.name === 'ACCEPT',
-    };
-  }
-
-  #nftChain(table: NftTable, name: string, place: Place): Shape {
-    const chain = table.chains.get(name);
-    if (chain === undefined) return {id: this.#idOf([name]), isOfInterface: false};
-    return this.#shapeOf(`${table.id}/${name}`, place.way, [chain.base], () =>
-      chain.rules().map(rule => this.#nftRule(rule, table, place)),
-    );
-  }
-
-  #nftRule(rule: NftRule, table: NftTable, place: Place): RuleShape {
-    const parts: unknown[] = [];
-    let isOfInterface = false;
-    const statements = rule.statements();
-    const isTracked = table.baseChains.every(({base}) => (base?.priority ?? 0) > trackingPriority);
-    const states = place.way === 'in' || !isTracked ? null : nftStatesOf(statements);
-    if (states?.includes('established') === false) return {parts: [], isOfInterface: false};
-    for (const statement of statements) {
-      const decided = decide(statement, table, place);
-      if (decided === 'never') return {parts: [], isOfInterface: true};
-      const verdicts = decided ?? verdictsOf(statement, table);
-      const led = verdicts.map(verdict => {
-        const [, how, chain = ''] = /^(jump|goto) (\S+)$/.exec(verdict) ?? [];
-        return how === undefined ? {id: this.#idOf([verdict]), isOfInterface: false} : this.#nftChain(table, chain, place);
-      });
-      const asksElse = decided === null && (place.way === 'in' ? /\biif/ : /\boif/).test(JSON.stringify(statement));
-      parts.push(
-        decided === null && led.length === 0 ? statement : null,
-        verdicts.map((verdict, at) => [/^\w*/.exec(verdict)?.[0], led[at]?.id]),
-        asksElse ? place.name : null,
-      );
-      if (statement.kind === 'vmap' && decided === null)
-        parts.push(
-          statement.key,
-          elementsOf(statement.map, table).map(({key}) => key),
-        );
-      isOfInterface ||= decided !== null || asksElse || led.some(shape => shape.isOfInterface);
-    }
-    const asked = statements.filter(({kind}) => kind !== 'passive');
-    return {parts, isOfInterface, ends: states !== null && asked.length === 2 && / accept$/.test(rule.body)};
-  }
-
-  #shapeOf(place: string, way: string, head: readonly unknown[], rules: () => readonly RuleShape[]): Shape {
-    const key = `${way} ${place}`;
+  #chain(book: Book, name: string, place: Place): Shape {
+    const chain = book.chain(name);
+    if (chain === null) return {id: this.#idOf([name]), isOfInterface: false};
+    const key = `${place.way} ${book.key}/${name}`;
     const known = this.#known.get(key);
     if (known !== undefined) return known;
-    this.seen.add(place);
+    this.seen.add(`${book.table}/${name}`);
     // The kernel refuses a chain that leads back to itself.
-    this.#known.set(key, {id: this.#idOf([place]), isOfInterface: true});
-    const all = rules();
+    this.#known.set(key, {id: this.#idOf([key]), isOfInterface: true});
+    const all = chain.rules.map(rule => this.#rule(book, rule, place));
     const last = all.findIndex(({ends}) => ends === true);
     const shapes = last < 0 ? all : all.slice(0, last + 1);
     const shape: Shape = {
-      id: this.#idOf([...head, ...shapes.filter(({parts}) => parts.length > 0).map(({parts}) => parts)]),
+      id: this.#idOf([chain.head, ...shapes.filter(({parts}) => parts.length > 0).map(({parts}) => parts)]),
       isOfInterface: shapes.some(({isOfInterface}) => isOfInterface),
     };
     if (shape.isOfInterface) this.#known.delete(key);
     else this.#known.set(key, shape);
     return shape;
+  }
+
+  #rule(book: Book, rule: LoweredRule<NodeRule>, place: Place): RuleShape {
+    const {decided, rest, leading, asksElse, states, ends} = this.#prepare(book, rule, place.way);
+    if (states?.includes('established') === false) return {parts: [], isOfInterface: false};
+    const isNamed = ({key}: {readonly key: string}): boolean => isInterfaceLike(key, place.name);
+    const fails = ({operator, right}: Comparison): boolean => elementsIn(right, book).some(isNamed) === (operator === '!=');
+    if (decided.some(fails)) return {parts: [], isOfInterface: true};
+    const led = leading.map(action => this.#led(book, action, place));
+    return {
+      parts: [rest, led.map(({id}) => id), asksElse ? place.name : null],
+      isOfInterface: decided.length > 0 || asksElse || led.some(({isOfInterface}) => isOfInterface),
+      ends,
+    };
+  }
+
+  #prepare(book: Book, rule: LoweredRule<NodeRule>, way: Place['way']): Prepared {
+    const known = this.#prepared[way].get(rule);
+    if (known !== undefined) return known;
+    const conditions = rule.steps.flatMap(step => step.conditions);
+    const actions = rule.steps.flatMap(({action}) => action ?? []);
+    const isDecided = (condition: Condition): condition is Comparison =>
+      condition.kind === 'compare' && isInterface(condition.left, way) && (condition.operator === '==' || condition.operator === '!=');
+    const others = conditions.filter(condition => !isDecided(condition));
+    const isLeading = (action: Action): action is Leading => action.kind === 'call' || action.kind === 'verdict map';
+    const rest = [others, actions.filter(action => !isLeading(action))];
+    const states = way === 'in' || !book.isTracked ? null : statesOf(conditions);
+    const [last] = actions;
+    const prepared: Prepared = {
+      decided: conditions.filter(isDecided),
+      rest: this.#idOf(rest),
+      leading: actions.filter(isLeading),
+      asksElse: this.#asksElse(rest, others, way),
+      states,
+      ends: states !== null && conditions.length === 1 && actions.length === 1 && last !== undefined && accepts(last),
+    };
+    this.#prepared[way].set(rule, prepared);
+    return prepared;
+  }
+
+  /** Whether the conditions ask for the interface together with something else, or in a way that is not understood. */
+  #asksElse(rest: unknown, conditions: readonly Condition[], way: Place['way']): boolean {
+    const sets = conditions.map(condition => (condition.kind === 'ipset' ? this.#parties.sets.get(condition.name) : undefined));
+    const asked = way === 'in' ? /"iif"|\biif/ : /"oif"|\boif/;
+    const text = JSON.stringify(rest);
+    return (
+      asked.test(text) ||
+      /physdev|devgroup|limit-iface|"reverse path"|"ofInterface":true/.test(text) ||
+      sets.some(set => set?.parts.includes('iface'))
+    );
+  }
+
+  /** Where an action leads: to a chain, or, by a map that the interface decides, to the verdict for it. */
+  #led(book: Book, action: Leading, place: Place): Shape {
+    if (action.kind === 'call') {
+      const led = this.#chain(book, action.chain, place);
+      return {id: this.#idOf([action.isGoto, action.otherwise, led.id]), isOfInterface: led.isOfInterface};
+    }
+    const elements = elementsIn(action.elements, book);
+    const isDecided = isInterface(action.key, place.way);
+    const own = elements.find(({key}) => isInterfaceLike(key, place.name)) ?? elements.find(({key}) => key === '*');
+    const verdicts = isDecided ? [own?.value ?? 'continue'] : elements.map(({value}) => value ?? '');
+    const led = verdicts.map((verdict): Shape => {
+      const next = mappedVerdict(verdict);
+      return next.kind === 'call' ? this.#led(book, next, place) : {id: this.#idOf([next]), isOfInterface: false};
+    });
+    return {
+      id: this.#idOf([isDecided ? null : [action.key, elements.map(({key}) => key)], led.map(({id}) => id)]),
+      isOfInterface: isDecided || led.some(({isOfInterface}) => isOfInterface),
+    };
   }
 
   #idOf(parts: readonly unknown[]): number {
@@ -189,49 +243,21 @@ class Shapes {
   }
 }
 
-/** Chains with a lower priority are passed before connection tracking. */
-const trackingPriority = -200;
-
-/** The chains of one dump that are compared. */
-interface OwnChains {
-  readonly ruleset: Ruleset;
-  readonly index: number;
-  readonly chains: ReadonlySet<string>;
-  readonly bases: readonly Chain[];
+function isInterface(expression: Expression, way: Place['way']): boolean {
+  return expression.kind === 'field' && expression.field.name === (way === 'in' ? 'iif' : 'oif');
 }
 
-/** The states of connection tracking that iptables' conditions ask for; null where they ask for none, or for others than these. */
-function statesOf(conditions: readonly Match[]): readonly string[] | null {
-  const asked = conditions.flatMap(({options}) => options.filter(({flag}) => flag === '--ctstate' || flag === '--state'));
-  return asked.length === 1 && asked[0]?.negated === false ? (asked[0].values[0] ?? '').split(',') : null;
+function accepts(action: Action): boolean {
+  if (action.kind === 'call') return action.otherwise !== undefined && accepts(action.otherwise);
+  return action.kind === 'verdict' && action.verdict === 'accept';
 }
 
-/** The verdicts that are left where the interface decides a statement alone; `never` where it keeps packets from the rest of the rule. */
-function decide(statement: NftStatement, table: NftTable, {name, way}: Place): readonly string[] | 'never' | null {
-  const isAsked = (key: NftExpression): boolean =>
-    key.kind === 'selector' && (way === 'in' ? /^(?:meta )?iif(?:name)?$/ : /^(?:meta )?oif(?:name)?$/).test(key.text);
-  const isNamed = ({key}: {readonly key: string}): boolean => isInterfaceLike(key, name);
-  if (statement.kind === 'match' && isAsked(statement.left) && (statement.operator === '==' || statement.operator === '!='))
-    return elementsOf(statement.right, table).some(isNamed) === (statement.operator === '==') ? [] : 'never';
-  if (statement.kind !== 'vmap' || !isAsked(statement.key)) return null;
-  const elements = elementsOf(statement.map, table);
-  return [(elements.find(isNamed) ?? elements.find(({key}) => key === '*'))?.value ?? 'continue'];
-}
-
-/** The verdicts of a statement that no interface decides. */
-function verdictsOf(statement: NftStatement, table: NftTable): readonly string[] {
-  if (statement.kind === 'vmap') return elementsOf(statement.map, table).map(({value}) => value ?? '');
-  if (statement.kind !== 'verdict') return [];
-  return [[statement.verdict.kind, 'chain' in statement.verdict ? statement.verdict.chain : ''].join(' ')];
-}
-
-/** The same of nftables' conditions. */
-function nftStatesOf(statements: readonly NftStatement[]): readonly string[] | null {
-  const asked = statements.flatMap(one =>
-    one.kind === 'match' && one.left.kind === 'selector' && one.left.text === 'ct state' ? [one] : [],
+/** The states of connection tracking that conditions ask for; null where they ask for none, or in another way. */
+function statesOf(conditions: readonly Condition[]): readonly string[] | null {
+  const asked = conditions.filter(
+    (one): one is Comparison => one.kind === 'compare' && one.left.kind === 'field' && one.left.field.name === 'ct state',
   );
   const [match] = asked;
-  if (asked.length !== 1 || match?.operator !== '==') return null;
-  if (match.right.kind === 'list') return match.right.elements.map(({key}) => key);
-  return match.right.kind === 'value' ? match.right.text.split(',') : null;
+  if (asked.length !== 1 || match?.operator !== '==' || match.right.kind !== 'list') return null;
+  return match.right.elements.flatMap(({key}) => key.split(','));
 }

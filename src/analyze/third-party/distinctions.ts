@@ -3,13 +3,15 @@ import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {type Family, parseAddress} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
-import type {NftExpression, NftRule, NftTable} from '../../model/nft-ruleset.ts';
-import type {Rule, RuleOption, Ruleset} from '../../model/ruleset.ts';
+import type {NftTable} from '../../model/nft-ruleset.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
-import {elementsOf} from '../../trace/nftables/evaluate.ts';
-import {numberRange} from '../../trace/nftables/packet-value.ts';
-import {type Environment, isInterfaceLike} from '../../trace/packet.ts';
+import {lowerRule} from '../../trace/iptables/lower-rule.ts';
+import {elementsIn} from '../../trace/match-conditions.ts';
+import {lowerNftRule} from '../../trace/nftables/lower-rule.ts';
+import {type Environment, isInterfaceLike, type NodeRule} from '../../trace/packet.ts';
+import type {Action, Condition, Elements, Expression, LoweredRule} from '../../trace/rule-language.ts';
 import {entryAddresses, entriesOf} from '../outcomes/probes.ts';
 import {thirdPartyChains} from './iptables-rules.ts';
 
@@ -37,11 +39,12 @@ type Ranges = (readonly [low: bigint, high: bigint])[];
 /** Every condition on an address or a port is a set of them; what is in the same sets is not told apart. */
 export function distinctionsBy({iptables, tables, sets, environment, family}: ThirdParties): Distinctions {
   const collected: Collected = {addresses: [], ports: [], interfaces: new Set(), family, sets, usesSourcePorts: false, led: new Set()};
-  for (const ruleset of iptables) for (const chain of thirdPartyChains(ruleset)) for (const rule of chain.rules()) collect(rule, collected);
+  for (const ruleset of iptables)
+    for (const chain of thirdPartyChains(ruleset)) for (const rule of chain.rules()) collect(lowerRule(rule), noSets, collected);
   for (const table of tables)
     for (const {base} of table.baseChains) for (const device of base?.devices ?? []) collected.interfaces.add(device);
   for (const table of tables)
-    for (const chain of table.chains.values()) for (const rule of chain.rules()) collectNft(rule, table, collected);
+    for (const chain of table.chains.values()) for (const rule of chain.rules()) collect(lowerNftRule(rule), table, collected);
   const [inAddresses, inPorts] = [membership(collected.addresses), membership(collected.ports)];
   const patterns = [...collected.interfaces];
   return {
@@ -90,24 +93,38 @@ interface Collected {
   readonly led: Set<string>;
 }
 
-function collect(rule: Rule, into: Collected): void {
-  for (const option of rule.options) collectOption(option, into);
-  for (const {options} of rule.matches) for (const option of options) collectOption(option, into);
-  // It may lead packets to one Service or endpoint.
-  const hash = parseChainName(rule.target?.name ?? '')?.hash;
-  if (hash !== undefined) into.led.add(hash);
-  if (rule.target?.name === 'DNAT') for (const {values} of rule.target.options) addAddress([(values[0] ?? '').replace(/:\d+$/, '')], into);
+type Sets = Pick<NftTable, 'set'>;
+
+/** Rules of iptables use ipsets. */
+const noSets: Sets = {set: () => undefined};
+
+function collect({steps}: LoweredRule<NodeRule>, table: Sets, into: Collected): void {
+  for (const {conditions, action} of steps) {
+    for (const condition of conditions) collectCondition(condition, table, into);
+    if (action !== null) collectAction(action, table, into);
+  }
 }
 
-function collectOption({flag, values}: RuleOption, into: Collected): void {
-  const [value = '', sides = ''] = values;
-  if (['-s', '-d', '--src-range', '--dst-range', '--ctorigdst', '--ctorigsrc', '--ctrepldst', '--ctreplsrc'].includes(flag))
-    addAddress([value], into);
-  else if (flag === '-i' || flag === '-o') into.interfaces.add(value);
-  else if (/port/.test(flag)) {
-    if (/^--(?:sports?|source-ports?|ports)$/.test(flag)) into.usesSourcePorts = true;
-    addPort(value.split(','), into);
-  } else if (flag === '--match-set') collectSet(into.sets.get(value), sides, into);
+function collectCondition(condition: Condition, table: Sets, into: Collected): void {
+  if (condition.kind === 'compare') collectKey(condition.left, condition.right, table, into);
+  else if (condition.kind === 'any') for (const one of condition.of) collectCondition(one, table, into);
+  else if (condition.kind === 'ipset') collectSet(into.sets.get(condition.name), condition.directions, into);
+  else if (condition.kind === 'unknown') {
+    for (const [address] of condition.text.matchAll(/[0-9a-f]*[.:][0-9a-f.:]*(?:\/\d+)?/g)) addAddress([address], into);
+    for (const [, ports = ''] of condition.text.matchAll(/port\S* (\S+)/g)) addPort(ports.split(','), into);
+  }
+}
+
+function collectAction(action: Action, table: Sets, into: Collected): void {
+  if (action.kind === 'verdict map') collectKey(action.key, action.elements, table, into);
+  else if (action.kind === 'nat' && action.to?.kind === 'map') collectKey(action.to.key, action.to.elements, table, into);
+  else if (action.kind === 'nat' && action.to?.kind === 'constant') addAddress([action.to.text], into);
+  else if (action.kind === 'call') {
+    // It may lead packets to one Service or endpoint.
+    const hash = parseChainName(action.chain)?.hash;
+    if (hash !== undefined) into.led.add(hash);
+    if (action.otherwise !== undefined) collectAction(action.otherwise, table, into);
+  }
 }
 
 function collectSet(set: IpSet | undefined, sides: string, into: Collected): void {
@@ -141,44 +158,24 @@ function addPort(texts: Iterable<string>, {ports}: Collected): void {
   if (ranges.length > 0) ports.push(intervalsOf(ranges));
 }
 
-function collectNft(rule: NftRule, table: NftTable, into: Collected): void {
-  for (const statement of rule.statements()) {
-    if (statement.kind === 'match') collectKey(statement.left, statement.right, table, into);
-    if (statement.kind === 'vmap') collectKey(statement.key, statement.map, table, into);
-    if (statement.kind === 'nat' && statement.to !== null) {
-      if (statement.to.kind === 'map') collectKey(statement.to.key, statement.to.map, table, into);
-      if (statement.to.kind === 'value') addAddress([statement.to.text], into);
-    }
-    if (statement.kind === 'unknown')
-      for (const [address] of statement.text.matchAll(/[0-9a-f]*[.:][0-9a-f.:]*(?:\/\d+)?/g)) addAddress([address], into);
-  }
-}
-
-function collectKey(key: NftExpression, where: NftExpression, table: NftTable, into: Collected): void {
+function collectKey(key: Expression, where: Elements, table: Sets, into: Collected): void {
   const parts = key.kind === 'concat' ? key.parts : [key];
-  const elements = elementsOf(where, table);
+  const elements = elementsIn(where, table);
   // What a map says of each of its keys differs; a set says the same of all.
   const isOne = parts.length === 1 && elements.every(({value}) => value === null);
   for (const [index, part] of parts.entries()) {
-    const selector = part.kind === 'selector' ? part.text : part.kind === 'binary' && part.left.kind === 'selector' ? part.left.text : '';
+    const field = part.kind === 'binary' ? part.left : part;
+    const name = field.kind === 'field' ? field.field.name : '';
     const texts = elements.map(element => element.key.split(' . ')[index] ?? '');
     const groups = isOne ? [texts] : [...new Set(texts)].map(text => [text]);
     for (const group of groups) {
-      if (/addr/.test(selector)) addAddress(group, into);
-      else if (/port|proto-/.test(selector)) {
-        if (selector.endsWith('sport')) into.usesSourcePorts = true;
-        addNumbers(group, into);
-      } else if (/^(?:meta )?[io]ifname$|^[io]if$/.test(selector)) for (const name of group) into.interfaces.add(name);
+      if (/addr(?:ess)?$/.test(name)) addAddress(group, into);
+      else if (name.endsWith('port')) {
+        if (name === 'sport') into.usesSourcePorts = true;
+        addPort(group, into);
+      } else if (name === 'iif' || name === 'oif') for (const text of group) into.interfaces.add(text);
     }
   }
-}
-
-function addNumbers(texts: readonly string[], into: Collected): void {
-  const ranges = texts.flatMap(text => {
-    const range = numberRange(text);
-    return range === null || !range.every(Number.isSafeInteger) ? [] : [[BigInt(range[0]), BigInt(range[1])] as const];
-  });
-  if (ranges.length > 0) into.ports.push(intervalsOf(ranges));
 }
 
 /** Service ports of one group have entries of the same kinds and meet the same third-party rules. */

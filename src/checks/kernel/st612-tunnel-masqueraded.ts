@@ -87,7 +87,9 @@ function leaving(rules: Ruleset, {facts}: NodeCheckContext, packet: Leaving): re
     knownTo: new Set<string>(),
     redirectAddress: () => null,
   };
-  const chain = iptablesChains<Rule>({rules, environment, ...limitsFor(rules)}).find(({hook, isNat}) => isNat && hook === 'postrouting');
+  const chain = iptablesChains<Rule>({rules, environment, limits: limitsFor(rules)}).find(
+    ({hook, isNat}) => isNat && hook === 'postrouting',
+  );
   const start: Packet = {
     ...{family: 'IPv4', ...packet, inInterface: null, connectionMark: 0, rewritten: true, masquerade: false, untracked: false},
   };

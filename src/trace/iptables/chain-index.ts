@@ -1,6 +1,6 @@
 import {parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
-import {type Chain, type ChainSource, type Rule, ruleAt} from '../../model/ruleset.ts';
+import {type Chain, type ChainSource, type Rule, ruleAt, type RuleText} from '../../model/ruleset.ts';
 import {askAddress, type Environment, type Packet} from '../packet.ts';
 import {pushTo} from '../../model/lists.ts';
 
@@ -69,7 +69,7 @@ function askHosts(index: ChainIndex, asked: AskedHosts, packet: Packet, environm
   environment.sender?.decideAlone();
   for (const at of hosts.get(host) ?? []) {
     const rule = ruleAt(chain, at);
-    if (rule !== undefined) decidedHosts.set(rule, side === 'source' ? '-s' : '-d');
+    if (rule !== undefined) decidedHosts.set(rule, side === 'source' ? 'saddr' : 'daddr');
   }
 }
 
@@ -119,10 +119,10 @@ function saidOf(
   return [before, own(text).slice(0, -(target ?? '').length), ...inside].join('\n');
 }
 
-const decidedHosts = new WeakMap<Rule, '-s' | '-d'>();
+const decidedHosts = new WeakMap<RuleText, 'saddr' | 'daddr'>();
 
-/** The option of a rule by which the list of hosts was searched that it is in: it matches, and is asked for already. */
-export function decidedHost(rule: Rule): '-s' | '-d' | undefined {
+/** The field by which the list of hosts was searched that a rule is in: it matches, and is asked for already. */
+export function decidedHost(rule: RuleText): 'saddr' | 'daddr' | undefined {
   return decidedHosts.get(rule);
 }
 

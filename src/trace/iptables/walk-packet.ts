@@ -1,20 +1,28 @@
 import {parseAddress} from '../../model/address.ts';
 import type {Chain, ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
 import {joinHostPort, type RealServer, type VirtualServer} from '../../model/virtual-server.ts';
-import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches} from '../branch.ts';
+import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches, type WalkLimits} from '../branch.ts';
 import type {Environment, HookName, Outcome, Packet} from '../packet.ts';
 import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
-import {walkChain, type WalkContext} from './walk-chain.ts';
+import {type ChainWalk, walkBaseChain, walkChain, type WalkedChain} from '../walk-chain.ts';
+import {candidateRules, decidedHost} from './chain-index.ts';
+import {lowerRule} from './lower-rule.ts';
+
+export interface WalkContext {
+  readonly rules: ChainSource;
+  readonly environment: Environment;
+  readonly limits: WalkLimits;
+}
 
 /**
  * Walks the first packet of a connection through a node's rules like the kernel: raw, mangle, nat and filter in the order of the hooks that
  * it passes. The probabilities of the outcomes add up to 1.
  */
 export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
-  const context: WalkContext = {rules, environment, ...limitsFor(rules)};
+  const context: WalkContext = {rules, environment, limits: limitsFor(rules)};
   const chains = inOrder(iptablesChains<Rule>(context));
   const ends = routePacket({chains, environment, balance: balanceByIpvs<Rule>(environment)}, startBranch(packet));
-  noteWalk(rules, context);
+  noteWalk(rules, context.limits);
   return summarizeBranches(ends);
 }
 
@@ -27,7 +35,11 @@ export function iptablesChains<R extends RuleText>(
   return hooks.flatMap(({table, hook, name, priority}) => {
     const chain = context.rules.chain(table, name);
     if (chain === undefined) return [];
-    return [{hook, priority, isNat: table === 'nat', age: ageOf(table), walk: branch => passBaseChain<R>(context, chain, branch)}];
+    const walk = {...chainWalk<R>(context, table), hook, priority};
+    const policy = chain.policy === 'DROP' ? 'drop' : 'accept';
+    const pass = (branch: Branch<R | Rule>): readonly ChainResult<R | Rule>[] =>
+      walkBaseChain<R | Rule>(walk, walkedChain(context.rules, chain), policy, branch);
+    return [{hook, priority, isNat: table === 'nat', age: ageOf(table), walk: pass}];
   });
 }
 
@@ -53,12 +65,38 @@ function places(table: string, priority: number, names: readonly HookName[]): re
   return names.map(hook => ({table, hook, name: hook.toUpperCase(), priority}));
 }
 
-function passBaseChain<R extends RuleText>(context: WalkContext, chain: Chain, branch: Branch<R | Rule>): readonly ChainResult<R | Rule>[] {
-  // RETURN from a base chain ends in its policy.
-  const verdict = chain.policy === 'DROP' ? 'drop' : 'accept';
-  return walkChain<R>(context, chain.table, chain, branch).map(result =>
-    result.verdict === 'return' ? {...result, verdict, policy: `${chain.table}/${chain.name}`} : result,
-  );
+function chainWalk<R extends RuleText>({rules, environment, limits}: WalkContext, table: string): ChainWalk<R | Rule> {
+  return {
+    table: {
+      chain: name => {
+        const chain = rules.chain(table, name);
+        return chain === undefined || chain.policy !== null ? undefined : walkedChain(rules, chain);
+      },
+      set: () => undefined,
+      isDeclared: true,
+    },
+    hook: null,
+    priority: 0,
+    environment,
+    limits,
+  };
+}
+
+function walkedChain<R extends RuleText>(rules: ChainSource, chain: Chain): WalkedChain<R | Rule> {
+  const {table, name, ruleCount, complete} = chain;
+  return {
+    table,
+    name,
+    ruleCount,
+    complete,
+    rules: (packet, environment) => candidateRules({rules}, chain, packet, environment).map(lowerRule),
+    decided: decidedHost,
+  };
+}
+
+/** Walks a packet through one chain by itself, whichever hook calls it. */
+export function walkIptablesChain(context: WalkContext, chain: Chain, packet: Packet): readonly ChainResult[] {
+  return walkChain(chainWalk<Rule>(context, chain.table), walkedChain(context.rules, chain), startBranch(packet));
 }
 
 /** What IPVS does to a packet, on a path with rules of other kinds too (`R`); null if no virtual server matches. */

@@ -1,22 +1,11 @@
 import type {Family} from '../../model/address.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {
-  type Branch,
-  type Call,
-  type ChainResult,
-  enterChain,
-  limitsFor,
-  noteWalk,
-  passRules,
-  startBranch,
-  summarizeBranches,
-  undecided,
-  type WalkLimits,
-} from '../branch.ts';
+import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches, undecided, type WalkLimits} from '../branch.ts';
 import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Outcome, type Packet} from '../packet.ts';
 import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
-import {runRule} from './run-rule.ts';
+import {walkBaseChain, type WalkedChain, type WalkedTable} from '../walk-chain.ts';
+import {lowerNftRule} from './lower-rule.ts';
 
 /**
  * Walks the first packet of a connection through all tables of nftables that see it, in the order of hooks and priorities. The
@@ -80,7 +69,15 @@ export function nftChains<R extends RuleText>({
     priority: isNat ? natPriority(hook) : priority,
     walk: branch =>
       atInterface(chain, environment, branch, () =>
-        unlessDormant(table, walkBaseChain<R>({limits, environment, table, hook, priority}, chain, branch)),
+        unlessDormant(
+          table,
+          walkBaseChain<R | NftRule>(
+            {table: walkedTable<R>(table), hook, priority, environment, limits},
+            walkedChain<R>(chain),
+            chain.base?.policy ?? 'accept',
+            branch,
+          ),
+        ),
       ),
   }));
 }
@@ -134,57 +131,18 @@ function natPriority(hook: HookName): number {
   return hook === 'prerouting' || hook === 'output' ? -100 : 100;
 }
 
-interface NftWalk {
-  readonly limits: WalkLimits;
-  readonly environment: Environment;
-  readonly table: NftTableSource;
-  readonly hook: HookName;
-  readonly priority: number;
+function walkedTable<R extends RuleText>(table: NftTableSource): WalkedTable<R | NftRule> {
+  return {
+    chain: name => {
+      const chain = table.chain(name);
+      return chain === undefined ? undefined : walkedChain(chain);
+    },
+    set: name => table.set(name),
+    isDeclared: table.declared,
+  };
 }
 
-/** Walks a packet through one base chain and the chains that it calls. The chain ends with its policy. */
-function walkBaseChain<R extends RuleText>(
-  walk: NftWalk,
-  chain: NftChain,
-  start: Branch<R | NftRule>,
-): readonly ChainResult<R | NftRule>[] {
-  const policy = chain.base?.policy ?? 'accept';
-  return walkNftChain<R>(walk, chain, start, null).map(result =>
-    result.verdict === 'return' ? {...result, verdict: policy, policy: `${chain.table}/${chain.name}`} : result,
-  );
-}
-
-function walkNftChain<R extends RuleText>(
-  walk: NftWalk,
-  chain: NftChain,
-  start: Branch<R | NftRule>,
-  above: Call | null,
-): readonly ChainResult<R | NftRule>[] {
-  const {limits, environment, table, hook, priority} = walk;
-  const entered = enterChain(limits, chain, above);
-  if (typeof entered === 'string') return [undecided(start, entered)];
-  const call = (name: string, branch: Branch<R | NftRule>): readonly ChainResult<R | NftRule>[] =>
-    callChain<R>(walk, name, branch, entered);
-  const {done, live} = passRules(limits, chain.rules(), start, (rule, branch, out) =>
-    runRule<R>({rule, table, hook, priority, environment, call}, branch, out),
-  );
-  for (const branch of live)
-    done.push(
-      chain.complete ? {...branch, verdict: 'return'} : undecided(branch, `the dump was truncated before the end of chain ${chain.name}`),
-    );
-  return done;
-}
-
-/**
- * In the kernel a called chain always exists. If it is missing here, the packet returns; the comparison of rules reports the broken jump.
- */
-function callChain<R extends RuleText>(
-  walk: NftWalk,
-  name: string,
-  branch: Branch<R | NftRule>,
-  above: Call,
-): readonly ChainResult<R | NftRule>[] {
-  const chain = walk.table.chain(name);
-  if (chain !== undefined) return walkNftChain<R>(walk, chain, branch, above);
-  return [walk.table.declared ? {...branch, verdict: 'return'} : undecided(branch, `the dump was truncated before chain ${name}`)];
+function walkedChain<R extends RuleText>(chain: NftChain): WalkedChain<R | NftRule> {
+  const {table, name, ruleCount, complete} = chain;
+  return {table, name, ruleCount, complete, rules: () => chain.rules().map(lowerNftRule)};
 }

@@ -1,6 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {parseRule} from '../../../src/parse/iptables/rule.ts';
-import {matchRule} from '../../../src/trace/iptables/match-rule.ts';
+import {lowerRule} from '../../../src/trace/iptables/lower-rule.ts';
+import {matchConditions} from '../../../src/trace/match-conditions.ts';
 import type {Packet} from '../../../src/trace/packet.ts';
 import {environment, type NodeSetup, packetOf, type Sent} from '../send.ts';
 
@@ -8,7 +9,14 @@ const usual: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};
 
 function match(rule: string, sent: Partial<Sent> = {}, setup: NodeSetup = {}, packet: Partial<Packet> = {}) {
   const parsed = parseRule(`-A C ${rule}`, {table: 'nat', chain: 'C', line: 1});
-  return matchRule(parsed, {...packetOf({...usual, ...sent}), ...packet}, environment(setup));
+  return matchConditions(lowerRule(parsed).steps[0]?.conditions ?? [], {
+    packet: {...packetOf({...usual, ...sent}), ...packet},
+    environment: environment(setup),
+    hook: null,
+    priority: 0,
+    place: parsed,
+    set: () => undefined,
+  });
 }
 
 const [yes, no, unknown] = [1, 0, null];
@@ -246,7 +254,7 @@ describe('other matches', () => {
     ['-m iprange --src-range 10.244.1.6-10.244.1.9', no],
     ['-m iprange --src-range 10.244.1.5-10.244.1.5', yes],
     ['-m iprange --src-range 10.244.1.5-nonsense', unknown],
-    ['-m iprange --src-range fd00::1-fd00::9', unknown],
+    ['-m iprange --src-range fd00::1-fd00::9', no],
     ['-m iprange ! --dst-range 10.96.0.0-10.96.255.255', no],
     ['-m iprange --src-range nonsense', unknown],
     ['-m pkttype --pkt-type unicast', yes],

@@ -105,7 +105,7 @@ describe('chains', () => {
     };
     expect(outcomes(incomplete, {...sent, to: '10.96.1.2'})[0]).toMatchObject({
       verdict: 'undecided',
-      reason: expect.stringContaining('cut'),
+      reason: expect.stringContaining('truncated'),
     });
   });
 });

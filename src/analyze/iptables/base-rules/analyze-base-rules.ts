@@ -5,8 +5,7 @@ import {parseAddress} from '../../../model/address.ts';
 import type {Severity} from '../../../model/finding.ts';
 import type {Rule, Ruleset} from '../../../model/ruleset.ts';
 import {hasExternalEntry} from '../../../model/service-port.ts';
-import type {Branch} from '../../../trace/branch.ts';
-import {walkChain} from '../../../trace/iptables/walk-chain.ts';
+import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {near, type PathOutcome} from '../../outcomes/path-outcome.ts';
 import {residualGroups} from '../../symptoms/port-symptoms.ts';
@@ -340,8 +339,8 @@ function passChain(
     masquerade: false,
     untracked: false,
   } as const;
-  const start: Branch = {packet, probability: 1, path: null, inferred: [], supposed: null};
-  const results = walkChain({rules: actual, environment: environmentOf(expected.context.facts), budget: 10_000}, table, chain, start);
+  const walk = {rules: actual, environment: environmentOf(expected.context.facts), limits: {budget: 10_000}};
+  const results = walkIptablesChain(walk, chain, packet);
   const result = results.length === 1 ? results[0] : undefined;
   return result === undefined || result.verdict === 'undecided' ? null : {...result.packet, dropped: result.verdict === 'drop'};
 }

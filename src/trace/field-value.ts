@@ -1,0 +1,301 @@
+import type {Address} from '../model/address.ts';
+import {type AddressInterval, parseInterval} from '../parse/nftables/address-list.ts';
+import {
+  askLocal,
+  type Environment,
+  firstOf,
+  type HookName,
+  isInterfaceLike,
+  type Packet,
+  sourceBehind,
+  stateOf,
+  tcpFlags,
+} from './packet.ts';
+import type {Field, FieldName} from './rule-language.ts';
+
+/** A packet at a hook, with what conditions need. */
+export interface PacketAt {
+  readonly packet: Packet;
+  readonly environment: Environment;
+  /** Null if it is not known from which hook the chain is called. */
+  readonly hook: HookName | null;
+  /** The priority of the base chain. */
+  readonly priority: number;
+}
+
+/** The value of a field for a packet. */
+export type PacketValue =
+  /** The packet has no such field, like TCP flags in a UDP packet: the condition fails, whatever the operator. */
+  | {readonly kind: 'none'}
+  | {readonly kind: 'unknown'}
+  /** `isClient`: it is the one of the sender that stands for a class. `isDrawn`: masquerading drew the port. */
+  | {readonly kind: 'address'; readonly address: Address; readonly isClient?: boolean}
+  | {readonly kind: 'number'; readonly value: number; readonly isClient?: boolean; readonly isDrawn?: boolean}
+  /** All spellings of it, the one of `nft list` first. */
+  | {readonly kind: 'word'; readonly words: readonly string[]}
+  /** The flags that are set, and those that are unknown. */
+  | {readonly kind: 'flags'; readonly flags: readonly string[]; readonly unsure: readonly string[]}
+  /** Null if it is unknown which. */
+  | {readonly kind: 'interface'; readonly name: string | null; readonly side: 'in' | 'out'; readonly isClient?: boolean}
+  /** A number from `first` on, `count` of them, all equally likely. */
+  | {readonly kind: 'random'; readonly first: number; readonly count: number};
+
+const none: PacketValue = {kind: 'none'};
+const unknown: PacketValue = {kind: 'unknown'};
+
+export function fieldValue(field: Field, at: PacketAt): PacketValue {
+  const {packet} = at;
+  if (field.of !== undefined && field.of !== packet.family && field.of !== packet.protocol) return none;
+  switch (field.name) {
+    case 'saddr': {
+      const address = sourceAt(at);
+      return address === null ? unknown : {kind: 'address', address, isClient: packet.client === 'source' && address === packet.source};
+    }
+    case 'daddr':
+      return {kind: 'address', address: packet.destination, isClient: packet.client === 'destination'};
+    case 'sport':
+      return packet.sourcePort === undefined ? unknown : {kind: 'number', value: packet.sourcePort, isClient: packet.client === 'source'};
+    case 'dport':
+      return {kind: 'number', value: packet.port, isClient: packet.client === 'destination', isDrawn: packet.isPortDrawn === true};
+    case 'protocol':
+      return protocolValue(packet);
+    case 'nfproto':
+      return word(packet.family === 'IPv4' ? 'ipv4' : 'ipv6');
+    case 'ethertype':
+      return word(packet.family === 'IPv4' ? 'ip' : 'ip6');
+    case 'ip version':
+      return {kind: 'number', value: packet.family === 'IPv4' ? 4 : 6};
+    case 'tcp flags':
+      if (packet.protocol !== 'tcp') return none;
+      return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};
+    case 'iif':
+      return inInterface(at);
+    case 'oif':
+      return outInterface(at);
+    case 'mark':
+      return {kind: 'number', value: packet.mark};
+    case 'packet type':
+      return word('host', 'unicast');
+    case 'saddr type':
+    case 'daddr type':
+      return addressType(field, at);
+    case 'reverse path':
+      // Assumes symmetric routing: the packet arrived on the interface by which replies leave.
+      return word('exists');
+    case 'random':
+      return {kind: 'random', first: field.first ?? 0, count: field.count ?? 0};
+    case 'none':
+      return none;
+    case 'unknown':
+      return unknown;
+    case 'ipvs':
+      return word(packet.virtual === undefined ? 'no' : 'yes');
+    case 'ipvs protocol':
+    case 'ipvs address':
+    case 'ipvs port':
+    case 'ipvs direction':
+    case 'ipvs method':
+      return packet.virtual === undefined ? none : ofVirtualServer(field.name, packet, packet.virtual);
+    default:
+      return connectionValue(field.name, at);
+  }
+}
+
+/** Sources are translated by POSTROUTING, after this priority. */
+const translationPriority = 100;
+
+/** Null if the source is unknown that the packet has there. */
+function sourceAt({packet, hook, priority, environment}: PacketAt): Address | null {
+  const isBehind = hook === 'egress' || (hook === 'postrouting' && priority > translationPriority);
+  return isBehind || packet.masquerade ? sourceBehind(packet, environment) : packet.source;
+}
+
+function word(...words: readonly string[]): PacketValue {
+  return {kind: 'word', words};
+}
+
+function protocolValue({protocol}: Packet): PacketValue {
+  return word(protocol, protocolNumbers[protocol] ?? protocol);
+}
+
+const protocolNumbers: Readonly<Record<string, string>> = {tcp: '6', udp: '17', sctp: '132'};
+
+/** An arriving packet has never arrived on loopback; a packet that the node sends has no input interface. */
+function inInterface({packet, hook}: PacketAt): PacketValue {
+  if (hook === 'output' || (packet.origin === 'node' && packet.inInterface === null)) return {kind: 'interface', name: '', side: 'in'};
+  return {kind: 'interface', name: packet.inInterface, side: 'in', isClient: packet.client === 'source'};
+}
+
+/** There is no output interface before routing or on input. */
+function outInterface({packet, hook, environment}: PacketAt): PacketValue {
+  if (hook === 'ingress' || hook === 'prerouting' || hook === 'input') return {kind: 'interface', name: '', side: 'out'};
+  const toItself = packet.origin === 'node' && !packet.rewritten && environment.isLocal(packet.destination) === true;
+  return {kind: 'interface', name: packet.outInterface ?? (toItself ? 'lo' : null), side: 'out', isClient: packet.client === 'destination'};
+}
+
+/**
+ * The type that routes give an address, as flags: whether it is one of the node's own may be unknown. iptables counts an own IPv6 address
+ * among the unicast ones too (`match_type6` of `xt_addrtype`).
+ */
+function addressType({name, ofInterface = false}: Field, at: PacketAt): PacketValue {
+  const {packet, environment} = at;
+  const side = name === 'saddr type' ? 'source' : 'destination';
+  const address = side === 'source' ? sourceAt(at) : packet.destination;
+  if (address === null) return unknown;
+  const local = environment.isLocal(address);
+  askLocal(side, packet, environment);
+  // It is unknown whether it is one of that interface's addresses.
+  if (ofInterface && local !== false) return unknown;
+  if (isMulticast(address)) return {kind: 'flags', flags: ['multicast'], unsure: []};
+  const own = local === true ? ['local'] : local === false ? ['unicast'] : [];
+  // These types follow from routes.
+  const unsure = local === true ? [] : ['blackhole', 'unreachable', 'prohibit'];
+  if (local === null) unsure.push('local', 'unicast', 'broadcast', 'anycast');
+  if (address.text === '255.255.255.255') unsure.push('broadcast');
+  return {kind: 'flags', flags: address.family === 'IPv6' ? [...own, 'ipv6-unicast'] : own, unsure};
+}
+
+function isMulticast({family, text, value}: Address): boolean {
+  return family === 'IPv4' ? value >> 28n === 14n : text.startsWith('ff');
+}
+
+type VirtualField = FieldName & `ipvs ${string}`;
+
+function ofVirtualServer(name: VirtualField, packet: Packet, {destination, port}: NonNullable<Packet['virtual']>): PacketValue {
+  switch (name) {
+    case 'ipvs protocol':
+      return protocolValue(packet);
+    case 'ipvs address':
+      return {kind: 'address', address: destination, isClient: packet.client === 'destination'};
+    case 'ipvs port':
+      return {kind: 'number', value: port};
+    case 'ipvs direction':
+      return word('original');
+    default:
+      return word('MASQ');
+  }
+}
+
+/** Connection tracking runs at this priority; before it, every packet is invalid. */
+const trackingPriority = -200;
+
+export function isBeforeTracking({hook, priority}: Pick<PacketAt, 'hook' | 'priority'>): boolean {
+  return hook === 'ingress' || ((hook === 'prerouting' || hook === 'output') && priority <= trackingPriority);
+}
+
+/** The first packet of a connection is new, and translated once its address was rewritten. */
+function connectionValue(name: FieldName, at: PacketAt): PacketValue {
+  const {packet} = at;
+  // On the loopback interface the packet keeps its connection.
+  if (isBeforeTracking(at) && !packet.untracked && packet.inInterface !== 'lo')
+    return name === 'ct state' ? {kind: 'flags', flags: ['invalid'], unsure: []} : none;
+  const state = stateOf(packet);
+  if (name === 'ct state') return {kind: 'flags', flags: [state], unsure: []};
+  if (packet.untracked || state === 'invalid') return none;
+  const first = firstOf(packet);
+  switch (name) {
+    case 'ct status':
+      return connectionStatus(packet);
+    case 'ct mark':
+      return {kind: 'number', value: packet.connectionMark};
+    case 'ct direction':
+      return packet.connection?.direction === 'reply' ? word('reply', '1') : word('original', '0');
+    case 'ct protocol':
+      return protocolValue(packet);
+    case 'ct original saddr':
+      return {kind: 'address', address: first.source, isClient: packet.client !== undefined};
+    case 'ct original daddr':
+      return {kind: 'address', address: first.destination};
+    case 'ct original dport':
+      return {kind: 'number', value: first.port};
+    default:
+      return unknown;
+  }
+}
+
+function connectionStatus(packet: Packet): PacketValue {
+  const {connection} = packet;
+  const {rewritten, masquerade} = connection ?? packet;
+  const flags = [...(rewritten ? ['dnat'] : []), ...(masquerade ? ['snat'] : [])];
+  if (connection === undefined) return {kind: 'flags', flags, unsure: ['confirmed']};
+  return {
+    kind: 'flags',
+    flags: [...flags, 'confirmed', ...(connection.direction === 'original' ? ['seen-reply'] : [])],
+    unsure: ['assured'],
+  };
+}
+
+/** Whether a value equals the constant, or is in the prefix or range, of a rule or element. Null if unknown. */
+export function isConstant(value: PacketValue, text: string, at: PacketAt): boolean | null {
+  switch (value.kind) {
+    case 'none':
+      return false;
+    case 'address':
+      return inInterval(text, value.address);
+    case 'number':
+      return inNumbers(text, value.value);
+    case 'word':
+      return isWord(value.words, text);
+    case 'flags':
+      return hasFlag(value, text);
+    case 'interface':
+      return isInterface(value, text, at);
+    default:
+      return null;
+  }
+}
+
+const intervals = new Map<string, AddressInterval | null>();
+
+function inInterval(text: string, {family, value}: Address): boolean | null {
+  let interval = intervals.get(text);
+  if (interval === undefined) {
+    interval = parseInterval(text);
+    if (intervals.size > 100_000) intervals.clear();
+    intervals.set(text, interval);
+  }
+  if (interval === null) return null;
+  return interval.family === family && interval.low <= value && value <= interval.high;
+}
+
+/** `80`, `0x00000001` or `1000-2000`; null for a word. */
+export function numberRange(text: string): readonly [low: number, high: number] | null {
+  const [low = '', high = low] = text.split('-');
+  return isNumber.test(low) && isNumber.test(high) ? [Number(low), Number(high)] : null;
+}
+
+const isNumber = /^(?:\d+|0x[0-9a-f]+)$/i;
+
+function inNumbers(text: string, value: number): boolean | null {
+  const range = numberRange(text);
+  return range === null ? null : range[0] <= value && value <= range[1];
+}
+
+/** `exists` and `missing` are also spelled as numbers. */
+function isWord(words: readonly string[], text: string): boolean | null {
+  if (words.includes('exists')) return text === 'missing' || text === '0' ? false : text === 'exists' ? true : null;
+  return words.includes(text);
+}
+
+/** `new,established`: any of them is enough. */
+function hasFlag({flags, unsure}: {readonly flags: readonly string[]; readonly unsure: readonly string[]}, text: string): boolean | null {
+  const asked = flagNames(text);
+  if (asked.some(flag => flags.includes(flag))) return true;
+  return asked.some(flag => unsure.includes(flag) || isNumber.test(flag)) ? null : false;
+}
+
+export function flagNames(text: string): readonly string[] {
+  return text.split(/[,|()]/).filter(flag => flag !== '');
+}
+
+function isInterface(
+  {name, side}: PacketValue & {readonly kind: 'interface'},
+  text: string,
+  {packet, environment}: PacketAt,
+): boolean | null {
+  const pattern = text.replace(/\*$/, '+');
+  if (name !== null) return isInterfaceLike(pattern, name);
+  // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
+  if (pattern === 'lo' && side === 'in') return false;
+  return environment.canBeInterface(pattern, side === 'in' ? packet.source : packet.destination);
+}

@@ -1,0 +1,302 @@
+import {once} from '../../model/once.ts';
+import type {Match, Rule, RuleOption, Target} from '../../model/ruleset.ts';
+import {markChange, splitHostPort, targetsWithoutEffect} from '../../parse/iptables/comparable-rule.ts';
+import {
+  type Action,
+  always,
+  type BinaryOperator,
+  type Condition,
+  type Expression,
+  type FieldName,
+  fieldOf,
+  isOneOf,
+  type LoweredRule,
+  never,
+} from '../rule-language.ts';
+
+/** A rule of iptables in the language of the walker. What is not understood stays an unknown condition or action. */
+export const lowerRule: (rule: Rule) => LoweredRule<Rule> = once(rule => {
+  const [action = null, ...others] = lowerTarget(rule.target);
+  return {
+    source: rule,
+    steps: [
+      {conditions: [...rule.options.flatMap(lowerOption), ...rule.matches.flatMap(lowerMatch)], action},
+      ...others.map(other => ({conditions: [], action: other})),
+    ],
+    isOfEndpointItself: rule.target?.name === 'KUBE-MARK-MASQ' && rule.chain.startsWith('KUBE-SEP-'),
+  };
+});
+
+function lowerOption({flag, values, negated}: RuleOption): readonly Condition[] {
+  const value = values[0] ?? '';
+  switch (flag) {
+    case '-s':
+      return [isOneOf(fieldOf('saddr'), [value], negated)];
+    case '-d':
+      return [isOneOf(fieldOf('daddr'), [value], negated)];
+    case '-i':
+      return [isOneOf(fieldOf('iif'), [value], negated)];
+    case '-o':
+      return [isOneOf(fieldOf('oif'), [value], negated)];
+    case '-p':
+      return [value === 'all' || value === '0' ? constantly(!negated) : isOneOf(fieldOf('protocol'), [value], negated)];
+    case '-f':
+      return [constantly(negated)];
+    default:
+      return [unknown('', [{flag, values, negated}])];
+  }
+}
+
+function unknown(match: string, options: readonly RuleOption[]): Condition {
+  return {
+    kind: 'unknown',
+    text: [match, ...options.map(({flag, values, negated}) => `${negated ? '! ' : ''}${flag} ${values.join(' ')}`)].join(' '),
+  };
+}
+
+function constantly(value: boolean): Condition {
+  return value ? always : never;
+}
+
+function lowerMatch(match: Match): readonly Condition[] {
+  const {name, options} = match;
+  const whole = name === 'statistic' ? statistic(match) : name === 'recent' ? recent(match) : undefined;
+  if (whole !== undefined) return [whole ?? unknown(name, options)];
+  if (name === 'rpfilter')
+    return [
+      isOneOf(
+        fieldOf('reverse path'),
+        ['exists'],
+        options.some(({flag}) => flag === '--invert'),
+      ),
+    ];
+  if (name === 'icmp' || name === 'icmp6') return [never];
+  if (name === 'comment' || name === 'nfacct') return [];
+  const lower = Object.hasOwn(optionsOf, name) ? optionsOf[name] : undefined;
+  if (lower === undefined) return [unknown(name, options)];
+  const protocol = name === 'tcp' || name === 'udp' || name === 'sctp' ? [isOneOf(fieldOf('protocol'), [name])] : [];
+  return [...protocol, ...options.map(option => lower(option) ?? unknown(name, [option]))];
+}
+
+/** Null if the option is not understood. */
+type OptionReader = (option: RuleOption) => Condition | null;
+
+const optionsOf: Readonly<Record<string, OptionReader>> = {
+  tcp: tcpOption,
+  udp: portOption,
+  sctp: portOption,
+  multiport: portOption,
+  mark: option => maskedEquals('mark', option),
+  connmark: option => maskedEquals('ct mark', option),
+  conntrack: conntrackOption,
+  state: ({values, negated}) => hasState(values[0] ?? '', negated),
+  addrtype: addressTypeOption,
+  set: ({flag, values, negated}) =>
+    flag === '--match-set' ? {kind: 'ipset', name: values[0] ?? '', directions: values[1] ?? '', not: negated} : null,
+  iprange: ({flag, values, negated}) => isOneOf(fieldOf(flag === '--src-range' ? 'saddr' : 'daddr'), [values[0] ?? ''], negated),
+  ipvs: ipvsOption,
+  pkttype: ({values, negated}) => isOneOf(fieldOf('packet type'), [values[0] ?? ''], negated),
+};
+
+function portOption({flag, values, negated}: RuleOption): Condition | null {
+  const ranges = (values[0] ?? '').split(',').map(portRange);
+  const isIn = (name: FieldName, not: boolean): Condition =>
+    ranges.join() === '0-65535' ? constantly(!not) : isOneOf(fieldOf(name), ranges, not);
+  if (/^--(?:dports?|destination-ports?)$/.test(flag)) return isIn('dport', negated);
+  if (/^--(?:sports?|source-ports?)$/.test(flag)) return isIn('sport', negated);
+  return flag === '--ports' ? {kind: 'any', of: [isIn('dport', false), isIn('sport', false)], not: negated} : null;
+}
+
+/** `80`, `80:90`, `:90` or `8000:`. */
+function portRange(text: string): string {
+  const [low = '', high = low] = text.split(':');
+  const bounds = [low === '' ? '0' : low, high === '' ? '65535' : high];
+  return bounds[0] === bounds[1] ? low : bounds.join('-');
+}
+
+function tcpOption(option: RuleOption): Condition | null {
+  const {flag, values, negated} = option;
+  if (flag !== '--syn' && flag !== '--tcp-flags') return portOption(option);
+  const [mask = '', wanted = ''] = flag === '--syn' ? ['FIN,SYN,RST,ACK', 'SYN'] : values;
+  return isOneOf(binary('&', fieldOf('tcp flags'), {kind: 'constant', text: flagsOf(mask)}), [flagsOf(wanted)], negated);
+}
+
+function flagsOf(text: string): string {
+  return text === 'ALL' ? 'fin,syn,rst,psh,ack,urg' : text === 'NONE' ? '0x0' : text.toLowerCase();
+}
+
+function binary(operator: BinaryOperator, left: Expression, right: Expression): Expression {
+  return {kind: 'binary', operator, left, right};
+}
+
+function number(value: number): Expression {
+  return {kind: 'constant', text: String(value >>> 0)};
+}
+
+function maskedEquals(name: FieldName, {values, negated}: RuleOption): Condition {
+  const [value = '0', mask] = (values[0] ?? '').split('/');
+  const left = mask === undefined ? fieldOf(name) : binary('&', fieldOf(name), {kind: 'constant', text: mask});
+  return isOneOf(left, [value], negated);
+}
+
+function conntrackOption({flag, values, negated}: RuleOption): Condition | null {
+  const value = values[0] ?? '';
+  const is = (name: FieldName, text: string): Condition => isOneOf(fieldOf(name), [text], negated);
+  switch (flag) {
+    case '--ctstate':
+      return hasState(value, negated);
+    case '--ctdir':
+      return is('ct direction', value.toLowerCase());
+    case '--ctproto':
+      return is('ct protocol', value);
+    case '--ctorigdst':
+      return is('ct original daddr', value);
+    case '--ctorigsrc':
+      return is('ct original saddr', value);
+    case '--ctorigdstport':
+      return is('ct original dport', portRange(value));
+    default:
+      return null;
+  }
+}
+
+/** DNAT and SNAT are states for iptables alone: the connection has been translated. */
+function hasState(text: string, not: boolean): Condition {
+  const states = text.toLowerCase().split(',');
+  const isTranslation = (state: string): boolean => state === 'dnat' || state === 'snat';
+  const [translations, others] = [states.filter(isTranslation), states.filter(state => !isTranslation(state))];
+  if (translations.length === 0) return isOneOf(fieldOf('ct state'), [others.join()], not);
+  const of = [
+    ...(others.length === 0 ? [] : [isOneOf(fieldOf('ct state'), [others.join()])]),
+    isOneOf(fieldOf('ct status'), [translations.join()]),
+  ];
+  return {kind: 'any', of, not};
+}
+
+function addressTypeOption({flag, values, negated}: RuleOption): Condition | null {
+  if (flag !== '--src-type' && flag !== '--dst-type') return null;
+  const types = (values[0] ?? '').toLowerCase().replace('unicast', 'unicast,ipv6-unicast');
+  return isOneOf(fieldOf(flag === '--src-type' ? 'saddr type' : 'daddr type'), [types], negated);
+}
+
+function statistic({options}: Match): Condition | null {
+  const value = (flag: string): RuleOption | undefined => options.find(option => option.flag === flag);
+  const [random, every] = [value('--probability'), value('--every')];
+  const share = random !== undefined ? Number(random.values[0]) : every === undefined ? NaN : 1 / Number(every.values[0]);
+  if (!(share >= 0 && share <= 1)) return null;
+  return {kind: 'chance', share: (random ?? every)?.negated === true ? 1 - share : share};
+}
+
+/** Whether a client is on a list. The number of its packets is not modeled. */
+function recent({options}: Match): Condition | null {
+  if (options.some(({flag}) => flag === '--set')) return always;
+  if (options.some(({flag}) => flag === '--hitcount')) return null;
+  const list = options.find(({flag}) => flag === '--name')?.values[0] ?? 'DEFAULT';
+  const check = options.find(({flag}) => flag === '--rcheck' || flag === '--update' || flag === '--remove');
+  return check === undefined ? null : {kind: 'recent', list, not: check.negated};
+}
+
+/** What IPVS did to a packet: of these options, only `! --ipvs` matches one that IPVS has not forwarded. Source: `ipvs_mt` of the kernel. */
+function ipvsOption({flag, values, negated}: RuleOption): Condition | null {
+  const value = values[0] ?? '';
+  const is = (name: FieldName, text: string): Condition => isOneOf(fieldOf(name), [text], negated);
+  switch (flag) {
+    case '--ipvs':
+      return is('ipvs', 'yes');
+    case '--vproto':
+      return is('ipvs protocol', value);
+    case '--vaddr':
+      return is('ipvs address', value);
+    case '--vport':
+      return is('ipvs port', value);
+    case '--vdir':
+      return is('ipvs direction', value.toLowerCase());
+    case '--vmethod':
+      return is('ipvs method', value);
+    default:
+      return null;
+  }
+}
+
+/** A name that is no target of iptables may be one of a chain, which only the table shows. */
+function lowerTarget(target: Target | null): readonly Action[] {
+  if (target === null) return [];
+  if (target.name === 'CT') return connectionTracking(target);
+  const lower = Object.hasOwn(targets, target.name) ? targets[target.name] : undefined;
+  return [{kind: 'call', chain: target.name, isGoto: target.goto, otherwise: lower?.(target) ?? otherTarget(target.name)}];
+}
+
+/** The kernel allows no jump to a missing chain: the packet continues, and the comparison of rules reports the broken jump. */
+function otherTarget(name: string): Action {
+  if (targetsWithoutEffect.has(name) || name.startsWith('KUBE-')) return {kind: 'noted'};
+  return {kind: 'unknown', reason: `target ${name} is not known`};
+}
+
+const targets: Readonly<Record<string, (target: Target) => Action>> = {
+  ACCEPT: () => ({kind: 'verdict', verdict: 'accept'}),
+  DROP: () => ({kind: 'verdict', verdict: 'drop'}),
+  REJECT: () => ({kind: 'verdict', verdict: 'reject'}),
+  RETURN: () => ({kind: 'verdict', verdict: 'return'}),
+  MARK: ({options}) => ({kind: 'assign', to: 'mark', value: changed('mark', options)}),
+  CONNMARK: ({options}) => connectionMark(options),
+  MASQUERADE: target => nat(target, 'masquerade', optionOf(target, '--to-ports')),
+  SNAT: target => nat(target, 'snat', optionOf(target, '--to-source')),
+  DNAT: target => nat(target, 'dnat', optionOf(target, '--to-destination')),
+  REDIRECT: target => nat(target, 'redirect', optionOf(target, '--to-ports')),
+  TTL: target => hops(optionOf(target, '--ttl-set')),
+  HL: target => hops(optionOf(target, '--hl-set')),
+  TPROXY: () => ({kind: 'capture'}),
+  NOTRACK: () => ({kind: 'notrack'}),
+};
+
+function optionOf({options}: Target, name: string): string {
+  return options.find(({flag}) => flag === name)?.values[0] ?? '';
+}
+
+/** `--set-xmark value/mask`: the bits of the mask are cleared, then the value is xored in. */
+function changed(name: 'mark' | 'ct mark', options: readonly RuleOption[]): Expression {
+  const [value = 0, mask = 0] = markChange(options).split('/').map(Number);
+  return binary('^', binary('&', fieldOf(name), number(~mask)), number(value));
+}
+
+function connectionMark(options: readonly RuleOption[]): Action {
+  const mask = (name: string): number => Number(options.find(({flag}) => flag === name || flag === '--mask')?.values[0] ?? 0xffffffff);
+  const [nfmask, ctmask] = [mask('--nfmask'), mask('--ctmask')];
+  const merged = (to: 'mark' | 'ct mark', own: number, from: 'mark' | 'ct mark', other: number): Action => ({
+    kind: 'assign',
+    to,
+    value: binary('^', binary('&', fieldOf(to), number(~own)), binary('&', fieldOf(from), number(other))),
+  });
+  if (options.some(({flag}) => flag === '--restore-mark')) return merged('mark', nfmask, 'ct mark', ctmask);
+  if (options.some(({flag}) => flag === '--save-mark')) return merged('ct mark', ctmask, 'mark', nfmask);
+  return {kind: 'assign', to: 'ct mark', value: changed('ct mark', options)};
+}
+
+type NatAction = Action & {readonly kind: 'nat'};
+
+function nat({options}: Target, kind: NatAction['nat'], text: string): NatAction {
+  const {address, port} = kind === 'masquerade' || kind === 'redirect' ? {address: '', port: text} : splitHostPort(text);
+  return {
+    kind: 'nat',
+    nat: kind,
+    to: address === '' ? null : {kind: 'constant', text: address},
+    port,
+    isRandom: options.some(({flag}) => flag === '--random' || flag === '--random-fully'),
+    text,
+  };
+}
+
+function hops(text: string): Action {
+  return text === '' ? {kind: 'noted'} : {kind: 'assign', to: 'hops', value: {kind: 'constant', text}};
+}
+
+/** The zone, of both directions or of one, is a number, or `mark`: that of the packet. */
+function connectionTracking(target: Target): readonly Action[] {
+  if (target.options.some(({flag}) => flag === '--notrack')) return [{kind: 'notrack'}];
+  const zones = (['zone', 'zone-orig', 'zone-reply'] as const).flatMap((name): readonly Action[] => {
+    const text = optionOf(target, `--${name}`);
+    const value: Expression = text === 'mark' ? fieldOf('mark') : {kind: 'constant', text};
+    return text === '' ? [] : [{kind: 'assign', to: name, value}];
+  });
+  return zones.length === 0 ? [{kind: 'noted'}] : zones;
+}

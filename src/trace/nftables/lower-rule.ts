@@ -1,0 +1,238 @@
+import {parseAddress} from '../../model/address.ts';
+import {once} from '../../model/once.ts';
+import type {NftExpression, NftRule, NftStatement, NftVerdict} from '../../model/nft-ruleset.ts';
+import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
+import {
+  type Action,
+  type AssignedField,
+  type Condition,
+  type Elements,
+  type Expression,
+  type Field,
+  type FieldName,
+  fieldOf,
+  isOneOf,
+  type LoweredRule,
+  type Step,
+} from '../rule-language.ts';
+
+/** A rule of nftables in the language of the walker. What is not understood stays an unknown condition or action. */
+export const lowerNftRule: (rule: NftRule) => LoweredRule<NftRule> = once(rule => ({
+  source: rule,
+  steps: stepsOf(rule.statements()),
+  isOfEndpointItself: rule.chain.startsWith('endpoint-') && rule.body.endsWith(' jump mark-for-masquerade'),
+}));
+
+function stepsOf(statements: readonly NftStatement[]): readonly Step[] {
+  // Counters and log statements do not matter.
+  const own = statements.filter(({kind}) => kind !== 'passive');
+  const steps: Step[] = [];
+  let conditions: Condition[] = [];
+  for (const [index, statement] of own.entries()) {
+    const lowered = lowerStatement(statement, index === own.length - 1);
+    conditions.push(...lowered.conditions);
+    if (lowered.action === null) continue;
+    steps.push({conditions, action: lowered.action});
+    conditions = [];
+  }
+  return conditions.length === 0 ? steps : [...steps, {conditions, action: null}];
+}
+
+function lowerStatement(statement: NftStatement, isLast: boolean): Step {
+  switch (statement.kind) {
+    case 'passive':
+      return {conditions: [], action: null};
+    case 'match':
+      return {conditions: [lowerMatch(statement)], action: null};
+    case 'unknown':
+      return lowerUnknown(statement.text, isLast);
+    case 'assign':
+      return assign(statement.target, lowerExpression(statement.value));
+    case 'set':
+      return {conditions: [], action: {kind: 'noted'}};
+    case 'notrack':
+      return {conditions: [], action: {kind: 'notrack'}};
+    case 'reject':
+      return {conditions: [], action: {kind: 'verdict', verdict: 'reject'}};
+    case 'nat':
+      return translate(statement);
+    case 'verdict':
+      return {conditions: [], action: verdictAction(statement.verdict)};
+    case 'vmap':
+      return {conditions: [], action: {kind: 'verdict map', key: lowerExpression(statement.key), elements: elementsOf(statement.map)}};
+  }
+}
+
+/** The action of a verdict. */
+function verdictAction(verdict: NftVerdict): Action {
+  switch (verdict.kind) {
+    case 'accept':
+    case 'drop':
+    case 'return':
+      return {kind: 'verdict', verdict: verdict.kind};
+    case 'jump':
+    case 'goto':
+      return {kind: 'call', chain: verdict.chain, isGoto: verdict.kind === 'goto'};
+    case 'continue':
+      return {kind: 'noted'};
+    case 'unknown':
+      return {kind: 'unknown', reason: `${verdict.text} is not known`};
+  }
+}
+
+/** The action for a value of a verdict map, such as `goto X`. */
+export function mappedVerdict(text: string): Action {
+  return verdictAction(parseNftVerdict(text));
+}
+
+/** Conditions that are not modeled. */
+const isCondition = /^(?:limit|quota|socket|osf|rt|meta|ct|ip6?|tcp option|sctp chunk|xt match) /;
+
+/** An unknown statement counts as a condition if another statement follows it; at the end of a rule it may do anything. */
+function lowerUnknown(text: string, isLast: boolean): Step {
+  if (text.startsWith('tproxy ')) return {conditions: [], action: {kind: 'capture'}};
+  if (!isLast || isCondition.test(text)) return {conditions: [{kind: 'unknown', text}], action: null};
+  return {conditions: [{kind: 'unknown', text}], action: {kind: 'unknown', reason: `${text} is not known`}};
+}
+
+function lowerMatch({left, operator, right}: NftStatement & {readonly kind: 'match'}): Condition {
+  return {kind: 'compare', left: lowerExpression(left), operator, right: elementsOf(right)};
+}
+
+function lowerExpression(expression: NftExpression): Expression {
+  switch (expression.kind) {
+    case 'selector':
+      return {kind: 'field', field: lowerSelector(expression.text)};
+    case 'value':
+      return {kind: 'constant', text: expression.text};
+    case 'concat':
+      return {kind: 'concat', parts: expression.parts.map(lowerExpression)};
+    case 'binary':
+      return {
+        kind: 'binary',
+        operator: expression.operator,
+        left: lowerExpression(expression.left),
+        right: lowerExpression(expression.right),
+      };
+    case 'map':
+      return {kind: 'map', key: lowerExpression(expression.key), elements: elementsOf(expression.map)};
+    case 'reference':
+    case 'list':
+    case 'unknown':
+      return {kind: 'unknown'};
+  }
+}
+
+/** What a set, a map or a constant of a rule has. */
+function elementsOf(where: NftExpression): Elements {
+  if (where.kind === 'reference') return {kind: 'set', name: where.set};
+  if (where.kind === 'list') return {kind: 'list', elements: where.elements};
+  const isConstant = where.kind === 'value' || (where.kind === 'concat' && where.parts.every(({kind}) => kind === 'value'));
+  return isConstant ? {kind: 'list', elements: [{key: constantText(where), value: null}]} : {kind: 'unknown'};
+}
+
+function constantText(expression: NftExpression): string {
+  if (expression.kind === 'concat') return expression.parts.map(constantText).join(' . ');
+  return expression.kind === 'value' ? expression.text : '';
+}
+
+/** The field that a selector reads, such as `ip daddr` or `fib saddr type`. */
+function lowerSelector(text: string): Field {
+  const words = text.split(' ');
+  const [first = '', second = '', , count = '', , offset = '0'] = words;
+  if (first === 'numgen') return {name: 'random', first: Number(offset), count: Number(count)};
+  if (first === 'fib') return lowerFib(words);
+  if (text === 'meta random') return {name: 'random', first: 0, count: 2 ** 32};
+  if (headersWithoutFields.has(first)) return {name: 'none'};
+  const of = Object.hasOwn(headers, first) ? headers[first] : undefined;
+  const name = of === undefined ? names.get(text) : fieldsOfHeaders.get(`${first === 'ip6' ? 'ip' : first} ${second}`);
+  return of === undefined || of === null ? {name: name ?? 'unknown'} : {name: name ?? 'unknown', of};
+}
+
+const headersWithoutFields: ReadonlySet<string> = new Set(['icmp', 'icmpv6', 'igmp', 'arp', 'ah', 'esp', 'dccp', 'udplite']);
+
+/** The packets that have a header; null for all that are walked. */
+const headers: Readonly<Record<string, NonNullable<Field['of']> | null>> = {
+  ip: 'IPv4',
+  ip6: 'IPv6',
+  th: null,
+  tcp: 'tcp',
+  udp: 'udp',
+  sctp: 'sctp',
+};
+
+const fieldsOfHeaders: ReadonlyMap<string, FieldName> = new Map([
+  ['ip saddr', 'saddr'],
+  ['ip daddr', 'daddr'],
+  ['ip protocol', 'protocol'],
+  ['ip nexthdr', 'protocol'],
+  ['ip version', 'ip version'],
+  ['tcp flags', 'tcp flags'],
+  ...['th', 'tcp', 'udp', 'sctp'].flatMap((header): readonly (readonly [string, FieldName])[] => [
+    [`${header} sport`, 'sport'],
+    [`${header} dport`, 'dport'],
+  ]),
+]);
+
+const names: ReadonlyMap<string, FieldName> = new Map([
+  ['meta l4proto', 'protocol'],
+  ['meta mark', 'mark'],
+  ['meta nfproto', 'nfproto'],
+  ['meta protocol', 'ethertype'],
+  ['meta pkttype', 'packet type'],
+  ['ct state', 'ct state'],
+  ['ct status', 'ct status'],
+  ['ct mark', 'ct mark'],
+  ['ct direction', 'ct direction'],
+  ['ct original proto-dst', 'ct original dport'],
+  ...['', 'ip ', 'ip6 '].flatMap((header): readonly (readonly [string, FieldName])[] => [
+    [`ct original ${header}saddr`, 'ct original saddr'],
+    [`ct original ${header}daddr`, 'ct original daddr'],
+  ]),
+  ...['iif', 'iifname'].map((word): readonly [string, FieldName] => [word, 'iif']),
+  ...['oif', 'oifname'].map((word): readonly [string, FieldName] => [word, 'oif']),
+]);
+
+/** `fib saddr type`, `fib daddr . iif type`, `fib saddr . iif oif`. */
+function lowerFib(words: readonly string[]): Field {
+  const isSource = words[1] === 'saddr';
+  if (words.at(-1) !== 'type') return {name: isSource ? 'reverse path' : 'unknown'};
+  return {name: isSource ? 'saddr type' : 'daddr type', ofInterface: words.includes('iif') || words.includes('oif')};
+}
+
+const assigned: Readonly<Record<string, AssignedField>> = {
+  'meta mark': 'mark',
+  'ct mark': 'ct mark',
+  'ip ttl': 'hops',
+  'ip6 hoplimit': 'hops',
+  'ct zone': 'zone',
+  'ct original zone': 'zone-orig',
+  'ct reply zone': 'zone-reply',
+};
+
+/** Other fields do not matter here, except addresses and ports. nft adds the condition that the packet has such a header. */
+function assign(target: string, value: Expression): Step {
+  const family = target.startsWith('ip ') ? 'ipv4' : target.startsWith('ip6 ') ? 'ipv6' : null;
+  const conditions = family === null ? [] : [isOneOf(fieldOf('nfproto'), [family])];
+  const to = Object.hasOwn(assigned, target) ? assigned[target] : undefined;
+  if (to !== undefined) return {conditions, action: {kind: 'assign', to, value}};
+  if (!/ [sd](?:addr|port)$/.test(target)) return {conditions, action: {kind: 'noted'}};
+  return {conditions, action: {kind: 'unknown', reason: `${target} is set without connection tracking`}};
+}
+
+/** `dnat ip to` in a table of inet leaves packets of the other family as they are. */
+function translate({action, to, port, isRandom}: NftStatement & {readonly kind: 'nat'}): Step {
+  const family = to?.kind === 'value' ? parseAddress(to.text)?.family : undefined;
+  const text = [to, port].map(part => (part === null ? '' : constantText(part))).join(':');
+  return {
+    conditions: family === undefined ? [] : [isOneOf(fieldOf('nfproto'), [family === 'IPv4' ? 'ipv4' : 'ipv6'])],
+    action: {
+      kind: 'nat',
+      nat: action,
+      to: action === 'redirect' || action === 'masquerade' || to === null ? null : lowerExpression(to),
+      port: port === null ? '' : port.kind === 'value' ? port.text : null,
+      isRandom,
+      text,
+    },
+  };
+}

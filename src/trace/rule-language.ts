@@ -1,0 +1,143 @@
+import type {Family} from '../model/address.ts';
+import type {NftListElement, NftNat, NftOperator} from '../model/nft-ruleset.ts';
+import type {RuleText} from '../model/ruleset.ts';
+
+/**
+ * A rule of iptables or nftables in the one language that the walker evaluates: conditions on fields of a packet, then an action, and so on
+ * to the end of the rule. A rule without a step does nothing.
+ */
+export interface LoweredRule<R extends RuleText> {
+  /** The rule as the dump has it. */
+  readonly source: R;
+  readonly steps: readonly Step[];
+  /** By it kube-proxy masquerades the connections of an endpoint to itself: endpoints are senders of their own kind. */
+  readonly isOfEndpointItself: boolean;
+}
+
+/** An action for the packets that meet all conditions before it; null at the end of a rule that only counts or logs. */
+export interface Step {
+  readonly conditions: readonly Condition[];
+  readonly action: Action | null;
+}
+
+export type Condition =
+  /** A comparison, or a lookup of the left side in a set. */
+  | {readonly kind: 'compare'; readonly left: Expression; readonly operator: NftOperator; readonly right: Elements}
+  /** At least one of them holds, or none if it is negated. */
+  | {readonly kind: 'any'; readonly of: readonly Condition[]; readonly not: boolean}
+  /** An ipset; `directions` is `src` or `dst` for each part of its elements. */
+  | {readonly kind: 'ipset'; readonly name: string; readonly directions: string; readonly not: boolean}
+  /** The sender is on a list of the module `recent`. */
+  | {readonly kind: 'recent'; readonly list: string; readonly not: boolean}
+  /** Left to chance: the share of packets, 0 to 1. Never is 0, always is 1. */
+  | {readonly kind: 'chance'; readonly share: number}
+  /** Not understood: the text of the rule. */
+  | {readonly kind: 'unknown'; readonly text: string};
+
+export type Expression =
+  | {readonly kind: 'field'; readonly field: Field}
+  /** An address, a prefix, a range `1-5`, a word, flags `new,established`, or an interface `eth*` or `eth+`. */
+  | {readonly kind: 'constant'; readonly text: string}
+  | {readonly kind: 'concat'; readonly parts: readonly Expression[]}
+  | {readonly kind: 'binary'; readonly operator: BinaryOperator; readonly left: Expression; readonly right: Expression}
+  /** The value that a map has for a key. */
+  | {readonly kind: 'map'; readonly key: Expression; readonly elements: Elements}
+  | {readonly kind: 'unknown'};
+
+export type BinaryOperator = '&' | '|' | '^' | '<<' | '>>';
+
+/** What a key is looked up in: a named set or map of the table, or elements that the rule lists. */
+export type Elements =
+  | {readonly kind: 'set'; readonly name: string}
+  | {readonly kind: 'list'; readonly elements: readonly NftListElement[]}
+  | {readonly kind: 'unknown'};
+
+/** What a condition reads of a packet. */
+export interface Field {
+  readonly name: FieldName;
+  /** A packet of another family or protocol has no such field, and the condition fails whatever it asks. */
+  readonly of?: Family | 'tcp' | 'udp' | 'sctp';
+  /** Of `random`: a number from `first` on, `count` of them, all equally likely. */
+  readonly first?: number;
+  readonly count?: number;
+  /** Of an address type: whether it is asked for one interface alone. */
+  readonly ofInterface?: boolean;
+}
+
+export type FieldName =
+  | 'saddr'
+  | 'daddr'
+  | 'sport'
+  | 'dport'
+  | 'protocol'
+  | 'nfproto'
+  | 'ethertype'
+  | 'ip version'
+  | 'tcp flags'
+  | 'iif'
+  | 'oif'
+  | 'mark'
+  | 'packet type'
+  | 'saddr type'
+  | 'daddr type'
+  | 'reverse path'
+  | 'ct state'
+  | 'ct status'
+  | 'ct mark'
+  | 'ct direction'
+  | 'ct protocol'
+  | 'ct original saddr'
+  | 'ct original daddr'
+  | 'ct original dport'
+  | 'ipvs'
+  | 'ipvs protocol'
+  | 'ipvs address'
+  | 'ipvs port'
+  | 'ipvs direction'
+  | 'ipvs method'
+  | 'random'
+  /** No packet that is walked has it, such as a field of ICMP. */
+  | 'none'
+  | 'unknown';
+
+export type Action =
+  | {readonly kind: 'verdict'; readonly verdict: 'accept' | 'drop' | 'reject' | 'return'}
+  /** A chain of the table; if it has none of this name, what the name means as a target. */
+  | {readonly kind: 'call'; readonly chain: string; readonly isGoto: boolean; readonly otherwise?: Action}
+  /** The verdict that a map has for a key; without one, the rule does not match. */
+  | {readonly kind: 'verdict map'; readonly key: Expression; readonly elements: Elements}
+  | {readonly kind: 'assign'; readonly to: AssignedField; readonly value: Expression}
+  | {
+      readonly kind: 'nat';
+      readonly nat: NftNat;
+      /** Null keeps the address of the packet. */
+      readonly to: Expression | null;
+      /** Empty keeps the port; null if it is unknown. */
+      readonly port: string | null;
+      /** A new source port is drawn at random. */
+      readonly isRandom: boolean;
+      /** The destination as the rule writes it. */
+      readonly text: string;
+    }
+  /** Connection tracking is switched off, if it has not begun. */
+  | {readonly kind: 'notrack'}
+  /** TPROXY gives the packet to a program of the node. */
+  | {readonly kind: 'capture'}
+  /** It changes nothing that matters to the packet's path. */
+  | {readonly kind: 'noted'}
+  | {readonly kind: 'unknown'; readonly reason: string};
+
+export type AssignedField = 'mark' | 'ct mark' | 'hops' | 'zone' | 'zone-orig' | 'zone-reply';
+
+export const always: Condition = {kind: 'chance', share: 1};
+export const never: Condition = {kind: 'chance', share: 0};
+
+export function fieldOf(name: FieldName, of?: Field['of']): Expression {
+  return {kind: 'field', field: of === undefined ? {name} : {name, of}};
+}
+
+/** The field has one of these values, or none of them. */
+export function isOneOf(left: Expression, texts: readonly string[], not = false): Condition {
+  const elements = texts.map(key => ({key, value: null}));
+  return {kind: 'compare', left, operator: not ? '!=' : '==', right: {kind: 'list', elements}};
+}

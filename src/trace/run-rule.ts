@@ -1,0 +1,240 @@
+import {parseAddress} from '../model/address.ts';
+import type {NftSet} from '../model/nft-ruleset.ts';
+import type {RuleText} from '../model/ruleset.ts';
+import {type Branch, type ChainResult, type Outlets, suppose, undecided} from './branch.ts';
+import {isBeforeTracking} from './field-value.ts';
+import type {Evaluation} from './look-up.ts';
+import {choose, elementsIn, matchConditions, numberOf} from './match-conditions.ts';
+import {mappedVerdict} from './nftables/lower-rule.ts';
+import type {Environment, HookName, Packet} from './packet.ts';
+import type {Action, AssignedField, Condition, LoweredRule} from './rule-language.ts';
+
+/** A rule, and the place at which it runs. `R` is the type of rules on the path. */
+export interface RuleRun<R extends RuleText> {
+  readonly rule: LoweredRule<R>;
+  readonly hook: HookName | null;
+  readonly priority: number;
+  readonly environment: Environment;
+  readonly place: Evaluation['place'];
+  set(name: string): NftSet | undefined;
+  /** The field by which the rules of a long chain were searched: it matches, and is asked for already. */
+  readonly decided: 'saddr' | 'daddr' | undefined;
+  /** Walks a chain that the rule calls; `return` at its end. Null if there is no chain of that name. */
+  call(chain: string, branch: Branch<R>): readonly ChainResult<R>[] | null;
+}
+
+/** Runs a rule on a packet: its steps from left to right, until the conditions of one fail. */
+export function runRule<R extends RuleText>(run: RuleRun<R>, branch: Branch<R>, out: Outlets<R>): void {
+  const {sender} = run.environment;
+  const isSilent = sender?.countsEndpoints === false && run.rule.isOfEndpointItself;
+  runFrom(isSilent ? {...run, environment: {...run.environment, sender: undefined}} : run, 0, branch, out);
+}
+
+function runFrom<R extends RuleText>(run: RuleRun<R>, start: number, from: Branch<R>, out: Outlets<R>): void {
+  let branch = from;
+  for (let index = start; index < run.rule.steps.length; index++) {
+    const step = run.rule.steps[index];
+    if (step === undefined) break;
+    const {action} = step;
+    const rest = (next: Branch<R>, outlets: Outlets<R>): void => runFrom(run, index + 1, next, outlets);
+    const likelihood = matchConditions(undecidedOf(run, step.conditions), evaluation(run, branch));
+    if (likelihood === null) {
+      const follow = (supposed: Branch<R>, outlets: Outlets<R>): void => {
+        const next = action === null ? supposed : act(run, action, {branch: supposed, rest, out: outlets});
+        if (next !== null) rest(next, outlets);
+      };
+      suppose({rule: run.rule.source, branch, follow}, out);
+      return;
+    }
+    if (likelihood < 1) out.next.push(likelihood === 0 ? branch : {...branch, probability: branch.probability * (1 - likelihood)});
+    if (likelihood === 0) return;
+    branch = likelihood === 1 ? branch : {...branch, probability: branch.probability * likelihood};
+    const next = action === null ? branch : act(run, action, {branch, rest, out});
+    run.environment.sender?.decideAlone();
+    if (next === null) return;
+    branch = next;
+  }
+  out.next.push(branch);
+}
+
+/** The conditions of a rule that the search for it has not decided. */
+function undecidedOf<R extends RuleText>({decided, environment}: RuleRun<R>, conditions: readonly Condition[]): readonly Condition[] {
+  if (decided === undefined || environment.sender === undefined) return conditions;
+  return conditions.filter(
+    ({kind, ...rest}) => !(kind === 'compare' && 'left' in rest && rest.left.kind === 'field' && rest.left.field.name === decided),
+  );
+}
+
+function evaluation<R extends RuleText>({hook, priority, environment, place, set}: RuleRun<R>, {packet}: Branch<R>): Evaluation {
+  return {packet, hook, priority, environment, place, set};
+}
+
+interface At<R extends RuleText> {
+  readonly branch: Branch<R>;
+  /** The steps after this one. */
+  rest(branch: Branch<R>, out: Outlets<R>): void;
+  readonly out: Outlets<R>;
+}
+
+/** The branch that continues with the next step; null if there is none. */
+function act<R extends RuleText>(run: RuleRun<R>, action: Action, at: At<R>): Branch<R> | null {
+  const {out} = at;
+  const branch = taken(run, at.branch);
+  switch (action.kind) {
+    case 'verdict':
+      return end(out, {...branch, verdict: action.verdict});
+    case 'call':
+      return call(run, action, at);
+    case 'verdict map':
+      return runVerdictMap(run, action, at);
+    case 'assign':
+      return assign(run, action, at);
+    case 'nat':
+      return translate(run, action, at);
+    case 'notrack':
+      // Later it is too late.
+      return isBeforeTracking(run) ? {...branch, packet: {...branch.packet, untracked: true}} : at.branch;
+    case 'capture':
+      return end(out, {...branch, packet: {...branch.packet, captured: true}, verdict: 'accept'});
+    case 'noted':
+      return branch;
+    case 'unknown':
+      return end(out, undecided(branch, action.reason));
+  }
+}
+
+/** Adds the rule to those that the packet matched. */
+function taken<R extends RuleText>({rule: {source}}: RuleRun<R>, branch: Branch<R>): Branch<R> {
+  return branch.path?.rule === source ? branch : {...branch, path: {rule: source, before: branch.path}};
+}
+
+function end<R extends RuleText>(out: Outlets<R>, result: ChainResult<R>): null {
+  out.done.push(result);
+  return null;
+}
+
+function call<R extends RuleText>(
+  run: RuleRun<R>,
+  {chain, isGoto, otherwise}: Action & {readonly kind: 'call'},
+  at: At<R>,
+): Branch<R> | null {
+  const results = run.call(chain, taken(run, at.branch));
+  if (results === null) return otherwise === undefined ? taken(run, at.branch) : act(run, otherwise, at);
+  // A packet that reaches the end of a chain that was entered by goto returns to where this chain was called.
+  for (const result of results) (result.verdict === 'return' && !isGoto ? at.out.next : at.out.done).push(result);
+  return null;
+}
+
+/** The verdict for the key, or the next rule. */
+function runVerdictMap<R extends RuleText>(run: RuleRun<R>, {key, elements}: Action & {readonly kind: 'verdict map'}, at: At<R>): null {
+  const {branch, out, rest} = at;
+  const give = (value: string, from: Branch<R>, outlets: Outlets<R>): void => {
+    const next = act(run, mappedVerdict(value), {branch: from, rest, out: outlets});
+    if (next !== null) rest(next, outlets);
+  };
+  const found = choose(key, elements, evaluation(run, branch));
+  if (found === null) {
+    const verdicts = new Set(elementsIn(elements, run).map(({value}) => value ?? ''));
+    const tryAll = (supposed: Branch<R>, outlets: Outlets<R>): void => {
+      if (verdicts.size === 0) end(outlets, undecided(taken(run, supposed), 'what the map holds is not known'));
+      for (const verdict of verdicts) give(verdict, supposed, outlets);
+    };
+    suppose({rule: run.rule.source, branch, follow: tryAll}, out);
+    return null;
+  }
+  for (const {value, share} of found.choices) give(value, {...branch, probability: branch.probability * share}, out);
+  if (found.rest > 0) out.next.push({...branch, probability: branch.probability * found.rest});
+  return null;
+}
+
+function assign<R extends RuleText>(
+  run: RuleRun<R>,
+  {to, value}: Action & {readonly kind: 'assign'},
+  {branch, out}: At<R>,
+): Branch<R> | null {
+  const marked = taken(run, branch);
+  const {packet} = branch;
+  const number = numberOf(value, evaluation(run, branch));
+  if (to === 'mark' || to === 'ct mark') {
+    if (number === null) return end(out, undecided(marked, `the value of ${to === 'mark' ? 'meta mark' : to} is unknown`));
+    return {...marked, packet: to === 'mark' ? {...packet, mark: number} : {...packet, connectionMark: number}};
+  }
+  if (number === null) return marked;
+  if (to === 'hops') return {...marked, packet: {...packet, hops: number}};
+  return isBeforeTracking(run) ? {...marked, packet: {...packet, zone: zones(to, number, packet)}} : marked;
+}
+
+function zones(to: AssignedField & `zone${string}`, zone: number, packet: Packet): NonNullable<Packet['zone']> {
+  const {original, reply} = packet.zone ?? {original: 0, reply: 0};
+  return {original: to === 'zone-reply' ? original : zone, reply: to === 'zone-orig' ? reply : zone};
+}
+
+type NatAction = Action & {readonly kind: 'nat'};
+
+/** A translated packet leaves its base chain. */
+function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: At<R>): null {
+  const {out} = at;
+  const branch = taken(run, at.branch);
+  const {packet} = branch;
+  if (action.nat === 'masquerade' || action.nat === 'snat') {
+    const address = action.to?.kind === 'constant' ? parseAddress(action.to.text) : null;
+    // Of a range of addresses, it is unknown which one is taken.
+    const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address})};
+    return end(out, {...branch, packet: {...changed, ...portsToDraw(action.port ?? '', action.isRandom)}, verdict: 'accept'});
+  }
+  const targets = targetsOf(run, action, branch);
+  if (targets === null)
+    return end(out, undecided(branch, `the destination is unknown to which this rule sends it: ${run.rule.source.text}`));
+  for (const {packet: sent, share} of targets.choices)
+    end(out, {...branch, packet: sent, probability: branch.probability * share, verdict: 'accept'});
+  // A map without the key: the rule does not match.
+  if (targets.rest > 0) out.next.push({...at.branch, probability: branch.probability * targets.rest});
+  return null;
+}
+
+/**
+ * The ports of which a new source port is drawn: the range that the rule names (`1000-2000`), or, for one of the ports from which clients
+ * connect, all that need no rights. Source: `nf_nat_l4proto_unique_tuple`.
+ */
+function portsToDraw(range: string, isRandom: boolean): Pick<Packet, 'drawnPorts'> {
+  const [low = '', high = low] = range.split('-');
+  if (/^\d+$/.test(low) && /^\d+$/.test(high)) return {drawnPorts: [[BigInt(low), BigInt(high)]]};
+  return isRandom ? {drawnPorts: [[1024n, 65_535n]]} : {};
+}
+
+interface Targets {
+  readonly choices: readonly {readonly packet: Packet; readonly share: number}[];
+  readonly rest: number;
+}
+
+/** Null if it is unknown which of several addresses or ports is taken. */
+function targetsOf<R extends RuleText>(run: RuleRun<R>, {nat, to, port}: NatAction, branch: Branch<R>): Targets | null {
+  const {packet} = branch;
+  if (port === null) return null;
+  if (to?.kind !== 'map') {
+    const text =
+      nat === 'redirect' ? redirectAddress(run, packet) : to === null ? packet.destination.text : to.kind === 'constant' ? to.text : null;
+    const sent = rewritten(packet, text, port);
+    return sent === null ? null : {choices: [{packet: sent, share: 1}], rest: 0};
+  }
+  const found = choose(to.key, to.elements, evaluation(run, branch));
+  const choices = found?.choices.flatMap(({value, share}) => {
+    const [address = '', mappedPort = port] = value.split(' . ');
+    const sent = rewritten(packet, address, mappedPort);
+    return sent === null ? [] : [{packet: sent, share}];
+  });
+  return found === null || choices?.length !== found.choices.length ? null : {choices, rest: found.rest};
+}
+
+function redirectAddress<R extends RuleText>({environment}: RuleRun<R>, packet: Packet): string | null {
+  const loopback = packet.family === 'IPv4' ? '127.0.0.1' : '::1';
+  return packet.origin === 'node' ? loopback : (environment.redirectAddress(packet)?.text ?? null);
+}
+
+function rewritten(packet: Packet, address: string | null, port: string): Packet | null {
+  const destination = address === null ? null : parseAddress(address);
+  const toPort = port === '' ? packet.port : Number(port);
+  if (destination === null || !Number.isInteger(toPort)) return null;
+  const original = packet.original ?? {destination: packet.destination, port: packet.port};
+  return {...packet, destination, port: toPort, rewritten: true, original};
+}
