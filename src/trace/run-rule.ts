@@ -60,9 +60,7 @@ function runFrom<R extends RuleText>(run: RuleRun<R>, start: number, from: Branc
 /** The conditions of a rule that the search for it has not decided. */
 function undecidedOf<R extends RuleText>({decided, environment}: RuleRun<R>, conditions: readonly Condition[]): readonly Condition[] {
   if (decided === undefined || environment.sender === undefined) return conditions;
-  return conditions.filter(
-    ({kind, ...rest}) => !(kind === 'compare' && 'left' in rest && rest.left.kind === 'field' && rest.left.field.name === decided),
-  );
+  return conditions.filter(one => one.kind !== 'compare' || one.left.kind !== 'field' || one.left.field.name !== decided);
 }
 
 function evaluation<R extends RuleText>({hook, priority, environment, place, set}: RuleRun<R>, {packet}: Branch<R>): Evaluation {
