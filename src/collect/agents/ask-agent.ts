@@ -1,4 +1,5 @@
 import type {PodObject} from '../../model/api-objects.ts';
+import {checks} from '../../checks/index.ts';
 import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';
@@ -19,7 +20,7 @@ interface AskingAgents {
   readonly signal: AbortSignal;
 }
 
-/** Requests an agent's result through the API server's proxy to its pod. Rejects only if the API server does not accept the credentials. */
+/** Requests an agent's result through the API server's proxy to its pod. A 401 may be the agent's as well as the API server's: it is this node's alone. */
 export async function askAgent(pod: PodObject, {api, tokens, signal}: AskingAgents): Promise<AgentReply> {
   const {namespace = '', name} = pod.metadata;
   const agent = namespacedName({namespace, name});
@@ -43,7 +44,6 @@ export async function askAgent(pod: PodObject, {api, tokens, signal}: AskingAgen
       if (error.status === 401) tokens.forget();
       return whyRefused(error, {agent, token});
     }
-    if (error.status === 401) throw error;
     return whyNoAnswer(error, {agent, namespace, name, signal, at});
   }
 }
@@ -163,7 +163,7 @@ const setting: Shape = {fields: {value: 'string', source: 'string'}};
 const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
 
 const findingFields: Readonly<Record<string, Shape>> = {
-  ...{code: 'string', name: 'string', severity: 'string', message: 'string', remedy: 'string', command: 'string', endpoints: 'number'},
+  ...{code: 'string', severity: 'string', message: 'string', endpoints: 'number'},
   ...{pod: 'string', share: 'number', since: {fields: {after: 'string', before: 'string'}}},
   ...{node: 'string', family: 'string', endpoint: 'string', service: serviceName},
   port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
@@ -219,9 +219,20 @@ function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, inte
   if (invalid !== undefined) return `its ${invalid[0]} is no time`;
   if (!['checked', 'unread', 'unsupported'].includes(node.status)) return 'its node.status is unknown';
   if (typeof node.name !== 'string' || !Array.isArray(node.families) || node.settings === undefined) return 'its node is not whole';
+  if ([intervalSeconds, seconds].some(time => !(time >= 0 && time <= maxSeconds)))
+    return 'it says that it checks its node less than once a day';
   const whole = findings.every(({code, severity, message}) => code && severities.includes(severity) && message);
-  return whole ? null : 'it has a finding without code, severity or message';
+  if (!whole) return 'it has a finding without code, severity or message';
+  const unknown = findings.find(({code}) => !known.has(code));
+  if (unknown !== undefined) return `it has a finding ${JSON.stringify(unknown.code)}, which this version does not know`;
+  const other = findings.find(finding => finding.node !== node.name);
+  return other === undefined ? null : `it has a finding about ${JSON.stringify(other.node ?? null)}, and is the agent of ${node.name}`;
 }
+
+/** A day. */
+const maxSeconds = 86_400;
+
+const known = new Map(checks.map(check => [check.code as string, check]));
 
 function asAnswer({
   now,
@@ -252,13 +263,16 @@ function asProxy({version, gates}: ProxyVersion): ProxyVersion {
   return {version: {...version, patch: version.patch ?? null}, gates};
 }
 
-/** Only the fields that are read: an agent cannot mark a finding as known. */
+/** Only the fields that are read: an agent cannot mark a finding as known. What to do, and with which command, is never a node's word. */
 function asFinding(written: WrittenFinding): Finding {
   const fields = Object.entries(written).filter(([name]) => Object.hasOwn(findingFields, name));
   const {entry, expected, actual, ...read} = Object.fromEntries(fields) as unknown as WrittenFinding;
   const texts = (written: readonly WrittenRule[]) => written.map(({table, chain, line, rule}) => ({table, chain, line, text: rule}));
+  const {name = '', remedy = ''} = known.get(read.code) ?? {};
   return {
     ...read,
+    name,
+    remedy,
     // While reading, a null address became a missing field.
     ...(entry === undefined ? {} : {entry: {...entry, address: entry.address ?? null}}),
     ...(expected === undefined ? {} : {expected: texts(expected)}),

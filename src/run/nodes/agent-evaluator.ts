@@ -86,14 +86,14 @@ export class AgentEvaluator implements NodeEvaluator {
   }
 
   async #askOne(name: string, needed: NeededVersions): Promise<Behind | null> {
-    const {diagnosis, clock, notBefore = 0} = this.#collection;
+    const {api, diagnosis, clock, notBefore = 0} = this.#collection;
     if (this.evaluated.isNamedOnly(name)) return null;
     const answered = await this.#answerOf(name);
     this.evaluated.note(name);
     this.evaluated.problemsOf.delete(name);
     if (answered.kind === 'none') return this.#unread(name, answered);
     const {result, now} = answered.answer;
-    const unusable = whyUnusable(name, answered.answer);
+    const unusable = whyUnusable(name, answered.answer) ?? whyOfAnotherTime(answered.answer, clock.now() - api.clockAheadMs);
     if (unusable !== null) return this.#unread(name, unusable);
     const behind = unseen(needed, result.seen);
     if (behind !== null) {
@@ -154,7 +154,7 @@ type ReceivedAnswer = Extract<AgentReply, {readonly kind: 'answer'}>['answer'];
 const later =
   'Try again after the next check of the agent, wait for it with --wait, or check whether its watch of the API works (kubectl logs).';
 
-/** Why an answer cannot be used, by the agent's own clock alone, because clocks differ. */
+/** Why an answer cannot be used, by the agent's own clock, because clocks differ a little. */
 function whyUnusable(name: string, answer: ReceivedAnswer): {readonly reason: string; readonly remedy: string} | null {
   const {report, intervalSeconds, judgedAt, apiCurrentAt} = answer.result;
   const why = answer.trouble === null ? '' : `: ${answer.trouble}`;
@@ -171,6 +171,19 @@ function whyUnusable(name: string, answer: ReceivedAnswer): {readonly reason: st
   if (silence > maxSilence) return {reason: `its agent checked it against API objects that were ${silence} s old`, remedy};
   return null;
 }
+
+/** An answer that was kept for long has times that fit each other, and not the API server's clock (`now`). */
+function whyOfAnotherTime(answer: ReceivedAnswer, now: number): {readonly reason: string; readonly remedy: string} | null {
+  const seconds = Math.round((now - answer.now) / 1000);
+  if (Math.abs(seconds) <= maxDifference) return null;
+  return {
+    reason: `its agent answers with a time that is ${Math.abs(seconds)} s ${seconds > 0 ? 'before' : 'after'} that of the API server`,
+    remedy: 'Set the clock of the node. If it is right, the answer is an old one: see who serves it in place of the agent.',
+  };
+}
+
+/** In seconds: more than clocks differ, and an answer takes. */
+const maxDifference = 300;
 
 /** In seconds. */
 function ageOf({now, result: {judgedAt}}: ReceivedAnswer): number {

