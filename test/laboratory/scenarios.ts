@@ -434,7 +434,6 @@ export const scenarios: readonly Scenario[] = [
   {name: 'drop-in-forward-client', load: [rules('filter', `-I KUBE-FORWARD -s ${client} -j DROP`)], modes: inIptables, isPurpose: true},
   {name: 'drop-in-forward-nobody', load: [rules('filter', '-I KUBE-FORWARD -s 10.244.11.64/26 -j DROP')], modes: inIptables},
   {name: 'drop-in-forward-pod', load: [rules('filter', '-I KUBE-FORWARD -s 10.244.11.4/32 -j DROP')], modes: inIptables},
-  {name: 'drop-in-forward-node', load: [rules('filter', '-I KUBE-FORWARD -s 172.18.0.12/32 -j DROP')], modes: inIptables},
   {name: 'return-in-services-nftables', load: [nft('insert rule ip kube-proxy services ip saddr 10.244.11.4 return')], modes: inNftables},
   {
     name: 'return-in-services-nobody-nftables',

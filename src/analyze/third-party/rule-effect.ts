@@ -19,6 +19,7 @@ import {
   decidedAt,
   decides,
   interceptorOf,
+  isOfNft,
   isOfPolicy,
   isUnconditional,
   leadsAstray,
@@ -178,7 +179,9 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   }
   const hook = decidedAt(outcome, effectCase.nft);
   const isSentOn = (path.some(rewrites) || probe.direct !== undefined) && hook !== 'input' && hook !== 'output';
-  const unusual = !effectCase.acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
+  // The API promises cluster IPs to nobody outside; kube-proxy accepts such packets in tables of iptables alone.
+  const acceptsItself = effectCase.acceptsItself && !isOfNft(rule?.table ?? policy?.split('/')[0] ?? '');
+  const unusual = !acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
   const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual ? {severity: 'info' as const} : {})};
   const by = rule !== null ? `by a third-party rule${inBackend(rule, effectCase)}` : byPolicy(policy, effectCase);
   const usual = isSentOn

@@ -37,4 +37,12 @@ describe.each(['iptables', 'nftables'] as const)('beside kube-proxy in %s mode, 
     const news = await found(mode, 'input priority 0; policy accept;', 'iifname "lo" ip saddr 10.96.0.0/16 drop');
     expect(news).toContainEqual(expect.stringMatching(/^ST402 error .*replies to packets from the node itself to its cluster IP/));
   });
+
+  test('informs where it drops what clients outside send to a cluster IP, which the API promises to nobody outside', async () => {
+    const pods = 'ip saddr 10.244.0.0/16 accept\n\t\tip daddr 10.244.0.0/16 accept';
+    const news = await found(mode, 'forward priority 0; policy drop;', pods);
+    const dropped = news.filter(message => /from outside the cluster to the cluster IP/.test(message));
+    expect(dropped.length).toBeGreaterThan(0);
+    expect(dropped.filter(message => !message.includes(' info '))).toEqual([]);
+  });
 });
