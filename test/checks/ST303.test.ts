@@ -94,6 +94,18 @@ test.each<[writer: string, change: (dump: EditableDump) => void, remedy: RegExp,
   ]);
 });
 
+test.each([
+  ['another node', '172.18.0.11', ['ST303 error']],
+  ['a pod of another node', '10.244.11.4', ['ST303 error']],
+  ['a pod of this node', '10.244.12.4', ['ST303 error']],
+  ['a part of the clients outside, as a ban is meant', '203.0.113.64/26', ['ST216 info']],
+  ['nobody', '10.244.11.192/27', ['ST216 info']],
+])('a rule in KUBE-FORWARD that drops what %s sends is as bad as that', async (_, source, wanted) => {
+  const given = await scenario();
+  given.rules('node-b').insertBefore(['-A KUBE-FORWARD', '--ctstate INVALID'], `-A KUBE-FORWARD -s ${source} -j DROP`);
+  expect(given.newFindings().map(({code, severity}) => `${code} ${severity}`)).toEqual(wanted);
+});
+
 test('for a policy the remedy is an ACCEPT for the pod network', async () => {
   const given = await dropping();
   const found = given.findings({nodes: name => name === 'node-b', only: new Set(['ST303'])});

@@ -433,6 +433,7 @@ export const scenarios: readonly Scenario[] = [
   {name: 'return-in-node-ports', load: [rules('nat', `-I KUBE-NODEPORTS -s ${client} -j RETURN`)], modes: inIptables, isPurpose: true},
   {name: 'drop-in-forward-client', load: [rules('filter', `-I KUBE-FORWARD -s ${client} -j DROP`)], modes: inIptables, isPurpose: true},
   {name: 'drop-in-forward-nobody', load: [rules('filter', '-I KUBE-FORWARD -s 10.244.11.64/26 -j DROP')], modes: inIptables},
+  {name: 'drop-in-forward-node', load: [rules('filter', '-I KUBE-FORWARD -s 172.18.0.12/32 -j DROP')], modes: inIptables},
   {name: 'drop-in-forward-pod', load: [rules('filter', '-I KUBE-FORWARD -s 10.244.11.4/32 -j DROP')], modes: inIptables},
   {name: 'return-in-services-nftables', load: [nft('insert rule ip kube-proxy services ip saddr 10.244.11.4 return')], modes: inNftables},
   {

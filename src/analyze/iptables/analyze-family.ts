@@ -43,8 +43,9 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   const {expect, actual, rules} = familyCase;
   const plain = expect({});
   const first = compareFamily(plain, actual);
+  const sendersOf = ({context}: ExpectedRuleset) => onceAsked(() => senderGroups({api: rules.api, context}));
   if (!familyCase.eachService && holdsNoServiceRules(plain, actual)) {
-    const canaries = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set()}).filter(
+    const canaries = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set(), senders: sendersOf(plain)}).filter(
       ({kind}) => kind === 'canary-missing',
     );
     return {expected: plain, symptoms: [noServiceRules(plain), ...canaries], differing: []};
@@ -61,7 +62,7 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   const owned = attribute(known, index);
   const view = new IptablesServiceView(expected, actual);
   const differing = new Set([...owned.byPort.keys(), ...compared.changed.keys()]);
-  const senders = onceAsked(() => senderGroups({api: rules.api, context: expected.context}));
+  const senders = sendersOf(expected);
   const sides = {expected, actual, view, isBesideBroadRules, senders};
   const ports = [...owned.byPort].flatMap(([item, own]) =>
     actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
@@ -70,7 +71,7 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   const misnamed = [...unknownChains]
     .filter(isOfEndpoint)
     .flatMap(name => actual.forgetting(isOfOnePort, () => misnamedChains([actual.chain('nat', name) ?? []].flat(), expected.family)));
-  const baseRules = analyzeBaseRules({expected, actual, differences: owned.rest, differing});
+  const baseRules = analyzeBaseRules({expected, actual, differences: owned.rest, differing, senders});
   return {
     expected,
     differing: [

@@ -10,7 +10,7 @@ import {onePerShape, shapeOf} from '../../outcomes/outcome-changes.ts';
 import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
 import {packetOf, probesFor} from '../../outcomes/probes.ts';
 import {constantsIn, isOnNode, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
-import {sourcesFor} from '../../outcomes/sources.ts';
+import {type KnownSenders, sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
 import type {PortSymptom} from '../../symptoms/symptom-list.ts';
 import {listChain, textsOf, withChain} from '../chain-texts.ts';
 import {pathOutcomeOf} from '../iptables-outcome.ts';
@@ -23,6 +23,7 @@ export interface BaseRulesCase {
   readonly differences: readonly PortDifference[];
   /** The Service ports whose own rules differ. */
   readonly differing: ReadonlySet<PortOnNode>;
+  readonly senders: () => KnownSenders;
 }
 
 /** The differences that no base rule has explained so far. */
@@ -53,6 +54,7 @@ interface NodeRules {
   readonly differing: ReadonlySet<PortOnNode>;
   /** Base rules that kube-proxy did not write. */
   readonly unexpected: readonly Rule[];
+  readonly senders: () => KnownSenders;
 }
 
 /** Packets are walked through the actual rules, once and when they are first needed, and through the same rules with another chain. */
@@ -78,17 +80,20 @@ export function isNeeded(rule: Rule, actual: Ruleset, changesOutcomes: ChangesOu
   return changesOutcomes(chain, others.toSpliced(place, 0, rule));
 }
 
-/** Packets to one Service port of each shape and to those that unexpected rules name, and some to no Service. */
-function packetsOf({expected, actual, differing, unexpected}: NodeRules): readonly Packet[] {
+/** Packets to one Service port of each shape and to those that unexpected rules name, also from pods and nodes that they name, and some to no Service. */
+function packetsOf({expected, actual, differing, unexpected, senders}: NodeRules): readonly Packet[] {
   const {context, ports} = expected;
-  const constants = constantsIn(textsOf(unexpected, actual));
+  const texts = textsOf(unexpected, actual);
+  const constants = constantsIn(texts);
+  // A part of the clients outside is hit on purpose.
+  const clients = sourcesNamedIn(texts, context, senders).filter(({kind}) => kind !== 'outside');
   const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
   const probes = [...new Set([...triedPorts(expected, differing), ...named])].flatMap(item => {
     const here = [
       ...item.endpoints.reachable.filter(endpoint => isOnNode(endpoint, context)).slice(0, 1),
       ...namedEndpoints(item, context, constants),
     ];
-    return probesFor({item, context, hairpins: here});
+    return probesFor({item, context, hairpins: here, clients});
   });
   return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...packetsToOthers(expected)];
 }
