@@ -1,9 +1,9 @@
 import {chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {basename, delimiter, join} from 'node:path';
+import {basename, delimiter, dirname, isAbsolute, join} from 'node:path';
 import process from 'node:process';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {isMet, type Need, questions, whyNot} from './require.ts';
+import {helm, isMet, kubectl, type Need, questions, whyNot} from './require.ts';
 
 const needs = Object.keys(questions) as readonly Need[];
 const programs = [
@@ -24,6 +24,8 @@ beforeAll(() => {
       if (!needs.some(need => need === name)) link('none', name, place);
       else if (!places.has(name)) places.set(name, place);
     }
+  // Those that variables name may be in no folder of PATH.
+  for (const file of [kubectl, helm]) if (isAbsolute(file)) places.set(basename(file), dirname(file));
   for (const [name, place] of places) {
     link('all', name, place);
     link(name, name, place);

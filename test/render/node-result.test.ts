@@ -10,6 +10,7 @@ import {findingObject} from '../../src/render/json.ts';
 import {nodeResultText} from '../../src/render/node-result.ts';
 import {diagnosed} from '../diagnosed.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
+import {withUsualRemedy} from '../usual-remedies.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
 const schemaOf = (name: string): object => JSON.parse(readFileSync(join(docs, name), 'utf8'));
@@ -56,7 +57,7 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
       expect([read.now, read.trouble]).toEqual([5000, 'no API']);
       expect({...read.result, findings: read.result.findings.map(findingObject)}).toEqual({
         ...result,
-        findings: result.findings.map(findingObject),
+        findings: result.findings.map(withUsualRemedy).map(findingObject),
       });
     }
   });
