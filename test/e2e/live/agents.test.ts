@@ -104,7 +104,10 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
       expect(collected.findings).toContainEqual(expect.objectContaining({...expected, node}));
       expect((await agent(node).ask('/metrics')).text).toContain(`svc_trace_findings{code="${expected['code']}"`);
     }
-    expect(collected.findings).toEqual(read.findings);
+    // What to do is not a node's word.
+    const asFound = (finding: object) => ({...finding, command: undefined, remedy: undefined});
+    expect(collected.findings.map(asFound)).toEqual(read.findings.map(asFound));
+    expect(collected.findings.filter(({command, node}) => command !== undefined && node !== undefined)).toEqual([]);
     expect(collected.exitCode).toBe(1);
     cluster.heal();
     await all(one => one.rechecked());
