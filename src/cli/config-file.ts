@@ -1,7 +1,7 @@
-import {readFileSync} from 'node:fs';
 import {isAbsolute, join} from 'node:path';
 import process from 'node:process';
 import {Errors} from '@oclif/core';
+import {readTextFile} from '../collect/text-file.ts';
 import {errorText} from '../model/text.ts';
 import {escapeText} from '../render/terminal-text.ts';
 import {closest} from '../run/scope/closest.ts';
@@ -43,7 +43,7 @@ function configPath(): string | null {
 /** Null if there is no file, unless it was named. */
 function contentOf(file: string): string | null {
   try {
-    return readFileSync(file, 'utf8');
+    return readTextFile(file);
   } catch (error) {
     if (process.env['SVC_TRACE_CONFIG'] === undefined && ['ENOENT', 'ENOTDIR'].includes(String((error as NodeJS.ErrnoException).code)))
       return null;

@@ -36,7 +36,41 @@ export function detached(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
 }
 
+/**
+ * The content as UTF-8 whose lines end with a newline alone, and without a byte-order mark. PowerShell writes a mark into every redirected
+ * file, and version 5.1 writes UTF-16; Windows, terminals and e-mail end lines with CR LF. Every text passes here once, when it is read.
+ */
+export function plainText(content: Buffer): Buffer {
+  const text = withoutByteOrderMark(content);
+  return text.includes(carriageReturn) ? withoutCarriageReturns(text) : text;
+}
+
+function withoutByteOrderMark(content: Buffer): Buffer {
+  if (content[0] === 0xff && content[1] === 0xfe) return Buffer.from(content.toString('utf16le', 2), 'utf8');
+  if (content[0] === 0xfe && content[1] === 0xff) return Buffer.from(swapped(content).toString('utf16le', 2), 'utf8');
+  return content[0] === 0xef && content[1] === 0xbb && content[2] === 0xbf ? content.subarray(3) : content;
+}
+
+/** UTF-16 has two bytes a unit; half a unit at the end is dropped. */
+function swapped(content: Buffer): Buffer {
+  return Buffer.from(content.subarray(0, content.length & ~1)).swap16();
+}
+
+/** Those at the end of a line: twice converted text has several. Others are part of a text, such as a comment of a rule. */
+function withoutCarriageReturns(text: Buffer): Buffer {
+  const plain = Buffer.allocUnsafeSlow(text.length);
+  let length = 0;
+  for (let at = 0; at < text.length; at++) {
+    const byte = text[at] ?? 0;
+    const next = text[at + 1] ?? newline;
+    if (byte === carriageReturn && (next === newline || next === carriageReturn)) continue;
+    plain[length++] = byte;
+  }
+  return plain.subarray(0, length);
+}
+
 const newline = 10;
+const carriageReturn = 13;
 
 /** The number of a last line without a newline, which may be incomplete. Null if there is none; all tools end their last line. */
 export function truncatedLine(text: string): number | null {

@@ -1,6 +1,6 @@
 // The script of the page: pasted rules in, the text that `trace --from` and `packet --from` print out. It sends and loads nothing.
 import {reportRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
-import {withoutByteOrderMark} from '../../src/collect/bundle/byte-order-mark.ts';
+import {plainText} from '../../src/parse/lines.ts';
 import type {Report} from '../../src/model/report.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {snapshotOfText, whyNoDump} from '../../src/parse/pasted/split-text.ts';
@@ -40,7 +40,7 @@ file.addEventListener('change', async () => {
   const [chosen] = file.files ?? [];
   if (chosen === undefined) return;
   name = chosen.name;
-  rules.value = withoutByteOrderMark(Buffer.from(await chosen.arrayBuffer())).toString('utf8');
+  rules.value = plainText(Buffer.from(await chosen.arrayBuffer())).toString('utf8');
   field('service').value = '';
   show(`${chosen.name} is read. Choose "Trace".`);
 });

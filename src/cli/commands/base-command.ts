@@ -1,9 +1,10 @@
-import {appendFileSync, closeSync, openSync, readFileSync, statSync, writeFileSync} from 'node:fs';
+import {appendFileSync, closeSync, openSync, statSync, writeFileSync} from 'node:fs';
 import {pipeline} from 'node:stream/promises';
 import {Command, Errors} from '@oclif/core';
 import {ApiError} from '../../collect/kube/kube-api.ts';
 import {readServerVersion} from '../../collect/cluster/read-server-version.ts';
 import {KubeconfigError} from '../../collect/kube/kubeconfig.ts';
+import {readTextFile} from '../../collect/text-file.ts';
 import {readBundle, UnreadableBundle} from '../../collect/bundle/read-bundle.ts';
 import type {ClusterFlags, ClusterRun} from '../../run/cluster-run.ts';
 import {Interrupted, listenForInterruption, systemClock} from '../../run/clock.ts';
@@ -236,7 +237,7 @@ export abstract class BaseCommand extends Command {
 
   #readText(file: string): string {
     try {
-      return readFileSync(file, 'utf8');
+      return readTextFile(file);
     } catch (error) {
       throw new Errors.CLIError(escapeText(`cannot read ${file}: ${errorText(error)}`), {exit: 2});
     }

@@ -1,4 +1,4 @@
-import {closeSync, openSync, readFileSync, readSync, statSync} from 'node:fs';
+import {closeSync, openSync, readSync, statSync} from 'node:fs';
 import {Args, Errors, Flags} from '@oclif/core';
 import {type FailOn, reaches} from '../../run/options/wait-limit.ts';
 import {archiveFlag, evaluationFlags, outputFlags, quietFlag, verboseFlag} from '../options/flags.ts';
@@ -7,6 +7,8 @@ import {diffBundles, type DiffSide} from '../../diff/diff-bundles.ts';
 import {unreadSince} from '../../diff/diff-findings.ts';
 import type {BundleDiff} from '../../model/findings/bundle-diff.ts';
 import {parseCheckReport, startsAsReport} from '../../parse/check-report.ts';
+import {plainText} from '../../parse/lines.ts';
+import {readTextFile} from '../../collect/text-file.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {diffRenderers} from '../../render/table/diff.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
@@ -80,7 +82,7 @@ function textOfReport(path: string): string | null {
   } finally {
     closeSync(file);
   }
-  return startsAsReport(start.toString('utf8')) ? readFileSync(path, 'utf8') : null;
+  return startsAsReport(plainText(start).toString('utf8')) ? readTextFile(path) : null;
 }
 
 /** How much of a file is read to find its type, in bytes. */

@@ -1,6 +1,6 @@
-import {readFileSync} from 'node:fs';
 import {Errors, Flags} from '@oclif/core';
 import {errorText} from '../../model/text.ts';
+import {readTextFile} from '../../collect/text-file.ts';
 import {kindOfConfig} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 
@@ -41,7 +41,7 @@ const configKind = 'KubeProxyConfiguration';
 
 function readConfig(file: string): {readonly text: string; readonly kind: string | null} {
   try {
-    const text = readFileSync(file, 'utf8');
+    const text = readTextFile(file);
     return {text, kind: kindOfConfig(text)};
   } catch (error) {
     throw new Errors.CLIError(escapeText(`cannot read ${file}: ${errorText(error).split('\n', 1)[0]}`), {exit: 2});

@@ -1,8 +1,8 @@
 import {closeSync, existsSync, fstatSync, openSync, read, readdirSync, readFileSync, realpathSync, statSync} from 'node:fs';
 import {join, resolve} from 'node:path';
 import {promisify} from 'node:util';
-import {withoutByteOrderMark} from './byte-order-mark.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
+import {plainText} from '../../parse/lines.ts';
 
 /** The files of a bundle in any storage. Paths are relative to the bundle, with forward slashes. */
 export interface BundleFiles {
@@ -30,7 +30,7 @@ export function directoryFiles(folder: string): BundleFiles {
     ahead.delete(path);
     return content;
   };
-  const read = (path: string): Buffer | null => (exists(path) ? withoutByteOrderMark(contentOf(path)) : null);
+  const read = (path: string): Buffer | null => (exists(path) ? plainText(contentOf(path)) : null);
   const readText = (path: string): string | null => {
     if (!exists(path)) return null;
     const text = readFileSync(top + path, 'utf8');
@@ -114,7 +114,7 @@ export async function archiveFiles(content: Buffer, limit: number): Promise<Bund
     parser.end();
   });
   const top = commonFolder([...files.keys()]);
-  const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), withoutByteOrderMark(bytes)]));
+  const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), plainText(bytes)]));
   const read = (path: string): Buffer | null => named.get(path) ?? null;
   return {
     ...{paths: [...named.keys()].sort(), read, readText: path => utf8Text(read(path))},

@@ -17,6 +17,7 @@ import {serviceNameLabel} from '../../model/endpoint.ts';
 import {append, pushTo} from '../../model/lists.ts';
 import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
 import {errorText, namespacedName, plural, someOf} from '../../model/text.ts';
+import {plainText} from '../../parse/lines.ts';
 import {snapshotOfText, whyNoDump} from '../../parse/pasted/split-text.ts';
 import {
   configMapShape,
@@ -30,7 +31,6 @@ import {
 } from '../objects/api-shapes.ts';
 import {dropGarbage, type Shape, usableItems} from '../objects/usable-items.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
-import {withoutByteOrderMark} from './byte-order-mark.ts';
 import {historyFile, readHistory} from './history-file.ts';
 import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
 
@@ -78,7 +78,7 @@ async function open(path: string, archiveLimit: number): Promise<BundleFiles | {
     if (content[0] === 0x1f && content[1] === 0x8b) return await archiveFiles(content, archiveLimit);
     if (content.toString('latin1', 257, 262) === 'ustar') return await archiveFiles(content, archiveLimit);
     if (content.length > constants.MAX_STRING_LENGTH) throw new Error(tooLargeText(content.length));
-    return {dump: withoutByteOrderMark(content)};
+    return {dump: plainText(content)};
   } catch (error) {
     const reason = errorText(error);
     const isTruncated = /unexpected end of file|truncated/i.test(reason);

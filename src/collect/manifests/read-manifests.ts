@@ -1,4 +1,4 @@
-import {readdirSync, readFileSync, statSync} from 'node:fs';
+import {readdirSync, statSync} from 'node:fs';
 import {join} from 'node:path';
 import {loadAll, YAMLException} from 'js-yaml';
 import {parseAddress, parseCidr} from '../../model/address.ts';
@@ -6,6 +6,7 @@ import type {EndpointSliceObject, NodeObject, ServiceObject, ServiceSpec} from '
 import {errorText} from '../../model/text.ts';
 import {endpointSliceShape, nodeShape, serviceShape} from '../objects/api-shapes.ts';
 import {type Shape, whyUnusable} from '../objects/usable-items.ts';
+import {readTextFile} from '../text-file.ts';
 
 /** API objects from files, in the form that `kubectl apply -f` accepts. */
 interface Manifests {
@@ -81,12 +82,12 @@ function filesOf(file: string): readonly string[] {
 
 /** JSON objects one after the other, as jq prints them, are documents too. */
 function separated(text: string): string {
-  return text.trimStart().startsWith('{') ? text.replaceAll(/\}[ \t]*\r?\n\s*(?=\{)/g, '}\n---\n') : text;
+  return text.trimStart().startsWith('{') ? text.replaceAll(/\}[ \t]*\n\s*(?=\{)/g, '}\n---\n') : text;
 }
 
 function manifestText(file: string): string {
   try {
-    return readFileSync(file === '-' ? 0 : file, 'utf8');
+    return readTextFile(file);
   } catch (error) {
     throw new UnreadableManifest(`cannot read ${file}: ${errorText(error)}`);
   }

@@ -16,6 +16,7 @@ import {partition} from '../../model/lists.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text.ts';
+import {plainText} from '../../parse/lines.ts';
 
 interface NodeConnection {
   readonly shell: NodeShell;
@@ -103,7 +104,7 @@ export class NodeReader {
 
   #keep(command: NodeCommand, content: Buffer | null): void {
     if (content === null) this.#miss(command, nothingInIt);
-    else this.files.set(command.file, content);
+    else this.files.set(command.file, plainText(content));
     this.#done.add(command.file);
   }
 
@@ -223,7 +224,7 @@ export class NodeReader {
     const file = kubeProxyLog;
     try {
       const content = await read();
-      if (content !== null) this.files.set(file, content);
+      if (content !== null) this.files.set(file, plainText(content));
     } catch (error) {
       if (!this.files.has(file)) this.#missing.push({file, reason: errorText(error)});
     }

@@ -2,6 +2,7 @@ import {UnreadableText} from '../../model/text.ts';
 import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
 import type {Backend, Ruleset, StrayLine} from '../../model/ruleset.ts';
+import {plainText} from '../lines.ts';
 import {ChainTable} from './chain-table.ts';
 import {chainByChain, familyOfRules, parseDumpHeader} from './dump-chain.ts';
 import {pastedRulesets} from './pasted-rulesets.ts';
@@ -13,7 +14,7 @@ import {beginsPastedLine, mayBePlainDump, pastedLines} from './pasted-text.ts';
  * one ruleset. `fallback` is the family if neither a header nor an address shows it. Input without any rule or chain gives no ruleset.
  */
 export function parseDumps(input: Buffer | string, fallback: Family = 'IPv4'): readonly Ruleset[] {
-  const bytes = typeof input === 'string' ? Buffer.from(input) : input;
+  const bytes = plainText(typeof input === 'string' ? Buffer.from(input) : input);
   const dump = mayBePlainDump(bytes) ? new DumpReader(bytes, fallback).read() : null;
   return dump ?? pastedRulesets(pastedLines(bytes), fallback);
 }

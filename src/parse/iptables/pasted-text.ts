@@ -162,7 +162,7 @@ function endsRows(text: string): boolean {
  * tags and line numbers of an editor, and with ASCII quotes and dashes.
  */
 export function undecorate(line: string): string {
-  let text = line.endsWith('\r') ? line.slice(0, -1) : line;
+  let text = line;
   if (text.includes('\u001b')) text = withoutColors(text);
   if (!isPlain(text)) text = withPlainCharacters(text);
   if (text.includes('<') || text.includes('&')) text = withoutTags(text);

@@ -7,7 +7,7 @@ import {describe, expect, test} from 'vitest';
 import {readBundle, UnreadableBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {diagnose} from '../../../src/diagnose.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
-import {capturePath, fixture, snapshotOf} from '../../fixtures.ts';
+import {captureNames, capturePath, fixture, snapshotOf} from '../../fixtures.ts';
 import {findingsOf} from '../../scenario.ts';
 import {filesOf, TestFolder} from '../bundle.ts';
 
@@ -228,15 +228,18 @@ describe('a dump of some megabytes, which is read while objects are parsed', () 
 
 describe('files as Windows writes them', () => {
   test.each([
-    ['a UTF-8 byte-order mark', (content: Buffer) => Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), content])],
-    ['UTF-16, as PowerShell 5.1 redirects output', (content: Buffer) => Buffer.from(`\ufeff${content.toString()}`, 'utf16le')],
-    ['lines that end in CR LF', (content: Buffer) => Buffer.from(content.toString().replaceAll('\n', '\r\n'))],
-  ])('%s', async (_, change) => {
-    const files = Object.fromEntries(Object.entries(filesOf(capture)).map(([path, content]) => [path, change(content)]));
-    const snapshot = await readBundle(folder.bundle(files));
-    expect(findingsOf(snapshot).map(({code, message}) => `${code} ${message}`)).toEqual(
-      findingsOf(await snapshotOf('healthy/1.36-iptables')).map(({code, message}) => `${code} ${message}`),
-    );
+    ['a UTF-8 byte-order mark', (text: string) => Buffer.from(`\ufeff${text}`)],
+    ['UTF-16, as PowerShell 5.1 redirects output', (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le')],
+    ['UTF-16 with the higher byte first', (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le').swap16()],
+    ['lines that end in CR LF', (text: string) => Buffer.from(text.replaceAll('\n', '\r\n'))],
+    ['lines that end in CR CR LF', (text: string) => Buffer.from(text.replaceAll('\n', '\r\r\n'))],
+  ])('%s: nothing else is found', async (_, change) => {
+    const names = ['healthy/1.36-iptables', 'ipvs/1.36', 'nftables/1.36', ...captureNames('faults')];
+    for (const name of names) {
+      const files = Object.entries(filesOf(capturePath(name))).map(([path, content]) => [path, change(content.toString())] as const);
+      const snapshot = await readBundle(folder.bundle(Object.fromEntries(files)));
+      expect(findingsOf(snapshot), name).toEqual(findingsOf(await snapshotOf(name)));
+    }
   });
 });
 

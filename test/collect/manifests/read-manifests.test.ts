@@ -107,6 +107,15 @@ test.each([
   expect(read(text)).toMatchObject({services: [{metadata: {name: 'web'}}], ignored: ['Deployment']});
 });
 
+test.each([
+  ['UTF-16, as PowerShell redirects it', (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le')],
+  ['lines that end in CR LF', (text: string) => Buffer.from(text.replaceAll('\n', '\r\n'))],
+])('manifests in %s are read', (_, change) => {
+  const file = join(folder, 'windows.json');
+  writeFileSync(file, change(`${service({})}\n${service({type: 'ClusterIP'})}\n`));
+  expect(readManifests([file], 'shop').services.map(({metadata}) => metadata.name)).toEqual(['web', 'web']);
+});
+
 test('a directory stands for the manifests in it', () => {
   const directory = join(folder, 'manifests');
   mkdirSync(directory);

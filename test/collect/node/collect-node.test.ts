@@ -84,6 +84,11 @@ describe('one node', () => {
     expect(transport.disposed).toBe(1);
   });
 
+  test('line ends of a terminal are those of a file', async () => {
+    const node = await collect(new FakeNode({'iptables-save': dump.replaceAll('\n', '\r\n')}));
+    expect(textOf(node, 'iptables-save')).toBe(dump);
+  });
+
   test('exactly the requested files are read', async () => {
     const transport = new FakeNode({'ip -j addr': '[]'});
     const node = await collect(transport, {wants: file => file === 'addresses.json'});
