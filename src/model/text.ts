@@ -33,7 +33,9 @@ export function isAtLeast(version: string, wanted: readonly number[]): boolean {
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const isOfFile =
-    'code' in error && 'syscall' in error && /^(?:open|read|stat|lstat|scandir|mkdir|rename|write)$/.test(String(error.syscall));
+    'code' in error &&
+    'syscall' in error &&
+    /^(?:open|read|stat|lstat|scandir|mkdir|mkdtemp|rmdir|rename|link|copyfile|write|access)$/.test(String(error.syscall));
   const code = isOfFile ? String(error.code) : '';
   return fileErrors[code] ?? yamlProblem(error) ?? error.message;
 }
@@ -60,6 +62,9 @@ const fileErrors: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory',
   EACCES: 'permission denied',
   ENOSPC: 'no space left on device',
+  EROFS: 'the file system is read-only',
+  ENOTEMPTY: 'the directory is not empty',
+  ENAMETOOLONG: 'the name is too long',
 };
 
 /**

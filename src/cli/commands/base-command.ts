@@ -1,4 +1,4 @@
-import {appendFileSync, closeSync, openSync, statSync, writeFileSync} from 'node:fs';
+import {appendFileSync, statSync} from 'node:fs';
 import {pipeline} from 'node:stream/promises';
 import {Command, Errors} from '@oclif/core';
 import {ApiError} from '../../collect/kube/kube-api.ts';
@@ -20,6 +20,7 @@ import {parsePreviewPlan} from '../../parse/preview-plan.ts';
 import type {PreviewPlan} from '../../model/preview.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import type {Provenance, RenderOptions} from '../../render/renderer.ts';
+import {cannotWrite, writeReport} from '../output-file.ts';
 import {isClosedPipe, showsLinks, wantsColor} from '../terminal.ts';
 import type {PreviewRunInput} from '../../preview/preview.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
@@ -174,11 +175,7 @@ export abstract class BaseCommand extends Command {
       if (text !== '') process.stdout.write('\n');
       return;
     }
-    try {
-      writeFileSync(file, `${text}\n`);
-    } catch (error) {
-      throw cannotWrite(file, error);
-    }
+    writeReport(file, [text, '\n']);
     sayWritten(file, verdict);
   }
 
@@ -197,19 +194,7 @@ export abstract class BaseCommand extends Command {
       await pipeline(withNewline(pieces), process.stdout, {end: false}).catch(exceptClosedPipe);
       return;
     }
-    const written = <T>(write: () => T): T => {
-      try {
-        return write();
-      } catch (error) {
-        throw cannotWrite(file, error);
-      }
-    };
-    const opened = written(() => openSync(file, 'w'));
-    try {
-      for (const piece of withNewline(pieces)) written(() => writeFileSync(opened, piece));
-    } finally {
-      closeSync(opened);
-    }
+    writeReport(file, withNewline(pieces));
     sayWritten(file, verdict);
   }
 
@@ -275,10 +260,6 @@ function sayWritten(file: string, verdict: string | undefined): void {
 
 function sizeText(bytes: number): string {
   return bytes < 10_000 ? plural(bytes, 'byte') : `${Math.round(bytes / 1000)} kB`;
-}
-
-function cannotWrite(file: string, error: unknown): Error {
-  return new Errors.CLIError(`cannot write the report to ${file}: ${errorText(error)}`, {exit: 2});
 }
 
 /** Formats that say where a report comes from. For the others, nothing more is asked of the API server. */

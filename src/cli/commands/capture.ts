@@ -2,7 +2,7 @@ import process from 'node:process';
 import {Flags} from '@oclif/core';
 import {type Capture as CapturedBundle, captureCluster, captureOf} from '../../run/capture/capture-cluster.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {captureSummary, isComplete, writeCapture} from '../../run/capture/write-capture.ts';
+import {captureSummary, isComplete, writableTarget, writeCapture} from '../../run/capture/write-capture.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
 import {outputFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
@@ -25,6 +25,7 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
       char: 'o',
       description: 'the bundle: a directory, or a file that ends in .tgz; existing files are never overwritten',
       required: true,
+      parse: writableTarget,
       helpValue: 'DIR|FILE.tgz',
       helpGroup: 'OUTPUT',
     }),

@@ -14,6 +14,7 @@ import {
   sourceFlags,
 } from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
+import {writableFile} from '../output-file.ts';
 import {pieceRenderers, renderers} from '../../render/index.ts';
 import type {PieceRenderer} from '../../render/renderer.ts';
 import type {Report} from '../../model/report.ts';
@@ -64,6 +65,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     }),
     'summary-file': Flags.string({
       description: 'also append a Markdown report to this file, such as $GITHUB_STEP_SUMMARY',
+      parse: writableFile,
       helpValue: 'FILE',
       helpGroup: 'OUTPUT',
     }),

@@ -1,6 +1,7 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {defaultArchiveLimit} from '../../collect/bundle/bundle-files.ts';
 import {parseTimeout} from '../../collect/kube/connection-options.ts';
+import {writableFile} from '../output-file.ts';
 
 /** The names of Services. */
 export function serviceArgs(description = 'NAME, svc/NAME or NAMESPACE/NAME; several may be given') {
@@ -125,7 +126,12 @@ export function verboseFlag(description: string) {
 }
 
 export const outputFlags = {
-  'output-file': Flags.string({description: 'write the report to this file', helpValue: 'FILE', helpGroup: 'OUTPUT'}),
+  'output-file': Flags.string({
+    description: 'write the report to this file',
+    helpValue: 'FILE',
+    helpGroup: 'OUTPUT',
+    parse: writableFile,
+  }),
   color: Flags.string({
     description: 'color the output',
     options: ['auto', 'always', 'never'],

@@ -1,11 +1,11 @@
 import {once} from 'node:events';
-import {createWriteStream} from 'node:fs';
-import {mkdir, mkdtemp, rename, rm} from 'node:fs/promises';
+import {createWriteStream, existsSync} from 'node:fs';
+import {link, mkdir, mkdtemp, rename, rm} from 'node:fs/promises';
 import {basename, dirname, join, resolve} from 'node:path';
 import {pipeline} from 'node:stream/promises';
 import {createGzip} from 'node:zlib';
 import {Header, Pax} from 'tar';
-import {type BundleTarget, unfinishedName} from './directory-target.ts';
+import {type BundleTarget, isTaken, keepBeside, unfinishedName} from './directory-target.ts';
 
 /** A gzipped tar archive, written file by file. Everything is in one folder, named after the archive. */
 export async function archiveTarget(path: string): Promise<BundleTarget> {
@@ -29,7 +29,7 @@ export async function archiveTarget(path: string): Promise<BundleTarget> {
     async finish() {
       gzip.end(Buffer.alloc(2 * blockSize));
       await done;
-      await rename(unfinished, target);
+      await linkNew(unfinished, {target, folder});
       await rm(folder, {recursive: true});
     },
     async abandon() {
@@ -38,6 +38,16 @@ export async function archiveTarget(path: string): Promise<BundleTarget> {
       await rm(folder, {recursive: true, force: true});
     },
   };
+}
+
+/** A rename would replace what another run has written meanwhile. Some file systems have no links. */
+async function linkNew(unfinished: string, names: {readonly target: string; readonly folder: string}): Promise<void> {
+  try {
+    await link(unfinished, names.target);
+  } catch (error) {
+    if (isTaken(error) || existsSync(names.target)) await keepBeside(unfinished, names);
+    await rename(unfinished, names.target);
+  }
 }
 
 const blockSize = 512;

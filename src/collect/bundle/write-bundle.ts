@@ -3,9 +3,9 @@ import {append} from '../../model/lists.ts';
 import type {ApiObjects, NodeDump, Problem} from '../../model/snapshot.ts';
 import type {RecordedHistory} from '../../model/state-history.ts';
 import {errorText} from '../../model/text.ts';
-import type {BundleTarget} from './directory-target.ts';
+import {type BundleTarget, UnwritableTarget} from './directory-target.ts';
 import {historyFile, historyText} from './history-file.ts';
-import {openTarget, UnwritableTarget} from './open-target.ts';
+import {openTarget} from './open-target.ts';
 import type {NodeRecord, SnapshotRecord} from './snapshot-record.ts';
 
 /** The content of a bundle. */
@@ -116,6 +116,7 @@ async function attempt<T>(path: string, write: () => Promise<T>): Promise<T> {
   try {
     return await write();
   } catch (error) {
+    if (error instanceof UnwritableTarget) throw error;
     throw new UnwritableTarget(`cannot write to ${path}: ${errorText(error)}`, {cause: error});
   }
 }

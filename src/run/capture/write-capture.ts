@@ -1,6 +1,7 @@
 import {randomBytes} from 'node:crypto';
 import {Errors} from '@oclif/core';
-import {UnwritableTarget} from '../../collect/bundle/open-target.ts';
+import {UnwritableTarget} from '../../collect/bundle/directory-target.ts';
+import {refuseTarget} from '../../collect/bundle/open-target.ts';
 import type {SnapshotRecord} from '../../collect/bundle/snapshot-record.ts';
 import {type BundledNode, writeBundle} from '../../collect/bundle/write-bundle.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
@@ -44,9 +45,22 @@ export async function writeCapture(capture: Capture, {path, redact, toolVersion,
     });
     return {record, redaction: redaction?.summary() ?? null};
   } catch (error) {
-    if (error instanceof UnwritableTarget) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
-    throw error;
+    throw asWrongUse(error);
   }
+}
+
+/** Refuses a bundle that could not be written in the end, before anything is read. Throws a CLIError (exit 2). */
+export async function writableTarget(path: string): Promise<string> {
+  try {
+    refuseTarget(path);
+    return path;
+  } catch (error) {
+    throw asWrongUse(error);
+  }
+}
+
+function asWrongUse(error: unknown): unknown {
+  return error instanceof UnwritableTarget ? new Errors.CLIError(escapeText(error.message), {exit: 2}) : error;
 }
 
 /** Whether everything requested could be read, and it was more than API objects. */

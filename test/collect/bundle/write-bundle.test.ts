@@ -1,7 +1,8 @@
-import {existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {existsSync, mkdirSync, readdirSync, readFileSync, statSync} from 'node:fs';
 import {join} from 'node:path';
 import {execa} from 'execa';
 import {describe, expect, test} from 'vitest';
+import {refuseTarget} from '../../../src/collect/bundle/open-target.ts';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {type BundleContent, type BundledNode, writeBundle} from '../../../src/collect/bundle/write-bundle.ts';
 import {diagnose} from '../../../src/diagnose.ts';
@@ -249,10 +250,35 @@ describe('the target', () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  test('that cannot be created is reported', async () => {
+  test.each(['bundle', 'a/b/bundle.tgz'])('below a file is refused before anything is read (%s)', name => {
     const file = join(folder.bundle({blocked: ''}), 'blocked');
-    writeFileSync(file, '');
-    await expect(writeBundle(join(file, 'bundle'), content)).rejects.toThrow(/cannot write to/);
+    expect(() => refuseTarget(join(file, name))).toThrow(/^cannot write to .*: a part of the path is not a directory$/);
+  });
+
+  test('without a name is refused', () => {
+    expect(() => refuseTarget('')).toThrow(/needs a name/);
+  });
+
+  test('that is an empty directory stays the same directory', async () => {
+    const path = folder.bundle({});
+    const {ino} = statSync(path);
+    await writeBundle(path, content);
+    expect(statSync(path).ino).toBe(ino);
+  });
+
+  test.each(['bundle', 'bundle.tgz'])('that another run writes meanwhile (%s) is left alone, and this bundle is kept', async name => {
+    const path = target(name);
+    async function* nodes() {
+      yield node('second', {sysctls: ''});
+      await writeBundle(path, {...content, nodes: [node('first', {sysctls: ''})]});
+    }
+    const second = writeBundle(path, {...content, nodes: nodes()});
+    const message = await second.then(() => '', String);
+    expect(message).toMatch(/was written meanwhile by another run, and is left as it is\. This bundle is /);
+    const namesIn = async (bundle: string) => (await readBundle(bundle)).nodes.map(read => read.name);
+    expect(await namesIn(path)).toEqual(['first']);
+    expect(await namesIn(message.replace(/^.*This bundle is /, ''))).toEqual(['second']);
+    expect(readdirSync(join(path, '..')).filter(entry => entry.includes('unfinished'))).toEqual([]);
   });
 });
 
