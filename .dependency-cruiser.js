@@ -37,7 +37,10 @@ export const features = {
   },
   top: {files: ['traffic/', 'run/top/', 'render/top/'], usedBy: ['agent/endpoint-connections.ts', 'render/table/diff.ts']},
   diff: {files: ['diff/', 'render/table/diff.ts'], usedBy: []},
-  packet: {files: ['run/packet/', 'analyze/packet-query.ts', 'analyze/packet-rules.ts', 'render/table/packet.ts'], usedBy: []},
+  packet: {
+    files: ['run/packet/', 'analyze/packet-query.ts', 'analyze/packet-rules.ts', 'analyze/packet-in-text.ts', 'render/table/packet.ts'],
+    usedBy: [],
+  },
   redact: {files: ['redact/'], usedBy: ['run/capture/']},
   watch: {files: ['run/watch/'], usedBy: []},
   agent: {files: ['agent/'], usedBy: []},

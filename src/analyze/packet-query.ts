@@ -12,7 +12,8 @@ import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {environmentOf, kernelObstacle} from './outcomes/environment.ts';
 import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
-import {type PacketOutcome, type PacketRules, walkRules, walkShown} from './packet-rules.ts';
+import {walkShown} from './packet-in-text.ts';
+import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
 import {ipsetsOf} from './proxy-mode.ts';
 
 /** The packet of a query. */

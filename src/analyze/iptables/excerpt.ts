@@ -22,20 +22,25 @@ export function isExcerpt(ruleset: Ruleset): boolean {
  * the excerpt stay, right or wrong. Tables count as incomplete, so that no rule is reported as missing from them.
  */
 export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ruleset {
-  return fillUp(excerpt, expected, () => true);
-}
-
-/**
- * The same if no Service is known: only the base rules are added. A packet that reaches the end of a kube-proxy chain in the excerpt, or of
- * a chain that jumps to Services, may match more rules on the node.
- */
-export function addBaseRules(excerpt: Ruleset, baseRules: ExpectedRuleset): Ruleset {
-  const open = new Set(['nat/KUBE-SERVICES', 'nat/KUBE-NODEPORTS']);
-  return fillUp(
-    excerpt,
-    baseRules,
-    place => !open.has(place) && (excerpt.chain(...split(place)) === undefined || baseChains.includes(place)),
+  const tables = new Map<string, Map<string, Chain>>(
+    [...excerpt.tables].map(([name, {chains}]) => [name, new Map([...chains.values()].map(chain => [chain.name, chain]))]),
   );
+  for (const chain of expectedChains(expected)) {
+    const chains = tables.get(chain.table) ?? new Map<string, Chain>();
+    tables.set(chain.table, chains);
+    const shown = chains.get(chain.name);
+    const {table, name, policy} = chain;
+    const like = {table, name, policy: shown?.policy ?? policy, complete: true};
+    chains.set(name, listChain(like, shown === undefined ? chain.rules() : merged(shown, chain)));
+  }
+  const whole = new Map<string, Table>([...tables].map(([name, chains]) => [name, {name, chains: byName(chains), complete: false}]));
+  return {
+    ...excerpt,
+    tables: whole,
+    forgetting: (_, work) => work(),
+    hasTable: name => whole.has(name),
+    chain: (table, name) => whole.get(table)?.chains.get(name),
+  };
 }
 
 /** Rules of which the excerpt shows none. */
@@ -46,28 +51,6 @@ export function emptyRuleset(family: Family): Ruleset {
     hasTable: () => false,
     chain: () => undefined,
     forgetting: (_, work) => work(),
-  };
-}
-
-function fillUp(excerpt: Ruleset, expected: ExpectedRuleset, isComplete: (place: string) => boolean): Ruleset {
-  const tables = new Map<string, Map<string, Chain>>(
-    [...excerpt.tables].map(([name, {chains}]) => [name, new Map([...chains.values()].map(chain => [chain.name, chain]))]),
-  );
-  for (const chain of expectedChains(expected)) {
-    const chains = tables.get(chain.table) ?? new Map<string, Chain>();
-    tables.set(chain.table, chains);
-    const shown = chains.get(chain.name);
-    const {table, name, policy} = chain;
-    const like = {table, name, policy: shown?.policy ?? policy, complete: isComplete(`${table}/${name}`)};
-    chains.set(name, listChain(like, shown === undefined ? chain.rules() : merged(shown, chain)));
-  }
-  const whole = new Map<string, Table>([...tables].map(([name, chains]) => [name, {name, chains: byName(chains), complete: false}]));
-  return {
-    ...excerpt,
-    tables: whole,
-    forgetting: (_, work) => work(),
-    hasTable: name => whole.has(name),
-    chain: (table, name) => whole.get(table)?.chains.get(name),
   };
 }
 
@@ -115,7 +98,7 @@ const baseChains: readonly string[] = [
 ];
 
 /** The rules of the excerpt, each preceded by the expected rules that come before it. */
-function merged(shown: Chain, right: Chain): readonly Rule[] {
+export function merged(shown: Chain, right: Chain): readonly Rule[] {
   const actual = shown.rules();
   // A chain of a Service port or an endpoint with the expected number of rules is complete.
   if (parseChainName(shown.name) !== null && actual.length >= right.ruleCount) return actual;

@@ -38,7 +38,9 @@ export function mergeChain(name: string, parts: readonly TableChain[]): MergedCh
 }
 
 function isListedWhole({section: {origin, hasGaps, header, committed}, chain}: TableChain): boolean {
-  if (hasGaps || origin.filtered || !chain.declared) return false;
+  if (origin.filtered || !chain.declared || chain.hasGaps) return false;
+  if (chain.isListed) return true;
+  if (hasGaps) return false;
   return header === null ? origin.isCommand : committed;
 }
 

@@ -219,7 +219,7 @@ function isWholeTable(table: string, chains: readonly MergedChain[], sections: r
   if (chains.some(({declared, isContradicted}) => !declared || isContradicted)) return false;
   const jumps = countJumps(chains);
   return (
-    [...jumps.keys()].every(name => byName.has(name) || targets.has(name)) &&
+    [...jumps.keys()].every(name => byName.has(name) || targetNames.has(name)) &&
     chains.every(({name, references}) => references === null || references === (jumps.get(name) ?? 0))
   );
 }
@@ -249,7 +249,8 @@ const baseChains: Readonly<Record<string, readonly string[]>> = {
   security: ['INPUT', 'FORWARD', 'OUTPUT'],
 };
 
-const targets: ReadonlySet<string> = new Set([
+/** Targets of iptables: each other name after `-j` is one of a chain. */
+export const targetNames: ReadonlySet<string> = new Set([
   ...['ACCEPT', 'DROP', 'RETURN', 'QUEUE', 'REJECT', 'DNAT', 'SNAT', 'MASQUERADE', 'REDIRECT', 'NETMAP', 'MARK', 'CONNMARK', 'TCPOPTSTRIP'],
   ...['NOTRACK', 'CT', 'NFQUEUE', 'TPROXY', 'SYNPROXY', 'SNPT', 'DNPT', 'CLUSTERIP'],
   ...targetsWithoutEffect,

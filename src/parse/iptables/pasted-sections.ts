@@ -16,6 +16,10 @@ export interface SectionChain {
   declared: boolean;
   /** How many rules jump to it, if a listing shows it. */
   references: number | null;
+  /** Its heading stands above its rows, as `iptables -L` prints both. */
+  isListed: boolean;
+  /** Rules of it were left out, or a line among them could not be read. */
+  hasGaps: boolean;
   readonly rules: PastedRule[];
 }
 
@@ -76,7 +80,7 @@ class SectionReader {
       return;
     }
     this.#strays.push({line: number, text});
-    if (isElision(text) || line.broken) this.#current().hasGaps = true;
+    if (isElision(text) || line.broken) this.#gap();
     else if (!text.startsWith('#')) this.#isInterrupted = true;
   }
 
@@ -97,6 +101,13 @@ class SectionReader {
     if (/^# Completed/.test(text)) return true;
     this.#command(text);
     return false;
+  }
+
+  #gap(): void {
+    const section = this.#current();
+    section.hasGaps = true;
+    const chain = [...section.chains.values()].at(-1);
+    if (chain !== undefined) chain.hasGaps = true;
   }
 
   #command(text: string): void {
@@ -145,6 +156,7 @@ class SectionReader {
     chain.declared = true;
     chain.policy ??= policy === '-' ? null : policy;
     chain.references = references;
+    chain.isListed ||= heading;
     if (policy !== null) this.#hook = hooks.indexOf(name);
     return text !== '';
   }
@@ -184,7 +196,7 @@ export function isStructured({header, chains}: Section): boolean {
 function chainOf(section: Section, name: string): SectionChain {
   const known = section.chains.get(name);
   if (known !== undefined) return known;
-  const chain: SectionChain = {name, policy: null, declared: false, references: null, rules: []};
+  const chain: SectionChain = {name, policy: null, declared: false, references: null, isListed: false, hasGaps: false, rules: []};
   section.chains.set(name, chain);
   return chain;
 }

@@ -10,7 +10,8 @@ import {misprintsOf, whyMisprinted} from '../../analyze/iptables/misprints.ts';
 import {readNft, whyNftMisprinted} from '../../analyze/nftables/nft-rules.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
-import {addBaseRules, emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
+import {emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
+import {withGaps} from '../../analyze/iptables/text-gaps.ts';
 import {once} from '../../model/once.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
@@ -92,10 +93,11 @@ function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<P
   const iptables = read ?? rulesBesideIpvs(node, family);
   const nft = readNft(node);
   if (iptables !== null) {
-    const rules: PacketRules = {iptables: read === null ? iptables : withBaseRules(read, node, snapshot), nft, others};
+    const isPart = isExcerpt(iptables) || isPasted(snapshot);
+    const rules: PacketRules = {iptables: isPart ? withGapsOf(iptables, node, snapshot) : iptables, nft, others};
     const found = misprintsOf(dumps.current).get(family);
     const misprint = found === undefined ? whyNftUnreadable(nft) : whyMisprinted(found);
-    return isExcerpt(iptables) || isPasted(snapshot) ? {rules, shown: {iptables, nft}, misprint} : {rules, misprint};
+    return isPart ? {rules, shown: {iptables, nft}, misprint} : {rules, misprint};
   }
   if (nft === null || tablesOf(nft, family).length === 0) return null;
   const [rules, misprint] = [{iptables: null, nft}, whyNftUnreadable(nft)];
@@ -117,13 +119,17 @@ function rulesBesideIpvs(node: NodeDump, family: Family): Ruleset | null {
   return hasServers && readNft(node) === null ? emptyRuleset(family) : null;
 }
 
-/** Places the rules of an excerpt in the base rules that kube-proxy writes. */
-function withBaseRules(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Ruleset {
-  if (!isExcerpt(ruleset)) return ruleset;
+/** The rules of an excerpt, called from the base rules that kube-proxy writes. */
+function withGapsOf(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Ruleset {
   const {config} = resolveProxyConfig(node, api, {}, () => inferConfig(new Map([[ruleset.family, ruleset]])));
+  if (config.mode.value !== 'iptables' || [...ruleset.tables.values()].some(({chains}) => holdsIpvsRules(chains.keys())))
+    return withGaps(ruleset, null);
   const view = new ClusterView({...api, services: []});
-  const expected = expectRuleset({view, config, facts: nodeFacts(node, api), family: ruleset.family, ruleset});
-  return addBaseRules(ruleset, expected);
+  return withGaps(ruleset, expectRuleset({view, config, facts: nodeFacts(node, api), family: ruleset.family, ruleset}));
+}
+
+function holdsIpvsRules(chains: Iterable<string>): boolean {
+  return [...chains].some(name => /^KUBE-(?:IPVS-|LOAD-BALANCER$|NODE-PORT$)/.test(name));
 }
 
 /** Addresses given by hand are all addresses of the node. */

@@ -4,7 +4,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches, undecided, type WalkLimits} from '../branch.ts';
 import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Outcome, type Packet} from '../packet.ts';
 import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
-import {walkBaseChain, type WalkedChain, type WalkedTable} from '../walk-chain.ts';
+import {walkBaseChain, walkChain, type WalkedChain, type WalkedTable} from '../walk-chain.ts';
 import {lowerNftRule} from './lower-rule.ts';
 
 /**
@@ -145,4 +145,14 @@ function walkedTable<R extends RuleText>(table: NftTableSource): WalkedTable<R |
 function walkedChain<R extends RuleText>(chain: NftChain): WalkedChain<R | NftRule> {
   const {table, name, ruleCount, complete} = chain;
   return {table, name, ruleCount, complete, rules: () => chain.rules().map(lowerNftRule)};
+}
+
+/** Walks a packet through one chain by itself, whichever hook calls it. */
+export function walkNftChain(
+  table: NftTableSource,
+  chain: NftChain,
+  {packet, environment}: {readonly packet: Packet; readonly environment: Environment},
+): readonly ChainResult<NftRule>[] {
+  const walk = {table: walkedTable<NftRule>(table), hook: null, priority: 0, environment, limits: limitsFor(table)};
+  return walkChain(walk, walkedChain<NftRule>(chain), startBranch<NftRule>(packet));
 }

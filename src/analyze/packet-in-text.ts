@@ -1,0 +1,224 @@
+import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
+import type {Ruleset, RuleText} from '../model/ruleset.ts';
+import {someOf} from '../model/text.ts';
+import type {Packet} from '../trace/packet.ts';
+import type {Address} from '../model/address.ts';
+import {holdsKubeProxy, isBaseChain, isGap, mayNameInterface, withoutInterfaces} from './iptables/text-gaps.ts';
+import {type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
+import {type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
+
+/**
+ * Walks the rules of pasted text. An outcome stands only if no rule that the text leaves out can change it; otherwise the answer says what
+ * the shown rules do, and which others decide. `rules` are those that are shown, with their gaps.
+ */
+export function walkShown(rules: PacketRules, shown: PacketRules, walked: Walked): readonly PacketOutcome[] {
+  const {packet, environment} = walked;
+  const isLocal = environment.isLocal(packet.destination);
+  const place = hookOf(shown.iptables, isLocal);
+  const here = {
+    ...walked,
+    environment: place === null ? environment : {...environment, isLocal: (one: Address) => environment.isLocal(one) ?? place},
+  };
+  const text: ShownText = {...shown, missing: missingOf(shown), assumed: place, packet};
+  const plain: PacketRules = rules.iptables === null ? rules : {...rules, iptables: withoutInterfaces(rules.iptables)};
+  const uncalled = () => [
+    ...(plain.iptables === null || shown.iptables === null ? [] : uncalledChains(shown.iptables, plain.iptables, here)),
+    ...(shown.nft === null ? [] : uncalledNftChains(shown.nft, here)),
+  ];
+  const outcomes = walkRules(rules, here);
+  const isHidden = outcomes.some(({doubt}) => mayNameInterface(doubt));
+  if (!isHidden) return outcomes.map(outcome => answerOf(outcome, text, uncalled));
+  return walkRules(plain, here).map(outcome => ifNoInterface(answerOf(outcome, text, uncalled)));
+}
+
+/** Rows of `iptables -L` do not show interfaces without `-v`. */
+function ifNoInterface(outcome: PacketOutcome): PacketOutcome {
+  const {verdict, reason} = outcome;
+  const condition = 'if no rule on this path names an interface, which iptables -L shows with -v alone';
+  if (verdict === 'undecided') return {...outcome, reason: `${condition}; ${reason ?? ''}`};
+  const word = {accept: 'accepted', drop: 'dropped', reject: 'refused'}[verdict];
+  return undecidedAt(outcome, `${[word, reason].filter(part => part !== undefined).join(' ')}, ${condition}`);
+}
+
+interface ShownText {
+  readonly iptables: Ruleset | null;
+  readonly nft: NftRuleset | null;
+  /** What nftables lack, as text. */
+  readonly missing: string | null;
+  /** Whether the destination is taken as an address of the node, where that is not known. */
+  readonly assumed: boolean | null;
+  readonly packet: Packet;
+}
+
+/** Whether the destination is taken as an address of the node: by the chains that the text shows; null where nothing has to be assumed. */
+function hookOf(shown: Ruleset | null, isLocal: boolean | null): boolean | null {
+  if (shown === null || isLocal !== null) return null;
+  const filter = shown.tables.get('filter')?.chains;
+  const [input, forward] = [filter?.has('INPUT') === true, filter?.has('FORWARD') === true];
+  if (input && forward && shown.hasTable('nat')) return null;
+  return input && !forward;
+}
+
+function answerOf(found: PacketOutcome, text: ShownText, uncalled: () => readonly UncalledChain[]): PacketOutcome {
+  const gaps = found.path.filter(isGap);
+  const outcome = {...found, path: found.path.filter(rule => !isGap(rule))};
+  const {verdict, lost} = outcome;
+  if (lost === undefined && (verdict === 'drop' || verdict === 'reject')) return ofStopped(outcome, gaps, text);
+  const missing = [...namesOf(gaps, text), ...(text.missing === null ? [] : [text.missing])];
+  return missing.length === 0 ? ofWhole(outcome, text) : ofPart(outcome, missing, {text, chains: uncalled()});
+}
+
+interface Uncalled {
+  readonly text: ShownText;
+  readonly chains: readonly UncalledChain[];
+}
+
+/** Rules that the text does not show decide what happens, unless one that it shows is enough by itself. */
+function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chains}: Uncalled): PacketOutcome {
+  const refusing = chains.find(({path, verdict}) => (verdict === 'drop' || verdict === 'reject') && isRefusal(path));
+  if (refusing?.verdict === 'drop' || refusing?.verdict === 'reject')
+    return {...outcome, verdict: refusing.verdict, destination: null, path: refusing.path, reason: noEndpoint};
+  const led = outcome.verdict === 'undecided' ? outcome.reason : undefined;
+  const calls = chains.map(({place, effect}) => `where ${place} is called is not shown; if it is called, the packet is ${effect}`);
+  const isUnmatched = calls.length + outcome.path.length === 0 && led === undefined;
+  const shown = `this text does not show ${someOf(missing, {max: 6})}${isUnmatched ? ', and no rule that it shows matches the packet' : ''}`;
+  const reason = [aboutKubeProxy(text), led, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
+  return undecidedAt({...outcome, path: [...outcome.path, ...(chains[0]?.path ?? [])]}, reason);
+}
+
+function undecidedAt(outcome: PacketOutcome, reason: string): PacketOutcome {
+  const rewrittenTo = outcome.destination ?? outcome.rewrittenTo;
+  const answer: PacketOutcome = {...outcome, verdict: 'undecided', destination: null, reason};
+  return rewrittenTo === undefined ? answer : {...answer, rewrittenTo};
+}
+
+/** The text shows all rules on the path. */
+function ofWhole(outcome: PacketOutcome, text: ShownText): PacketOutcome {
+  const kubeProxy = aboutKubeProxy(text);
+  if (kubeProxy === undefined || outcome.verdict !== 'accept') return outcome;
+  if (outcome.destination !== null) return {...outcome, reason: kubeProxy};
+  return {...outcome, verdict: 'undecided', reason: `${kubeProxy}; the rules that it shows accept the packet`};
+}
+
+/** A rule or policy stops the packet, unless a rule that is not shown does something else before. */
+function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: ShownText): PacketOutcome {
+  if (isRefusal(outcome.path)) return {...outcome, reason: outcome.reason ?? noEndpoint};
+  const {iptables, nft, missing, assumed, packet} = text;
+  const {by, table} = stoppedBy(outcome);
+  const unread = missing === null || nft === null || iptables !== null ? [] : [missing];
+  const before = [
+    ...namesOf(
+      gaps.filter(gap => gap.table === table),
+      text,
+    ),
+    ...unread,
+  ];
+  const nat = namesOf(
+    gaps.filter(gap => gap.table === 'nat' && table !== 'nat'),
+    text,
+  );
+  const changes = nat.length > 0 && iptables !== null && dependsOnNat(iptables);
+  const taken =
+    assumed === null ? [] : [`${packet.destination.text} is taken as ${assumed ? 'an' : 'no'} address of the node (--local-address)`];
+  if (before.length === 0 && !changes) {
+    const condition =
+      nat.length === 0 ? [] : [`this text does not show ${someOf(nat)}, where a rule could mark the packet or send it elsewhere`];
+    return {...outcome, reason: [outcome.reason ?? by, ...condition, ...taken].filter(part => part !== '').join('; ')};
+  }
+  const others = [
+    ...(before.length === 0 ? [] : [`${someOf(before)}, which this text does not show, accepts or refuses it before`]),
+    ...(changes ? [`${someOf(nat)}, which this text does not show, changes its destination`] : []),
+  ];
+  const done = outcome.verdict === 'drop' ? 'dropped' : 'refused';
+  return undecidedAt(outcome, [`${done} ${by}, unless ${others.join(', or ')}`, ...taken].join('; '));
+}
+
+/** The rule or the policy that stops a packet, in words. */
+function stoppedBy({policy, path}: PacketOutcome): {readonly by: string; readonly table: string | undefined} {
+  const last = path.at(-1);
+  if (policy !== undefined) return {by: `by the policy of ${policy}`, table: policy.split('/', 1)[0]};
+  return {by: last === undefined ? '' : `by this rule of ${last.table}/${last.chain}: ${last.text}`, table: last?.table};
+}
+
+const noEndpoint = 'kube-proxy writes this for a Service port without endpoints';
+
+/** What kube-proxy writes for a Service port without endpoints: nothing sends its packets elsewhere. */
+function isRefusal(path: readonly RuleText[]): boolean {
+  const last = path.at(-1);
+  if (last !== undefined && /^KUBE-(?:EXTERNAL-)?SERVICES$/.test(last.chain) && /has no (?:local )?endpoints/.test(last.text)) return true;
+  return path.some(({text}) => text.includes('vmap @no-endpoint-'));
+}
+
+/** What the text shows of kube-proxy, where that is nothing. */
+function aboutKubeProxy({iptables, nft}: ShownText): string | undefined {
+  if (nft !== null && [...nft.tables.values()].some(({name, chains}) => name === 'kube-proxy' || chains.has('KUBE-SERVICES')))
+    return undefined;
+  const tables = [...(iptables?.tables.values() ?? [])];
+  if (tables.some(({chains}) => holdsKubeProxy(chains.values()))) return undefined;
+  if (nft !== null && tables.length === 0) return 'this text shows no table of kube-proxy';
+  if (tables.some(({name, complete}) => name === 'nat' && complete)) return 'table nat is shown whole, and kube-proxy has no rule in it';
+  return 'this text shows no rule of kube-proxy';
+}
+
+function namesOf(gaps: readonly RuleText[], {iptables}: ShownText): readonly string[] {
+  const names = gaps.map(({table, chain}) => {
+    if (iptables?.hasTable(table) === true)
+      return isBaseChain(chain) && iptables.chain(table, chain) !== undefined ? `all of ${table}/${chain}` : `${table}/${chain}`;
+    return table === 'filter' ? `${table}/${chain}` : `table ${table}`;
+  });
+  return [...new Set(names)];
+}
+
+/** Whether rules match what table nat changes: the destination, the state of address translation. */
+function dependsOnNat(shown: Ruleset): boolean {
+  const chains = [...(shown.tables.get('filter')?.chains.values() ?? [])].filter(({name}) => name !== 'INPUT' && name !== 'OUTPUT');
+  return chains.some(chain => /(?: |^)(?:-d|-o|--dports?|--match-set|--dst-type|--ctorig\w+) |DNAT/m.test(chain.text()));
+}
+
+/** What is missing from nftables, as text; null if they are complete. */
+function missingOf({iptables, nft}: PacketRules): string | null {
+  if (nft === null) return null;
+  if (nft.strays.some(({text}) => /^(?:\.{3,}|…+)$/.test(text))) return 'rules that were left out';
+  const own = [...nft.tables.values()].filter(({name}) => name === 'kube-proxy');
+  if (own.length === 0 && iptables === null) return 'the table of kube-proxy';
+  for (const table of own) {
+    const missing = missingFromTable(table);
+    if (missing !== null) return `${missing} of table ${table.id}`;
+  }
+  return null;
+}
+
+/** In every version of kube-proxy's nftables mode. */
+const chainsOfProxy = [
+  'filter-input',
+  'filter-forward',
+  'filter-output',
+  'nat-prerouting',
+  'nat-output',
+  'nat-postrouting',
+  'services',
+  'masquerading',
+  'firewall-check',
+];
+
+function missingFromTable({chains, sets}: NftTable): string | null {
+  const chain = chainsOfProxy.find(name => !chains.has(name));
+  if (chain !== undefined) return `chain ${chain}`;
+  let checksFirewall = false;
+  for (const {name, text} of textsOf({chains, sets})) {
+    if (/^(?:\.{3,}|…+)$/m.test(text)) return `some rules of chain ${name}`;
+    for (const [, target = ''] of text.matchAll(/\b(?:jump|goto) ([\w./-]+)/g)) {
+      if (!chains.has(target)) return `chain ${target}`;
+      checksFirewall ||= target === 'firewall-check';
+    }
+    for (const [, set = ''] of text.matchAll(/@([\w./-]+)/g)) if (!sets.has(set)) return `set or map ${set}`;
+  }
+  return checksFirewall ? null : 'the base chain that jumps to firewall-check';
+}
+
+function textsOf({chains, sets}: Pick<NftTable, 'chains' | 'sets'>): readonly {readonly name: string; readonly text: string}[] {
+  return [
+    ...[...chains.values()].map(chain => ({name: chain.name, text: chain.text().replace(/"[^"]*"/g, '""')})),
+    ...[...sets.values()].map(set => ({name: set.name, text: [...set.elements.values()].map(({value}) => value ?? '').join('\n')})),
+  ];
+}

@@ -1,0 +1,91 @@
+import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
+import type {Chain, Ruleset, RuleText} from '../model/ruleset.ts';
+import {joinHostPort} from '../model/virtual-server.ts';
+import {type ChainResult, limitsFor} from '../trace/branch.ts';
+import {walkIptablesChain} from '../trace/iptables/walk-packet.ts';
+import {tablesOf, walkNftChain} from '../trace/nftables/walk-nft-packet.ts';
+import type {Environment, Packet} from '../trace/packet.ts';
+import {pathRules} from '../trace/packet.ts';
+import {isGap, mayNameInterface} from './iptables/text-gaps.ts';
+
+/** What a chain does to a packet that the text shows without the rule that calls it. */
+export interface UncalledChain {
+  /** `filter/MY-FILTER`. */
+  readonly place: string;
+  /** In words: `dropped`, `sent to 10.244.1.5:80`. */
+  readonly effect: string;
+  readonly verdict: ChainResult<RuleText>['verdict'];
+  readonly path: readonly RuleText[];
+}
+
+interface Walk {
+  readonly packet: Packet;
+  readonly environment: Environment;
+}
+
+/** The chains that no rule of the text calls, and that do something to the packet if they are called. `rules` are those with gaps. */
+export function uncalledChains(shown: Ruleset, rules: Ruleset, {packet, environment}: Walk): readonly UncalledChain[] {
+  const context = {rules, environment, limits: limitsFor(rules)};
+  return [...shown.tables.values()].flatMap(table => {
+    if (table.complete) return [];
+    const names = [...table.chains.keys(), 'PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
+    const called = new Set(names.flatMap(name => rules.chain(table.name, name)?.rules() ?? []).map(({target}) => target?.name));
+    const roots = [...table.chains.values()].filter(chain => chain.policy === null && !isHook(chain) && !called.has(chain.name));
+    return roots.flatMap(({name}) => {
+      const chain = rules.chain(table.name, name);
+      return chain === undefined ? [] : effectOf(`${table.name}/${name}`, walkIptablesChain(context, chain, packet));
+    });
+  });
+}
+
+function isHook({name}: Chain): boolean {
+  return /^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/.test(name);
+}
+
+/** The same for nftables. */
+export function uncalledNftChains(nft: NftRuleset, {packet, environment}: Walk): readonly UncalledChain[] {
+  const wanted = new Set(tablesOf(nft, packet.family).map(({id}) => id));
+  return [...nft.tables.values()]
+    .filter(({id}) => wanted.has(id))
+    .flatMap(table => {
+      const called = calledIn(table);
+      const roots = [...table.chains.values()].filter(({base, name}) => base === null && !called.has(name));
+      return roots.flatMap(chain => effectOf(`${chain.name} of table ${table.id}`, walkNftChain(table, chain, {packet, environment})));
+    });
+}
+
+function calledIn({chains, sets}: NftTable): ReadonlySet<string> {
+  const texts = [
+    ...[...chains.values()].map(chain => chain.text()),
+    ...[...sets.values()].flatMap(({elements}) => [...elements.values()].map(({value}) => value ?? '')),
+  ];
+  return new Set(texts.flatMap(text => [...text.matchAll(/\b(?:jump|goto) ([\w./-]+)/g)].map(([, name = '']) => name)));
+}
+
+function effectOf<R extends RuleText>(place: string, ends: readonly ChainResult<R>[]): readonly UncalledChain[] {
+  const acting = ends.filter(({verdict}) => verdict !== 'return');
+  const sure = acting.filter(({supposed}) => supposed === null);
+  const unsure = acting.filter(({supposed, verdict}) => supposed !== null && verdict !== 'undecided');
+  const [first] = sure.length > 0 ? sure : unsure;
+  if (first === undefined) return [];
+  const words = sure.length > 0 ? sure.map(wordOf) : unsure.map(end => `${wordOf(end)} if ${conditionOf(end)}`);
+  const passes = ends.some(({verdict, supposed}) => verdict === 'return' && supposed === null) && sure.length > 0;
+  const path = pathRules(first.path).filter(rule => !isGap(rule));
+  const hidden = path.some(mayNameInterface) ? ', unless a rule there names an interface, which iptables -L shows with -v alone' : '';
+  return [{place, effect: [...new Set(words), ...(passes ? ['let through'] : [])].join(' or ') + hidden, verdict: first.verdict, path}];
+}
+
+function wordOf({verdict, packet, reason}: ChainResult<RuleText>): string {
+  const where = packet.rewritten ? ` to ${joinHostPort(packet.destination.text, packet.port)}` : '';
+  if (verdict === 'accept') return where === '' ? 'accepted' : `sent${where}`;
+  return verdict === 'drop' ? 'dropped' : verdict === 'reject' ? 'refused' : `undetermined (${reason ?? 'its match is unknown'})`;
+}
+
+/** Of the rule whose match is unknown: mostly it asks for a set that the text does not show. */
+function conditionOf({supposed, packet}: ChainResult<RuleText>): string {
+  const set = supposed === null ? undefined : / --match-set (\S+) /.exec(supposed.text)?.[1];
+  const before =
+    supposed?.chain === 'KUBE-IPVS-FILTER' ? `, and no rule that kube-proxy writes before it, and that is not shown, accepts the port` : '';
+  if (set !== undefined) return `${set}, which the text does not show, has ${packet.destination.text}${before}`;
+  return `this rule matches, which cannot be told: ${supposed?.text ?? ''}`;
+}
