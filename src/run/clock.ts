@@ -15,7 +15,7 @@ export const systemClock: Clock = {
 };
 
 /** The signals that end a run. */
-const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 
 /** The user ended the run. */
 export class Interrupted extends Error {
@@ -31,7 +31,7 @@ export class Interrupted extends Error {
 const interrupted = 130;
 
 /**
- * Turns the first SIGINT, SIGTERM or SIGHUP into an abort with an Interrupted, so that everything created on the cluster can be removed.
+ * Turns the first SIGINT, SIGTERM, SIGHUP or SIGQUIT into an abort with an Interrupted, so that everything created on the cluster can be removed.
  * A second signal ends the process at once, but not after SIGHUP: a closed terminal sends several, and writing to it fails. `close`
  * restores the previous handlers.
  */

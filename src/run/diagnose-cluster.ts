@@ -42,6 +42,23 @@ import {uniqueBy} from '../model/lists.ts';
  * and an Interrupted before there is anything to report.
  */
 export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
+  const {wait} = run;
+  if (wait === undefined || wait.milliseconds === 0) return diagnoseUntil(run);
+  // The time that --wait gives is also that of its own reads; without any there is one check.
+  const end = new AbortController();
+  const seconds = wait.milliseconds / 1000;
+  const isOver = () => end.abort(new WaitIsOver(`no answer within the ${seconds} s of --wait`, {status: null}));
+  const timer = setTimeout(isOver, wait.milliseconds);
+  try {
+    return await diagnoseUntil({...run, signal: AbortSignal.any([run.signal, end.signal])});
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+class WaitIsOver extends ApiError {}
+
+async function diagnoseUntil(run: ClusterRun): Promise<Report> {
   const {flags, cluster, signal, progress, clock} = run;
   const {api} = cluster;
   const input = askedInput(run);
@@ -105,7 +122,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
     const faulty = access.names.filter(name => diagnosis.findingsOn(name).some(({severity}) => severity === 'error'));
     for (const [node, own] of await unlessInterrupted(podsOnNodes(api, faulty), signal)) diagnosis.addPods(node, own);
   } catch (error) {
-    if (!(error instanceof Interrupted)) throw error;
+    if (!(error instanceof Interrupted || error instanceof WaitIsOver)) throw error;
     nodes.giveUp(error.message);
   } finally {
     followed?.close();

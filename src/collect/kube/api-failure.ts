@@ -25,7 +25,7 @@ export function refusal(response: ApiResponse, {what, connection}: FailedRequest
     if (status === 403) return `not allowed to ${what}${details}. ${isNobody(credential) ? noCredentials : whereToSeeWhatIsNeeded}`;
     if (status === 404) return `cannot ${what}: not found${details}.`;
     if (status === 429)
-      return `cannot ${what}: the API server has too much to do (${said}${details}). Try again later, or with a smaller --concurrency.`;
+      return `cannot ${what}: the API server has too much to do (${said}${details}${toldToWait(response)}). Try again later, or with a smaller --concurrency.`;
     if (status >= 300 && status < 400)
       return `cannot ${what}: ${connection.server.host} answered ${said}${redirectTo(response)}. Is the server's address in the kubeconfig right?`;
     if (/error dialing backend|dial tcp/.test(message))
@@ -33,6 +33,11 @@ export function refusal(response: ApiResponse, {what, connection}: FailedRequest
     return `cannot ${what}: ${connection.server.host} answered ${said}${details}.`;
   };
   return new ApiError(text(), {status, reason, realm: realmOf(response), details: message});
+}
+
+function toldToWait({headers}: ApiResponse): string {
+  const after = headers['retry-after'];
+  return after === undefined ? '' : `; Retry-After: ${after}`;
 }
 
 /** Redirects are not followed: the token would go to another server. */

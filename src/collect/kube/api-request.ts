@@ -55,25 +55,30 @@ type RequestOutcome = {readonly kind: 'answer'; readonly response: ApiResponse} 
 export function retryDelay(
   outcome: RequestOutcome,
   {method, once, isReview}: Pick<ApiRequest, 'method' | 'once' | 'isReview'>,
-  {retries, backoff}: RetryState,
+  {retries, backoff, waited}: RetryState,
 ): number | null {
   const idempotent = (method !== 'POST' || isReview === true) && once !== true;
   if (outcome.kind === 'failure') return idempotent && retries < maxRetries && isBroken(outcome.error) ? backoff * 2 ** retries : null;
   const {status, headers} = outcome.response;
   const throttled = status === 429 && retries < maxThrottled;
   if (!throttled && !(idempotent && status >= 500 && retries < maxRetries)) return null;
-  return retryAfter(headers['retry-after']) ?? backoff * 2 ** retries;
+  const delay = retryAfter(headers['retry-after']) ?? backoff * 2 ** retries;
+  return waited + delay > maxWait ? null : delay;
 }
 
 interface RetryState {
   /** The number of retries so far. */
   readonly retries: number;
+  /** The delays so far, in milliseconds. */
+  readonly waited: number;
   /** The first delay, in milliseconds. */
   readonly backoff: number;
 }
 
 const maxRetries = 4;
 const maxThrottled = 8;
+/** A server that asks for more has too much to do for this run. In milliseconds. */
+const maxWait = 60_000;
 
 /** A connection that broke during the request, as keep-alive connections do when the API server restarts; or a truncated answer. */
 function isBroken(error: unknown): boolean {
@@ -81,11 +86,11 @@ function isBroken(error: unknown): boolean {
   return ['ECONNRESET', 'EPIPE', 'Z_BUF_ERROR'].includes(code);
 }
 
-/** In milliseconds, at most half a minute; null without the header. */
+/** In milliseconds; null without the header. */
 function retryAfter(header: string | undefined): number | null {
   if (header === undefined) return null;
   const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
-  return Number.isNaN(seconds) ? null : Math.min(Math.max(seconds, 0), 30) * 1000;
+  return Number.isNaN(seconds) ? null : Math.max(seconds, 0) * 1000;
 }
 
 interface ListPage<T> {

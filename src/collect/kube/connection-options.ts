@@ -23,11 +23,14 @@ const units: Readonly<Record<string, number>> = {h: 3_600_000, m: 60_000, s: 100
 
 /**
  * Parses `--request-timeout` like kubectl: seconds, or a Go duration such as `1m30s`. In milliseconds, 0 for no limit; null if it is
- * neither.
+ * neither. A timer of Node.js fires at once after more than 24.8 days: longer durations are that.
  */
 export function parseTimeout(text: string): number | null {
-  if (/^\d+$/.test(text)) return Number(text) * 1000;
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, longestTimer);
   const parts = [...text.matchAll(/(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|ns)/gy)];
   if (parts.length === 0 || parts.map(([part]) => part).join('') !== text) return null;
-  return Math.ceil(parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (units[unit] ?? 0), 0));
+  const milliseconds = parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (units[unit] ?? 0), 0);
+  return Math.min(Math.ceil(milliseconds), longestTimer);
 }
+
+const longestTimer = 2 ** 31 - 1;

@@ -90,9 +90,9 @@ class HttpKubeApi implements KubeApi {
     return this.#json<T>({method: 'POST', path, body, ...options}, signal);
   }
 
-  async delete(path: string, query?: Readonly<Record<string, string>>): Promise<void> {
+  async delete(path: string, query?: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<void> {
     try {
-      await this.#request({method: 'DELETE', path, query});
+      await this.#request({method: 'DELETE', path, query}, signal);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 404)) throw error;
     }
@@ -183,6 +183,7 @@ class HttpKubeApi implements KubeApi {
   async #retrying(request: ApiRequest, signal: AbortSignal, attempt: () => Promise<AnsweredAttempt>): Promise<ApiResponse> {
     const asked: FailedRequest = {what: describeRequest(request), connection: this.#config};
     let renewed = false;
+    let waited = 0;
     for (let retries = 0; ; ) {
       const outcome = await attempt().then(
         answer => ({kind: 'answer', ...answer}) as const,
@@ -195,9 +196,10 @@ class HttpKubeApi implements KubeApi {
         renewed = true;
         continue;
       }
-      const delay = retryDelay(outcome, request, {retries, backoff: this.#backoff});
+      const delay = retryDelay(outcome, request, {retries, waited, backoff: this.#backoff});
       if (delay === null) throw this.#failure(outcome, asked);
       retries++;
+      waited += delay;
       await sleep(delay, undefined, {signal}).catch((error: unknown) => {
         throw noAnswer(error, asked);
       });

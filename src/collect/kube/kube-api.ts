@@ -20,7 +20,7 @@ export interface KubeApi {
   proxied(path: string, options: Pick<GetOptions, 'signal' | 'maxBytes'>): Promise<ApiAnswer>;
   create<T>(path: string, body: object, options?: CreateOptions): Promise<T>;
   /** Resolves when the API server has accepted the request, even if the object does not exist. */
-  delete(path: string, query?: Readonly<Record<string, string>>): Promise<void>;
+  delete(path: string, query?: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<void>;
   /**
    * Runs a command in a container of a running pod (WebSocket exec) and resolves to its stdout. Rejects with a CommandFailed or an
    * ApiError. With `take`, stdout is passed on while it arrives.

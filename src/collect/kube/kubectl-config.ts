@@ -82,8 +82,9 @@ export class KubectlConfig extends KubeConfig implements Connection {
     return this.#applied.get(options) ?? this.credentials.fixed ?? {authorization: null, certificate: null};
   }
 
-  /** Closes keep-alive connections. */
+  /** Closes keep-alive connections, and ends a credential plugin. */
   close(): void {
+    this.credentials.close?.();
     for (const agent of this.#agents.values()) agent.destroy();
   }
 

@@ -32,18 +32,57 @@ export const maxSilence = 75_000;
  * signal's reason if it was aborted.
  */
 export async function sendRequest(wire: WireRequest): Promise<ApiResponse> {
+  const pace = new Pace(wire.silenceMs ?? maxSilence);
+  const signal = AbortSignal.any([wire.signal, pace.signal]);
   try {
-    return await readResponse(await responseTo(wire), wire.maxBytes);
+    return await readResponse(await responseTo({...wire, signal}), wire.maxBytes, pace);
   } catch (error) {
-    throw wire.signal.aborted ? wire.signal.reason : error;
+    throw signal.aborted ? signal.reason : error;
+  } finally {
+    pace.end();
   }
 }
+
+/** An answer that arrives byte by byte is never silent, and would be waited for without a limit. */
+class Pace {
+  readonly #slow = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  #bytes = 0;
+
+  constructor(periodMs: number) {
+    this.#timer = setInterval(() => {
+      if (this.#bytes === 0) this.#slow.abort(noAnswerWithin(periodMs));
+      else if (this.#bytes < minBytes)
+        this.#slow.abort(new Error(`the answer comes too slowly: ${this.#bytes} bytes within ${periodMs / 1000} s`));
+      this.#bytes = 0;
+    }, periodMs);
+  }
+
+  get signal(): AbortSignal {
+    return this.#slow.signal;
+  }
+
+  count(bytes: number): void {
+    this.#bytes += bytes;
+  }
+
+  end(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+function noAnswerWithin(milliseconds: number): Error {
+  return Object.assign(new Error(`no answer within ${milliseconds / 1000} s`), {code: 'ETIMEDOUT'});
+}
+
+/** What has to arrive while a connection might be silent. */
+const minBytes = 64 * 1024;
 
 /** Resolves when an answer begins. */
 export function responseTo({url, body, signal, silenceMs = maxSilence, maxBytes: _, ...options}: WireRequest): Promise<IncomingMessage> {
   const client = url.protocol === 'http:' ? http : https;
   const request = client.request(url, {...options, signal, timeout: silenceMs});
-  request.once('timeout', () => request.destroy(Object.assign(new Error(`no answer within ${silenceMs / 1000} s`), {code: 'ETIMEDOUT'})));
+  request.once('timeout', () => request.destroy(noAnswerWithin(silenceMs)));
   return new Promise((resolve, reject) => {
     request.once('response', resolve);
     request.on('error', reject);
@@ -52,12 +91,13 @@ export function responseTo({url, body, signal, silenceMs = maxSilence, maxBytes:
 }
 
 /** Rejects if the answer is truncated or too long. */
-export async function readResponse(response: IncomingMessage, maxBytes = constants.MAX_STRING_LENGTH): Promise<ApiResponse> {
+export async function readResponse(response: IncomingMessage, maxBytes = constants.MAX_STRING_LENGTH, pace?: Pace): Promise<ApiResponse> {
   const parts: Buffer[] = [];
   let length = 0;
   for await (const part of response) {
     parts.push(part as Buffer);
     length += (part as Buffer).length;
+    pace?.count((part as Buffer).length);
     if (length > maxBytes) throw new Error(`the answer is longer than ${maxBytes} bytes`);
   }
   const content = Buffer.concat(parts);

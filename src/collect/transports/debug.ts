@@ -37,7 +37,7 @@ export function debugTransport(api: KubeApi, options: DebugOptions = {}): Transp
     async open(node, signal) {
       refuseInvalidNodeName(node);
       const pod = podOptions(node, options, runId);
-      const remove = () => api.delete(podPath(pod), {gracePeriodSeconds: '0'});
+      const remove = () => removePod(api, pod);
       try {
         await create(api, pod, signal);
         await untilRunning(api, pod, {signal, timeoutMs: options.startTimeoutMs ?? 60_000});
@@ -50,6 +50,13 @@ export function debugTransport(api: KubeApi, options: DebugOptions = {}): Transp
     },
   };
 }
+
+/** An API server that does not answer holds no report: the pod ends by itself. */
+function removePod(api: KubeApi, pod: {readonly namespace: string; readonly name: string}): Promise<void> {
+  return api.delete(podPath(pod), {gracePeriodSeconds: '0'}, AbortSignal.timeout(removeMs));
+}
+
+const removeMs = 10_000;
 
 function podOptions(node: NodeInfo, options: DebugOptions, runId: string): DebugPodOptions {
   return {
@@ -132,7 +139,7 @@ export async function removeLeftovers(api: KubeApi, namespace: string, now = Dat
   const left = items
     .filter(pod => isOurs(pod) && (hasEnded(pod) || isTooOld(pod, now) || isOfDeadProcess(pod)))
     .map(({metadata}) => metadata.name);
-  for (const name of left) await api.delete(podPath({namespace, name}), {gracePeriodSeconds: '0'});
+  for (const name of left) await removePod(api, {namespace, name});
   return left;
 }
 

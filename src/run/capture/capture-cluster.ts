@@ -58,6 +58,7 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
     chosenNodes: source.nodes.length < (reading.api.nodes ?? []).length,
     api: {...reading.api, ...known},
     nodes: following(readNodes({source, without, readTimes}, run), {followed, recalled}),
+    close: () => followed.close(),
     history: () => recorded(followed, readTimes),
     problems: [...reading.problems, ...source.problems, ...problems, ...leftovers],
   };
@@ -83,12 +84,9 @@ interface Following {
 
 /** Services are followed until the last node has been read. */
 async function* following(nodes: AsyncIterable<BundledNode>, {followed, recalled}: Following): AsyncIterable<BundledNode> {
-  try {
-    yield* nodes;
-    await recalled;
-  } finally {
-    followed.close();
-  }
+  yield* nodes;
+  await recalled;
+  followed.close();
 }
 
 interface NodeReads {
@@ -143,6 +141,8 @@ export interface Capture {
   readonly problems: readonly Problem[];
   /** The states of Services until now; null if none changed. */
   readonly history?: () => RecordedHistory | null;
+  /** Ends what goes on while nodes are read; called also where they are never read. */
+  readonly close?: () => void;
 }
 
 /** Writes a bundle again with only the chosen nodes. */

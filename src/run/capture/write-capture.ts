@@ -46,6 +46,8 @@ export async function writeCapture(capture: Capture, {path, redact, toolVersion,
     return {record, redaction: redaction?.summary() ?? null};
   } catch (error) {
     throw asWrongUse(error);
+  } finally {
+    capture.close?.();
   }
 }
 

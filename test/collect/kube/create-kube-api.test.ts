@@ -311,6 +311,29 @@ describe('transient failures', () => {
     expect(performance.now() - before).toBeGreaterThan(950);
   });
 
+  test('an API server that asks to come back in an hour is not waited for, and the error says what it asks', async () => {
+    const server = await start({faults: [{kind: 'status', status: 429, retryAfter: 3600}]});
+    await expect(open(server).get('/version')).rejects.toThrow(/too much to do \(429 Too Many Requests: .*; Retry-After: 3600\)/);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('an answer that comes byte by byte is an error that says so', async () => {
+    const port = await listen(
+      http.createServer((_, response) => {
+        const timer = setInterval(() => response.write(' '), 10);
+        response.on('close', () => clearInterval(timer));
+      }),
+    );
+    const url = new URL(`http://127.0.0.1:${port}/version`);
+    const wire = {method: 'GET', url, body: null, signal: new AbortController().signal, silenceMs: 200};
+    await expect(sendRequest(wire)).rejects.toThrow(/^the answer comes too slowly: \d+ bytes within 0\.2 s$/);
+  });
+
+  test('a DELETE ends with its signal', async () => {
+    const server = await start({faults: [{kind: 'hang', match: /^DELETE/}]});
+    await expect(open(server).delete(`${services}/web`, {}, AbortSignal.timeout(50))).rejects.toThrow(/did not answer in time/);
+  });
+
   test.each([
     [429, 9, /too much to do \(429 Too Many Requests: Too many requests/],
     [503, 5, /answered 503 Service Unavailable: the server is currently unable/],

@@ -140,6 +140,18 @@ describe('debug', () => {
     await expect(debugTransport(api).open(node, signal)).rejects.toThrow(message);
   });
 
+  test('an API server that does not answer the DELETE of a pod holds nothing', async () => {
+    const api = new FakeKubeApi();
+    api.onExec = () => 'iptables-save v1.8.9';
+    const shell = await debugTransport(api).open(node, new AbortController().signal);
+    await shell[Symbol.asyncDispose]();
+    api.onCreate = () => {
+      throw new ApiError('no', {status: 403});
+    };
+    await expect(debugTransport(api).open(node, new AbortController().signal)).rejects.toThrow();
+    expect(api.deletesWithLimit).toEqual([true, true]);
+  });
+
   test('a pod whose creation was not confirmed is deleted anyway', async () => {
     const api = new FakeKubeApi();
     api.onCreate = () => {

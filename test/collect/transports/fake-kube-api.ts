@@ -15,6 +15,8 @@ export class FakeKubeApi implements KubeApi {
   readonly pods = new Map<string, StoredPod>();
   /** All that was asked for, such as `POST /api/v1/…`. */
   readonly calls: string[] = [];
+  /** Whether each DELETE would end if it were not answered. */
+  readonly deletesWithLimit: boolean[] = [];
   /** What each pod that is created says of itself, one after another; the last stays. */
   statuses: readonly unknown[] = [{phase: 'Running'}];
   /** What a command prints; throws what exec is to reject with. */
@@ -59,8 +61,9 @@ export class FakeKubeApi implements KubeApi {
     return body as T;
   }
 
-  async delete(path: string): Promise<void> {
+  async delete(path: string, _query?: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<void> {
     this.calls.push(`DELETE ${path}`);
+    this.deletesWithLimit.push(signal !== undefined);
     this.pods.delete(path);
   }
 

@@ -284,6 +284,23 @@ describe('if a Service changes meanwhile', () => {
 });
 
 describe('at the timeout', () => {
+  test('a node that is still read then is not waited for: the report has the others', async () => {
+    const {report} = await waitFor({wait: '700ms', faults: [{kind: 'hang', match: /kube-proxy-node-b\/exec/}]});
+    expect(report.nodes.map(({name, status}) => [name, status])).toEqual([
+      ['node-a', 'checked'],
+      ['node-b', 'unread'],
+      ['node-c', 'checked'],
+    ]);
+    expect(JSON.stringify(report.findings)).toContain('no answer within the 0.7 s of --wait');
+    expect(exitCode(report, 'error')).toBe(3);
+  });
+
+  test('an API server that has not answered by then is an error that names --wait', async () => {
+    await expect(waitFor({wait: '200ms', faults: [{kind: 'hang', match: /\/services/}]})).rejects.toThrow(
+      'no answer within the 0.2 s of --wait',
+    );
+  });
+
   test('rules that are still missing are reported, and exit with 1', async () => {
     const {report, reads} = await waitFor({wait: '10s', ...nodeA(() => behind)});
     expect(failing(report)).toEqual(expect.arrayContaining(['ST204 node-a']));

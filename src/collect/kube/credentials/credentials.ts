@@ -12,6 +12,8 @@ export interface Credentials {
   current(): Promise<Credential>;
   /** Call it when the API server refused this credential. Resolves to true if a retry with the current one is useful. */
   renew(refused: Credential): Promise<boolean>;
+  /** Ends what still runs to get them. */
+  readonly close?: () => void;
 }
 
 export interface Credential {

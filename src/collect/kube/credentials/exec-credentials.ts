@@ -28,8 +28,9 @@ interface PluginAnswer {
 /** Runs a credential plugin when credentials are first needed, have expired or were refused. Follows client-go's exec.Authenticator. */
 export function execCredentials(config: ExecConfig, options: PluginOptions): Credentials {
   let answer: Promise<PluginAnswer> | null = null;
+  const end = new AbortController();
   const ask = () => {
-    const asked = runPlugin(config, options);
+    const asked = runPlugin(config, {...options, signal: end.signal});
     answer = asked;
     asked.catch(() => {
       if (answer === asked) answer = null;
@@ -48,6 +49,7 @@ export function execCredentials(config: ExecConfig, options: PluginOptions): Cre
     description: `the credential plugin ${config.command}`,
     fixed: null,
     current,
+    close: () => end.abort(),
     async renew(refused) {
       const held = answer ?? ask();
       if ((await held).credential === refused) await askInPlaceOf(held);
@@ -56,12 +58,15 @@ export function execCredentials(config: ExecConfig, options: PluginOptions): Cre
   };
 }
 
-async function runPlugin(config: ExecConfig, options: PluginOptions): Promise<PluginAnswer> {
+async function runPlugin(config: ExecConfig, options: PluginOptions & {readonly signal: AbortSignal}): Promise<PluginAnswer> {
   const {command = '', apiVersion = ''} = config;
   const interactive = isInteractive(config, options);
   const spec = {...(config.provideClusterInfo ? {cluster: options.cluster} : {}), interactive};
   const {execa} = await import('execa');
-  const result = await execa(command, config.args ?? [], {
+  if (options.signal.aborted) throw pluginError('stopped');
+  // What a plugin has started ends with it: they are a group. One that asks must stay in the group of the terminal.
+  const isGroup = !interactive && process.platform !== 'win32';
+  const running = execa(command, config.args ?? [], {
     env: {
       ...options.environment,
       ...Object.fromEntries((config.env ?? []).map(({name, value}) => [name, value])),
@@ -71,9 +76,30 @@ async function runPlugin(config: ExecConfig, options: PluginOptions): Promise<Pl
     // A plugin asks questions on stderr: stdout is for the credential.
     stdio: [interactive ? 'inherit' : 'ignore', 'pipe', options.quiet ? 'ignore' : 'inherit'],
     reject: false,
+    detached: isGroup,
   });
+  const end = () => {
+    const {pid} = running;
+    if (isGroup && pid !== undefined) endGroup(pid);
+    else running.kill();
+    running.stdout.destroy();
+  };
+  options.signal.addEventListener('abort', end, {once: true});
+  process.once('exit', end);
+  const result = await running;
+  options.signal.removeEventListener('abort', end);
+  process.off('exit', end);
   if (result.failed) throw failure(config, result);
   return answerOf(result.stdout, config, options.certificate);
+}
+
+/** It may have ended meanwhile. */
+function endGroup(leader: number): void {
+  try {
+    process.kill(-leader, 'SIGKILL');
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+  }
 }
 
 function isInteractive({interactiveMode = 'IfAvailable', command}: ExecConfig, {interactive}: PluginSurroundings): boolean {

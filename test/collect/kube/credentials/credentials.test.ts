@@ -1,7 +1,7 @@
-import {readFileSync, writeFileSync} from 'node:fs';
+import {existsSync, readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
-import {describe, expect, test} from 'vitest';
+import {describe, expect, test, vi} from 'vitest';
 import {ApiError} from '../../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../../src/collect/kube/load-connection.ts';
 import {folderWith, kubeconfig} from '../files.ts';
@@ -26,6 +26,11 @@ function pluginFolder(status: object, {exec = {}, cluster = {}}: {exec?: object;
   });
 }
 
+/** One that has ended, and that nobody has waited for yet, does not run. */
+function isRunning(id: number): boolean {
+  return existsSync(`/proc/${id}/stat`) && !/\) Z /.test(readFileSync(`/proc/${id}/stat`, 'utf8'));
+}
+
 const credentialsIn = (folder: string, interactive = false) =>
   loadConnection({kubeconfig: join(folder, 'config')}, {environment: {PATH: process.env['PATH']}, interactive}).credentials;
 
@@ -36,6 +41,19 @@ const callsIn = (folder: string) =>
     .map(line => JSON.parse(line) as {args: string[]; info: object; color?: string});
 
 describe('a credential plugin', () => {
+  test('that hangs is ended with what it has started', async () => {
+    const hanging = '#!/bin/sh\nsleep 600 &\necho $! > "$(dirname "$0")/child"\nwait\n';
+    const user = {token: '', exec: {apiVersion: v1, command: './plugin.sh', interactiveMode: 'Never'}};
+    const folder = folderWith({config: kubeconfig('a', {user}), 'plugin.sh': hanging});
+    const credentials = credentialsIn(folder);
+    const asked = credentials.current();
+    asked.catch(() => {});
+    const child = await vi.waitUntil(() => existsSync(join(folder, 'child')) && readFileSync(join(folder, 'child'), 'utf8').trim(), 5000);
+    credentials.close?.();
+    await expect(asked).rejects.toThrow(/plugin .* failed/);
+    await vi.waitUntil(() => !isRunning(Number(child)), 5000);
+  });
+
   test('gives a token, is found beside the kubeconfig, and runs once for many requests', async () => {
     const folder = pluginFolder({token: 'T'});
     const credentials = credentialsIn(folder);
