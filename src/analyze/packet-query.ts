@@ -118,7 +118,7 @@ function walkNode(node: PacketNode, packet: Packet, sender?: Environment['sender
   const {environment} = settingOf(node);
   const walked = {
     packet,
-    pods: addressesIn(facts.podCIDRs, packet.family),
+    pods: addressesIn([...facts.podCIDRs, ...(facts.podAddresses?.(packet.family) ?? [])], packet.family),
     environment: sender === undefined ? environment : {...environment, sender},
   };
   return shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, walked);

@@ -110,7 +110,9 @@ function lossTo<R extends RuleText>(
   const {facts} = context;
   const environment = environmentOf(facts);
   // Interfaces may not have been read. No pod has an address of the pod network that is the node's own.
-  const isPods = endpoint.nodeName !== facts.name || holds(addressesIn(facts.podCIDRs, destination.family), destination.value);
+  const isPods =
+    endpoint.nodeName !== facts.name ||
+    holds(addressesIn([...facts.podCIDRs, ...(facts.podAddresses?.(destination.family) ?? [])], destination.family), destination.value);
   if (environment.isLocal(destination) !== false || !(facts.allAddresses || isPods)) return [];
   const {source, port} = packet;
   const inInterface = packet.inInterface ?? environment.interfaceOf?.(source) ?? null;

@@ -1,3 +1,4 @@
+import type {Family} from '../model/address.ts';
 import type {NetworkFacts, NodeFacts} from '../model/node/node-facts.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
@@ -10,6 +11,7 @@ import {
   parseSysctls,
 } from '../parse/network-facts.ts';
 import {nodeObject} from './api-index.ts';
+import {ownPods, podCIDRsOf} from './own-pods.ts';
 import {once} from '../model/once.ts';
 
 /** The facts about a node: from the Node object, and from its interfaces if they were read. */
@@ -31,15 +33,16 @@ export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts:
     hostIPs,
     addresses: own.length > 0 ? own : [...hostIPs, '127.0.0.1', '::1'],
     allAddresses: own.length > 0,
-    podCIDRs: object?.spec?.podCIDRs ?? (object?.spec?.podCIDR === undefined ? [] : [object.spec.podCIDR]),
+    podCIDRs: podCIDRsOf(object),
     zone: object?.metadata.labels?.['topology.kubernetes.io/zone'] ?? null,
     labels: object?.metadata.labels ?? {},
     onLink: interfaces.flatMap(({name, networks}) => networks.map(network => ({name, network}))),
     primaryInterface: interfaces.find(({addresses}) => addresses.some(address => hostIPs.includes(address)))?.name ?? null,
     network: networkFacts(node),
   };
+  const podAddresses = (family: Family): readonly string[] => ownPods(facts, api, family);
   const message = `nodes/${node.name}/addresses.json is not what "ip -j addr" prints: only the addresses in the Node object are known`;
-  return {facts, problem: parsed === null ? {node: node.name, message} : null};
+  return {facts: {...facts, podAddresses}, problem: parsed === null ? {node: node.name, message} : null};
 }
 
 /** What was read of a node beside its rules. A file is parsed when something asks for it: routes can be many. */

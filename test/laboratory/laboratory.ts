@@ -18,12 +18,17 @@ export type Mode = (typeof modes)[number];
 export interface Cluster {
   readonly mode: Mode;
   readonly family: Family;
+  /** The network plugin gives out addresses: the Nodes have no podCIDR, and kube-proxy has no clusterCIDR. */
+  readonly hasNoPodCIDRs?: true;
 }
 
-export const clusters: readonly Cluster[] = families.flatMap(family => modes.map(mode => ({mode, family})));
+export const clusters: readonly Cluster[] = families.flatMap(family => [
+  ...modes.map(mode => ({mode, family})),
+  ...(['nft', 'nftables'] as const).map(mode => ({mode, family, hasNoPodCIDRs: true}) as const),
+]);
 
-export function clusterName({mode, family}: Cluster): string {
-  return family === 'IPv4' ? mode : `${mode}-ipv6`;
+export function clusterName({mode, family, hasNoPodCIDRs}: Cluster): string {
+  return `${mode}${family === 'IPv4' ? '' : '-ipv6'}${hasNoPodCIDRs === true ? '-no-cidrs' : ''}`;
 }
 
 /** Who sends, and from which node's view its packets start. */
@@ -118,7 +123,7 @@ const podNames: Readonly<Record<string, string>> = {
 };
 const onNodeA: ReadonlySet<string> = new Set(['10.244.11.4', '10.244.11.5', '172.18.0.11']);
 
-const apiOf = (family: Family): ApiObjects =>
+const apiOf = ({family, hasNoPodCIDRs}: Cluster): ApiObjects =>
   apiObjects({
     services: Object.entries(serviceOf).map(([name, about]) => {
       const nodePort = 'nodePort' in about ? {nodePort: about.nodePort} : {};
@@ -145,7 +150,7 @@ const apiOf = (family: Family): ApiObjects =>
     ),
     nodes: (['node-a', 'node-b'] as const).map(name => ({
       metadata: {name},
-      spec: {podCIDR: inFamily(family, name === 'node-a' ? '10.244.11.0/24' : '10.244.12.0/24')},
+      spec: hasNoPodCIDRs === true ? {} : {podCIDR: inFamily(family, name === 'node-a' ? '10.244.11.0/24' : '10.244.12.0/24')},
       status: {addresses: [{type: 'InternalIP', address: inFamily(family, senders[name].address)}]},
     })),
     pods: Object.entries(podNames).map(([address, name]) => ({
@@ -179,7 +184,7 @@ export class Laboratory implements AsyncDisposable {
 
   private constructor(cluster: Cluster, places: Readonly<Record<Sender, Namespace>>) {
     this.cluster = cluster;
-    this.#api = apiOf(cluster.family);
+    this.#api = apiOf(cluster);
     this.#places = places;
     const files = {'kube-proxy-version': 'v1.36.2\n', 'proxy-mode': this.#proxyMode};
     const bare: Snapshot = {
@@ -304,11 +309,12 @@ export class Laboratory implements AsyncDisposable {
   }
 
   #files(name: string, files: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-    const config = ['apiVersion: kubeproxy.config.k8s.io/v1alpha1', 'kind: KubeProxyConfiguration', `mode: ${this.#proxyMode}`];
-    return {
-      ...files,
-      'kube-proxy-config.yaml': `${[...config, `hostnameOverride: ${name}`, `clusterCIDR: '${inFamily(this.cluster.family, '10.244.0.0/16')}'`].join('\n')}\n`,
-    };
+    const {family, hasNoPodCIDRs} = this.cluster;
+    const config = [
+      ...['apiVersion: kubeproxy.config.k8s.io/v1alpha1', 'kind: KubeProxyConfiguration', `mode: ${this.#proxyMode}`],
+      ...[`hostnameOverride: ${name}`, `clusterCIDR: '${hasNoPodCIDRs === true ? '' : inFamily(family, '10.244.0.0/16')}'`],
+    ];
+    return {...files, 'kube-proxy-config.yaml': `${config.join('\n')}\n`};
   }
 
   #take({tool, text: written, backend = 'own'}: Step): void {

@@ -3,7 +3,7 @@ import {chainName} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import {isLoopback, type NodeContext} from '../../expect/node-context.ts';
-import {addressInside, canonicalAddress, type Cidr, contains, parseCidr} from '../../model/address.ts';
+import {canonicalAddress, type Cidr, contains, parseCidr} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {ChainsByName, Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
@@ -11,7 +11,7 @@ import {comparableProbability} from '../../parse/iptables/comparable-rule.ts';
 import {onceAsked} from '../../model/once.ts';
 import {missingEndpointText, staleEndpointText} from '../outcomes/compare-endpoints.ts';
 import {entriesOf} from '../outcomes/probes.ts';
-import {podNetworkOf} from '../outcomes/sources.ts';
+import {podBeside, podRanges} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {asExpectation} from './resolve-version.ts';
 import {endpointChange, type EndpointChange} from './service-port/endpoint-change.ts';
@@ -242,8 +242,9 @@ function sharesOf(picks: readonly RuleText[]): readonly number[] {
  */
 function plainPaths(expected: ExpectedRuleset, actual: Ruleset): (change: EndpointChange) => boolean {
   const {context} = expected;
-  const pods = podNetworkOf(context);
-  if (pods === null || !isKnownAsPod(pods, context)) return () => false;
+  const {podNetworks, local} = podRanges(context);
+  const pods = podNetworks.length > 0 ? podNetworks : local === null ? [] : [local];
+  if (pods.length === 0 || !pods.every(network => isKnownAsPod(network, context))) return () => false;
   const shared = sharedRules(actual);
   if (shared === null) return () => false;
   const claims = countClaims(expected);
@@ -254,7 +255,8 @@ function plainPaths(expected: ExpectedRuleset, actual: Ruleset): (change: Endpoi
     const entry = shared.byEntry.get(key) ?? [];
     if (claims.byEntry.get(key) !== 1 || entry.length !== 1 || !entry[0]?.endsWith(` -j ${chainName('SVC', port.hash)}`)) return false;
     // The rule for an endpoint's own packets must not match.
-    const source = addressInside(pods, new Set(all.map(({address}) => address)));
+    const source = podBeside(new Set(all.map(({address}) => address)), context);
+    if (source === null) return false;
     const isPlain = ({address}: Endpoint): boolean =>
       address !== source && canonicalAddress(address) === address && !isLoopback(address) && !special.has(address);
     const own = new Set(endpoints.cluster);

@@ -1,6 +1,8 @@
 import {once} from '../../model/once.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import {podCIDRsOf, podsByNode} from '../../expect/own-pods.ts';
+import {type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import type {NodeObject} from '../../model/api-objects.ts';
 import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
@@ -48,7 +50,7 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
     );
   const own = ranges(facts.addresses);
   const here = subtract(intervalsOf([...ranges(podNetworks.map(({text}) => text)), ...podsOn(true)]), own);
-  const remote = ranges([...(local === null ? [] : [local.text]), ...others.flatMap(({spec}) => spec?.podCIDRs ?? spec?.podCIDR ?? [])]);
+  const remote = ranges([...(local === null ? [] : [local.text]), ...others.flatMap(other => podsOfNode(other, api, family))]);
   const elsewhere = subtract(subtract(intervalsOf([...remote, ...podsOn(false)]), here), own);
   const outside = [here, elsewhere, own, notOnTheWire(family)].reduce(subtract, allAddresses(family));
   const nodes = others.flatMap(({metadata, status}) =>
@@ -68,6 +70,12 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
     nodes: new Map(nodes),
     arePodsUnknown: api.pods === null || api.podsOf !== undefined,
   };
+}
+
+/** The networks of the pods of a node, or in a family without one the addresses that are known. */
+function podsOfNode(node: NodeObject, api: ApiObjects, family: Family): readonly string[] {
+  const networks = podCIDRsOf(node).filter(text => parseCidr(text)?.family === family);
+  return networks.length > 0 ? networks : [...(podsByNode(api, family).get(node.metadata.name ?? '') ?? [])];
 }
 
 /** Addresses that no packet from elsewhere has as its source. */

@@ -1,6 +1,6 @@
 import {once} from '../../model/once.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {addressInside, type Cidr, contains, familyOf, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import {addressInside, type Cidr, contains, familyOf, formatAddress, hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
@@ -50,7 +50,6 @@ const usualSources = once((context: NodeContext) => sourcesBeside({sourceRanges:
 const sourcesBeside: typeof sourcesFor = (port, context, taken) => {
   const {facts, family} = context;
   const {podNetworks, local} = podRanges(context);
-  const podNetwork = podNetworkOf(context);
   const clusterNetworks = local === null ? podNetworks : [local, ...podNetworks];
   const ranges = networks(port.sourceRanges, context);
   // Where the ranges hold every address, as that of all addresses does up to 1.33, a client outside is an allowed one.
@@ -59,7 +58,7 @@ const sourcesBeside: typeof sourcesFor = (port, context, taken) => {
   const add = (kind: SourceKind, address: string | null | undefined, name: string | null): void => {
     if (address !== null && address !== undefined) sources.push({kind, address, interface: name});
   };
-  add('pod', podNetwork === null ? null : addressInside(podNetwork, taken), podInterface(context));
+  add('pod', podBeside(taken, context), podInterface(context));
   add('outside', outside, facts.primaryInterface);
   add('node', hostIP(facts, family) ?? facts.addresses.find(address => familyOf(address) === family && address !== '::1'), null);
   if (local !== null && podNetworks[0] !== undefined) add('remote-pod', addressOutside(local, podNetworks, taken), facts.primaryInterface);
@@ -122,10 +121,19 @@ export function sourcesNamedIn(texts: readonly string[], context: NodeContext, s
 const sourceCondition = /(?: -s |--src-range |saddr (?:!= )?)(\{[^}]*\}|\S+)/g;
 const maxNetworks = 64;
 
-/** The network of the pod that sends to Services; null if none is known. */
+/** The network of the pods that send to Services; null if none is known. */
 export function podNetworkOf(context: NodeContext): Cidr | null {
+  return networks(context.facts.podCIDRs, context)[0] ?? podRanges(context).local;
+}
+
+/** A pod of the node that is none of the endpoints; null if none is known. */
+export function podBeside(taken: ReadonlySet<string>, context: NodeContext): string | null {
   const {podNetworks, local} = podRanges(context);
-  return podNetworks[0] ?? local;
+  for (const network of podNetworks) {
+    const address = addressInside(network, taken);
+    if (address !== null) return address;
+  }
+  return local === null ? null : addressInside(local, taken);
 }
 
 interface PodNetworks {
@@ -138,10 +146,14 @@ interface PodNetworks {
 /** Parsed once: the senders are asked for with each Service port. */
 export const podRanges = once(
   (context: NodeContext): PodNetworks => ({
-    podNetworks: networks(context.facts.podCIDRs, context),
+    podNetworks: networks([...context.facts.podCIDRs, ...hostsOf(context)], context),
     local: context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null,
   }),
 );
+
+function hostsOf({facts, family}: NodeContext): readonly string[] {
+  return (facts.podAddresses?.(family) ?? []).map(address => hostCidr(address, family));
+}
 
 function networks(texts: readonly string[], {family}: NodeContext): readonly Cidr[] {
   return texts.map(text => parseCidr(text)).filter(cidr => cidr !== null && cidr.family === family) as readonly Cidr[];

@@ -208,6 +208,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
   const here = item.all.flatMap(({address}) => parseAddress(address) ?? []);
   const except = intervalsOf(here.map(({value}) => [value, value] as const));
   const pods = groups.spaces.get('pod') ?? [];
+  const remotePods = groups.spaces.get('remote-pod') ?? [];
   const hairpins = item.endpoints.reachable.filter(({address}) => {
     const parsed = parseAddress(address);
     return parsed !== null && holds(pods, parsed.value);
@@ -243,7 +244,8 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
       const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
       const concerned = own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);
       const effectOf = (outcome: ConnectionOutcome): readonly RuleEffect[] => {
-        const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment: all.environment, pods}, effects);
+        const {environment} = all;
+        const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment, pods, remotePods}, effects);
         if (effect === null) return [];
         const limited = atMost(effect, own.senders?.most);
         if (!hitsOnlyItself(own, outcome, groups)) return [limited];

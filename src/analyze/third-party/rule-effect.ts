@@ -1,6 +1,6 @@
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {contains, type Family, parseAddress} from '../../model/address.ts';
+import {type Family, parseAddress} from '../../model/address.ts';
 import {type AffectedSenders, severities, type Severity} from '../../model/finding.ts';
 import {holds, type Intervals} from '../../model/intervals.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
@@ -11,7 +11,7 @@ import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {ConnectionOutcome, Environment, NodeRule} from '../../trace/packet.ts';
 import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
-import {podRanges, sourceName} from '../outcomes/sources.ts';
+import {sourceName} from '../outcomes/sources.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {isKubeProxyChain, isUnmarkedDrop} from './iptables-rules.ts';
 import {
@@ -85,8 +85,9 @@ export interface WalkedProbe {
   readonly alone: PathOutcome<RuleText>;
   readonly pathOutcome: PathOutcome<RuleText>;
   readonly environment: Environment;
-  /** The addresses of the node's pods. */
+  /** The addresses of the node's pods, and those of other nodes. */
   readonly pods: Intervals;
+  readonly remotePods: Intervals;
 }
 
 type Effect = Omit<RuleEffect, 'probe' | 'namesDestination' | 'namesInterface'>;
@@ -295,7 +296,7 @@ function addressLost(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effec
   const {probe, port} = walkedProbe;
   const isKept =
     probe.source.kind === 'pod' || probe.source.kind === 'remote-pod' || (probe.entry.kind !== 'clusterIP' && port.externalPolicyLocal);
-  if (!isKept || !isPod(outcome.destination, effectCase.context)) return wrongAddress(outcome, walkedProbe, effectCase);
+  if (!isKept || !isPod(outcome.destination, walkedProbe)) return wrongAddress(outcome, walkedProbe, effectCase);
   const rule = outcome.path.findLast(one => !effectCase.isOwn(one) && (masquerades(one) || setsMark(one))) ?? null;
   if (rule === null) return null;
   const isLocal = probe.source.kind === 'outside';
@@ -306,10 +307,9 @@ function addressLost(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effec
 }
 
 /** What leaves the cluster is masqueraded on most nodes. */
-function isPod(destination: string | null, context: NodeContext): boolean {
-  const address = parseAddress(destination?.replace(/:\d+$/, '').replace(/^\[|\]$/g, '') ?? '');
-  const {podNetworks, local} = podRanges(context);
-  return address !== null && [...podNetworks, ...(local === null ? [] : [local])].some(network => contains(network, address));
+function isPod(destination: string | null, {pods, remotePods}: WalkedProbe): boolean {
+  const address = parseAddress(splitHostPort(destination ?? '').address);
+  return address !== null && (holds(pods, address.value) || holds(remotePods, address.value));
 }
 
 /** SNAT to an address that the node does not have: no reply comes back. */

@@ -12,6 +12,8 @@ export interface NodeFacts {
   /** The Node's own addresses, InternalIP first then ExternalIP, as `GetNodeHostIPs` orders them. */
   readonly hostIPs: readonly string[];
   readonly podCIDRs: readonly string[];
+  /** The addresses of its pods that are known, in a family without a podCIDR: by pods, endpoints and routes. */
+  readonly podAddresses?: (family: Family) => readonly string[];
   readonly zone: string | null;
   /** Labels of the Node, by which `topologyKeys` of Services pick endpoints. */
   readonly labels: Readonly<Record<string, string>>;
