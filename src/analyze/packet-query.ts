@@ -22,8 +22,10 @@ export interface PacketQuery {
   readonly source: string;
   readonly destination: string;
   readonly port: number;
-  /** `TCP`, `UDP` or `SCTP`. */
+  /** `TCP`, `UDP`, `SCTP`, or `ICMP` for an echo request, which has no port. */
   readonly protocol: string;
+  /** The destination is known as the cluster IP of a Service. */
+  readonly isClusterIP?: boolean;
   readonly inInterface: string | null;
   /** Null for any. */
   readonly sourcePort?: number | null;
@@ -68,12 +70,17 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   const {environment, readsServers} = settingOf(here);
   const source = parseAddress(query.source);
   const own = source !== null && environment.isLocal(source) === true && query.inInterface === null;
-  const packet = packetOf(query, {
-    source: query.source,
-    destination: query.destination,
-    port: query.port,
-    from: {kind: own ? 'node' : 'other', interface: query.inInterface},
-  });
+  const {family} = query;
+  const protocol = query.protocol === 'ICMP' && family === 'IPv6' ? 'icmpv6' : query.protocol;
+  const packet = packetOf(
+    {family, protocol},
+    {
+      source: query.source,
+      destination: query.destination,
+      port: query.port,
+      from: {kind: own ? 'node' : 'other', interface: query.inInterface},
+    },
+  );
   if (packet === null) return {node: node.name, query, outcomes: [undetermined('the source or the destination is no address')]};
   if (here.misprint !== undefined) return {node: node.name, query, outcomes: [undetermined(here.misprint)]};
   const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), ...(query.sourcePort == null ? {} : {sourcePort: query.sourcePort})};
@@ -83,7 +90,9 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   const onNode = nodeAddress(query, facts);
   const isNodePort = () =>
     onNode !== null && walkNode(here, {...sent, source: onNode, destination: onNode}).some(({destination}) => destination !== null);
-  const outcomes = mergeOutcomes(result).map(outcome => explainLoopback(outcome, query, isNodePort));
+  const outcomes = mergeOutcomes(result)
+    .map(outcome => explainLoopback(outcome, query, isNodePort))
+    .map(outcome => explainPing(outcome, query, environment.isLocal(packet.destination) === true));
   const unseen = !readsServers && rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
   return {
     node: node.name,
@@ -204,6 +213,31 @@ function explainLoopback(outcome: PacketOutcome, {destination, port}: PacketQuer
     ? 'no proxy mode has rules for node ports on ::1'
     : 'rules serve node ports on 127.0.0.1 in iptables mode only, unless --iptables-localhost-nodeports is false or --nodeport-addresses leaves it out';
   return {...outcome, reason: `the node port ${port} is not served on a loopback address: ${why}. Only a process of the node can answer`};
+}
+
+/** Cluster IPs are addresses of no host, but in IPVS mode, where the node itself has them. */
+function explainPing(outcome: PacketOutcome, {protocol, isClusterIP = false, destination}: PacketQuery, isLocal: boolean): PacketOutcome {
+  if (protocol !== 'ICMP' || !isClusterIP) return outcome;
+  const {verdict, path, reason} = outcome;
+  const isUntouched = outcome.destination === null && outcome.rewrittenTo === undefined;
+  if (verdict === 'accept' && isLocal)
+    return {...outcome, reason: `the node itself has the address ${destination} and answers, whatever the endpoints do`};
+  const byDesign = 'a cluster IP does not answer ping, by design';
+  const last = path.at(-1);
+  if (verdict === 'reject' || verdict === 'drop')
+    return {
+      ...outcome,
+      reason: [byDesign, reason ?? (last === undefined ? undefined : `by this rule of ${last.table}/${last.chain}: ${last.text}`)]
+        .filter(part => part !== undefined)
+        .join('; '),
+    };
+  if (!isUntouched) return outcome;
+  if (verdict === 'undecided') return {...outcome, reason: `${byDesign}; ${reason ?? ''}`};
+  return {
+    ...outcome,
+    verdict: 'drop',
+    reason: `${byDesign}: kube-proxy writes rules for ports of TCP, UDP and SCTP alone, and no host has the address ${destination}`,
+  };
 }
 
 /** The node's iptables are those of IPVS mode, and its virtual servers were not read. */

@@ -54,9 +54,12 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
     case 'daddr':
       return {kind: 'address', address: packet.destination, isClient: packet.client === 'destination'};
     case 'sport':
+      if (isIcmp(packet)) return none;
       return packet.sourcePort === undefined ? unknown : {kind: 'number', value: packet.sourcePort, isClient: packet.client === 'source'};
     case 'dport':
-      return {kind: 'number', value: packet.port, isClient: packet.client === 'destination', isDrawn: packet.isPortDrawn === true};
+      return isIcmp(packet)
+        ? none
+        : {kind: 'number', value: packet.port, isClient: packet.client === 'destination', isDrawn: packet.isPortDrawn === true};
     case 'protocol':
       return protocolValue(packet);
     case 'nfproto':
@@ -85,7 +88,7 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
     case 'random':
       return {kind: 'random', first: field.first ?? 0, count: field.count ?? 0};
     case 'none':
-      return none;
+      return isIcmp(packet) ? unknown : none;
     case 'unknown':
       return unknown;
     case 'ipvs':
@@ -115,10 +118,16 @@ function word(...words: readonly string[]): PacketValue {
 }
 
 function protocolValue({protocol}: Packet): PacketValue {
+  if (protocol === 'icmpv6') return word('icmpv6', 'ipv6-icmp', '58');
   return word(protocol, protocolNumbers[protocol] ?? protocol);
 }
 
-const protocolNumbers: Readonly<Record<string, string>> = {tcp: '6', udp: '17', sctp: '132'};
+/** An echo request has no ports; its other fields are not modeled. */
+function isIcmp({protocol}: Packet): boolean {
+  return protocol === 'icmp' || protocol === 'icmpv6';
+}
+
+const protocolNumbers: Readonly<Record<string, string>> = {icmp: '1', tcp: '6', udp: '17', sctp: '132'};
 
 /** An arriving packet has never arrived on loopback; a packet that the node sends has no input interface. */
 function inInterface({packet, hook}: PacketAt): PacketValue {

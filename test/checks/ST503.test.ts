@@ -1,4 +1,6 @@
 import {expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {snapshotOfText} from '../pasted/trace-text.ts';
 import {containing, scenario} from '../scenario.ts';
 
 test('a kube-proxy that reports IPVS on a node with iptables rules is reported with both', async () => {
@@ -35,4 +37,10 @@ test('a kube-proxy that reports iptables beside a table of nftables mode is repo
   expect(given.newFindings({only: new Set(['ST503'])})).toEqual([
     expect.objectContaining({code: 'ST503', node: 'node-b', message: containing('reports iptables mode', 'nftables')}),
   ]);
+});
+
+test('a text with a chain of IPVS mode shows the mode by itself: nobody reports another', () => {
+  const text = 'Chain KUBE-IPVS-FILTER (1 references)\ntarget     prot opt source               destination\n';
+  const codes = diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).findings.map(({code}) => code);
+  expect(codes).toEqual(['ST901']);
 });

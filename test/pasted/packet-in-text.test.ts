@@ -136,3 +136,47 @@ describe('nftables', () => {
     expect(answer(text)).toMatch(/^undecided: this text shows no table of kube-proxy; this text does not show the table of kube-proxy/);
   });
 });
+
+describe('a Service in a text', () => {
+  const entry =
+    '-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-TCOU7JCQXEZGVUNU\n';
+
+  test('is found by its name, with the port that the text shows', () => {
+    const [found] = askNodes({source: '10.7.1.5', destination: 'shop/web', port: 'http'}, snapshotOfText(entry));
+    expect(found?.query).toMatchObject({destination: '10.96.0.10', port: 80, protocol: 'TCP'});
+    expect(() => askNodes({source: '10.7.1.5', destination: 'shop/other'}, snapshotOfText(entry))).toThrow('is not in these rules');
+  });
+
+  test('without an address in the text is asked for one', () => {
+    const nodePort = '-A KUBE-NODEPORTS -p tcp -m comment --comment "shop/web:http" -m tcp --dport 30080 -j KUBE-SVC-TCOU7JCQXEZGVUNU\n';
+    expect(() => askNodes({source: '10.7.1.5', destination: 'shop/web'}, snapshotOfText(nodePort))).toThrow('shows no address of shop/web');
+  });
+
+  test('does not answer ping by its cluster IP, by design', () => {
+    expect(answer(entry, {destination: 'shop/web', protocol: 'icmp'})).toMatch(
+      /^undecided: a cluster IP does not answer ping, by design; /,
+    );
+  });
+});
+
+test('chains and maps of nft without the line of their table are those of kube-proxy by their names', () => {
+  const text = [
+    '\tmap no-endpoint-services {',
+    '\t\ttype ipv4_addr . inet_proto . inet_service : verdict',
+    '\t\telements = { 10.96.1.1 . tcp . 80 comment "shop/web:http" : goto reject-chain }',
+    '\t}',
+    '\tchain reject-chain {\n\t\treject\n\t}',
+    '\tchain service-endpoints-check {',
+    '\t\tip daddr . meta l4proto . th dport vmap @no-endpoint-services',
+    '\t}',
+    '',
+  ].join('\n');
+  expect(answer(text, {destination: 'web'})).toBe('reject: kube-proxy writes this for a Service port without endpoints');
+  expect(answer('chain other {\n\tip daddr 10.7.2.9 drop\n}\n')).toContain('if it is called, the packet is dropped');
+});
+
+test('a DNAT whose destination an old iptables does not print leads nowhere', () => {
+  const row = 'DNAT       tcp  --  0.0.0.0/0            0.0.0.0/0            tcp DNAT [unsupported revision]';
+  const text = ['Chain KUBE-SEP-6KKQPHGRLUODOJRX (1 references)', columns, row, ''].join('\n');
+  expect(answer(text)).toContain('undetermined (a DNAT is printed without its destination)');
+});

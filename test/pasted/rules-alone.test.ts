@@ -1,7 +1,6 @@
 /** What rules alone show of Services: counters, virtual servers of IPVS, and faults of the rules themselves. */
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
-import {whyNoDump} from '../../src/parse/pasted/split-text.ts';
 import {packetsText} from '../../src/render/trace-words.ts';
 import {serviceList} from '../../src/render/table/service-list.ts';
 import {askText, answerText} from './ask.ts';
@@ -205,13 +204,6 @@ test('the list of Services says of rules of iptables that nft printed what to pa
     'table ip nat {\n\tchain KUBE-SERVICES {\n\t\tip daddr 10.96.0.10 tcp dport 80 counter jump KUBE-SVC-TCOU7JCQXEZGVUNU\n\t}\n}\n';
   expect(list(printed)).toMatch(/^These are kube-proxy's rules of iptables as nft prints them, .*: paste what iptables-save prints\.$/);
   expect(list(printed.replace('KUBE-SERVICES', 'OTHER'))).toBe('These rules contain no Service of kube-proxy.');
-});
-
-test('a text of chains of nft without their table is asked for the line of the table', () => {
-  const text = '\tchain services {\n\t\tip daddr . meta l4proto . th dport vmap @service-ips\n\t}\n';
-  expect(() => snapshotOfText(text)).toThrow('the text has no rules');
-  expect(whyNoDump(Buffer.from(text))).toMatch(/^has chains of nft without their table: .*"table ip kube-proxy \{"$/);
-  expect(whyNoDump(Buffer.from('hello'))).toMatch(/^is neither a bundle nor a dump /);
 });
 
 describe('check of rules without API objects names the files to add', () => {

@@ -28,7 +28,11 @@ export default class PacketCommand extends BaseCommand {
     source: Flags.string({description: 'where it comes from: an address or pod/NAME', required: true, helpGroup: 'PACKET'}),
     destination: Flags.string({description: 'where it goes: an address or a Service', required: true, helpGroup: 'PACKET'}),
     port: Flags.string({description: 'port, or the name of a port of the Service', helpGroup: 'PACKET'}),
-    protocol: Flags.string({description: 'protocol', options: ['tcp', 'udp', 'sctp', 'TCP', 'UDP', 'SCTP'], helpGroup: 'PACKET'}),
+    protocol: Flags.string({
+      description: 'protocol',
+      options: ['tcp', 'udp', 'sctp', 'icmp', 'TCP', 'UDP', 'SCTP', 'ICMP'],
+      helpGroup: 'PACKET',
+    }),
     'source-port': Flags.integer({description: 'the port it comes from; any if not given', min: 1, max: 65_535, helpGroup: 'PACKET'}),
     'in-interface': Flags.string({description: 'the interface it comes in on', helpGroup: 'PACKET'}),
     'local-address': Flags.string({

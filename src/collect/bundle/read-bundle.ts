@@ -18,7 +18,7 @@ import {append, pushTo} from '../../model/lists.ts';
 import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
 import {errorText, namespacedName, plural, someOf} from '../../model/text.ts';
 import {plainText} from '../../parse/lines.ts';
-import {snapshotOfText, whyNoDump} from '../../parse/pasted/split-text.ts';
+import {snapshotOfText, noDump} from '../../parse/pasted/split-text.ts';
 import {
   configMapShape,
   endpointSliceShape,
@@ -50,7 +50,7 @@ export async function readBundle(path: string, {archiveLimit = defaultArchiveLim
   }
   if (opened.dump.length === 0) throw new UnreadableBundle(path === '-' ? emptyInput : `${path} is empty`);
   const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
-  if (snapshot === null) throw new UnreadableBundle(`${path} ${whyNoDump(opened.dump)}`);
+  if (snapshot === null) throw new UnreadableBundle(`${path} ${noDump}`);
   return {...snapshot, origin: path};
 }
 

@@ -9,7 +9,7 @@ export function inferIpvsConfig(rulesets: ReadonlyMap<Family, Ruleset>): Inferre
   const all = [...rulesets.values()];
   const services = all.filter(ruleset => ruleset.chain('nat', 'KUBE-SERVICES')?.text().includes('-j KUBE-NODE-PORT'));
   // If chains of Services are in use, those of IPVS are leftovers.
-  if (services.length === 0 || all.some(holdsServiceChains)) return null;
+  if ((services.length === 0 && !isPartOfIpvs(all)) || all.some(holdsServiceChains)) return null;
   const masquerade = all.map(
     ruleset =>
       /^-A KUBE-SERVICES (?:! -([si]) (\S+) )?.*CLUSTER-IP (\S+) -j KUBE-MARK-MASQ$/m.exec(
@@ -27,6 +27,13 @@ export function inferIpvsConfig(rulesets: ReadonlyMap<Family, Ruleset>): Inferre
     masqueradeBit: mark === null ? 14 : Math.log2(Number(mark[1])),
     version: fingerprint(all),
   };
+}
+
+/** An excerpt without KUBE-SERVICES may show chains that no other mode has. */
+function isPartOfIpvs(rulesets: readonly Ruleset[]): boolean {
+  if (rulesets.some(ruleset => ruleset.chain('nat', 'KUBE-SERVICES') !== undefined)) return false;
+  const own = ['KUBE-IPVS-FILTER', 'KUBE-IPVS-OUT-FILTER', 'KUBE-NODE-PORT'];
+  return rulesets.some(ruleset => own.some(name => ruleset.chain('filter', name) !== undefined));
 }
 
 function holdsServiceChains(ruleset: Ruleset): boolean {

@@ -182,7 +182,7 @@ const forms: readonly Form[] = [
   ),
   match(/^PKTTYPE (!?)= (\w+)\s*/, ([, mark, type]) => `-m pkttype ${not(mark)}--pkt-type ${type}`),
   match(/^connmark match (! ?)? ?(0x[\da-f]+(?:\/0x[\da-f]+)?)\s*/, ([, mark, value]) => `-m connmark ${not(mark)}--mark ${value}`),
-  match(/^icmp(?:v6)?(?:-?type|type)? \S+(?: code \S+)?\s*/, () => '-m icmp'),
+  match(/^(?:ipv6-)?icmp(?:v6)?(?: ?-?type)? (\S+)(?: code \S+)?\s*/, ([, type]) => `-m icmp --icmp-type ${type}`),
   match(/^(tcp|udp|sctp)(?:\s+|$)/, ([, name]) => `-m ${name}`),
   match(
     /^statistic mode random( !)? probability ([\d.]+)\s*/,
@@ -206,6 +206,7 @@ const forms: readonly Form[] = [
   option(/^to:(\S+)( random-fully)?\s*/, ([, to, random]) => `--to-destination ${to}${random === undefined ? '' : ' --random-fully'}`),
   option(/^MARK (or|and|xor|set) (0x[\da-f]+)\s*/, ([, kind, value]) => `--${kind}-mark ${value}`),
   option(/^MARK xset (0x[\da-f]+\/0x[\da-f]+)\s*/, ([, value]) => `--set-xmark ${value}`),
+  option(/^(?:[A-Z]+ )?\[unsupported revision\]\s*/, () => ''),
   option(/^reject-with (\S+)\s*/, ([, kind]) => `--reject-with ${kind}`),
   option(/^redir ports (\S+)\s*/, ([, ports]) => `--to-ports ${ports}`),
   option(/^masq ports: (\S+)( random)?\s*/, ([, ports]) => `--to-ports ${ports}`),

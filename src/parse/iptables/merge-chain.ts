@@ -67,15 +67,18 @@ function addBlocks(start: readonly PastedRule[], blocks: readonly (readonly Past
   const repeated: StrayLine[] = [];
   let added = 0;
   for (const block of blocks.toSorted((a, b) => b.length - a.length)) {
+    // Equal lines that follow each other are equal rules; those of another place in the text repeat them.
+    const own: string[] = [];
     for (const [at, rule] of block.entries()) {
       if (texts.has(textToCompare(rule))) {
         repeated.push(rule);
         continue;
       }
       rules.splice(placeFor(rule, block.slice(at + 1), rules), 0, rule);
-      texts.add(textToCompare(rule));
+      own.push(textToCompare(rule));
       added++;
     }
+    for (const text of own) texts.add(text);
   }
   return {rules, repeated, added};
 }

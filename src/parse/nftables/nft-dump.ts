@@ -54,6 +54,8 @@ class TextReader {
   #state: State = {kind: 'outside'};
   #line = 0;
 
+  /** The line of the open table is not in the text, and so its end may not be. */
+  #isUnnamed = false;
   /** The first words of a table whose rest is missing. */
   #truncatedTable: string | null = null;
 
@@ -94,14 +96,19 @@ class TextReader {
   }
 
   #outside(text: string): void {
+    if (isPart.test(text)) return this.#inTable(this.#unnamedTable(), text);
     const [, family = 'ip', name = ''] = /^table (?:(\S+) )?(\S+) \{$/.exec(text) ?? [];
     if (name === '' || !isNftFamily(family)) return this.#stray(text);
     const table = this.#tables.get(tableId(family, name)) ?? new NftDumpTable(family, name, new NftChainList());
     this.#tables.set(table.id, table);
+    this.#isUnnamed = false;
     this.#state = {kind: 'table', table};
   }
 
   #inTable({table}: {readonly table: TextTable}, text: string): void {
+    if (this.#isUnnamed && text.startsWith('table ')) {
+      return this.#outside(text);
+    }
     if (text === '}') {
       this.#state = {kind: 'outside'};
       return;
@@ -113,6 +120,18 @@ class TextReader {
     else if (/^flags .*\bdormant\b/.test(text)) table.dormant = true;
     else if (text.startsWith('flags ')) table.others.push(text);
     else this.#inOther({kind: 'other', table, parts: [], depth: 0, known: isObject.test(text)}, text);
+  }
+
+  /** The table of chains and sets that were pasted without its line. */
+  #unnamedTable(): State & {readonly kind: 'table'} {
+    const content = this.#bytes.toString('utf8', 0, 65_536);
+    const family = /\bip6 [sd]addr |ipv6_addr/.test(content) ? 'ip6' : 'ip';
+    const name = namesOfProxy.test(content) ? 'kube-proxy' : 'not-shown';
+    const table = this.#tables.get(tableId(family, name)) ?? new NftDumpTable(family, name, new NftChainList());
+    this.#tables.set(table.id, table);
+    this.#isUnnamed = true;
+    this.#state = {kind: 'table', table};
+    return this.#state;
   }
 
   readonly #textAt = (start: number, end: number): string => canonicalNftRule(this.#bytes.toString('utf8', start, end));
@@ -203,6 +222,7 @@ class TextReader {
   /** A block that is still open is truncated. */
   #finish(): NftRuleset['cut'] {
     const state = this.#state;
+    if (state.kind === 'table' && this.#isUnnamed) return null;
     if (state.kind === 'outside') return this.#truncatedTable === null ? null : {table: this.#truncatedTable, line: this.#line};
     Object.assign(state.table, {complete: false, declared: false});
     if (state.kind === 'chain') state.chain.complete = false;
@@ -217,6 +237,10 @@ function withoutHandle(text: string): string {
   return text.includes('# handle ') ? text.replace(/\s*# handle \d+$/, '') : text;
 }
 
+/** Names of chains, sets and maps that kube-proxy makes. */
+const namesOfProxy =
+  /(?:[@ ]|^)(?:service-(?:ips|nodeports)|no-endpoint-\w+|cluster-ips|(?:service|endpoint|external|firewall)-[A-Z2-7]{8}-)/m;
+const isPart = /^(?:chain|map|set) \S+ \{$/;
 const isObject = /^(?:counter|quota|limit|flowtable|synproxy|secmark|tunnel|ct (?:helper|timeout|expectation)) /;
 const setProperties = new Set(['gc-interval', 'auto-merge', 'policy', 'counter', 'quota', 'limit', 'last']);
 

@@ -1,7 +1,7 @@
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {breaksLines, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
-/** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (whyNoDump). */
+/** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump`). */
 export function snapshotOfText(origin: string, content: Buffer): Snapshot | null {
   const files = splitText(content);
   if (files.size === 0) return null;
@@ -10,11 +10,8 @@ export function snapshotOfText(origin: string, content: Buffer): Snapshot | null
 }
 
 /** Follows the name of the file or the text. */
-export function whyNoDump(content: Buffer): string {
-  return /^\s*chain \S+ \{\s*$/m.test(content.toString('utf8'))
-    ? 'has chains of nft without their table: begin with the line above them, such as "table ip kube-proxy {"'
-    : 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
-}
+export const noDump =
+  'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
 
 /** The files of a bundle that a pasted text contains. */
 type PastedFiles = ReadonlyMap<string, Buffer>;
@@ -107,7 +104,7 @@ interface LineBefore {
 }
 
 function toolOf(text: string): Tool {
-  if (/^table (?:(?:ip|ip6|inet|arp|bridge|netdev) )?\S+ \{/.test(text)) return 'nft';
+  if (/^(?:table (?:(?:ip|ip6|inet|arp|bridge|netdev) )?|(?:chain|map|set) )\S+ \{/.test(text)) return 'nft';
   if (/^(?:IP Virtual Server version|Prot LocalAddress:Port|-> RemoteAddress:Port)/.test(text)) return 'ipvs';
   // `ipvsadm -Lnc` lists connections, each with the time until it expires.
   if (/^(?:TCP|UDP|SCTP|ICMP)\s+\d+:\d\d\s/.test(text)) return 'rules';

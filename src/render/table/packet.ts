@@ -82,7 +82,7 @@ function ruleOf({table, chain, backend, text}: RuleText): readonly (string | und
 function packetTree({nodes, query, outcomes, senders, haveSameSenders}: AnswerGroup, style: Style, width: number): string {
   const lineNumbers = nodes.length > 1 ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
   const head = `${style.bold(nodeList(nodes))}${lineNumbers}:`;
-  const asked = `${query.protocol} ${query.source} → ${joinHostPort(query.destination, query.port)}  ${summary(outcomes, style)}`;
+  const asked = `${query.protocol} ${query.source} → ${query.port === 0 ? query.destination : joinHostPort(query.destination, query.port)}  ${summary(outcomes, style)}`;
   const lines = visibleLength(`${head} ${asked}`) <= width ? [`${head} ${asked}`] : [head, asked];
   const stepsOf = (path: readonly RuleText[]): readonly string[] =>
     path.map((rule, at) => stepLines(rule, path[at + 1], {style, width: width - 2}).join('\n'));

@@ -18,6 +18,8 @@ import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {inferConfig} from '../../expect/iptables/infer-config.ts';
 import {resolveProxyConfig} from '../../expect/proxy-config.ts';
 import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
+import {servicesInRules} from '../../analyze/services-in-rules/services-in-rules.ts';
+import {selectInRules} from '../scope/select-in-rules.ts';
 import {parseServiceName} from '../scope/select-services.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -148,7 +150,12 @@ function withAddresses(facts: NodeFacts, texts: readonly string[]): NodeFacts {
 
 /** Resolves the words of the command line: pods and Services to addresses, port names to numbers. */
 export function packetQuery(flags: PacketFlags, snapshot: Snapshot): PacketQuery {
-  const service = canonicalAddress(flags.destination) === null ? findService(flags.destination, flags.namespace, snapshot) : null;
+  const service =
+    canonicalAddress(flags.destination) !== null
+      ? null
+      : snapshot.api.services === null && snapshot.nodes.length > 0
+        ? serviceInText(flags, snapshot)
+        : findService(flags.destination, flags.namespace, snapshot);
   const literal = canonicalAddress(flags.source);
   const family =
     (literal === null ? null : familyOf(literal)) ??
@@ -164,11 +171,8 @@ export function packetQuery(flags: PacketFlags, snapshot: Snapshot): PacketQuery
     wrong(`the source ${source} and the destination ${destination} are of different families`);
   const {port, protocol} = portOf(flags, service);
   return {
-    family,
-    source,
-    destination,
-    port,
-    protocol,
+    ...{family, source, destination, port, protocol},
+    isClusterIP: isClusterIP(destination, snapshot),
     inInterface: flags['in-interface'] ?? null,
     sourcePort: flags['source-port'] ?? null,
   };
@@ -176,6 +180,34 @@ export function packetQuery(flags: PacketFlags, snapshot: Snapshot): PacketQuery
 
 function primaryFamily(service: ServiceObject): Family | null {
   return clusterIPOf(service, 'IPv4') !== null ? 'IPv4' : clusterIPOf(service, 'IPv6') !== null ? 'IPv6' : null;
+}
+
+/** The Service of rules alone, by the names in their comments, as `trace` finds it. Its ports are those whose entries the text shows. */
+function serviceInText({destination, namespace}: PacketFlags, {nodes}: Snapshot): ServiceObject {
+  const all = nodes.flatMap(node => [...servicesInRules(node)]);
+  const traces = selectInRules(all, {names: [destination], namespace, allNamespaces: false});
+  const [{service} = {service: {namespace: '', name: destination}}] = traces;
+  const entries = traces.flatMap(({port, entries: own}) => own.map(({entry}) => ({port, entry})));
+  const withAddress = entries.filter(({entry}) => entry.address !== null);
+  const [first] = withAddress.toSorted((a, b) => Number(a.entry.kind !== 'clusterIP') - Number(b.entry.kind !== 'clusterIP'));
+  const address = first?.entry.address ?? null;
+  if (address === null) return wrong(`--destination ${destination}: the text shows no address of ${namespacedName(service)}; give one`);
+  const ports = withAddress
+    .filter(({entry}) => entry.address === address)
+    .map(({port, entry}) => ({name: port.name, protocol: port.protocol as 'TCP', port: entry.port}));
+  return {metadata: service, spec: {clusterIP: address, clusterIPs: [address], ports}};
+}
+
+/** Whether the API, or rules alone, show the address as that of a Service within the cluster. */
+function isClusterIP(address: string, {api, nodes}: Snapshot): boolean {
+  const isOf = ({spec}: ServiceObject): boolean =>
+    [spec?.clusterIP, ...(spec?.clusterIPs ?? [])].some(one => canonicalAddress(one ?? '') === address);
+  if (api.services !== null) return api.services.some(isOf);
+  return nodes.some(node =>
+    servicesInRules(node).some(({entries}) =>
+      entries.some(({entry}) => entry.kind === 'clusterIP' && canonicalAddress(entry.address ?? '') === address),
+    ),
+  );
 }
 
 function findService(text: string, namespace: string | undefined, {api}: Snapshot): ServiceObject {
@@ -214,6 +246,8 @@ function addressesOfPod({status}: PodObject): readonly string[] {
 
 function portOf({port: text, protocol}: PacketFlags, service: ServiceObject | null): {readonly port: number; readonly protocol: string} {
   const wanted = protocol?.toUpperCase();
+  // An echo request has no port.
+  if (wanted === 'ICMP') return {port: 0, protocol: wanted};
   const ports = (service?.spec?.ports ?? []).filter(port => wanted === undefined || (port.protocol ?? 'TCP') === wanted);
   if (text === undefined) {
     const [only] = ports;

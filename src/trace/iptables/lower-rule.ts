@@ -70,12 +70,18 @@ function lowerMatch(match: Match): readonly Condition[] {
         options.some(({flag}) => flag === '--invert'),
       ),
     ];
-  if (name === 'icmp' || name === 'icmp6') return [never];
+  if (name === 'icmp' || name === 'icmp6') return isEcho(match) ? [isOneOf(fieldOf('protocol'), ['icmp', 'icmpv6'])] : [never];
   if (name === 'comment' || name === 'nfacct') return [];
   const lower = Object.hasOwn(optionsOf, name) ? optionsOf[name] : undefined;
   if (lower === undefined) return [unknown(name, options)];
   const protocol = name === 'tcp' || name === 'udp' || name === 'sctp' ? [isOneOf(fieldOf('protocol'), [name])] : [];
   return [...protocol, ...options.map(option => lower(option) ?? unknown(name, [option]))];
+}
+
+/** The only packet of ICMP that is walked is an echo request. */
+function isEcho({options: [option]}: Match): boolean {
+  const type = option?.values[0] ?? 'any';
+  return /^(?:any|255|8|8\/0|128|128\/0|echo-request|ping)$/.test(type) !== (option?.negated === true);
 }
 
 /** Null if the option is not understood. */
@@ -241,7 +247,7 @@ const targets: Readonly<Record<string, (target: Target) => Action>> = {
   CONNMARK: ({options}) => connectionMark(options),
   MASQUERADE: target => nat(target, 'masquerade', optionOf(target, '--to-ports')),
   SNAT: target => nat(target, 'snat', optionOf(target, '--to-source')),
-  DNAT: target => nat(target, 'dnat', optionOf(target, '--to-destination')),
+  DNAT: target => destinationOf(target),
   REDIRECT: target => nat(target, 'redirect', optionOf(target, '--to-ports')),
   TTL: target => hops(optionOf(target, '--ttl-set')),
   HL: target => hops(optionOf(target, '--hl-set')),
@@ -284,6 +290,12 @@ function nat({options}: Target, kind: NatAction['nat'], text: string): NatAction
     isRandom: options.some(({flag}) => flag === '--random' || flag === '--random-fully'),
     text,
   };
+}
+
+/** An iptables that is older than the one that wrote the rule prints `[unsupported revision]` in place of the destination. */
+function destinationOf(target: Target): Action {
+  const text = optionOf(target, '--to-destination');
+  return text === '' ? {kind: 'unknown', reason: 'a DNAT is printed without its destination'} : nat(target, 'dnat', text);
 }
 
 function hops(text: string): Action {

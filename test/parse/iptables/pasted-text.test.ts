@@ -47,3 +47,10 @@ describe('text that only looks wrapped is kept unchanged', () => {
     expect(rulesOf(`-P INPUT ACCEPT\n${listed}\n`)).toEqual([`2: ${listed}`]);
   });
 });
+
+test('equal lines that follow each other are equal rules, and those of another place in the text repeat them', () => {
+  const rule = '-A FORWARD -s 10.0.0.0/8 -j ACCEPT';
+  const rules = (text: string) => parseDumps(text)[0]?.chain('filter', 'FORWARD')?.rules().length;
+  expect(rules(`${rule}\n${rule}\n`)).toBe(2);
+  expect(rules(`${rule}\n\nThis one is it:\n\n${rule}\n`)).toBe(1);
+});
