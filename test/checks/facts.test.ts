@@ -64,6 +64,20 @@ const secondInterface: Given = {
   routes: [{dst: 'default', gateway: '172.19.0.1', dev: 'eth1', table: '2'}],
   rules: [{priority: 1536, src: '10.244.11.5', table: '2'}],
 };
+/** Pods behind links of their own, a route to those of another node, and a table of policy routing that leads to a second uplink. */
+const policyRouting = (...rules: readonly object[]): Given => ({
+  links: [
+    ...(secondInterface.links ?? []),
+    {...up, ifname: 'veth9', mtu: 1500, link_netnsid: 3, linkinfo: {info_kind: 'veth'}},
+    {...up, ifname: 'wireguard.cali', mtu: 1440, linkinfo: {info_kind: 'wireguard'}},
+  ],
+  routes: [
+    {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+    {dst: 'default', gateway: '172.19.0.1', dev: 'eth1', table: '2'},
+    {dst: '10.244.12.0/24', dev: 'wireguard.cali', table: '3'},
+  ],
+  rules,
+});
 const strict = {'net.ipv4.conf.all.rp_filter': 1};
 const twoDefaults: Given = {
   links: [{...up, ifname: 'eth1', mtu: 1500}],
@@ -295,6 +309,29 @@ const cases: readonly Case[] = [
       'it is about other destinations': {rules: [{priority: 100, src: '10.244.11.5', dst: '192.0.2.0', dstlen: 24, action: 'blackhole'}]},
       'it looks up another table': secondInterface,
     },
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule sends packets from pods by another uplink', severity: 'error'},
+    fires: policyRouting({priority: 100, src: '10.244.11.0', srclen: 24, table: '2'}),
+    says: 'the rule of policy routing "100: from 10.244.11.0/24 lookup 2" sends packets of pods of this node (10.244.11.',
+    silent: {
+      'it is about others': policyRouting({priority: 100, src: '192.0.2.0', srclen: 24, table: '2'}),
+      'what is for pods is looked up before': policyRouting(
+        {priority: 99, src: 'all', dst: '10.244.0.0', dstlen: 16, table: 'main'},
+        {priority: 100, src: '10.244.11.0', srclen: 24, table: '2'},
+      ),
+      'table main decides all but the default route': policyRouting(
+        {priority: 99, src: 'all', table: 'main', suppress_prefixlen: 0},
+        {priority: 100, src: 'all', table: '2'},
+      ),
+      'an encrypted network of pods leads there': policyRouting({priority: 99, not: null, src: 'all', fwmark: '0x200000', table: '3'}),
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule sends what kube-proxy marks by another uplink', severity: 'error'},
+    fires: policyRouting({priority: 90, src: 'all', fwmark: '0x4000', fwmask: '0x4000', table: '2'}),
+    says: 'lookup 2" sends packets with the mark 0x4000, by which kube-proxy marks what it masquerades',
+    silent: {'it is about another mark': policyRouting({priority: 90, src: 'all', fwmark: '0x100', fwmask: '0xff00', table: '2'})},
   },
   {
     ...{code: 'ST611', title: 'a routing rule looks what kube-proxy marks up in a table that refuses it', severity: 'error'},

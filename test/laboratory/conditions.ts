@@ -1,6 +1,17 @@
-import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, ufw} from './steps.ts';
+import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, type Step, ufw} from './steps.ts';
 
 const decided = {isDecided: true} as const;
+
+function secondUplink(condition: string): Step {
+  const lines = [
+    'link add eth1 type veth peer name beyond',
+    'link set eth1 up',
+    'link set beyond up',
+    'route add default dev eth1 table 101',
+    `rule add ${condition} lookup 101`,
+  ];
+  return sh(lines.map(line => `ip ${line}`).join('\n'));
+}
 
 /** What rules can ask of a packet and do to it, one thing at a time, and what two programs do beside each other. */
 export const conditions: readonly Scenario[] = [
@@ -9,6 +20,12 @@ export const conditions: readonly Scenario[] = [
   {name: 'pod-refused', load: [rules('filter', '-I FORWARD -s 10.244.11.4/32 -j REJECT')]},
   {name: 'pods-refused-iprange', load: [rules('filter', '-I FORWARD -m iprange --src-range 10.244.11.2-10.244.11.9 -j DROP')]},
   {name: 'masquerade-all', load: [rules('nat', '-A POSTROUTING -j MASQUERADE')]},
+  // Policy routing: a second uplink on which nobody answers.
+  {name: 'ip-rule-from-pods', load: [secondUplink('from 10.244.11.0/24')]},
+  {name: 'ip-rule-from-one-pod', load: [secondUplink('from 10.244.11.4')]},
+  {name: 'ip-rule-mark-of-kube-proxy', load: [secondUplink('fwmark 0x4000/0x4000')]},
+  {name: 'ip-rule-other-mark', load: [secondUplink('fwmark 0x100/0xff00')]},
+  {name: 'ip-rule-from-others', load: [secondUplink('from 192.0.2.0/24')]},
   // nftables: what its rules can ask.
   {
     name: 'nft-state-vmap-one-interface',

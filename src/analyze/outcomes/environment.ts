@@ -3,6 +3,7 @@ import {isLoopback} from '../../expect/node-context.ts';
 import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {hostIP, type NetworkFacts, type NodeFacts, noNetworkFacts, type Route, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
+import {policyRuleText, routedAstray} from '../../model/node/policy-routing.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
@@ -195,8 +196,16 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
         return 'the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0)';
     }
     const iif = origin === 'node' ? 'lo' : inInterface;
-    const route = routeOf(network, destination, {mark, source, ...(iif === null ? {} : {iif})});
-    return route !== 'unknown' && route.kind === 'unreachable' ? `the node has no route to ${destination.text}` : null;
+    const query = {mark, source, ...(iif === null ? {} : {iif})};
+    const route = routeOf(network, destination, query);
+    if (route !== 'unknown' && route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
+    const astray = routedAstray(facts, destination, query);
+    if (astray === null) return null;
+    // Other senders may have other routes.
+    askAddress([[source.value, source.value]], 'source', packet, environment);
+    environment.sender?.decideAlone();
+    const by = astray.rule === null ? 'policy routing' : `the rule of policy routing "${policyRuleText(astray.rule)}"`;
+    return `${by} sends the packet by ${astray.dev}, while ${astray.instead} leads to ${destination.text}`;
   };
 }
 

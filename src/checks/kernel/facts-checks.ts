@@ -1,11 +1,13 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
-import {hostIP, isOlderKernel, type PolicyRule, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
+import {hostIP, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
+import {isUsualRule, outsideOf} from '../../model/node/policy-routing.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
+import {misroutedPackets} from './policy-routes.ts';
 import {deviceTo, entriesOnNode, networkOf, podAddresses, podBridges, routeTo, familiesOnNode} from './node-paths.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
@@ -300,6 +302,7 @@ const table = [
             message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
             commands: ['ip rule show', `ip route get ${marked.to} mark ${marked.mark}`],
           };
+        for (const found of misroutedPackets(context, family)) yield {family, ...found};
         // The network plugin makes a route for each other node. Some networks have none at all.
         const usual = outsideOf(family).map(client => routeTo(context, client))[0];
         if (usual === undefined || usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) continue;
@@ -357,13 +360,6 @@ function bridgeCalls(context: NodeCheckContext, family: Family): 'on' | 'off' | 
   return sysctlNumber(network, 'net.ipv4.conf.all.rp_filter') === null ? 'on' : 'not loaded';
 }
 
-/** A client outside of all networks that the node has routes to, the default one aside. */
-const outside = ['198.51.100.77', '203.0.113.77', '192.0.2.77', '2001:db8:ffff::77'].flatMap(text => parseAddress(text) ?? []);
-
-function outsideOf(family: Family): readonly Address[] {
-  return outside.filter(address => address.family === family);
-}
-
 /** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
 function* asymmetricPods(context: NodeCheckContext): Iterable<Found> {
   const {dev, address: own} = primary(context) ?? {};
@@ -396,7 +392,7 @@ function* asymmetricNode(context: NodeCheckContext): Iterable<Found> {
     links?.some(link => link.name === name && /^(?:|vlan|bond|team|macvlan)$/.test(link.kind ?? '-')) ?? false;
   for (const {to, hops, kind} of routes.IPv4 ?? []) {
     if (kind !== 'unicast' || !hops.some(hop => hop.dev === dev && hop.gateway !== null)) continue;
-    const client = to.prefix === 0 ? outside[0] : parseAddress(hostInside(to.text));
+    const client = to.prefix === 0 ? outsideOf('IPv4')[0] : parseAddress(hostInside(to.text));
     const other = client === undefined || client === null ? null : wayBack(context, client, own);
     if (other === null || other === dev || !isWired(other)) continue;
     yield {
@@ -451,7 +447,7 @@ interface Refused {
 /** Pods of the node whose packets to an endpoint, or to another one of the node, routing rules refuse although the node has a route there. */
 function refusedPods(context: NodeCheckContext, family: Family): readonly Refused[] {
   const {policyRules} = networkOf(context);
-  if (!policyRules[family]?.some(({action}) => action.kind === 'unreachable' || !isUsualLookup(action))) return [];
+  if (!policyRules[family]?.some(rule => !isUsualRule(rule))) return [];
   const pods = podAddresses(context, family);
   const own = parseAddress(hostIP(context.facts, family) ?? '');
   const ends = firstPods(context, family);
@@ -470,10 +466,6 @@ function refusedPods(context: NodeCheckContext, family: Family): readonly Refuse
 }
 
 const maxPods = 50;
-
-function isUsualLookup(action: PolicyRule['action']): boolean {
-  return action.kind === 'lookup' && /^(?:local|main|default|25[345])$/.test(action.table);
-}
 
 /** A pod of each node. */
 function firstPods(context: NodeCheckContext, family: Family): readonly Address[] {

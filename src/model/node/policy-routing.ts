@@ -1,0 +1,105 @@
+import {type Address, families, type Family, parseAddress} from '../address.ts';
+import {once} from '../once.ts';
+import {type NetworkFacts, type NodeFacts, noNetworkFacts, type PolicyRule, routeOf, type RouteResult} from './node-facts.ts';
+
+/** A rule of policy routing that sends packets away from a pod to which table main has a route. */
+export interface Astray {
+  /** The interface by which packets leave, and the one that leads to the pod. */
+  readonly dev: string;
+  readonly instead: string;
+  /** Null if no single rule does it. */
+  readonly rule: PolicyRule | null;
+}
+
+type Query = NonNullable<Parameters<typeof routeOf>[2]>;
+
+/**
+ * Whether policy routing sends a packet by a default route, although table main leads to a pod of the node, into a tunnel, or by a gateway
+ * of its own to another node; or by a default route without a gateway, which asks for the address where nobody has it. Null if it does not,
+ * or if that is not known. The routes of other tables that name the pod's network, such as those of an encrypted network of pods, lead there
+ * in another way.
+ */
+export function routedAstray(facts: NodeFacts, destination: Address, query: Query): Astray | null {
+  const {network = noNetworkFacts} = facts;
+  const {family} = destination;
+  const rules = network.policyRules[family];
+  if (rules === null || rules.every(isUsualRule)) return null;
+  const usual = routeOf(withUsualRules(network), destination, query);
+  const route = routeOf(network, destination, query);
+  if (!isUnicast(usual) || !isUnicast(route) || isSame(route, usual) || !(leadsToPods(facts, family, usual) || asksForAll(facts, route)))
+    return null;
+  const [anywhere] = outsideOf(family);
+  if (anywhere === undefined || !isSame(route, routeOf(network, anywhere, query))) return null;
+  const without = (left: PolicyRule): NetworkFacts => ({...network, policyRules: of(rules.filter(one => one !== left))});
+  const rule = rules.find(one => !isUsualRule(one) && isSame(usual, routeOf(without(one), destination, query))) ?? null;
+  return {dev: route.dev, instead: usual.dev, rule};
+}
+
+/** As `ip rule` prints it: `100: from 10.244.11.0/24 lookup 101`. */
+export function policyRuleText({priority, isInverted, from, to, mark, iif, action}: PolicyRule): string {
+  const hex = (value: number): string => `0x${value.toString(16)}`;
+  const parts = [
+    ...[isInverted ? 'not' : '', `from ${from?.text ?? 'all'}`, to === null ? '' : `to ${to.text}`],
+    mark === null ? '' : `fwmark ${hex(mark.value)}${mark.mask === 0xff_ff_ff_ff ? '' : `/${hex(mark.mask)}`}`,
+    iif === null ? '' : `iif ${iif}`,
+    action.kind === 'lookup' ? `lookup ${action.table}` : action.kind,
+  ];
+  return `${priority}: ${parts.filter(part => part !== '').join(' ')}`;
+}
+
+/** A client outside of all networks that the node has routes to, the default one aside. */
+const outside = ['198.51.100.77', '203.0.113.77', '192.0.2.77', '2001:db8:ffff::77'].flatMap(text => parseAddress(text) ?? []);
+
+export function outsideOf(family: Family): readonly Address[] {
+  return outside.filter(address => address.family === family);
+}
+
+/** A rule that nodes without policy routing have. */
+export function isUsualRule({action}: PolicyRule): boolean {
+  return action.kind === 'lookup' && /^(?:local|main|default|25[345])$/.test(action.table);
+}
+
+/** The interface that leads to an address by the routes of table main; null if it is unknown. */
+export function usualDevice({network = noNetworkFacts}: NodeFacts, address: Address): string | null {
+  const route = routeOf(withUsualRules(network), address, {mark: 0});
+  return isUnicast(route) ? route.dev : null;
+}
+
+type Unicast = RouteResult & {readonly kind: 'unicast'};
+
+function isUnicast(route: RouteResult | 'unknown'): route is Unicast {
+  return route !== 'unknown' && route.kind === 'unicast';
+}
+
+function isSame(a: Unicast, b: RouteResult | 'unknown'): boolean {
+  return isUnicast(b) && a.dev === b.dev && a.gateway === b.gateway;
+}
+
+/** Interfaces to a single other end, as those of WireGuard, need none. */
+function asksForAll({network = noNetworkFacts}: NodeFacts, {dev, gateway}: Unicast): boolean {
+  return gateway === null && /^(?:|veth|vlan|bond|bridge|macvlan)$/.test(network.links?.find(({name}) => name === dev)?.kind ?? '-');
+}
+
+/** By the link of a pod or the bridge of several, by a tunnel, or by a gateway that is not the default one. */
+function leadsToPods({network = noNetworkFacts, primaryInterface}: NodeFacts, family: Family, {dev, gateway}: Unicast): boolean {
+  const links = network.links ?? [];
+  if (dev !== primaryInterface && links.some(({name, master, isPeerElsewhere}) => isPeerElsewhere && (name === dev || master === dev)))
+    return true;
+  if (/^(?:vxlan|geneve|ipip|sit|ip6tnl)$/.test(links.find(({name}) => name === dev)?.kind ?? '')) return true;
+  const [anywhere] = outsideOf(family);
+  const usual = anywhere === undefined ? 'unknown' : routeOf(withUsualRules(network), anywhere, {mark: 0});
+  return gateway !== null && isUnicast(usual) && usual.gateway !== null && usual.gateway !== gateway;
+}
+
+const withUsualRules = once((network: NetworkFacts): NetworkFacts => ({...network, policyRules: of(usualRules)}));
+
+const usualRules = ['local', 'main', 'default'].map(
+  (table, priority): PolicyRule => ({
+    ...{priority, isInverted: false, from: null, to: null, mark: null, iif: null, unevaluated: []},
+    action: {kind: 'lookup', table, suppressedPrefix: null},
+  }),
+);
+
+function of(rules: readonly PolicyRule[]): NetworkFacts['policyRules'] {
+  return Object.fromEntries(families.map(family => [family, rules])) as Record<Family, readonly PolicyRule[]>;
+}
