@@ -2,6 +2,7 @@ import {nodeObject, podsOnNode} from '../expect/api-index.ts';
 import {k3sRunsKubeProxy, kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
+import {once} from '../model/once.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 
 /** Why kube-proxy of a node does not do its work, by its pod and its log. */
@@ -21,11 +22,21 @@ interface Place {
 
 export function kubeProxyTrouble({api, node}: Place): KubeProxyTrouble {
   const pod = kubeProxyPod(api, node.name);
-  const found = failureIn(node.read?.(kubeProxyLog)?.toString('utf8') ?? '');
+  const found = failureIn(node.read?.(kubeProxyLog)?.toString('utf8') ?? '', namesOfNodes(api));
   const container = pod === undefined ? null : containerTrouble(pod);
-  const log = found === null ? null : `its log says: ${found.line} (${found.failure.cause})`;
+  const log = found === null ? null : `its log says: ${found.line} (${found.failure.cause}${byCalico(found.failure.cause, node)})`;
   const ofContainer = container === null ? null : (container.remedy ?? readLastLog(pod));
   return {container: container?.text ?? null, log, remedy: found?.failure.remedy ?? ofContainer};
+}
+
+const namesOfNodes = once(({nodes}: ApiObjects): ReadonlySet<string> => new Set((nodes ?? []).map(({metadata}) => metadata.name ?? '')));
+
+/** An interface of Calico that only its eBPF mode makes shows who deletes chains of kube-proxy. */
+function byCalico(cause: string, node: Place['node']): string {
+  if (!cause.startsWith('another program deletes chains')) return '';
+  return /\bbpf(?:in|out)\.cali\b/.test(node.read?.('links.json')?.toString('utf8') ?? '')
+    ? ': the node has bpfin.cali, which Calico makes in eBPF mode'
+    : '';
 }
 
 /** As text; null if there is none. */

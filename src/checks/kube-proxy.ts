@@ -36,9 +36,13 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     // Why it stopped may be long ago in the log: by itself a line says nothing about now.
     const reasons = [container, ...signs, log].filter(reason => reason !== null);
     const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
-    yield {node: node.name, message, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
+    const usual = context.config.mode.value === 'nftables' ? {remedy: withoutIptables} : {};
+    yield {node: node.name, message, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },
 };
+
+const withoutIptables =
+  "Check whether this node's kube-proxy runs, check its log for failed syncs of nftables and for a watch that hangs, and restart it.";
 
 /** The lag is longer than kube-proxy's grace period: the rules are from an outdated state of the API. */
 function* lagReasons({lag}: NodeCheckContext): Iterable<string> {
@@ -57,13 +61,14 @@ function* healthReasons({node}: NodeCheckContext): Iterable<string> {
 /** A change that waits for longer than this was not carried out; kube-proxy itself takes twice its sync period for the limit. */
 const patience = 60;
 
-function* syncReasons({node}: NodeCheckContext): Iterable<string> {
+function* syncReasons({node, config}: NodeCheckContext): Iterable<string> {
   const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
   for (const [family, queued] of lastQueued) {
     const synced = lastSync.get(family) ?? 0;
     const now = (nowOf(node) ?? 0) / 1000;
     if (synced >= queued || now - queued < patience) continue;
-    const failures = restoreFailures > 0 ? ` (${restoreFailures} failed iptables-restore)` : '';
+    const failures =
+      restoreFailures > 0 ? ` (${restoreFailures} failed ${config.mode.value === 'nftables' ? 'sync' : 'iptables-restore'})` : '';
     yield `a change ${family === '' ? '' : `of ${family} `}has been waiting for ${Math.round(now - queued)} s${failures}`;
   }
 }

@@ -198,7 +198,7 @@ const messageWords: ReadonlySet<string> = new Set(
   kube-proxy-config.yaml kube-proxy-version kube-proxy.log kube-system kubeconfig kubectl kubelet kubernetes l label labels lacks last
   later latest leaf leave leaves left legacy less let limit line lines links.json linux linux-modules-extra list listed listen listening
   listens lists load loadbalancing loaded local local-address localhost lock log logged login logins logs long longer look lookup loopback
-  lost lower machine made make makes malformed managed-by many map mapping mark masquerade match matches matching max may me mean memory
+  lost lower machine made make makes malformed managed-by many map mapping mark mask masquerade match matches matching max may me mean memory
   message metadata method metrics minute minutes missing mode modprobe module modules more most move much must n name named names
   namespace namespaces nat native need needed needs negotiate neither net netlink network networking.k8s.io networks never new newer next
   nf_conntrack nf_conntrack_max nf_tables nfacct nft nft-ruleset.json nft.json nftables no no_proxy node node-proxier node-selector
@@ -215,8 +215,8 @@ const messageWords: ReadonlySet<string> = new Set(
   role.rbac.authorization.k8s.io roles root route routes routes.json rule rules ruleset run running runs s same save say says scope sctp
   second seconds securitycontext.privileged see segmentation selector self self-signed self-subject-access-review selinux serve served
   server server's servers serves service serviceaccount serviceaccounts servicecidr servicecidrs services services.json session
-  sessionaffinity set sets setting settings several should shows sign signature signed since sleep smaller snapshot.json so socket some
-  something soon source spec split ss ssh ssh-add ssh-address ssh-keygen ssh-option ssh-port ssh-user standard start started starting
+  sessionaffinity set sets setting settings several should shows sign signal signature signed since sleep smaller snapshot.json so socket some
+  something soon source spec specified split ss ssh ssh-add ssh-address ssh-keygen ssh-option ssh-port ssh-user standard start started starting
   startup state statefulset states statistic statistics status stay stderr stdin stdout still stop stopped stops stream strict
   stricthostkeychecking string sts subject subjectaccessreview subprotocol such sudo sufficient supported svc-trace sync synced syncing
   sys sysctl sysctls system t table tables taken takes talk target tcp temporarily ten terminal terminated test text than that the their

@@ -44,6 +44,32 @@ const udp = (to: string, state = '[ASSURED] ') =>
 
 const named: readonly PublicReport[] = [
   {
+    source: 'a kernel without table nat',
+    symptom: 'no Services: the dump has no table nat, and the log says why',
+    change: given => {
+      empty(given, 'iptables-save');
+      const [before = '', after = ''] = given.rules('node-b').toString().split('*nat\n');
+      given.file('node-b', 'iptables-save', before + after.slice(after.indexOf('COMMIT\n') + 'COMMIT\n'.length));
+      given.file(
+        'node-b',
+        kubeProxyLog,
+        "iptables v1.8.9 (legacy): can't initialize iptables table `nat': Table does not exist (do you need to insmod?)\n",
+      );
+    },
+    says: {ST305: 'no such table of iptables'},
+    options: onNodeB,
+  },
+  {
+    source: 'Calico in eBPF mode beside kube-proxy',
+    symptom: 'rules are outdated, and each sync fails',
+    change: given => {
+      behind("iptables-restore v1.8.9 (nf_tables): Couldn't load target `KUBE-SVC-TCOU7JCQXEZGVUNU':No such file or directory")(given);
+      given.file('node-b', 'links.json', JSON.stringify([{ifname: 'bpfin.cali', flags: ['UP']}]));
+    },
+    says: {ST202: '10.244.12.50', ST505: 'the node has bpfin.cali, which Calico makes in eBPF mode'},
+    options: onNodeB,
+  },
+  {
     source: `${k8s}47711`,
     symptom: 'the Service has no endpoints',
     change: relabeled,

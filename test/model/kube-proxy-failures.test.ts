@@ -48,6 +48,16 @@ const lines: readonly (readonly [line: string, cause: string])[] = [
     'E0101 00:00:00.000000       1 proxier.go:1900] "nftables sync failed" err="/dev/stdin:7:1-2: Error: Could not process rule: No such file or directory"',
     'refuses its rules',
   ],
+  [
+    "iptables-restore v1.8.7 (legacy): Couldn't load target `KUBE-SVC-TCOU7JCQXEZGVUNU':No such file or directory",
+    'another program deletes chains of kube-proxy',
+  ],
+  ["ip6tables-restore v1.8.5 (nf_tables): Couldn't load target `KUBE-MARK-DROP':No such file or directory", 'which kubelet creates'],
+  [
+    'E0101 00:00:00.000000       1 proxier.go:1225] "nftables sync failed" err="running nft: signal: segmentation fault (core dumped)"',
+    'the nft in the image of kube-proxy crashes',
+  ],
+  ["iptables-restore v1.8.9 (nf_tables): invalid mask `64' specified", 'a CIDR in its settings is not valid'],
 ];
 
 describe('the log of kube-proxy', () => {
@@ -75,4 +85,25 @@ describe('the log of kube-proxy', () => {
 test.each(lines)('redacted, %j has the same cause', (line, cause) => {
   const redacted = new Redaction('key').message(failureIn(line)?.line ?? '');
   expect(failureIn(redacted)?.failure.cause).toContain(cause);
+});
+
+describe('a Node that kube-proxy does not find', () => {
+  const missing = 'E0101 00:00:00.000000       1 server.go:1039] "Failed to retrieve node info" err="nodes \\"node-a\\" not found"';
+
+  test('is a cause where no Node has the name', () => {
+    expect(failureIn(missing, new Set(['node-b']))?.failure.cause).toContain('no Node of the name');
+  });
+
+  test('is none where the Node is there, or kube-proxy went on', () => {
+    expect(failureIn(missing, new Set(['node-a']))).toBeNull();
+    expect(failureIn(`${missing}\nI0101 00:00:01.000000       1 shared_informer.go:320] Caches are synced for service config`)).toBeNull();
+  });
+});
+
+test('where kube-proxy only says that its rules are refused, the line near it is quoted that says why', () => {
+  const refused = 'E0101 00:00:00.000000       1 proxier.go:1564] "Failed to execute iptables-restore" err="exit status 2"';
+  const why = "iptables-restore v1.8.9 (nf_tables): invalid mask `64' specified";
+  expect(failureIn([why, refused].join('\n'))?.line).toBe(why);
+  expect(failureIn([refused, why, refused].join('\n'))?.line).toBe(why);
+  expect(failureIn([why, ...Array.from({length: 60}, () => 'I0101 something'), refused].join('\n'))?.line).toContain('Failed to execute');
 });

@@ -6,6 +6,7 @@ import type {Family} from '../../model/address.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import {type Rule, type Ruleset, ruleTextOf} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
+import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
@@ -60,7 +61,7 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   const expect: Expect = hypothesis => expectRuleset({...input, family, ruleset}, hypothesis);
   const reason = whyUnreadable(family, ruleset);
   if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, whyNoRules(input.node, family)) : null;
-  if (reason !== null) return unreadFamily(family, reason);
+  if (reason !== null && !isExplained(input.node)) return unreadFamily(family, reason);
   const misprint = misprintsOf(input.dumps.current).get(family);
   if (misprint !== undefined) return unreadFamily(family, whyMisprinted(misprint));
   const excerpt = isExcerpt(ruleset);
@@ -92,6 +93,11 @@ function isSeen({kind, severity}: Symptom): boolean {
 function whyPartly(ruleset: Ruleset, expected: ExpectedRuleset): string {
   const unknownChains = describeUnknownChains(ruleset, expected);
   return `the dump is an excerpt, ${describeRules(ruleset)}: only the rules that it shows were checked, and all others were assumed to be as expected${unknownChains}`;
+}
+
+/** A kube-proxy whose log says why it writes no rules has written none: the table is not missing from the dump alone. */
+function isExplained(node: NodeDump): boolean {
+  return failureIn(node.read(kubeProxyLog)?.toString('utf8') ?? '') !== null;
 }
 
 /** A truncated dump and an excerpt are evaluated as far as they go. */

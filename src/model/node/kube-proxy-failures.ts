@@ -2,7 +2,7 @@
 export const kubeProxyLog = 'kube-proxy.log';
 
 /** A failure of kube-proxy that its log shows, and what to do about it. */
-export interface KnownFailure {
+interface KnownFailure {
   readonly pattern: RegExp;
   readonly cause: string;
   readonly remedy: string;
@@ -11,8 +11,8 @@ export interface KnownFailure {
 const kernelModules =
   'Install the kernel modules of the distribution (kernel-modules-extra on RHEL, linux-modules-extra on Ubuntu), load them, and let';
 
-/** The more special ones first. The patterns are what kube-proxy, iptables, nft and Go print. */
-const knownFailures: readonly KnownFailure[] = [
+/** Of rules that the node refuses, the more special ones first. The patterns are what kube-proxy, iptables, nft and Go print. */
+const failuresOfRules: readonly KnownFailure[] = [
   {
     pattern: /.*(?:holding the xtables lock|xtables lock.*(?:timed? ?out|failed)|Resource temporarily unavailable.*xtables).*/i,
     cause: 'another program holds the lock of iptables',
@@ -22,6 +22,17 @@ const knownFailures: readonly KnownFailure[] = [
     pattern: /.*nfacct.*(?:not supported|missing kernel module|failed|error|no such).*|.*(?:couldn't load match|failed).*nfacct.*/i,
     cause: 'the kernel lacks the module xt_nfacct, which the rules of this kube-proxy match with (kubernetes#142068)',
     remedy: 'Load the module xt_nfacct, or use a kube-proxy in which the probe was corrected.',
+  },
+  {
+    pattern: /.*Couldn't load target [`']KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-.*/i,
+    cause: 'another program deletes chains of kube-proxy between its syncs',
+    remedy:
+      'Find the program that deletes chains of kube-proxy (a network plugin that replaces kube-proxy, such as Calico in eBPF mode, or a firewall), and run only one of the two.',
+  },
+  {
+    pattern: /.*Couldn't load target [`']KUBE-MARK-DROP'.*/i,
+    cause: 'the chain KUBE-MARK-DROP is not there, which kubelet creates in each family that it knows',
+    remedy: 'Restart kubelet on this node, and check that it and kube-proxy are set for the same families.',
   },
   {
     pattern:
@@ -40,6 +51,12 @@ const knownFailures: readonly KnownFailure[] = [
     pattern: /.*(?:can't initialize ip6?tables table|Table does not exist \(do you need to insmod|modprobe: (?:FATAL|ERROR)).*/i,
     cause: 'the kernel has no such table of iptables: a module is missing',
     remedy: `${kernelModules} kube-proxy try again; or use nftables mode, where the kernel has no iptables any more.`,
+  },
+  {
+    pattern: /.*\bnft(?:ables)?\b.*signal: (?:segmentation fault|aborted|bus error|illegal instruction).*/i,
+    cause: 'the nft in the image of kube-proxy crashes, and crashes again after a restart',
+    remedy:
+      'Use an image of kube-proxy with a newer nft. A restart does not help: the nft crashes on tables that are on the node (nft list ruleset).',
   },
   {
     pattern:
@@ -61,7 +78,8 @@ const knownFailures: readonly KnownFailure[] = [
       'Load ip_vs, ip_vs_rr, ip_vs_wrr, ip_vs_sh and nf_conntrack on the node, or set another mode in the configuration of kube-proxy.',
   },
   {
-    pattern: /.*(?:invalid CIDR address|host\/network `[^']*' not found|Bad argument `-j'|clusterCIDR.*(?:invalid|must be)).*/i,
+    pattern:
+      /.*(?:invalid CIDR address|invalid mask `|host\/network `[^']*' not found|Bad argument `-j'|clusterCIDR.*(?:invalid|must be)).*/i,
     cause: 'a CIDR in its settings is not valid, and a rule with it makes the whole restore fail',
     remedy: 'Correct clusterCIDR (or --cluster-cidr) and nodePortAddresses in the configuration of kube-proxy.',
   },
@@ -71,6 +89,12 @@ const knownFailures: readonly KnownFailure[] = [
     remedy:
       'Correct detectLocal in the configuration of kube-proxy: nftables mode before 1.33.6 and 1.34.2 cannot use InterfaceNamePrefix.',
   },
+];
+
+const noNode = /.*(?:nodes? \\?"[^"]*" not found|can't determine this node's IP|Failed to retrieve node (?:info|IPs?)).*/i;
+
+/** Of kube-proxy itself, and of the API server. */
+const otherFailures: readonly KnownFailure[] = [
   {
     pattern: /.*is forbidden: User .* cannot (?:list|watch|get|create|patch) resource.*/i,
     cause: 'the API server does not let kube-proxy read Services, EndpointSlices or Nodes',
@@ -93,7 +117,7 @@ const knownFailures: readonly KnownFailure[] = [
     remedy: 'Check the server in the kubeconfig of kube-proxy, and the way there from this node (curl -k https://SERVER/healthz).',
   },
   {
-    pattern: /.*(?:nodes? "[^"]*" not found|can't determine this node's IP|Failed to retrieve node (?:info|IPs?)).*/i,
+    pattern: noNode,
     cause: 'there is no Node of the name under which kube-proxy runs',
     remedy: 'Start kube-proxy with --hostname-override set to the name of the Node object (metadata.name).',
   },
@@ -112,26 +136,68 @@ const knownFailures: readonly KnownFailure[] = [
     cause: 'another process listens on a port of kube-proxy or on a node port',
     remedy: 'Find the process (ss -ltnp on the node): often a second kube-proxy. Stop it, or give it another port.',
   },
-  {
-    pattern:
-      /.*(?:(?:iptables|ip6tables|nft)(?:-restore)?.*(?:line \d+ failed|exit status \d)|Failed to execute iptables-restore|nftables sync failed|Could not process rule|Device or resource busy).*/i,
-    cause: 'the kernel or iptables refuses its rules, and all changes with them',
-    remedy:
-      'Find the rule in the lines after this one in the log. Rules of kube-proxy that contradict each other are rewritten when it is restarted.',
-  },
 ];
 
-/** The last line of a log that shows a known failure; null if none does. */
-export function failureIn(log: string): {readonly line: string; readonly failure: KnownFailure} | null {
-  for (const line of log.split('\n').reverse()) {
-    // Lines of klog begin with the severity and the time: what is only information is no failure.
-    if (/^I\d{4} /.test(line)) continue;
-    // Its beginning says what failed; the patterns would take long for a line of megabytes.
-    const start = line.slice(0, maxTested);
-    const failure = knownFailures.find(({pattern}) => pattern.test(start));
-    if (failure !== undefined) return {line: withoutHead(start), failure};
+/** What kube-proxy says of each of them: another line says why. */
+const refusal: KnownFailure = {
+  pattern:
+    /.*(?:(?:iptables|ip6tables|nft)(?:-restore)?.*(?:line \d+ failed|exit status \d)|Failed to execute iptables-restore|nftables sync failed|Could not process rule|Device or resource busy).*/i,
+  cause: 'the kernel or iptables refuses its rules, and all changes with them',
+  remedy:
+    'Find the rule in the lines after this one in the log. Rules of kube-proxy that contradict each other are rewritten when it is restarted.',
+};
+
+interface FoundFailure {
+  readonly line: string;
+  readonly failure: KnownFailure;
+}
+
+/**
+ * The last failure that a log shows; null if it shows none that is known. Where kube-proxy only says that its rules are refused, the line
+ * near it that says why. `nodes` are the names of all Nodes: one that is there is no failure.
+ */
+export function failureIn(log: string, nodes: ReadonlySet<string> = new Set()): FoundFailure | null {
+  const lines = log.split('\n');
+  for (let at = lines.length - 1; at >= 0; at--) {
+    const line = lineOf(lines[at] ?? '');
+    const failure = [...failuresOfRules, ...otherFailures, refusal].find(({pattern}) => pattern.test(line));
+    if (failure === undefined || isOver(failure, line, {after: lines.slice(at + 1), nodes})) continue;
+    const telling = failure === refusal ? tellingNear(lines, at) : null;
+    return telling ?? {line: withoutHead(line), failure};
   }
   return null;
+}
+
+/** Lines of klog begin with the severity and the time: what is only information is no failure. */
+function lineOf(line: string): string {
+  // Its beginning says what failed; the patterns would take long for a line of megabytes.
+  return /^I\d{4} /.test(line) ? '' : line.slice(0, maxTested);
+}
+
+/** The reason stands before or after the line that says that rules are refused. */
+function tellingNear(lines: readonly string[], at: number): FoundFailure | null {
+  for (const line of lines
+    .slice(Math.max(0, at - nearLines), at + nearLines)
+    .map(lineOf)
+    .reverse()) {
+    const failure = failuresOfRules.find(({pattern}) => pattern.test(line));
+    if (failure !== undefined) return {line: withoutHead(line), failure};
+  }
+  return null;
+}
+
+const nearLines = 30;
+
+/** A Node that is there by now, or that kube-proxy did without, is no cause. */
+function isOver(
+  {pattern}: KnownFailure,
+  line: string,
+  {after, nodes}: {readonly after: readonly string[]; readonly nodes: ReadonlySet<string>},
+): boolean {
+  if (pattern !== noNode) return false;
+  const name = /nodes? \\?"([^"\\]*)\\?" not found/i.exec(line)?.[1];
+  if (name !== undefined && nodes.has(name)) return true;
+  return after.some(text => /Caches are synced|Successfully retrieved (?:node|NodeIP)|[sS]yncProxyRules|Using \w+ Proxier/.test(text));
 }
 
 /** Without the time, the process and the place in the source. */
