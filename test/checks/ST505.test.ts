@@ -20,7 +20,7 @@ test('a kube-proxy in nftables mode is not asked about iptables-restore', async 
   const given = await scenario('nftables/1.36');
   const health = {lastUpdated: '2026-11-21T09:20:00Z', currentTime: '2026-11-21T09:31:00Z', healthy: false};
   given.file('node-b', 'healthz.json', JSON.stringify(health));
-  const [found] = given.newFindings({only: new Set(['ST505'])});
+  const [found] = given.findings({only: new Set(['ST505'])});
   expect(found?.remedy).toContain('failed syncs of nftables');
   expect(JSON.stringify(found)).not.toContain('iptables-restore');
 });
