@@ -1,6 +1,7 @@
 import {once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, parseAddress} from '../model/address.ts';
+import {holds} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
@@ -171,7 +172,7 @@ function followOn(outcome: PacketOutcome, sent: Packet, {here, others, sender}: 
     return [
       {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},
     ];
-  if (isAnsweredStraight(outcome, sent, environment, there)) {
+  if (isAnsweredStraight(outcome, sent, environment, {here, there})) {
     const reason = `it is not masqueraded, so ${name} answers ${sent.source.text} straight, with the endpoint's address`;
     return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason}];
   }
@@ -190,12 +191,16 @@ function isAnsweredStraight(
   {destination, masquerade}: PacketOutcome,
   {source}: Packet,
   environment: Environment,
-  {facts}: PacketNode,
+  {here, there}: {readonly here: PacketNode; readonly there: PacketNode},
 ): boolean {
   if (destination === null || masquerade || environment.isLocal(source) === true) return false;
-  const nodeAddressThere = parseAddress(hostIP(facts, source.family) ?? '');
+  const nodeAddressThere = parseAddress(hostIP(there.facts, source.family) ?? '');
   const uplink = nodeAddressThere === null ? null : (environment.interfaceOf?.(nodeAddressThere) ?? null);
-  return uplink !== null && environment.interfaceOf?.(source) === uplink;
+  const way = environment.interfaceOf?.(source) ?? null;
+  if (uplink !== null && way !== null) return way === uplink;
+  // Without routes, only pods of this node are known to be answered through it.
+  const pods = addressesIn(here.facts.podCIDRs, source.family);
+  return pods.length > 0 && !holds(pods, source.value);
 }
 
 /** The node's own address, for a packet to a loopback address; null for others. */
