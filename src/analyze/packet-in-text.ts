@@ -26,9 +26,14 @@ export function walkShown(rules: PacketRules, shown: PacketRules, walked: Walked
     ...(shown.nft === null ? [] : uncalledNftChains(shown.nft, here)),
   ];
   const outcomes = walkRules(rules, here);
-  const isHidden = outcomes.some(({doubt}) => mayNameInterface(doubt));
-  if (!isHidden) return outcomes.map(outcome => answerOf(outcome, text, uncalled));
-  return walkRules(plain, here).map(outcome => ifNoInterface(answerOf(outcome, text, uncalled)));
+  const others = plain === rules ? outcomes : walkRules(plain, here);
+  if (outcomes.some(({doubt}) => mayNameInterface(doubt))) return others.map(outcome => ifNoInterface(answerOf(outcome, text, uncalled)));
+  // A row that may name an interface, and that jumps to a chain that is not shown, changes nothing that the walk knows.
+  return (gapsOf(others) > gapsOf(outcomes) ? others : outcomes).map(outcome => answerOf(outcome, text, uncalled));
+}
+
+function gapsOf(outcomes: readonly PacketOutcome[]): number {
+  return outcomes.flatMap(({path}) => path.filter(isGap)).length;
 }
 
 /** Rows of `iptables -L` do not show interfaces without `-v`. */

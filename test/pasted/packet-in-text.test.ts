@@ -46,6 +46,13 @@ describe('a listing without its command', () => {
     );
   });
 
+  test('names a chain that it does not show also where a row may name an interface', () => {
+    const text = ['Chain FORWARD (policy DROP)', columns, 'DOCKER-USER  all  --  anywhere             anywhere', ''].join('\n');
+    expect(answer(text)).toMatch(
+      /^undecided: dropped by the policy of filter\/FORWARD, unless filter\/DOCKER-USER, which this text does not show/,
+    );
+  });
+
   test('of FORWARD alone says that the destination is taken as no address of the node', () => {
     expect(answer(forward('DROP'))).toMatch(/^drop: by the policy of filter\/FORWARD; .*10\.7\.2\.9 is taken as no address of the node/);
     expect(answer(forward('DROP').replace('FORWARD', 'INPUT'))).toMatch(/10\.7\.2\.9 is taken as an address of the node/);
