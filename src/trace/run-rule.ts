@@ -1,6 +1,8 @@
-import {parseAddress} from '../model/address.ts';
+import {type Address, formatAddress, parseAddress} from '../model/address.ts';
+import {intersect} from '../model/intervals.ts';
 import type {NftSet} from '../model/nft-ruleset.ts';
 import type {RuleText} from '../model/ruleset.ts';
+import {parseInterval} from '../parse/nftables/address-list.ts';
 import {type Branch, type ChainResult, type Outlets, suppose, undecided} from './branch.ts';
 import {isBeforeTracking} from './field-value.ts';
 import type {Evaluation} from './look-up.ts';
@@ -175,8 +177,7 @@ function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: A
   const branch = taken(run, at.branch);
   const {packet} = branch;
   if (action.nat === 'masquerade' || action.nat === 'snat') {
-    const address = action.to?.kind === 'constant' ? parseAddress(action.to.text) : null;
-    // Of a range of addresses, it is unknown which one is taken.
+    const address = action.to?.kind === 'constant' ? newSource(action.to.text, packet, run.environment) : null;
     const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address})};
     return end(out, {...branch, packet: {...changed, ...portsToDraw(action.port ?? '', action.isRandom)}, verdict: 'accept'});
   }
@@ -188,6 +189,15 @@ function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: A
   // A map without the key: the rule does not match.
   if (targets.rest > 0) out.next.push({...at.branch, probability: branch.probability * targets.rest});
   return null;
+}
+
+/** Of a range it is unknown which address is taken: any stands for all where the node has none of them. Otherwise null. */
+function newSource(text: string, {family}: Packet, {localAddresses}: Environment): Address | null {
+  const range = parseInterval(text);
+  if (range === null || range.low === range.high) return parseAddress(text);
+  const own = localAddresses?.(family);
+  if (own === undefined || intersect(own, [[range.low, range.high]]).length > 0) return null;
+  return {family, value: range.low, text: formatAddress(family, range.low)};
 }
 
 /**

@@ -137,8 +137,8 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
     const {destination, port} = end;
     if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return [outcome];
     const source = `${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.drawnPorts?.join() ?? ''}`;
-    const key = `${signature(joinHostPort(destination.text, port))} ${source} ${end.connectionMark} ${end.mark}`;
-    const later = known.get(key) ?? laterPackets(side, packet, end, pods);
+    const key = `${signature(joinHostPort(destination.text, port))} ${source} ${end.connectionMark} ${end.mark} ${end.untracked}`;
+    const later = known.get(key) ?? laterPackets(side, packet, end, pods).map(one => withUntracking(one, outcome, end));
     known.set(key, later);
     return later.map(({share, lost}) => ({
       ...outcome,
@@ -152,6 +152,18 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
 interface Later {
   readonly share: number;
   readonly lost: ConnectionOutcome['lost'];
+}
+
+/** What keeps a connection from being tracked may be on the path of its first packet alone. */
+function withUntracking(later: Later, {path}: Outcome<NodeRule>, end: Packet): Later {
+  const {lost} = later;
+  if (!end.untracked || lost === undefined || !isAsItWas(end)) return later;
+  return {...later, lost: {...lost, outcome: {...lost.outcome, path: [...path, ...lost.outcome.path]}}};
+}
+
+/** Of such a packet that is not tracked, the kernel takes the reply for one without a beginning. */
+function isAsItWas({rewritten, masquerade, virtual}: Packet): boolean {
+  return !rewritten && !masquerade && virtual === undefined;
 }
 
 function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals): readonly Later[] {
@@ -241,7 +253,7 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
     environment.sender?.decideAlone();
     if (!isPodHere(first.source)) return null;
   }
-  if (end.untracked) return null;
+  if (end.untracked && (isHere || first.origin === 'node' || !isAsItWas(end))) return null;
   const clientPort = first.sourcePort ?? anyPort;
   const seen = end.masquerade
     ? (end.sourceAfter ?? environment.masqueradeAddress?.(end) ?? environment.redirectAddress(end) ?? first.source)
@@ -253,6 +265,7 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
     connection: {
       ...trackedOf(first, end),
       ...{direction: 'reply', destination: first.source, port: clientPort, zone: end.zone?.reply ?? 0, client: clientSide(first)},
+      ...(end.untracked ? {isUnanswered: true} : {}),
     },
   };
 }

@@ -20,6 +20,10 @@ export const conditions: readonly Scenario[] = [
   {name: 'pod-refused', load: [rules('filter', '-I FORWARD -s 10.244.11.4/32 -j REJECT')]},
   {name: 'pods-refused-iprange', load: [rules('filter', '-I FORWARD -m iprange --src-range 10.244.11.2-10.244.11.9 -j DROP')]},
   {name: 'masquerade-all', load: [rules('nat', '-A POSTROUTING -j MASQUERADE')]},
+  // Replies, and what other nodes send, where a rule is about something else as well.
+  {name: 'replies-to-nodes', load: [rules('filter', '-I FORWARD -s 10.244.11.0/24 -d 172.18.0.0/16 -j REJECT')]},
+  {name: 'endpoint-port-untracked', load: [rules('raw', '-A PREROUTING -p tcp --dport 8080 -j CT --notrack')]},
+  {name: 'snat-range', load: [rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 198.18.0.1-198.18.0.9')]},
   // Policy routing: a second uplink on which nobody answers.
   {name: 'ip-rule-from-pods', load: [secondUplink('from 10.244.11.0/24')]},
   {name: 'ip-rule-from-one-pod', load: [secondUplink('from 10.244.11.4')]},

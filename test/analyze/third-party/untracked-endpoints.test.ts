@@ -1,0 +1,37 @@
+import {expect, test} from 'vitest';
+import {withRule} from '../../editable-dump.ts';
+import {scenario} from '../../scenario.ts';
+
+async function found(table: string, rule: string): Promise<readonly string[]> {
+  const given = await scenario('healthy/1.36-iptables');
+  const before = given.rules('node-a').toString();
+  const whole = before.includes(`*${table}\n`) ? before : `${before}*${table}\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n`;
+  // The node's own addresses are all known.
+  const eth0 = {ifname: 'eth0', addr_info: [{local: '172.18.0.11', prefixlen: 16}]};
+  given.file('node-a', 'addresses.json', JSON.stringify([{ifname: 'lo'}, eth0]));
+  const messages = (): readonly string[] =>
+    given.findings({nodes: node => node === 'node-a'}).map(({code, severity, message}) => `${code} ${severity} ${message}`);
+  const healthy = messages();
+  given.file('node-a', 'iptables-save', withRule(table, rule)(whole));
+  return messages().filter(message => !healthy.includes(message));
+}
+
+test('what other nodes send to an endpoint untracked gets no answer, because the reply is invalid to connection tracking', async () => {
+  expect(await found('raw', '-A PREROUTING -p tcp -m tcp --dport 8080 -j CT --notrack')).toContainEqual(
+    expect.stringMatching(
+      /^ST402 error .*replies to packets from a pod of another node sent on by other nodes to its endpoint .* dropped by a third-party rule/,
+    ),
+  );
+});
+
+test('a range of new source addresses of which the node has none gets no answer', async () => {
+  expect(await found('nat', '-A POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 198.18.0.1-198.18.0.9')).toContainEqual(
+    expect.stringMatching(/^ST\d+ error .*get the source address 198\.18\.0\.1, which the node does not have/),
+  );
+});
+
+test('a range of new source addresses that holds one of the node is in nobody’s way', async () => {
+  expect(await found('nat', '-A POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 172.18.0.11-172.18.0.12')).not.toContainEqual(
+    expect.stringMatching(/which the node does not have/),
+  );
+});
