@@ -59,6 +59,8 @@ function sizeOf(path: string): number {
  * out. `readdirSync` finds them too, but asks for the status of each file.
  */
 function filesIn(top: string, below: string, above: readonly string[]): string[] {
+  // Deeper than nodes/NODE nothing is read, and folders that link to one another have no end.
+  if (below.split('/').length > 3) return [];
   return readdirSync(top + below, {withFileTypes: true}).flatMap(entry => {
     const path = below + entry.name;
     if (entry.isFile()) return [path];

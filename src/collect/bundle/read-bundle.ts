@@ -1,5 +1,6 @@
 import {constants} from 'node:buffer';
-import {existsSync, readdirSync, readFileSync} from 'node:fs';
+import {createReadStream, existsSync, constants as fileMode, openSync, readdirSync, readFileSync, statSync} from 'node:fs';
+import {Socket} from 'node:net';
 import {join} from 'node:path';
 import process from 'node:process';
 import type {Readable} from 'node:stream';
@@ -74,7 +75,7 @@ function severalBundles(folder: string, bundles: readonly string[]): string {
 async function open(path: string, archiveLimit: number): Promise<BundleFiles | {readonly dump: Buffer}> {
   try {
     if (path !== '-' && isDirectory(path)) return directoryFiles(path);
-    const content = path === '-' ? await readAll(process.stdin) : readFileSync(path);
+    const content = isFile(path) ? readFileSync(path) : await readAll(streamOf(path), Math.max(maxText, archiveLimit / 4));
     if (content[0] === 0x1f && content[1] === 0x8b) return await archiveFiles(content, archiveLimit);
     if (content.toString('latin1', 257, 262) === 'ustar') return await archiveFiles(content, archiveLimit);
     if (content.length > constants.MAX_STRING_LENGTH) throw new Error(tooLargeText(content.length));
@@ -88,11 +89,29 @@ async function open(path: string, archiveLimit: number): Promise<BundleFiles | {
   }
 }
 
-async function readAll(stream: Readable): Promise<Buffer> {
+function isFile(path: string): boolean {
+  return path !== '-' && statSync(path).isFile();
+}
+
+/** A pipe that nobody writes to yet is waited for without blocking the process. */
+function streamOf(path: string): Readable {
+  if (path === '-') return process.stdin;
+  if (!statSync(path).isFIFO()) return createReadStream(path);
+  return new Socket({fd: openSync(path, fileMode.O_RDONLY | fileMode.O_NONBLOCK), readable: true, writable: false});
+}
+
+async function readAll(stream: Readable, limit: number): Promise<Buffer> {
   const parts: Buffer[] = [];
-  for await (const part of stream) parts.push(Buffer.from(part as Uint8Array));
+  let length = 0;
+  for await (const part of stream) {
+    parts.push(Buffer.from(part as Uint8Array));
+    length += (part as Uint8Array).length;
+    if (length > limit) throw new Error(`it has more than ${mebibytes(limit)}`);
+  }
   return Buffer.concat(parts);
 }
+
+const maxText = constants.MAX_STRING_LENGTH;
 
 async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot> {
   const list = <T extends {readonly metadata: {readonly name: string}}>(name: keyof ApiObjects, shape: Shape): ApiList<T> => {

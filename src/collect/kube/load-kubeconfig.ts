@@ -1,8 +1,8 @@
-import {readFileSync} from 'node:fs';
 import {homedir} from 'node:os';
 import {delimiter, dirname, isAbsolute, join, resolve, sep} from 'node:path';
 import {CORE_SCHEMA, load} from 'js-yaml';
 import {errorText} from '../../model/text.ts';
+import {readTextFile} from '../text-file.ts';
 import {type Context, emptyKubeconfig, type ExecConfig, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 
 export interface LoadedKubeconfig {
@@ -59,7 +59,7 @@ function readKubeconfigFile(path: string): Kubeconfig | null {
 
 function contentOf(path: string): string | null {
   try {
-    return readFileSync(path, 'utf8');
+    return readTextFile(path);
   } catch (error) {
     const {code} = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return null;

@@ -5,7 +5,7 @@ import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {maxSilence} from '../kube/send-request.ts';
 import {type Shape, usableItems} from '../objects/usable-items.ts';
 import type {PastEvents} from './past-events.ts';
-import {readList, watchEvents} from './read-list.ts';
+import {paced, readList, watchEvents} from './read-list.ts';
 import {type StringPool, trimObject} from './trim-object.ts';
 import {errorText, namespacedName} from '../../model/text.ts';
 
@@ -186,7 +186,7 @@ export class ObjectWatch<T extends Watched> {
     const parts = await this.#api.stream(path, query, {signal, silenceMs});
     this.#isWell();
     this.#past?.opened();
-    for await (const {type, object} of watchEvents(parts)) {
+    for await (const {type, object} of watchEvents(paced(parts, signal))) {
       events++;
       if (type === 'ERROR') throw asError(object, this.kind);
       if (!this.#past?.take({type, object})) this.#take(type, object as T);

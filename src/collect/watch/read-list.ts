@@ -1,3 +1,4 @@
+import {setTimeout as sleep} from 'node:timers/promises';
 import {isItems} from '../kube/api-request.ts';
 
 /** The metadata of a list. */
@@ -85,19 +86,40 @@ export interface WatchEvent {
   readonly object: unknown;
 }
 
-/** The events of a watch, one on each line, while they arrive. Throws a SyntaxError for an invalid line. */
+/** The events of a watch, one on each line, while they arrive. Throws for a line that is invalid, or longer than any object. */
 export async function* watchEvents(parts: AsyncIterable<Buffer>): AsyncGenerator<WatchEvent, void, void> {
   let begun: Buffer[] = [];
+  let length = 0;
   for await (const part of parts) {
     let from = 0;
     for (let end = part.indexOf(newline); end >= 0; end = part.indexOf(newline, from)) {
       const line = Buffer.concat([...begun, part.subarray(from, end)]).toString('utf8');
       begun = [];
+      length = 0;
       from = end + 1;
       if (line.trim() !== '') yield JSON.parse(line) as WatchEvent;
     }
     begun.push(part.subarray(from));
+    length += part.length - from;
+    if (length > maxLine) throw new Error(`the watch sent a line of more than ${maxLine / 2 ** 20} MiB`);
   }
 }
 
 const newline = 0x0a;
+
+/** In bytes. etcd holds no object of more than 1.5 MB. */
+const maxLine = 16 * 2 ** 20;
+
+/** The parts, as fast as a watch of real objects can be: one that floods is read no faster, and must wait. */
+export async function* paced(parts: AsyncIterable<Buffer>, signal: AbortSignal): AsyncGenerator<Buffer, void, void> {
+  let taken = 0;
+  for await (const part of parts) {
+    yield part;
+    taken += part.length;
+    if (taken < maxBytesPerSecond) continue;
+    taken = 0;
+    await sleep(1000, undefined, {signal});
+  }
+}
+
+const maxBytesPerSecond = 8 * 2 ** 20;

@@ -42,7 +42,7 @@ export class ChainTable implements ChainsByName {
   isPlain = true;
   readonly #names: string[] = [];
   readonly #places = new Map<string, number>();
-  #rows = new Int32Array(64 * ROW);
+  #rows = new Int32Array(0);
   readonly #policies = new Map<number, string>();
   /** Further runs of a chain. They are rare: rules of one chain are nearly always consecutive. */
   readonly #laterRuns = new Map<number, Run[]>();
@@ -196,7 +196,7 @@ export class ChainTable implements ChainsByName {
     const index = this.#names.push(name) - 1;
     this.#places.set(name, index);
     if (this.#rows.length < (index + 1) * ROW) {
-      const more = new Int32Array(2 * this.#rows.length);
+      const more = new Int32Array(Math.max(64 * ROW, 2 * this.#rows.length));
       more.set(this.#rows);
       this.#rows = more;
     }

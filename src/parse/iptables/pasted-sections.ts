@@ -40,6 +40,8 @@ export interface Section {
   /** The table whose header `*nat` stands above; null in a listing. */
   readonly header: string | null;
   readonly chains: Map<string, SectionChain>;
+  /** One of its chains is declared. */
+  declares: boolean;
   /** The line of its last rule or declaration. */
   last: number;
   /** A table was closed by COMMIT. */
@@ -152,8 +154,10 @@ class SectionReader {
   #declare(name: string, policy: string | null, {heading, references, text}: PastedLine): boolean {
     if (this.#section?.header == null && this.#startsListing(name, policy !== null, heading)) this.#section = null;
     this.#isInterrupted = false;
-    const chain = chainOf(this.#current(), name);
+    const section = this.#current();
+    const chain = chainOf(section, name);
     chain.declared = true;
+    section.declares = true;
     chain.policy ??= policy === '-' ? null : policy;
     chain.references = references;
     chain.isListed ||= heading;
@@ -180,7 +184,7 @@ class SectionReader {
   #new(header: string | null): Section {
     this.#hook = -1;
     this.#isInterrupted = false;
-    const section: Section = {origin: this.#origin, header, chains: new Map(), last: 0, committed: false, hasGaps: false};
+    const section: Section = {origin: this.#origin, header, chains: new Map(), declares: false, last: 0, committed: false, hasGaps: false};
     this.#sections.push(section);
     return section;
   }
@@ -189,8 +193,8 @@ class SectionReader {
 const hooks: readonly string[] = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
 
 /** A section that declares its chains, like whole listings and dumps. Rules alone are quotes or the output of grep. */
-export function isStructured({header, chains}: Section): boolean {
-  return header !== null || [...chains.values()].some(({declared}) => declared);
+export function isStructured({header, declares}: Section): boolean {
+  return header !== null || declares;
 }
 
 function chainOf(section: Section, name: string): SectionChain {
