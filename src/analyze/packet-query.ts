@@ -172,7 +172,7 @@ function followOn(outcome: PacketOutcome, sent: Packet, {here, others, sender}: 
     return [
       {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},
     ];
-  if (isAnsweredStraight(outcome, sent, environment, {here, there})) {
+  if (isAnsweredStraight(outcome, sent, environment, {here, there, others})) {
     const reason = `it is not masqueraded, so ${name} answers ${sent.source.text} straight, with the endpoint's address`;
     return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason}];
   }
@@ -191,16 +191,16 @@ function isAnsweredStraight(
   {destination, masquerade}: PacketOutcome,
   {source}: Packet,
   environment: Environment,
-  {here, there}: {readonly here: PacketNode; readonly there: PacketNode},
+  {here, there, others}: {readonly here: PacketNode; readonly there: PacketNode; readonly others: OtherNodes},
 ): boolean {
   if (destination === null || masquerade || environment.isLocal(source) === true) return false;
   const nodeAddressThere = parseAddress(hostIP(there.facts, source.family) ?? '');
   const uplink = nodeAddressThere === null ? null : (environment.interfaceOf?.(nodeAddressThere) ?? null);
   const way = environment.interfaceOf?.(source) ?? null;
   if (uplink !== null && way !== null) return way === uplink;
-  // Without routes, only pods of this node are known to be answered through it.
+  // Without routes, only pods of this node are known to be answered through it; the packets of other nodes and their pods meet other rules.
   const pods = addressesIn(here.facts.podCIDRs, source.family);
-  return pods.length > 0 && !holds(pods, source.value);
+  return pods.length > 0 && !holds(pods, source.value) && others.nodeOf(source.text) === null;
 }
 
 /** The node's own address, for a packet to a loopback address; null for others. */

@@ -17,3 +17,10 @@ test('a client outside whose packet is sent to another node unmasqueraded is not
   ]);
   expect(ask('10.244.11.20')?.map(([, verdict]) => verdict)).toEqual(['accept', 'accept', 'accept']);
 });
+
+test('nothing is said of the answers to a pod of another node, whose packets meet the rules there', async () => {
+  const given = await scenario();
+  const asked = {source: '10.244.12.4', destination: '10.96.1.1', port: '80'};
+  const answers = askNodes(asked, given.snapshot(), name => name === 'node-a');
+  expect(answers.flatMap(({outcomes}) => outcomes).map(({verdict}) => verdict)).not.toContain('drop');
+});

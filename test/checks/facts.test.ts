@@ -324,6 +324,7 @@ const cases: readonly Case[] = [
         {priority: 99, src: 'all', table: 'main', suppress_prefixlen: 0},
         {priority: 100, src: 'all', table: '2'},
       ),
+      'the gateway of a branch interface leads back': policyRouting({priority: 10, src: 'all', iif: 'veth9', table: '2'}),
       'an encrypted network of pods leads there': policyRouting({priority: 99, not: null, src: 'all', fwmark: '0x200000', table: '3'}),
     },
   },

@@ -431,7 +431,10 @@ const incidents: readonly Incident[] = [
       kernel(given, {
         sysctls: {'net.ipv4.conf.eth0.rp_filter': 1},
         routes: [{dst: 'default', gateway: '172.19.0.1', dev: 'eth1', table: '2'}],
-        rules: [{priority: 1536, src: '10.244.11.5', table: '2'}],
+        rules: [
+          {priority: 512, src: 'all', dst: '10.244.0.0', dstlen: 16, table: 'main'},
+          {priority: 1536, src: '10.244.11.5', table: '2'},
+        ],
       }),
     loud: ['ST604'],
   },

@@ -137,7 +137,10 @@ const named: readonly PublicReport[] = [
       kernel(given, {
         sysctls: {'net.ipv4.conf.all.rp_filter': 1},
         routes: [{dst: 'default', gateway: '172.19.0.1', dev: 'eth1', table: '2'}],
-        rules: [{priority: 1536, src: '10.244.11.5', table: '2'}],
+        rules: [
+          {priority: 512, src: 'all', dst: '10.244.0.0', dstlen: 16, table: 'main'},
+          {priority: 1536, src: '10.244.11.5', table: '2'},
+        ],
       }),
     says: {ST604: 'rp_filter of eth0 is strict'},
   },

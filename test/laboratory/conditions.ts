@@ -16,10 +16,14 @@ function secondUplink(condition: string): Step {
 /** What rules can ask of a packet and do to it, one thing at a time, and what two programs do beside each other. */
 export const conditions: readonly Scenario[] = [
   // Who is here is known by pods, endpoints and routes where no Node has a podCIDR.
-  {name: 'pods-untracked', load: [rules('raw', '-A PREROUTING -s 10.244.11.0/24 -d 10.96.0.0/12 -j CT --notrack')]},
-  {name: 'pod-refused', load: [rules('filter', '-I FORWARD -s 10.244.11.4/32 -j REJECT')]},
-  {name: 'pods-refused-iprange', load: [rules('filter', '-I FORWARD -m iprange --src-range 10.244.11.2-10.244.11.9 -j DROP')]},
-  {name: 'masquerade-all', load: [rules('nat', '-A POSTROUTING -j MASQUERADE')]},
+  {name: 'pods-untracked', isAboutPods: true, load: [rules('raw', '-A PREROUTING -s 10.244.11.0/24 -d 10.96.0.0/12 -j CT --notrack')]},
+  {name: 'pod-refused', isAboutPods: true, load: [rules('filter', '-I FORWARD -s 10.244.11.4/32 -j REJECT')]},
+  {
+    name: 'pods-refused-iprange',
+    isAboutPods: true,
+    load: [rules('filter', '-I FORWARD -m iprange --src-range 10.244.11.2-10.244.11.9 -j DROP')],
+  },
+  {name: 'masquerade-all', isAboutPods: true, load: [rules('nat', '-A POSTROUTING -j MASQUERADE')]},
   // Replies, and what other nodes send, where a rule is about something else as well.
   {name: 'replies-to-nodes', load: [rules('filter', '-I FORWARD -s 10.244.11.0/24 -d 172.18.0.0/16 -j REJECT')]},
   {name: 'endpoint-port-untracked', load: [rules('raw', '-A PREROUTING -p tcp --dport 8080 -j CT --notrack')]},

@@ -54,8 +54,11 @@ export class Examination implements AsyncDisposable {
 }
 
 /** The scenarios that a cluster can have. */
-export function possibleIn({mode, family}: Cluster, scenarios: readonly Scenario[]): readonly Scenario[] {
-  return scenarios.filter(({modes, isIPv4Only}) => modes?.includes(mode) !== false && (family === 'IPv4' || isIPv4Only !== true));
+export function possibleIn({mode, family, hasNoPodCIDRs}: Cluster, scenarios: readonly Scenario[]): readonly Scenario[] {
+  return scenarios.filter(
+    ({modes, isIPv4Only, isAboutPods}) =>
+      modes?.includes(mode) !== false && (family === 'IPv4' || isIPv4Only !== true) && (hasNoPodCIDRs !== true || isAboutPods === true),
+  );
 }
 
 /** The rules, policies and switches of node-a, one a line, without counters; of nftables the names of tables and chains too. */

@@ -284,7 +284,7 @@ const client = '203.0.113.9';
 const outsider = '203.0.113.77';
 
 export const scenarios: readonly Scenario[] = [
-  {name: 'nothing', load: []},
+  {name: 'nothing', isAboutPods: true, load: []},
 
   // What programs write.
   {name: 'ufw-forward-accept', load: [ufw('ACCEPT')]},

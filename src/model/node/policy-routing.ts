@@ -32,6 +32,8 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Quer
   if (anywhere === undefined || !isSame(route, routeOf(network, anywhere, query))) return null;
   const without = (left: PolicyRule): NetworkFacts => ({...network, policyRules: of(rules.filter(one => one !== left))});
   const rule = rules.find(one => !isUsualRule(one) && isSame(usual, routeOf(without(one), destination, query))) ?? null;
+  // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which leads back to each pod.
+  if (rule !== null && rule.iif !== null && route.gateway !== null) return null;
   return {dev: route.dev, instead: usual.dev, rule};
 }
 
