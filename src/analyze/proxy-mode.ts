@@ -11,7 +11,7 @@ import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {type IpSet, parseIpsetSave} from '../parse/ipvs/ipset-save.ts';
 import {Differing, type ServiceDifferences} from './differing.ts';
 import type {Symptom} from './symptoms/symptom.ts';
-import type {Ruleset} from '../model/ruleset.ts';
+import type {Cut, Ruleset} from '../model/ruleset.ts';
 
 /** A mode of kube-proxy: how a node that runs in it is evaluated. */
 export interface ProxyMode {
@@ -78,7 +78,7 @@ export function nodeRules({node, dumps, nft, api}: NodeInput, family: Family): N
 
 /** The node's ipsets; none where they were not read. */
 export function ipsetsOf(node: NodeDump): ReadonlyMap<string, IpSet> {
-  return parseIpsetSave(node.read('ipset-save')?.toString('utf8') ?? '');
+  return parseIpsetSave(node.read('ipset-save')?.toString('utf8') ?? '').sets;
 }
 
 /** What was found in one family of a node. */
@@ -112,15 +112,10 @@ export function joinFamilies(
   };
 }
 
-/** Where a dump is truncated. */
-interface Cut {
-  readonly table: string;
-  readonly line: number;
-}
-
 /** Follows `the dump` in messages. A dump in JSON has only one line. */
-export function cutReason({table, line}: Cut): string {
-  return `is truncated ${line > 1 ? `at line ${line} ` : ''}in table ${table}`;
+export function cutReason({table, line, by}: Cut): string {
+  if (by !== undefined) return `has a line in table ${table} that is no rule (line ${line}: ${by})`;
+  return `is truncated ${line > 1 ? `at line ${line} ` : ''}inside table ${table}`;
 }
 
 /**
@@ -162,6 +157,8 @@ export interface Dumps {
   readonly both: readonly {readonly family: Family; readonly nft: Ruleset; readonly legacy: Ruleset}[];
   /** The files whose rules have no counters. */
   readonly uncounted: ReadonlySet<string>;
+  /** Why the rules of a family are not known: a file has two dumps of it, with other rules. */
+  readonly contradictions: ReadonlyMap<Family, string>;
 }
 
 /** All that the kernel holds of a family, as far as it was read: both backends where both are in use. */

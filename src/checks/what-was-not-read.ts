@@ -1,5 +1,6 @@
 import {isExcerpt} from '../analyze/iptables/excerpt.ts';
 import {type Misprint, misprintRemedy, misprintsOf} from '../analyze/iptables/misprints.ts';
+import {cutReason} from '../analyze/proxy-mode.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
@@ -93,17 +94,15 @@ export const dumpUnreliable: Check<'ST506'> = {
         ...onNode({api, node}, 'nft list ruleset'),
       };
     if (cut !== null) {
-      // A dump in JSON is a single line.
-      const where = cut.line > 1 ? `at line ${cut.line} ` : '';
       yield {
         node: node.name,
-        message: `the dump of nftables is truncated ${where}inside table ${cut.table}: rules after that were not checked`,
+        message: `the dump of nftables ${cutReason(cut)}: rules after that were not checked`,
         ...onNode({api, node}, 'nft list ruleset'),
       };
     }
     for (const [family, ruleset] of rulesets) {
       if (ruleset.cut !== null) {
-        const message = `the ${family} dump is truncated at line ${ruleset.cut.line} inside table ${ruleset.cut.table}: rules after that were not checked`;
+        const message = `the ${family} dump ${cutReason(ruleset.cut)}: rules after that were not checked`;
         yield {node: node.name, family, message, ...onNode({api, node}, `${iptables(family)}-save`)};
       }
     }

@@ -1,4 +1,4 @@
-import type {RuleText} from './ruleset.ts';
+import type {Cut, RuleText} from './ruleset.ts';
 
 /** One statement of a rule: a condition or an action. */
 export type NftStatement =
@@ -228,8 +228,9 @@ export interface NftRuleset extends NftSource {
   readonly strays: readonly NftStray[];
   readonly ruleCount: number;
   readonly chainCount: number;
-  /** Where the dump is truncated: the table (`ip kube-proxy`), and the last line that was read; in JSON always line 1. */
-  readonly cut: {readonly table: string; readonly line: number} | null;
+  readonly cut: Cut | null;
+  /** The first set that a table has twice: the dump is several dumps, of which nobody knows which is true. */
+  readonly repeated?: {readonly table: string; readonly set: string};
   /** Rules of kube-proxy that the nft which printed them cannot print. */
   readonly misprint?: NftMisprint;
 }

@@ -132,6 +132,16 @@ export interface StrayLine {
 
 export type Backend = 'nft' | 'legacy';
 
+/** From where on rules may be missing in a dump. */
+export interface Cut {
+  /** Of nftables `ip kube-proxy`. */
+  readonly table: string;
+  /** The last line that was read; in JSON always 1. */
+  readonly line: number;
+  /** A line inside the table that its tool did not print, such as an error. Left out where the dump ends. */
+  readonly by?: string;
+}
+
 /** The output of one run of iptables-save (or of `iptables -S`). */
 export interface Ruleset extends ChainSource {
   readonly tables: ReadonlyMap<string, Table>;
@@ -142,8 +152,7 @@ export interface Ruleset extends ChainSource {
   readonly strays: readonly StrayLine[];
   readonly ruleCount: number;
   readonly chainCount: number;
-  /** Where the dump is truncated: the table and the last line that was read. */
-  readonly cut: {readonly table: string; readonly line: number} | null;
+  readonly cut: Cut | null;
   /** `iptables-save` wrote it without counters before the rules. Left out where that is not certain. */
   readonly isUncounted?: true;
   /** Of table nat it has only the chains that packets to the requested Services can reach. The lines of its rules are indexes. */

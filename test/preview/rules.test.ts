@@ -149,7 +149,7 @@ describe('the requirements of the rules', () => {
       for (const {node, rules} of await rulesOf(name)) {
         const listed = rules.families.flatMap(({ipvs}) => ipvs?.ipsets ?? []);
         const printed = listed.map(({name: set, type, members}) => [set, type, ...[...members].toSorted()]);
-        const dumped = parseIpsetSave(node.read('ipset-save')?.toString() ?? '');
+        const dumped = parseIpsetSave(node.read('ipset-save')?.toString() ?? '').sets;
         const actual = [...dumped.values()]
           .filter(({name: set}) => set.startsWith('KUBE-'))
           .map(({name: set, type, elements}) => [set, type, ...elements.map(memberText).toSorted()]);

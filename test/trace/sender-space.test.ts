@@ -90,7 +90,7 @@ describe('senders that no rule tells apart are one class', () => {
   });
 
   test('members of an ipset, also where the set names ports or excludes networks', () => {
-    const sets = parseIpsetSave(
+    const {sets} = parseIpsetSave(
       [
         'create plain hash:ip family inet',
         'add plain 10.244.1.9',

@@ -63,6 +63,8 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, whyNoRules(input.node, family)) : null;
   if (reason !== null && !isExplained(input.node)) return unreadFamily(family, reason);
   const misprint = misprintsOf(input.dumps.current).get(family);
+  const contradiction = input.dumps.contradictions.get(family);
+  if (contradiction !== undefined) return unreadFamily(family, contradiction);
   if (misprint !== undefined) return unreadFamily(family, whyMisprinted(misprint));
   const excerpt = isExcerpt(ruleset);
   const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;

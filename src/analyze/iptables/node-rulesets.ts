@@ -13,6 +13,7 @@ export function readDumps(node: NodeDump): Dumps {
   const current = new Map<Family, Ruleset>();
   const named = new Map<string, Ruleset>();
   const uncounted = new Set<string>();
+  const contradictions = new Map<Family, string>();
   for (const family of families) {
     const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
     for (const file of [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`]) {
@@ -22,6 +23,8 @@ export function readDumps(node: NodeDump): Dumps {
         ruleset.backend === null && file === `${tool}-save` ? {...ruleset, backend: backendOfTools(node, tool, ruleset)} : ruleset,
       );
       if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
+      const contradicted = rulesets.find((ruleset, index) => rulesets.slice(0, index).some(before => contradicts(before, ruleset)));
+      if (contradicted !== undefined) contradictions.set(contradicted.family, whyContradictory(file, contradicted));
       for (const ruleset of rulesets) {
         const backend = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : ruleset.backend;
         if (backend !== null) named.set(`${ruleset.family} ${backend}`, ruleset);
@@ -45,7 +48,23 @@ export function readDumps(node: NodeDump): Dumps {
     const other = others.find(ruleset => holdsServices(ruleset) && misprintsOf(new Map([[family, ruleset]])).size === 0);
     if (other !== undefined) current.set(family, other);
   }
-  return {current, both, uncounted};
+  return {current, both, uncounted, contradictions};
+}
+
+/** Whether two dumps of one family and backend, such as those of two nodes or two times in one file, show other rules. */
+function contradicts(before: Ruleset, ruleset: Ruleset): boolean {
+  if (before.family !== ruleset.family || before.backend !== ruleset.backend) return false;
+  return [...ruleset.tables].some(([name, {chains}]) => {
+    const others = before.tables.get(name)?.chains;
+    return (
+      others !== undefined &&
+      (others.size !== chains.size || [...chains.values()].some(chain => others.get(chain.name)?.text() !== chain.text()))
+    );
+  });
+}
+
+function whyContradictory(file: string, {family}: Ruleset): string {
+  return `its ${file} holds two dumps of ${family} with different rules: which one is true is not known`;
 }
 
 /** Of a version whose header does not show it. A dump of the other backend is read beside it, and only rules of nft are misprinted. */

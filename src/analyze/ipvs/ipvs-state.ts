@@ -40,8 +40,9 @@ type ReadPart<T> = {readonly value: T} | {readonly problem: string};
 function readServers(node: NodeDump): ReadPart<readonly VirtualServer[]> {
   const text = node.read('ipvsadm-save')?.toString('utf8');
   if (text === undefined) return {problem: 'its virtual servers were not read (no ipvsadm-save)'};
-  const {servers, unweighted, contradiction, strays, cut} = parseIpvsadm(text);
+  const {servers, unweighted, contradiction, strays, other, cut} = parseIpvsadm(text);
   if (cut !== null) return {problem: `its ipvsadm-save is truncated at line ${cut}`};
+  if (other !== null) return {problem: `line ${other.line} of its ipvsadm-save is not what ipvsadm prints: ${other.text.slice(0, 120)}`};
   const [stray] = strays;
   if (stray !== undefined)
     return {
@@ -66,13 +67,16 @@ function readSets(node: NodeDump): ReadPart<ReadonlyMap<string, IpSet>> {
   if (text === undefined) return {problem: 'its ipsets were not read (no ipset-save)'};
   const cut = truncatedLine(text);
   if (cut !== null) return {problem: `its ipset-save is truncated at line ${cut}`};
-  const sets = parseIpsetSave(text);
+  const {sets, fault} = parseIpsetSave(text);
   const unlisted = setsInRules(node).find(name => !sets.has(name));
   if (text.includes('Kernel and userspace incompatible') || unlisted !== undefined)
     return {
       problem: `its ipset-save is only a part${unlisted === undefined ? '' : ` (rules match ${unlisted}, which it does not list)`}: an ipset older than the kernel, such as 7.10, prints no more. Read the node with the ipset of its kube-proxy (--transport exec)`,
     };
-  return sets.size === 0 && text.trim() !== '' ? {problem: 'its ipset-save is not what ipset prints'} : {value: sets};
+  if (sets.size === 0 && text.trim() !== '') return {problem: 'its ipset-save is not what ipset prints'};
+  if (fault === null) return {value: sets};
+  const what = fault.isRepeated ? 'creates a set for the second time' : 'is not what ipset prints';
+  return {problem: `line ${fault.line} of its ipset-save ${what}: ${fault.text.slice(0, 120)}`};
 }
 
 /** The sets of kube-proxy that its rules match. The kernel deletes no set that a rule matches. */

@@ -39,9 +39,14 @@ export const nftablesMode: ProxyMode = {
     const ruleset = input.nft();
     if (ruleset === null) return {whyUnread: whyEmpty(input)};
     if (ruleset.tables.size === 0 && ruleset.strays.length > 0) return {whyUnread: 'its nft.json is not what "nft -j list ruleset" prints'};
+    if (ruleset.repeated !== undefined) return {whyUnread: whyRepeated(ruleset.repeated)};
     return {analyze: () => analyzeFamilies({...input, config: resolveNftVersion(input, ruleset)}, ruleset)};
   },
 };
+
+function whyRepeated({table, set}: NonNullable<NftRuleset['repeated']>): string {
+  return `its nft.json is several dumps: table ${table} has the set ${set} twice. Which one is true is not known`;
+}
 
 function whyEmpty({node, config}: NodeInput): string {
   if (node.files.includes('nft.json')) return `its nft.json is empty: the command failed, or everything was flushed. ${crashes}`;

@@ -146,7 +146,7 @@ export class ChainTable implements ChainsByName {
 
   /** The dump is truncated: it does not show the rest of this chain or the later ones. */
   markIncompleteFrom(first: number): void {
-    this.#firstIncomplete = first;
+    this.#firstIncomplete = Math.min(this.#firstIncomplete, first);
   }
 
   nameOf(index: number): string {

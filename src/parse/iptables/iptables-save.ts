@@ -1,7 +1,7 @@
 import {UnreadableText} from '../../model/text.ts';
 import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
-import type {Backend, Ruleset, StrayLine} from '../../model/ruleset.ts';
+import type {Backend, Cut, Ruleset, StrayLine} from '../../model/ruleset.ts';
 import {plainText} from '../lines.ts';
 import {ChainTable} from './chain-table.ts';
 import {chainByChain, familyOfRules, parseDumpHeader} from './dump-chain.ts';
@@ -31,6 +31,9 @@ const CLOSING_BRACKET = 0x5d;
 
 /** Control lines are short: of a longer line of another kind only this many bytes are kept. */
 const maxControlLine = 4096;
+
+/** Of a line in a message. */
+const maxShownLine = 120;
 
 const maxStrays = 100_000;
 
@@ -102,6 +105,14 @@ class DumpReader {
     if (text === 'COMMIT') return this.#commit();
     if (/^-[AP] \S/.test(text) || /^-N \S+$/.test(text)) return this.#pasted(text, start, end);
     this.#stray(text);
+    if (this.#table !== null) this.#breakTable(this.#table, text);
+  }
+
+  /** What another program printed into a table, such as the error of a connection, may stand for rules. The rules after it are read. */
+  #breakTable(table: OpenTable, text: string): void {
+    table.chains.markIncompleteFrom(Math.max(this.#chain, 0));
+    table.isBroken = true;
+    this.#dump.cut ??= {table: table.name, line: this.#line, by: text.slice(0, maxShownLine)};
   }
 
   /** Lines that are none of a dump are kept, unless it is made of them. */
@@ -143,13 +154,13 @@ class DumpReader {
   #openTable(name: string): void {
     if (this.#dump.tables.has(name)) this.#nextDump(this.#dump.family, this.#dump.backend, this.#dump.toolVersion);
     else this.#closeTable(this.#line - 1);
-    const table = {name, complete: false, ...(this.#dump.isByChain ? ({isByChain: true} as const) : {})};
+    const table = {name, complete: false, isBroken: false, ...(this.#dump.isByChain ? ({isByChain: true} as const) : {})};
     this.#table = Object.assign(table, {chains: new ChainTable(this.#bytes, table)});
     this.#dump.tables.set(name, this.#table);
   }
 
   #commit(): void {
-    if (this.#table !== null) this.#table.complete = true;
+    if (this.#table !== null) this.#table.complete = !this.#table.isBroken;
     this.#closeTable(this.#line);
   }
 
@@ -189,7 +200,7 @@ class DumpReader {
 
   #closeTable(last: number): void {
     const table = this.#table;
-    if (table !== null && !table.complete) {
+    if (table !== null && !table.complete && !table.isBroken) {
       // Chains are in the order of their declarations, so a truncated dump does not show the rest of its last chain or the later ones.
       table.chains.markIncompleteFrom(Math.max(this.#chain, 0));
       this.#dump.cut ??= {table: table.name, line: last};
@@ -204,6 +215,8 @@ interface OpenTable {
   readonly name: string;
   readonly chains: ChainTable;
   complete: boolean;
+  /** Another program printed into it. */
+  isBroken: boolean;
 }
 
 interface OpenDump {
@@ -212,7 +225,7 @@ interface OpenDump {
   isNamed: boolean;
   backend: Backend | null;
   toolVersion: string | null;
-  cut: {readonly table: string; readonly line: number} | null;
+  cut: Cut | null;
   isByChain: boolean;
   readonly tables: Map<string, OpenTable>;
   readonly strays: StrayLine[];

@@ -21,16 +21,27 @@ interface OpenSet extends IpSet {
   readonly lines: number[];
 }
 
-/** Reads the output of `ipset save`. Skips lines that are neither `create` nor `add`, which do not change members. */
-export function parseIpsetSave(text: string): ReadonlyMap<string, IpSet> {
+/** What is wrong with the output of `ipset save`: a line that is none of it, or a set that is created twice, with the line from 1. */
+interface IpsetFault {
+  readonly line: number;
+  readonly text: string;
+  readonly isRepeated: boolean;
+}
+
+/** Reads the output of `ipset save`. What is no `create` or `add`, such as the error of a connection, may stand for members. */
+export function parseIpsetSave(text: string): {readonly sets: ReadonlyMap<string, IpSet>; readonly fault: IpsetFault | null} {
   const sets = new Map<string, OpenSet>();
+  let fault: IpsetFault | null = null;
   for (const [index, line] of text.split('\n').entries()) {
     const [word, name = '', third = '', ...options] = line.trim().split(/\s+/);
+    const isRepeated = word === 'create' && sets.has(name);
+    if (isRepeated || (word !== 'create' && word !== 'add' && line.trim() !== ''))
+      fault ??= {line: index + 1, text: line.trim(), isRepeated};
     if (word === 'create')
       sets.set(name, {name, type: third, parts: (third.split(':')[1] ?? '').split(','), elements: [], exceptions: [], lines: []});
     else if (word === 'add') add(sets.get(name), third.split(','), {line: index + 1, exception: options.includes('nomatch')});
   }
-  return sets;
+  return {sets, fault};
 }
 
 function add(set: OpenSet | undefined, element: string[], {line, exception}: {readonly line: number; readonly exception: boolean}): void {

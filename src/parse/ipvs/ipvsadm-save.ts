@@ -13,6 +13,8 @@ interface VirtualServerDump {
   readonly strays: readonly StrayServer[];
   /** The first line of a server that is there twice, with other real servers: the listings are of two nodes or two times. */
   readonly contradiction: number | null;
+  /** The first line among the servers that ipvsadm did not print, such as the error of a connection: it may stand for servers. */
+  readonly other: StrayLine | null;
   /** The last line when it is torn off; it is not read. */
   readonly cut: number | null;
 }
@@ -34,11 +36,13 @@ export function parseIpvsadm(text: string): VirtualServerDump {
   const cut = truncatedLine(text);
   const all: OpenServer[] = [];
   const strays: StrayServer[] = [];
+  let other: StrayLine | null = null;
   const byPlace = new Map<string, OpenServer>();
   let current: OpenServer | null = null;
   for (const [index, raw] of text.split('\n').entries()) {
     const line = index + 1;
     const read = line === cut ? nothing : readLine(raw, line);
+    if (read.kind === 'other' && all.length > 0) other ??= {line, text: raw.trim()};
     if (read.kind === 'stray') strays.push({line, text: raw.trim(), server: read.server});
     if (read.kind === 'strayReal') {
       const owner = read.place === null ? current : byPlace.get(read.place);
@@ -58,7 +62,7 @@ export function parseIpvsadm(text: string): VirtualServerDump {
       else owner.unweighted.push(read.real);
     }
   }
-  return {...withoutRepeated(all), strays, cut};
+  return {...withoutRepeated(all), strays, other, cut};
 }
 
 interface OpenServer extends VirtualServer {
@@ -96,7 +100,7 @@ function realsOf({realServers, unweighted}: OpenServer): string {
 }
 
 type ReadLine =
-  | {readonly kind: 'nothing' | 'mark'}
+  | {readonly kind: 'nothing' | 'mark' | 'other'}
   | {readonly kind: 'stray'; readonly server: string}
   | {readonly kind: 'strayReal'; readonly place: string | null}
   | {readonly kind: 'server'; readonly server: OpenServer; readonly place: string}
@@ -111,7 +115,8 @@ function readLine(raw: string, line: number): ReadLine {
   if (words[0] === '-A' || words[0] === '-a') return readCommand(words, line, text);
   if (words[0] === '->') return words[1] === 'RemoteAddress:Port' ? nothing : readListedReal(words, line, text);
   if (words[0] === 'FWM') return {kind: 'mark'};
-  return Object.hasOwn(listedProtocols, words[0] ?? '') ? readListedServer(words, line, text) : nothing;
+  if (Object.hasOwn(listedProtocols, words[0] ?? '')) return readListedServer(words, line, text);
+  return text === '' || /^(?:IP Virtual Server version|Prot LocalAddress:Port) /.test(text) ? nothing : {kind: 'other'};
 }
 
 const serviceFlags: Readonly<Record<string, Protocol>> = {

@@ -1,4 +1,5 @@
 import type {NftChain, NftJsonCheck, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
+import type {Cut} from '../../model/ruleset.ts';
 import {NftDumpChain, nftPriority, type RuleText} from './nft-dump-chain.ts';
 import {
   asNftRuleset,
@@ -53,6 +54,7 @@ class TextReader {
   readonly #strays: NftStray[] = [];
   #state: State = {kind: 'outside'};
   #line = 0;
+  #cut: Cut | null = null;
 
   /** The line of the open table is not in the text, and so its end may not be. */
   #isUnnamed = false;
@@ -74,7 +76,8 @@ class TextReader {
       else if (text !== '' && !text.startsWith('#')) this.#take(text, start, end);
       start = end + 1;
     }
-    return asNftRuleset({tables: this.#tables, toolVersion: null, strays: this.#strays, cut: this.#finish()});
+    const end = this.#finish();
+    return asNftRuleset({tables: this.#tables, toolVersion: null, strays: this.#strays, cut: this.#cut ?? end});
   }
 
   #take(text: string, start: number, end: number): void {
@@ -139,7 +142,7 @@ class TextReader {
   #openSet(table: TextTable, name: string): void {
     const set = newDumpSet(table.id, name);
     set.dynamic = false;
-    table.sets.set(name, set);
+    table.addSet(set);
     this.#state = {kind: 'set', table, set};
   }
 
@@ -152,7 +155,7 @@ class TextReader {
     }
     const whole = state.parts.join(' ');
     if (state.known) state.table.others.push(whole);
-    else this.#stray(whole);
+    else this.#breakTable(state.table, whole);
     this.#state = {kind: 'table', table: state.table};
   }
 
@@ -165,7 +168,10 @@ class TextReader {
       chain.append(open.start, end, open.line);
       state.open = null;
     } else if (text === '}') this.#state = {kind: 'table', table};
-    else if (/^type \S+ hook /.test(text)) this.#hook(table, chain, text);
+    else if (isOtherProgram.test(text)) {
+      chain.complete = false;
+      this.#breakTable(table, text);
+    } else if (/^type \S+ hook /.test(text)) this.#hook(table, chain, text);
     else if (/^comment "[^"]*"$/.test(text)) chain.comment = quotedIn(text);
     else if (depth > 0) state.open = {start, line: this.#line, depth};
     else chain.append(start, end, this.#line);
@@ -190,7 +196,10 @@ class TextReader {
     else if (word === 'timeout') set.timeout = nftSeconds(rest);
     else if (word === 'size') set.size = Number.parseInt(rest, 10);
     else if (word === 'comment') set.comment = quotedIn(text);
-    else if (!setProperties.has(word)) this.#stray(text);
+    else if (!setProperties.has(word)) {
+      set.complete = false;
+      this.#breakTable(table, text);
+    }
   }
 
   #moreElements(state: State & {readonly kind: 'elements'}, text: string): void {
@@ -203,6 +212,14 @@ class TextReader {
     parts.push(text.slice(0, -1));
     addElements(set, parts.join(' '));
     this.#state = {kind: 'set', table, set};
+  }
+
+  /** What another program printed into a table may stand for rules. What follows is read. */
+  #breakTable(table: TextTable, text: string): void {
+    this.#stray(text);
+    table.complete = false;
+    table.declared = false;
+    this.#cut ??= {table: table.id, line: this.#line, by: text.slice(0, maxShownLine)};
   }
 
   #stray(text: string): void {
@@ -241,6 +258,11 @@ function withoutHandle(text: string): string {
 const namesOfProxy =
   /(?:[@ ]|^)(?:service-(?:ips|nodeports)|no-endpoint-\w+|cluster-ips|(?:service|endpoint|external|firewall)-[A-Z2-7]{8}-)/m;
 const isPart = /^(?:chain|map|set) \S+ \{$/;
+/** Of a line in a message. */
+const maxShownLine = 120;
+
+/** `error: unexpected EOF`, `kubectl: …`: no rule begins with a word and a colon. */
+const isOtherProgram = /^[\w./-]+: /;
 const isObject = /^(?:counter|quota|limit|flowtable|synproxy|secmark|tunnel|ct (?:helper|timeout|expectation)) /;
 const setProperties = new Set(['gc-interval', 'auto-merge', 'policy', 'counter', 'quota', 'limit', 'last']);
 

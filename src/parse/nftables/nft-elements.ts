@@ -83,6 +83,8 @@ export class NftDumpTable<Chains extends TableChains = TableChains> implements N
   comment: string | null = null;
   dormant: boolean | null = false;
   declared = true;
+  /** The first set that was declared twice. */
+  repeated: string | null = null;
   complete = true;
   #baseChains: readonly NftChain[] | null = null;
 
@@ -96,6 +98,11 @@ export class NftDumpTable<Chains extends TableChains = TableChains> implements N
   get baseChains(): readonly NftChain[] {
     this.#baseChains ??= this.chains.baseChains();
     return this.#baseChains;
+  }
+
+  addSet(set: NftDumpSet): void {
+    if (this.sets.has(set.name)) this.repeated ??= set.name;
+    this.sets.set(set.name, set);
   }
 
   chain(name: string): NftChain | undefined {
@@ -147,7 +154,12 @@ interface DumpParts {
 
 export function asNftRuleset({tables, toolVersion, strays, cut}: DumpParts): NftRuleset {
   const all = [...tables.values()];
-  return {tables, tableSources: all, toolVersion, strays, cut, ...countsOf(all)};
+  const twice = all.find(({repeated}) => repeated !== null);
+  return {
+    ...{tables, tableSources: all, toolVersion, strays, cut},
+    ...countsOf(all),
+    ...(twice === undefined ? {} : {repeated: {table: twice.id, set: twice.repeated ?? ''}}),
+  };
 }
 
 /** How many rules and chains tables have. */

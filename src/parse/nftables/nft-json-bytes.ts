@@ -37,7 +37,11 @@ export function forEachItem(bytes: Buffer, take: (start: number) => number): str
   for (let at = listStart(bytes, 0); at >= 0; ) {
     const end = readList(bytes, at, takeNext);
     if (end < 0) return bytes.toString('utf8', last < 0 ? at : last).slice(0, maxTruncatedLength);
-    at = listStart(bytes, end);
+    const next = listStart(bytes, end);
+    // What follows the list is the brace of its document: without it, or with half of another document behind it, the end is lost.
+    const rest = next >= 0 ? '' : bytes.toString('utf8', end, end + maxTruncatedLength).trim();
+    if (next < 0 && !/^\}(?:\s*[^{\s]|\s*$)/.test(rest)) return rest.replace(/^\}\s*/, '');
+    at = next;
   }
   return null;
 }

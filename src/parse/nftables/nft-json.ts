@@ -133,7 +133,7 @@ class JsonReader {
   #declare(table: JsonTable, {kind, content, text}: JsonDeclaration): void {
     if (kind === 'table') table.dormant = isDormant(listOf(content['flags']));
     else if (kind === 'chain') this.#openChain(table, table.chains.enterName(asText(content['name'])), hookOf(content));
-    else if (kind === 'set' || kind === 'map') table.sets.set(asText(content['name']), jsonSet(table.id, content));
+    else if (kind === 'set' || kind === 'map') table.addSet(jsonSet(table.id, content));
     // A rule whose fields are in another order.
     else if (kind === 'rule') this.#stray(text);
     else table.others.push(text);

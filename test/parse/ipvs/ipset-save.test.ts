@@ -3,7 +3,7 @@ import {memberText, parseIpsetSave} from '../../../src/parse/ipvs/ipset-save.ts'
 import {readFixture} from '../../fixtures.ts';
 
 test('the sets of a node in IPVS mode are read', () => {
-  const sets = parseIpsetSave(readFixture('captures/faults/ipvs-leftovers/nodes/node-a/ipset-save').toString());
+  const {sets} = parseIpsetSave(readFixture('captures/faults/ipvs-leftovers/nodes/node-a/ipset-save').toString());
   expect(sets.get('KUBE-LOAD-BALANCER-SOURCE-CIDR')).toEqual({
     name: 'KUBE-LOAD-BALANCER-SOURCE-CIDR',
     type: 'hash:ip,port,net',
@@ -20,20 +20,26 @@ test('the sets of a node in IPVS mode are read', () => {
 });
 
 test('options of an element are left out, and an empty set is a set', () => {
-  const sets = parseIpsetSave('create a hash:net family inet timeout 300\nadd a 10.0.0.0/8 timeout 12 comment "x y"\ncreate b hash:ip\n');
+  const {sets} = parseIpsetSave('create a hash:net family inet timeout 300\nadd a 10.0.0.0/8 timeout 12 comment "x y"\ncreate b hash:ip\n');
   expect([...sets.values()]).toEqual([
     {name: 'a', type: 'hash:net', parts: ['net'], elements: [['10.0.0.0/8']], exceptions: [], lines: [2]},
     {name: 'b', type: 'hash:ip', parts: ['ip'], elements: [], exceptions: [], lines: []},
   ]);
 });
 
-test('other lines are skipped', () => {
-  expect(parseIpsetSave('').size).toBe(0);
-  expect(parseIpsetSave('ipset v7.17: Kernel error\nadd gone 10.0.0.1\n').size).toBe(0);
+test('other lines, and a set that is created again, are a fault', () => {
+  expect(parseIpsetSave('')).toEqual({sets: new Map(), fault: null});
+  expect(parseIpsetSave('ipset v7.17: Kernel error\nadd gone 10.0.0.1\n')).toEqual({
+    sets: new Map(),
+    fault: {line: 1, text: 'ipset v7.17: Kernel error', isRepeated: false},
+  });
+  const text = 'create a hash:ip\nadd a 10.0.0.1\n';
+  expect(parseIpsetSave(text).fault).toBeNull();
+  expect(parseIpsetSave(`${text}${text}`).fault).toEqual({line: 3, text: 'create a hash:ip', isRepeated: true});
 });
 
 test('a network that is excluded from a wider one is not an element', () => {
-  const set = parseIpsetSave('create a hash:net\nadd a 10.0.0.0/8\nadd a 10.1.0.0/16 nomatch\n').get('a');
+  const set = parseIpsetSave('create a hash:net\nadd a 10.0.0.0/8\nadd a 10.1.0.0/16 nomatch\n').sets.get('a');
   expect(set).toMatchObject({elements: [['10.0.0.0/8']], exceptions: [['10.1.0.0/16']], lines: [2]});
 });
 

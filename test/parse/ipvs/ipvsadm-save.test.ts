@@ -64,6 +64,7 @@ test('servers of firewall marks are skipped with their real servers', () => {
     unweighted: [],
     strays: [],
     contradiction: null,
+    other: null,
     cut: null,
   });
 });
@@ -98,5 +99,5 @@ test('a last line without its newline is not read', () => {
 });
 
 test('empty output has no server', () => {
-  expect(parseIpvsadm('')).toEqual({servers: [], unweighted: [], strays: [], contradiction: null, cut: null});
+  expect(parseIpvsadm('')).toEqual({servers: [], unweighted: [], strays: [], contradiction: null, other: null, cut: null});
 });

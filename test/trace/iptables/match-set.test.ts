@@ -6,7 +6,7 @@ import {packetOf, type Sent} from '../send.ts';
 const sent: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};
 
 function inSet(save: string, directions: string, packet: Partial<Sent> = {}): boolean | null {
-  const sets = parseIpsetSave(save);
+  const {sets} = parseIpsetSave(save);
   if (!sets.has('s')) throw new Error('no set');
   return isInSet(sets, 's', packetOf({...sent, ...packet}), directions);
 }
