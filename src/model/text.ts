@@ -99,3 +99,8 @@ export function namespacedName({namespace = 'default', name}: {readonly namespac
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
+
+/** A text without the users and passwords in its URLs. */
+export function withoutPassword(text: string): string {
+  return text.replace(/([a-z][a-z0-9+.-]*:\/\/)\S*@/gi, '$1');
+}

@@ -26,12 +26,12 @@ function unicodeEscape(character: string): string {
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not reach the terminal
-const unsafe = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\udb40[\udc00-\udc7f]/g;
+const unsafe = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udc7f]/g;
 
 /** JSON of a large report has millions of lines, and each match takes time and memory. */
 const unsafeButNewline =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
-  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\udb40[\udc00-\udc7f]/g;
+  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udc7f]/g;
 
 /** Colors text, or leaves it unchanged. */
 export interface Style {

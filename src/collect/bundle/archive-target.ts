@@ -7,14 +7,17 @@ import {createGzip} from 'node:zlib';
 import {Header, Pax} from 'tar';
 import {type BundleTarget, isTaken, keepBeside, unfinishedName} from './directory-target.ts';
 
-/** A gzipped tar archive, written file by file. Everything is in one folder, named after the archive. */
+/**
+ * A gzipped tar archive, written file by file. Everything is in one folder, named after the archive. Only its owner may read it, as a
+ * directory: environment variables of pods are in it.
+ */
 export async function archiveTarget(path: string): Promise<BundleTarget> {
   const target = resolve(path);
   await mkdir(dirname(target), {recursive: true});
   const folder = await mkdtemp(join(dirname(target), unfinishedName(target)));
   const unfinished = join(folder, basename(target));
   const gzip = createGzip();
-  const done = pipeline(gzip, createWriteStream(unfinished));
+  const done = pipeline(gzip, createWriteStream(unfinished, {mode: 0o600}));
   // The next write reports a failure.
   done.catch(() => {});
   const top = topFolder(target);
@@ -54,7 +57,7 @@ const blockSize = 512;
 
 /** A header, preceded by a second one if the path is too long, and the content in whole blocks. */
 function* entry(path: string, content: Buffer): Iterable<Buffer> {
-  const about = {path, mode: 0o644, size: content.length, type: 'File', mtime: new Date()} as const;
+  const about = {path, mode: 0o600, size: content.length, type: 'File', mtime: new Date()} as const;
   const header = new Header(about);
   if (header.encode()) yield new Pax({path}).encode();
   if (header.block !== undefined) yield header.block;

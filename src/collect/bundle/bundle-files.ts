@@ -7,6 +7,8 @@ import {plainText} from '../../parse/lines.ts';
 /** The files of a bundle in any storage. Paths are relative to the bundle, with forward slashes. */
 export interface BundleFiles {
   readonly paths: readonly string[];
+  /** Links that lead out of the bundle: what is there is none of it, and is not read. */
+  readonly outside: readonly string[];
   read(path: string): Buffer | null;
   /** The same as text. A large file takes less memory this way, because its bytes are decoded while they are read. */
   readText(path: string): string | null;
@@ -21,9 +23,10 @@ export interface BundleFiles {
 
 export function directoryFiles(folder: string): BundleFiles {
   const top = join(resolve(folder), '/');
-  const paths = filesIn(top, '', [realpathSync(top)]).sort();
+  const outside: string[] = [];
+  const paths = filesIn(top, '', {above: [realpathSync(top)], outside}).sort();
   const found = new Set(paths);
-  const exists = (path: string): boolean => found.has(path) || (existsSync(top + path) && statSync(top + path).isFile());
+  const exists = (path: string): boolean => found.has(path);
   const ahead = new Map<string, Buffer>();
   const contentOf = (path: string): Buffer => {
     const content = ahead.get(path) ?? readFileSync(top + path);
@@ -42,7 +45,7 @@ export function directoryFiles(folder: string): BundleFiles {
     const content = await readInBackground(top + path).catch(() => null);
     if (content !== null) ahead.set(path, content);
   };
-  return {paths, read, readText, sizeOf: path => sizeOf(top + path), readAhead};
+  return {paths, outside: outside.sort(), read, readText, sizeOf: path => sizeOf(top + path), readAhead};
 }
 
 function sizeOf(path: string): number {
@@ -55,22 +58,32 @@ function sizeOf(path: string): number {
 }
 
 /**
- * The files in a folder and in all folders below it, also linked ones, but no folder inside itself. What is no file, such as a pipe, is left
- * out. `readdirSync` finds them too, but asks for the status of each file.
+ * The files in a folder and in all folders below it, also linked ones, but no folder inside itself and none outside of the top. What is no
+ * file, such as a pipe, is left out. `readdirSync` finds them too, but asks for the status of each file.
  */
-function filesIn(top: string, below: string, above: readonly string[]): string[] {
+function filesIn(top: string, below: string, links: FollowedLinks): string[] {
   // Deeper than nodes/NODE nothing is read, and folders that link to one another have no end.
   if (below.split('/').length > 3) return [];
   return readdirSync(top + below, {withFileTypes: true}).flatMap(entry => {
     const path = below + entry.name;
     if (entry.isFile()) return [path];
-    if (entry.isDirectory()) return filesIn(top, `${path}/`, above);
+    if (entry.isDirectory()) return filesIn(top, `${path}/`, links);
     const real = entry.isSymbolicLink() && existsSync(top + path) ? realpathSync(top + path) : null;
-    if (real === null || above.includes(real)) return [];
+    if (real === null || links.above.includes(real)) return [];
+    if (!real.startsWith(join(links.above[0] ?? '', '/'))) {
+      links.outside.push(path);
+      return [];
+    }
     const status = statSync(real);
     if (status.isFile()) return [path];
-    return status.isDirectory() ? filesIn(top, `${path}/`, [...above, real]) : [];
+    return status.isDirectory() ? filesIn(top, `${path}/`, {...links, above: [...links.above, real]}) : [];
   });
+}
+
+interface FollowedLinks {
+  /** The real paths of the top and of the linked folders above. */
+  readonly above: readonly string[];
+  readonly outside: string[];
 }
 
 function utf8Text(content: Buffer | null): string | null {
@@ -119,7 +132,7 @@ export async function archiveFiles(content: Buffer, limit: number): Promise<Bund
   const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), plainText(bytes)]));
   const read = (path: string): Buffer | null => named.get(path) ?? null;
   return {
-    ...{paths: [...named.keys()].sort(), read, readText: path => utf8Text(read(path))},
+    ...{paths: [...named.keys()].sort(), outside: [], read, readText: path => utf8Text(read(path))},
     sizeOf: path => named.get(path)?.length ?? 0,
     readAhead: async () => {},
   };

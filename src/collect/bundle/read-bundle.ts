@@ -157,6 +157,10 @@ async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot>
       `${origin} is no bundle: it has neither api/services.json nor nodes/NODE/iptables-save${cause === '' ? '' : ` (${cause})`}`,
     );
   }
+  append(
+    problems,
+    files.outside.map(path => ({message: `${path} was not read: it is a link out of the bundle. Copy the file in its place`})),
+  );
   const {takenAt, serverVersion} = record;
   const {history, problems: ofHistory} = readHistory(files.read(historyFile));
   append(problems, ofHistory);

@@ -39,6 +39,8 @@ export function isAnsweredByNode({path}: Pick<ApiRequest, 'path'>): boolean {
 
 /** The URL of a request: the server's path is a prefix of all paths. */
 export function requestUrl(server: URL, path: string, query: Iterable<readonly [string, string]>): URL {
+  // A URL resolves them, percent-encoded or not: a namespace ".." would ask for all namespaces.
+  if (path.split('/').some(name => name === '.' || name === '..')) throw new ApiError(`there is no object at ${path}`, {status: 404});
   const url = new URL(server);
   url.pathname = `${server.pathname.replace(/\/$/, '')}${path}`;
   for (const [name, value] of query) url.searchParams.append(name, value);

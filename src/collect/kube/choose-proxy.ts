@@ -1,4 +1,5 @@
 import {BlockList, isIP} from 'node:net';
+import {withoutPassword} from '../../model/text.ts';
 import {KubeconfigError} from './kubeconfig.ts';
 
 /**
@@ -19,7 +20,7 @@ function proxyOf(text: string, where: string): URL {
   const url = URL.parse(text);
   if (url === null || !schemes.includes(url.protocol)) {
     throw new KubeconfigError(
-      `${where} is "${text.replace(/[^/]*@/, '')}", and must be a URL that begins with http://, https:// or socks5://`,
+      `${where} is "${withoutPassword(text).replace(/^.*@/s, '')}", and must be a URL that begins with http://, https:// or socks5://`,
     );
   }
   return url;

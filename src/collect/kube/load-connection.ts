@@ -1,7 +1,7 @@
 import {existsSync, readFileSync, statSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
-import {someOf} from '../../model/text.ts';
+import {someOf, withoutPassword} from '../../model/text.ts';
 import {chooseProxy} from './choose-proxy.ts';
 import type {ConnectionFlags} from './connection-options.ts';
 import {fixedCredentials, pemOf} from './credentials/credentials.ts';
@@ -30,9 +30,10 @@ export function loadConnection(flags: ConnectionFlags, settings: Partial<Connect
   const chosen = contextIn(surroundings, flags);
   checkUser(chosen.user, chosen.userName);
   const server = serverOf(chosen.cluster);
+  const shown = withoutPassword(server.href);
   const trust = trustOf(chosen.cluster);
   return new KubectlConfig({
-    description: chosen.contextName === '' ? server.href : `context "${chosen.contextName}" at ${server.href}`,
+    description: chosen.contextName === '' ? shown : `context "${chosen.contextName}" at ${shown}`,
     server,
     namespace: chosen.namespace || 'default',
     trust,
@@ -72,7 +73,7 @@ function serverOf(cluster: Cluster): URL {
   const secure = cluster['certificate-authority'] || cluster['certificate-authority-data'] || cluster['insecure-skip-tls-verify'];
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(server) ? server : `${secure ? 'https' : 'http'}://${server}`);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
-    throw new KubeconfigError(`the server "${server}" is no URL that begins with https:// or http://`);
+    throw new KubeconfigError(`the server "${withoutPassword(server)}" is no URL that begins with https:// or http://`);
   }
   url.search = '';
   url.hash = '';

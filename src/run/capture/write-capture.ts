@@ -77,10 +77,11 @@ export function isComplete({nodes, problems}: SnapshotRecord): boolean {
  */
 export function redactCapture(capture: Capture, redaction: Redaction): Capture {
   const {history, serverVersion} = capture;
+  const version = plainVersion.exec(serverVersion ?? '')?.[0];
   return {
     origin: 'redacted',
     takenAt: capture.takenAt,
-    ...(serverVersion === undefined || !isVersion.test(serverVersion) ? {} : {serverVersion}),
+    ...(version === undefined ? {} : {serverVersion: version}),
     chosenNodes: capture.chosenNodes,
     api: redaction.objects(capture.api),
     nodes: redactNodes(capture, redaction),
@@ -89,8 +90,8 @@ export function redactCapture(capture: Capture, redaction: Redaction): Capture {
   };
 }
 
-/** Other versions are kept too. Whatever else a server gives as its version can be a name, and is left out. */
-const isVersion = /^v?\d+\.\d+[\w.+-]*$/;
+/** Without what follows it, which can be the name of a company. */
+const plainVersion = /^v?\d+\.\d+(?:\.\d+)?(?![\w.])/;
 
 async function* redactNodes({nodes, history}: Capture, redaction: Redaction): AsyncIterable<BundledNode> {
   for await (const node of nodes) {

@@ -33,12 +33,30 @@ describe('a directory', () => {
   test('has nodes whose folders are links, and ends at links in a circle and to nowhere', async () => {
     const path = folder.bundle({'api/services.json': '{"kind":"ServiceList","items":[]}'});
     mkdirSync(join(path, 'nodes'));
-    symlinkSync(join(capture, 'nodes/node-a'), join(path, 'nodes/node-a'));
+    mkdirSync(join(path, 'dumps'));
+    writeFileSync(join(path, 'dumps/iptables-save'), readFileSync(join(capture, 'nodes/node-a/iptables-save')));
+    symlinkSync('../dumps', join(path, 'nodes/node-a'));
     symlinkSync('nowhere', join(path, 'nodes/node-b'));
     symlinkSync('.', join(path, 'nodes/node-c'));
     const {nodes} = await readBundle(path);
     expect(nodes.map(({name}) => name)).toEqual(['node-a']);
     expect(nodes[0]?.read('iptables-save')).toEqual(readFileSync(join(capture, 'nodes/node-a/iptables-save')));
+  });
+
+  test('is read without what links lead to outside of it, and names them', async () => {
+    const path = folder.bundle({'api/services.json': '{"kind":"ServiceList","items":[]}', 'nodes/node-a/iptables-save': '*nat\nCOMMIT\n'});
+    writeFileSync(join(folder.path, 'secret'), 'secret');
+    symlinkSync(join(folder.path, 'secret'), join(path, 'nodes/node-a/kube-proxy.log'));
+    symlinkSync('../../secret', join(path, 'api/pods.json'));
+    symlinkSync(join(capture, 'nodes/node-b'), join(path, 'nodes/node-b'));
+    const {nodes, api, problems} = await readBundle(path);
+    expect(nodes.map(({name, files}) => [name, files])).toEqual([['node-a', ['iptables-save']]]);
+    expect([nodes[0]?.read('kube-proxy.log'), api.pods]).toEqual([null, null]);
+    expect(problems.map(({message}) => message)).toEqual(
+      ['api/pods.json', 'nodes/node-a/kube-proxy.log', 'nodes/node-b'].map(
+        link => `${link} was not read: it is a link out of the bundle. Copy the file in its place`,
+      ),
+    );
   });
 
   test('that is not a bundle is refused with the missing file', async () => {

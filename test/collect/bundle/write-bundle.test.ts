@@ -1,4 +1,4 @@
-import {existsSync, mkdirSync, readdirSync, readFileSync, statSync} from 'node:fs';
+import {existsSync, mkdirSync, readFileSync, readdirSync, statSync} from 'node:fs';
 import {join} from 'node:path';
 import {execa} from 'execa';
 import {describe, expect, test} from 'vitest';
@@ -87,6 +87,12 @@ describe('a written bundle is read back unchanged', () => {
     await writeBundle(path, contentOf({api: noObjects, problems: [], nodes: [node(name, {'iptables-save': '*nat\nCOMMIT\n'})]}));
     const {nodes} = await readBundle(path);
     expect(nodes.map(found => [found.name, found.read('iptables-save')?.toString()])).toEqual([[name, '*nat\nCOMMIT\n']]);
+  });
+
+  test.each(['bundle', 'bundle.tgz'])('as %s that only its owner may read', async name => {
+    const path = target(name);
+    await writeBundle(path, contentOf({api: noObjects, problems: [], nodes: [node('node-a', {'iptables-save': '*nat\nCOMMIT\n'})]}));
+    expect((statSync(path).mode & 0o077).toString(8)).toBe('0');
   });
 
   test('as an archive named like a folder of a bundle', async () => {

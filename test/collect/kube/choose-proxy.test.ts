@@ -13,6 +13,11 @@ test('HTTPS_PROXY is for https and HTTP_PROXY for http, in upper or lower case',
   expect(through('http://a', {HTTPS_PROXY: 'http://s:1', http_proxy: 'http://p:1'})).toBe('http://p:1/');
 });
 
+test.each(['ftp://ann:hush@proxy', 'http://ann:hu/sh@pro xy', 'ann:hush@proxy:3128'])('the error about %s has no password', url => {
+  expect(() => through('https://a', {}, url)).toThrow(/^proxy-url is "[^"]*pro ?xy(?::3128)?", and must be a URL/);
+  expect(() => through('https://a', {}, url)).not.toThrow(/hu.?sh/);
+});
+
 test('a proxy without a scheme is an HTTP proxy', () => {
   expect(through('https://a', {HTTPS_PROXY: 'proxy:3128'})).toBe('http://proxy:3128/');
 });

@@ -128,6 +128,12 @@ describe('reading', () => {
     expect(server.requests.map(({path}) => path)).toEqual(['/k8s/clusters/c-1/version']);
   });
 
+  test.each(['..', '.'])('a name %s asks for nothing else', async name => {
+    const server = await start({objects});
+    await expect(open(server).get(`/api/v1/namespaces/${encodeURIComponent(name)}/services`)).rejects.toMatchObject({status: 404});
+    expect(server.requests).toEqual([]);
+  });
+
   test('sends its name and version as the user agent', async () => {
     const server = await start({});
     await open(server, {userAgent: 'svc-trace/1.2.3'}).get('/version');

@@ -32,6 +32,12 @@ describe('the files that are read', () => {
     expect(connection.description).toBe('context "b" at https://b.example:6443/');
   });
 
+  test('the password in the address of a server is shown nowhere', () => {
+    const secret = (server: string) => load({KUBECONFIG: join(folderWith({a: kubeconfig('a', {cluster: {server}})}), 'a')});
+    expect(secret('https://ann:hush@a.example:6443').description).toBe('context "a" at https://a.example:6443/');
+    expect(() => secret('ftp://ann:hush@a.example')).toThrow('the server "ftp://a.example" is no URL');
+  });
+
   test('files of KUBECONFIG that are missing, empty or without a name are skipped', () => {
     const folder = folderWith({a: '', b: kubeconfig('b')});
     const connection = load({KUBECONFIG: [join(folder, 'none'), '', join(folder, 'a'), join(folder, 'b')].join(delimiter)});

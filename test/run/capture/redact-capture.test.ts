@@ -9,11 +9,12 @@ const capture: Capture = {
 };
 const redactedVersion = (serverVersion: string) => redactCapture({...capture, serverVersion}, new Redaction('key')).serverVersion;
 
-test('keeps the version of the API server', () => {
-  expect(['v1.36.2', 'v1.31.4-eks-2d5f260', 'v1.33.1+k3s1'].map(redactedVersion)).toEqual([
+test('keeps the version of the API server without its suffix, which can name a company', () => {
+  expect(['v1.36.2', 'v1.31.4-corp.example', 'v1.33.1+acme1', '1.30'].map(redactedVersion)).toEqual([
     'v1.36.2',
-    'v1.31.4-eks-2d5f260',
-    'v1.33.1+k3s1',
+    'v1.31.4',
+    'v1.33.1',
+    '1.30',
   ]);
 });
 
