@@ -4,6 +4,7 @@ import type {PodObject} from '../model/api-objects.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {once} from '../model/once.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import {shellWord} from '../model/text.ts';
 
 /** Why kube-proxy of a node does not do its work, by its pod and its log. */
 export interface KubeProxyTrouble {
@@ -70,7 +71,7 @@ function containerTrouble({status}: PodObject): {readonly text: string; readonly
 
 function readLastLog(pod: PodObject | undefined): string {
   const {namespace = 'kube-system', name = ''} = pod?.metadata ?? {};
-  return `Read why kube-proxy ends (kubectl -n ${namespace} logs ${name} --previous) and remove the cause: another restart does not help. It rewrites all rules when it runs again.`;
+  return `Read why kube-proxy ends (kubectl -n ${shellWord(namespace)} logs ${shellWord(name)} --previous) and remove the cause: another restart does not help. It rewrites all rules when it runs again.`;
 }
 
 /**

@@ -5,7 +5,7 @@ import {type OverlongName, overlongNames} from '../expect/nftables/overlong-name
 import {families} from '../model/address.ts';
 import type {Observation} from '../model/finding.ts';
 import type {NftTable} from '../model/nft-ruleset.ts';
-import {someOf} from '../model/text.ts';
+import {commandLine, someOf} from '../model/text.ts';
 import {type Check, nameOf, ofPort} from './check.ts';
 import {editService, onNode} from './commands/commands.ts';
 
@@ -62,11 +62,12 @@ export const localhostNodePortsStuck: Check<'ST511'> = {
       const count = table === undefined ? 0 : refusedTCP(table);
       if (count === 0) continue;
       const running = config.nodePortAddresses.source === 'configz.json';
+      const [nftFamily = '', name = ''] = proxyTableId(family).split(' ');
       const cause = `${localhostRejectMap} of table ${proxyTableId(family)} still refuses ${count} TCP node ports, and nodePortAddresses now names a loopback address (${config.nodePortAddresses.source})`;
       yield {
         ...{node: node.name, family, severity: running ? ('error' as const) : ('warning' as const)},
         message: `kube-proxy ${running ? 'cannot write' : 'will not be able to write, once it is restarted with these settings,'} any change of ${family}: ${cause}`,
-        ...onNode({api, node}, `nft delete table ${proxyTableId(family)}`),
+        ...onNode({api, node}, commandLine`nft delete table ${nftFamily} ${name}`),
       };
     }
   },

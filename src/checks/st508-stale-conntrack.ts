@@ -1,4 +1,4 @@
-import {commandLine, someOf} from '../model/text.ts';
+import {commandLine, type CommandLine, someOf} from '../model/text.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {canonicalAddress, families, type Family, familyOf} from '../model/address.ts';
@@ -58,7 +58,7 @@ export const staleConntrack: Check<'ST508'> = {
 };
 
 /** Deletes the flows and no others. A flow by a node port has the address of the node as its destination. */
-function deletions(connections: readonly TrackedConnection[], family: Family): readonly (string | null)[] {
+function deletions(connections: readonly TrackedConnection[], family: Family): readonly (CommandLine | null)[] {
   const lines = connections.map(({protocol, original, reply}) => {
     const flow = [original.destination, String(original.destinationPort), reply.source, String(reply.sourcePort)] as const;
     const [address, port, endpoint, endpointPort] = flow;

@@ -47,7 +47,7 @@ function logFirst(what: string): string {
 }
 
 /** The pod networks of all nodes. */
-const podNetworks = run('kubectl get nodes -o custom-columns=NAME:.metadata.name,PODCIDRS:.spec.podCIDRS');
+const podNetworks = run(commandLine`kubectl get nodes -o custom-columns=NAME:.metadata.name,PODCIDRS:.spec.podCIDRS`);
 
 const table = [
   {

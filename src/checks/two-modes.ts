@@ -46,7 +46,7 @@ export const twoBackends: Check<'ST501'> = {
 
 /** On the node itself there may be other tools than in the image of kube-proxy. */
 function versionInPod(place: Pick<NodeCheckContext, 'api' | 'node'>, family: Family): Pick<Observation, 'command'> {
-  return kubeProxyPod(place.api, place.node.name) === undefined ? {} : onNode(place, `${iptables(family)} --version`);
+  return kubeProxyPod(place.api, place.node.name) === undefined ? {} : onNode(place, commandLine`${iptables(family)} --version`);
 }
 
 /** They contradict each other if a chain of a Service or an endpoint differs between the two, or exists in only one. */
@@ -95,14 +95,15 @@ export const otherModeLeftovers: Check<'ST502'> = {
       const blocked = mode === 'iptables' ? jumpsTo(rulesets.values()) : '';
       const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign()}${blocked}`;
       if (mode === 'ipvs') {
-        yield {node: node.name, message, ...run('ipvsadm -Ln'), ...effectOfServers(message, catchingServers(context))};
+        yield {node: node.name, message, ...run(commandLine`ipvsadm -Ln`), ...effectOfServers(message, catchingServers(context))};
         continue;
       }
       // In IPVS mode walks show the packets that such rules reject.
       const effect = said === 'ipvs' ? null : effectOf(context, mode);
+      const [nftFamily = '', name = ''] = tableOf(context).split(' ');
       const show = onNode(
         context,
-        mode === 'nftables' ? `nft list table ${tableOf(context)}` : `${toolOf(rulesets)} -t nat -S KUBE-SERVICES`,
+        mode === 'nftables' ? commandLine`nft list table ${nftFamily} ${name}` : commandLine`${toolOf(rulesets)} -t nat -S KUBE-SERVICES`,
       );
       yield effect === null
         ? {node: node.name, message, ...show}

@@ -7,6 +7,7 @@ import type {NodeDump} from '../model/snapshot.ts';
 import type {Check} from './check.ts';
 import {iptables, onNode} from './commands/commands.ts';
 import {kubeProxyTrouble, troubleText} from './kube-proxy-trouble.ts';
+import {commandLine} from '../model/text.ts';
 
 export const nodeNotRead: Check<'ST901'> = {
   code: 'ST901',
@@ -58,7 +59,7 @@ export const familyNotRead: Check<'ST902'> = {
         node: node.name,
         family,
         message: `${family} ${how} on ${node.name}: ${reason}`,
-        ...onNode({api, node}, isNft ? 'nft list ruleset' : `${iptables(family)}-save`),
+        ...onNode({api, node}, isNft ? commandLine`nft list ruleset` : commandLine`${`${iptables(family)}-save`}`),
       };
     }
     const unseen = isNft && status.kind === 'checked' ? unseenIptables(node) : [];
@@ -91,19 +92,19 @@ export const dumpUnreliable: Check<'ST506'> = {
         ...{node: node.name, actual: misprint.rules},
         message: `rules of kube-proxy read as "${misprint.text}": ${whoReads('nft', 'older', toolVersion)}`,
         remedy: 'Read the node with the nft of its kube-proxy (--transport exec), or with nft 1.1.3 or later.',
-        ...onNode({api, node}, 'nft list ruleset'),
+        ...onNode({api, node}, commandLine`nft list ruleset`),
       };
     if (cut !== null) {
       yield {
         node: node.name,
         message: `the dump of nftables ${cutReason(cut)}: rules after that were not checked`,
-        ...onNode({api, node}, 'nft list ruleset'),
+        ...onNode({api, node}, commandLine`nft list ruleset`),
       };
     }
     for (const [family, ruleset] of rulesets) {
       if (ruleset.cut !== null) {
         const message = `the ${family} dump ${cutReason(ruleset.cut)}: rules after that were not checked`;
-        yield {node: node.name, family, message, ...onNode({api, node}, `${iptables(family)}-save`)};
+        yield {node: node.name, family, message, ...onNode({api, node}, commandLine`${`${iptables(family)}-save`}`)};
       }
     }
     for (const [family, misprint] of misprintsOf(rulesets)) {
@@ -111,7 +112,7 @@ export const dumpUnreliable: Check<'ST506'> = {
       yield {
         ...{node: node.name, family, remedy: misprintRemedy(misprint), actual: rules.slice(0, 3)},
         message: `${family}: ${what}: ${whoReads('iptables', reader, version)}`,
-        ...onNode({api, node}, `${iptables(family)}-save`),
+        ...onNode({api, node}, commandLine`${`${iptables(family)}-save`}`),
       };
     }
   },

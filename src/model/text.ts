@@ -67,27 +67,30 @@ const fileErrors: Readonly<Record<string, string>> = {
   ENAMETOOLONG: 'the name is too long',
 };
 
+declare const isCommand: unique symbol;
+
+/** A text that a shell reads as the command that was meant. Only `commandLine` makes one: no other text is printed to be copied. */
+export type CommandLine = string & {readonly [isCommand]: true};
+
 /**
- * A command line for a shell: names from the cluster are quoted, whatever they contain. Null if one of them is empty or begins with a dash:
- * a program could take it for an option.
+ * A command line for a shell: names from the cluster are quoted, whatever they contain. Null if one of them is empty or begins with a dash,
+ * which a program could take for an option, or has a character that a terminal must not get.
  */
-export function commandLine(parts: TemplateStringsArray, ...names: readonly string[]): string | null {
-  if (names.some(name => name === '' || name.startsWith('-'))) return null;
-  return parts.map((part, index) => part + (index < names.length ? shellWord(names[index] ?? '') : '')).join('');
+export function commandLine(parts: TemplateStringsArray, ...names: readonly string[]): CommandLine | null {
+  if (names.some(name => name === '' || name.startsWith('-') || unprintable.test(name))) return null;
+  return parts.map((part, index) => part + (index < names.length ? shellWord(names[index] ?? '') : '')).join('') as CommandLine;
 }
 
-/** One word for sh, as it is where it needs no quotes. `$'…'` of bash, zsh and ksh spells out what a terminal must not get. */
+/** One command of several parts; null if one of them is. */
+export function joinedCommand(...parts: readonly (CommandLine | null)[]): CommandLine | null {
+  return parts.includes(null) ? null : (parts.filter(part => part !== '').join(' ') as CommandLine);
+}
+
+const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+
+/** One word for a shell, as it is where it needs no quotes. bash, zsh, dash and BusyBox read single quotes alike. */
 export function shellWord(text: string): string {
-  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
-  if (/^[\x20-\x7e]*$/.test(text)) return `'${text.replaceAll("'", "'\\''")}'`;
-  return `$'${text.replace(/[^\x20-\x7e]|['\\]/gu, escaped)}'`;
-}
-
-function escaped(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  const digits = code.toString(16);
-  if (character === "'" || character === '\\') return `\\${character}`;
-  return code < 0x80 ? `\\x${digits.padStart(2, '0')}` : code < 0x10000 ? `\\u${digits.padStart(4, '0')}` : `\\U${digits.padStart(8, '0')}`;
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** `namespace/name`, which identifies an object among those of its kind. Namespaced objects always have a namespace here. */

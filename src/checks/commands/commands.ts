@@ -4,7 +4,7 @@ import {kubeProxyContainer, kubeProxyPod} from '../../expect/kube-proxy-pod.ts';
 import type {Family} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {Observation, ServiceName} from '../../model/finding.ts';
-import {commandLine, shellWord} from '../../model/text.ts';
+import {type CommandLine, commandLine, joinedCommand} from '../../model/text.ts';
 import {parseNodeArgs} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import type {NodeData} from '../../analyze/proxy-mode.ts';
 
@@ -36,11 +36,11 @@ export function showArguments({api, node}: Place): Command {
  * Runs a program of kube-proxy's image in its pod, which is in the network of the node; without a pod, on the node as root. A command that
  * does not begin with `kubectl` is one for the node.
  */
-export function onNode({api, node}: Place, words: string | null): Command {
+export function onNode({api, node}: Place, words: CommandLine | null): Command {
   const pod = kubeProxyPod(api, node.name);
-  if (words === null || pod === undefined) return run(words);
+  if (pod === undefined) return run(words);
   const exec = commandLine`kubectl -n ${namespaceOf(pod)} exec ${`pod/${pod.metadata.name}`}`;
-  return run(exec === null ? null : `${exec}${containerOption(pod)} -- ${words}`);
+  return run(joinedCommand(exec, containerOption(pod), commandLine`--`, words));
 }
 
 export function iptables(family: Family): string {
@@ -52,8 +52,8 @@ export function listPlace(context: Pick<NodeData, 'api' | 'node' | 'nft'>, {actu
   const [rule] = actual;
   if (rule === undefined) return {};
   const {table, chain, backend} = rule;
-  if (table === 'ipvs') return run('ipvsadm -Ln');
-  if (table === 'kube-ipvs0') return run('ip address show dev kube-ipvs0');
+  if (table === 'ipvs') return run(commandLine`ipvsadm -Ln`);
+  if (table === 'kube-ipvs0') return run(commandLine`ip address show dev kube-ipvs0`);
   if (table === 'ipset') return onNode(context, commandLine`ipset list ${chain}`);
   const tool = backend === undefined ? iptables(family) : `${iptables(family)}-${backend}`;
   if (!table.includes(' ')) return onNode(context, commandLine`${tool} -t ${table} -S ${chain}`);
@@ -65,27 +65,27 @@ export function listPlace(context: Pick<NodeData, 'api' | 'node' | 'nft'>, {actu
   return onNode(context, commandLine`nft list ${kind} ${nftFamily} ${name} ${chain}`);
 }
 
-function restartLines(place: Place): readonly (string | null)[] {
+function restartLines(place: Place): readonly (CommandLine | null)[] {
   const pod = kubeProxyPod(place.api, place.node.name);
   if (pod !== undefined && !isStatic(pod)) return [commandLine`kubectl -n ${namespaceOf(pod)} delete ${`pod/${pod.metadata.name}`}`];
   const distribution = distributionOf(place);
-  if (pod !== undefined) return [distribution === 'rke2' ? `${crictlOfRKE2} ${shellWord(stopContainer)}` : stopContainer];
-  return [distribution === 'k3s' ? `systemctl restart ${serviceOfK3s(place)}` : podsOfNode(place)];
+  if (pod !== undefined) return [distribution === 'rke2' ? stopContainerOfRKE2 : stopContainer];
+  return [distribution === 'k3s' ? commandLine`systemctl restart ${serviceOfK3s(place)}` : podsOfNode(place)];
 }
 
 /** The kubelet starts the container of a static pod again; deleting its mirror in the API stops nothing. */
-const stopContainer = `crictl stop $(crictl ps --name '^kube-proxy$' -q)`;
+const stopContainer = commandLine`crictl stop $(crictl ps --name '^kube-proxy$' -q)`;
 
-const crictlOfRKE2 = 'env CRI_CONFIG_FILE=/var/lib/rancher/rke2/agent/etc/crictl.yaml PATH=/var/lib/rancher/rke2/bin:$PATH sh -c';
+const stopContainerOfRKE2 = commandLine`env CRI_CONFIG_FILE=/var/lib/rancher/rke2/agent/etc/crictl.yaml PATH=/var/lib/rancher/rke2/bin:$PATH sh -c ${stopContainer ?? ''}`;
 
-function logLines(place: Place): readonly (string | null)[] {
+function logLines(place: Place): readonly (CommandLine | null)[] {
   const pod = kubeProxyPod(place.api, place.node.name);
-  if (pod === undefined) return distributionOf(place) === 'k3s' ? [`journalctl -u ${serviceOfK3s(place)} -n 300`] : [];
+  if (pod === undefined) return distributionOf(place) === 'k3s' ? [commandLine`journalctl -u ${serviceOfK3s(place)} -n 300`] : [];
   const logs = commandLine`kubectl -n ${namespaceOf(pod)} logs ${`pod/${pod.metadata.name}`}`;
-  return [logs === null ? null : `${logs}${containerOption(pod)} --tail=300`];
+  return [joinedCommand(logs, containerOption(pod), commandLine`--tail=300`)];
 }
 
-function podsOfNode({node}: Place): string | null {
+function podsOfNode({node}: Place): CommandLine | null {
   return commandLine`kubectl get pods -A -o wide --field-selector ${`spec.nodeName=${node.name}`}`;
 }
 
@@ -94,9 +94,9 @@ function namespaceOf({metadata}: PodObject): string {
 }
 
 /** Only for a pod with several containers. */
-function containerOption(pod: PodObject): string {
+function containerOption(pod: PodObject): CommandLine | null {
   const container = kubeProxyContainer(pod)?.name;
-  return container === undefined || (pod.spec?.containers ?? []).length < 2 ? '' : ` -c ${shellWord(container)}`;
+  return container === undefined || (pod.spec?.containers ?? []).length < 2 ? commandLine`` : commandLine`-c ${container}`;
 }
 
 function isStatic({metadata}: PodObject): boolean {
@@ -118,7 +118,7 @@ function serviceOfK3s({api, node}: Place): string {
 }
 
 /** Lines that are to be run one after the other; nothing if one of them cannot be written. */
-export function run(...lines: readonly (string | null)[]): Command {
+export function run(...lines: readonly (CommandLine | null)[]): Command {
   return lines.length === 0 || lines.includes(null) ? {} : {command: lines.join('\n')};
 }
 
@@ -139,7 +139,7 @@ export function showService({namespace, name}: ServiceName): Command {
 /** Shows the EndpointSlices of a Service; `yaml` with every field of their endpoints. */
 export function showSlices({namespace, name}: ServiceName, as: 'labels' | 'yaml'): Command {
   const slices = commandLine`kubectl -n ${namespace} get endpointslices -l ${`kubernetes.io/service-name=${name}`}`;
-  return run(slices === null ? null : `${slices} ${as === 'yaml' ? '-o yaml' : '--show-labels'}`);
+  return run(joinedCommand(slices, as === 'yaml' ? commandLine`-o yaml` : commandLine`--show-labels`));
 }
 
 /** Shows the pods that these labels select, with their readiness. */

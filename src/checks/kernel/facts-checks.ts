@@ -4,7 +4,7 @@ import type {Severity} from '../../model/finding.ts';
 import {hostIP, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
 import {isUsualRule, outsideOf} from '../../model/node/policy-routing.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-import {plural, someOf} from '../../model/text.ts';
+import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {misroutedPackets} from './policy-routes.ts';
@@ -26,7 +26,7 @@ interface Found {
   readonly severity?: Severity;
   readonly remedy?: string;
   /** Lines to be run on the node. */
-  readonly commands?: readonly string[];
+  readonly commands?: readonly (CommandLine | null)[];
 }
 
 const table = [
@@ -49,7 +49,7 @@ const table = [
         yield {
           ...(off.length === 1 && family !== undefined ? {family} : {}),
           message,
-          commands: off.map(each => `sysctl -w ${switchOf(each)}=1`),
+          commands: off.map(each => commandLine`sysctl -w ${switchOf(each)}=1`),
         };
       }
       for (const family of families) {
@@ -60,7 +60,7 @@ const table = [
         if (family === 'IPv6') continue;
         if (primary !== null && sysctlNumber(network, own) === 0) {
           const message = `${own} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
-          yield {family, message, commands: [`sysctl -w ${own}=1`]};
+          yield {family, message, commands: [commandLine`sysctl -w ${own}=1`]};
         }
         const cutOff = unforwardedPods(context).filter(({dev}) => dev !== primary);
         const [first] = cutOff;
@@ -71,7 +71,7 @@ const table = [
         yield {
           family,
           message: `${switches} ${devices.length === 1 ? 'is' : 'are'} 0: packets that arrive there are not forwarded. ${plural(cutOff.length, 'pod')} behind ${devices.length === 1 ? 'it' : 'them'} (${pods}) ${cutOff.length === 1 ? 'reaches' : 'reach'} no other pod by a Service and ${cutOff.length === 1 ? 'answers' : 'answer'} no client.`,
-          commands: devices.slice(0, 10).map(dev => `sysctl -w net.ipv4.conf.${dev}.forwarding=1`),
+          commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w net.ipv4.conf.${dev}.forwarding=1`),
         };
       }
     },
@@ -95,7 +95,7 @@ const table = [
         yield {
           family,
           message: `${state === 'off' ? `${name} is 0` : `br_netfilter is not loaded, so that ${name} does not exist`}, and pods of this node are ports of ${bridges.map(bridge => bridge.name).join(', ')}: a pod that reaches a Service whose endpoint is on the same bridge (${someOf(endpoints)}) gets the reply from an address that it does not know, and the connection fails.`,
-          commands: [...(state === 'off' ? [] : ['modprobe br_netfilter']), `sysctl -w ${name}=1`],
+          commands: [...(state === 'off' ? [] : [commandLine`modprobe br_netfilter`]), commandLine`sysctl -w ${name}=1`],
         };
       }
     },
@@ -116,7 +116,7 @@ const table = [
           if (off.length === 0 || link?.isPromiscuous) continue;
           const which = off.length === ports.length ? plural(off.length, 'port') : `${off.length} of ${plural(ports.length, 'port')}`;
           const message = `hairpin_mode is 0 on ${which} of ${name} (${someOf(off.map(port => port.name))}): if a Service sends a pod's packets to the pod itself, they are lost. ${plural(endpoints.length, 'endpoint')} of Services ${endpoints.length === 1 ? 'is' : 'are'} on this bridge (${someOf(endpoints)}).`;
-          yield {family, message, commands: off.slice(0, 10).map(port => `bridge link set dev ${port.name} hairpin on`)};
+          yield {family, message, commands: off.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} hairpin on`)};
         }
         // The ports are the same in the other family.
         return;
@@ -153,7 +153,7 @@ const table = [
       yield {
         severity: isFull ? 'error' : 'warning',
         message: `${count} connections are tracked, ${isFull ? 'and' : `${share}% of what`} nf_conntrack_max allows${isFull ? ` ${max}` : ` (${max})`}: ${isFull ? 'the kernel drops packets of new connections' : 'when it is full, the kernel drops packets of new connections'}, to Services and to everything else.`,
-        commands: [`sysctl -w net.netfilter.nf_conntrack_max=${max * 2}`],
+        commands: [commandLine`sysctl -w net.netfilter.nf_conntrack_max=${String(max * 2)}`],
       };
     },
   },
@@ -172,7 +172,7 @@ const table = [
       const counts = grown.map(name => `${countNames[name]} from ${before[name]} to ${after[name]}`);
       yield {
         message: `while the node was read, counts of lost packets grew: ${counts.join(', ')} (conntrack -S).`,
-        commands: ['conntrack -S'],
+        commands: [commandLine`conntrack -S`],
       };
     },
   },
@@ -225,7 +225,7 @@ const table = [
         if (actual === null || actual === value) continue;
         yield {
           message: `net.ipv4.vs.${name} is ${actual}, and kube-proxy runs with ${value}: ${effect}.`,
-          commands: [`sysctl -w net.ipv4.vs.${name}=${value}`],
+          commands: [commandLine`sysctl -w net.ipv4.vs.${name}=${String(value)}`],
         };
       }
     },
@@ -280,7 +280,7 @@ const table = [
     *find(context) {
       for (const family of familiesOnNode(context)) {
         const lost = unroutedPods(context, family, ({kind}) => kind === 'unreachable');
-        const commands = (found: readonly Unrouted[]) => [`ip route get ${found[0]?.addresses[0] ?? ''}`];
+        const commands = (found: readonly Unrouted[]) => [commandLine`ip route get ${found[0]?.addresses[0] ?? ''}`];
         if (lost.length > 0)
           yield {
             family,
@@ -293,14 +293,14 @@ const table = [
           yield {
             family,
             message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from these pods is lost, or the answers are.`,
-            commands: ['ip rule show', `ip route get ${first.to} from ${first.from} iif ${first.iif}`],
+            commands: [commandLine`ip rule show`, commandLine`ip route get ${first.to} from ${first.from} iif ${first.iif}`],
           };
         const marked = refusedMarked(context, family);
         if (lost.length === 0 && refused.length === 0 && marked !== null)
           yield {
             family,
             message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
-            commands: ['ip rule show', `ip route get ${marked.to} mark ${marked.mark}`],
+            commands: [commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`],
           };
         for (const found of misroutedPackets(context, family)) yield {family, ...found};
         // The network plugin makes a route for each other node. Some networks have none at all.
@@ -379,7 +379,7 @@ function* asymmetricPods(context: NodeCheckContext): Iterable<Found> {
   yield {
     severity: 'error',
     message: `rp_filter of ${dev} is strict (1), and policy rules route packets of ${plural(lost.length, 'pod')} (${someOf(lost.map(({address}) => address))}) by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`,
-    commands: [`sysctl -w net.ipv4.conf.${dev}.rp_filter=2`],
+    commands: [commandLine`sysctl -w net.ipv4.conf.${dev}.rp_filter=2`],
   };
 }
 
@@ -397,7 +397,7 @@ function* asymmetricNode(context: NodeCheckContext): Iterable<Found> {
     if (other === null || other === dev || !isWired(other)) continue;
     yield {
       message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
-      commands: [`sysctl -w net.ipv4.conf.${dev}.rp_filter=2`],
+      commands: [commandLine`sysctl -w net.ipv4.conf.${dev}.rp_filter=2`],
     };
     return;
   }

@@ -1,14 +1,14 @@
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {type Astray, isUsualRule, outsideOf, policyRuleText, routedAstray, usualDevice} from '../../model/node/policy-routing.ts';
-import {someOf} from '../../model/text.ts';
+import {type CommandLine, commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {networkOf, podAddresses} from './node-paths.ts';
 
 /** Packets that policy routing sends away from a pod: whose, and what shows it on the node. */
 interface Misrouted {
   readonly message: string;
-  readonly commands: readonly string[];
+  readonly commands: readonly (CommandLine | null)[];
 }
 
 /** Who sends packets to endpoints through a node: an address of each, as packets are when they are routed. */
@@ -43,10 +43,13 @@ function ruleText({rule}: Astray): string {
 }
 
 function misrouted({astray, to, sender, who}: {astray: Astray; to: Address; sender: Group['senders'][number]; who: string}): Misrouted {
-  const mark = sender.mark === 0 ? '' : ` mark 0x${sender.mark.toString(16)}`;
+  const mark = sender.mark === 0 ? commandLine`` : commandLine`mark ${`0x${sender.mark.toString(16)}`}`;
   return {
     message: `${ruleText(astray)} sends ${who} by ${astray.dev}, while ${astray.instead} leads to the endpoint ${to.text}: what Services send there is lost, or the answers are.`,
-    commands: ['ip rule show', `ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}${mark}`],
+    commands: [
+      commandLine`ip rule show`,
+      joinedCommand(commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`, mark),
+    ],
   };
 }
 

@@ -1,5 +1,5 @@
 import type {PodWay} from '../../model/node-result.ts';
-import {plural, someOf} from '../../model/text.ts';
+import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {deviceTo, networkOf, podAddresses, familiesOnNode} from './node-paths.ts';
@@ -20,7 +20,7 @@ export const mtuDiffers: Check<'ST613'> = {
       const [usualMtu = 0, isSmaller] = [usual[0]?.mtu, mtu < (usual[0]?.mtu ?? 0)];
       const lost = isSmaller ? 'large packets to its pods' : 'large packets of its pods and of the node itself to the others';
       const message = `the MTU between pods is ${mtu} (${device}), and ${usualMtu} on ${others}: ${lost} may be fragmented or lost, while small ones arrive`;
-      yield {node, message, ...run(`ip -d link show ${device}`)};
+      yield {node, message, ...run(commandLine`ip -d link show ${device}`)};
     }
   },
 };

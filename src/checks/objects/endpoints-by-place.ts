@@ -23,7 +23,7 @@ export const hintsIgnored: Check<'ST104'> = {
       if (reason !== null)
         yield {
           ...ofPort(entry.port),
-          ...run('kubectl get nodes -L topology.kubernetes.io/zone'),
+          ...run(commandLine`kubectl get nodes -L topology.kubernetes.io/zone`),
           message: `${entry.port.servicePortName}: traffic goes to all zones, because kube-proxy ignores the topology hints: ${reason}`,
         };
     }

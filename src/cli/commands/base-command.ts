@@ -27,7 +27,7 @@ import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import type {NodeByNode} from '../../run/preview/preview-cluster.ts';
 import {emptyNodeDump} from '../../run/rules/choose-rules-node.ts';
 import type {NodeChoice} from '../../run/scope/choose-nodes.ts';
-import {errorText, plural} from '../../model/text.ts';
+import {errorText, plural, shellWord} from '../../model/text.ts';
 
 /** The flags of a connection to a cluster. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
@@ -203,20 +203,24 @@ export abstract class BaseCommand extends Command {
     if (file === undefined) return [];
     const report = parseCheckReport(this.#readBaseline(file));
     if (!('whyNot' in report)) return report.findings;
-    throw notABaseline(file, report.whyNot, `kubectl svc-trace check -A -o json --output-file ${file}`);
+    throw notABaseline(file, report.whyNot, `kubectl svc-trace check -A -o json --output-file ${shellWord(file)}`);
   }
 
   /** The plan of an earlier `preview -o json`. Throws a CLIError (exit 2) if the file is not one. */
   protected previewPlan(file: string): PreviewPlan {
     const plan = parsePreviewPlan(this.#readText(file));
     if (!('whyNot' in plan)) return plan;
-    const command = `kubectl svc-trace preview -A --proxy-mode nftables -o json --output-file ${file}`;
+    const command = `kubectl svc-trace preview -A --proxy-mode nftables -o json --output-file ${shellWord(file)}`;
     throw new Errors.CLIError(escapeText(`cannot use ${file} as a plan: ${plan.whyNot}. Make one with: ${command}`), {exit: 2});
   }
 
   #readBaseline(file: string): string {
     if (statSync(file, {throwIfNoEntry: false})?.isDirectory())
-      throw notABaseline(file, 'it is a directory', `kubectl svc-trace check -A --from ${file} -o json --output-file baseline.json`);
+      throw notABaseline(
+        file,
+        'it is a directory',
+        `kubectl svc-trace check -A --from ${shellWord(file)} -o json --output-file baseline.json`,
+      );
     return this.#readText(file);
   }
 

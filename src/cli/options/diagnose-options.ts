@@ -1,7 +1,7 @@
 import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
-import {withoutPassword} from '../../model/text.ts';
+import {shellWord, withoutPassword} from '../../model/text.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import type {ParsedEvaluationFlags} from '../../run/cluster-run.ts';
 import {chooseNodes, type ChosenNodes, type NodeChoice} from '../../run/scope/choose-nodes.ts';
@@ -43,14 +43,10 @@ export function commandText(args: readonly string[]): string {
   const shown = args.map((arg, index) => {
     const [flag = '', value] = arg.split(/=(.*)/s);
     if (value !== undefined && secretFlags.has(flag)) return `${flag}=${hidden}`;
-    return secretFlags.has(args[index - 1] ?? '') ? hidden : quoted(withoutPassword(arg));
+    return secretFlags.has(args[index - 1] ?? '') ? hidden : shellWord(withoutPassword(arg));
   });
   return ['kubectl svc-trace', ...shown].join(' ');
 }
 
 const secretFlags: ReadonlySet<string> = new Set(['--token', '--as-user-extra']);
 const hidden = 'HIDDEN';
-
-function quoted(arg: string): string {
-  return /^[\w./:=,@%+-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
-}

@@ -3,7 +3,7 @@ import {checks} from '../../checks/index.ts';
 import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';
-import {errorText, namespacedName} from '../../model/text.ts';
+import {errorText, namespacedName, shellWord} from '../../model/text.ts';
 import {type AgentPort, agentPort} from '../cluster/read-agent-pods.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {type Shape, whyMalformed} from '../objects/usable-items.ts';
@@ -112,7 +112,7 @@ function otherProtocol(message: string, {scheme, port}: AgentPort): {readonly re
 }
 
 function readPod(namespace: string, name: string): string {
-  return `Look at it with: kubectl describe pod -n ${namespace} ${name}; kubectl logs -n ${namespace} ${name}.`;
+  return `Look at it with: kubectl describe pod -n ${shellWord(namespace)} ${shellWord(name)}; kubectl logs -n ${shellWord(namespace)} ${shellWord(name)}.`;
 }
 
 /** The message of an answer, without the description of the request. */

@@ -17,7 +17,7 @@ import type {
 import {serviceNameLabel} from '../../model/endpoint.ts';
 import {append, pushTo} from '../../model/lists.ts';
 import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
-import {errorText, namespacedName, plural, someOf} from '../../model/text.ts';
+import {errorText, namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
 import {plainText} from '../../parse/lines.ts';
 import {snapshotOfText, noDump} from '../../parse/pasted/split-text.ts';
 import {
@@ -68,8 +68,8 @@ function bundlesIn(folder: string): readonly string[] {
 
 function severalBundles(folder: string, bundles: readonly string[]): string {
   const [first = '', second] = bundles;
-  const compare = second === undefined ? '' : `. "kubectl svc-trace diff ${first} ${second}" compares two`;
-  return `${folder} is a folder of ${plural(bundles.length, 'bundle')}: ${someOf(bundles)}. Name one, as in --from ${first}${compare}`;
+  const compare = second === undefined ? '' : `. "kubectl svc-trace diff ${shellWord(first)} ${shellWord(second)}" compares two`;
+  return `${folder} is a folder of ${plural(bundles.length, 'bundle')}: ${someOf(bundles)}. Name one, as in --from ${shellWord(first)}${compare}`;
 }
 
 async function open(path: string, archiveLimit: number): Promise<BundleFiles | {readonly dump: Buffer}> {

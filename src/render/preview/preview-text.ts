@@ -1,7 +1,7 @@
 import {pushTo} from '../../model/lists.ts';
 import type {Advice, Preview, PreviewChange, PreviewEffect, PreviewOutcome, PreviewSide, Requirement} from '../../model/preview.ts';
 import {entryText} from '../../model/service-port.ts';
-import {namespacedName, plural, someOf} from '../../model/text.ts';
+import {namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {type NodeOrder, nodeOrder} from './node-order.ts';
 
@@ -102,7 +102,7 @@ function orderSections(preview: Preview): readonly PreviewSection[] {
             head: `begin with ${first} alone, and go on when it went as planned there`,
             lines: [
               ['before', plan],
-              ['after', `kubectl svc-trace check -A --plan plan.json --node ${first}`],
+              ['after', `kubectl svc-trace check -A --plan plan.json --node ${shellWord(first)}`],
             ] as const,
           },
         ];
