@@ -208,7 +208,7 @@ describe('commands in the pages', () => {
 
   /** The cluster has a fault, so that a wait never ends early. */
   function withShortWait(line: string): string {
-    return line.replace(/--wait \S+/, '--wait 1s');
+    return line.replace(/--wait \S+/, '--wait 5s');
   }
 
   test('every flag that docs/agents.md lists is one of agent or check', () => {

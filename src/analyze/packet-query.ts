@@ -1,7 +1,6 @@
 import {once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, parseAddress} from '../model/address.ts';
-import {holds} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
@@ -58,9 +57,11 @@ export interface OtherNodes {
   readonly nodeOf: (address: string) => string | null;
   /** Null for a node that was not read. */
   readonly find: (name: string) => PacketNode | null;
+  /** Whether an address is in the network of some node's pods. */
+  readonly isPod: (address: Address) => boolean;
 }
 
-const alone: OtherNodes = {nodeOf: () => null, find: () => null};
+const alone: OtherNodes = {nodeOf: () => null, find: () => null, isPod: () => false};
 
 /**
  * Walks the packet through the actual rules of the node, and through those of the endpoint's node where they are known. A packet with one
@@ -198,9 +199,8 @@ function isAnsweredStraight(
   const uplink = nodeAddressThere === null ? null : (environment.interfaceOf?.(nodeAddressThere) ?? null);
   const way = environment.interfaceOf?.(source) ?? null;
   if (uplink !== null && way !== null) return way === uplink;
-  // Without routes, only pods of this node are known to be answered through it; the packets of other nodes and their pods meet other rules.
-  const pods = addressesIn(here.facts.podCIDRs, source.family);
-  return pods.length > 0 && !holds(pods, source.value) && others.nodeOf(source.text) === null;
+  // Without routes, pods of this node are answered through it, and the packets of other nodes and their pods meet other rules.
+  return here.facts.podCIDRs.length > 0 && others.nodeOf(source.text) === null && !others.isPod(source);
 }
 
 /** The node's own address, for a packet to a loopback address; null for others. */

@@ -152,6 +152,9 @@ describe('a Service in a text', () => {
     const [found] = askNodes({source: '10.7.1.5', destination: 'shop/web', port: 'http'}, snapshotOfText(entry));
     expect(found?.query).toMatchObject({destination: '10.96.0.10', port: 80, protocol: 'TCP'});
     expect(() => askNodes({source: '10.7.1.5', destination: 'shop/other'}, snapshotOfText(entry))).toThrow('is not in these rules');
+    expect(() => askNodes({source: '10.7.1.5', destination: '10.0.0.300', port: '80'}, snapshotOfText(entry))).toThrow(
+      'is not an IP address',
+    );
   });
 
   test('without an address in the text is asked for one', () => {
@@ -186,4 +189,14 @@ test('a DNAT whose destination an old iptables does not print leads nowhere', ()
   const row = 'DNAT       tcp  --  0.0.0.0/0            0.0.0.0/0            tcp DNAT [unsupported revision]';
   const text = ['Chain KUBE-SEP-6KKQPHGRLUODOJRX (1 references)', columns, row, ''].join('\n');
   expect(answer(text)).toContain('undetermined (a DNAT is printed without its destination)');
+});
+
+test('a table with chains of kube-proxy and no base chain was put together from a part, and they are walked', () => {
+  const rules = [
+    ...['*nat', ':KUBE-SERVICES - [0:0]', ':KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]'],
+    '-A KUBE-SERVICES -d 10.96.9.9/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SEP-AAAAAAAAAAAAAAAA',
+    '-A KUBE-SEP-AAAAAAAAAAAAAAAA -p tcp -m comment --comment "shop/web:http" -m tcp -j DNAT --to-destination 10.244.9.9:8080',
+    'COMMIT\n',
+  ].join('\n');
+  expect(answer(rules, {destination: '10.96.9.9'})).toMatch(/^undecided \(10\.244\.9\.9:8080\): /);
 });

@@ -3,7 +3,7 @@ import {reportRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
 import {plainText} from '../../src/parse/lines.ts';
 import type {Report} from '../../src/model/report.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
-import {snapshotOfText, whyNoDump} from '../../src/parse/pasted/split-text.ts';
+import {noDump, snapshotOfText} from '../../src/parse/pasted/split-text.ts';
 import {picturesHtml} from '../../src/render/html/paths.ts';
 import type {RenderOptions} from '../../src/render/renderer.ts';
 import {packetRenderers} from '../../src/render/table/packet.ts';
@@ -52,7 +52,7 @@ function run(event: Event, work: (snapshot: Snapshot) => Result): void {
   try {
     const content = Buffer.from(rules.value);
     const snapshot = snapshotOfText(name, content);
-    if (snapshot === null) throw new Errors.CLIError(`${rules.value.trim() === '' ? 'an empty text' : name} ${whyNoDump(content)}`);
+    if (snapshot === null) throw new Errors.CLIError(`${rules.value.trim() === '' ? 'an empty text' : name} ${noDump}`);
     const {text, drawn = ''} = work(snapshot);
     show(`Done in ${Math.round(performance.now() - start)} ms, in this page.`);
     output.hidden = false;

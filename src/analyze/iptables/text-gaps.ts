@@ -38,7 +38,7 @@ function chainOf({shown, assumed}: Text, table: string, name: string): Chain | u
   if (own !== undefined)
     return listChain({...placeOf(own), complete: true}, [gap, ...(isBase && usual !== undefined ? merged(own, usual) : own.rules())]);
   if (usual !== undefined) return listChain({...placeOf(usual), complete: true}, isBase ? [gap, ...usual.rules()] : usual.rules());
-  if (isBase && !(known === undefined ? kubeProxyTables.has(table) : !known.complete)) return undefined;
+  if (isBase && !(known === undefined ? kubeProxyTables.has(table) : !isWhole(known))) return undefined;
   return listChain({table, name, policy: isBase ? 'ACCEPT' : null, complete: true}, [gap]);
 }
 
@@ -56,9 +56,13 @@ export function isBaseChain(name: string): boolean {
 }
 
 /** Whether rules of kube-proxy are among those of a table: a whole table without them has none. */
-function isOfKubeProxy({complete, chains}: Table): boolean {
-  if (complete) return false;
-  return holdsKubeProxy(chains.values());
+function isOfKubeProxy(table: Table): boolean {
+  return !isWhole(table) && holdsKubeProxy(table.chains.values());
+}
+
+/** Where iptables-save prints a table of kube-proxy, base chains are in it: one that ends and has none was put together from a part. */
+function isWhole({complete, chains}: Table): boolean {
+  return complete && !(holdsKubeProxy(chains.values()) && [...chains.keys()].every(name => !isBaseChain(name)));
 }
 
 export function holdsKubeProxy(chains: Iterable<Chain>): boolean {

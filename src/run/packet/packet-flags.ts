@@ -1,7 +1,8 @@
 import {Errors} from '@oclif/core';
-import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
+import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseCidr} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
+import {podCIDRsOf} from '../../expect/own-pods.ts';
 import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type PacketQuery} from '../../analyze/packet-query.ts';
 import type {PacketRules} from '../../analyze/packet-rules.ts';
 import {readDumps} from '../../analyze/iptables/node-rulesets.ts';
@@ -60,6 +61,7 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
       const node = byName.get(name);
       return node === undefined ? null : packetNode(node);
     },
+    isPod: address => podNetworks(snapshot.api).some(network => contains(network, address)),
   };
   return node => {
     const here = packetNode(node);
@@ -86,6 +88,10 @@ export const nodesByAddress = once(({pods, endpointSlices, nodes}: ApiObjects): 
     );
   return known;
 });
+
+const podNetworks = once(({nodes}: ApiObjects): readonly Cidr[] =>
+  (nodes ?? []).flatMap(node => podCIDRsOf(node).flatMap(text => parseCidr(text) ?? [])),
+);
 
 /** The node's rules of one family, and which parts of them pasted text shows; null if there are none. */
 function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown' | 'misprint'> | null {
@@ -184,6 +190,7 @@ function primaryFamily(service: ServiceObject): Family | null {
 
 /** The Service of rules alone, by the names in their comments, as `trace` finds it. Its ports are those whose entries the text shows. */
 function serviceInText({destination, namespace}: PacketFlags, {nodes}: Snapshot): ServiceObject {
+  if (isLikeAddress(destination)) return wrong(`--destination ${destination}: ${whatIsMissing('Service', {name: destination, namespace})}`);
   const all = nodes.flatMap(node => [...servicesInRules(node)]);
   const traces = selectInRules(all, {names: [destination], namespace, allNamespaces: false});
   const [{service} = {service: {namespace: '', name: destination}}] = traces;
@@ -220,11 +227,15 @@ function findService(text: string, namespace: string | undefined, {api}: Snapsho
 }
 
 /** Digits and colons are a mistyped address rather than a name. */
+function isLikeAddress(text: string): boolean {
+  return /^[\d.]+$|:/.test(text);
+}
+
 function whatIsMissing(
   kind: 'Service' | 'pod',
   {name, namespace}: {readonly name: string; readonly namespace: string | undefined},
 ): string {
-  if (/^[\d.]+$|:/.test(name)) return `is not an IP address, and no ${kind} has this name`;
+  if (isLikeAddress(name)) return `is not an IP address, and no ${kind} has this name`;
   return `${kind} "${name}" not found${namespace === undefined ? '' : ` in namespace ${namespace}`}`;
 }
 
