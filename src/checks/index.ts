@@ -2,6 +2,7 @@ import {compareText} from '../model/text.ts';
 import type {Check} from './check.ts';
 import {factsChecks} from './kernel/facts-checks.ts';
 import {duplicateEndpoint, noReadyEndpoint, portWithoutEndpoint} from './objects/ready-endpoints.ts';
+import {externalIPWithRanges, headlessLabelWithClusterIP, rangesOfOneFamily} from './objects/conflicting-fields.ts';
 import {hintsIgnored, nodesExcludedFromLoadBalancers} from './objects/endpoints-by-place.ts';
 import {addressFamilyMismatch, nodeAddressAsExternalIP, notServedByKubeProxy} from './objects/service-addresses.ts';
 import {endpointOnUnknownNode, localPolicyNowhereLocal} from './objects/local-endpoints.ts';
@@ -33,6 +34,9 @@ const all = [
   nodesExcludedFromLoadBalancers,
   targetPortNotDeclared,
   policySeesNode,
+  rangesOfOneFamily,
+  externalIPWithRanges,
+  headlessLabelWithClusterIP,
   twoBackends,
   otherModeLeftovers,
   modeMismatch,
