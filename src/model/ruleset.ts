@@ -4,11 +4,13 @@ import type {Family} from './address.ts';
  * One difference between actual and expected rules. `owner` is the Service port (or another kind of group) that the rule belongs to; null
  * for base rules and for rules that are not expected.
  */
-export type Difference<Owner> =
-  | {readonly kind: 'missing'; readonly table: string; readonly chain: string; readonly rule: Rule; readonly owner: Owner | null}
-  | {readonly kind: 'extra'; readonly table: string; readonly chain: string; readonly rule: Rule; readonly owner: Owner | null}
-  | {readonly kind: 'duplicate'; readonly table: string; readonly chain: string; readonly rule: Rule; readonly owner: Owner | null}
-  | {readonly kind: 'reordered'; readonly table: string; readonly chain: string; readonly rule: Rule; readonly owner: Owner | null};
+export interface Difference<Owner> {
+  readonly kind: 'missing' | 'extra' | 'duplicate' | 'reordered';
+  readonly table: string;
+  readonly chain: string;
+  readonly rule: Rule;
+  readonly owner: Owner | null;
+}
 
 /** One option of a rule, a match or a target, such as `! -s 10.0.0.0/8` or `--dport 80`. */
 export interface RuleOption {

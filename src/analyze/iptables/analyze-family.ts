@@ -6,7 +6,7 @@ import {partition, pushTo} from '../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset, RuleText} from '../../model/ruleset.ts';
 import {plural} from '../../model/text.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
-import {effectOnOthers, namesSenders} from '../outcomes/affected-senders.ts';
+import {differsBetween, effectOnOthers, namesSenders} from '../outcomes/affected-senders.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
 import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
@@ -23,7 +23,7 @@ import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
 import {listChain, textsOf, withChain} from './chain-texts.ts';
 import {compareFamily} from './endpoint-changes.ts';
 import {type FamilyCase, inferIptablesSettings} from './infer-settings.ts';
-import {differsBetween, pathOutcomeOf} from './iptables-outcome.ts';
+import {pathOutcomeOf, walkOf} from './iptables-outcome.ts';
 import {leftoverChains, misnamedChains, withMisnamed} from './misnamed-chains.ts';
 import {isBeyondTheCut} from './node-rulesets.ts';
 import {IptablesServiceView, PortIndex, servicePortName} from './rules-of-ports.ts';
@@ -234,7 +234,7 @@ function analyzeUnexpectedRules({expected, view, rules, senders, except = new Se
     ),
     () => {
       const others = namesSenders(texts) ? namedFirst(ports, expected.context, constantsIn(texts)).slice(0, maxPorts) : [];
-      return effectOnOthers(others, expected.context, differsBetween(expected, view, cleaned));
+      return effectOnOthers(others, expected.context, differsBetween(expected.context, {expected: walkOf(view), actual: walkOf(cleaned)}));
     },
   );
   const [first] = rules;

@@ -1,24 +1,17 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {ChainSource, Rule} from '../../model/ruleset.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import type {Outcome} from '../../trace/packet.ts';
-import type {Differs} from '../outcomes/affected-senders.ts';
-import {environmentOf} from '../outcomes/environment.ts';
-import {type PathOutcome, collectPathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
+import {type PathOutcome, collectPathOutcome, type Walk} from '../outcomes/path-outcome.ts';
 
 /** The outcome of a packet that was walked through iptables. */
 export function pathOutcomeOf(outcomes: readonly Outcome[]): PathOutcome {
   return collectPathOutcome(outcomes, rememberedIn);
 }
 
-/** Whether two sets of rules give a packet another outcome. */
-export function differsBetween({context}: Pick<ExpectedRuleset, 'context'>, one: ChainSource, other: ChainSource): Differs {
-  const environment = environmentOf(context.facts);
-  return (packet, sender) => {
-    const [a, b] = [one, other].map(rules => pathOutcomeOf(walkPacket(rules, packet, {...environment, sender})));
-    return a === undefined || b === undefined || !isSameOutcome(a, b);
-  };
+/** The walk of packets through these rules. */
+export function walkOf(rules: ChainSource): Walk<Rule> {
+  return (packet, environment) => pathOutcomeOf(walkPacket(rules, packet, environment));
 }
 
 function rememberedIn(path: readonly Rule[]): string | null {

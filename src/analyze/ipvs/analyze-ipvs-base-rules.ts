@@ -8,7 +8,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {listChain, missingHook, textsOf, withChain} from '../iptables/chain-texts.ts';
 import {isBeyondTheCut} from '../iptables/node-rulesets.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
-import {residualGroups} from '../symptoms/port-symptoms.ts';
+import {evidenceOf, residualGroups} from '../symptoms/port-symptoms.ts';
 import type {PortSymptom} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {baseRuleHarm, type BaseRuleHarm, type HarmOf} from './base-rule-probes.ts';
@@ -183,10 +183,7 @@ function analyzeChains(differences: readonly BaseRuleDifference[], baseChainsCas
 function analyzeChain(key: string, differences: readonly BaseRuleDifference[], baseChainsCase: BaseChainsCase): readonly NodeSymptom[] {
   const members = new Set([...groups].flatMap(([chain, group]) => (group === key ? [chain] : [])));
   const chains = members.size > 0 ? members : new Set([key]);
-  const evidence = {
-    expected: differences.flatMap(({kind, rule}) => (kind === 'missing' ? [rule] : [])).slice(0, 6),
-    actual: differences.flatMap(({kind, rule}) => (kind === 'missing' ? [] : [rule])).slice(0, 6),
-  };
+  const evidence = evidenceOf(differences, 6);
   const where = [...chains].join(' and ');
   if (key === 'filter/KUBE-FORWARD' && blocksForward(differences, baseChainsCase)) {
     const detail = `the rules of ${where} are not those that kube-proxy writes: answers of pods are dropped`;

@@ -1,13 +1,9 @@
-import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import type {NftRule, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Environment, Outcome, Packet} from '../../trace/packet.ts';
 import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
-import type {Differs} from '../outcomes/affected-senders.ts';
-import {environmentOf} from '../outcomes/environment.ts';
-import {type PathOutcome, collectPathOutcome, isSameOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
-import type {Probe} from '../outcomes/probes.ts';
+import {type PathOutcome, collectPathOutcome, type Walk} from '../outcomes/path-outcome.ts';
 
 /** The outcome of a packet in one table alone. */
 export function nftPathOutcome(table: NftTableSource, packet: Packet, environment: Environment): PathOutcome<RuleText> {
@@ -26,23 +22,9 @@ export function pathOutcomeOfOutcomes(outcomes: readonly Outcome<NftRule>[]): Pa
   return collectPathOutcome<RuleText>(outcomes, rememberedIn);
 }
 
-/** Whether two tables give a packet another outcome. */
-export function differsBetween({context}: Pick<ExpectedTable, 'context'>, one: NftTableSource, other: NftTableSource): Differs {
-  const environment = environmentOf(context.facts);
-  return (packet, sender) => {
-    const [a, b] = [one, other].map(table => nftPathOutcome(table, packet, {...environment, sender}));
-    return a === undefined || b === undefined || !isSameOutcome(a, b);
-  };
-}
-
-/** Walks a probe on both sides. */
-export function tryNftProbe(expected: ExpectedTable, actual: NftTableSource, probe: Probe): ProbeComparison<RuleText> {
-  const environment = environmentOf(expected.context.facts, {knownTo: probe.knownTo});
-  return {
-    probe,
-    expected: nftPathOutcome(expected, probe.packet, environment),
-    actual: nftPathOutcome(actual, probe.packet, environment),
-  };
+/** The walk of packets through this table alone. */
+export function walkOf(table: NftTableSource): Walk<RuleText> {
+  return (packet, environment) => nftPathOutcome(table, packet, environment);
 }
 
 /** The traffic policy by which the endpoints were picked; null if no path shows it. */

@@ -2,16 +2,28 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import {formatAddress} from '../../model/address.ts';
 import type {ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import type {RuleText} from '../../model/ruleset.ts';
 import {someOf} from '../../model/text.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {allAddresses, allPorts, senderClasses, SenderConditions, type SenderSpace} from '../../trace/sender-space.ts';
 import {anyPort} from '../../trace/side.ts';
+import {environmentOf} from './environment.ts';
+import {type BothWalks, isSameOutcome} from './path-outcome.ts';
 import {entriesOf, entryAddresses, packetOf} from './probes.ts';
 import {notOnTheWire, spaceText} from './senders.ts';
 
 /** Whether rules give a packet another outcome than others do; its walks note what they ask of the sender. */
 export type Differs = (packet: Packet, sender: SenderConditions) => boolean;
+
+/** Whether two sets of rules give a packet another outcome. */
+export function differsBetween<R extends RuleText>({facts}: Pick<NodeContext, 'facts'>, {expected, actual}: BothWalks<R>): Differs {
+  const environment = environmentOf(facts);
+  return (packet, sender) => {
+    const own = {...environment, sender};
+    return !isSameOutcome(expected(packet, own), actual(packet, own));
+  };
+}
 
 /** Whether one of these rules tells senders apart. */
 export function namesSenders(texts: readonly string[]): boolean {

@@ -1,5 +1,5 @@
 import type {Rule, RuleText} from '../../model/ruleset.ts';
-import type {Outcome} from '../../trace/packet.ts';
+import type {Environment, Outcome, Packet} from '../../trace/packet.ts';
 import type {Probe} from './probes.ts';
 
 /** One packet walked through the expected and through the actual rules. */
@@ -27,6 +27,15 @@ export interface Share<R extends RuleText = Rule> {
   /** The list (of `recent`, or an affinity set) that records the client, so that it returns to this endpoint; null if there is none. */
   readonly remembered: string | null;
   readonly path: readonly R[];
+}
+
+/** Walks a packet through one set of rules. */
+export type Walk<R extends RuleText> = (packet: Packet, environment: Environment) => PathOutcome<R>;
+
+/** The walks of the same packets through the rules that are expected, or that others are compared with, and through the actual ones. */
+export interface BothWalks<R extends RuleText> {
+  readonly expected: Walk<R>;
+  readonly actual: Walk<R>;
 }
 
 /** `rememberedIn` gives the list that a path enters the client into. */

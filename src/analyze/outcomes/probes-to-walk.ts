@@ -1,6 +1,8 @@
+import type {NodeContext} from '../../expect/node-context.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {OutcomeCase} from './compare-endpoints.ts';
-import type {ProbeComparison} from './path-outcome.ts';
+import {environmentOf} from './environment.ts';
+import type {BothWalks, ProbeComparison} from './path-outcome.ts';
 import type {Probe} from './probes.ts';
 
 /**
@@ -23,6 +25,17 @@ export function probesToWalk<R extends RuleText>(
     if (reachesOthers(comparison)) for (const other of others) left.delete(other);
   }
   return {probes: [...left], walk: probe => walked.get(probe) ?? walk(probe)};
+}
+
+/** Walks a probe on both sides. */
+export function probeWalks<R extends RuleText>(
+  {facts}: Pick<NodeContext, 'facts'>,
+  {expected, actual}: BothWalks<R>,
+): (probe: Probe) => ProbeComparison<R> {
+  return probe => {
+    const environment = environmentOf(facts, {knownTo: probe.knownTo});
+    return {probe, expected: expected(probe.packet, environment), actual: actual(probe.packet, environment)};
+  };
 }
 
 function reachesOthers({expected, actual}: ProbeComparison<RuleText>): boolean {

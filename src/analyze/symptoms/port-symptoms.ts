@@ -56,6 +56,16 @@ export interface ResidualGroup<D, R extends RuleText> {
   readonly evidence: {readonly expected: readonly R[]; readonly actual: readonly R[]};
 }
 
+/** Differences as evidence: some missing rules, and some that are there. */
+export function evidenceOf<R extends RuleText>(
+  differences: readonly {readonly kind: DifferenceKind; readonly rule: R}[],
+  most = 4,
+): ResidualGroup<unknown, R>['evidence'] {
+  const rules = (missing: boolean): readonly R[] =>
+    differences.flatMap(({kind, rule}) => ((kind === 'missing') === missing ? [rule] : [])).slice(0, most);
+  return {expected: rules(true), actual: rules(false)};
+}
+
 /** Groups the differences by kind, missing rules first. */
 export function residualGroups<R extends RuleText, D extends {readonly kind: DifferenceKind; readonly rule: R}>(
   differences: readonly D[],

@@ -7,17 +7,17 @@ import type {ChainSource, Rule} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {endpointKinds} from '../../outcomes/compare-endpoints.ts';
-import {effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
+import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
-import {isSameOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
-import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
+import {isSameOutcome} from '../../outcomes/path-outcome.ts';
+import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {clientsOfOtherRanges, entriesOf, packetOf, type Probe, probedNodePortAddresses, probesFor} from '../../outcomes/probes.ts';
 import {sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
 import {configuredAffinity, staleEntry} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {differsBetween, pathOutcomeOf} from '../iptables-outcome.ts';
+import {pathOutcomeOf, walkOf} from '../iptables-outcome.ts';
 import {entryOfRule, isEntryRule, PortIndex} from '../rules-of-ports.ts';
 import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
 import {IptablesSemantics} from './iptables-semantics.ts';
@@ -33,6 +33,7 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
   const own = new PortDifferences(portCase);
   const symptoms = new SymptomList<Rule>(item.port);
   const {context} = portCase.expected;
+  const sides = {expected: walkOf(portCase.expected), actual: walkOf(portCase.view)};
   const ranges = own.extraRules().filter(({chain}) => parseChainName(chain)?.role === 'FW');
   const clients = clientsOfOtherRanges(
     ranges.map(({text}) => text),
@@ -52,7 +53,7 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk(
-      {probes, walk: probe => tryProbe(portCase, probe)},
+      {probes, walk: probeWalks(context, sides)},
       () => hasOtherEndpointsOnly(portCase) || lacksEndpointRulesOnly(portCase),
       clientsOf(item),
     ),
@@ -62,11 +63,7 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
   findStaleEntries(portCase, own, symptoms);
   analyzeHealthCheck(item, own, symptoms);
   const effect = () =>
-    effectOnOthers(
-      namesSenders(own.extraRules().map(({text}) => text)) ? [item] : [],
-      context,
-      differsBetween(portCase.expected, portCase.expected, portCase.view),
-    );
+    effectOnOthers(namesSenders(own.extraRules().map(({text}) => text)) ? [item] : [], context, differsBetween(context, sides));
   explainResidualDifferences({...portCase, symptoms, changesOutcome, effect});
   return symptoms.all;
 }
@@ -79,16 +76,6 @@ function isNarrow({chain, target}: Rule): boolean {
 /** Clients that get the same endpoints: with an internal Local policy, those of the cluster IP get others than those of other entries. */
 function clientsOf({port}: PortOnNode): (probe: Probe) => string {
   return ({entry}) => (port.internalPolicyLocal && entry.kind === 'clusterIP' ? 'internal' : 'external');
-}
-
-/** Walks a probe on both sides. */
-function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, probe: Probe): ProbeComparison {
-  const environment = environmentOf(expected.context.facts, {knownTo: probe.knownTo});
-  return {
-    probe,
-    expected: pathOutcomeOf(walkPacket(expected, probe.packet, environment)),
-    actual: pathOutcomeOf(walkPacket(view, probe.packet, environment)),
-  };
 }
 
 /** Endpoints whose chains are there and differ: only their own connections can have changed in a way that others' have not. */

@@ -3,6 +3,7 @@ import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Difference, Rule, Ruleset} from '../../../model/ruleset.ts';
 import type {Evidence} from '../../outcomes/mode-semantics.ts';
+import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import type {PathOutcome} from '../../outcomes/path-outcome.ts';
 import type {KnownSenders} from '../../outcomes/sources.ts';
 import type {IptablesServiceView} from '../rules-of-ports.ts';
@@ -49,13 +50,7 @@ export class PortDifferences {
 
   /** Differences as evidence: some missing rules, and some unexpected ones. */
   evidence(concerns: (difference: PortDifference) => boolean): Evidence<Rule> {
-    const concerned = this.all.filter(concerns);
-    const rules = (missing: boolean): readonly Rule[] =>
-      concerned
-        .filter(({kind}) => (kind === 'missing') === missing)
-        .map(({rule}) => rule)
-        .slice(0, 4);
-    return {expected: rules(true), actual: rules(false)};
+    return evidenceOf<Rule>(this.all.filter(concerns));
   }
 }
 

@@ -6,7 +6,7 @@ import type {NftTableSource} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {anyPort} from '../../../trace/side.ts';
-import {effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
+import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {
   effectOf,
@@ -22,7 +22,7 @@ import {directProbe, packetOf, probesFor, whose} from '../../outcomes/probes.ts'
 import {constantsIn, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
 import {type Source, sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
 import {type NftCase, type NftPortDifference, withChains, withSet} from '../nft-case.ts';
-import {differsBetween, nftPathOutcome, targetsOf} from '../nft-outcome.ts';
+import {nftPathOutcome, targetsOf, walkOf} from '../nft-outcome.ts';
 import {describePathOutcome} from '../../outcomes/path-outcome.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 
@@ -144,7 +144,7 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
     const texts = textsOf(rules, nftCase);
     const {ports, context} = expected;
     const others = namesSenders(texts) ? namedFirst(ports, context, constantsIn(texts)).slice(0, maxPorts) : [];
-    return effectOnOthers(others, context, differsBetween(expected, table, other));
+    return effectOnOthers(others, context, differsBetween(context, {expected: walkOf(table), actual: walkOf(other)}));
   });
   const kind = duplicate && changes.length === 0 ? 'duplicate-rule' : 'unexpected-rule';
   return [{...base, kind, severity: effect.severity, port: null, detail: `${what}: ${effect.text}`}];

@@ -4,16 +4,16 @@ import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
-import {effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
+import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
-import {probesToWalk} from '../../outcomes/probes-to-walk.ts';
+import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {clientsOfOtherRanges, probesFor} from '../../outcomes/probes.ts';
 import {sourcesNamedIn} from '../../outcomes/sources.ts';
-import {configuredAffinity, type ResidualGroup, residualGroups, staleEntry} from '../../symptoms/port-symptoms.ts';
+import {configuredAffinity, evidenceOf, type ResidualGroup, residualGroups, staleEntry} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
-import {differsBetween, targetsOf, tryNftProbe} from '../nft-outcome.ts';
+import {targetsOf, walkOf} from '../nft-outcome.ts';
 import {isEntryMap, isRefusal, NftSemantics} from './nft-semantics.ts';
 
 /**
@@ -24,6 +24,7 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
   const {item, expected, view} = portCase;
   const symptoms = new SymptomList<RuleText>(item.port);
   const {context} = expected;
+  const sides = {expected: walkOf(expected), actual: walkOf(view)};
   const ranges = portCase.differences.filter(({kind, name}) => kind === 'extra' && name === item.names.firewall);
   const clients = clientsOfOtherRanges(
     ranges.map(({rule}) => rule.text),
@@ -40,13 +41,13 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
   const probes = probesFor({item, context, hairpins: changedEndpoints(portCase), clients: [...clients, ...inside]});
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
-    ...probesToWalk({probes, walk: probe => tryNftProbe(expected, view, probe)}, () => hasOtherNftEndpointsOnly(portCase)),
+    ...probesToWalk({probes, walk: probeWalks(context, sides)}, () => hasOtherNftEndpointsOnly(portCase)),
     semantics: new NftSemantics(portCase),
     affinity: () => nftAffinityRules(portCase, symptoms),
   });
   findStaleNftEntries(portCase, symptoms);
   const effect = () =>
-    effectOnOthers(namesSenders(extra.map(({rule}) => rule.text)) ? [item] : [], context, differsBetween(expected, expected, view));
+    effectOnOthers(namesSenders(extra.map(({rule}) => rule.text)) ? [item] : [], context, differsBetween(context, sides));
   explainNftResidualDifferences(portCase, symptoms, changesOutcome ? null : effect);
   return symptoms.all;
 }
@@ -79,11 +80,11 @@ export function nftAffinityRules(portCase: NftPortCase, symptoms: SymptomList<Ru
   if (affinitySeconds === null ? extra.length > 0 : other.length > 0) {
     const seconds = timeoutOf(portCase, [...extra, ...other]);
     const detail = `session affinity${seconds === null ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
-    return {kind: 'session-affinity-mismatch', detail, ...evidence([...rules, ...differences.filter(isSet)])};
+    return {kind: 'session-affinity-mismatch', detail, ...evidenceOf([...rules, ...differences.filter(isSet)])};
   }
   if (affinitySeconds === null || !remembersNobody(portCase, rules)) return null;
   const detail = `session affinity is missing in ${rules.length === 1 ? 'a rule' : 'rules'}: ${configured}`;
-  return {kind: 'session-affinity-mismatch', detail, ...evidence(rules)};
+  return {kind: 'session-affinity-mismatch', detail, ...evidenceOf(rules)};
 }
 
 function isSet({what}: NftPortDifference): boolean {
@@ -103,15 +104,6 @@ function timeoutOf({actual}: NftPortCase, differences: readonly NftPortDifferenc
 function remembersNobody({item, actual}: NftPortCase, rules: readonly NftPortDifference[]): boolean {
   const chains = [item.names.service, item.names.local].flatMap(name => actual.chain(name) ?? []).filter(({ruleCount}) => ruleCount > 0);
   return rules.length > 0 && chains.length > 0 && chains.every(chain => !chain.text().includes('@affinity-'));
-}
-
-function evidence(differences: readonly NftPortDifference[]): {
-  readonly expected: readonly RuleText[];
-  readonly actual: readonly RuleText[];
-} {
-  const rules = (missing: boolean): readonly RuleText[] =>
-    differences.flatMap(({kind, rule}) => ((kind === 'missing') === missing ? [rule] : [])).slice(0, 4);
-  return {expected: rules(true), actual: rules(false)};
 }
 
 /** Elements that lead into the Service port's chains, or refuse for it, at an address or port that is none of its entries (any more). */

@@ -5,6 +5,7 @@ import {missingEndpointText} from '../../outcomes/compare-endpoints.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
 import {describeLoss, describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {whose} from '../../outcomes/probes.ts';
+import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
 import {nftPolicyOf, pickingChain, targetsOf} from '../nft-outcome.ts';
 import {parseNftName} from '../../../expect/nftables/nft-names.ts';
@@ -255,10 +256,7 @@ function ofPolicy(portCase: NftPortCase, {expected, actual, probe}: ProbeCompari
 }
 
 function pick({differences}: NftPortCase, concerns: (difference: NftPortDifference) => boolean, most = 4): Evidence<RuleText> {
-  const concerned = differences.filter(concerns);
-  const rules = (missing: boolean): readonly RuleText[] =>
-    concerned.flatMap(({kind, rule}) => ((kind === 'missing') === missing ? [rule] : [])).slice(0, most);
-  return {expected: rules(true), actual: rules(false)};
+  return evidenceOf(differences.filter(concerns), most);
 }
 
 /** Rules and elements of the Service port that are not on the node. */

@@ -6,7 +6,8 @@ import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {attribute} from '../../../../src/analyze/nftables/analyze-nft-family.ts';
 import {asNftExpectation} from '../../../../src/analyze/nftables/resolve-nft-version.ts';
 import {type NftPortCase, NftServiceView} from '../../../../src/analyze/nftables/nft-case.ts';
-import {tryNftProbe} from '../../../../src/analyze/nftables/nft-outcome.ts';
+import {walkOf} from '../../../../src/analyze/nftables/nft-outcome.ts';
+import {probeWalks} from '../../../../src/analyze/outcomes/probes-to-walk.ts';
 import {
   analyzeNftPort,
   hasOtherNftEndpointsOnly,
@@ -99,7 +100,7 @@ function walked(given: NftPortCase): readonly Symptom[] {
   comparePathOutcomes({
     ...{item, symptoms},
     probes: probesFor({item, context: expected.context, hairpins: item.endpoints.reachable}),
-    walk: probe => tryNftProbe(expected, view, probe),
+    walk: probeWalks(expected.context, {expected: walkOf(expected), actual: walkOf(view)}),
     semantics: new NftSemantics(given),
     affinity: () => nftAffinityRules(given, symptoms),
   });
