@@ -1,3 +1,4 @@
+import {append, partition, pushTo} from '../../model/lists.ts';
 import type {StrayLine} from '../../model/ruleset.ts';
 import {isStructured, type PastedRule, type Section, type SectionChain} from './pasted-sections.ts';
 
@@ -62,36 +63,52 @@ interface Added {
 }
 
 function addBlocks(start: readonly PastedRule[], blocks: readonly (readonly PastedRule[])[]): Added {
-  const rules = [...start];
+  let rules = [...start];
   const texts = new Set(rules.map(textToCompare));
   const repeated: StrayLine[] = [];
   let added = 0;
   for (const block of blocks.toSorted((a, b) => b.length - a.length)) {
     // Equal lines that follow each other are equal rules; those of another place in the text repeat them.
-    const own: string[] = [];
-    for (const [at, rule] of block.entries()) {
-      if (texts.has(textToCompare(rule))) {
-        repeated.push(rule);
-        continue;
-      }
-      rules.splice(placeFor(rule, block.slice(at + 1), rules), 0, rule);
-      own.push(textToCompare(rule));
-      added++;
-    }
-    for (const text of own) texts.add(text);
+    const [known, fresh] = partition(block, rule => texts.has(textToCompare(rule)));
+    append(repeated, known);
+    if (known.length === 0) addAtEnd(rules, block);
+    else rules = woven(rules, block, texts);
+    for (const rule of fresh) texts.add(textToCompare(rule));
+    added += fresh.length;
   }
   return {rules, repeated, added};
 }
 
-/** Before the rule that follows it in the text; kube-proxy writes no rule after one that matches all packets. */
-function placeFor(rule: PastedRule, after: readonly PastedRule[], rules: readonly PastedRule[]): number {
-  const next = new Set(after.map(textToCompare));
-  const before = rules.findIndex(other => next.has(textToCompare(other)));
-  if (before >= 0) return before;
-  const rest = rule.text.includes('--probability')
-    ? rules.findIndex(other => !other.text.includes('--probability') && / -j KUBE-SEP-/.test(other.text))
-    : -1;
-  return rest >= 0 ? rest : rules.length;
+/** The new rules of a block, each before the first of the known ones that follow it in the text. */
+function woven(rules: readonly PastedRule[], block: readonly PastedRule[], known: ReadonlySet<string>): PastedRule[] {
+  const places = new Map<string, number>();
+  for (const [at, rule] of rules.entries()) if (!places.has(textToCompare(rule))) places.set(textToCompare(rule), at);
+  const before = new Map<number, PastedRule[]>();
+  let place = rules.length;
+  for (const rule of block.toReversed()) {
+    const text = textToCompare(rule);
+    if (known.has(text)) place = Math.min(place, places.get(text) ?? place);
+    else pushTo(before, place, rule);
+  }
+  const result = rules.flatMap((rule, at) => [...(before.get(at)?.toReversed() ?? []), rule]);
+  addAtEnd(result, before.get(rules.length)?.toReversed() ?? []);
+  return result;
+}
+
+/** kube-proxy writes no rule after one that matches all packets. */
+function addAtEnd(rules: PastedRule[], block: readonly PastedRule[]): void {
+  let last = rules.findIndex(isLastPick);
+  for (const rule of block) {
+    if (last >= 0 && rule.text.includes('--probability')) rules.splice(last++, 0, rule);
+    else {
+      if (last < 0 && isLastPick(rule)) last = rules.length;
+      rules.push(rule);
+    }
+  }
+}
+
+function isLastPick({text}: PastedRule): boolean {
+  return !text.includes('--probability') && / -j KUBE-SEP-/.test(text);
 }
 
 /** Without counters, and without the comment, which people leave out when they repeat a rule. */
