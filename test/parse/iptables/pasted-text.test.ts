@@ -54,3 +54,14 @@ test('equal lines that follow each other are equal rules, and those of another p
   expect(rules(`${rule}\n${rule}\n`)).toBe(2);
   expect(rules(`${rule}\n\nThis one is it:\n\n${rule}\n`)).toBe(1);
 });
+
+test('a rule between two equal ones stays between them, and a block that repeats a known rule puts its others before it', () => {
+  const [first, other, last] = ['-s 10.1.0.0/16 -j DROP', '-s 10.2.0.0/16 -j ACCEPT', '-j REJECT'].map(rule => `-A FORWARD ${rule}`);
+  const rules = (...lines: readonly (string | undefined)[]) =>
+    parseDumps(`${lines.join('\n')}\n`)[0]
+      ?.chain('filter', 'FORWARD')
+      ?.rules()
+      .map(({text}) => text);
+  expect(rules(first, other, first)).toEqual([first, other, first]);
+  expect(rules(first, first, last, '', 'and above it:', '', other, last)).toEqual([first, first, other, last]);
+});
