@@ -114,7 +114,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
   });
 
   test('reports the earlier results if the API server does not return', async () => {
-    const running = check('5s', '-o', 'json');
+    const running = check('15s', '-o', 'json');
     await until(() => looks('node-b') === 1, running);
     // What is being read of the nodes is read to its end.
     cluster.api.faults.push({kind: 'reset', match: /services|endpointslices/});
