@@ -212,8 +212,10 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'conntrack', 'sysctl', 'iptables
   });
 
   describe('with a policy rule that routes the packets of pod-2 by another interface than the one that clients come in by', () => {
-    beforeAll(() => host.ip('route add default via 203.0.113.2 dev eth1 table 2\nrule add from 10.244.11.3 lookup 2 pref 1536'));
-    afterAll(() => host.ip('rule delete pref 1536'));
+    // As the network plugin of AWS does: what goes to pods is looked up before.
+    const own = ['rule add to 10.244.11.0/24 lookup main pref 512', 'rule add from 10.244.11.3 lookup 2 pref 1536'];
+    beforeAll(() => host.ip(['route add default via 203.0.113.2 dev eth1 table 2', ...own].join('\n')));
+    afterAll(() => host.ip('rule delete pref 512\nrule delete pref 1536'));
 
     test.each([
       {name: 'rp_filter strict: clients are dropped, and ST604 fires', value: 1, connects: false, found: ['ST604']},
