@@ -1,9 +1,10 @@
+import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import {someOf} from '../model/text.ts';
 import type {Packet} from '../trace/packet.ts';
 import type {Address} from '../model/address.ts';
-import {holdsKubeProxy, isBaseChain, isGap, mayNameInterface, withoutInterfaces} from './iptables/text-gaps.ts';
+import {holdsKubeProxy, isGap, mayNameInterface, withoutInterfaces} from './iptables/text-gaps.ts';
 import {type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
 import {type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
 

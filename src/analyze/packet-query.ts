@@ -5,11 +5,10 @@ import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
-import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
 import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
-import {environmentOf, kernelObstacle} from './outcomes/environment.ts';
+import {environmentOf, kernelObstacle, podsHere} from './outcomes/environment.ts';
 import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
 import {walkShown} from './packet-in-text.ts';
@@ -129,7 +128,7 @@ function walkNode(node: PacketNode, packet: Packet, sender?: Environment['sender
   const {environment} = settingOf(node);
   const walked = {
     packet,
-    pods: addressesIn([...facts.podCIDRs, ...(facts.podAddresses?.(packet.family) ?? [])], packet.family),
+    pods: podsHere(facts, packet.family),
     environment: sender === undefined ? environment : {...environment, sender},
   };
   return shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, walked);

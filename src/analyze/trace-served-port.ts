@@ -5,9 +5,8 @@ import type {NodeContext} from '../expect/node-context.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
 import {holds} from '../model/intervals.ts';
-import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Packet} from '../trace/packet.ts';
-import {environmentOf, kernelObstacle} from './outcomes/environment.ts';
+import {environmentOf, kernelObstacle, podsHere} from './outcomes/environment.ts';
 import {isSameOutcome, type PathOutcome, type Share} from './outcomes/path-outcome.ts';
 import {type Probe, probesFor} from './outcomes/probes.ts';
 import {sourceNames} from './outcomes/sources.ts';
@@ -110,9 +109,7 @@ function lossTo<R extends RuleText>(
   const {facts} = context;
   const environment = environmentOf(facts);
   // Interfaces may not have been read. No pod has an address of the pod network that is the node's own.
-  const isPods =
-    endpoint.nodeName !== facts.name ||
-    holds(addressesIn([...facts.podCIDRs, ...(facts.podAddresses?.(destination.family) ?? [])], destination.family), destination.value);
+  const isPods = endpoint.nodeName !== facts.name || holds(podsHere(facts, destination.family), destination.value);
   if (environment.isLocal(destination) !== false || !(facts.allAddresses || isPods)) return [];
   const {source, port} = packet;
   const inInterface = packet.inInterface ?? environment.interfaceOf?.(source) ?? null;

@@ -1,5 +1,6 @@
+import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
-import type {Chain, Ruleset, RuleText} from '../model/ruleset.ts';
+import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
 import {type ChainResult, limitsFor} from '../trace/branch.ts';
 import {walkIptablesChain} from '../trace/iptables/walk-packet.ts';
@@ -30,16 +31,12 @@ export function uncalledChains(shown: Ruleset, rules: Ruleset, {packet, environm
     if (table.complete) return [];
     const names = [...table.chains.keys(), 'PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
     const called = new Set(names.flatMap(name => rules.chain(table.name, name)?.rules() ?? []).map(({target}) => target?.name));
-    const roots = [...table.chains.values()].filter(chain => chain.policy === null && !isHook(chain) && !called.has(chain.name));
+    const roots = [...table.chains.values()].filter(chain => chain.policy === null && !isBaseChain(chain.name) && !called.has(chain.name));
     return roots.flatMap(({name}) => {
       const chain = rules.chain(table.name, name);
       return chain === undefined ? [] : effectOf(`${table.name}/${name}`, walkIptablesChain(context, chain, packet));
     });
   });
-}
-
-function isHook({name}: Chain): boolean {
-  return /^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/.test(name);
 }
 
 /** The same for nftables. */

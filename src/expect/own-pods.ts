@@ -1,11 +1,15 @@
 import {familyOf, type Family, parseCidr} from '../model/address.ts';
-import type {NodeObject} from '../model/api-objects.ts';
+import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import {once} from '../model/once.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 
 export function podCIDRsOf(node: NodeObject | undefined): readonly string[] {
   return node?.spec?.podCIDRs ?? (node?.spec?.podCIDR === undefined ? [] : [node.spec.podCIDR]);
+}
+
+export function addressesOfPod({status}: PodObject): readonly string[] {
+  return [...(status?.podIPs ?? []).flatMap(({ip}) => ip ?? []), ...(status?.podIP === undefined ? [] : [status.podIP])];
 }
 
 /** The addresses of pods by their node, as pods and EndpointSlices have them; those in the network of a node are left out. */
@@ -19,15 +23,16 @@ const podsOfIPv6 = once((api: ApiObjects) => readPods(api, 'IPv6'));
 function readPods({pods, endpointSlices, nodes}: ApiObjects, family: Family): ReadonlyMap<string, ReadonlySet<string>> {
   const ofNodes = new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => address)));
   const found = new Map<string, Set<string>>();
-  const note = (node: string | null | undefined, address: string | undefined): void => {
-    if (typeof node !== 'string' || address === undefined || familyOf(address) !== family || ofNodes.has(address)) return;
+  const note = (node: string | null | undefined, address: string): void => {
+    if (typeof node !== 'string' || familyOf(address) !== family || ofNodes.has(address)) return;
     const known = found.get(node);
     if (known === undefined) found.set(node, new Set([address]));
     else known.add(address);
   };
-  for (const {spec, status} of pods ?? []) {
+  for (const pod of pods ?? []) {
+    const {spec, status} = pod;
     if (spec?.hostNetwork === true || status?.phase === 'Succeeded' || status?.phase === 'Failed') continue;
-    for (const address of [...(status?.podIPs ?? []).map(({ip}) => ip), status?.podIP]) note(spec?.nodeName, address);
+    for (const address of addressesOfPod(pod)) note(spec?.nodeName, address);
   }
   for (const {endpoints} of endpointSlices ?? [])
     for (const {nodeName, addresses, targetRef} of endpoints ?? [])

@@ -1,4 +1,4 @@
-import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {type ExpectedRuleset, isBaseChain} from '../../expect/iptables/expected-ruleset.ts';
 import type {Chain, Rule, Ruleset, RuleText, Table} from '../../model/ruleset.ts';
 import {targetNames} from '../../parse/iptables/pasted-rulesets.ts';
 import {listChain} from './chain-texts.ts';
@@ -49,10 +49,6 @@ function placeOf({table, name, policy}: Chain): Pick<Chain, 'table' | 'name' | '
 /** What kube-proxy writes into these chains does not depend on Services. */
 function isKnown(table: string, name: string): boolean {
   return isBaseChain(name) || (table === 'nat' && /^KUBE-(?:MARK-MASQ|MARK-DROP|POSTROUTING)$/.test(name));
-}
-
-export function isBaseChain(name: string): boolean {
-  return /^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/.test(name);
 }
 
 /** Whether rules of kube-proxy are among those of a table: a whole table without them has none. */

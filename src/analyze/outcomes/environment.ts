@@ -6,7 +6,7 @@ import {hostIP, type NetworkFacts, type NodeFacts, noNetworkFacts, type Route, r
 import {policyRuleText, routedAstray} from '../../model/node/policy-routing.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
-import {parseInterval} from '../../parse/nftables/address-list.ts';
+import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
 import {isInSet} from '../../trace/iptables/match-set.ts';
 import {askAddress, type Environment, isInterfaceLike, type Packet} from '../../trace/packet.ts';
 
@@ -177,6 +177,11 @@ function ownRanges(addresses: readonly string[], family: Family): Intervals {
     ...own.map(({value}) => [value, value] as const),
     ...(loopback === null ? [] : [[loopback.low, loopback.high] as const]),
   ]);
+}
+
+/** The addresses of the node's pods: its networks, and in a family without one the pods that are known. */
+export function podsHere({podCIDRs, podAddresses}: NodeFacts, family: Family): Intervals {
+  return addressesIn([...podCIDRs, ...(podAddresses?.(family) ?? [])], family);
 }
 
 /**

@@ -1,6 +1,6 @@
 import {once} from '../../model/once.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {podCIDRsOf, podsByNode} from '../../expect/own-pods.ts';
+import {addressesOfPod, podCIDRsOf, podsByNode} from '../../expect/own-pods.ts';
 import {type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';
@@ -91,10 +91,10 @@ interface RunningPod {
 
 const podsByAddress = once((api: ApiObjects): ReadonlyMap<string, RunningPod> => {
   const found = new Map<string, RunningPod>();
-  for (const {metadata, spec, status} of api.pods ?? []) {
+  for (const pod of api.pods ?? []) {
+    const {metadata, spec, status} = pod;
     if (spec?.hostNetwork === true || status?.phase === 'Succeeded' || status?.phase === 'Failed') continue;
-    const ips = [...(status?.podIPs ?? []).flatMap(({ip}) => ip ?? []), status?.podIP ?? ''];
-    for (const ip of ips) {
+    for (const ip of addressesOfPod(pod)) {
       const range = parseInterval(ip);
       if (range !== null) found.set(ip, {name: `${metadata.namespace ?? ''}/${metadata.name ?? ''}`, node: spec?.nodeName, range});
     }

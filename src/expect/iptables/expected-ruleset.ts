@@ -139,7 +139,7 @@ function chainsOfProxyAlone(context: NodeContext): readonly string[] {
   return chains.map(([table, chain]) => `${table}/${chain}`);
 }
 
-function isBaseChain(name: string): boolean {
+export function isBaseChain(name: string): boolean {
   return baseChains.has(name);
 }
 

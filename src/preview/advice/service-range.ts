@@ -1,6 +1,7 @@
 import {someOf} from '../../model/text.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
 import {proxyTableId} from '../../expect/nftables/expected-table.ts';
+import {podCIDRsOf} from '../../expect/own-pods.ts';
 import {contains, families, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
@@ -56,14 +57,14 @@ function isDroppedToday(setup: NodeSetup): boolean {
   return (rangesOf(setup, setup.config) ?? []).length > 0;
 }
 
-function placesIn({metadata, spec, status}: NodeObject, ranges: readonly string[]): readonly string[] {
+function placesIn(node: NodeObject, ranges: readonly string[]): readonly string[] {
+  const {metadata, status} = node;
   const networks = ranges.flatMap(text => parseCidr(text) ?? []);
   const holds = (text: string): boolean => {
     const address = parseAddress(text);
     return address !== null && networks.some(network => contains(network, address));
   };
-  const pods = spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR]);
-  const overlapping = pods.filter(text => {
+  const overlapping = podCIDRsOf(node).filter(text => {
     const own = parseCidr(text);
     const first = (cidr: string): string => cidr.replace(/\/\d+$/, '');
     return own !== null && (holds(first(own.text)) || networks.some(network => overlaps(own, first(network.text))));

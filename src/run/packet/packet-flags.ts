@@ -2,7 +2,7 @@ import {Errors} from '@oclif/core';
 import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseCidr} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
-import {podCIDRsOf} from '../../expect/own-pods.ts';
+import {addressesOfPod, podCIDRsOf} from '../../expect/own-pods.ts';
 import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type PacketQuery} from '../../analyze/packet-query.ts';
 import type {PacketRules} from '../../analyze/packet-rules.ts';
 import {readDumps} from '../../analyze/iptables/node-rulesets.ts';
@@ -10,7 +10,7 @@ import {allOf} from '../../analyze/proxy-mode.ts';
 import {misprintsOf, whyMisprinted} from '../../analyze/iptables/misprints.ts';
 import {readNft, whyNftMisprinted} from '../../analyze/nftables/nft-rules.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
-import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
+import type {ServiceObject} from '../../model/api-objects.ts';
 import {emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
 import {withGaps} from '../../analyze/iptables/text-gaps.ts';
 import {once} from '../../model/once.ts';
@@ -249,10 +249,6 @@ function podAddress(text: string, namespace: string | undefined, family: Family,
   const [pod] = found;
   if (pod === undefined) return wrong(`--source ${text}: ${whatIsMissing('pod', {name, namespace: own})}`);
   return addressesOfPod(pod).find(address => familyOf(address) === family) ?? wrong(`pod ${name} has no ${family} address`);
-}
-
-function addressesOfPod({status}: PodObject): readonly string[] {
-  return [...(status?.podIPs ?? []).flatMap(({ip}) => ip ?? []), ...(status?.podIP === undefined ? [] : [status.podIP])];
 }
 
 function portOf({port: text, protocol}: PacketFlags, service: ServiceObject | null): {readonly port: number; readonly protocol: string} {
