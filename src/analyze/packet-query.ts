@@ -94,7 +94,8 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   const outcomes = mergeOutcomes(result)
     .map(outcome => explainLoopback(outcome, query, isNodePort))
     .map(outcome => explainPing(outcome, query, environment.isLocal(packet.destination) === true));
-  const unseen = !readsServers && rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
+  // Where chains that pasted text leaves out are asked for, there is one of any name.
+  const unseen = !readsServers && (here.shown ?? rules).iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
   return {
     node: node.name,
     query,
