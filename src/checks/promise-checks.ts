@@ -2,6 +2,7 @@ import {type BrokenPromise, brokenPromises, type SettingName} from '../analyze/p
 import {promisedNode} from '../analyze/promise/shapes.ts';
 import {describeDetector} from '../analyze/symptoms/node-symptoms.ts';
 import {localDetector} from '../expect/node-context.ts';
+import {podsByNode} from '../expect/own-pods.ts';
 import {familyOf, parseCidr} from '../model/address.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import {uniqueBy} from '../model/lists.ts';
@@ -29,30 +30,46 @@ export const settingBreaksPromise: Check<'ST701'> = {
 };
 
 /** What kube-proxy refuses, or cannot use: it runs with other settings than these, or will not start again. */
-function invalidSettings({config, facts, families: checked}: NodeCheckContext): ReadonlyMap<SettingName, string> {
-  const {clusterCIDRs, nodePortAddresses, detectLocalMode, version} = config;
-  const words = version.value.minor >= 37 ? ['primary', 'localhost', 'all'] : version.value.minor >= 31 ? ['primary'] : [];
-  const isInvalid = (text: string): boolean => parseCidr(text.trim()) === null;
-  const networks = clusterCIDRs.value.filter(isInvalid);
-  const addresses = nodePortAddresses.value.filter(text => isInvalid(text) && !words.includes(text));
-  const refused = (name: string, texts: readonly string[], source: string): string =>
-    `${name} ${texts.join(',')} (${source}) is no network that kube-proxy ${version.value.text} accepts: it does not start with this setting`;
-  const primary = familyOf(facts.hostIPs[0] ?? '');
-  const isOfOther =
-    detectLocalMode.value === 'ClusterCIDR' &&
-    clusterCIDRs.value.length > 0 &&
-    primary !== null &&
-    !clusterCIDRs.value.some(text => parseCidr(text.trim())?.family === primary);
+function invalidSettings(context: NodeCheckContext): ReadonlyMap<SettingName, string> {
+  const {config, families: checked} = context;
   const found = new Map<SettingName, string>();
   if (checked.length === 0) return found;
-  if (networks.length > 0) found.set('detector', refused('clusterCIDR', networks, clusterCIDRs.source));
-  else if (isOfOther)
-    found.set(
-      'detector',
-      `clusterCIDR ${clusterCIDRs.value.join(',')} (${clusterCIDRs.source}) holds no ${primary} network, and ${facts.name} is an ${primary} node: kube-proxy recognizes none of its pods`,
-    );
+  const {clusterCIDRs, nodePortAddresses, version} = config;
+  const words = version.value.minor >= 37 ? ['primary', 'localhost', 'all'] : version.value.minor >= 31 ? ['primary'] : [];
+  const refused = (name: string, texts: readonly string[], source: string): string =>
+    `${name} ${texts.join(',')} (${source}) is no network that kube-proxy ${version.value.text} accepts: it does not start with this setting`;
+  const networks = clusterCIDRs.value.filter(isNoNetwork);
+  const addresses = nodePortAddresses.value.filter(text => isNoNetwork(text) && !words.includes(text));
+  const detector = networks.length > 0 ? refused('clusterCIDR', networks, clusterCIDRs.source) : unusableDetector(context);
+  if (detector !== null) found.set('detector', detector);
   if (addresses.length > 0) found.set('nodePortAddresses', refused('nodePortAddresses', addresses, nodePortAddresses.source));
   return found;
+}
+
+/** An address without a mask is none. */
+function isNoNetwork(text: string): boolean {
+  return !text.includes('/') || parseCidr(text.trim()) === null;
+}
+
+/** Valid networks, or an interface, by which kube-proxy recognizes no pod of this node. */
+function unusableDetector({config, facts, api, families: checked}: NodeCheckContext): string | null {
+  const {clusterCIDRs, detectLocalMode, bridgeInterface, interfaceNamePrefix} = config;
+  const {links = null} = facts.network ?? {};
+  if (detectLocalMode.value === 'BridgeInterface' || detectLocalMode.value === 'InterfaceNamePrefix') {
+    const isBridge = detectLocalMode.value === 'BridgeInterface';
+    const {value, source} = isBridge ? bridgeInterface : interfaceNamePrefix;
+    const isThere = links === null || value === '' || links.some(({name}) => (isBridge ? name === value : name.startsWith(value)));
+    if (isThere || !checked.some(family => podsByNode(api, family).has(facts.name))) return null;
+    return `${detectLocalMode.value} ${value} (${source}) is ${isBridge ? 'no interface' : 'the start of no interface'} of this node, and pods run on it: kube-proxy recognizes none of them`;
+  }
+  const {value, source} = clusterCIDRs;
+  if (detectLocalMode.value !== 'ClusterCIDR' || value.length === 0) return null;
+  const families = value.map(text => parseCidr(text.trim())?.family);
+  const primary = familyOf(facts.hostIPs[0] ?? '');
+  if (new Set(families).size < families.length)
+    return `clusterCIDR ${value.join(',')} (${source}) has two networks of one family: kube-proxy accepts one of each, and does not start with this setting`;
+  if (primary === null || families.includes(primary)) return null;
+  return `clusterCIDR ${value.join(',')} (${source}) holds no ${primary} network, and ${facts.name} is an ${primary} node: kube-proxy recognizes none of its pods`;
 }
 
 function settingText({config}: NodeCheckContext, setting: 'nodePortAddresses' | 'bindAddress' | 'featureGates'): string {
@@ -221,7 +238,7 @@ function effectsOf(broken: readonly BrokenPromise[]): string {
   const texts = [...effects].map(
     ([what, own]) => `packets from ${[...new Set(own.map(({sender}) => senderWords[sender]))].join(', ')} to ${what}`,
   );
-  return someOf(texts, {max: 3, noun: 'more effect'});
+  return someOf(texts, {max: 3, noun: 'effect'});
 }
 
 const entryWords: Readonly<Record<BrokenPromise['entry'], string>> = {

@@ -18,7 +18,8 @@ import {withUpgrade} from './upgrade-advice.ts';
 const remedy =
   'Delete the entries on this node: conntrack -D -p PROTOCOL --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port get no answer, or that of another pod.';
 
-const {flowsToBalancers, flowsToIpvsBalancers, flowsOfUnready, flowsFromStart, flowsOfTerminating, flowsUnreconciled} = mendedBugs;
+const {flowsToBalancers, flowsToIpvsBalancers, flowsOfUnready, flowsFromStart, flowsOfTerminating, flowsUnreconciled, flowsOfEmpty} =
+  mendedBugs;
 const bugs = [flowsToBalancers, flowsToIpvsBalancers, flowsOfUnready, flowsFromStart, flowsOfTerminating, flowsUnreconciled];
 
 export const staleConntrack: Check<'ST508'> = {
@@ -42,7 +43,7 @@ export const staleConntrack: Check<'ST508'> = {
       const key = JSON.stringify([connection.original, connection.reply]);
       if (!known.has(key)) known.set(key, connection);
     }
-    for (const [{port}, flows] of stale) {
+    for (const [{port, set}, flows] of stale) {
       const connections = [...flows.values()];
       const ends = [...new Set(connections.map(({reply}) => `${reply.source}:${reply.sourcePort}`))];
       const lines = someOf(connections.map(({line}) => String(line)));
@@ -50,7 +51,15 @@ export const staleConntrack: Check<'ST508'> = {
         ...ofPort(port),
         node: context.node.name,
         message: `${port.servicePortName}: ${connections.length} tracked ${port.protocol} ${wordFor(port, connections.length)} to ${someOf(ends)}, no endpoint of the Service (conntrack line ${lines})${clientsOf(connections)}`,
-        ...(port.protocol === 'UDP' ? {remedy: withUpgrade(remedy, context, bugs)} : {}),
+        ...(port.protocol === 'UDP'
+          ? {
+              remedy: withUpgrade(
+                remedy,
+                context,
+                set.endpoints.some(({ready, serving}) => ready || serving) ? bugs : [...bugs, flowsOfEmpty],
+              ),
+            }
+          : {}),
         ...run(...deletions(connections, port.family)),
       };
     }

@@ -140,6 +140,13 @@ export const mendedBugs = {
     since: 32,
     first: {32: 3, 33: 0},
   },
+  flowsOfEmpty: {
+    modes: everyMode,
+    what: 'UDP flows of a Service that lost its last endpoint stay',
+    pulls: [139629],
+    since: 32,
+    first: {37: 0},
+  },
 } as const satisfies Readonly<Record<string, MendedBug>>;
 
 /** Whether this version has the change. A version without a patch counts as the newest patch of its minor. */

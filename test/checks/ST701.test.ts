@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {containing} from '../scenario.ts';
+import {containing, scenario} from '../scenario.ts';
 import {promiseFindings} from './promise.ts';
 
 test('nodePortAddresses without an address of the node is an error: no client reaches its node ports', () => {
@@ -51,9 +51,30 @@ test('what kube-proxy refuses is a warning: a mask that is none, a word that is 
   expect(inShort({clusterCIDR: 'fc00::/112'}, '1.36.2')).toEqual([
     'warning: clusterCIDR fc00::/112 holds no IPv4 network, and node-a is an IPv4 node: kube-proxy recognizes none of its pods',
   ]);
+  expect(inShort({clusterCIDR: '10.244.0.0/16,10.245.0.0/16'}, '1.36.2')).toEqual([
+    'warning: clusterCIDR 10.244.0.0/16,10.245.0.0/16 has two networks of one family: kube-proxy accepts one of each, and does not start with this setting',
+  ]);
+  expect(inShort({clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['172.18.0.11']}, '1.36.2')).toEqual([
+    'warning: nodePortAddresses 172.18.0.11 is no network that kube-proxy v1.36.2 accepts: it does not start with this setting',
+  ]);
   const primary = {clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['primary']};
   expect(inShort(primary, '1.28.3')).toEqual([
     'warning: nodePortAddresses primary is no network that kube-proxy v1.28.3 accepts: it does not start with this setting',
   ]);
   expect(inShort({clusterCIDR: '10.244.0.0/16'}, '1.28.3')).toEqual([]);
+});
+
+test.each([
+  ['bridgeInterface', 'BridgeInterface', 'nope0', 'cni0'],
+  ['interfaceNamePrefix', 'InterfaceNamePrefix', 'cali', 'cn'],
+])('%s that no interface has is a warning where pods run on the node', async (field, mode, wrong, right) => {
+  const given = await scenario();
+  given.file('node-a', 'configz.json', null);
+  const found = (name: string) => {
+    given.file('node-a', 'addresses.json', JSON.stringify([{ifname: 'eth0', addr_info: [{local: '172.18.0.11'}]}, {ifname: 'cni0'}]));
+    given.file('node-a', 'kube-proxy-config.yaml', `mode: iptables\ndetectLocalMode: ${mode}\ndetectLocal:\n  ${field}: ${name}\n`);
+    return given.newFindings().filter(({code}) => code === 'ST701');
+  };
+  expect(found(wrong)).toMatchObject([{severity: 'warning', message: containing(`${mode} ${wrong}`, 'recognizes none of them')}]);
+  expect(found(right)).toEqual([]);
 });

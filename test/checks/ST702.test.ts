@@ -33,3 +33,10 @@ test('a detector that knows the pods of the node stays silent', () => {
 test('without a detector, Services with the policy Cluster lose nothing', () => {
   expect(promiseFindings({config: {}})).toEqual([]);
 });
+
+test('where a clusterCIDR that is the network of Services only masquerades, ST504 says that it is', () => {
+  for (const mode of ['iptables', 'nftables'] as const)
+    expect(promiseFindings({mode, config: {clusterCIDR: '10.96.0.0/12'}})).toMatchObject([
+      {code: 'ST504', severity: 'warning', message: containing('10.96.0.0/12 holds the cluster IPs of Services (10.96.0.10)')},
+    ]);
+});

@@ -32,6 +32,25 @@ describe('stale flows of UDP', () => {
   });
 });
 
+test.each([
+  ['v1.36.2', 'upgrade it to 1.37.0 or newer (kubernetes#139629)'],
+  ['v1.31.2', ''],
+  ['v1.37.0', ''],
+])(
+  'of a Service without endpoints, kube-proxy %s does not remove stale flows, and no finding calls that right',
+  async (version, upgrade) => {
+    const given = await scenario();
+    given.slices('infra/dns', slice => ({...slice, endpoints: []}));
+    given.file('node-b', 'conntrack', flow);
+    given.file('node-b', 'kube-proxy-version', `${version}\n`);
+    const found = given.findings({nodes: name => name === 'node-b'});
+    const remedy = (wanted: string) => found.find(({code, service}) => code === wanted && service?.name === 'dns')?.remedy ?? '';
+    expect(remedy('ST508')).toContain(upgrade);
+    if (upgrade === '') expect(remedy('ST508')).not.toContain('upgrade');
+    expect(remedy('ST101')).toContain('kube-proxy refuses new connections by design');
+  },
+);
+
 describe('a missing endpoint', () => {
   const remedy = (version: string) => remedyOf('ST202', version, 'iptables-save', null);
 

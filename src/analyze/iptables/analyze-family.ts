@@ -80,7 +80,7 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
     ],
     symptoms: withMisnamed(misnamed, [
       ...symptoms,
-      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
+      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
       ...baseRules,
       ...ports,
       ...changed.flatMap(([, change]) => change.symptoms),

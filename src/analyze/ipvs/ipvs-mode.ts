@@ -199,7 +199,7 @@ function analyzeIpvsFamily({
   });
   return result([
     ...symptoms,
-    ...uncoveredPods(expected.context),
+    ...uncoveredPods(expected),
     ...(device === null ? [] : [device]),
     ...wrongSets(expected, differences),
     ...(ruleset === null ? [] : analyzeIpvsBaseRules({expected, ruleset, sides, sets: state.sets, nodeName, senders})),

@@ -86,7 +86,7 @@ export function analyzeNftFamily({
     byPort: owned.byPort,
     symptoms: [
       ...symptoms,
-      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
+      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
       ...analyzeNftBaseRules({
         ...given,
         differences: owned.baseRules,

@@ -1,6 +1,6 @@
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {LocalDetector, NodeContext} from '../../expect/node-context.ts';
-import {contains, type Family, parseCidr} from '../../model/address.ts';
+import {contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, plural} from '../../model/text.ts';
@@ -83,11 +83,19 @@ export function withinWhatWasRead(
 }
 
 /** The network that detects pods contains none of the node's own pods. */
-export function uncoveredPods({detector, facts, family, masqueradeAll}: NodeContext): readonly Symptom<never>[] {
+export function uncoveredPods({
+  context: {detector, facts, family, masqueradeAll},
+  ports,
+}: {
+  readonly context: NodeContext;
+  readonly ports: readonly ServedPort[];
+}): readonly Symptom<never>[] {
   const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
   const own = facts.podCIDRs.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
   if (network === null || own.length === 0 || masqueradeAll) return [];
   if (own.some(cidr => contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
-  const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(({text}) => text).join(', ')}): their traffic to Services is masqueraded`;
+  const service = ports.find(({port}) => contains(network, parseAddress(port.clusterIP) ?? {family, value: -1n, text: ''}))?.port;
+  const what = service === undefined ? '' : `holds the cluster IPs of Services (${service.clusterIP}), and `;
+  const detail = `clusterCIDR ${network.text} ${what}does not hold the pods of this node (${own.map(({text}) => text).join(', ')}): their traffic to Services is masqueraded`;
   return [{kind: 'cluster-cidr-mismatch', cause: 'setting', family, port: null, detail, expected: [], actual: []}];
 }

@@ -16,7 +16,7 @@ export const noReadyEndpoint: Check<'ST101'> = {
   name: 'no-ready-endpoint',
   severity: 'warning',
   summary: 'A Service that kube-proxy serves has no endpoint that it would use',
-  remedy: 'Start ready pods that match the selector, or delete the Service. kube-proxy is behaving correctly.',
+  remedy: 'Start ready pods that match the selector, or delete the Service. kube-proxy refuses new connections by design.',
   // Silent for a port whose name is in no slice although the Service has endpoints: that is ST102.
   *cluster(context) {
     // Slices that were not read may exist.
@@ -56,7 +56,7 @@ function hasSelector({spec}: ServiceObject): boolean {
 }
 
 const withoutSelector =
-  'Check the program that writes its EndpointSlices, or write one (label kubernetes.io/service-name), or delete the Service. kube-proxy is behaving correctly.';
+  'Check the program that writes its EndpointSlices, or write one (label kubernetes.io/service-name), or delete the Service. kube-proxy refuses new connections by design.';
 
 function isUsed({set}: PortEntry, context: ClusterContext): boolean {
   return set.endpoints.some(endpoint => isUsable(endpoint, context));
