@@ -38,7 +38,14 @@ export const features = {
   top: {files: ['traffic/', 'run/top/', 'render/top/'], usedBy: ['agent/endpoint-connections.ts', 'render/table/diff.ts']},
   diff: {files: ['diff/', 'render/table/diff.ts'], usedBy: []},
   packet: {
-    files: ['run/packet/', 'analyze/packet-query.ts', 'analyze/packet-rules.ts', 'analyze/packet-in-text.ts', 'render/table/packet.ts'],
+    files: [
+      'run/packet/',
+      'analyze/packet-query.ts',
+      'analyze/packet-rules.ts',
+      'analyze/packet-in-text.ts',
+      'analyze/packet-service.ts',
+      'render/table/packet.ts',
+    ],
     usedBy: [],
   },
   redact: {files: ['redact/'], usedBy: ['run/capture/']},

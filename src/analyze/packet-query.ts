@@ -12,6 +12,7 @@ import {environmentOf, kernelObstacle, podsHere} from './outcomes/environment.ts
 import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
 import {walkShown} from './packet-in-text.ts';
+import {type AskedEntry, explainUnserved} from './packet-service.ts';
 import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
 import {ipsetsOf} from './proxy-mode.ts';
 
@@ -25,6 +26,8 @@ export interface PacketQuery {
   readonly protocol: string;
   /** The destination is known as the cluster IP of a Service. */
   readonly isClusterIP?: boolean;
+  /** The entry of a Service that the packet is sent to on this node. */
+  readonly entry?: AskedEntry | null;
   readonly inInterface: string | null;
   /** Null for any. */
   readonly sourcePort?: number | null;
@@ -91,11 +94,13 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   const onNode = nodeAddress(query, facts);
   const isNodePort = () =>
     onNode !== null && walkNode(here, {...sent, source: onNode, destination: onNode}).some(({destination}) => destination !== null);
-  const outcomes = mergeOutcomes(result)
-    .map(outcome => explainLoopback(outcome, query, isNodePort))
-    .map(outcome => explainPing(outcome, query, environment.isLocal(packet.destination) === true));
   // Where chains that pasted text leaves out are asked for, there is one of any name.
   const unseen = !readsServers && (here.shown ?? rules).iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
+  const isLocal = environment.isLocal(packet.destination) === true;
+  const outcomes = mergeOutcomes(result)
+    .map(outcome => explainLoopback(outcome, query, isNodePort))
+    .map(outcome => explainPing(outcome, query, isLocal))
+    .map(outcome => (query.entry == null || unseen ? outcome : explainUnserved(outcome, query.entry, {...query, isLocal})));
   return {
     node: node.name,
     query,

@@ -9,6 +9,8 @@ import {backendOf, type Side, walkConnection} from '../trace/side.ts';
 /** An outcome; of a packet that is accepted although the connection fails, that of the reply or of the next packet. */
 export interface PacketOutcome extends Outcome<RuleText> {
   readonly lost?: 'reply' | 'next';
+  /** The Service port that the packet was sent to, if it reaches none of its endpoints. */
+  readonly noEndpointOf?: string;
   /** The node of the endpoint, to which the packet is sent on, and its rules on the path there; null if they were not read. */
   readonly onward?: {readonly node: string; readonly path: readonly RuleText[] | null};
 }

@@ -72,7 +72,7 @@ function groupAnswers(answers: readonly PacketAnswer[]): readonly AnswerGroup[] 
 
 /** Answers with a failure come first. */
 function isServed({outcomes}: PacketAnswer): boolean {
-  return outcomes.every(({verdict}) => verdict === 'accept');
+  return outcomes.every(({verdict, noEndpointOf}) => verdict === 'accept' && noEndpointOf === undefined);
 }
 
 function ruleOf({table, chain, backend, text}: RuleText): readonly (string | undefined)[] {
@@ -164,9 +164,15 @@ function outcomeText(outcome: PacketAnswer['outcomes'][number], style: Style): s
   const {verdict, lost, destination, rewrittenTo, onward} = outcome;
   if (lost === undefined && verdict !== 'accept' && onward !== undefined)
     return `sent on to ${destination ?? 'its destination'} and ${verdictText(verdict, style)} on ${escapeText(onward.node)}`;
+  if (lost === undefined && outcome.noEndpointOf !== undefined) return unservedText(outcome, outcome.noEndpointOf, style);
   if (lost === undefined) return `${verdictText(verdict, style)}${targetText(outcome)}`;
   const which = lost === 'reply' ? 'the reply' : 'the packet after the reply';
   return `reaches ${destination ?? rewrittenTo ?? ''}, but ${which} is ${verdictText(verdict, style)}`;
+}
+
+/** The reason names the address and the Service port. */
+function unservedText({destination}: PacketAnswer['outcomes'][number], servicePort: string, style: Style): string {
+  return destination === null ? `${style.red('reaches no endpoint')} of ${escapeText(servicePort)}` : style.red(`sent to ${destination}`);
 }
 
 /** Where the packet goes; for an undetermined outcome, where it was rewritten to. */
@@ -176,8 +182,10 @@ function targetText({verdict, destination, rewrittenTo, masquerade}: PacketAnswe
 }
 
 function summary(outcomes: PacketAnswer['outcomes'], style: Style): string {
-  const verdicts = [...new Set(outcomes.map(({verdict}) => verdict))];
-  return verdicts.map(verdict => verdictText(verdict, style)).join(' or ');
+  const texts = outcomes.map(({verdict, noEndpointOf}) =>
+    noEndpointOf === undefined ? verdictText(verdict, style) : style.red('reaches no endpoint'),
+  );
+  return [...new Set(texts)].join(' or ');
 }
 
 function verdictText(verdict: PacketAnswer['outcomes'][number]['verdict'], style: Style): string {

@@ -5,6 +5,7 @@ import {nodeFacts} from '../../expect/node-facts.ts';
 import {addressesOfPod, podCIDRsOf} from '../../expect/own-pods.ts';
 import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type PacketQuery} from '../../analyze/packet-query.ts';
 import type {PacketRules} from '../../analyze/packet-rules.ts';
+import {askedEntry} from '../../analyze/packet-service.ts';
 import {readDumps} from '../../analyze/iptables/node-rulesets.ts';
 import {allOf} from '../../analyze/proxy-mode.ts';
 import {misprintsOf, whyMisprinted} from '../../analyze/iptables/misprints.ts';
@@ -66,7 +67,7 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
   return node => {
     const here = packetNode(node);
     if (here === null) throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
-    return askPacket(query, here, others);
+    return askPacket({...query, entry: askedEntry(query, snapshot.api, here.facts)}, here, others);
   };
 }
 

@@ -61,6 +61,43 @@ describe('the place of each rule on the path of a packet', () => {
   });
 });
 
+describe('a packet to a Service that reaches none of its endpoints is not called accepted', () => {
+  const answerOf = async (capture: string, node: string, flags: object = toWeb) => {
+    const snapshot = await snapshotOf(capture);
+    return {
+      lines: linesOf(snapshot, node, flags),
+      outcomes: askNodes(flags as Parameters<typeof askNodes>[0], snapshot, name => name === node)[0]?.outcomes,
+    };
+  };
+
+  test.each([
+    ['faults/nat-flushed', 'node-a'],
+    ['faults/no-prerouting-hook', 'node-b'],
+  ])('where no rule translates its cluster IP: %s', async (capture, node) => {
+    const {lines, outcomes} = await answerOf(capture, node);
+    expect(lines[0]).toBe(`${node}: TCP 10.244.11.20 → 10.96.1.1:80  reaches no endpoint`);
+    expect(lines[1]).toBe(
+      '└─ reaches no endpoint of shop/web:http: no rule sends 10.96.1.1:80 to an endpoint, and no host has this address',
+    );
+    expect(outcomes?.map(({verdict, destination}) => [verdict, destination])).toEqual([['drop', null]]);
+  });
+
+  test('where its node port is not translated, and a process of the node can answer', async () => {
+    const flags = {source: '203.0.113.9', destination: '172.18.0.12', port: '30080'};
+    const {lines, outcomes} = await answerOf('faults/no-prerouting-hook', 'node-b', flags);
+    expect(lines[1]).toBe(
+      '└─ reaches no endpoint of shop/nodeport:http: no rule sends 172.18.0.12:30080 to an endpoint, and only a process of the node itself can answer',
+    );
+    expect(outcomes?.[0]?.verdict).toBe('undecided');
+  });
+
+  test('where a rule sends it to an address that is none of its endpoints', async () => {
+    const {lines, outcomes} = await answerOf('faults/wrong-dnat', 'node-c', {...toWeb, destination: 'shop/manual'});
+    expect(lines.filter(line => /^[├└]/.test(line))).toContain('├─ 50% sent to 192.0.2.66:5432: no endpoint of shop/manual:db');
+    expect(outcomes?.map(({verdict, destination}) => [verdict, destination])).toContainEqual(['accept', '192.0.2.66:5432']);
+  });
+});
+
 test('no line is wider than the terminal, except for long words', async () => {
   for (const [capture, node] of [
     ['nftables/1.36', 'node-b'],
