@@ -18,6 +18,21 @@ test('without the jump to KUBE-NODEPORTS no node port answers: one error, not on
   ]);
 });
 
+test('an empty KUBE-NODEPORTS is one error, and other faults of Services with node ports are still found', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const gone = dump.deleteAll('-A KUBE-NODEPORTS ').filter(rule => !rule.includes('health check'));
+  dump.delete('-A KUBE-SVC-', '"shop/nodeport:http -> 10.244.11.4:8080"');
+  expect(given.newFindings().filter(({code}) => code !== 'ST219')).toMatchObject([
+    {code: 'ST202', node: 'node-b', subject: 'shop/nodeport:http'},
+    {
+      ...place,
+      severity: 'error',
+      message: `nat/KUBE-NODEPORTS is empty, and lacks all ${gone.length} that it should hold: no node port answers on this node`,
+    },
+  ]);
+});
+
 test('a jump for another address than the node’s counts as missing', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
-import {nftScenario} from '../nft-scenario.ts';
+import {nftScenario, replaced} from '../nft-scenario.ts';
 import {findingsOf, summaryOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST305', severity: 'error', node: 'node-b', family: 'IPv4'};
@@ -11,6 +11,36 @@ test('a node without any Service rule is one error with the number of Service po
   for (const kind of ['SVC', 'SVL', 'EXT', 'FW', 'SEP']) dump.deleteAll(`-A KUBE-${kind}-`);
   for (const chain of ['KUBE-SERVICES', 'KUBE-NODEPORTS']) dump.deleteAll(`-A ${chain} `, '-j KUBE-', ' -m ');
   expect(given.newFindings()).toEqual([{...place, message: containing('table nat holds none of the rules of 34 Service ports')}]);
+});
+
+test('a flushed KUBE-SERVICES is one error, also where the chains of Services are left', async () => {
+  const given = await scenario();
+  const gone = given
+    .rules('node-b')
+    .deleteAll('-A KUBE-SERVICES ', '"', '-m comment')
+    .filter(rule => !/-j (?:REJECT|DROP)/.test(rule));
+  const found = given.newFindings().filter(({code}) => code !== 'ST212');
+  expect(found.map(({code, severity, node, message}) => ({code, severity, node, message}))).toEqual([
+    {
+      code: 'ST305',
+      severity: 'error',
+      node: 'node-b',
+      message: `nat/KUBE-SERVICES is empty, and lacks all ${gone.length} that it should hold: no Service works on this node`,
+    },
+  ]);
+});
+
+test('in nftables mode an emptied map service-ips is one error, and node ports are still checked', async () => {
+  const given = await nftScenario(ruleset =>
+    replaced(/tcp \. 30080 : goto \S+,\s+/, '')(replaced(/(map service-ips \{[^}]*?)\t\telements = \{[^}]*\}\n/, '$1')(ruleset)),
+  );
+  const found = given.newFindings().map(({code, subject, message}) => `${code} ${subject ?? message}`);
+  expect(found).toEqual([
+    'ST201 shop/nodeport:http',
+    expect.stringMatching(
+      /^ST305 map service-ips of ip kube-proxy is empty, .*: no cluster IP, load-balancer IP or external IP answers on this node$/,
+    ),
+  ]);
 });
 
 test('the capture of a flushed table has this finding and no other of the node', async () => {

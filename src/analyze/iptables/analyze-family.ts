@@ -13,7 +13,7 @@ import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constant
 import {onceAsked} from '../../model/once.ts';
 import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
 import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
-import {noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import {emptiedSymptom, noNodePortAnswers, noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
 import {staleService} from '../symptoms/port-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
@@ -44,11 +44,12 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   const plain = expect({});
   const first = compareFamily(plain, actual);
   const sendersOf = ({context}: ExpectedRuleset) => onceAsked(() => senderGroups({api: rules.api, context}));
-  if (!familyCase.eachService && holdsNoServiceRules(plain, actual)) {
+  const none = familyCase.eachService ? null : holdsNoServiceRules(plain, actual) ? noServiceRules(plain) : emptiedServices(plain, actual);
+  if (none !== null) {
     const canaries = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set(), senders: sendersOf(plain)}).filter(
       ({kind}) => kind === 'canary-missing',
     );
-    return {expected: plain, symptoms: [noServiceRules(plain), ...canaries], differing: []};
+    return {expected: plain, symptoms: [none, ...canaries], differing: []};
   }
   const differs = first.changed.size > 0 || first.differences.some(({owner}) => owner !== null);
   const {expected, symptoms} = differs ? inferIptablesSettings(plain, familyCase) : {expected: plain, symptoms: []};
@@ -64,8 +65,13 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   const differing = new Set([...owned.byPort.keys(), ...compared.changed.keys()]);
   const senders = sendersOf(expected);
   const sides = {expected, actual, view, isBesideBroadRules, senders};
+  const emptied = familyCase.eachService ? null : emptiedNodePorts(expected, actual);
   const ports = [...owned.byPort].flatMap(([item, own]) =>
-    actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
+    emptied !== null && own.every(isOfNodePorts)
+      ? []
+      : actual
+          .forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly)))
+          .filter(({kind, entry}) => emptied === null || kind !== 'missing-entry' || entry?.kind !== 'nodePort'),
   );
   const unknownChains = new Set(known.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
   const misnamed = [...unknownChains]
@@ -82,6 +88,7 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
       ...baseRules,
+      ...(emptied === null ? [] : [emptied]),
       ...ports,
       ...changed.flatMap(([, change]) => change.symptoms),
       // Without one of the tables the outcome of a packet is unknown.
@@ -177,6 +184,28 @@ function noServiceRules(expected: ExpectedRuleset): Symptom {
     expected: [],
     actual: [],
   };
+}
+
+function emptiedServices(expected: ExpectedRuleset, actual: Ruleset): Symptom | null {
+  const {family} = expected;
+  const missing = missingOfEmpty(expected, actual, 'KUBE-SERVICES');
+  return emptiedSymptom('no-service-rules', {family, place: 'nat/KUBE-SERVICES', missing, effect: noServiceWorks(family)});
+}
+
+function emptiedNodePorts(expected: ExpectedRuleset, actual: Ruleset): Symptom | null {
+  const {family} = expected;
+  const missing = missingOfEmpty(expected, actual, 'KUBE-NODEPORTS');
+  return emptiedSymptom('node-ports-unreachable', {family, place: 'nat/KUBE-NODEPORTS', missing, effect: noNodePortAnswers(family)});
+}
+
+/** The expected rules of a chain that is empty. */
+function missingOfEmpty(expected: ExpectedRuleset, actual: Ruleset, name: string): readonly Rule[] {
+  const chain = actual.chain('nat', name);
+  return chain?.complete === true && chain.ruleCount === 0 ? (expected.chain('nat', name)?.rules() ?? []) : [];
+}
+
+function isOfNodePorts({table, rule}: PortDifference): boolean {
+  return table === 'nat' && rule.chain === 'KUBE-NODEPORTS';
 }
 
 interface Attributed {

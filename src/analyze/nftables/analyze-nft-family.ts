@@ -6,12 +6,13 @@ import type {Severity} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
+import type {Entry} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
 import type {Side} from '../../trace/side.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {onceAsked} from '../../model/once.ts';
 import {senderGroups} from '../outcomes/senders.ts';
-import {noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import {emptiedSymptom, noAddressAnswers, noNodePortAnswers, noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
 import type {NodeRules} from '../proxy-mode.ts';
@@ -75,6 +76,7 @@ export function analyzeNftFamily({
     : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
   const owned = attribute(compared.differences, expected);
+  const emptied = eachService ? new Map<string, Symptom>() : emptiedMaps(expected, compared.differences, actual);
   const given = {
     expected,
     actual,
@@ -87,6 +89,7 @@ export function analyzeNftFamily({
     symptoms: [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
+      ...emptied.values(),
       ...analyzeNftBaseRules({
         ...given,
         differences: owned.baseRules,
@@ -96,7 +99,13 @@ export function analyzeNftFamily({
       }),
       ...mergeEmptyChains(
         expected,
-        [...owned.byPort].flatMap(([item, differences]) => analyzeNftPort({...given, item, differences})),
+        [...owned.byPort].flatMap(([item, differences]) =>
+          differences.every(({name}) => emptied.has(name))
+            ? []
+            : analyzeNftPort({...given, item, differences}).filter(
+                ({kind, entry}) => kind !== 'missing-entry' || !emptied.has(mapOf(entry)),
+              ),
+        ),
       ),
       ...analyzeThirdPartyRules<NftPort>({
         ...{ports: expected.ports, context: expected.context, rules, senders: given.senders, differs: item => owned.byPort.has(item)},
@@ -149,6 +158,32 @@ function noServiceRules({context: {family}, ports, id}: ExpectedTable, actual: N
     expected: [],
     actual: [],
   };
+}
+
+/** By name. */
+function emptiedMaps(
+  {context: {family}, id}: ExpectedTable,
+  differences: readonly NftPortDifference[],
+  actual: NftTable,
+): ReadonlyMap<string, Symptom> {
+  const found = new Map<string, Symptom>();
+  for (const [map, kind, effect] of entryMaps) {
+    const set = actual.sets.get(map);
+    if (set?.complete !== true || set.elements.size > 0) continue;
+    const missing = differences.flatMap(({name, what, rule}) => (name === map && what === 'element' ? [rule] : []));
+    const symptom = emptiedSymptom(kind, {family, place: `map ${map} of ${id}`, missing, effect: effect(family)});
+    if (symptom !== null) found.set(map, symptom);
+  }
+  return found;
+}
+
+const entryMaps = [
+  ['service-ips', 'no-service-rules', noAddressAnswers],
+  ['service-nodeports', 'node-ports-unreachable', noNodePortAnswers],
+] as const;
+
+function mapOf(entry: Entry | undefined): string {
+  return entry?.kind === 'nodePort' ? 'service-nodeports' : 'service-ips';
 }
 
 interface AttributedNft {

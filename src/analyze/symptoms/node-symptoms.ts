@@ -57,9 +57,40 @@ export function orphanChains(orphans: readonly AnyChain[], family: Family): read
   return [{kind: 'orphan-chain', family, port: null, detail, expected: [], actual: rules, chains}];
 }
 
+/** A chain or map in which kube-proxy leads to all Services. */
+interface Emptied {
+  readonly family: Family;
+  /** Such as `nat/KUBE-SERVICES`. */
+  readonly place: string;
+  readonly missing: readonly RuleText[];
+  readonly effect: string;
+}
+
+/** One symptom for a chain or map that somebody emptied, in place of one for each Service port; null where it lacks no more than one rule. */
+export function emptiedSymptom(
+  kind: 'no-service-rules' | 'node-ports-unreachable',
+  {family, place, missing, effect}: Emptied,
+): Symptom | null {
+  if (missing.length < 2) return null;
+  const detail = `${place} is empty, and lacks all ${missing.length} that it should hold: ${effect}`;
+  return {kind, severity: 'error', family, port: null, detail, expected: missing.slice(0, 3), actual: []};
+}
+
 /** The effect on a node that holds no rule of any Service of this family. */
 export function noServiceWorks(family: Family): string {
-  return `no Service works on this node${family === 'IPv6' ? ' over IPv6' : ''}`;
+  return `no Service works ${onNode(family)}`;
+}
+
+export function noNodePortAnswers(family: Family): string {
+  return `no node port answers ${onNode(family)}`;
+}
+
+export function noAddressAnswers(family: Family): string {
+  return `no cluster IP, load-balancer IP or external IP answers ${onNode(family)}`;
+}
+
+function onNode(family: Family): string {
+  return `on this node${family === 'IPv6' ? ' over IPv6' : ''}`;
 }
 
 /**
