@@ -5,12 +5,14 @@ import {kubeProxyTrouble, troubleText} from '../checks/kube-proxy-trouble.ts';
 import {podsOnNode} from '../expect/api-index.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {notServed} from '../expect/cluster/service-ports.ts';
-import {families} from '../model/address.ts';
+import {families, type Family} from '../model/address.ts';
 import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import {type Finding, isNoWorse, pairFindings, type ServiceName} from '../model/finding.ts';
 import {partition} from '../model/lists.ts';
 import {newestKnownMinor, type ProxyVersion} from '../model/proxy-config.ts';
 import {
+  affectsAllServices,
+  concernsFamily,
   countServices,
   type NodeReport,
   type Report,
@@ -115,7 +117,8 @@ export class Diagnosis implements OpenDiagnosis {
     const {stayed} = pairFindings(this.#options.known ?? [], sorted, isNoWorse);
     const kept = sorted.map(finding => (stayed.has(finding) ? {...finding, known: true as const} : finding));
     const served = services.filter(service => notServed(service, proxy.version) === null);
-    const scope = {served: served.map(nameOf), servicesWithoutRules: countUnserved(services, proxy), unread: this.#cluster.unsure};
+    const reported = reportedServices(served, view, proxy);
+    const scope = {served: reported, servicesWithoutRules: countUnserved(services, proxy), unread: this.#cluster.unsure};
     const isComplete = unread.every(({isMinor}) => isMinor);
     return {
       tool: {name: 'svc-trace', version: this.#options.toolVersion},
@@ -126,7 +129,7 @@ export class Diagnosis implements OpenDiagnosis {
       nodes,
       findings: kept,
       ...(leftOut.length === 0 ? {} : {leftOut}),
-      services: reportedServices(served, view, proxy),
+      services: reported,
       ...(this.#options.scope === undefined ? {} : {scope: this.#options.scope}),
       traces: results.flatMap(({traces}) => traces),
     };
@@ -166,12 +169,18 @@ export class Diagnosis implements OpenDiagnosis {
     return skippedBy === null ? finding : {...finding, skippedBy};
   }
 
-  /** The findings of a node that concern no Service, or a requested one. What the API promises of other Services is not asked. */
-  #isAsked({service, code, affects}: Finding): boolean {
-    if (service === undefined)
-      return (
-        !code.startsWith('ST7') || affects === undefined || affects.some(one => this.#cluster.names().requested.has(namespacedName(one)))
-      );
+  /**
+   * The findings of a node that concern no Service, or a requested one. What the API promises of other Services is not asked, nor what is
+   * wrong in a family that no Service asked for by name has.
+   */
+  #isAsked(finding: Finding): boolean {
+    const {service, code, affects} = finding;
+    if (service === undefined) {
+      if (code.startsWith('ST7') && affects !== undefined)
+        return affects.some(one => this.#cluster.names().requested.has(namespacedName(one)));
+      if (this.#options.byName !== true || !affectsAllServices(finding)) return true;
+      return this.services.some(asked => concernsFamily(finding, familiesOf(asked)));
+    }
     const {requested, existing} = this.#cluster.names();
     const key = namespacedName(service);
     return requested.has(key) || (!existing.has(key) && (this.#options.concerns?.(service) ?? true));
@@ -234,18 +243,25 @@ function reportedServices(services: readonly ServiceObject[], view: ClusterView,
   );
   return services.map(service => {
     const {spec} = service;
-    const isDual = (spec?.ipFamilies?.length ?? 0) > 1;
-    if (!isDual && spec?.internalTrafficPolicy !== 'Local') return nameOf(service);
+    const families = familiesOf(service);
+    const isDual = families.length > 1;
+    const own = families.length === 1 ? {families} : {};
+    if (!isDual && spec?.internalTrafficPolicy !== 'Local') return {...nameOf(service), ...own};
     const entries = entriesOf().get(service) ?? [];
     const isLocal =
       entries.length > 0 && entries.every(({port}) => port.internalPolicyLocal && (port.externalPolicyLocal || !hasExternalEntry(port)));
     const used = entries.flatMap(({set}) => set.endpoints).filter(({ready, serving, terminating}) => ready || (serving && terminating));
     return {
       ...nameOf(service),
-      ...(isDual ? {families: [...new Set(entries.map(({port}) => port.family))]} : {}),
+      ...(isDual ? {families: [...new Set(entries.map(({port}) => port.family))]} : own),
       ...(isLocal && used.length > 0 ? {onlyOn: new Set(used.flatMap(({nodeName}) => nodeName ?? []))} : {}),
     };
   });
+}
+
+/** Empty where the Service does not say it. */
+function familiesOf({spec}: ServiceObject): readonly Family[] {
+  return families.filter(family => spec?.ipFamilies?.includes(family));
 }
 
 function countUnserved(services: readonly ServiceObject[], {version}: ProxyVersion): Summary['servicesWithoutRules'] {

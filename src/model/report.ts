@@ -27,7 +27,7 @@ export interface Report {
 }
 
 export interface ReportedService extends ServiceName {
-  /** Set if it has more than one family. */
+  /** Left out where the Service does not say it. */
   readonly families?: readonly Family[];
   /** The nodes with an endpoint, if only clients of these nodes are served: its traffic policies are Local. */
   readonly onlyOn?: ReadonlySet<string>;
@@ -119,7 +119,7 @@ export function whyNothingChecked([first, ...more]: readonly NodeReport[]): stri
 
 export interface ServicesInScope {
   /** The Services that kube-proxy serves. */
-  readonly served: readonly ServiceName[];
+  readonly served: readonly ReportedService[];
   readonly servicesWithoutRules: Summary['servicesWithoutRules'];
   /** The Services whose endpoints could not be read. */
   readonly unread: number;
@@ -127,15 +127,20 @@ export interface ServicesInScope {
 
 type ServiceCounts = Pick<Summary, 'services' | 'servicesInSync' | 'servicesWithFindings' | 'servicesWithoutRules' | 'servicesNotChecked'>;
 
-/** Counts every Service in scope once, so that the counts of a report add up. */
+/** Counts every Service in scope once, so that the counts of a report add up. Findings known from a baseline count too: such a Service is not in sync. */
 export function countServices(
   {served, servicesWithoutRules, unread}: ServicesInScope,
   findings: readonly Finding[],
   nodes: readonly NodeReport[],
 ): ServiceCounts {
-  const affected = affectedServices(findings);
+  const own = new Set(
+    findings.flatMap(({severity, service}) => (service === undefined || severity === 'info' ? [] : [namespacedName(service)])),
+  );
+  const families = new Set(findings.filter(affectsAllServices).map(({family}) => family));
   const isChecked = nodes.some(({status}) => status === 'checked');
-  const withFindings = affected === 'all' ? served.length : served.filter(service => affected.has(namespacedName(service))).length;
+  const isAffected = (service: ReportedService): boolean =>
+    own.has(namespacedName(service)) || [...families].some(family => concernsFamily({family}, service.families ?? []));
+  const withFindings = served.filter(isAffected).length;
   const others = served.length - withFindings;
   return {
     services: served.length + sumOf(servicesWithoutRules) + unread,
@@ -156,10 +161,7 @@ export function affectsAllServices({code, severity, node, service}: Finding): bo
   return severity === 'error' && node !== undefined && service === undefined && code !== 'ST205';
 }
 
-/** As `namespace/name`. Findings known from a baseline count too: the Service is not in sync. */
-function affectedServices(findings: readonly Finding[]): ReadonlySet<string> | 'all' {
-  if (findings.some(affectsAllServices)) return 'all';
-  return new Set(
-    findings.flatMap(({severity, service}) => (service === undefined || severity === 'info' ? [] : [namespacedName(service)])),
-  );
+/** A fault of one family is no fault of a Service that has only the other; one whose families are not known may have both. */
+export function concernsFamily({family}: {readonly family?: Family | undefined}, families: readonly Family[]): boolean {
+  return family === undefined || families.length === 0 || families.includes(family);
 }

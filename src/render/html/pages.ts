@@ -125,7 +125,7 @@ ${withFindingsFirst(rows, found).map(row =>
 ${isLong(legend) ? html`<details><summary>Names of the nodes</summary><div>${legend.map(line => html`<p>${line}</p>`)}</div></details>` : nothing}
 ${notes.map(note => html`<p class="note">${note}</p>`)}
 ${caused.length === 0 ? nothing : fineHtml(caused, causedText(caused.length))}
-${fine.length === 0 ? nothing : fineHtml(fine, fineText(report, cells, fine.length))}
+${fine.length === 0 ? nothing : fineHtml(fine, fineText(report, cells, fine))}
 </section>`;
 }
 

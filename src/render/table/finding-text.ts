@@ -6,6 +6,7 @@ import {nodeList} from '../names-of-nodes.ts';
 import {causeBlocks, type FindingBlock, type FindingGroup, spreadBlocks} from '../finding-blocks.ts';
 import {blockPlaces, effectsText, groupCommands, hitsOf, messageOf, olderText, sinceOf} from '../block-texts.ts';
 import type {Finding} from '../../model/finding.ts';
+import type {Report} from '../../model/report.ts';
 import {dumpLine} from '../trace-words.ts';
 import {proseWidth, wrap} from '../wrap.ts';
 
@@ -19,6 +20,19 @@ interface FindingTextOptions {
   /** When the nodes were read (RFC 3339), if known. */
   readonly readAt?: string | undefined;
 }
+
+/**
+ * Errors and warnings, or `all`. Where a few Services have none, infos about their objects are the whole answer, such as a target port that no
+ * container declares.
+ */
+export function shownFindings({findings, services}: Report, all: boolean): readonly Finding[] {
+  if (all) return findings;
+  const loud = findings.filter(({severity}) => severity !== 'info');
+  if (loud.length > 0 || services.length > fewServices) return loud;
+  return findings.filter(({code, service}) => service !== undefined && code.startsWith('ST1'));
+}
+
+const fewServices = 3;
 
 /** Findings as blocks of text. A remedy is shown once, below the last block that it applies to. */
 export function findingTexts(findings: readonly Finding[], {style, width, max, spread, readAt}: FindingTextOptions): readonly string[] {

@@ -1,7 +1,7 @@
 import type {Family} from '../../model/address.ts';
 import {type Finding, severities, type Severity} from '../../model/finding.ts';
-import {affectsAllServices, type Report, type ReportedService} from '../../model/report.ts';
-import {groupBy} from '../../model/lists.ts';
+import {affectsAllServices, concernsFamily, type Report, type ReportedService} from '../../model/report.ts';
+import {groupBy, partition} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 import {causeBlocks, type FindingGroup} from '../finding-blocks.ts';
 import {isIPv4, nodeList, nodeRanges, rangesText} from '../names-of-nodes.ts';
@@ -74,7 +74,7 @@ export class MatrixCells {
     const own = this.#of(firstOf(group), service);
     if (!group.isRead && own.length === 0) return {text: '?', severity: 'unknown', findings: []};
     const isLoud = own.some(({severity}) => severity !== 'info');
-    const whole = this.#of(firstOf(group), null).filter(affectsAllServices);
+    const whole = this.wholeNodeErrors(firstOf(group), service);
     if (!isLoud && whole.length > 0) return {text: `(${codesOf(whole)})`, severity: 'unknown', findings: whole};
     if (isLoud) return cellOf(own);
     const refused = this.#of(null, service).find(isRefused);
@@ -91,9 +91,14 @@ export class MatrixCells {
     return others.some(isOther) ? {text: 'ok/local-only', severity: 'ok', findings: []} : cell;
   }
 
-  /** The node's errors that affect all its Services. */
-  wholeNodeErrors(node: string): readonly Finding[] {
-    return this.#of(node, null).filter(affectsAllServices);
+  /** The node's errors that affect all its Services, or all of the families of this one. */
+  wholeNodeErrors(node: string, service: string): readonly Finding[] {
+    return this.#of(node, null).filter(finding => affectsAllServices(finding) && concernsFamily(finding, this.familiesOf(service)));
+  }
+
+  /** Empty where the Service does not say it. */
+  familiesOf(service: string): readonly Family[] {
+    return this.#services.get(service)?.families ?? [];
   }
 
   /** How many of these Services have errors or warnings there. */
@@ -135,7 +140,7 @@ export class MatrixCells {
 
   /** `refused`; `IPv6 refused` if the Service is served in its other family. */
   #refusedText(service: string): string {
-    const {families = []} = this.#services.get(service) ?? {};
+    const families = this.familiesOf(service);
     const refused = this.#refusedFamilies.get(service) ?? new Set();
     return families.length > refused.size && refused.size > 0 ? `${[...refused].join()} refused` : 'refused';
   }
@@ -288,25 +293,29 @@ export function causedText(caused: number): string {
 }
 
 /** One line for the Services without findings of their own. */
-export function fineText({nodes}: Report, cells: MatrixCells, fine: number): string {
-  const broken = nodes.filter(({name}) => cells.wholeNodeErrors(name).length > 0).map(({name}) => name);
-  const unread = nodes.filter(({status}) => status === 'unread').length;
-  const others = `the other ${plural(fine, 'Service')}:`;
-  const where = unread > 0 ? 'every other node that was checked' : 'every other node';
-  if (broken.length > 0) {
-    const errors = broken.flatMap(name => cells.wholeNodeErrors(name));
-    const codes = [...new Set(errors.map(({code}) => code))].join(', ');
-    const isSure = errors.some(isOfEachService);
-    const rest = nodes.some(({name, status}) => status === 'checked' && !broken.includes(name)) ? `, in sync on ${where}` : '';
-    return `${others} ${isSure ? '' : 'may be '}affected by ${codes} on ${nodeList(broken)}${rest}`;
-  }
-  if (!nodes.some(({status}) => status === 'checked')) return `${others} not checked`;
-  return `${others} in sync on ${unread > 0 ? 'every node that was checked' : 'every node'}`;
+export function fineText({nodes}: Report, cells: MatrixCells, fine: readonly string[]): string {
+  // Services of the same families have the same errors of whole nodes.
+  const errorsOf = (node: string, alike: readonly (readonly string[])[]): readonly Finding[] =>
+    alike.flatMap(([first = '']) => cells.wholeNodeErrors(node, first));
+  const alike = groupBy(fine, service => cells.familiesOf(service).join());
+  const [hit, left] = partition(alike, one => nodes.some(({name}) => errorsOf(name, [one]).length > 0));
+  const broken = nodes.flatMap(({name}) => (errorsOf(name, hit).length > 0 ? [name] : []));
+  const isChecked = nodes.some(({name, status}) => status === 'checked' && !broken.includes(name));
+  const where = nodes.some(({status}) => status === 'unread') ? 'node that was checked' : 'node';
+  const leftText = nodes.some(({status}) => status === 'checked') ? `in sync on every ${where}` : 'not checked';
+  if (broken.length === 0) return `the other ${plural(fine.length, 'Service')}: ${leftText}`;
+  const errors = broken.flatMap(name => errorsOf(name, hit));
+  const codes = [...new Set(errors.map(({code}) => code))].join(', ');
+  // What a Service without families is, IPv4 alone or both, is not known.
+  const isKnown = hit.every(([first = '']) => cells.familiesOf(first).length > 0);
+  const isSure = errors.some(error => isOfEachService(error) && (isKnown || error.family !== 'IPv6'));
+  const text = `the other ${plural(hit.flat().length, 'Service')}: ${isSure ? '' : 'may be '}affected by ${codes} on ${nodeList(broken)}${isChecked ? `, in sync on every other ${where}` : ''}`;
+  return left.length === 0 ? text : `${text}; ${plural(left.flat().length, 'Service')}: ${leftText}`;
 }
 
-/** Other errors of a node may concern some Services only, as their messages say: node ports, Services without endpoints, one family. */
-function isOfEachService({code, family, message}: Finding): boolean {
-  return family !== 'IPv6' && (code === 'ST305' || (code === 'ST301' && message.includes('no Service works')));
+/** Other errors of a node may concern some Services only, as their messages say: node ports, Services without endpoints. */
+function isOfEachService({code, message}: Finding): boolean {
+  return code === 'ST305' || (code === 'ST301' && message.includes('no Service works'));
 }
 
 interface NodeTitle {

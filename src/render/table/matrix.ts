@@ -56,7 +56,7 @@ export function matrix(report: Report, {style, width, all, headers}: MatrixOptio
     ...fit.shown.flatMap(({legend}) => legend),
     ...(caused.length > 0 ? [`${causedText(caused.length)}; -o wide shows ${caused.length === 1 ? 'it' : 'them'}`] : []),
     ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; -o wide shows ${hidden === 1 ? 'it' : 'them'}`] : []),
-    ...(fine.length > 0 ? [fineText(report, cells, fine.length)] : []),
+    ...(fine.length > 0 ? [fineText(report, cells, fine)] : []),
     ...(withoutRulesText(report.summary) === '' ? [] : [withoutRulesText(report.summary)]),
     ...(fit.shown.length < columns.length
       ? [`${plural(columns.length - fit.shown.length, 'more column')} of nodes: widen the terminal, or use -o wide`]

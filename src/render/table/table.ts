@@ -2,7 +2,7 @@ import {append} from '../../model/lists.ts';
 import type {NodeReport, Report} from '../../model/report.ts';
 import type {NodeLag} from '../../model/state-history.ts';
 import {escapeText, type Style, styleOf} from '../terminal-text.ts';
-import {findingTexts} from './finding-text.ts';
+import {findingTexts, shownFindings} from './finding-text.ts';
 import {matrix} from './matrix.ts';
 import {notReadSection, waitSection} from './sections.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
@@ -20,7 +20,7 @@ export const wide: Renderer = (report, options) => sections(report, {...options,
 function sections(report: Report, options: RenderOptions, all: boolean): string {
   const style = styleOf(options.color, options.links);
   const {width} = options;
-  const loud = report.findings.filter(({severity}) => severity !== 'info' || options.verbose || isAnswer(report));
+  const loud = shownFindings(report, options.verbose || report.services.length === 0);
   const parts = [wrapLines(verdictLine(report, style, options.provenance), width)];
   if (!options.quiet && report.nodes.length > 0)
     parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all, headers: options.headers ?? true}));
@@ -37,11 +37,6 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
 
 /** Without a terminal the width is unlimited. */
 const widestMatrix = 200;
-
-/** For Services without kube-proxy rules, the info is the answer. */
-function isAnswer({services}: Report): boolean {
-  return services.length === 0;
-}
 
 /** Nodes with equal settings are listed together. */
 function settings(report: Report, style: Style): string {

@@ -12,7 +12,7 @@ import {
   type UnservedAddress,
 } from '../../model/service-trace.ts';
 import {escapeText, type Style, styleOf} from '../terminal-text.ts';
-import {findingTexts} from './finding-text.ts';
+import {findingTexts, shownFindings} from './finding-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {notReadSection} from './sections.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/trace-paths.ts';
@@ -25,7 +25,7 @@ import {visibleLength, wrapLines} from '../wrap.ts';
 /** For every port the packet path from each entry to the pods; nodes with the same path are shown once. */
 export const tree: Renderer = (report, options) => {
   const style = styleOf(options.color, options.links);
-  const loud = options.verbose ? report.findings : report.findings.filter(({severity}) => severity !== 'info' || isAnswer(report));
+  const loud = shownFindings(report, options.verbose || report.traces.length === 0);
   const trees = options.quiet
     ? []
     : portsOf(report.traces).map(traces => portTree(traces, {style, width: options.width, all: options.verbose}));
@@ -39,11 +39,6 @@ export const tree: Renderer = (report, options) => {
     ...(options.verbose ? notReadSection(report, {style, width: options.width}) : []),
   ].join('\n\n');
 };
-
-/** Without a trace the info is the answer: the Service has no kube-proxy rules. */
-function isAnswer({traces}: Report): boolean {
-  return traces.length === 0;
-}
 
 /** A node is not listed here if a finding below names it with the reason. */
 function unread({nodes, traces, basis}: Report, loud: readonly Finding[], style: Style): readonly string[] {

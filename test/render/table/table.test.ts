@@ -127,7 +127,19 @@ shop/web           ok      (ST305)  ok`);
     expect(report.findings.map(({code, message}) => `${code} ${message}`)).toContainEqual(
       expect.stringMatching(/^ST301 .*: no Service works for pods/),
     );
-    expect(table(report, plain)).toContain('the other 28 Services: affected by ST301 on node-b, in sync on every other node');
+    expect(table(report, plain).replaceAll('\n', ' ')).toContain(
+      'the other 27 Services: affected by ST301 on node-b, in sync on every other node; 1 Service: in sync on every node',
+    );
+  });
+
+  test('infos about the objects of a few Services are shown if nothing else is found', () => {
+    const info = (code: string) => findingOf('', 'shop/web', {code, severity: 'info', message: `what ${code} says`});
+    const found = (services: readonly string[], ...findings: readonly Finding[]) =>
+      table(reportOf({nodes, services, findings}), plain).includes('what ST112 says');
+    expect(found(['shop/web'], info('ST112'))).toBe(true);
+    expect(found(['shop/web'], info('ST112'), findingOf('node-b', 'shop/web'))).toBe(false);
+    expect(found(services, info('ST112'))).toBe(false);
+    expect(table(reportOf({nodes, services: ['shop/web'], findings: [info('ST218')]}), plain)).toContain('1 info not shown');
   });
 
   test('an error of a node that may concern some Services only is not said to affect all of them', () => {
