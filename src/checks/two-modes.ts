@@ -95,7 +95,11 @@ export const otherModeLeftovers: Check<'ST502'> = {
       const blocked = mode === 'iptables' ? jumpsTo(rulesets.values()) : '';
       const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign()}${blocked}`;
       if (mode === 'ipvs') {
-        yield {node: node.name, message, ...run(commandLine`ipvsadm -Ln`), ...effectOfServers(message, catchingServers(context))};
+        yield {
+          ...{node: node.name, message, ...run(commandLine`ipvsadm -Ln`)},
+          ...withoutNodePortChain(context),
+          ...effectOfServers(message, catchingServers(context)),
+        };
         continue;
       }
       // In IPVS mode walks show the packets that such rules reject.
@@ -111,6 +115,21 @@ export const otherModeLeftovers: Check<'ST502'> = {
     }
   },
 };
+
+/** Up to 1.24 `--cleanup` leaves this chain, and cannot destroy the ipset that its rule names (kubernetes#109288). */
+function withoutNodePortChain({rulesets, config}: NodeCheckContext): Pick<Observation, 'remedy' | 'command'> {
+  const held = [...rulesets.values()].filter(ruleset => (ruleset.chain('filter', 'KUBE-NODE-PORT')?.ruleCount ?? 0) > 0);
+  if (held.length === 0 || config.version.value.minor >= 25) return {};
+  const lines = held.flatMap(({family}) => [
+    commandLine`${iptables(family)} -D INPUT -m comment --comment ${'kubernetes health check rules'} -j KUBE-NODE-PORT`,
+    commandLine`${iptables(family)} -F KUBE-NODE-PORT`,
+    commandLine`${iptables(family)} -X KUBE-NODE-PORT`,
+  ]);
+  return {
+    remedy: `Delete the chain KUBE-NODE-PORT of table filter first: in kube-proxy ${config.version.value.text} it makes --cleanup fail (mended in 1.25). Then run kube-proxy --cleanup with the image and flags of its kube-proxy and start it again, or reboot the node.`,
+    ...run(...lines),
+  };
+}
 
 /** Where both backends are installed, iptables may be the other one. */
 function toolOf(rulesets: NodeCheckContext['rulesets']): string {

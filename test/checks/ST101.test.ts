@@ -97,3 +97,15 @@ async function empty(): Promise<{readonly findings: readonly FindingSummary[]}> 
 function finding(subject: string, ...words: readonly string[]): FindingSummary {
   return {code: 'ST101', severity: 'warning', family: 'IPv4', subject, message: containing(...words)};
 }
+
+test('Endpoints that somebody wrote for a Service with a selector are said to be unused', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  const subsets = [{addresses: [{ip: '10.9.9.9'}], ports: [{port: 80}]}];
+  const message = (name: string) => {
+    given.api(() => ({endpoints: [{metadata: {namespace: 'shop', name}, subsets}]}));
+    return given.findings().find(({code, service}) => code === 'ST101' && service?.name === 'empty')?.message;
+  };
+  expect(message('empty')).toContain('Its Endpoints object has 10.9.9.9, which kube-proxy does not use');
+  expect(message('other')).not.toContain('Endpoints object');
+});

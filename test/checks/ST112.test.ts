@@ -60,3 +60,29 @@ test('healthy clusters stay silent', async () => {
   const given = await scenario();
   expect(given.summaries().filter(({code}) => code === 'ST112')).toEqual([]);
 });
+
+test('a port of another container with the name of the target port is said to get nothing', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.service('shop/web', ({spec, ...service}) => ({
+    ...service,
+    spec: {...spec, ports: (spec?.ports ?? []).map(port => ({...port, targetPort: 'http'}))},
+  }));
+  const named = (second: string) => {
+    const ports = [
+      {name: 'http', containerPort: 8080},
+      {name: second, containerPort: 9090},
+    ];
+    given.api(({pods}) => ({
+      pods: (pods ?? []).map(pod => {
+        const containers = ports.map((port, index) => ({name: `c${index}`, ports: [port]}));
+        return /^web-/.test(pod.metadata.name) ? {...pod, spec: {...pod.spec, containers}} : pod;
+      }),
+    }));
+    return given.newFindings({only: new Set(['ST112'])});
+  };
+  expect(named('http')).toMatchObject([
+    {severity: 'info', message: containing('shop/web:http: packets go to port 8080/TCP', 'none to 9090/TCP, which has the name http too')},
+  ]);
+  expect(named('other')).toEqual([]);
+});

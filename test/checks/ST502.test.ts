@@ -157,3 +157,19 @@ test('leftovers of nftables mode on a node in iptables mode are reported with th
     {...place, message: containing('runs in iptables mode, and nftables mode left something behind', 'it still intercepts packets of')},
   ]);
 });
+
+test('up to 1.24 the chain KUBE-NODE-PORT is deleted before the cleanup, which fails at it', async () => {
+  const given = await scenario('healthy/1.23-iptables');
+  const rules = given.rules('node-b');
+  rules.declare('filter', 'KUBE-NODE-PORT');
+  rules.append('filter', '-A KUBE-NODE-PORT -m set --match-set KUBE-HEALTH-CHECK-NODE-PORT dst -j ACCEPT');
+  const found = (version: string) => {
+    given.file('node-b', 'kube-proxy-version', `${version}\n`);
+    return given.findings({nodes: name => name === 'node-b'}).find(({code}) => code === 'ST502');
+  };
+  expect(found('v1.23.4')).toMatchObject({
+    remedy: expect.stringMatching(/^Delete the chain KUBE-NODE-PORT of table filter first: in kube-proxy v1\.23\.4/),
+    command: expect.stringContaining('iptables -F KUBE-NODE-PORT\niptables -X KUBE-NODE-PORT'),
+  });
+  expect(found('v1.25.1')?.remedy).not.toContain('KUBE-NODE-PORT');
+});

@@ -84,14 +84,22 @@ export const targetPortNotDeclared: Check<'ST112'> = {
     const {pods} = context.api;
     if (pods === null || pods.length === 0) return;
     for (const entry of askedEntries(context)) {
-      const declared = onlyDeclaredPort(entry, pods);
-      if (declared === null) continue;
       const {port, set} = entry;
-      yield {
-        ...ofPort(port),
-        ...showPods(port.namespace, port.object.spec?.selector ?? {}),
-        message: `${port.servicePortName}: packets go to port ${set.endpoints[0]?.port}/${port.protocol} of its pods, whose containers declare ${declared} and no other port of this protocol: if nothing listens there, connections are refused`,
-      };
+      const target = `packets go to port ${set.endpoints[0]?.port}/${port.protocol} of its pods`;
+      const place = {...ofPort(port), ...showPods(port.namespace, port.object.spec?.selector ?? {})};
+      const declared = onlyDeclaredPort(entry, pods);
+      if (declared !== null)
+        yield {
+          ...place,
+          message: `${port.servicePortName}: ${target}, whose containers declare ${declared} and no other port of this protocol: if nothing listens there, connections are refused`,
+        };
+      const [name, others] = otherPortsOfName(entry, pods);
+      if (others.length > 0)
+        yield {
+          ...place,
+          message: `${port.servicePortName}: ${target}, and none to ${others.join(', ')}, which has the name ${name} too: the first container with a port of this name counts alone`,
+          remedy: 'Give each port of a pod a name of its own, or set targetPort to the number of the port that the Service is to reach.',
+        };
     }
   },
 };
@@ -112,6 +120,21 @@ function onlyDeclaredPort({port, set: {endpoints}}: PortEntry, pods: readonly Po
   }
   const [only, ...others] = declared;
   return only === undefined || others.length > 0 ? null : only;
+}
+
+/** The name of the target port, and the further ports of its protocol that containers of one and the same pod give this name. */
+function otherPortsOfName({port, set}: PortEntry, pods: readonly PodObject[]): readonly [name: string, ports: readonly string[]] {
+  const own = port.object.spec?.ports?.find(one => one.port === port.port && (one.protocol ?? 'TCP') === port.protocol);
+  const name = own?.targetPort;
+  if (typeof name !== 'string') return ['', []];
+  const names = new Set(set.endpoints.map(podOf));
+  const others = pods.flatMap(({metadata, spec}) => {
+    if (!names.has(namespacedName(metadata))) return [];
+    const declared = (spec?.containers ?? []).flatMap(container => container.ports ?? []);
+    const [first, ...rest] = declared.filter(one => one.name === name && (one.protocol ?? 'TCP') === port.protocol);
+    return rest.flatMap(({containerPort}) => (containerPort === first?.containerPort ? [] : [`${containerPort}/${port.protocol}`]));
+  });
+  return [name, [...new Set(others)]];
 }
 
 /** `8080/TCP`, of all containers of a pod, by the pod's `namespace/name`. */

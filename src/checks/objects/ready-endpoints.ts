@@ -1,6 +1,6 @@
 import {type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {readsEndpoints, usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
-import {families} from '../../model/address.ts';
+import {families, familyOf} from '../../model/address.ts';
 import type {PodObject, ServiceObject, SlicePort} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import type {Observation} from '../../model/finding.ts';
@@ -40,7 +40,7 @@ function* observe(entries: readonly PortEntry[], context: ClusterContext): Itera
   const {port} = first;
   const whole = empty.length === entries.length;
   const subject = whole ? `${port.namespace}/${port.service}` : port.servicePortName;
-  const message = `${subject} has no endpoint that kube-proxy would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}. Connections are refused`;
+  const message = `${subject} has no endpoint that kube-proxy would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}${unusedEndpoints(first, context)}. Connections are refused`;
   const command = {...candidates(port.object), ...(hasSelector(port.object) ? {} : {remedy: withoutSelector})};
   yield whole ? {service: nameOf(port.object), family: port.family, message, ...command} : {...ofPort(port), message, ...command};
 }
@@ -79,6 +79,19 @@ function whyEmpty({port, set}: PortEntry, {api, proxy}: ClusterContext): string 
   if (pods === null) return `no ${holder} holds an endpoint for it (selector ${selectorText(object)})`;
   if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
   return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no ${holder} holds an endpoint of it`;
+}
+
+/** Endpoints of a Service with a selector are not copied to EndpointSlices, so that what somebody writes there is not used. */
+function unusedEndpoints({port: {object, family}, set}: PortEntry, {api, proxy}: ClusterContext): string {
+  if (set.endpoints.length > 0 || !hasSelector(object) || readsEndpoints(proxy.version, proxy.gates) || api.endpointSlices === null)
+    return '';
+  const own = api.endpoints?.find(({metadata}) => namespacedName(metadata) === namespacedName(object.metadata));
+  const written = (own?.subsets ?? [])
+    .flatMap(({addresses}) => addresses ?? [])
+    .flatMap(({ip}) => (ip !== undefined && familyOf(ip) === family ? [ip] : []));
+  return written.length === 0
+    ? ''
+    : `. Its Endpoints object has ${someOf(written)}, which kube-proxy does not use: Endpoints of a Service with a selector are not copied to EndpointSlices`;
 }
 
 /** Null if the pods were not read. */
