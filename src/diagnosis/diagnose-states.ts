@@ -43,7 +43,12 @@ export function diagnoseStates(
   // The rules of these Services alone tell the states; the whole node has to say the same.
   const isGuessed = guess();
   if (!isGuessed || !agree(searches, evaluateChosen())) search(searches, evaluateChosen);
-  const conclude = (): NodeResult => ({...evaluateChosen({lag: lagOf(searches, changes.size)}).result, perhapsTorn: tornOf(searches)});
+  const conclude = (): NodeResult => {
+    const {result} = evaluateChosen({lag: lagOf(searches, changes.size)});
+    // A kube-proxy that applied one of the changes has not stopped before it.
+    const findings = searches.some(one => one.holdsAChange) ? result.findings.map(withoutSince) : result.findings;
+    return {...result, findings, perhapsTorn: tornOf(searches)};
+  };
   const result = conclude();
   if (!result.findings.some(isOfNode)) return result;
   // One Service that lags can look like a setting that differs on the whole node, or like a node without rules.
@@ -51,6 +56,10 @@ export function diagnoseStates(
   if (!guess() || !agree(searches, evaluateEach())) search(searches, evaluateEach);
   const other = conclude();
   return other.findings.some(isOfNode) ? result : other;
+}
+
+function withoutSince({since: _, ...finding}: Finding): Finding {
+  return finding;
 }
 
 /** Evaluates the node with the states that the searches have chosen. */
@@ -157,6 +166,7 @@ class StateSearch {
   readonly family: Family;
   readonly service: string;
   readonly states: readonly ServiceState[];
+  readonly #first: ServiceState | undefined;
   #index = 0;
   #best: TestedDistance | null = null;
   #isDone = false;
@@ -172,9 +182,10 @@ class StateSearch {
   readonly #keepsOldChains: boolean;
   readonly #graceMs: number;
 
-  constructor({family, service, states}: ServiceStates, {isLarge, graceMs}: {readonly isLarge: boolean; readonly graceMs: number}) {
+  constructor({family, service, states, first}: ServiceStates, {isLarge, graceMs}: {readonly isLarge: boolean; readonly graceMs: number}) {
     this.family = family;
     this.service = service;
+    this.#first = first;
     this.states = states.slice(0, maxStates);
     this.hashes = new Set(states.flatMap(({service: object}) => (object === null ? [] : chainHashes(object))));
     this.#keepsOldChains = isLarge;
@@ -190,6 +201,11 @@ class StateSearch {
 
   get chosen(): ServiceState | undefined {
     return this.states[this.#index];
+  }
+
+  /** Whether the node matches a state in which the Service was not from the beginning. */
+  get holdsAChange(): boolean {
+    return this.#best?.rules === 0 && this.states[this.#best.index] !== this.#first;
   }
 
   /** Null if the node matches none. */

@@ -22,6 +22,8 @@ interface Given extends ApiServerOptions {
   readonly gracePeriodMs?: number;
   /** How far the clock of the node is ahead of the API server's, in milliseconds. */
   readonly clockAheadMs?: number;
+  /** How long the syncs of kube-proxy take, by its metrics. */
+  readonly syncSeconds?: number;
   /** Called before the node is read, with how often it is then. */
   readonly onReading?: (time: number) => Promise<void>;
 }
@@ -37,6 +39,7 @@ async function start({
   node = 'node-a',
   gracePeriodMs = 50,
   clockAheadMs = 0,
+  syncSeconds = 0,
   onReading = async () => {},
   ...options
 }: Given = {}): Promise<Started> {
@@ -51,7 +54,7 @@ async function start({
     api.close();
     await server.close();
   });
-  const transport = capturedNode(bundle, onReading);
+  const transport = capturedNode(bundle, {onReading, syncSeconds});
   const times = {timeoutMs: 600_000, intervalMs: 60_000, gracePeriodMs};
   const ahead = new Proxy(api, {get: (target, key) => (key === 'clockAheadMs' ? clockAheadMs : Reflect.get(target, key).bind?.(target))});
   const evaluate = new SelfCheck({api: ahead, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
@@ -59,7 +62,7 @@ async function start({
 }
 
 /** A node on which commands print what was captured of it. */
-function capturedNode(bundle: string, onReading: (time: number) => Promise<void>): Transport {
+function capturedNode(bundle: string, {onReading, syncSeconds}: Required<Pick<Given, 'onReading' | 'syncSeconds'>>): Transport {
   let readings = 0;
   return {
     name: 'captured',
@@ -68,6 +71,10 @@ function capturedNode(bundle: string, onReading: (time: number) => Promise<void>
       return {
         description: 'captured',
         run: async argv => {
+          const metric = 'kubeproxy_sync_proxy_rules_duration_seconds';
+          const url = argv.find(word => word.endsWith('/metrics'));
+          if (argv[0] === 'curl' && url !== undefined && syncSeconds > 0)
+            return Buffer.from(`${metric}_sum ${syncSeconds * 2}\n${metric}_count 2\n\nsvc-trace ${url}\n`);
           const reply = bundleReply(bundle, {node: name, argv});
           if ('argv' in reply || reply.exitCode) throw new CommandFailed(argv, {exitCode: 127, stderr: '', notFound: true});
           return Buffer.from(reply.stdout ?? '');
@@ -196,6 +203,26 @@ describe('no result is published', () => {
     await expect.poll(() => hasLate(agent)).toBe(true);
     expect(codesOf(await agent.look())).toEqual([]);
   });
+});
+
+test.each([
+  [0, ['ST201']],
+  [20, []],
+])('a change of half a second ago is missed where kube-proxy takes %i s for a sync: %j', async (syncSeconds, found) => {
+  const agent = await start({syncSeconds});
+  await watching(agent);
+  await agent.look();
+  const slice = structuredClone(
+    agent.server.store.all('endpointslices').find(({metadata}) => metadata.labels?.['kubernetes.io/service-name'] === 'web'),
+  );
+  agent.server.store.put('services', late);
+  agent.server.store.put('endpointslices', {
+    ...slice,
+    metadata: {namespace: 'shop', name: 'late-x', labels: {'kubernetes.io/service-name': 'late'}},
+  } as unknown as StoredObject);
+  await expect.poll(() => hasLate(agent)).toBe(true);
+  await sleep(500);
+  expect(codesOf(await agent.look())).toEqual(found);
 });
 
 test('verified findings are not verified a second time', async () => {

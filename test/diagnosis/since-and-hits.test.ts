@@ -1,5 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
+import {Diagnosis} from '../../src/diagnosis/diagnosis.ts';
 import {withHits} from '../../src/diagnosis/whom-it-hits.ts';
 import type {EndpointSliceObject, PodObject} from '../../src/model/api-objects.ts';
 import {type Finding, hitsText} from '../../src/model/finding.ts';
@@ -46,6 +47,22 @@ describe('since when', () => {
 
   test('is not told where the rules have a newer change than one that they lack', async () => {
     expect(await sincesOf(withPod('dns-1', '2026-11-21T09:30:00Z'))).toEqual([]);
+  });
+
+  test.each([
+    ['dns', false],
+    ['web', true],
+  ])('of a node that was followed while %s changed is told: %j', async (name, isTold) => {
+    const {api, nodes} = await frozen;
+    const diagnosis = new Diagnosis(api, {toolVersion: '0', nodesOnly: true});
+    const changes = (api.endpointSlices ?? [])
+      .filter(({metadata}) => metadata.labels?.['kubernetes.io/service-name'] === name)
+      .map(now => ({kind: 'EndpointSlice', at: 99_000, before: {...now, endpoints: []}, now}) as const);
+    for (const node of nodes) diagnosis.add(node, {from: 100_000, to: 100_300, history: {since: 0, changes}});
+    const findings = nodes.flatMap(node => diagnosis.findingsOn(node.name)).filter(({code}) => code === 'ST202');
+    expect(changes.length).toBeGreaterThan(0);
+    expect(findings.length).toBeGreaterThan(0);
+    expect(findings.map(({since}) => since !== undefined)).toEqual(findings.map(() => isTold));
   });
 
   test('has one bound where only one is known', async () => {

@@ -24,6 +24,8 @@ export interface ServiceStates {
   readonly family: Family;
   /** The first is the latest. Equal states are one, with the age of the newest. */
   readonly states: readonly ServiceState[];
+  /** The one of `states` in which the Service was before all changes. */
+  readonly first: ServiceState | undefined;
   /** There may have been states that were not observed. */
   readonly isPartlyKnown: boolean;
 }
@@ -55,7 +57,9 @@ export function serviceStates(
     const text = stateText(state);
     if (!states.has(text)) states.set(text, state);
   }
-  return {service, family, states: [...states.values()], isPartlyKnown: changes.some(({after}) => after !== undefined)};
+  const oldest = sorted.at(-1);
+  const first = oldest === undefined ? undefined : states.get(stateText(oldest));
+  return {service, family, states: [...states.values()], first, isPartlyKnown: changes.some(({after}) => after !== undefined)};
 }
 
 /**

@@ -38,20 +38,27 @@ interface SyncMetrics {
   readonly lastSync: ReadonlyMap<Family | '', number>;
   readonly lastQueued: ReadonlyMap<Family | '', number>;
   readonly restoreFailures: number;
+  /** How long the last sync took, with the wait for it, or one does on average: the longer of the two, in seconds. */
+  readonly syncSeconds: number;
 }
 
 /** Reads `/metrics`; missing metrics are left out. */
 export function parseSyncMetrics(text: string): SyncMetrics {
   const lastSync = new Map<Family | '', number>();
   const lastQueued = new Map<Family | '', number>();
+  const [sums, counts] = [new Map<Family | '', number>(), new Map<Family | '', number>()];
   let restoreFailures = 0;
   for (const [, name = '', labels = '', value = ''] of text.matchAll(/^kubeproxy_sync_proxy_rules_(\w+)(?:\{([^}]*)\})? (\S+)$/gm)) {
     const family = (/ip_family="(IPv[46])"/.exec(labels)?.[1] ?? '') as Family | '';
     if (name === 'last_timestamp_seconds') lastSync.set(family, Number(value));
     else if (name === 'last_queued_timestamp_seconds') lastQueued.set(family, Number(value));
+    else if (name === 'duration_seconds_sum') sums.set(family, Number(value));
+    else if (name === 'duration_seconds_count') counts.set(family, Number(value));
     else if (name === 'iptables_restore_failures_total') restoreFailures += Number(value);
   }
-  return {lastSync, lastQueued, restoreFailures};
+  const average = [...sums].map(([family, sum]) => sum / (counts.get(family) || Number.POSITIVE_INFINITY));
+  const last = [...lastSync].map(([family, synced]) => synced - (lastQueued.get(family) ?? synced));
+  return {lastSync, lastQueued, restoreFailures, syncSeconds: Math.max(0, ...average, ...last)};
 }
 
 /** The sum of a counter of `/metrics` over its labels; 0 where it is not there. A counter at zero means "not seen", never "not used". */

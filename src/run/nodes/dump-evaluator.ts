@@ -7,6 +7,7 @@ import type {NodeObject} from '../../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {gracePeriod, type ReadTime, type StateHistory} from '../../model/state-history.ts';
 import {chainByChain} from '../../parse/iptables/dump-chain.ts';
+import {parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {EvaluatedNodes, type NodeEvaluator} from './evaluated-nodes.ts';
 import {asUnread, takeNode} from './node-intake.ts';
@@ -115,7 +116,7 @@ export class DumpEvaluator implements NodeEvaluator {
 
   #take(node: CollectedNode, time: ReadTime): readonly Problem[] {
     const {states, gracePeriodMs = gracePeriod * 1000, notBefore = 0} = this.#run;
-    const grace = Math.max(1, Math.min(gracePeriodMs, time.from - notBefore));
+    const grace = Math.max(1, Math.min(gracePeriodMs + slownessMs(node), time.from - notBefore));
     return takeNode(node, this.#diagnosis, states === undefined ? undefined : {...time, gracePeriodMs: grace, history: states()});
   }
 
@@ -164,3 +165,12 @@ function isByChain({read}: CollectedNode): boolean {
 function hasUdp({services}: ApiObjects): boolean {
   return services?.some(({spec}) => spec?.ports?.some(({protocol}) => protocol === 'UDP') ?? false) ?? true;
 }
+
+/** What a kube-proxy may take beyond the grace period where its syncs are long: a change may come while one runs, and waits for the next. */
+function slownessMs(node: CollectedNode): number {
+  const {syncSeconds} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
+  return 2000 * Math.min(syncSeconds, longestSync);
+}
+
+/** Seconds. What takes longer is no slow sync: they fail, or kube-proxy hangs. */
+const longestSync = 30;

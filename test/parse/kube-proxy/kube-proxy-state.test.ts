@@ -60,7 +60,16 @@ describe('/metrics', () => {
     expect(parseSyncMetrics(`${name}{ip_family="IPv4"} 2\n${name}{ip_family="IPv6"} 1\n`).restoreFailures).toBe(3);
   });
 
+  test('show how long a sync takes: the last one with its wait, or one on average, of the slower family', () => {
+    expect(parseSyncMetrics(fileOf('1.36-iptables', 'metrics')).syncSeconds).toBeCloseTo(0.297);
+    const slow = ['IPv4', 'IPv6'].map((family, index) => {
+      const name = 'kubeproxy_sync_proxy_rules_duration_seconds';
+      return `${name}_sum{ip_family="${family}"} ${40 * index}\n${name}_count{ip_family="${family}"} ${4 * index}\n`;
+    });
+    expect(parseSyncMetrics(slow.join('')).syncSeconds).toBe(10);
+  });
+
   test('that are missing are left out', () => {
-    expect(parseSyncMetrics('')).toEqual({lastSync: new Map(), lastQueued: new Map(), restoreFailures: 0});
+    expect(parseSyncMetrics('')).toEqual({lastSync: new Map(), lastQueued: new Map(), restoreFailures: 0, syncSeconds: 0});
   });
 });
