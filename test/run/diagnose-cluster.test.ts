@@ -103,7 +103,7 @@ describe('a run', () => {
   test('ignores a Service of another namespace', async () => {
     const server = await start({});
     const {services} = await diagnose(server, {names: ['web']});
-    expect(services).toEqual([{namespace: 'shop', name: 'web'}]);
+    expect(services.map(({namespace, name}) => `${namespace}/${name}`)).toEqual(['shop/web']);
   });
 
   test('checks the chosen nodes, and reports the size of a sample and of the cluster', async () => {
