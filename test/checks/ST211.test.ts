@@ -106,3 +106,26 @@ test('a missing hairpin rule of an endpoint that the Service does not use is not
   expect(given.rules('node-b').lines('-s 10.244.12.5/32')).toEqual([]);
   expect(given.newFindings()).toEqual([]);
 });
+
+const chain = 'KUBE-SEP-M5HVGPPKKJ75V6WO';
+
+test.each(['DROP', 'RETURN', 'ACCEPT'])(
+  'packets of an endpoint to itself that a %s takes are lost, and no missing endpoint: others reach it',
+  async target => {
+    const given = await scenario();
+    given.rules('node-a').replace([`-A ${chain} -s 10.244.11.4/32`], 'KUBE-MARK-MASQ', target);
+    expect(given.newFindings().filter(({severity}) => severity !== 'info')).toMatchObject([
+      {
+        ...{code: 'ST211', severity: 'error', subject: 'shop/web:http', endpoint: '10.244.11.4:8080'},
+        message: containing('packets from endpoint 10.244.11.4:8080 to itself through its cluster IP', 'are lost'),
+      },
+    ]);
+  },
+);
+
+test('an endpoint that nobody reaches is missing, and its own packets are no finding beside', async () => {
+  const given = await scenario();
+  const hairpin = given.rules('node-a').line(`-A ${chain} -s 10.244.11.4/32`);
+  given.rules('node-a').replace([hairpin], hairpin, `-A ${chain} -j DROP`);
+  expect(given.newFindings().flatMap(({severity, code}) => (severity === 'error' ? [code] : []))).toEqual(['ST202']);
+});

@@ -3,7 +3,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import type {Misdirected, ModeSemantics} from './mode-semantics.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics} from './mode-semantics.ts';
 import {describePathOutcome, near, type ProbeComparison} from './path-outcome.ts';
 import {type Probe, whose} from './probes.ts';
 import {sourceName} from './sources.ts';
@@ -52,9 +52,40 @@ export function shareOfPods<R extends RuleText>(
 }
 
 function sayMissingEndpoint<R extends RuleText>(outcomeCase: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
-  const detail = missingEndpointText(outcomeCase.item, endpoint, comparison.probe);
   const evidence = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
-  outcomeCase.symptoms.say({kind: 'missing-endpoint', endpoint, detail, ...evidence}, `missing ${endpoint}`);
+  sayKeyed(outcomeCase.symptoms, missingEndpoint(outcomeCase.item, {endpoint, probe: comparison.probe, evidence}));
+}
+
+/** Says a symptom unless another one explains it. */
+export function sayKeyed<R extends RuleText>(symptoms: SymptomList<R>, {symptom, key, unless}: KeyedSymptom<R>): void {
+  if (unless === undefined || !symptoms.hasSaid(unless)) symptoms.say(symptom, key);
+}
+
+interface Missing<R extends RuleText> {
+  readonly endpoint: string;
+  readonly probe: Probe;
+  readonly evidence: Evidence<R>;
+}
+
+/** Where only what the endpoint sends to itself does not reach it, which is tried last, that is what is wrong. */
+export function missingEndpoint<R extends RuleText>(item: ServedPort, {endpoint, probe, evidence}: Missing<R>): KeyedSymptom<R> {
+  if (!isToItself(item, endpoint, probe))
+    return {
+      symptom: {kind: 'missing-endpoint', endpoint, detail: missingEndpointText(item, endpoint, probe), ...evidence},
+      key: `missing ${endpoint}`,
+    };
+  const detail = `packets from endpoint ${endpoint} to itself through its ${entryText(probe.entry)} are lost: a pod that reaches itself through the Service never gets a reply`;
+  return {
+    symptom: {kind: 'masquerade-mismatch', severity: 'error', endpoint, entry: probe.entry, detail, ...evidence},
+    key: `masquerade true ${endpoint}`,
+    unless: `missing ${endpoint}`,
+  };
+}
+
+/** A pod in the network of its node sends with the address of the node, as every process there does. */
+function isToItself({all}: ServedPort, endpoint: string, {source, endpoint: sender}: Probe): boolean {
+  if (source.kind === 'node') return sender?.hostPort === endpoint;
+  return all.find(({hostPort}) => hostPort === endpoint)?.address === source.address;
 }
 
 function sayStaleEndpoint<R extends RuleText>(outcomeCase: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
@@ -96,7 +127,8 @@ export function missingEndpointText({all}: ServedPort, endpoint: string, probe: 
   const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
   const pod = name === null ? '' : ` (pod ${name}${place})`;
   // Sources in a network that a rule names are tried last: if they show it, no others do.
-  const from = probe.source?.network === undefined ? '' : ` from ${probe.source.network}`;
+  const sender = probe.endpoint === undefined ? probe.source?.network : `endpoint ${probe.endpoint.hostPort}`;
+  const from = sender === undefined ? '' : ` from ${sender}`;
   return `endpoint ${endpoint}${pod} gets no traffic${from}${through(probe)}`;
 }
 
@@ -123,8 +155,9 @@ function sayOtherMasquerade<R extends RuleText>(
   {destination, should}: {readonly destination: string; readonly should: boolean},
 ): void {
   const {probe} = comparison;
-  const isHairpin = probe.endpoint?.hostPort === destination;
-  const who = probe.endpoint === undefined ? sourceName(probe.source) : `endpoint ${probe.endpoint.hostPort}`;
+  const isHairpin = isToItself(outcomeCase.item, destination, probe);
+  const own = isHairpin ? destination : probe.endpoint?.hostPort;
+  const who = own === undefined ? sourceName(probe.source) : `endpoint ${own}`;
   const entry = entryText(probe.entry);
   const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !outcomeCase.item.port.externalPolicyLocal));
   const effect = isHairpin

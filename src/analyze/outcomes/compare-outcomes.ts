@@ -1,6 +1,14 @@
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
-import {compareEndpoints, compareMasquerade, endpointKinds, type OutcomeCase, sayRefused, shareOfPods} from './compare-endpoints.ts';
+import {
+  compareEndpoints,
+  sayKeyed,
+  compareMasquerade,
+  endpointKinds,
+  type OutcomeCase,
+  sayRefused,
+  shareOfPods,
+} from './compare-endpoints.ts';
 import type {Evidence} from './mode-semantics.ts';
 import {describePathOutcome, hasSameEnds, isSameOutcome, type ProbeComparison} from './path-outcome.ts';
 import {type Probe, whose} from './probes.ts';
@@ -112,7 +120,7 @@ function explainComparison<R extends RuleText>(outcomeCase: OutcomeCase<R>, comp
 /** Says what only the mode knows of a probe. False if that is nothing. */
 function saidSpecial<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): boolean {
   const special = outcomeCase.semantics.special(comparison);
-  for (const {symptom, key} of special) outcomeCase.symptoms.say(symptom, key);
+  for (const one of special) sayKeyed(outcomeCase.symptoms, one);
   return special.length > 0;
 }
 

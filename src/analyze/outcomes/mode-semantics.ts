@@ -30,6 +30,8 @@ export interface Misdirected<R extends RuleText> {
 export interface KeyedSymptom<R extends RuleText> {
   readonly symptom: PortSymptom<R>;
   readonly key: string;
+  /** The key of a symptom that explains this one. */
+  readonly unless?: string;
 }
 
 /** The subject for which rules are wanted as evidence. */

@@ -2,7 +2,7 @@ import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../../model/ruleset.ts';
 import {entryText} from '../../../model/service-port.ts';
 import type {Outcome} from '../../../trace/packet.ts';
-import {missingEndpointText} from '../../outcomes/compare-endpoints.ts';
+import {missingEndpoint} from '../../outcomes/compare-endpoints.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
 import {describeLoss, describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {whose} from '../../outcomes/probes.ts';
@@ -254,11 +254,8 @@ function fallsThrough(specialCase: SpecialCase, comparison: ProbeComparison): re
   return [...expected.destinations.keys()]
     .filter(destination => !picked.has(destination))
     .map(endpoint => {
-      const detail = missingEndpointText(specialCase.item, endpoint, comparison.probe);
-      return {
-        symptom: {kind: 'missing-endpoint', endpoint, detail, ...specialCase.endpointEvidence(endpoint, comparison)},
-        key: `missing ${endpoint}`,
-      };
+      const evidence = specialCase.endpointEvidence(endpoint, comparison);
+      return missingEndpoint(specialCase.item, {endpoint, probe: comparison.probe, evidence});
     });
 }
 

@@ -1,7 +1,7 @@
 import type {RuleText} from '../../../model/ruleset.ts';
 import {type Entry, entryText} from '../../../model/service-port.ts';
 import type {Outcome} from '../../../trace/packet.ts';
-import {missingEndpointText} from '../../outcomes/compare-endpoints.ts';
+import {missingEndpoint} from '../../outcomes/compare-endpoints.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
 import {describeLoss, describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {whose} from '../../outcomes/probes.ts';
@@ -177,9 +177,8 @@ function deadEnd(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): 
 /** The chain that picks the endpoint is entered and picks none. */
 function withoutPick(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
   return [...comparison.expected.destinations.keys()].map(endpoint => {
-    const detail = missingEndpointText(portCase.item, endpoint, comparison.probe);
     const evidence = nftEvidence(portCase, {kind: 'endpoint', endpoint, comparison});
-    return {key: `missing ${endpoint}`, symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence}};
+    return missingEndpoint(portCase.item, {endpoint, probe: comparison.probe, evidence});
   });
 }
 
