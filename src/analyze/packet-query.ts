@@ -140,14 +140,12 @@ function walkNode(node: PacketNode, packet: Packet, sender?: Environment['sender
   return shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, walked);
 }
 
-interface Start {
-  readonly here: PacketNode;
-  readonly others: OtherNodes;
-  readonly sender: Environment['sender'];
-}
-
 /** A packet that the node sends on to an endpoint of another one meets the rules there. */
-function followOn(outcome: PacketOutcome, sent: Packet, {here, others, sender}: Start): readonly PacketOutcome[] {
+function followOn(
+  outcome: PacketOutcome,
+  sent: Packet,
+  {here, others, sender}: {readonly here: PacketNode; readonly others: OtherNodes; readonly sender: Environment['sender']},
+): readonly PacketOutcome[] {
   const to = outcome.destination === null ? null : splitHostPort(outcome.destination);
   const destination = to === null ? sent.destination : parseAddress(to.address);
   if (outcome.verdict !== 'accept' || destination === null) return [outcome];

@@ -188,17 +188,14 @@ export function thirdPartyTexts(setup: NodeSetup, family: Family): readonly stri
   return [...iptables.flatMap(textsBeside), ...nft];
 }
 
-interface RepliesInput {
-  readonly setup: NodeSetup;
-  readonly configAfter: ProxyConfig;
-  readonly expectedOnly: boolean;
-}
-
 /**
  * Whether the reply to a packet may be lost on one side alone: KUBE-FORWARD accepts those of established connections, nftables mode does not,
  * and other rules or policies drop.
  */
-export function walksReplies({setup, configAfter, expectedOnly}: RepliesInput, family: Family): boolean {
+export function walksReplies(
+  {setup, configAfter, expectedOnly}: {readonly setup: NodeSetup; readonly configAfter: ProxyConfig; readonly expectedOnly: boolean},
+  family: Family,
+): boolean {
   const isNft = [setup.config, configAfter].map(({mode}) => mode.value === 'nftables');
   if (expectedOnly || isNft[0] === isNft[1]) return false;
   const iptables = allOf(setup.dumps, family);

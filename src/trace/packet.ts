@@ -65,18 +65,13 @@ export interface Packet {
   /** The destination before it was rewritten. */
   readonly original?: {readonly destination: Address; readonly port: number};
   /** The zones of connection tracking for both directions, where a rule set one; otherwise 0. */
-  readonly zone?: Zone;
+  readonly zone?: {readonly original: number; readonly reply: number};
   /** The number of hops that a rule left it. */
   readonly hops?: number;
   /** TPROXY gives it to a program of the node, whatever its destination. */
   readonly captured?: true;
   /** Of a packet that is not the first of its connection. */
   readonly connection?: Connection;
-}
-
-interface Zone {
-  readonly original: number;
-  readonly reply: number;
 }
 
 /** A tracked connection, as later packets of it find it. */

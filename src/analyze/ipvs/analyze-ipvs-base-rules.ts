@@ -67,13 +67,11 @@ function tableGone(table: string): NodeSymptom {
   return {kind: 'no-service-rules', detail, expected: [], actual: [], ...(table === 'nat' ? {} : {severity: 'warning'})};
 }
 
-interface DetectorResult {
+/** The one rule that detects pods differs, and nothing else. */
+function otherDetector(differences: readonly BaseRuleDifference[]): {
   readonly symptoms: readonly NodeSymptom[];
   readonly left: readonly BaseRuleDifference[];
-}
-
-/** The one rule that detects pods differs, and nothing else. */
-function otherDetector(differences: readonly BaseRuleDifference[]): DetectorResult {
+} {
   const own = differences.filter(({chain, rule}) => chain === 'KUBE-SERVICES' && isClusterIPMasquerade(rule));
   const missing = own.find(({kind}) => kind === 'missing')?.rule;
   const extra = own.find(({kind}) => kind === 'extra')?.rule;

@@ -118,15 +118,10 @@ export function analyzeNftFamily({
   };
 }
 
-interface BesideTable {
-  readonly ruleset: NftRuleset;
-  readonly rules: NodeRules;
-}
-
 function sidesOf(
   expected: ExpectedTable,
   actual: NftTable,
-  {ruleset, rules}: BesideTable,
+  {ruleset, rules}: {readonly ruleset: NftRuleset; readonly rules: NodeRules},
 ): {readonly should: Side; readonly does: Side; readonly all: Side} {
   const own = {iptables: [], environment: environmentOf(expected.context.facts, {sets: rules.sets})};
   return {

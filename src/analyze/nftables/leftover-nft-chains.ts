@@ -12,13 +12,11 @@ import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
 import {isEntryMap} from './service-port/nft-semantics.ts';
 
-interface ComparedChains {
-  readonly unexpectedChains: readonly NftChain[];
-  isAsExpected(place: number): boolean;
-}
-
 /** Chains of Service ports and endpoints that are not expected and hold rules: one symptom for those that no rule jumps to. */
-export function leftoverNftChains({expected, actual}: NftCase, {unexpectedChains, isAsExpected}: ComparedChains): readonly Symptom[] {
+export function leftoverNftChains(
+  {expected, actual}: NftCase,
+  {unexpectedChains, isAsExpected}: {readonly unexpectedChains: readonly NftChain[]; isAsExpected(place: number): boolean},
+): readonly Symptom[] {
   const leftovers = unexpectedChains.filter(({name}) => parseNftName(name) !== null);
   if (leftovers.length === 0) return [];
   const names = new Map(leftovers.map(chain => [chain.name, chain]));

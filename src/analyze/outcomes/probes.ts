@@ -104,17 +104,15 @@ export function directProbe(port: ServicePort, endpoint: Endpoint, source: Sourc
   return packet === null ? null : {entry, source, packet, knownTo: new Set(), direct: endpoint.hostPort};
 }
 
-interface PacketParts {
-  readonly source: string;
-  readonly destination: string;
-  readonly port: number;
-  readonly from: {readonly kind: string; readonly interface: string | null};
-}
-
 /** A new packet; null if one of the addresses is invalid. */
 export function packetOf(
   {protocol, family}: {readonly protocol: string; readonly family: Packet['family']},
-  parts: PacketParts,
+  parts: {
+    readonly source: string;
+    readonly destination: string;
+    readonly port: number;
+    readonly from: {readonly kind: string; readonly interface: string | null};
+  },
 ): Packet | null {
   const source = parseAddress(parts.source);
   const destination = parseAddress(parts.destination);

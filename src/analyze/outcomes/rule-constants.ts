@@ -45,11 +45,6 @@ function isName(word: string): boolean {
   return /^\d{1,5}$/.test(word) || /^[0-9a-f]*[.:][0-9a-f.:]*(?:\/\d+)?$/.test(word);
 }
 
-interface ProbedAddresses {
-  readonly addresses: readonly string[];
-  readonly ports: readonly number[];
-}
-
 /** All Service ports, those first that rules name: by an address, then by a network or range, and by a port. */
 export function namedFirst<Port extends ServedPort>(
   items: readonly Port[],
@@ -87,7 +82,10 @@ function rankOf(item: ServedPort, context: NodeContext, constants: RuleConstants
 }
 
 /** The addresses and ports by which a rule may select a Service port. */
-function addressesProbed({port, endpoints}: ServedPort, context: NodeContext): ProbedAddresses {
+function addressesProbed(
+  {port, endpoints}: ServedPort,
+  context: NodeContext,
+): {readonly addresses: readonly string[]; readonly ports: readonly number[]} {
   const nodePort = port.nodePort === 0 ? [] : probedNodePortAddresses(context);
   return {
     addresses: [

@@ -304,14 +304,12 @@ function isOfClient({sourcePort = 0}: Packet): boolean {
   return holds(clientPorts, BigInt(sourcePort));
 }
 
-interface Elsewhere {
-  readonly context: NodeContext;
-  readonly groups: SenderGroups;
-  readonly environment: Environment;
-}
-
 /** Other nodes send packets to an endpoint of this one as their rules left them: from their pods, or masqueraded. */
-function probesFromElsewhere({port}: ServedPort, endpoint: Endpoint, {context, groups, environment}: Elsewhere): readonly Probe[] {
+function probesFromElsewhere(
+  {port}: ServedPort,
+  endpoint: Endpoint,
+  {context, groups, environment}: {readonly context: NodeContext; readonly groups: SenderGroups; readonly environment: Environment},
+): readonly Probe[] {
   const kinds = ['remote-pod', 'other-node'] as const;
   return kinds.flatMap(kind => {
     const [[low, high] = []] = groups.spaces.get(kind) ?? [];

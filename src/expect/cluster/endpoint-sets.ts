@@ -67,13 +67,11 @@ function matches(slicePort: SlicePort, port: ServicePort): boolean {
   return slicePort.name === port.portName && (slicePort.protocol ?? 'TCP') === port.protocol;
 }
 
-interface SliceContext {
-  readonly port: number;
-  readonly servicePort: ServicePort;
-  readonly version: KubeProxyVersion;
-}
-
-function addSlice(to: Endpoint[], slice: EndpointSliceObject, {port, servicePort, version}: SliceContext): void {
+function addSlice(
+  to: Endpoint[],
+  slice: EndpointSliceObject,
+  {port, servicePort, version}: {readonly port: number; readonly servicePort: ServicePort; readonly version: KubeProxyVersion},
+): void {
   const given = slice.endpoints ?? [];
   const endpoints = sortsWithinSlice(version) ? given.toSorted((a, b) => compareText(firstAddress(a), firstAddress(b))) : given;
   const onlyReady = knowsReadyEndpointsOnly(version);

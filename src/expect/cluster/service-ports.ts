@@ -71,13 +71,11 @@ function protocolOf(port: ServicePortSpec): Protocol | null {
   return protocol === 'TCP' || protocol === 'UDP' || protocol === 'SCTP' ? protocol : null;
 }
 
-interface PortContext {
-  readonly family: Family;
-  readonly clusterIP: string;
-  readonly proxy: ProxyVersion;
-}
-
-function servicePort(service: ServiceObject, port: ServicePortSpec, {family, clusterIP, proxy}: PortContext): ServicePort {
+function servicePort(
+  service: ServiceObject,
+  port: ServicePortSpec,
+  {family, clusterIP, proxy}: {readonly family: Family; readonly clusterIP: string; readonly proxy: ProxyVersion},
+): ServicePort {
   const {metadata, spec = {}} = service;
   const namespace = metadata.namespace ?? 'default';
   const portName = port.name ?? '';

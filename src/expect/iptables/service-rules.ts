@@ -270,17 +270,14 @@ export function affinityMatch(seconds: number, name: string, {family}: NodeConte
   return `-m recent --rcheck --seconds ${seconds} --reap --name ${name} --mask ${recentMask(family)} --rsource`;
 }
 
-interface EndpointRules {
-  readonly item: PortOnNode;
-  readonly context: NodeContext;
-  readonly text: ProtocolText;
-}
-
 /**
  * KUBE-SEP of each endpoint: the hairpin mark, then the DNAT. These are nearly all rules of a large cluster, so their common parts are
  * built once.
  */
-export function writeEndpointRules({item, context, text}: EndpointRules, write: RuleWriter): void {
+export function writeEndpointRules(
+  {item, context, text}: {readonly item: PortOnNode; readonly context: NodeContext; readonly text: ProtocolText},
+  write: RuleWriter,
+): void {
   const {port, large, endpoints, endpointChain} = item;
   const named = large ? '' : `${comment(port.servicePortName)} `;
   const respelled = keepsAddressSpelling(context.version) && context.family === 'IPv6';

@@ -117,13 +117,11 @@ function writeMembers(owner: ServedPort, {context, nodeName}: Omit<MemberInput, 
   if (port.healthCheckNodePort !== 0) write('KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort));
 }
 
-interface Balancer {
-  readonly context: IpvsContext;
-  readonly address: string;
-  readonly at: string;
-}
-
-function writeBalancer(port: ServicePort, {context, address, at}: Balancer, write: Write): void {
+function writeBalancer(
+  port: ServicePort,
+  {context, address, at}: {readonly context: IpvsContext; readonly address: string; readonly at: string},
+  write: Write,
+): void {
   write('KUBE-LOAD-BALANCER', address, at);
   if (port.externalPolicyLocal) write('KUBE-LOAD-BALANCER-LOCAL', address, at);
   if (port.sourceRanges.length === 0) return;
@@ -182,16 +180,14 @@ function preferLocal(policyLocal: boolean, {endpoints: {local, cluster}}: Served
   return policyLocal && local.length > 0 ? local : cluster;
 }
 
-interface VirtualServerParts {
-  readonly address: string;
-  readonly port: number;
-  readonly reals: readonly Endpoint[];
-  readonly context: IpvsContext;
-}
-
 function virtualServer(
   {family, protocol, affinitySeconds}: ServicePort,
-  {address, port, reals, context}: VirtualServerParts,
+  {
+    address,
+    port,
+    reals,
+    context,
+  }: {readonly address: string; readonly port: number; readonly reals: readonly Endpoint[]; readonly context: IpvsContext},
 ): VirtualServer {
   const {scheduler, version} = context;
   const place = `${protocolFlags[protocol]} ${joinHostPort(address, port)}`;

@@ -43,16 +43,13 @@ function nodePortElements(plan: NftPlan): readonly SharedElement[] {
   return leadsOut(plan, {key: `${protocol.toLowerCase()} . ${nodePort}`, map: 'service-nodeports', refusals: 'no-endpoint-nodeports'});
 }
 
-interface ExternalKey {
-  readonly key: string;
-  readonly map: string;
-  readonly refusals: string;
-}
-
 /**
  * Without a local endpoint both apply: pods and the node itself are served, and packets that fall through the external chain are dropped.
  */
-function leadsOut(plan: NftPlan, {key, map, refusals}: ExternalKey): readonly SharedElement[] {
+function leadsOut(
+  plan: NftPlan,
+  {key, map, refusals}: {readonly key: string; readonly map: string; readonly refusals: string},
+): readonly SharedElement[] {
   const {item, hasExternal} = plan;
   return [
     ...(item.endpoints.hasAny ? [element(map, key, `goto ${item.names.external}`)] : []),

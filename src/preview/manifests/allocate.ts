@@ -9,17 +9,15 @@ export interface ExistingServices {
   readonly others: readonly ServiceObject[];
 }
 
-interface Allocated {
-  readonly service: ServiceObject;
-  readonly notes: readonly string[];
-}
-
 /**
  * Gives a Service what the API server would allocate and fill in: cluster IPs and their families, node ports, the health check port, and its
  * status. Existing values are kept; where there are none, stand-ins are used. Follows `patchAllocatedValues`, `dropTypeDependentFields` and
  * the allocators of `pkg/registry/core/service`.
  */
-export function allocate(service: ServiceObject, {before, others}: ExistingServices): Allocated {
+export function allocate(
+  service: ServiceObject,
+  {before, others}: ExistingServices,
+): {readonly service: ServiceObject; readonly notes: readonly string[]} {
   const {spec = {}} = service;
   if (spec.type === 'ExternalName') return {service, notes: []};
   const name = namespacedName(service.metadata);

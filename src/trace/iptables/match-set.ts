@@ -116,13 +116,10 @@ function once(set: IpSet, family: string, make: () => readonly (readonly [bigint
 
 const sorted = new WeakMap<IpSet, Map<string, Intervals>>();
 
-interface Matched {
-  readonly set: IpSet;
-  readonly element: readonly string[];
-  readonly sides: readonly string[];
-}
-
-function matchElement({set, element, sides}: Matched, packet: Packet): boolean | null {
+function matchElement(
+  {set, element, sides}: {readonly set: IpSet; readonly element: readonly string[]; readonly sides: readonly string[]},
+  packet: Packet,
+): boolean | null {
   let unknown = false;
   for (const [index, part] of set.parts.entries()) {
     const matched = matchPart(part, element[index] ?? '', sides[index] ?? sides.at(-1) ?? 'dst', packet);

@@ -307,19 +307,13 @@ function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
   return rules.some(rule => rule.target?.name === target);
 }
 
-interface Passed {
-  readonly mark: number;
-  readonly masquerade: boolean;
-  readonly dropped: boolean;
-}
-
 /** The effect of a chain on a packet with this mark; null if it is undetermined. A missing chain has no effect. */
 function passChain(
   {actual, expected}: Pick<BaseRulesCase, 'actual' | 'expected'>,
   table: string,
   name: string,
   mark: number,
-): Passed | null {
+): {readonly mark: number; readonly masquerade: boolean; readonly dropped: boolean} | null {
   const chain = actual.chain(table, name);
   if (chain === undefined) return {mark, masquerade: false, dropped: false};
   const any = parseAddress(expected.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77');

@@ -116,13 +116,8 @@ const ofTarget: Readonly<Record<string, Meaning>> = {
   'cluster-ips-check': {...noPortCheck, kind: 'services-chain-not-hooked'},
 };
 
-interface CheckedTables {
-  readonly expected: ExpectedTable;
-  readonly table: NftTableSource;
-}
-
 /** Whether packets to ports that a cluster IP does not have end elsewhere. */
-export function baseChainChecks({expected, table}: CheckedTables): boolean {
+export function baseChainChecks({expected, table}: {readonly expected: ExpectedTable; readonly table: NftTableSource}): boolean {
   const environment = environmentOf(expected.context.facts);
   return unservedPackets(expected).some(
     packet => !isSameOutcome(nftPathOutcome(table, packet, environment), nftPathOutcome(expected, packet, environment)),

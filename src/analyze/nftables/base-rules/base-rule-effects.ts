@@ -76,14 +76,11 @@ function textsOf(rules: readonly RuleText[], {expected, actual}: NftCase): reado
 
 type TableChange = OutcomeChange<RuleText, NftPort>;
 
-interface TablePair {
-  readonly expected: ExpectedTable;
-  readonly table: NftTableSource;
-  readonly other: NftTableSource;
-}
-
 /** The probes whose outcome in a table is not the one in the other table. */
-export function changedProbes({expected, table, other}: TablePair, probes: Iterable<PortProbe<NftPort>>): readonly TableChange[] {
+export function changedProbes(
+  {expected, table, other}: {readonly expected: ExpectedTable; readonly table: NftTableSource; readonly other: NftTableSource},
+  probes: Iterable<PortProbe<NftPort>>,
+): readonly TableChange[] {
   const environment = environmentOf(expected.context.facts);
   const walks = {
     walk: (packet: Packet) => nftPathOutcome(table, packet, environment),
