@@ -16,6 +16,7 @@ import {localhostNodePortsStuck, serviceNameTooLong} from './nftables-checks.ts'
 import {endpointGetsNothing, oneEndpointGetsAll, removedEndpointInUse} from './traffic-checks.ts';
 import {mtuDiffers} from './kernel/st613-mtu-differs.ts';
 import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
+import {loopbackRoutingOff} from './kernel/st614-loopback-routing-off.ts';
 import {changedWhileLooking} from './st904-changed-while-looking.ts';
 import {apiNewer, knownBug, limitOfMode, podAddressLost, podsNotRecognized, settingBreaksPromise} from './promise-checks.ts';
 import {symptomChecks} from './symptom-checks.ts';
@@ -52,6 +53,7 @@ const all = [
   twoProxies,
   tunnelMasqueraded,
   mtuDiffers,
+  loopbackRoutingOff,
   settingBreaksPromise,
   podsNotRecognized,
   knownBug,

@@ -510,3 +510,31 @@ describe('ST613: the MTU between pods is another one on one of three nodes', () 
     expect(await foundWith({'node-a': [8951, 1450], 'node-b': [1450, 1450], 'node-c': [1450, 1450]})).toEqual([]);
   });
 });
+
+describe('ST614: the switch that lets node ports answer on 127.0.0.1 is off', () => {
+  const off = {'net.ipv4.conf.all.route_localnet': 0};
+  const withConfig = (line: string) => (given: Scenario) => {
+    given.file('node-a', 'configz.json', null);
+    given.file('node-a', 'kube-proxy-config.yaml', `clusterCIDR: 10.244.0.0/16\n${line}\n`);
+  };
+
+  test('is a warning that names the node ports, with the command that turns it on', async () => {
+    const given = await scenario();
+    given.file('node-a', 'sysctls', 'net.ipv4.conf.all.route_localnet = 0\n');
+    const [found, ...others] = given.findings({nodes: name => name === 'node-a'}).filter(({code}) => code === 'ST614');
+    expect(others).toEqual([]);
+    expect(found).toMatchObject({severity: 'warning', node: 'node-a', command: 'sysctl -w net.ipv4.conf.all.route_localnet=1'});
+    expect(found?.message).toMatch(/^net\.ipv4\.conf\.all\.route_localnet is 0, .* at \d+ node ports \(30080, .* hang, unless/);
+  });
+
+  test.each<[string, Given]>([
+    ['it is on', {sysctls: {'net.ipv4.conf.all.route_localnet': 1}}],
+    ['it was not read', {}],
+    ['kube-proxy runs in nftables mode', {capture: 'nftables/1.36', sysctls: off}],
+    ['kube-proxy serves none there by its setting', {sysctls: off, change: withConfig('iptables:\n  localhostNodePorts: false')}],
+    ['the node ports are for other addresses', {sysctls: off, change: withConfig('nodePortAddresses: [172.18.0.0/16]')}],
+    ['no Service has a node port', {sysctls: off, change: given => given.api(() => ({services: [], endpointSlices: []}))}],
+  ])('stays silent where %s', async (_, given) => {
+    expect((await factsFound(given)).filter(({code}) => code === 'ST614')).toEqual([]);
+  });
+});

@@ -1,0 +1,29 @@
+import {nodeContext} from '../../expect/node-context.ts';
+import {sysctlNumber} from '../../model/node/node-facts.ts';
+import {commandLine, plural, someOf} from '../../model/text.ts';
+import type {Check} from '../check.ts';
+import {run} from '../commands/commands.ts';
+import {entriesOnNode, networkOf} from './node-paths.ts';
+
+const name = 'net.ipv4.conf.all.route_localnet';
+
+/** Follows `NewProxier` of the iptables mode, which sets the switch when it starts and never looks at it again. */
+export const loopbackRoutingOff: Check<'ST614'> = {
+  code: 'ST614',
+  name: 'loopback-routing-off',
+  severity: 'warning',
+  summary: 'Node ports do not answer on 127.0.0.1, because a switch that kube-proxy sets was turned off',
+  remedy:
+    'Find out what turned the switch off: a hardening tool, or a sysctl file. If nothing on the node needs node ports on 127.0.0.1, set iptables.localhostNodePorts of kube-proxy to false. If something does, turn the switch on.',
+  *node(context) {
+    const {config, facts, node} = context;
+    if (config.mode.value !== 'iptables' || !context.families.includes('IPv4')) return;
+    if (sysctlNumber(networkOf(context), name) !== 0) return;
+    if (!nodeContext('IPv4', config, facts, {nfacct: false, clearsMark: null, dropsInvalid: null}).localhostNodePorts) return;
+    const served = entriesOnNode(context, 'IPv4').filter(({port, set}) => port.nodePort > 0 && set.endpoints.some(({ready}) => ready));
+    const nodePorts = [...new Set(served.map(({port}) => port.nodePort))].sort((a, b) => a - b);
+    if (nodePorts.length === 0) return;
+    const message = `${name} is 0, and kube-proxy sets it to 1: on the node, connections to 127.0.0.1 at ${plural(nodePorts.length, 'node port')} (${someOf(nodePorts.map(String))}) hang, unless the interface to the endpoint has the switch of its own`;
+    yield {node: node.name, family: 'IPv4', message, ...run(commandLine`sysctl -w ${name}=1`)};
+  },
+};
