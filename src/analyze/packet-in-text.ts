@@ -43,7 +43,8 @@ function ifNoInterface(outcome: PacketOutcome): PacketOutcome {
   const condition = 'if no rule on this path names an interface, which iptables -L shows with -v alone';
   if (verdict === 'undecided') return {...outcome, reason: `${condition}; ${reason ?? ''}`};
   const word = {accept: 'accepted', drop: 'dropped', reject: 'refused'}[verdict];
-  return undecidedAt(outcome, `${[word, reason].filter(part => part !== undefined).join(' ')}, ${condition}`);
+  const made = undecidedAt(outcome, `${[word, reason].filter(part => part !== undefined).join(' ')}, ${condition}`);
+  return {...made, condition: `${word} if no rule names an interface`};
 }
 
 interface ShownText {
@@ -89,7 +90,16 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   const isUnmatched = calls.length + outcome.path.length === 0 && led === undefined;
   const shown = `this text does not show ${someOf(missing, {max: 6})}${isUnmatched ? ', and no rule that it shows matches the packet' : ''}`;
   const reason = [aboutKubeProxy(text), led, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
-  return undecidedAt({...outcome, path: [...outcome.path, ...(chains[0]?.path ?? [])]}, reason);
+  const made = undecidedAt({...outcome, path: [...outcome.path, ...(chains[0]?.path ?? [])]}, reason);
+  const [called] = chains;
+  if (called !== undefined && led === undefined) {
+    const [effect = ''] = called.effect.split(/,| if /, 1);
+    const more = effect === called.effect ? '' : ', and on the conditions below';
+    return {...made, condition: `${effect} if ${called.place} is called${more}`};
+  }
+  return made.rewrittenTo === undefined
+    ? made
+    : {...made, condition: `sent to ${made.rewrittenTo} unless rules that are not shown decide otherwise`};
 }
 
 function undecidedAt(outcome: PacketOutcome, reason: string): PacketOutcome {
@@ -136,7 +146,11 @@ function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: Show
     ...(changes ? [`${someOf(nat)}, which this text does not show, changes its destination`] : []),
   ];
   const done = outcome.verdict === 'drop' ? 'dropped' : 'refused';
-  return undecidedAt(outcome, [`${done} ${by}, unless ${others.join(', or ')}`, ...taken].join('; '));
+  const deciding = [...before, ...(changes ? nat : [])].map(name => name.replace(/^all of /, 'other rules of '));
+  return {
+    ...undecidedAt(outcome, [`${done} ${by}, unless ${others.join(', or ')}`, ...taken].join('; ')),
+    condition: `${done} unless ${someOf(deciding, {max: 2})} ${deciding.length > 1 ? 'decide' : 'decides'} otherwise`,
+  };
 }
 
 /** The rule or the policy that stops a packet, in words. */
@@ -186,13 +200,31 @@ function missingOf({iptables, nft}: PacketRules): string | null {
   if (nft === null) return null;
   if (nft.strays.some(({text}) => /^(?:\.{3,}|…+)$/.test(text))) return 'rules that were left out';
   const own = [...nft.tables.values()].filter(({name}) => name === 'kube-proxy');
-  if (own.length === 0 && iptables === null) return 'the table of kube-proxy';
+  if (own.length === 0 && iptables === null) return missingOfIptables(nft);
   for (const table of own) {
     const missing = missingFromTable(table);
     if (missing !== null) return `${missing} of table ${table.id}`;
   }
   return null;
 }
+
+/** Of the rules of iptables mode, as `nft` prints what iptables-nft wrote: base chains, and chains that are jumped to. */
+function missingOfIptables({tables}: NftRuleset): string | null {
+  const held = [...tables.values()].find(({chains}) => chains.has('KUBE-SERVICES'));
+  if (held === undefined) return 'the table of kube-proxy';
+  const family = held.id.split(' ', 1)[0] ?? '';
+  const missing = Object.entries(hooksOfIptables).flatMap(([name, hooks]) => {
+    const table = tables.get(`${family} ${name}`);
+    if (table === undefined) return [`table ${family} ${name}`];
+    const targets = textsOf(table).flatMap(({text}) => [...text.matchAll(/\b(?:jump|goto) ([\w./-]+)/g)].map(([, target = '']) => target));
+    return [...new Set([...hooks, ...targets])]
+      .filter(chain => !table.chains.has(chain))
+      .map(chain => `chain ${chain} of table ${table.id}`);
+  });
+  return missing.length === 0 ? null : someOf(missing, {max: 4});
+}
+
+const hooksOfIptables = {nat: ['PREROUTING', 'POSTROUTING', 'OUTPUT'], filter: ['FORWARD', 'INPUT', 'OUTPUT']};
 
 /** In every version of kube-proxy's nftables mode. */
 const chainsOfProxy = [

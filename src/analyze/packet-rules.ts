@@ -13,6 +13,8 @@ export interface PacketOutcome extends Outcome<RuleText> {
   readonly noEndpointOf?: string;
   /** The node of the endpoint, to which the packet is sent on, and its rules on the path there; null if they were not read. */
   readonly onward?: {readonly node: string; readonly path: readonly RuleText[] | null};
+  /** Of an undetermined outcome in a few words, if they are known: `dropped unless filter/DOCKER-USER decides before`. */
+  readonly condition?: string;
 }
 
 /** A node's rules: of iptables in one family, also of the other backend, and of nftables. */

@@ -112,3 +112,17 @@ test('an explicit default policy, Cluster, stays silent', async () => {
 function onNode(given: Scenario, node: string) {
   return given.newFindings({nodes: name => name === node});
 }
+
+test.each(['healthy/1.23-iptables', 'healthy/1.36-iptables'])(
+  'the first local endpoint of a node that does not know it is dropped by the policy, whatever drops it: %s',
+  async capture => {
+    const given = await scenario(capture);
+    given.slices('shop/lb-local', slice => ({
+      ...slice,
+      endpoints: [...(slice.endpoints ?? []), {addresses: ['10.244.13.77'], conditions: {ready: true}, nodeName: 'node-c'}],
+    }));
+    const found = given.newFindings({nodes: name => name === 'node-c'}).filter(({severity}) => severity === 'error');
+    expect(found.map(({code}) => code)).toEqual(['ST202', 'ST207']);
+    expect(found[1]?.message).toContain('are dropped because the node has no local endpoint');
+  },
+);

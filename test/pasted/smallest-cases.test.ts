@@ -62,6 +62,37 @@ describe('the outcome of a packet', () => {
   });
 });
 
+describe('the first line of an undetermined packet', () => {
+  const lineOf = (text: string) =>
+    packetRenderers
+      .tree(
+        askNodes({...web, 'local-address': nodeAddresses}, snapshotOfText(text), () => true),
+        {color: false, width: Infinity, quiet: false, verbose: false, failOn: 'error'},
+      )
+      .split('\n', 1)[0];
+
+  test.each([
+    [
+      'a chain that is not shown',
+      '-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n',
+      'dropped unless other rules of filter/FORWARD, filter/DOCKER-USER decide otherwise',
+    ],
+    ['a chain that nothing calls', '-N MY-FILTER\n-A MY-FILTER -d 10.96.0.1/32 -j DROP\n', 'dropped if filter/MY-FILTER is called'],
+    ['rules behind a DNAT', nat, 'sent to 10.244.1.5:8080 unless rules that are not shown decide otherwise'],
+  ])('says the condition: %s', (_, text, condition) => {
+    expect(lineOf(text)).toMatch(new RegExp(`undetermined: ${condition}$`));
+  });
+
+  test('names what is missing of rules of iptables that nft printed', () => {
+    const printed = (more: string) =>
+      `table ip nat {\n\tchain PREROUTING {\n\t\ttype nat hook prerouting priority dstnat; policy accept;\n\t\tcounter jump KUBE-SERVICES\n\t}\n\tchain KUBE-SERVICES {\n\t\tip daddr 10.96.0.1 tcp dport 80 counter dnat to 10.244.1.5:8080\n\t}\n${more}}\n`;
+    const [answer] = askNodes({...web, 'local-address': nodeAddresses}, snapshotOfText(printed('')), () => true);
+    expect(answer?.outcomes.map(({reason}) => reason)).toEqual([
+      'this text does not show chain POSTROUTING of table ip nat, chain OUTPUT of table ip nat, table ip filter',
+    ]);
+  });
+});
+
 describe('an undetermined packet', () => {
   const two = nat
     .replace(':KUBE-SERVICES', ':KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n:KUBE-SERVICES')

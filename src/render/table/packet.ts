@@ -182,10 +182,14 @@ function targetText({verdict, destination, rewrittenTo, masquerade}: PacketAnswe
 }
 
 function summary(outcomes: PacketAnswer['outcomes'], style: Style): string {
-  const texts = outcomes.map(({verdict, noEndpointOf}) =>
+  const kinds = Map.groupBy(outcomes, ({verdict, noEndpointOf}) =>
     noEndpointOf === undefined ? verdictText(verdict, style) : style.red('reaches no endpoint'),
   );
-  return [...new Set(texts)].join(' or ');
+  const conditions = new Set(outcomes.map(({condition = ''}) => condition));
+  const [condition = ''] = conditions.size === 1 ? conditions : [];
+  const shareOf = (own: PacketAnswer['outcomes']): string =>
+    kinds.size === 1 ? '' : ` (${percent(own.reduce((sum, {probability}) => sum + probability, 0))})`;
+  return `${[...kinds].map(([text, own]) => text + shareOf(own)).join(' or ')}${condition === '' ? '' : `: ${escapeText(condition)}`}`;
 }
 
 function verdictText(verdict: PacketAnswer['outcomes'][number]['verdict'], style: Style): string {

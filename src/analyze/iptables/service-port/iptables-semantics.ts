@@ -263,6 +263,9 @@ function fallsThrough(specialCase: SpecialCase, comparison: ProbeComparison): re
 function isLeft(path: readonly Rule[], chain: string): boolean {
   const picked = new Set(path.flatMap(rule => (rule.chain === chain && isPick(rule) ? [rule.target?.name ?? ''] : [])));
   const taken = path.some(rule => rule.target?.name === 'DNAT' && picked.has(rule.chain));
-  const stopped = path.at(-1)?.chain === chain && ['DROP', 'REJECT'].includes(path.at(-1)?.target?.name ?? '');
+  const end = path.at(-1);
+  // Up to 1.24 the chain itself marks what is to be dropped.
+  const at = end?.chain === 'KUBE-MARK-DROP' ? path.at(-2)?.chain : end?.chain;
+  const stopped = at === chain && ['DROP', 'REJECT'].includes(end?.target?.name ?? '');
   return !taken && !stopped && path.some(({target}) => target?.name === chain);
 }
