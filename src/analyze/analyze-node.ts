@@ -5,6 +5,8 @@ import type {Family} from '../model/address.ts';
 import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {withCilium} from './cilium/analyze-cilium.ts';
+import {hasCiliumTables} from '../expect/cilium/cilium-node.ts';
 import {describeRules} from './iptables/excerpt.ts';
 import {misnamedChains} from './iptables/misnamed-chains.ts';
 import {countRules} from './iptables/node-rulesets.ts';
@@ -16,8 +18,21 @@ import {ipvsMode} from './ipvs/ipvs-mode.ts';
 import {nftablesMode} from './nftables/nftables-mode.ts';
 import {userspaceMode} from './userspace/userspace-mode.ts';
 
-/** Evaluates all families of one node, in the mode that its kube-proxy runs in. */
+/** Evaluates all families of one node: what its kube-proxy wrote, the tables of its Cilium, or both. */
 export function analyzeNode(input: NodeInput): NodeAnalysis {
+  if (!hasCiliumTables(input.node)) return analyzeKubeProxy(input);
+  const runsBoth = holdsRules({node: input.node, rulesets: input.dumps.current}) && runsKubeProxyToo(input);
+  return withCilium(input, runsBoth ? analyzeKubeProxy(input) : null);
+}
+
+function runsKubeProxyToo({node, api, config}: NodeInput): boolean {
+  return (
+    saysItself({node, config}) || kubeProxyPod(api, node.name) !== undefined || k3sRunsKubeProxy(nodeObject(api, node.name), api) === true
+  );
+}
+
+/** Evaluates a node in the mode that its kube-proxy runs in. */
+function analyzeKubeProxy(input: NodeInput): NodeAnalysis {
   const {dumps, config} = input;
   const held = {rulesets: dumps.current, backends: dumps.both, nft: input.nft};
   const base = {...held, families: [], unread: [], symptoms: [], traces: [], config, counts: countRules(dumps)};

@@ -134,6 +134,8 @@ export interface NodeAnalysis extends ModeAnalysis {
   readonly rulesets: ReadonlyMap<Family, Ruleset>;
   readonly backends: Dumps['both'];
   readonly nft: NodeInput['nft'];
+  /** Set if the tables of Cilium were compared: its version. */
+  readonly cilium?: string;
 }
 
 export type AnalyzedStatus =

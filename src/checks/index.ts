@@ -19,6 +19,7 @@ import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
 import {loopbackRoutingOff} from './kernel/st614-loopback-routing-off.ts';
 import {changedWhileLooking} from './st904-changed-while-looking.ts';
 import {apiNewer, knownBug, limitOfMode, podAddressLost, podsNotRecognized, settingBreaksPromise} from './promise-checks.ts';
+import {ciliumChecks} from './cilium-checks.ts';
 import {symptomChecks} from './symptom-checks.ts';
 
 const all = [
@@ -66,6 +67,7 @@ const all = [
   changedWhileLooking,
   ...symptomChecks,
   ...factsChecks,
+  ...ciliumChecks,
 ] as const satisfies readonly Check[];
 
 type FindingCode = (typeof all)[number]['code'];

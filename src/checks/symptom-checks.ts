@@ -4,6 +4,7 @@ import type {Check, NodeCheckContext} from './check.ts';
 import {listPlace, logAndRestart, restart, run, showArguments, showLog} from './commands/commands.ts';
 import {commandLine} from '../model/text.ts';
 import {isKubeProxyChain} from '../analyze/third-party/iptables-rules.ts';
+import {agentAction} from './cilium-checks.ts';
 import {symptomObservations} from './symptom-observations.ts';
 import {mendedBugs} from '../expect/patch-releases.ts';
 import {withUpgrade} from './upgrade-advice.ts';
@@ -341,6 +342,7 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
   const withAction = (context: NodeCheckContext, symptom: Symptom, observation: Observation): Observation => {
     // A symptom with a remedy of its own is not put right by the command of the others.
     if (observation.remedy !== undefined) return observation;
+    if (symptom.by === 'cilium') return {...observation, ...agentAction(context, symptom)};
     const owner = ownerOf(observation);
     const action = owner === 'kube-proxy' ? ofKubeProxy : owner === 'third party' ? ofThirdParty : undefined;
     const remedy = action?.remedy ?? (symptom.refuses ? remedyForRefused : undefined);

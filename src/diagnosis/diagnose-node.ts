@@ -58,7 +58,9 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
       const isFollowed = view !== latest;
       const context: NodeCheckContext = {node, facts, api, view, ...analysis, isFollowed, ...(lag === undefined ? {} : {lag})};
       const findings = checks.flatMap(check =>
-        check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
+        check.node === undefined || (isWithoutKubeProxy(analysis) && check.code.startsWith('ST5'))
+          ? []
+          : [...check.node(context)].map(observation => toFinding(check, observation)),
       );
       const way = podWay(context);
       const traced = withUnservedFamilies(analysis.traces, services, analysis.unread);
@@ -93,6 +95,11 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
       });
     },
   };
+}
+
+/** Only Cilium was read: checks of kube-proxy have nothing to say. */
+function isWithoutKubeProxy({config}: NodeAnalysis): boolean {
+  return config.mode.value === 'cilium';
 }
 
 /** The dumps of a node, or the part of them about some Services, with the objects to compare them with. */
@@ -225,7 +232,8 @@ function portKey(
   return `${namespace}/${name}:${port.name}/${port.protocol}`;
 }
 
-function nodeReport({name, missing, via}: NodeDump, {config, status, rulesets, families: evaluated, counts}: NodeAnalysis): NodeReport {
+function nodeReport({name, missing, via}: NodeDump, analysis: NodeAnalysis): NodeReport {
+  const {config, status, rulesets, families: evaluated, counts, cilium} = analysis;
   const [first] = rulesets.values();
   const backend = first?.backend ?? null;
   // Files are read side by side: which is done first is chance.
@@ -235,12 +243,13 @@ function nodeReport({name, missing, via}: NodeDump, {config, status, rulesets, f
     status: status.kind === 'not-served' ? 'unsupported' : status.kind,
     ...(status.kind === 'checked' ? {} : {reason: status.reason}),
     proxyMode: config.mode.value,
-    kubeProxyVersion: config.version.value.text,
+    ...(isWithoutKubeProxy(analysis) ? {} : {kubeProxyVersion: config.version.value.text}),
+    ...(cilium === undefined ? {} : {ciliumVersion: cilium}),
     ...(backend === null ? {} : {backend}),
     families: evaluated,
     ...counts,
     ...([...rulesets.values()].some(({isByChain}) => isByChain) ? {read: 'reachable' as const} : {}),
-    settings: settingsOf(config),
+    settings: isWithoutKubeProxy(analysis) ? {} : settingsOf(config),
     ...(via === undefined || via === null ? {} : {via}),
     ...(notRead.length === 0 ? {} : {notRead}),
   };

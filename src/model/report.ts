@@ -94,6 +94,8 @@ export interface NodeReport {
   readonly reason?: string;
   readonly proxyMode?: string;
   readonly kubeProxyVersion?: string;
+  /** Left out if no tables of Cilium were compared. */
+  readonly ciliumVersion?: string;
   readonly backend?: 'nft' | 'legacy';
   readonly families: readonly Family[];
   readonly rules: number;

@@ -35,7 +35,18 @@ export type SymptomKind =
   | 'undecided-path'
   | 'cluster-cidr-mismatch'
   | 'node-name-mismatch'
-  | 'zone-unknown-to-kube-proxy';
+  | 'zone-unknown-to-kube-proxy'
+  | CiliumKind;
+
+/** What only a node of Cilium shows. */
+export type CiliumKind =
+  | 'map-differs'
+  | 'agent-lost-api'
+  | 'wildcard-on-node-address'
+  | 'slot-without-backend'
+  | 'service-refused'
+  | 'out-of-rotation'
+  | 'not-compared';
 
 /** `R` is the type of evidence in a proxy mode; most readers need only its text. */
 export interface Symptom<R extends RuleText = RuleText> {
@@ -55,6 +66,8 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly detail: string;
   /** Symptoms of several Services with the same cause are one finding for the node. A setting is also known without rules. */
   readonly cause?: 'scheduler' | 'setting';
+  /** Set if Cilium serves the Service, and not kube-proxy. */
+  readonly by?: 'cilium';
   /** Packets are refused that should get in: not the usual of its kind. */
   readonly refuses?: true;
   /** What to do, where it is not the usual of its kind. */

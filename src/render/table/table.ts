@@ -56,18 +56,25 @@ function settings(report: Report, style: Style): string {
     .join('\n');
 }
 
-function kindOf({proxyMode, kubeProxyVersion, backend, read}: NodeReport): string {
-  return JSON.stringify([proxyMode, kubeProxyVersion, backend, read]);
+function kindOf({proxyMode, kubeProxyVersion, ciliumVersion, backend, read}: NodeReport): string {
+  return JSON.stringify([proxyMode, kubeProxyVersion, ciliumVersion, backend, read]);
 }
 
-function runningText({reason, proxyMode, kubeProxyVersion, backend, read}: NodeReport, nodes: readonly NodeReport[]): string {
+function runningText(
+  {reason, proxyMode, kubeProxyVersion, ciliumVersion, backend, read}: NodeReport,
+  nodes: readonly NodeReport[],
+): string {
   if (reason !== undefined) return escapeText(reason);
   const counts = nodes.map(({rules}) => rules);
   const [fewest, most] = [counts.reduce((a, b) => Math.min(a, b)), counts.reduce((a, b) => Math.max(a, b))];
   const rules = fewest === most ? plural(most, 'rule') : `${fewest} to ${plural(most, 'rule')}`;
   const behind = each(nodes, ({name, lag}) => (lag === undefined ? null : `${nodes.length > 1 ? `${name} ` : ''}${lagText(lag)}`));
   const via = each(nodes, node => node.via ?? null);
-  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${rules}${read === undefined ? '' : ' read, not all'}${behind === '' ? '' : `; ${behind}`}${via === '' ? '' : `; read: ${via}`}`;
+  const cilium = ciliumVersion === undefined ? '' : `Cilium ${escapeText(ciliumVersion)}`;
+  if (kubeProxyVersion === undefined && cilium !== '')
+    return `${cilium}, ${rules.replace('rule', 'frontend')}${via === '' ? '' : `; read: ${via}`}`;
+  const proxy = cilium === '' ? '' : `${cilium} beside `;
+  return `${proxy}${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${rules}${read === undefined ? '' : ' read, not all'}${behind === '' ? '' : `; ${behind}`}${via === '' ? '' : `; read: ${via}`}`;
 }
 
 /** What nodes have in common, or some of what they have. */

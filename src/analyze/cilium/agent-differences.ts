@@ -1,0 +1,252 @@
+import {serviceKey} from '../../expect/cluster/cluster-view.ts';
+import {
+  backendBreaches,
+  ciliumEndpoints,
+  type CiliumNode,
+  type FrontendCase,
+  isHealthChecked,
+  isServedHere,
+  openEndpoints,
+  type PromisedFrontend,
+  promisedFrontends,
+} from '../../expect/cilium/promised-frontends.ts';
+import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
+import type {ServiceObject} from '../../model/api-objects.ts';
+import {canonicalAddress, type Family} from '../../model/address.ts';
+import {pushTo} from '../../model/lists.ts';
+import {entryText, type ServicePort} from '../../model/service-port.ts';
+import {someOf} from '../../model/text.ts';
+import {type AgentFrontend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
+import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+
+/** A Service port with the frontends that it should have, by key those that the agent has. */
+export interface ComparedPort extends FrontendCase {
+  /** Endpoints whose state is open. */
+  readonly open: ReadonlySet<string>;
+  readonly promised: readonly PromisedFrontend[];
+}
+
+export function agentKey(frontend: AgentFrontend): string {
+  return frontendKey(frontend.address, frontend);
+}
+
+export function comparedPort(entry: PortEntry, node: CiliumNode): ComparedPort {
+  return {
+    port: entry.port,
+    node,
+    open: openEndpoints(entry, node),
+    endpoints: ciliumEndpoints(entry, node),
+    promised: promisedFrontends(entry.port, node),
+  };
+}
+
+export function ciliumSymptom(
+  kind: SymptomKind,
+  port: ServicePort,
+  more: Pick<Symptom, 'detail'> & Partial<Pick<Symptom, 'severity' | 'entry' | 'entries' | 'endpoint' | 'service' | 'remedy'>>,
+): Symptom {
+  return {...{kind, family: port.family, port, expected: [], actual: [], by: 'cilium' as const}, ...more};
+}
+
+type AgentTable = ReadonlyMap<string, AgentFrontend>;
+
+/** What the agent's table has otherwise than the API promises, of the ports of one Service in one family. */
+export function serviceSymptoms(ports: readonly ComparedPort[], table: AgentTable): readonly Symptom[] {
+  const refused = refusedService(ports, table);
+  return refused === null ? ports.flatMap(port => portSymptoms(port, table)) : [refused];
+}
+
+/** The agent takes nothing of a Service of which one address already belongs to another. */
+function refusedService(ports: readonly ComparedPort[], table: AgentTable): Symptom | null {
+  const [first] = ports;
+  const keys = ports.flatMap(compared => compared.promised.map(({key}) => ({key, port: compared.port})));
+  if (first === undefined || keys.some(({key, port}) => isOwn(table.get(key), port))) return null;
+  const taken = keys.find(({key}) => table.has(key));
+  const owner = table.get(taken?.key ?? '');
+  if (taken === undefined || owner === undefined) return null;
+  const {namespace, service: name} = first.port;
+  const detail = `${serviceKey(first.port)}: the agent refuses the whole Service, because ${taken.key} already belongs to ${serviceKey(owner)}: none of its addresses is served`;
+  return {...ciliumSymptom('service-refused', first.port, {detail, service: {namespace, name}}), port: null};
+}
+
+function isOwn(frontend: AgentFrontend | undefined, {namespace, service}: ServicePort): boolean {
+  return frontend !== undefined && frontend.namespace === namespace && frontend.service === service;
+}
+
+function portSymptoms(compared: ComparedPort, table: AgentTable): readonly Symptom[] {
+  const {port, promised} = compared;
+  const found = promised.flatMap(frontend => {
+    const own = table.get(frontend.key);
+    return own !== undefined && isOwn(own, port) ? [{frontend, own}] : [];
+  });
+  const policy = policySymptoms(compared, found);
+  if (policy.length > 0) return policy;
+  const missing = promised.filter(({key, isOptional}) => !isOptional && !isOwn(table.get(key), port));
+  if (missing.length > 0 && found.length === 0)
+    return [ciliumSymptom('service-not-programmed', port, {detail: 'not programmed on this node: the agent does not have it'})];
+  return [...missingEntries(port, missing), ...backendSymptoms(compared, found)];
+}
+
+interface FoundFrontend {
+  readonly frontend: PromisedFrontend;
+  readonly own: AgentFrontend;
+}
+
+/** An agent that has another policy than the API misses a change of the Service: what follows from it is no finding of its own. */
+function policySymptoms(compared: ComparedPort, found: readonly FoundFrontend[]): readonly Symptom[] {
+  const {externalTrafficPolicy = 'Cluster', internalTrafficPolicy = 'Cluster'} = compared.port.object.spec ?? {};
+  const [other] = found.filter(
+    ({own}) => own.isExternalLocal !== (externalTrafficPolicy === 'Local') || own.isInternalLocal !== (internalTrafficPolicy === 'Local'),
+  );
+  if (other === undefined) return [];
+  const named = (isLocal: boolean): string => (isLocal ? 'Local' : 'Cluster');
+  const detail = `the agent has externalTrafficPolicy ${named(other.own.isExternalLocal)} and internalTrafficPolicy ${named(other.own.isInternalLocal)}, the API ${externalTrafficPolicy} and ${internalTrafficPolicy}`;
+  const isBroken = found.some(({frontend, own}) => backendBreaches(compared, frontend, own.backends).length > 0);
+  return [ciliumSymptom('traffic-policy-mismatch', compared.port, {detail, severity: isBroken ? 'error' : 'warning'})];
+}
+
+/** Both scopes of an address are one entry. */
+function missingEntries(port: ServicePort, missing: readonly PromisedFrontend[]): readonly Symptom[] {
+  const byEntry = Map.groupBy(missing, ({entry}) => entryText(entry));
+  return [...byEntry].flatMap(([text, frontends]) => {
+    const [first] = frontends;
+    const isInside = frontends.every(({isInternal}) => isInternal);
+    const detail = `the agent does not have ${text}${isInside ? ' for clients inside the cluster (scope internal)' : ''}`;
+    return first === undefined ? [] : [ciliumSymptom('missing-entry', port, {detail, entry: first.entry})];
+  });
+}
+
+/** One symptom for each endpoint, whatever the number of frontends that show it. */
+function backendSymptoms(compared: ComparedPort, found: readonly FoundFrontend[]): readonly Symptom[] {
+  const {port, open} = compared;
+  const [extra, lacking] = [new Map<string, FoundFrontend[]>(), new Map<string, FoundFrontend[]>()];
+  for (const one of found.filter(({own}) => isComparable(own, compared)))
+    for (const {kind, endpoints} of backendBreaches(compared, one.frontend, one.own.backends)) {
+      // Nothing is reached at all: every endpoint is missing.
+      const names = kind === 'refused' ? choiceOf(compared, one.frontend) : endpoints;
+      for (const name of names.filter(name => !open.has(name))) pushTo(kind === 'unwanted' ? extra : lacking, name, one);
+    }
+  const rotated = [...lacking].filter(([name, at]) => at.every(({own}) => isRotatedOut(port.object, stateOf(own, name))));
+  const out = new Set(rotated.map(([name]) => name));
+  return [
+    ...[...extra].map(([name, at]) => staleSymptom(compared, name, at)),
+    ...[...lacking].filter(([name]) => !out.has(name)).map(([name, at]) => missingSymptom(compared, name, at)),
+    ...(out.size === 0
+      ? []
+      : [
+          ciliumSymptom('out-of-rotation', port, {
+            detail: `health checks of Cilium took ${someOf([...out])} out of rotation: no new connections go there`,
+          }),
+        ]),
+  ];
+}
+
+/** The endpoints that a frontend should use, where it uses none. */
+function choiceOf(compared: ComparedPort, frontend: PromisedFrontend): readonly string[] {
+  const usable = compared.endpoints.filter(({ready}) => ready);
+  const all = (usable.length > 0 ? usable : compared.endpoints).map(({hostPort}) => hostPort);
+  const backends = all.map(hostPort => ({hostPort, protocol: compared.port.protocol, state: 'active'}));
+  const unwanted = new Set(
+    backendBreaches(compared, frontend, backends).flatMap(({kind, endpoints}) => (kind === 'unwanted' ? endpoints : [])),
+  );
+  return all.filter(name => !unwanted.has(name));
+}
+
+function isRotatedOut(service: ServiceObject, state: string | undefined): boolean {
+  return state === 'quarantined' || (state === undefined && isHealthChecked(service));
+}
+
+function stateOf({backends}: AgentFrontend, name: string): string | undefined {
+  return backends.find(({hostPort}) => hostPort === name)?.state;
+}
+
+/** Backends of local redirects, of proxies and of other clusters are in no EndpointSlice of this cluster. */
+function isComparable(own: AgentFrontend, {port, node}: ComparedPort): boolean {
+  const isProxied = node.state.map.get(agentKey(own))?.flags.includes('l7-load-balancer') === true;
+  return own.type !== 'LocalRedirect' && !isProxied && !isGlobal(port.object);
+}
+
+export function isGlobal({metadata: {annotations}}: ServiceObject): boolean {
+  return ['service.cilium.io/global', 'io.cilium/global-service'].some(name => annotations?.[name] === 'true');
+}
+
+function staleSymptom(compared: ComparedPort, name: string, at: readonly FoundFrontend[]): Symptom {
+  const {port, endpoints} = compared;
+  const known = endpoints.find(({hostPort}) => hostPort === name);
+  const others = endpoints.filter(
+    ({address, hostPort}) => hostPort !== name && name.startsWith(address.includes(':') ? `[${address}]:` : `${address}:`),
+  );
+  const why =
+    known !== undefined
+      ? known.ready
+        ? 'which is on another node: the traffic policy is Local'
+        : known.terminating
+          ? 'which is terminating'
+          : 'which is not ready'
+      : others.length > 0
+        ? `which no EndpointSlice has: there it is ${someOf(others.map(({hostPort}) => hostPort))}`
+        : 'which no EndpointSlice has';
+  const kind = known?.ready === true ? 'traffic-policy-mismatch' : 'stale-endpoint';
+  return ciliumSymptom(kind, port, {
+    detail: `the agent still sends to ${name}, ${why}${atSome(compared, at)}`,
+    endpoint: name,
+    entries: at.map(({frontend}) => frontend.entry),
+  });
+}
+
+function missingSymptom(compared: ComparedPort, name: string, at: readonly FoundFrontend[]): Symptom {
+  const states = [...new Set(at.map(({own}) => stateOf(own, name) ?? 'missing'))].filter(state => state !== 'missing');
+  const state = states.length === 0 ? 'the agent does not have it' : `for the agent it is ${states.join(' or ')}`;
+  return ciliumSymptom('missing-endpoint', compared.port, {
+    detail: `${name} gets no traffic: it is ready, and ${state}${atSome(compared, at)}`,
+    endpoint: name,
+    entries: at.map(({frontend}) => frontend.entry),
+  });
+}
+
+/** Names the frontends if these are not all. */
+function atSome({promised}: ComparedPort, at: readonly FoundFrontend[]): string {
+  const keys = at.map(({frontend}) => frontend.key);
+  return promised.every(({key}) => keys.includes(key)) ? '' : ` (at ${someOf(keys)})`;
+}
+
+/** How frontends are listed that the API of this cluster does not ask for; null for one that should not be there. */
+export function kindApart({type, service, isRemote}: AgentFrontend): string | null {
+  if (type === 'LocalRedirect') return 'of a local redirect policy';
+  if (isRemote) return 'of another cluster';
+  if (service.endsWith(':healthserver')) return 'of a health check port';
+  return type === 'HostPort' ? 'of a host port' : null;
+}
+
+/** Frontends of Services that the API does not have, one symptom for each Service, and of addresses that none of its Services has. */
+export function staleFrontends(
+  frontends: readonly AgentFrontend[],
+  {family, services, node}: {readonly family: Family; readonly services: ReadonlyMap<string, ServiceObject>; readonly node: CiliumNode},
+): readonly Symptom[] {
+  const own = frontends.filter(one => kindApart(one) === null && (one.address.includes(':') ? 'IPv6' : 'IPv4') === family);
+  const byService = Map.groupBy(own, ({namespace, service}) => `${namespace}/${service}`);
+  return [...byService].flatMap(([key, all]) => {
+    const object = services.get(key);
+    const stale = object === undefined ? all : isServedHere(object, node) === true ? all.filter(one => !isAddressOf(one, object)) : [];
+    const [first] = stale;
+    if (first === undefined) return [];
+    const name = {namespace: first.namespace, name: first.service};
+    const keys = someOf(stale.map(agentKey));
+    const detail =
+      object === undefined
+        ? `the agent still serves ${key} at ${keys}: the API has no such Service (any more)`
+        : `the agent still serves ${key} at ${keys}, which the Service does not have in the API (any more)`;
+    const severity = stale.some(({backends}) => usedBackends(backends).length > 0) ? 'error' : 'info';
+    return [{kind: 'stale-service', family, port: null, service: name, severity, detail, expected: [], actual: [], by: 'cilium'} as const];
+  });
+}
+
+/** Whether the API has the address in any of the Service's lists, whatever Cilium takes of them. */
+function isAddressOf({address, port, protocol}: AgentFrontend, {metadata, spec = {}, status}: ServiceObject): boolean {
+  if (metadata.labels?.['service.kubernetes.io/headless'] !== undefined || spec.type === 'ExternalName') return false;
+  const ports = (spec.ports ?? []).filter(one => (one.protocol ?? 'TCP') === protocol);
+  if (address === '0.0.0.0' || address === '::') return ports.some(({nodePort}) => nodePort === port);
+  const ingress = (status?.loadBalancer?.ingress ?? []).map(({ip}) => ip ?? '');
+  const addresses = [spec.clusterIP ?? '', ...(spec.clusterIPs ?? []), ...(spec.externalIPs ?? []), ...ingress];
+  return ports.some(one => one.port === port) && addresses.some(text => text !== '' && canonicalAddress(text) === address);
+}

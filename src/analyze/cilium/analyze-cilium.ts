@@ -1,0 +1,165 @@
+import {type CiliumState, ciliumVersion, isKnownCilium, oldestCilium, readCilium} from '../../expect/cilium/cilium-node.ts';
+import type {CiliumNode} from '../../expect/cilium/promised-frontends.ts';
+import {nodeObject} from '../../expect/api-index.ts';
+import {serviceKey} from '../../expect/cluster/cluster-view.ts';
+import {families, type Family} from '../../model/address.ts';
+import {newestKnownMinor, type ProxyVersion} from '../../model/proxy-config.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName, someOf} from '../../model/text.ts';
+import type {AgentFrontend} from '../../parse/cilium/agent-table.ts';
+import type {NodeAnalysis, NodeInput, UnreadFamily} from '../proxy-mode.ts';
+import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+import {agentKey, comparedPort, isGlobal, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
+import {mapSymptoms, settingSymptoms} from './map-differences.ts';
+
+/** What Cilium is asked for is what the newest API promises. */
+const newestApi: ProxyVersion = {
+  version: {text: `v1.${newestKnownMinor}.0`, minor: newestKnownMinor, patch: 0},
+  gates: {},
+};
+
+/** The analysis of a node with tables of Cilium, and of the kube-proxy beside it, if there is one. */
+export function withCilium(input: NodeInput, beside: NodeAnalysis | null): NodeAnalysis {
+  const {node, api, config, nft} = input;
+  const proxy = {mode: {value: 'cilium', source: 'service-list.json'}, version: {value: newestApi.version, source: 'service-list.json'}};
+  const own: NodeAnalysis = {
+    ...{rulesets: new Map(), backends: [], nft, families: [], unread: [], symptoms: [], traces: []},
+    ...{config: {...config, ...proxy}, counts: {rules: 0, chains: 0}, status: {kind: 'checked'}},
+  };
+  const base = beside ?? own;
+  const version = ciliumVersion(node);
+  if (version !== null && !isKnownCilium(version)) {
+    const reason = `Cilium ${version.text} serves its Services, and svc-trace checks Cilium from ${oldestCilium} on`;
+    if (beside === null) return {...own, status: {kind: 'not-served', reason}};
+    return {...beside, symptoms: [...beside.symptoms, nodeSymptom('not-compared', `not compared on ${node.name}: ${reason}`)]};
+  }
+  const tables = unseenObjects(api) ?? compareTables(input);
+  if (typeof tables === 'string') return {...base, status: {kind: 'unread', reason: beside === null ? tables : `of its Cilium: ${tables}`}};
+  const unread = [...base.unread, ...tables.unread];
+  const isWhole = base.status.kind === 'checked' && unread.length === 0;
+  return {
+    ...base,
+    ...{unread, cilium: tables.version, symptoms: [...base.symptoms, ...tables.symptoms]},
+    families: families.filter(family => [...base.families, ...tables.families].includes(family)),
+    counts: {rules: base.counts.rules + tables.frontends, chains: base.counts.chains},
+    status:
+      isWhole || base.status.kind !== 'checked'
+        ? base.status
+        : {kind: 'unread', reason: unread.map(({family, reason}) => `${family}: ${reason}`).join('; ')},
+  };
+}
+
+/** Objects that were not read may exist: no frontend may be reported because of them. */
+function unseenObjects({services, endpointSlices}: ApiObjects): string | null {
+  const unseen = services === null ? 'the Services' : endpointSlices === null ? 'the EndpointSlices' : null;
+  return unseen === null ? null : `${unseen} were not read, and without them it is unknown what the agent should have`;
+}
+
+interface ComparedTables {
+  readonly version: string;
+  readonly families: readonly Family[];
+  readonly unread: readonly UnreadFamily[];
+  readonly symptoms: readonly Symptom[];
+  /** How many rows of the agent's table were compared. */
+  readonly frontends: number;
+}
+
+/** Compares the agent's table of a node with the API, and the kernel's map with the agent's table; or says why it cannot. */
+function compareTables(input: NodeInput): ComparedTables | string {
+  const state = readCilium(input.node, input.api);
+  if (typeof state === 'string') return state;
+  const {proxyName, replacesKubeProxy} = state.settings;
+  if (proxyName !== '') return `its Cilium serves only Services with the label service.kubernetes.io/service-proxy-name=${proxyName}`;
+  if (replacesKubeProxy === null) return 'whether its Cilium replaces kube-proxy is not known: it has no status.json of the agent';
+  const results = families.map(family => familyOf(family, input, state));
+  return {
+    version: state.version.text,
+    families: results.filter(({isUsed}) => isUsed).map(({family}) => family),
+    unread: results.flatMap(({family, reason}) => (reason === null ? [] : [{family, reason}])),
+    symptoms: [...results.flatMap(({symptoms}) => symptoms), ...nodeSymptoms(input, state)],
+    frontends: state.frontends.length,
+  };
+}
+
+interface FamilyResult {
+  readonly family: Family;
+  readonly reason: string | null;
+  readonly isUsed: boolean;
+  readonly symptoms: readonly Symptom[];
+}
+
+function familyOf(family: Family, {view, api, node, facts}: NodeInput, state: CiliumState): FamilyResult {
+  const entries = view.entries(family, newestApi).filter(({port}) => api.unsure?.has(serviceKey(port)) !== true);
+  const frontends = state.frontends.filter(({address}) => address.includes(':') === (family === 'IPv6'));
+  const isOn = state.settings.families[family];
+  const base = {family, isUsed: entries.length > 0 || frontends.length > 0, symptoms: []};
+  if (isOn === false) return {...base, isUsed: false, reason: null};
+  if (isOn === null && frontends.length === 0)
+    return {
+      ...base,
+      isUsed: false,
+      reason:
+        entries.length === 0
+          ? null
+          : 'the agent has no Service of this family, and whether it should was not read (ConfigMap cilium-config)',
+    };
+  const addresses = [...new Set([...facts.hostIPs, ...(state.nodePortAddresses ?? [])])];
+  const cilium: CiliumNode = {name: node.name, object: nodeObject(api, node.name), addresses, state, view, proxy: newestApi};
+  const table = new Map(frontends.map(frontend => [agentKey(frontend), frontend]));
+  const ports = entries.map(entry => comparedPort(entry, cilium));
+  const byKey = new Map(ports.flatMap(({port, promised}) => promised.map(({key}): [string, ServicePort] => [key, port])));
+  const owned = new Map([...byKey].filter(([key, port]) => isSame(table.get(key), port)));
+  const services = new Map((api.services ?? []).map(service => [namespacedName(service.metadata), service]));
+  return {
+    ...base,
+    reason: state.nodePortAddresses === null && frontends.some(({type}) => type === 'NodePort') ? noNodeAddresses : null,
+    symptoms: [
+      ...[...Map.groupBy(ports, ({port}) => serviceKey(port)).values()].flatMap(own => serviceSymptoms(own, table)),
+      ...staleFrontends(frontends, {family, services, node: cilium}),
+      ...mapSymptoms({family, state, frontends, ports: owned, own: new Set(addresses)}),
+      ...ports.flatMap(({port, promised}) =>
+        settingSymptoms(
+          port,
+          promised.map(({key}) => key).filter(key => owned.has(key)),
+          state,
+        ),
+      ),
+    ],
+  };
+}
+
+const noNodeAddresses =
+  'the addresses at which node ports are served were not read (cilium-dbg shell -- db/show node-addresses): node ports were compared at no address of the node';
+
+function isSame(frontend: AgentFrontend | undefined, {namespace, service}: ServicePort): boolean {
+  return frontend?.namespace === namespace && frontend.service === service;
+}
+
+/** What is said of the node as a whole. */
+function nodeSymptoms({api, node}: NodeInput, state: CiliumState): readonly Symptom[] {
+  const apart = whatIsApart(state, new Set((api.services ?? []).filter(isGlobal).map(({metadata}) => namespacedName(metadata))));
+  const {apiTrouble} = state;
+  return [
+    ...(apiTrouble === null
+      ? []
+      : [nodeSymptom('agent-lost-api', `the agent on ${node.name} has no connection to the API server: ${apiTrouble}`)]),
+    ...(apart.length === 0 ? [] : [nodeSymptom('not-compared', `not compared with the API on ${node.name}: ${apart.join('; ')}`)]),
+  ];
+}
+
+function nodeSymptom(kind: SymptomKind, detail: string): Symptom {
+  return {kind, detail, family: 'IPv4', port: null, expected: [], actual: [], by: 'cilium'};
+}
+
+/** Frontends that the objects that were read do not decide. */
+function whatIsApart({frontends, map}: CiliumState, global: ReadonlySet<string>): readonly string[] {
+  const kindOf = (frontend: AgentFrontend): string | null => {
+    if (frontend.type === 'HostPort') return null;
+    if (global.has(serviceKey(frontend))) return 'the endpoints of a Service of several clusters';
+    const entry = map.get(agentKey(frontend));
+    return kindApart(frontend) ?? (entry?.flags.includes('l7-load-balancer') === true ? 'behind a proxy of the node' : null);
+  };
+  const groups = Map.groupBy(frontends, frontend => kindOf(frontend));
+  return [...groups].flatMap(([kind, all]) => (kind === null ? [] : [`${someOf(all.map(agentKey))} (${kind})`]));
+}

@@ -1,0 +1,115 @@
+import type {Family} from '../../model/address.ts';
+import type {PodObject} from '../../model/api-objects.ts';
+import type {ApiObjects, NodeDump} from '../../model/snapshot.ts';
+import {
+  type AgentFrontend,
+  type AgentVersion,
+  parseAgentStatus,
+  parseNodePortAddresses,
+  parseServiceList,
+} from '../../parse/cilium/agent-table.ts';
+import {type MapEntry, parseLbMap, parseMapRanges} from '../../parse/cilium/lb-map.ts';
+import {podsOnNode} from '../api-index.ts';
+
+/** What was read of a node's Cilium. */
+export interface CiliumState {
+  readonly version: AgentVersion;
+  readonly settings: CiliumSettings;
+  /** Null if it is not known. */
+  readonly apiTrouble: string | null;
+  readonly frontends: readonly AgentFrontend[];
+  readonly map: ReadonlyMap<string, MapEntry>;
+  /** By the id of an entry; null if they were not read. */
+  readonly ranges: ReadonlyMap<number, readonly string[]> | null;
+  /** Where node ports are served; null if that was not read. */
+  readonly nodePortAddresses: readonly string[] | null;
+}
+
+/** The settings that decide which frontends there are; null for what is not known. */
+interface CiliumSettings {
+  /** Cilium serves what kube-proxy would; else cluster IPs, and addresses of load balancers in part. */
+  readonly replacesKubeProxy: boolean | null;
+  readonly hasAffinity: boolean;
+  readonly hasHostPorts: boolean;
+  readonly hasExternalIPs: boolean;
+  readonly checksRanges: boolean;
+  readonly usesTopology: boolean | null;
+  readonly families: Readonly<Record<Family, boolean | null>>;
+  /** It serves only Services with this name in their label; empty for those without the label. */
+  readonly proxyName: string;
+}
+
+const tableFile = 'service-list.json';
+const mapFile = 'bpf-lb-list.json';
+const frontendsFile = 'bpf-lb-list-frontends.json';
+
+/** Whether tables of Cilium were read of the node. */
+export function hasCiliumTables({files}: NodeDump): boolean {
+  return [tableFile, mapFile].some(file => files.includes(file));
+}
+
+/** The first version whose tables are compared with the API. */
+export const oldestCilium = '1.18';
+
+/** The version that a node's agent says; null if it was not read. */
+export function ciliumVersion(node: NodeDump): AgentVersion | null {
+  return parseAgentStatus(textOf(node, 'status.json'), textOf(node, 'version.json')).version;
+}
+
+export function isKnownCilium({major, minor}: AgentVersion): boolean {
+  return major > 1 || minor >= 18;
+}
+
+/** All tables of a node; or why they cannot be compared. */
+export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | string {
+  const status = parseAgentStatus(textOf(node, 'status.json'), textOf(node, 'version.json'));
+  const {version} = status;
+  if (version === null) return 'the version of its Cilium is not known: it has no status.json and no version.json of the agent';
+  const missing = [tableFile, mapFile, frontendsFile].filter(file => !node.files.includes(file));
+  if (missing.length > 0) return whyMissing(node, missing);
+  const frontends = parseServiceList(textOf(node, tableFile));
+  if (frontends === null) return `${tableFile} is not what the agent prints`;
+  const map = parseLbMap({list: textOf(node, mapFile), frontends: textOf(node, frontendsFile)});
+  if (typeof map === 'string') return map;
+  if (frontends.length === 0 && map.size > 0)
+    return "the agent's table has no Service while the kernel's map has some: the agent is starting";
+  return {
+    ...{version, frontends, map, apiTrouble: status.apiTrouble, settings: settingsOf(api, status)},
+    ranges: parseMapRanges(textOf(node, 'bpf-lb-list-source-ranges.json')),
+    nodePortAddresses: parseNodePortAddresses(textOf(node, 'db-show-node-addresses.txt')),
+  };
+}
+
+function whyMissing({missing = []}: NodeDump, files: readonly string[]): string {
+  return files
+    .map(file => {
+      const reason = missing.find(one => one.file === file)?.reason;
+      return `it has no ${file} of Cilium${reason === undefined ? '' : ` (${reason})`}`;
+    })
+    .join('; ');
+}
+
+function settingsOf({configMaps}: ApiObjects, status: ReturnType<typeof parseAgentStatus>): CiliumSettings {
+  const data = (configMaps ?? []).find(({metadata}) => metadata.name === 'cilium-config')?.data;
+  const setting = (name: string): boolean | null => (data === undefined ? null : /^(?:true|1|t)$/i.test(data[name] ?? ''));
+  // Helm always writes both; the agent serves both unless it is told not to.
+  const family = (name: string): boolean | null => (data === undefined ? null : data[name] === undefined || setting(name));
+  return {
+    replacesKubeProxy: status.replaces ?? setting('kube-proxy-replacement'),
+    ...{hasAffinity: status.hasAffinity, hasHostPorts: status.hasHostPorts, hasExternalIPs: status.hasExternalIPs},
+    checksRanges: data?.['enable-svc-source-range-check'] === undefined || setting('enable-svc-source-range-check') === true,
+    usesTopology: setting('enable-service-topology'),
+    families: {IPv4: family('enable-ipv4'), IPv6: family('enable-ipv6')},
+    proxyName: data?.['k8s-service-proxy-name'] ?? '',
+  };
+}
+
+/** The pod of Cilium's agent on a node, running ones first. */
+export function ciliumPod(api: ApiObjects, node: string): PodObject | undefined {
+  const pods = podsOnNode(api, node).filter(({metadata}) => metadata.labels?.['k8s-app'] === 'cilium');
+  return pods.find(({status}) => status?.phase === 'Running') ?? pods[0];
+}
+
+function textOf(node: NodeDump, file: string): string {
+  return node.read(file)?.toString('utf8') ?? '';
+}

@@ -1,0 +1,213 @@
+import {parseAddress, type Family} from '../../model/address.ts';
+import {type EndpointSliceObject, headlessLabel, type NodeObject, type ServiceObject} from '../../model/api-objects.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
+import {uniqueBy} from '../../model/lists.ts';
+import type {Entry, ServicePort} from '../../model/service-port.ts';
+import {frontendKey, type AgentBackend, usedBackends} from '../../parse/cilium/agent-table.ts';
+import {type ClusterView, type PortEntry, serviceKey} from '../cluster/cluster-view.ts';
+import {endpointSet} from '../cluster/endpoint-sets.ts';
+import {allows, type Allowed, type Breach, breaches, promisedEntries, type PromiseInput} from '../cluster/promised.ts';
+import type {ProxyVersion} from '../../model/proxy-config.ts';
+import {matchesSelector} from './node-selector.ts';
+import type {CiliumState} from './cilium-node.ts';
+
+/** A node and its Cilium, as far as frontends depend on them. */
+export interface CiliumNode {
+  readonly name: string;
+  readonly object: NodeObject | undefined;
+  readonly addresses: readonly string[];
+  readonly state: CiliumState;
+  readonly view: ClusterView;
+  readonly proxy: ProxyVersion;
+}
+
+/** A frontend that the API asks of the agent's table. */
+export interface PromisedFrontend {
+  readonly key: string;
+  readonly entry: Entry;
+  readonly isInternal: boolean;
+  /** It may be missing as well: that depends on what was not read, or changed between patches. */
+  readonly isOptional: boolean;
+}
+
+/** Which frontends a Service port has in the table of an agent. Follows `convertService` of Cilium 1.18. */
+export function promisedFrontends(port: ServicePort, node: CiliumNode): readonly PromisedFrontend[] {
+  const served = isServedHere(port.object, node);
+  if (served === false || port.object.metadata.labels?.[headlessLabel] !== undefined) return [];
+  const {replacesKubeProxy, hasExternalIPs} = node.state.settings;
+  const only = port.object.metadata.annotations?.['service.cilium.io/type'];
+  const entries: readonly Entry[] = [
+    ...promisedEntries(promiseInput(port, [], node)).filter(({kind}) => kind !== 'nodePort'),
+    ...(port.nodePort === 0 ? [] : [{kind: 'nodePort' as const, address: null, port: port.nodePort}]),
+  ];
+  const wanted = entries.filter(({kind}) => isServedKind(kind, {only, replacesKubeProxy, hasExternalIPs}));
+  return wanted.flatMap(entry => {
+    // Without replacement, what there is beside cluster IPs depends on the version and on the routing mode.
+    const isOptional = served === null || (replacesKubeProxy !== true && entry.kind !== 'clusterIP');
+    const scopes = hasTwoScopes(port, entry) ? [false, true] : [false];
+    return scopes.map(isInternal => ({
+      ...{entry, isInternal},
+      key: keyOf(port, entry, isInternal),
+      isOptional: isOptional || (isInternal && port.object.metadata.annotations?.['service.cilium.io/scope'] !== undefined),
+    }));
+  });
+}
+
+function keyOf({family, protocol}: ServicePort, {address, port}: Entry, isInternal: boolean): string {
+  return frontendKey(address ?? unspecified[family], {port, protocol, isInternal});
+}
+
+export const unspecified: Readonly<Record<Family, string>> = {IPv4: '0.0.0.0', IPv6: '::'};
+
+interface ServedKinds {
+  readonly only: string | undefined;
+  readonly replacesKubeProxy: boolean | null;
+  readonly hasExternalIPs: boolean;
+}
+
+function isServedKind(kind: Entry['kind'], {only, replacesKubeProxy, hasExternalIPs}: ServedKinds): boolean {
+  const isPicked = (type: string): boolean => only === undefined || !kinds.has(only) || only === type;
+  switch (kind) {
+    case 'clusterIP':
+      return isPicked('ClusterIP');
+    case 'nodePort':
+      return isPicked('NodePort') && replacesKubeProxy !== false;
+    case 'loadBalancerIP':
+      return isPicked('LoadBalancer');
+    case 'externalIP':
+      return hasExternalIPs;
+  }
+}
+
+const kinds: ReadonlySet<string> = new Set(['ClusterIP', 'NodePort', 'LoadBalancer']);
+
+/** Clients inside the cluster get a frontend of their own where only one of the two policies is Local. */
+function hasTwoScopes({externalPolicyLocal, internalPolicyLocal}: ServicePort, {kind}: Entry): boolean {
+  return (kind === 'nodePort' || kind === 'loadBalancerIP') && externalPolicyLocal !== internalPolicyLocal;
+}
+
+/** Whether a Service is served on this node by its annotations; null if that is not known. */
+export function isServedHere({metadata}: ServiceObject, {object}: CiliumNode): boolean | null {
+  const {annotations} = metadata;
+  const selector = annotations?.['service.cilium.io/node-selector'];
+  const name = annotations?.['service.cilium.io/node'];
+  if (selector === undefined && name === undefined) return true;
+  const labels = object?.metadata.labels;
+  if (labels === undefined) return null;
+  return selector === undefined ? labels['service.cilium.io/node'] === name : matchesSelector(selector, labels);
+}
+
+/** The endpoints of a Service port as this Cilium reads them, with the conditions that it takes them for. */
+export function ciliumEndpoints({port, set}: PortEntry, {name, state, view, proxy}: CiliumNode): readonly Endpoint[] {
+  const given = view.slicesOf(serviceKey(port), proxy);
+  const slices = given.map(withEachAddress);
+  const names = new Set(slices.flatMap(({ports}) => (ports ?? []).map(one => one.name ?? '')));
+  // A name matches a port without one, on either side.
+  const others = [...names].filter(other => other === port.portName || port.portName === '' || other === '');
+  const isPlain = others.length === 1 && others[0] === port.portName && slices.every((slice, index) => slice === given[index]);
+  const more = isPlain ? [] : others.flatMap(other => endpointSet({...port, portName: other}, slices, proxy.version).endpoints);
+  const all = more.length === 0 ? set.endpoints : uniqueBy([...more, ...set.endpoints], ({hostPort}) => hostPort);
+  const keepsHints = hasTopology(port.object, state);
+  return all
+    .filter(({hostPort}) => hostPort !== ingressPlaceholder)
+    .map(endpoint => {
+      // Without a value, an endpoint serves if it is ready.
+      const serving = endpoint.sliceEndpoint.conditions?.serving ?? endpoint.ready;
+      return {
+        ...endpoint,
+        serving,
+        nodeName: endpoint.nodeName ?? name,
+        // Up to 1.18 an endpoint that serves without being ready, and does not end, is a usable one.
+        ready: endpoint.ready || (isBefore19(state) && serving && !endpoint.terminating),
+        zoneHints: keepsHints ? endpoint.zoneHints : null,
+        nodeHints: keepsHints ? endpoint.nodeHints : null,
+      };
+    });
+}
+
+/** Cilium takes all addresses of an endpoint, and kube-proxy the first. */
+function withEachAddress(slice: EndpointSliceObject): EndpointSliceObject {
+  const endpoints = slice.endpoints ?? [];
+  if (endpoints.every(({addresses}) => (addresses ?? []).length < 2)) return slice;
+  const each = endpoints.flatMap(endpoint => (endpoint.addresses ?? []).map(address => ({...endpoint, addresses: [address]})));
+  return {...slice, endpoints: each};
+}
+
+/**
+ * Endpoints, by `ip:port`, whose state is open: those that the API has twice with different content, and those that only the newest agents
+ * leave out, by the weight 0 of their slice.
+ */
+export function openEndpoints({port, set}: PortEntry, {view, proxy}: CiliumNode): ReadonlySet<string> {
+  const slices = view.slicesOf(serviceKey(port), proxy);
+  const weightless = new Set(
+    slices.flatMap(({metadata}) => (metadata.annotations?.['service.cilium.io/weight'] === '0' ? [metadata.name] : [])),
+  );
+  const without = weightless.size === 0 ? [] : set.endpoints.filter(({slice}) => weightless.has(slice));
+  return new Set([...set.ambiguous.keys(), ...without.map(({hostPort}) => hostPort)]);
+}
+
+function isBefore19({version: {major, minor}}: CiliumState): boolean {
+  return major === 1 && minor < 19;
+}
+
+/** The endpoint that Cilium's Ingress and Gateway put into their Services. */
+const ingressPlaceholder = '192.192.192.192:9999';
+
+/** Hints count only where a setting says so, and the Service asks for it. */
+function hasTopology({metadata, spec}: ServiceObject, {settings}: CiliumState): boolean {
+  if (settings.usesTopology === false) return false;
+  const {annotations} = metadata;
+  const asked =
+    annotations?.['service.kubernetes.io/topology-mode'] ?? annotations?.['service.kubernetes.io/topology-aware-hints'] ?? 'disabled';
+  return asked.toLowerCase() !== 'disabled' || spec?.trafficDistribution !== undefined;
+}
+
+/** Only some builds of Cilium check the health of backends: those that were not probed yet are left out. */
+export function isHealthChecked({metadata: {annotations}}: ServiceObject): boolean {
+  return Object.keys(annotations ?? {}).some(name => name.startsWith('service.cilium.io/health-check'));
+}
+
+export interface FrontendCase {
+  readonly port: ServicePort;
+  readonly endpoints: readonly Endpoint[];
+  readonly node: CiliumNode;
+}
+
+/** How the backends that a frontend uses break what the API promises of it. */
+export function backendBreaches(
+  {port, endpoints, node}: FrontendCase,
+  {entry, isInternal}: PromisedFrontend,
+  backends: readonly AgentBackend[],
+): readonly Breach[] {
+  const source = parseAddress(port.family === 'IPv4' ? '192.0.2.1' : '2001:db8::1');
+  if (source === null) return [];
+  const input = promiseInput(port, endpoints, node);
+  // Source ranges are compared by themselves, and without them the addresses of load balancers are promised what external IPs are.
+  const promised =
+    isInternal || entry.kind === 'clusterIP'
+      ? allows(input, 'pod', {kind: 'clusterIP', source})
+      : allows(input, 'outside', {kind: 'externalIP', source});
+  if (promised === null) return [];
+  const used = usedBackends(backends);
+  const names = used.map(({hostPort, protocol}) => (protocol === port.protocol ? hostPort : `${hostPort}/${protocol}`));
+  // How the source is rewritten is Cilium's matter, and in no table.
+  const destinations = new Map(names.map(name => [name, {masquerade: true}]));
+  const seen = {destinations, passed: 0, rejected: used.length === 0 ? 1 : 0, dropped: 0, undecided: 0};
+  return breaches({...withHints(promised, input), keepsSource: false}, seen);
+}
+
+function promiseInput(port: ServicePort, endpoints: readonly Endpoint[], {name, object, addresses}: CiliumNode): PromiseInput {
+  const zone = object?.metadata.labels?.['topology.kubernetes.io/zone'] ?? null;
+  return {port, endpoints, node: {name, zone, addresses}};
+}
+
+/** Cilium follows hints also among the endpoints of this node. */
+function withHints(promised: Allowed, {endpoints, node}: PromiseInput): Allowed {
+  const hinted = endpoints.filter(
+    ({zoneHints, nodeHints}) => (node.zone !== null && zoneHints?.includes(node.zone)) || nodeHints?.includes(node.name),
+  );
+  if (hinted.length === 0) return promised;
+  const names = new Set(hinted.map(({hostPort}) => hostPort));
+  const narrowed = promised.choices.map(choice => new Set([...choice].filter(name => names.has(name)))).filter(({size}) => size > 0);
+  return {...promised, choices: [...promised.choices, ...narrowed]};
+}

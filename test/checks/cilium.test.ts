@@ -1,0 +1,143 @@
+import {expect, test} from 'vitest';
+import {CiliumTables} from '../cilium-node.ts';
+import {containing} from '../scenario.ts';
+
+/** A node of Cilium that a test changes; the map follows the agent's table unless the test edits it. */
+function given(change: (tables: CiliumTables) => void = () => {}): CiliumTables {
+  const tables = new CiliumTables();
+  change(tables);
+  return tables.writeMap();
+}
+
+/** One with another map than the agent's table. */
+function withMap(change: (map: Record<string, string[]>) => void): CiliumTables {
+  const tables = given();
+  change(tables.map);
+  return tables;
+}
+
+const clusterIP = '10.96.1.1:80/TCP';
+
+test('a healthy node is checked and without a finding, and says the version of Cilium', () => {
+  expect(given().texts()).toEqual([]);
+  const [node] = given().report().nodes;
+  expect(node).toMatchObject({status: 'checked', proxyMode: 'cilium', ciliumVersion: '1.19.4', families: ['IPv4']});
+});
+
+test('ids, order, slots above the count and backends that end are no findings', () => {
+  const tables = given(({rows}) => {
+    for (const row of rows) row.backends.reverse();
+    rows[0]?.backends.push('10.1.0.7:8080 terminating', '10.1.0.8:8080 maintenance');
+  });
+  expect(tables.texts()).toEqual([]);
+});
+
+test('what the agent lacks or keeps is reported as on other nodes, and the agent is to be restarted', () => {
+  const stale = given(tables => tables.row(clusterIP).backends.push('10.1.1.9:8080'));
+  expect(stale.texts()).toEqual([
+    'ST203 error shop/web:http: the agent still sends to 10.1.1.9:8080, which no EndpointSlice has (at 10.96.1.1:80/TCP)',
+  ]);
+  expect(stale.findings()[0]?.remedy).toContain('the cilium-agent on this node');
+  const missing = given(({rows}) => {
+    for (const {backends} of rows) backends.shift();
+  });
+  expect(missing.texts()).toEqual([
+    'ST202 error shop/web:http: 10.1.0.1:8080 gets no traffic: it is ready, and the agent does not have it',
+  ]);
+  const nothing = given(tables => (tables.rows = tables.rows.filter(({service}) => service !== 'dns')));
+  expect(nothing.texts()).toEqual(['ST201 error shop/dns:dns: not programmed on this node: the agent does not have it']);
+  const entry = given(tables => (tables.rows = tables.rows.filter(({type}) => type !== 'LoadBalancer')));
+  expect(entry.texts()).toEqual(['ST206 error shop/web:http: the agent does not have load-balancer IP 192.0.2.10:80']);
+  const gone = given(tables => tables.rows.push({key: '10.96.9.9:80/TCP', type: 'ClusterIP', service: 'old', backends: ['10.1.0.1:8080']}));
+  expect(gone.texts()).toEqual([containing('ST205 error the agent still serves shop/old at 10.96.9.9:80/TCP')]);
+});
+
+test('a bug that loses deletions is named where the version has it', () => {
+  const remedy = (version: string): string | undefined => {
+    const tables = new CiliumTables();
+    tables.version = version;
+    tables.row(clusterIP).backends.push('10.1.1.9:8080');
+    return tables.writeMap().findings()[0]?.remedy;
+  };
+  expect(remedy('1.19.2')).toContain('1.19.2 can lose deletions');
+  expect(remedy('1.19.3')).not.toContain('can lose deletions');
+});
+
+test('a traffic policy of before is one finding, whatever it changes', () => {
+  const tables = given(({rows}) => {
+    for (const row of rows) row.policy = 'Local';
+  });
+  expect(tables.texts().map(text => text.slice(0, 20))).toEqual(['ST207 warning shop/d', 'ST207 warning shop/w']);
+});
+
+test('source ranges that the map does not check, or has otherwise, are reported, and those of a healthy map are not', () => {
+  const open = withMap(map => void map['192.0.2.10:80/TCP']?.splice(0, 1, 'LoadBalancer'));
+  expect(open.texts()).toEqual([containing("ST210 error shop/web:http: 192.0.2.10:80/TCP in the kernel's map checks no source ranges")]);
+});
+
+test('ST801: the map lacks an entry, lacks a backend, keeps one, or has another kind of entry', () => {
+  const at = (change: (map: Record<string, string[]>) => void): readonly string[] => withMap(change).texts();
+  const [code] = withMap(map => void delete map['172.18.0.2:30080/TCP']).findings();
+  expect(code).toMatchObject({code: 'ST801', severity: 'error', message: containing('does not have 172.18.0.2:30080/TCP')});
+  expect(at(map => void map[clusterIP]?.pop())).toEqual([containing('does not send to 10.1.1.2:8080 at 10.96.1.1:80/TCP')]);
+  expect(at(map => void map[clusterIP]?.push('10.1.1.9:8080'))).toEqual([containing('still sends to 10.1.1.9:8080')]);
+  expect(at(map => void map[clusterIP]?.splice(0, 1, 'HostPort'))).toEqual([containing('is a HostPort, and for the agent a ClusterIP')]);
+  expect(at(map => void Object.assign(map, {'10.96.7.7:80/TCP': ['ClusterIP', '10.1.0.1:8080']}))).toEqual([containing('ST801 warning')]);
+  expect(at(() => {})).toEqual([]);
+});
+
+test('ST802: the agent says that it lost the API server', () => {
+  const status = (state: string): string =>
+    JSON.stringify({kubernetes: {state, msg: 'i/o timeout'}, 'kube-proxy-replacement': {mode: 'True'}});
+  const lost = given(({files}) => (files['status.json'] = status('Failure')));
+  expect(lost.findings()).toMatchObject([{code: 'ST802', message: containing('i/o timeout')}]);
+  expect(given(({files}) => (files['status.json'] = status('Ok'))).texts()).toEqual([]);
+});
+
+test('ST803: an entry for all ports is at an address of the node, and not at one of a Service', () => {
+  const at = (address: string) => withMap(map => (map[`${address}:0/ANY`] = ['LoadBalancer, non-routable'])).findings();
+  expect(at('172.18.0.2')).toMatchObject([{code: 'ST803', severity: 'error'}]);
+  expect(at('192.0.2.10')).toEqual([]);
+});
+
+test('ST804: a slot has no backend', () => {
+  const found = withMap(map => (map[clusterIP] = ['ClusterIP', '10.1.0.1:8080', 'backend 12 not found'])).findings();
+  expect(found).toMatchObject([{code: 'ST804', message: containing('1 of 2 slots')}]);
+  expect(withMap(() => {}).texts()).toEqual([]);
+});
+
+test('ST805: another Service has an address of the Service that is missing', () => {
+  const found = given(
+    tables => (tables.rows = [{...tables.row('192.0.2.10:80/TCP'), service: 'dns'}, tables.row('10.96.1.2:53/UDP')]),
+  ).findings();
+  expect(found.find(({code}) => code === 'ST805')).toMatchObject({message: containing('192.0.2.10:80/TCP already belongs to shop/dns')});
+  expect(given().findings()).toEqual([]);
+});
+
+test('ST806: an endpoint is quarantined, which is no missing endpoint', () => {
+  const tables = given(({rows}) => {
+    for (const row of rows) row.backends = row.backends.map(text => (text.startsWith('10.1.1') ? `${text} quarantined` : text));
+  });
+  expect(tables.findings()).toMatchObject([{code: 'ST806', severity: 'info'}]);
+});
+
+test('ST807: local redirects are listed apart, and never called stale', () => {
+  const tables = given(({rows}) => rows.push({key: '10.96.8.8:53/UDP', type: 'LocalRedirect', service: 'lrp', backends: ['10.1.0.5:53']}));
+  expect(tables.findings()).toMatchObject([{code: 'ST807', message: containing('10.96.8.8:53/UDP (of a local redirect policy)')}]);
+});
+
+test('an older Cilium, a starting agent and files that are not the tables are named, and nothing is called in sync', () => {
+  const node = (change: (tables: CiliumTables) => void) => given(change).report().nodes[0];
+  expect(node(tables => (tables.version = '1.17.4-gke.12'))).toMatchObject({
+    ...{status: 'unsupported', reason: containing('Cilium 1.17.4-gke.12 serves its Services')},
+  });
+  expect(node(({files}) => (files['service-list.json'] = 'null'))).toMatchObject({status: 'unread', reason: containing('is starting')});
+  expect(node(({files}) => (files['service-list.json'] = '[{}]'))).toMatchObject({status: 'unread'});
+  expect(node(({files}) => (files['bpf-lb-list.json'] = '{"a": ["b"]}'))).toMatchObject({
+    status: 'unread',
+    reason: containing('unknown form: a'),
+  });
+  expect(node(({files}) => (files['bpf-lb-list-frontends.json'] = undefined))).toMatchObject({status: 'unread'});
+  expect(node(({files}) => (files['db-show-node-addresses.txt'] = undefined))).toMatchObject({status: 'unread', families: ['IPv4']});
+  expect(node(tables => (tables.api = {...tables.api, endpointSlices: null}))).toMatchObject({status: 'unread'});
+});
