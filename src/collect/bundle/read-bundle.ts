@@ -1,6 +1,5 @@
 import {constants} from 'node:buffer';
-import {createReadStream, existsSync, constants as fileMode, openSync, readdirSync, readFileSync, statSync} from 'node:fs';
-import {Socket} from 'node:net';
+import {existsSync, readdirSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import type {Readable} from 'node:stream';
@@ -31,6 +30,7 @@ import {
   serviceShape,
 } from '../objects/api-shapes.ts';
 import {dropGarbage, type Shape, usableItems} from '../objects/usable-items.ts';
+import {readFileOrPipe} from '../text-file.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
 import {historyFile, readHistory} from './history-file.ts';
 import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
@@ -75,7 +75,8 @@ function severalBundles(folder: string, bundles: readonly string[]): string {
 async function open(path: string, archiveLimit: number): Promise<BundleFiles | {readonly dump: Buffer}> {
   try {
     if (path !== '-' && isDirectory(path)) return directoryFiles(path);
-    const content = isFile(path) ? readFileSync(path) : await readAll(streamOf(path), Math.max(maxText, archiveLimit / 4));
+    const limit = Math.max(maxText, archiveLimit / 4);
+    const content = path === '-' ? await readAll(process.stdin, limit) : await readFileOrPipe(path, limit);
     if (content[0] === 0x1f && content[1] === 0x8b) return await archiveFiles(content, archiveLimit);
     if (content.toString('latin1', 257, 262) === 'ustar') return await archiveFiles(content, archiveLimit);
     if (content.length > constants.MAX_STRING_LENGTH) throw new Error(tooLargeText(content.length));
@@ -87,17 +88,6 @@ async function open(path: string, archiveLimit: number): Promise<BundleFiles | {
       cause: error,
     });
   }
-}
-
-function isFile(path: string): boolean {
-  return path !== '-' && statSync(path).isFile();
-}
-
-/** A pipe that nobody writes to yet is waited for without blocking the process. */
-function streamOf(path: string): Readable {
-  if (path === '-') return process.stdin;
-  if (!statSync(path).isFIFO()) return createReadStream(path);
-  return new Socket({fd: openSync(path, fileMode.O_RDONLY | fileMode.O_NONBLOCK), readable: true, writable: false});
 }
 
 async function readAll(stream: Readable, limit: number): Promise<Buffer> {

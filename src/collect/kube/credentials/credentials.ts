@@ -1,5 +1,5 @@
-import {readFileSync} from 'node:fs';
 import {errorText} from '../../../model/text.ts';
+import {readTextFile} from '../../text-file.ts';
 import {KubeconfigError} from '../kubeconfig.ts';
 
 /** The identity for requests. Queried before each request, because tokens expire during a run. */
@@ -57,7 +57,7 @@ export function pemOf(data: string | undefined, file: string | undefined, what: 
   if (data) return Buffer.from(data, 'base64').toString('utf8');
   if (!file) return null;
   try {
-    return readFileSync(file, 'utf8');
+    return readTextFile(file);
   } catch (error) {
     throw new KubeconfigError(`cannot read the ${what} ${file}: ${errorText(error)}`, {cause: error});
   }

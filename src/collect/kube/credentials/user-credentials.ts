@@ -2,6 +2,7 @@ import {closeSync, openSync, readFileSync, rmSync, statSync, writeFileSync} from
 import type {RequestOptions} from 'node:https';
 import {CORE_SCHEMA, dump, load} from 'js-yaml';
 import {errorText} from '../../../model/text.ts';
+import {readTextFile} from '../../text-file.ts';
 import {chooseProxy} from '../choose-proxy.ts';
 import {ApiError} from '../kube-api.ts';
 import {KubeconfigError, type User} from '../kubeconfig.ts';
@@ -54,7 +55,7 @@ function tokenFileCredentials(file: string, {fallback, certificate}: TokenFileOp
 
 function tokenOf(file: string, last: string | null): string {
   try {
-    const token = readFileSync(file, 'utf8').trim();
+    const token = readTextFile(file).trim();
     if (token !== '') return token;
     if (last !== null) return last;
   } catch (error) {
