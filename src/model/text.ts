@@ -93,6 +93,11 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
+/** What the API server takes as the name of a namespace, a Service or a port. */
+export function isDnsLabel(text: string): boolean {
+  return text.length <= 63 && /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$/.test(text);
+}
+
 /** `namespace/name`, which identifies an object among those of its kind. Namespaced objects always have a namespace here. */
 export function namespacedName({namespace = 'default', name}: {readonly namespace?: string | undefined; readonly name: string}): string {
   return `${namespace}/${name}`;

@@ -59,19 +59,19 @@ const table = [
         const own = `net.ipv4.conf.${primary}.forwarding`;
         if (family === 'IPv6') continue;
         if (primary !== null && sysctlNumber(network, own) === 0) {
-          const message = `${own} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
-          yield {family, message, commands: [commandLine`sysctl -w ${own}=1`]};
+          const message = `${interfaceSwitch(primary, 'forwarding')} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
+          yield {family, message, commands: [commandLine`sysctl -w ${interfaceSwitch(primary, 'forwarding')}=1`]};
         }
         const cutOff = unforwardedPods(context).filter(({dev}) => dev !== primary);
         const [first] = cutOff;
         if (first === undefined) continue;
         const devices = [...new Set(cutOff.map(({dev}) => dev))];
-        const switches = someOf(devices.map(dev => `net.ipv4.conf.${dev}.forwarding`));
+        const switches = someOf(devices.map(dev => interfaceSwitch(dev, 'forwarding')));
         const pods = someOf(cutOff.map(({address}) => address));
         yield {
           family,
           message: `${switches} ${devices.length === 1 ? 'is' : 'are'} 0: packets that arrive there are not forwarded. ${plural(cutOff.length, 'pod')} behind ${devices.length === 1 ? 'it' : 'them'} (${pods}) ${cutOff.length === 1 ? 'reaches' : 'reach'} no other pod by a Service and ${cutOff.length === 1 ? 'answers' : 'answer'} no client.`,
-          commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w net.ipv4.conf.${dev}.forwarding=1`),
+          commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`),
         };
       }
     },
@@ -379,7 +379,7 @@ function* asymmetricPods(context: NodeCheckContext): Iterable<Found> {
   yield {
     severity: 'error',
     message: `rp_filter of ${dev} is strict (1), and policy rules route packets of ${plural(lost.length, 'pod')} (${someOf(lost.map(({address}) => address))}) by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`,
-    commands: [commandLine`sysctl -w net.ipv4.conf.${dev}.rp_filter=2`],
+    commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
   };
 }
 
@@ -397,10 +397,15 @@ function* asymmetricNode(context: NodeCheckContext): Iterable<Found> {
     if (other === null || other === dev || !isWired(other)) continue;
     yield {
       message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
-      commands: [commandLine`sysctl -w net.ipv4.conf.${dev}.rp_filter=2`],
+      commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
     };
     return;
   }
+}
+
+/** As sysctl reads and prints it: a dot in the name of an interface is a slash. */
+function interfaceSwitch(dev: string, name: string): string {
+  return `net.ipv4.conf.${dev.replaceAll('.', '/')}.${name}`;
 }
 
 /** The first host of a network. */

@@ -2,7 +2,7 @@ import {Errors, Flags} from '@oclif/core';
 import type {PacketAnswers} from '../../run/packet/ask-cluster.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
-import {outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
+import {namespaceNames, outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import {askNodes, type PacketFlags} from '../../run/packet/packet-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
@@ -24,7 +24,12 @@ export default class PacketCommand extends BaseCommand {
     ...outputFlags,
     quiet: quietFlag('no progress on standard error'),
     verbose: verboseFlag('no effect: a path is always printed in full'),
-    namespace: Flags.string({char: 'n', description: 'namespace of the Service and the pod', helpGroup: 'PACKET'}),
+    namespace: Flags.string({
+      char: 'n',
+      description: 'namespace of the Service and the pod',
+      parse: async text => namespaceNames(text),
+      helpGroup: 'PACKET',
+    }),
     source: Flags.string({description: 'where it comes from: an address or pod/NAME', required: true, helpGroup: 'PACKET'}),
     destination: Flags.string({description: 'where it goes: an address or a Service', required: true, helpGroup: 'PACKET'}),
     port: Flags.string({description: 'port, or the name of a port of the Service', helpGroup: 'PACKET'}),

@@ -1,6 +1,7 @@
 import {Errors, Flags} from '@oclif/core';
 import {defaultAgentPlace, readerAccount} from '../../collect/agents/agent-tokens.ts';
 import type {ParsedAgentsFlags} from '../../run/options/connection.ts';
+import {namespaceNames} from './flags.ts';
 
 const helpGroup = 'AGENTS';
 
@@ -12,6 +13,7 @@ export const agentsFlags = {
   }),
   'agents-namespace': Flags.string({
     description: 'namespace of the agents',
+    parse: async text => namespaceNames(text),
     default: defaultAgentPlace.namespace,
     helpValue: 'NAMESPACE',
     helpGroup,

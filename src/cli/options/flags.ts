@@ -1,6 +1,8 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {defaultArchiveLimit} from '../../collect/bundle/bundle-files.ts';
 import {parseTimeout} from '../../collect/kube/connection-options.ts';
+import {isDnsLabel} from '../../model/text.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {writableFile} from '../output-file.ts';
 
 /** The names of Services. */
@@ -13,6 +15,7 @@ export const scopeFlags = {
   namespace: Flags.string({
     char: 'n',
     description: 'namespace of the Services, or several (a,b)',
+    parse: async text => namespaceNames(text, {several: true}),
     helpValue: 'NAMESPACE',
     helpGroup: 'SERVICES',
   }),
@@ -24,6 +27,15 @@ export const scopeFlags = {
     helpGroup: 'SERVICES',
   }),
 };
+
+/** The value of a flag, where it can be the name of a namespace; an empty one stands for the default. Throws a CLIError (exit 2). */
+export function namespaceNames(text: string, {several = false} = {}): string {
+  const wrong = text === '' ? undefined : (several ? text.split(',') : [text]).find(name => !isDnsLabel(name));
+  if (wrong === undefined) return text;
+  const all = several && wrong === '*' ? ' (all namespaces: -A)' : '';
+  const form = 'up to 63 lower case letters, digits and -';
+  throw new Errors.CLIError(escapeText(`"${wrong}" is not the name of a namespace: ${form}${all}`), {exit: 2});
+}
 
 /** How much of an archive is read. */
 export const archiveFlag = {

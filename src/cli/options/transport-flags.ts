@@ -2,6 +2,7 @@ import {Flags} from '@oclif/core';
 import {defaultDebugImage, defaultDebugNamespace} from '../../collect/transports/debug.ts';
 import {transportNames, transports} from '../../collect/transports/index.ts';
 import {sshAddressTypes} from '../../collect/transports/ssh.ts';
+import {namespaceNames} from './flags.ts';
 
 const helpGroup = 'TRANSPORT';
 const choices = Object.entries(transports).map(([name, {summary}]) => `${name}: ${summary}`);
@@ -35,6 +36,7 @@ export const transportFlags = {
   'debug-image': Flags.string({description: `image of debug pods (default ${defaultDebugImage})`, helpValue: 'IMAGE', helpGroup}),
   'debug-namespace': Flags.string({
     description: `namespace of debug pods (default ${defaultDebugNamespace})`,
+    parse: async text => namespaceNames(text),
     helpValue: 'NAMESPACE',
     helpGroup,
   }),

@@ -3,7 +3,7 @@ import {join} from 'node:path';
 import {loadAll, YAMLException} from 'js-yaml';
 import {parseAddress, parseCidr} from '../../model/address.ts';
 import type {EndpointSliceObject, NodeObject, ServiceObject, ServiceSpec} from '../../model/api-objects.ts';
-import {errorText} from '../../model/text.ts';
+import {errorText, isDnsLabel} from '../../model/text.ts';
 import {endpointSliceShape, nodeShape, serviceShape} from '../objects/api-shapes.ts';
 import {type Shape, whyUnusable} from '../objects/usable-items.ts';
 import {readTextFile} from '../text-file.ts';
@@ -162,8 +162,7 @@ function whyInvalidSlice({addressType, endpoints}: EndpointSliceObject): string 
 
 /** Names of Services and ports are DNS labels. */
 function notLabel(field: string, text: string): string | null {
-  const isLabel = text.length <= 63 && /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$/.test(text);
-  return isLabel ? null : `${field} "${text}" is not a DNS label: up to 63 lower case letters, digits and -`;
+  return isDnsLabel(text) ? null : `${field} "${text}" is not a DNS label: up to 63 lower case letters, digits and -`;
 }
 
 function notOneOf(field: string, text: string | undefined, allowed: readonly string[]): string | null {
