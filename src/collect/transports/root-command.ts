@@ -32,6 +32,8 @@ interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** An open file for stderr in place of a pipe: for programs that leave a child behind, which would keep the pipe open. */
   readonly stderr?: WriteStream;
+  /** An input without data that ends with this process or the run of the program. */
+  readonly openInput?: true;
   /** Receives stdout while it arrives; `stdout` of the result is empty then. */
   readonly take?: ((part: Buffer) => void) | undefined;
 }
@@ -48,7 +50,7 @@ interface ProgramResult {
 }
 
 /**
- * Runs a program of this machine by its argv, without a shell and without input. Rejects only with a TooMuchOutput. When the signal is
+ * Runs a program of this machine by its argv, without a shell and without data to read. Rejects only with a TooMuchOutput. When the signal is
  * aborted, the program is killed.
  */
 export async function runProgram(program: string, args: readonly string[], options: ProgramOptions): Promise<ProgramResult> {
@@ -57,7 +59,7 @@ export async function runProgram(program: string, args: readonly string[], optio
   const tooMuch = new AbortController();
   const signal = AbortSignal.any([options.signal, tooMuch.signal]);
   const running = execa(program, args, {
-    stdin: 'ignore',
+    stdin: options.openInput === true ? 'pipe' : 'ignore',
     stderr: options.stderr ?? 'pipe',
     buffer: {stdout: false, stderr: options.stderr === undefined},
     reject: false,

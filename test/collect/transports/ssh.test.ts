@@ -1,5 +1,5 @@
 import {once} from 'node:events';
-import {chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {createServer} from 'node:net';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
@@ -188,6 +188,30 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     await expect.poll(leftBehind).toEqual([]);
     silent.close();
   });
+
+  test.each(['dash', 'bash', 'busybox'].filter(shell => existsSync(`/bin/${shell}`)))(
+    'a command that hangs is ended on the node too, where the shell is %s, and others give what they gave',
+    async name => {
+      symlinkSync(`/bin/${name}`, join(folder, 'bin/sh'));
+      const shell = await openShell();
+      try {
+        expect((await shell.run(['printf', '%s|', 'a b', "it's $x"], signal)).toString()).toBe("a b|it's $x|");
+        await expect(shell.run(['false'], signal)).rejects.toMatchObject({exitCode: 1});
+        await expect(shell.run(['no-such-program'], signal)).rejects.toMatchObject({notFound: true});
+        const hangs = ['sleep', '61.25'];
+        const isThere = () => readdirSync('/proc').some(id => /^\d+$/.test(id) && readCommandLine(id) === `${hangs.join('\0')}\0`);
+        const stop = new AbortController();
+        const running = expect(shell.run(hangs, stop.signal)).rejects.toThrow(CommandFailed);
+        await expect.poll(isThere, {timeout: 5000}).toBe(true);
+        stop.abort();
+        await running;
+        await expect.poll(isThere, {timeout: 5000}).toBe(false);
+      } finally {
+        rmSync(join(folder, 'bin/sh'));
+        await shell[Symbol.asyncDispose]();
+      }
+    },
+  );
 
   test('a command that hangs is ended when the signal is aborted', async () => {
     {
