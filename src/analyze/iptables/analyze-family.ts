@@ -4,7 +4,6 @@ import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {partition, pushTo} from '../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset, RuleText} from '../../model/ruleset.ts';
-import {plural} from '../../model/text.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../outcomes/affected-senders.ts';
 import {environmentOf} from '../outcomes/environment.ts';
@@ -13,7 +12,7 @@ import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constant
 import {onceAsked} from '../../model/once.ts';
 import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
 import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
-import {emptiedSymptom, noNodePortAnswers, noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import {emptiedSymptom, noNodePortAnswers, noServiceRules, noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
 import {staleService} from '../symptoms/port-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
@@ -44,7 +43,11 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   const plain = expect({});
   const first = compareFamily(plain, actual);
   const sendersOf = ({context}: ExpectedRuleset) => onceAsked(() => senderGroups({api: rules.api, context}));
-  const none = familyCase.eachService ? null : holdsNoServiceRules(plain, actual) ? noServiceRules(plain) : emptiedServices(plain, actual);
+  const none = familyCase.eachService
+    ? null
+    : holdsNoServiceRules(plain, actual)
+      ? noServiceRules('table nat holds none', plain)
+      : emptiedChain({expected: plain, actual}, servicesChain);
   if (none !== null) {
     const canaries = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set(), senders: sendersOf(plain)}).filter(
       ({kind}) => kind === 'canary-missing',
@@ -65,7 +68,7 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   const differing = new Set([...owned.byPort.keys(), ...compared.changed.keys()]);
   const senders = sendersOf(expected);
   const sides = {expected, actual, view, isBesideBroadRules, senders};
-  const emptied = familyCase.eachService ? null : emptiedNodePorts(expected, actual);
+  const emptied = familyCase.eachService ? null : emptiedChain(sides, nodePortsChain);
   const ports = [...owned.byPort].flatMap(([item, own]) =>
     emptied !== null && own.every(isOfNodePorts)
       ? []
@@ -173,36 +176,19 @@ function holdsNoServiceRules(expected: ExpectedRuleset, actual: Ruleset): boolea
   return true;
 }
 
-function noServiceRules(expected: ExpectedRuleset): Symptom {
+/** A chain of table nat that is empty and lacks more than one rule. */
+function emptiedChain(
+  {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: Ruleset},
+  [kind, name, effect]: typeof servicesChain | typeof nodePortsChain,
+): Symptom | null {
   const {family} = expected;
-  const count = expected.ports.length;
-  return {
-    kind: 'no-service-rules',
-    family,
-    port: null,
-    detail: `table nat holds none of the rules of ${plural(count, 'Service port')}: ${noServiceWorks(family)}`,
-    expected: [],
-    actual: [],
-  };
-}
-
-function emptiedServices(expected: ExpectedRuleset, actual: Ruleset): Symptom | null {
-  const {family} = expected;
-  const missing = missingOfEmpty(expected, actual, 'KUBE-SERVICES');
-  return emptiedSymptom('no-service-rules', {family, place: 'nat/KUBE-SERVICES', missing, effect: noServiceWorks(family)});
-}
-
-function emptiedNodePorts(expected: ExpectedRuleset, actual: Ruleset): Symptom | null {
-  const {family} = expected;
-  const missing = missingOfEmpty(expected, actual, 'KUBE-NODEPORTS');
-  return emptiedSymptom('node-ports-unreachable', {family, place: 'nat/KUBE-NODEPORTS', missing, effect: noNodePortAnswers(family)});
-}
-
-/** The expected rules of a chain that is empty. */
-function missingOfEmpty(expected: ExpectedRuleset, actual: Ruleset, name: string): readonly Rule[] {
   const chain = actual.chain('nat', name);
-  return chain?.complete === true && chain.ruleCount === 0 ? (expected.chain('nat', name)?.rules() ?? []) : [];
+  const missing = chain?.complete === true && chain.ruleCount === 0 ? (expected.chain('nat', name)?.rules() ?? []) : [];
+  return emptiedSymptom(kind, {family, place: `nat/${name}`, missing, effect: effect(family)});
 }
+
+const servicesChain = ['no-service-rules', 'KUBE-SERVICES', noServiceWorks] as const;
+const nodePortsChain = ['node-ports-unreachable', 'KUBE-NODEPORTS', noNodePortAnswers] as const;
 
 function isOfNodePorts({table, rule}: PortDifference): boolean {
   return table === 'nat' && rule.chain === 'KUBE-NODEPORTS';

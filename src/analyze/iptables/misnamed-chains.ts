@@ -3,7 +3,7 @@ import {endpointChainName, parseChainName} from '../../expect/iptables/chain-nam
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {deletesLocalChains} from '../../expect/iptables/iptables-versions.ts';
 import {type Family, familyOf} from '../../model/address.ts';
-import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Chain, ChainsByName, Rule, Ruleset} from '../../model/ruleset.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {orphanChains} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -67,12 +67,7 @@ export function leftoverChains(
     const chain = nat.chains.at(place);
     if (chain !== undefined && isOfServices(chain, expected) && chain.ruleCount > 0) leftovers.push(chain);
   }
-  if (leftovers.length === 0) return [];
-  const reached = reachable(actual, found, leftovers);
-  return orphanChains(
-    leftovers.filter(chain => !reached.has(chain.name)),
-    expected.family,
-  );
+  return orphanChains(leftovers, {family: expected.family, inUse: targetsInUse(nat.chains, found), targetsOf: jumpsOf});
 }
 
 /** There may be thousands of chains, and nearly all are expected. */
@@ -86,29 +81,16 @@ function isOfServices({name}: Chain, {context}: ExpectedRuleset): boolean {
   return role !== undefined && (role !== 'XLB' || deletesLocalChains(context.version));
 }
 
-/** Names of leftover chains that some chain in use leads to. Chains that read as expected lead to expected ones only. */
-function reachable(actual: Ruleset, found: RulesetComparison<unknown>['nat'], leftovers: readonly Chain[]): ReadonlySet<string> {
-  const names = new Set(leftovers.map(({name}) => name));
-  const reached = new Set<string>();
-  const queue: Chain[] = [];
-  const visit = (chain: Chain): void => {
-    for (const target of jumpsOf(chain.text())) {
-      if (!names.has(target) || reached.has(target)) continue;
-      reached.add(target);
-      const next = actual.chain('nat', target);
-      if (next !== undefined) queue.push(next);
-    }
-  };
+/** Chains that read as expected lead to expected ones only. */
+function* targetsInUse(chains: ChainsByName, found: RulesetComparison<unknown>['nat']): Iterable<string> {
   for (let place = 0; place < found.length; place++) {
     const how = found[place];
-    const chain = how === chainFound.same ? undefined : actual.tables.get('nat')?.chains.at(place);
-    if (chain !== undefined && (how === chainFound.changed || parseChainName(chain.name) === null)) visit(chain);
+    const chain = how === chainFound.same ? undefined : chains.at(place);
+    if (chain !== undefined && (how === chainFound.changed || parseChainName(chain.name) === null)) yield* jumpsOf(chain);
   }
-  for (let chain = queue.pop(); chain !== undefined; chain = queue.pop()) visit(chain);
-  return reached;
 }
 
 /** There may be thousands of chains, so their rules are not parsed. */
-function jumpsOf(text: string): readonly string[] {
-  return [...text.matchAll(/ -[jg] (\S+)/g)].flatMap(([, target]) => target ?? []);
+function jumpsOf(chain: Chain): readonly string[] {
+  return [...chain.text().matchAll(/ -[jg] (\S+)/g)].flatMap(([, target]) => target ?? []);
 }

@@ -7,12 +7,11 @@ import {pushTo} from '../../model/lists.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
-import {plural} from '../../model/text.ts';
 import type {Side} from '../../trace/side.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {onceAsked} from '../../model/once.ts';
 import {senderGroups} from '../outcomes/senders.ts';
-import {emptiedSymptom, noAddressAnswers, noNodePortAnswers, noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import {emptiedSymptom, noAddressAnswers, noNodePortAnswers, noServiceRules, uncoveredPods} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
 import type {NodeRules} from '../proxy-mode.ts';
@@ -68,7 +67,7 @@ export function analyzeNftFamily({
 }: NftFamilyCase): NftFamilyAnalysis {
   const plain = expect({});
   if (actual === null || (!eachService && holdsNoServices(plain, actual)))
-    return {expected: plain, symptoms: servesAny(plain) ? [noServiceRules(plain, actual)] : [], byPort: new Map()};
+    return {expected: plain, symptoms: servesAny(plain) ? [noRules(plain, actual)] : [], byPort: new Map()};
   const first = compareNftTable(asNftExpectation(plain), actual);
   const differs = first.differences.length > 0;
   const {expected, symptoms} = differs
@@ -141,18 +140,8 @@ function holdsNoServices(expected: ExpectedTable, actual: NftTable): boolean {
   return servesAny(expected) && maps.every(map => (map?.elements.size ?? 0) === 0);
 }
 
-function noServiceRules({context: {family}, ports, id}: ExpectedTable, actual: NftTable | null): Symptom {
-  const count = `${plural(ports.length, 'Service port')}`;
-  const what =
-    actual === null ? `there is no table ${id}, and none of the rules of ${count}` : `table ${id} holds none of the rules of ${count}`;
-  return {
-    kind: 'no-service-rules',
-    family,
-    port: null,
-    detail: `${what}: ${noServiceWorks(family)}`,
-    expected: [],
-    actual: [],
-  };
+function noRules({context: {family}, ports, id}: ExpectedTable, actual: NftTable | null): Symptom {
+  return noServiceRules(actual === null ? `there is no table ${id}, and none` : `table ${id} holds none`, {family, ports});
 }
 
 /** By name. */

@@ -18,27 +18,22 @@ export function leftoverNftChains(
   {unexpectedChains, isAsExpected}: {readonly unexpectedChains: readonly NftChain[]; isAsExpected(place: number): boolean},
 ): readonly Symptom[] {
   const leftovers = unexpectedChains.filter(({name}) => parseNftName(name) !== null);
-  if (leftovers.length === 0) return [];
-  const names = new Map(leftovers.map(chain => [chain.name, chain]));
-  const reached = new Set<string>();
-  const reach = (target: string): void => {
-    const chain = names.get(target);
-    if (chain === undefined || reached.has(target)) return;
-    reached.add(target);
-    targetsOfChain(chain).forEach(reach);
-  };
-  for (const {elements} of actual.sets.values())
-    for (const {value} of elements.values()) reach(value?.replace(/^(?:goto|jump) /, '') ?? '');
-  for (let place = 0; place < actual.chains.size; place++) {
-    const chain = actual.chains.at(place);
+  const inUse = targetsInUse(actual, new Set(leftovers.map(({name}) => name)), isAsExpected);
+  return orphanChains(leftovers, {family: expected.context.family, inUse, targetsOf: targetsOfChain});
+}
+
+function* targetsInUse(
+  {sets, chains}: NftTable,
+  leftovers: ReadonlySet<string>,
+  isAsExpected: (place: number) => boolean,
+): Iterable<string> {
+  for (const {elements} of sets.values()) for (const {value} of elements.values()) yield value?.replace(/^(?:goto|jump) /, '') ?? '';
+  for (let place = 0; place < chains.size; place++) {
+    const chain = chains.at(place);
     // The rules that kube-proxy writes for an endpoint lead to no chain of a Service.
-    if (chain === undefined || names.has(chain.name) || (isAsExpected(place) && chain.name.startsWith('endpoint-'))) continue;
-    targetsOfChain(chain).forEach(reach);
+    if (chain === undefined || leftovers.has(chain.name) || (isAsExpected(place) && chain.name.startsWith('endpoint-'))) continue;
+    yield* targetsOfChain(chain);
   }
-  return orphanChains(
-    leftovers.filter(({name}) => !reached.has(name)),
-    expected.context.family,
-  );
 }
 
 function targetsOfChain(chain: NftChain): readonly string[] {

@@ -7,7 +7,7 @@ import {hostIP} from '../../model/node/node-facts.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Packet} from '../../trace/packet.ts';
-import {podInterface, type Source, sourceName, sourcesFor} from './sources.ts';
+import {type KnownSenders, podInterface, type Source, sourceName, sourcesFor, sourcesNamedIn} from './sources.ts';
 
 /** One packet to try on the expected and on the actual rules. */
 export interface Probe {
@@ -69,6 +69,16 @@ export function probesFor({item, context, hairpins, clients = []}: ProbeInput): 
     ...hairpins.flatMap(endpoint => hairpin(item, endpoint, context)),
     ...affinityProbes(item, probes),
   ];
+}
+
+/** The same, with clients that unexpected rules name: `ranges` are texts of rules that allow clients, `others` those of all other rules. */
+export function probesBeside(
+  {senders, ...input}: Omit<ProbeInput, 'clients'> & {readonly senders: () => KnownSenders},
+  {ranges, others}: {readonly ranges: readonly string[]; readonly others: readonly string[]},
+): readonly Probe[] {
+  const {item, context} = input;
+  const inside = sourcesNamedIn(others, context, senders).filter(({kind}) => kind !== 'outside');
+  return probesFor({...input, clients: [...clientsOfOtherRanges(ranges, item.port, context), ...inside]});
 }
 
 /** The entries' packets alone: one source that reaches each entry in the ordinary way. */

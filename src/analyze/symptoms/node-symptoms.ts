@@ -48,8 +48,23 @@ interface AnyChain {
   rules(): readonly RuleText[];
 }
 
-/** One symptom for all of kube-proxy's chains that no rule jumps to; none if there are no such chains. */
-export function orphanChains(orphans: readonly AnyChain[], family: Family): readonly Symptom[] {
+/**
+ * One symptom for all of the chains that are left over and that no rule jumps to; none if there are no such chains. `inUse` has the targets
+ * of all rules that are in use.
+ */
+export function orphanChains<C extends AnyChain>(
+  leftovers: readonly C[],
+  {family, inUse, targetsOf}: {readonly family: Family; readonly inUse: Iterable<string>; targetsOf(chain: C): readonly string[]},
+): readonly Symptom[] {
+  const left = new Map(leftovers.map(chain => [chain.name, chain]));
+  const queue: (readonly string[])[] = [];
+  const reach = (target: string): void => {
+    const chain = left.get(target);
+    if (chain !== undefined && left.delete(target)) queue.push(targetsOf(chain));
+  };
+  for (const target of left.size === 0 ? [] : inUse) reach(target);
+  for (let targets = queue.pop(); targets !== undefined; targets = queue.pop()) targets.forEach(reach);
+  const orphans = [...left.values()];
   if (orphans.length === 0) return [];
   const detail = `${plural(orphans.length, 'chain')} of kube-proxy that no rule jumps to (such as ${orphans[0]?.name}): no traffic is affected, and the next full sync removes them`;
   const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
@@ -74,6 +89,12 @@ export function emptiedSymptom(
   if (missing.length < 2) return null;
   const detail = `${place} is empty, and lacks all ${missing.length} that it should hold: ${effect}`;
   return {kind, severity: 'error', family, port: null, detail, expected: missing.slice(0, 3), actual: []};
+}
+
+/** A node that holds no rule of any Service of this family; `what` ends in "none". */
+export function noServiceRules(what: string, {family, ports}: {readonly family: Family; readonly ports: readonly unknown[]}): Symptom {
+  const detail = `${what} of the rules of ${plural(ports.length, 'Service port')}: ${noServiceWorks(family)}`;
+  return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
 }
 
 /** The effect on a node that holds no rule of any Service of this family. */

@@ -3,7 +3,7 @@ import type {Family} from '../../model/address.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {Difference, RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import type {PortSymptom} from './symptom-list.ts';
+import type {PortSymptom, SymptomList} from './symptom-list.ts';
 import type {Symptom, SymptomKind} from './symptom.ts';
 
 interface StaleService<R extends RuleText> {
@@ -64,6 +64,35 @@ export function evidenceOf<R extends RuleText>(
   const rules = (missing: boolean): readonly R[] =>
     differences.flatMap(({kind, rule}) => ((kind === 'missing') === missing ? [rule] : [])).slice(0, most);
   return {expected: rules(true), actual: rules(false)};
+}
+
+/** A rule that refuses or drops packets, and that no other symptom explains. */
+export function residualRefusal<R extends RuleText>(
+  rule: R,
+  {hasAny, changesOutcome}: {readonly hasAny: boolean; readonly changesOutcome: boolean},
+): PortSymptom<R> {
+  const reach = changesOutcome ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place';
+  const detail = hasAny
+    ? `a rule refuses or drops its packets although it has endpoints; ${reach}`
+    : 'a rule refuses or drops its packets in another way than kube-proxy does';
+  return {kind: 'unexpected-reject', severity: changesOutcome ? 'error' : 'info', detail, expected: [], actual: [rule]};
+}
+
+/** Says which differences no other symptom explains; `harmless` tells their effect, and is null where traffic is affected. */
+export function sayResidual<R extends RuleText, D extends {readonly kind: DifferenceKind; readonly rule: R}>(
+  symptoms: SymptomList<R>,
+  differences: readonly D[],
+  {
+    placeOf,
+    count,
+    harmless,
+  }: {placeOf(difference: D): string; count(group: readonly D[]): string; readonly harmless: (() => string) | null},
+): void {
+  for (const {kind, differences: group, symptom, state, evidence} of residualGroups<R, D>(differences)) {
+    const places = [...new Set(group.map(placeOf))].slice(0, 3).join(', ');
+    const detail = `${count(group)} of ${places} ${state}: ${harmless === null ? 'traffic is affected' : harmless()}`;
+    symptoms.say({kind: symptom, severity: harmless === null ? 'error' : 'info', detail, ...evidence}, `left ${kind}`);
+  }
 }
 
 /** Groups the differences by kind, missing rules first. */

@@ -12,8 +12,8 @@ import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {isSameOutcome} from '../../outcomes/path-outcome.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
-import {clientsOfOtherRanges, entriesOf, packetOf, type Probe, probedNodePortAddresses, probesFor} from '../../outcomes/probes.ts';
-import {sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
+import {entriesOf, packetOf, type Probe, probedNodePortAddresses, probesBeside} from '../../outcomes/probes.ts';
+import {sourcesFor} from '../../outcomes/sources.ts';
 import {configuredAffinity, staleEntry} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
@@ -34,22 +34,13 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
   const symptoms = new SymptomList<Rule>(item.port);
   const {context} = portCase.expected;
   const sides = {expected: walkOf(portCase.expected), actual: walkOf(portCase.view)};
-  const ranges = own.extraRules().filter(({chain}) => parseChainName(chain)?.role === 'FW');
-  const clients = clientsOfOtherRanges(
-    ranges.map(({text}) => text),
-    item.port,
-    context,
-  );
-  const named = sourcesNamedIn(
-    own
-      .extraRules()
-      .filter(isNarrow)
-      .map(({text}) => text),
-    context,
-    portCase.senders,
-  );
-  const inside = named.filter(({kind}) => kind !== 'outside');
-  const probes = probesFor({item, context, hairpins: hairpins(portCase), clients: [...clients, ...inside]});
+  const extra = own.extraRules();
+  // Connections of endpoints to themselves, whose rules mark for masquerading, are tried in any case.
+  const texts = {
+    ranges: extra.filter(isOfRanges).map(({text}) => text),
+    others: extra.filter(rule => !isOfRanges(rule) && rule.target?.name !== 'KUBE-MARK-MASQ').map(({text}) => text),
+  };
+  const probes = probesBeside({item, context, senders: portCase.senders, hairpins: hairpins(portCase)}, texts);
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk(
@@ -62,15 +53,13 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
   });
   findStaleEntries(portCase, own, symptoms);
   analyzeHealthCheck(item, own, symptoms);
-  const effect = () =>
-    effectOnOthers(namesSenders(own.extraRules().map(({text}) => text)) ? [item] : [], context, differsBetween(context, sides));
+  const effect = () => effectOnOthers(namesSenders(extra.map(({text}) => text)) ? [item] : [], context, differsBetween(context, sides));
   explainResidualDifferences({...portCase, symptoms, changesOutcome, effect});
   return symptoms.all;
 }
 
-/** The rules of source ranges name clients, and those of an endpoint itself its own connections: these are tried in any case. */
-function isNarrow({chain, target}: Rule): boolean {
-  return parseChainName(chain)?.role !== 'FW' && target?.name !== 'KUBE-MARK-MASQ';
+function isOfRanges({chain}: Rule): boolean {
+  return parseChainName(chain)?.role === 'FW';
 }
 
 /** Clients that get the same endpoints: with an internal Local policy, those of the cluster IP get others than those of other entries. */

@@ -2,7 +2,7 @@ import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Difference, Rule} from '../../../model/ruleset.ts';
 import {entriesOf} from '../../outcomes/probes.ts';
-import {type ResidualGroup, residualGroups, staleEntry} from '../../symptoms/port-symptoms.ts';
+import {residualRefusal, sayResidual, staleEntry} from '../../symptoms/port-symptoms.ts';
 import type {SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
 import {entryOfRule, isEntryRule} from '../rules-of-ports.ts';
@@ -18,14 +18,18 @@ interface LeftCase extends PortCase {
 
 /** Differences that no symptom so far explains. If no probe diverges, they are harmless. */
 export function explainResidualDifferences(leftCase: LeftCase): void {
-  const {item, differences, symptoms, changesOutcome} = leftCase;
+  const {item, differences, symptoms, changesOutcome, effect} = leftCase;
   const explanations = explanationsOf(item, symptoms.all);
   const left = differences.filter(difference => !isExplained(difference, explanations));
   const rejects = left.filter(isReject);
   for (const {rule} of rejects) explainResidualReject(leftCase, rule);
   const loud = changesOutcome && symptoms.all.every(({kind}) => kind === 'unexpected-reject' || kind === 'health-check-port-blocked');
   const rest = left.filter(difference => !rejects.includes(difference));
-  for (const group of residualGroups<Rule, PortDifference>(rest)) sayGroup(leftCase, group, loud);
+  sayResidual<Rule, PortDifference>(symptoms, rest, {
+    placeOf: ({table, chain}) => `${table}/${chain}`,
+    count: group => (group.length === 1 ? 'a rule' : `${group.length} rules`),
+    harmless: loud ? null : changesOutcome ? () => 'the other findings of this port show the effect on traffic' : effect,
+  });
 }
 
 function isReject({kind, table, rule}: PortDifference): boolean {
@@ -37,21 +41,7 @@ function explainResidualReject({item: {port, endpoints}, expected, symptoms, cha
     const where = entryOfRule(rule);
     return symptoms.say(staleEntry(where, {answers: false, rule}), `stale entry ${where}`);
   }
-  const reach = changesOutcome ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place';
-  const detail = endpoints.hasAny
-    ? `a rule refuses or drops its packets although it has endpoints; ${reach}`
-    : 'a rule refuses or drops its packets in another way than kube-proxy does';
-  const severity = changesOutcome ? ('error' as const) : ('info' as const);
-  symptoms.say({kind: 'unexpected-reject', severity, detail, expected: [], actual: [rule]}, `left ${rule.line}`);
-}
-
-function sayGroup({symptoms, changesOutcome, effect}: LeftCase, group: ResidualGroup<PortDifference, Rule>, loud: boolean): void {
-  const {kind, differences, symptom, state, evidence} = group;
-  const places = [...new Set(differences.map(({table, chain}) => `${table}/${chain}`))].slice(0, 3).join(', ');
-  const harmless = changesOutcome ? 'the other findings of this port show the effect on traffic' : effect();
-  const count = differences.length === 1 ? 'a rule' : `${differences.length} rules`;
-  const detail = `${count} of ${places} ${state}: ${loud ? 'traffic is affected' : harmless}`;
-  symptoms.say({kind: symptom, severity: loud ? 'error' : 'info', detail, ...evidence}, `left ${kind}`);
+  symptoms.say(residualRefusal(rule, {hasAny: endpoints.hasAny, changesOutcome}), `left ${rule.line}`);
 }
 
 /** What the symptoms of a Service port show. */

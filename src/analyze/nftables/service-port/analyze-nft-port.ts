@@ -7,9 +7,8 @@ import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
-import {clientsOfOtherRanges, probesFor} from '../../outcomes/probes.ts';
-import {sourcesNamedIn} from '../../outcomes/sources.ts';
-import {configuredAffinity, evidenceOf, type ResidualGroup, residualGroups, staleEntry} from '../../symptoms/port-symptoms.ts';
+import {probesBeside} from '../../outcomes/probes.ts';
+import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
@@ -25,20 +24,11 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
   const symptoms = new SymptomList<RuleText>(item.port);
   const {context} = expected;
   const sides = {expected: walkOf(expected), actual: walkOf(view)};
-  const ranges = portCase.differences.filter(({kind, name}) => kind === 'extra' && name === item.names.firewall);
-  const clients = clientsOfOtherRanges(
-    ranges.map(({rule}) => rule.text),
-    item.port,
-    context,
-  );
-  const extra = portCase.differences.filter(({kind, name}) => kind === 'extra' && name !== item.names.firewall);
-  const named = sourcesNamedIn(
-    extra.map(({rule}) => rule.text),
-    context,
-    portCase.senders,
-  );
-  const inside = named.filter(({kind}) => kind !== 'outside');
-  const probes = probesFor({item, context, hairpins: changedEndpoints(portCase), clients: [...clients, ...inside]});
+  const extra = portCase.differences.filter(({kind}) => kind === 'extra');
+  const textsOf = (ofRanges: boolean): readonly string[] =>
+    extra.flatMap(({name, rule}) => ((name === item.names.firewall) === ofRanges ? [rule.text] : []));
+  const texts = {ranges: textsOf(true), others: textsOf(false)};
+  const probes = probesBeside({item, context, senders: portCase.senders, hairpins: changedEndpoints(portCase)}, texts);
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
     ...probesToWalk({probes, walk: probeWalks(context, sides)}, () => hasOtherNftEndpointsOnly(portCase)),
@@ -46,8 +36,7 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
     affinity: () => nftAffinityRules(portCase, symptoms),
   });
   findStaleNftEntries(portCase, symptoms);
-  const effect = () =>
-    effectOnOthers(namesSenders(extra.map(({rule}) => rule.text)) ? [item] : [], context, differsBetween(context, sides));
+  const effect = () => effectOnOthers(namesSenders(texts.others) ? [item] : [], context, differsBetween(context, sides));
   explainNftResidualDifferences(portCase, symptoms, changesOutcome ? null : effect);
   return symptoms.all;
 }
@@ -200,38 +189,18 @@ export function explainNftResidualDifferences(
   if (symptoms.all.some(({severity}) => severity !== 'info')) return;
   const left = differences.filter(({rule}) => !said.has(rule));
   const refusals = left.filter(difference => difference.kind === 'extra' && isRefusal(difference));
-  for (const {rule} of refusals) leftRefusal(rule, item.endpoints.hasAny, symptoms);
+  for (const {rule} of refusals)
+    symptoms.say(residualRefusal(rule, {hasAny: item.endpoints.hasAny, changesOutcome: false}), `left ${rule.text}`);
   const unlisted = left.filter(({kind, name}) => kind === 'missing' && name === 'cluster-ips');
   if (unlisted.length > 0) leftUnlisted(unlisted, symptoms);
   const rest = left.filter(difference => !refusals.includes(difference) && !unlisted.includes(difference));
-  for (const group of residualGroups<RuleText, NftPortDifference>(rest)) leftGroup(group, symptoms, harmless);
-}
-
-function leftRefusal(rule: RuleText, hasAny: boolean, symptoms: SymptomList<RuleText>): void {
-  const detail = hasAny
-    ? 'a rule refuses or drops its packets although it has endpoints; no packet reaches it as long as the nat rules are in place'
-    : 'a rule refuses or drops its packets in another way than kube-proxy does';
-  symptoms.say({kind: 'unexpected-reject', severity: 'info', detail, expected: [], actual: [rule]}, `left ${rule.text}`);
+  sayResidual<RuleText, NftPortDifference>(symptoms, rest, {placeOf: ({name}) => name, count: countText, harmless});
 }
 
 /** No packet of the Service port matches it. */
 function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomList<RuleText>): void {
   const detail = 'its cluster IP is not in cluster-ips: connections to ports that it does not have are not refused';
   symptoms.say({kind: 'missing-rule', severity: 'info', detail, expected: unlisted.map(({rule}) => rule), actual: []}, 'unlisted');
-}
-
-function leftGroup(
-  {kind, differences, symptom, state, evidence}: ResidualGroup<NftPortDifference, RuleText>,
-  symptoms: SymptomList<RuleText>,
-  harmless: (() => string) | null,
-): void {
-  const places = [...new Set(differences.map(({name}) => name))].slice(0, 3).join(', ');
-  const effect = harmless === null ? 'traffic is affected' : harmless();
-  const severity = harmless === null ? ('error' as const) : ('info' as const);
-  symptoms.say(
-    {kind: symptom, severity, detail: `${countText(differences)} of ${places} ${state}: ${effect}`, ...evidence},
-    `left ${kind}`,
-  );
 }
 
 function countText(group: readonly NftPortDifference[]): string {
