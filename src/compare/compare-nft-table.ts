@@ -1,5 +1,5 @@
 import type {NftChain, NftElement, NftHook, NftJsonCheck, NftJsonSink, NftSet, NftTable} from '../model/nft-ruleset.ts';
-import type {RuleText} from '../model/ruleset.ts';
+import type {Difference, RuleText} from '../model/ruleset.ts';
 import {nftRule} from '../parse/nftables/nft-rule.ts';
 
 /** The expected content of a table `kube-proxy`, grouped by owners (Service ports). */
@@ -35,19 +35,13 @@ interface ExpectedElement extends Pick<NftElement, 'key' | 'value' | 'comment'> 
 }
 
 /** One difference between a table and the expected one. */
-export interface NftDifference<Owner> {
-  readonly kind: 'missing' | 'extra' | 'duplicate' | 'reordered';
-  /** A rule, an element of a set or map, the hook of a base chain, or a set with its attributes. */
+export interface NftDifference<Owner> extends Difference<Owner, RuleText> {
+  /** A rule, an element of a set or map, the hook of a base chain, or a set with its attributes; `chain` of the rule names it. */
   readonly what: 'rule' | 'element' | 'hook' | 'set';
-  /** The chain, set or map. */
-  readonly name: string;
-  readonly rule: RuleText;
   /** For an element. */
   readonly key?: string;
   readonly value?: string | null;
   readonly comment?: string | null;
-  /** Null if it belongs to all owners, or to nothing that is expected. */
-  readonly owner: Owner | null;
 }
 
 interface NftComparison<Owner> {
@@ -148,8 +142,8 @@ class NftTableComparison<Owner> {
     if (base === null || !(chain ?? this.#actual).complete) return;
     const found = chain?.base ?? null;
     if (found !== null && hookText(found) === hookText(base)) return;
-    this.#note({kind: 'missing', what: 'hook', name, rule: this.#text(name, hookText(base), 0), owner: null});
-    if (found !== null) this.#note({kind: 'extra', what: 'hook', name, rule: this.#text(name, hookText(found), 1), owner: null});
+    this.#note({kind: 'missing', what: 'hook', rule: this.#text(name, hookText(base), 0), owner: null});
+    if (found !== null) this.#note({kind: 'extra', what: 'hook', rule: this.#text(name, hookText(found), 1), owner: null});
   }
 
   #compareChain(name: string, rules: readonly string[], owner: Owner | null): void {
@@ -160,7 +154,7 @@ class NftTableComparison<Owner> {
     const expected = rules.map(text => nftRule({table: this.#actual.id, chain: name, line: 0, text}));
     const complete = chain === undefined ? this.#actual.complete : chain.complete;
     for (const {kind, item} of compareTexts(expected, chain?.rules() ?? [], comparableBody))
-      if (kind !== 'missing' || complete) this.#note({kind, what: 'rule', name, rule: item, owner});
+      if (kind !== 'missing' || complete) this.#note({kind, what: 'rule', rule: item, owner});
   }
 
   #compareSet(shape: ExpectedSet, owner: Owner | null): void {
@@ -169,8 +163,8 @@ class NftTableComparison<Owner> {
     if (!(found ?? this.#actual).complete) return;
     if (found !== undefined && shapeText(found) === shapeText(shape)) return;
     const {name} = shape;
-    this.#note({kind: 'missing', what: 'set', name, rule: this.#text(name, shapeText(shape), 0), owner});
-    if (found !== undefined) this.#note({kind: 'extra', what: 'set', name, rule: this.#text(name, shapeText(found), 1), owner});
+    this.#note({kind: 'missing', what: 'set', rule: this.#text(name, shapeText(shape), 0), owner});
+    if (found !== undefined) this.#note({kind: 'extra', what: 'set', rule: this.#text(name, shapeText(found), 1), owner});
   }
 
   /** An element that several owners claim is correct if the node has the value of one of them. */
@@ -216,7 +210,7 @@ class NftTableComparison<Owner> {
     owner: Owner | null,
   ): void {
     const line = kind === 'missing' ? 0 : this.#placeOf(set, key);
-    this.#note({kind, what: 'element', name: set, rule: this.#text(set, elementText({key, value}), line), key, value, comment, owner});
+    this.#note({kind, what: 'element', rule: this.#text(set, elementText({key, value}), line), key, value, comment, owner});
   }
 
   /** The position of an element in the dump. Elements have no line number. */
@@ -254,7 +248,7 @@ function shapeText({keyTypes, valueTypes, flags, timeout}: ExpectedSet): string 
 
 /** An item that is missing, unexpected or in another position. */
 interface TextDifference<T> {
-  readonly kind: 'missing' | 'extra' | 'duplicate' | 'reordered';
+  readonly kind: Difference<unknown>['kind'];
   readonly item: T;
 }
 

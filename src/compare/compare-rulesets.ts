@@ -92,7 +92,7 @@ function compareChain<Owner>(
 ): readonly Difference<Owner>[] {
   const {table, name, text, owner} = expected;
   const rules = text.split('\n').map(line => ({rule: parseRule(line, {table, chain: name, line: 0}), owner}));
-  return compareLists({table, chain: name}, rules, actual?.rules() ?? [], owner);
+  return compareLists(rules, actual?.rules() ?? [], owner);
 }
 
 /** Names of chains as `table/chain`; see RulesetExpectation. */
@@ -178,10 +178,10 @@ class OrderedChain<Owner> implements SharedChain<Owner> {
   }
 
   differences(): readonly Difference<Owner>[] {
-    const {table, name, actual} = this.#place;
+    const {name, actual} = this.#place;
     if ((actual?.text() ?? '') === this.#rules.map(({text}) => `-A ${name} ${text}`).join('\n')) return [];
     const rules = this.#rules.map(rule => parsed(this.#place, rule));
-    return compareLists({table, chain: name}, rules, actual?.rules() ?? [], null);
+    return compareLists(rules, actual?.rules() ?? [], null);
   }
 }
 
@@ -244,12 +244,9 @@ class UnorderedChain<Owner> implements SharedChain<Owner> {
     const extra = this.#extraLines();
     const late = this.#place.isOpen ? [] : this.#lateLines();
     if (extra.length === 0 && this.#missing.length === 0 && late.length === 0) return [];
-    const {table, name, actual} = this.#place;
-    const place = {table, chain: name};
-    const actualRules = actual?.rules() ?? [];
+    const actualRules = this.#place.actual?.rules() ?? [];
     const missing = this.#missingInOrder();
     const {differences} = pairUp(
-      place,
       missing.map(rule => parsed(this.#place, rule)),
       extra.flatMap(at => actualRules[at] ?? []),
       null,
@@ -260,9 +257,7 @@ class UnorderedChain<Owner> implements SharedChain<Owner> {
       ...differences.map(difference =>
         difference.kind === 'extra' && isExpected(difference.rule.text) ? {...difference, kind: 'duplicate' as const} : difference,
       ),
-      ...late.flatMap(({at, owner}) =>
-        actualRules[at] === undefined ? [] : [{...place, kind: 'reordered' as const, rule: actualRules[at], owner}],
-      ),
+      ...late.flatMap(({at, owner}) => (actualRules[at] === undefined ? [] : [{kind: 'reordered' as const, rule: actualRules[at], owner}])),
     ];
   }
 

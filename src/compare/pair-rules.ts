@@ -9,15 +9,14 @@ export interface OwnedRule<Owner> {
 
 /** Compares the rules of one chain in which order matters. */
 export function compareLists<Owner>(
-  place: {readonly table: string; readonly chain: string},
   expected: readonly OwnedRule<Owner>[],
   actual: readonly Rule[],
   owner: Owner | null,
 ): readonly Difference<Owner>[] {
-  const {pairs, differences} = pairUp(place, expected, actual, owner);
+  const {pairs, differences} = pairUp(expected, actual, owner);
   let last = 0;
   for (const [index, rule] of pairs) {
-    if (index < last) return [...differences, {...place, kind: 'reordered', rule, owner}];
+    if (index < last) return [...differences, {kind: 'reordered', rule, owner}];
     last = index;
   }
   return differences;
@@ -25,7 +24,6 @@ export function compareLists<Owner>(
 
 /** Pairs each actual rule with its index among the expected ones: `[index among the expected, actual rule]`, in actual order. */
 export function pairUp<Owner>(
-  place: {readonly table: string; readonly chain: string},
   expected: readonly OwnedRule<Owner>[],
   actual: readonly Rule[],
   owner: Owner | null,
@@ -41,12 +39,12 @@ export function pairUp<Owner>(
     const index = takePlace(waiting.get(key), last);
     last = index ?? last;
     if (index !== undefined) pairs.push([index, rule]);
-    else differences.push({...place, kind: known.has(key) ? 'duplicate' : 'extra', rule, owner});
+    else differences.push({kind: known.has(key) ? 'duplicate' : 'extra', rule, owner});
   }
   const missing = [...waiting.values()].flat().sort((a, b) => a - b);
   for (const index of missing) {
     const item = expected[index];
-    if (item !== undefined) differences.push({...place, kind: 'missing', rule: item.rule, owner: item.owner});
+    if (item !== undefined) differences.push({kind: 'missing', rule: item.rule, owner: item.owner});
   }
   return {pairs, differences};
 }

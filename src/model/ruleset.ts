@@ -4,11 +4,9 @@ import type {Family} from './address.ts';
  * One difference between actual and expected rules. `owner` is the Service port (or another kind of group) that the rule belongs to; null
  * for base rules and for rules that are not expected.
  */
-export interface Difference<Owner> {
+export interface Difference<Owner, R extends RuleText = Rule> {
   readonly kind: 'missing' | 'extra' | 'duplicate' | 'reordered';
-  readonly table: string;
-  readonly chain: string;
-  readonly rule: Rule;
+  readonly rule: R;
   readonly owner: Owner | null;
 }
 

@@ -82,13 +82,13 @@ function ofChains(expected: ExpectedRuleset, setup: NodeSetup): Deviations | nul
   const {differences} = compareRulesets(isWhole ? {...expectation, explain} : expectation, ruleset);
   const compared = new Set([...expected.baseRules().keys()].filter(key => !expectation.open.has(key)));
   // Of a rule in a chain of kube-proxy's, the comparison does not tell the place.
-  const isShown = differences.every(({owner, table, chain}) => owner !== null || !compared.has(`${table}/${chain}`));
+  const isShown = differences.every(({owner, rule: {table, chain}}) => owner !== null || !compared.has(`${table}/${chain}`));
   const found = byOwner(differences);
   return {
     ...found,
     ending: new Set(),
     written: new Map([...changed].filter(([item]) => !found.ports.has(item))),
-    ofPorts: byOwner(differences.filter(({chain}) => parseChainName(chain) === null)).ofPorts,
+    ofPorts: byOwner(differences.filter(({rule}) => parseChainName(rule.chain) === null)).ofPorts,
     rest: isShown ? restOfRules(setup, family, compared) : null,
   };
 }

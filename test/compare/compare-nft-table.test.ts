@@ -120,10 +120,10 @@ function differencesOf(expected: ReturnType<typeof asNftExpectation>, {tables}: 
   if (table === undefined) return {differences: ['no table'], chains: [], sets: []};
   const {differences, unexpectedChains, unexpectedSets} = compareNftTable(expected, table);
   return {
-    differences: differences.map(({kind, what, name, rule, owner}) => [
+    differences: differences.map(({kind, what, rule, owner}) => [
       kind,
       what,
-      name,
+      rule.chain,
       isUnknown.test(rule.text) ? rule.text.replaceAll(' ', '') : rule.text,
       owner?.names.base,
     ]),

@@ -43,8 +43,8 @@ function dump(...rules: readonly string[]): Ruleset {
 
 /** The differences in short: kind, place, rule and owner. */
 const differences = (wanted: Wanted, actual: Ruleset) =>
-  compareRulesets(expectation(wanted), actual).differences.map(({kind, table, chain, rule, owner}) =>
-    [kind, `${table}/${chain}`, rule.text.slice(`-A ${chain} `.length), owner?.name ?? '-'].join(' | '),
+  compareRulesets(expectation(wanted), actual).differences.map(({kind, rule: {table, chain, text}, owner}) =>
+    [kind, `${table}/${chain}`, text.slice(`-A ${chain} `.length), owner?.name ?? '-'].join(' | '),
   );
 
 describe('a chain of one owner', () => {

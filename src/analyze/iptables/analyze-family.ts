@@ -57,7 +57,7 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   const differs = first.changed.size > 0 || first.differences.some(({owner}) => owner !== null);
   const {expected, symptoms} = differs ? inferIptablesSettings(plain, familyCase) : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareFamily(expected, actual);
-  const listed = compared.differences.filter(({kind, table, chain}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
+  const listed = compared.differences.filter(({kind, rule: {table, chain}}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
   const index = new PortIndex(expected);
   const isBesideBroadRules = listed.some(({kind, owner, rule}) => kind === 'extra' && owner === null && index.isBroad(rule));
   const concerned = compared.changed.size === 0 ? null : attribute(listed, index).byPort;
@@ -84,7 +84,7 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   return {
     expected,
     differing: [
-      ...[...owned.byPort].map(([item, own]) => [item, own.map(({table}) => table)] as const),
+      ...[...owned.byPort].map(([item, own]) => [item, own.map(({rule}) => rule.table)] as const),
       ...changed.map(([item, {rules}]) => [item, Array.from({length: rules}, () => 'nat')] as const),
     ],
     symptoms: withMisnamed(misnamed, [
@@ -190,8 +190,8 @@ function emptiedChain(
 const servicesChain = ['no-service-rules', 'KUBE-SERVICES', noServiceWorks] as const;
 const nodePortsChain = ['node-ports-unreachable', 'KUBE-NODEPORTS', noNodePortAnswers] as const;
 
-function isOfNodePorts({table, rule}: PortDifference): boolean {
-  return table === 'nat' && rule.chain === 'KUBE-NODEPORTS';
+function isOfNodePorts({rule}: PortDifference): boolean {
+  return rule.table === 'nat' && rule.chain === 'KUBE-NODEPORTS';
 }
 
 interface Attributed {

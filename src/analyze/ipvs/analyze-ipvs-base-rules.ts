@@ -19,7 +19,7 @@ export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly
   const {expected, ruleset, sides, nodeName, senders} = baseRulesCase;
   const all = baseRuleDifferences(baseRulesCase);
   const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
-  const detector = otherDetector(all.filter(({table}) => !gone.includes(table)));
+  const detector = otherDetector(all.filter(({rule}) => !gone.includes(rule.table)));
   const unexpected = textsOf(
     detector.left.flatMap(({kind, rule}) => (kind === 'extra' ? [rule] : [])),
     ruleset,
@@ -47,13 +47,13 @@ export function baseRuleDifferences(compared: ComparedBaseRules): readonly BaseR
 }
 
 /** Not reported here: third-party rules in base chains, rules after the end of a truncated dump, and effects of a set's content. */
-function isReportedHere({kind, table, chain, rule, owner}: BaseRuleDifference, {expected, ruleset, sets}: ComparedBaseRules): boolean {
-  if (kind !== 'missing' && !chain.startsWith('KUBE-')) return false;
-  if (kind === 'missing' && isBeyondTheCut(ruleset, table, chain)) return false;
+function isReportedHere({kind, rule, owner}: BaseRuleDifference, {expected, ruleset, sets}: ComparedBaseRules): boolean {
+  if (kind !== 'missing' && !rule.chain.startsWith('KUBE-')) return false;
+  if (kind === 'missing' && isBeyondTheCut(ruleset, rule.table, rule.chain)) return false;
   // The walk of a Service's packets covers its own rule.
   if (owner !== null) return false;
   const set = setOf(rule);
-  if (set === null || sets === null || alwaysWritten.has(`${table}/${chain}`)) return true;
+  if (set === null || sets === null || alwaysWritten.has(`${rule.table}/${rule.chain}`)) return true;
   const filled = (sets.get(set)?.elements.length ?? 0) > 0;
   const wanted = [...expected.members].some(([role, members]) => setName(role, expected.context.family) === set && members.size > 0);
   return kind === 'missing' ? filled : wanted || !filled;
@@ -72,7 +72,7 @@ function otherDetector(differences: readonly BaseRuleDifference[]): {
   readonly symptoms: readonly NodeSymptom[];
   readonly left: readonly BaseRuleDifference[];
 } {
-  const own = differences.filter(({chain, rule}) => chain === 'KUBE-SERVICES' && isClusterIPMasquerade(rule));
+  const own = differences.filter(({rule}) => rule.chain === 'KUBE-SERVICES' && isClusterIPMasquerade(rule));
   const missing = own.find(({kind}) => kind === 'missing')?.rule;
   const extra = own.find(({kind}) => kind === 'extra')?.rule;
   if (missing === undefined || extra === undefined) return {symptoms: [], left: differences};
@@ -100,7 +100,7 @@ const baseChains = new Set(['filter/INPUT', 'filter/FORWARD', 'filter/OUTPUT', '
 /** Their rules match sets, whether these have elements or not. */
 const alwaysWritten = new Set(['filter/KUBE-IPVS-FILTER', 'filter/KUBE-NODE-PORT']);
 
-function isHook({kind, chain}: BaseRuleDifference): boolean {
+function isHook({kind, rule: {chain}}: BaseRuleDifference): boolean {
   return kind === 'missing' && !chain.startsWith('KUBE-');
 }
 
@@ -148,12 +148,12 @@ interface BaseChainsCase extends IpvsBaseRulesCase {
 }
 
 /** A jump that is missing from a base chain. */
-function analyzeHook({table, chain, rule}: BaseRuleDifference, {ruleset, baseRules, harmOf}: BaseChainsCase): NodeSymptom {
+function analyzeHook({rule}: BaseRuleDifference, {ruleset, baseRules, harmOf}: BaseChainsCase): NodeSymptom {
   const {state, closest} = missingHook(ruleset, rule);
   const target = rule.target?.name ?? '';
   const evidence = {expected: [rule], actual: closest};
   if (target === 'KUBE-POSTROUTING') return {kind: 'postrouting-broken', detail: `${state}: nothing is masqueraded`, ...evidence};
-  if (target === 'KUBE-FORWARD' && ruleset.chain(table, chain)?.policy === 'DROP') {
+  if (target === 'KUBE-FORWARD' && ruleset.chain(rule.table, rule.chain)?.policy === 'DROP') {
     const detail = `${state}, and FORWARD drops what no rule accepts: answers of pods are lost`;
     return {kind: 'forward-blocked', detail, ...evidence};
   }
@@ -174,7 +174,7 @@ function withoutJump(baseRules: ChainSource, {table, chain, target}: Rule): Chai
 
 /** Differences of kube-proxy's own chains: one symptom for each chain, or group of chains, whose severity is the effect on packets. */
 function analyzeChains(differences: readonly BaseRuleDifference[], baseChainsCase: BaseChainsCase): readonly NodeSymptom[] {
-  const chains = Map.groupBy(differences, ({table, chain}) => groups.get(`${table}/${chain}`) ?? `${table}/${chain}`);
+  const chains = Map.groupBy(differences, ({rule: {table, chain}}) => groups.get(`${table}/${chain}`) ?? `${table}/${chain}`);
   return [...chains].flatMap(([key, own]) => analyzeChain(key, own, baseChainsCase));
 }
 

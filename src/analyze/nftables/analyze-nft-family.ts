@@ -99,7 +99,7 @@ export function analyzeNftFamily({
       ...mergeEmptyChains(
         expected,
         [...owned.byPort].flatMap(([item, differences]) =>
-          differences.every(({name}) => emptied.has(name))
+          differences.every(({rule: {chain}}) => emptied.has(chain))
             ? []
             : analyzeNftPort({...given, item, differences}).filter(
                 ({kind, entry}) => kind !== 'missing-entry' || !emptied.has(mapOf(entry)),
@@ -154,7 +154,7 @@ function emptiedMaps(
   for (const [map, kind, effect] of entryMaps) {
     const set = actual.sets.get(map);
     if (set?.complete !== true || set.elements.size > 0) continue;
-    const missing = differences.flatMap(({name, what, rule}) => (name === map && what === 'element' ? [rule] : []));
+    const missing = differences.flatMap(({what, rule}) => (rule.chain === map && what === 'element' ? [rule] : []));
     const symptom = emptiedSymptom(kind, {family, place: `map ${map} of ${id}`, missing, effect: effect(family)});
     if (symptom !== null) found.set(map, symptom);
   }
@@ -191,9 +191,9 @@ export function attribute(differences: readonly NftPortDifference[], expected: E
   const listed = new Set<string>();
   for (const difference of differences) {
     // All ports of a Service have its cluster IP; it is reported for one.
-    const {name, kind, key = ''} = difference;
-    if (name === 'cluster-ips' && listed.has(`${kind} ${key}`)) continue;
-    if (name === 'cluster-ips') listed.add(`${kind} ${key}`);
+    const {rule, kind, key = ''} = difference;
+    if (rule.chain === 'cluster-ips' && listed.has(`${kind} ${key}`)) continue;
+    if (rule.chain === 'cluster-ips') listed.add(`${kind} ${key}`);
     const thirdParty = difference.owner === null && isOfServices(difference);
     if (thirdParty) index ??= entryIndex(expected);
     const owners = difference.owner !== null ? [difference.owner] : thirdParty ? concerned(difference, expected, index ?? new Map()) : [];
@@ -205,16 +205,19 @@ export function attribute(differences: readonly NftPortDifference[], expected: E
     else baseRules.push(difference);
   }
   const stale = new Set(unexpected.map(({key = ''}) => key.split(' . ')[0]));
-  const isExplained = ({what, kind, name, key = ''}: NftPortDifference): boolean =>
+  const isExplained = ({what, kind, rule: {chain}, key = ''}: NftPortDifference): boolean =>
     what === 'element' &&
     kind === 'extra' &&
-    ((name === 'cluster-ips' && stale.has(key)) || (name === 'hairpin-connections' && byPort.size + unexpected.length > 0));
+    ((chain === 'cluster-ips' && stale.has(key)) || (chain === 'hairpin-connections' && byPort.size + unexpected.length > 0));
   return {byPort, unexpected, baseRules, isExplained};
 }
 
 function isOfServices(difference: NftPortDifference): boolean {
-  const {what, name} = difference;
-  return what === 'element' && (isEntryMap(name) || isRefusal(difference) || name.startsWith('firewall'));
+  const {
+    what,
+    rule: {chain},
+  } = difference;
+  return what === 'element' && (isEntryMap(chain) || isRefusal(difference) || chain.startsWith('firewall'));
 }
 
 type EntryIndex = ReadonlyMap<string, readonly NftPort[]>;
@@ -243,7 +246,7 @@ function analyzeNftBaseRules(baseRulesCase: NftBaseRulesCase): readonly Symptom[
   const byChain = new Map<string, NftPortDifference[]>();
   for (const difference of baseRulesCase.differences) {
     if (isLegitimate(difference) || baseRulesCase.isExplained(difference)) continue;
-    pushTo(byChain, difference.name, difference);
+    pushTo(byChain, difference.rule.chain, difference);
   }
   return [
     ...[...byChain].flatMap(([name, differences]) => analyzeChain(baseRulesCase, name, differences)),
@@ -254,10 +257,13 @@ function analyzeNftBaseRules(baseRulesCase: NftBaseRulesCase): readonly Symptom[
 }
 
 /** Differences that are legitimate. The rule of service networks and the node-port addresses are evaluated separately. */
-function isLegitimate({what, name, kind, rule}: NftPortDifference): boolean {
-  if (name === 'nodeport-ips') return true;
+function isLegitimate({what, kind, rule}: NftPortDifference): boolean {
+  if (rule.chain === 'nodeport-ips') return true;
   return (
-    what === 'rule' && name === 'cluster-ips-check' && kind !== 'missing' && isServiceCIDRRule(rule.text.replace(/ comment ".*"$/, ''))
+    what === 'rule' &&
+    rule.chain === 'cluster-ips-check' &&
+    kind !== 'missing' &&
+    isServiceCIDRRule(rule.text.replace(/ comment ".*"$/, ''))
   );
 }
 
@@ -304,7 +310,7 @@ function severityOf(baseRulesCase: NftBaseRulesCase, name: string, {severity}: B
   const found = actual.chain(name);
   if (!expected.baseRules.some(chain => chain.name === name)) return 'info';
   const table = withChains(expected, new Map([[name, found]]));
-  const own = baseRulesCase.differences.flatMap(({kind, name: chain, rule}) => (kind === 'extra' && chain === name ? [rule] : []));
+  const own = baseRulesCase.differences.flatMap(({kind, rule}) => (kind === 'extra' && rule.chain === name ? [rule] : []));
   const probes = [...baseChainProbes(expected), ...(own.length === 0 ? [] : namedProbes(baseRulesCase, own, maxNamed))];
   const changed = changedProbes({expected, table, other: expected}, probes).length > 0 || baseChainChecks({expected, table});
   return changed ? severity : 'info';
@@ -331,7 +337,7 @@ function analyzeUnexpectedChains(baseRulesCase: NftBaseRulesCase): readonly Symp
   return baseRulesCase.unexpectedChains.flatMap(chain => {
     if (parseNftName(chain.name) !== null) return [];
     const unexpected = chain.rules().filter(({body}) => !(former.get(chain.name)?.has(body) ?? false));
-    const differences = unexpected.map(rule => ({kind: 'extra', what: 'rule', name: chain.name, rule, owner: null}) as const);
+    const differences = unexpected.map(rule => ({kind: 'extra', what: 'rule', rule, owner: null}) as const);
     return differences.length === 0 ? [] : analyzeUnexpectedNftRules(baseRulesCase, differences);
   });
 }

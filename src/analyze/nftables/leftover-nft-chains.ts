@@ -112,15 +112,15 @@ function nameOf({rule, comment}: NftPortDifference): string {
   return named.find(name => name !== undefined) ?? comment ?? '';
 }
 
-function leadsOn({name, rule}: NftPortDifference, actual: NftTable): boolean {
-  return isEntryMap(name) && targetsOf(rule).some(chain => (actual.chain(chain)?.ruleCount ?? 0) > 0);
+function leadsOn({rule}: NftPortDifference, actual: NftTable): boolean {
+  return isEntryMap(rule.chain) && targetsOf(rule).some(chain => (actual.chain(chain)?.ruleCount ?? 0) > 0);
 }
 
 /** Unattributed elements, at addresses of no Service. */
 function unexpectedElements({expected}: NftCase, elements: readonly NftPortDifference[]): Symptom {
-  const takes = elements.some(({name}) => isEntryMap(name));
+  const takes = elements.some(({rule}) => isEntryMap(rule.chain));
   const count = elements.length === 1 ? 'an element' : `${elements.length} elements`;
-  const detail = `${count} of ${elements[0]?.name} that kube-proxy would not have written: ${takes ? 'they intercept packets to addresses of no Service' : 'no packet of a Service matches them'}`;
+  const detail = `${count} of ${elements[0]?.rule.chain} that kube-proxy would not have written: ${takes ? 'they intercept packets to addresses of no Service' : 'no packet of a Service matches them'}`;
   return {
     kind: 'unexpected-rule',
     severity: takes ? 'warning' : 'info',

@@ -46,7 +46,7 @@ function countDifferences(input: NodeInput, ruleset: NftRuleset): number {
     const table = ruleset.tables.get(proxyTableId(family));
     if (table === undefined) return sum;
     const {differences} = compareNftTable(asNftExpectation(expectTable({...input, family, table})), table);
-    return sum + differences.filter(({name}) => name !== 'cluster-ips-check').length;
+    return sum + differences.filter(({rule}) => rule.chain !== 'cluster-ips-check').length;
   }, 0);
 }
 

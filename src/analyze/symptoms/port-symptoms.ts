@@ -82,14 +82,10 @@ export function residualRefusal<R extends RuleText>(
 export function sayResidual<R extends RuleText, D extends {readonly kind: DifferenceKind; readonly rule: R}>(
   symptoms: SymptomList<R>,
   differences: readonly D[],
-  {
-    placeOf,
-    count,
-    harmless,
-  }: {placeOf(difference: D): string; count(group: readonly D[]): string; readonly harmless: (() => string) | null},
+  {placeOf, count, harmless}: {placeOf(rule: R): string; count(group: readonly D[]): string; readonly harmless: (() => string) | null},
 ): void {
   for (const {kind, differences: group, symptom, state, evidence} of residualGroups<R, D>(differences)) {
-    const places = [...new Set(group.map(placeOf))].slice(0, 3).join(', ');
+    const places = [...new Set(group.map(({rule}) => placeOf(rule)))].slice(0, 3).join(', ');
     const detail = `${count(group)} of ${places} ${state}: ${harmless === null ? 'traffic is affected' : harmless()}`;
     symptoms.say({kind: symptom, severity: harmless === null ? 'error' : 'info', detail, ...evidence}, `left ${kind}`);
   }

@@ -95,7 +95,7 @@ test.each<[what: string, change: (ruleset: string) => string, shown: readonly Sh
 const port = {family: 'IPv4'} as ServicePort;
 
 function difference(kind: NftPortDifference['kind'], what: NftPortDifference['what'], name: string, text: string): NftPortDifference {
-  return {kind, what, name, rule: {table: 'ip kube-proxy', chain: name, line: kind === 'missing' ? 0 : 7, text}, owner: null};
+  return {kind, what, rule: {table: 'ip kube-proxy', chain: name, line: kind === 'missing' ? 0 : 7, text}, owner: null};
 }
 
 test.each<[text: string, differences: readonly NftPortDifference[], changesOutcome?: boolean]>([

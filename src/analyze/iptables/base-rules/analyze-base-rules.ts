@@ -56,19 +56,21 @@ const analyses = [analyzeHooks, analyzeMasquerade, analyzeNodePortJump, analyzeF
 const baseRuleChainNames = new Set(['KUBE-POSTROUTING', 'KUBE-MARK-MASQ', 'KUBE-FORWARD', 'KUBE-FIREWALL']);
 
 /** Extra rules of base chains are third-party rules, which are evaluated by walking packets through them. */
-function isOfBaseRules({kind, chain, rule}: PortDifference): boolean {
-  if (kind === 'extra' && baseChainNames.has(chain)) return false;
+function isOfBaseRules({kind, rule}: PortDifference): boolean {
+  if (kind === 'extra' && baseChainNames.has(rule.chain)) return false;
   if (isKubeletsOwn(rule)) return false;
   // The second of two equal rules has no effect. It is reported here if no Service port owns it.
   if (kind === 'duplicate') return true;
-  return baseRuleChainNames.has(chain) || baseChainNames.has(chain) || rule.target?.name === 'KUBE-NODEPORTS';
+  return baseRuleChainNames.has(rule.chain) || baseChainNames.has(rule.chain) || rule.target?.name === 'KUBE-NODEPORTS';
 }
 
 function residualSymptoms(left: readonly PortDifference[]): readonly BaseRuleSymptom['symptom'][] {
   return residualGroups<Rule, PortDifference>(left).map(({symptom, state, evidence, differences}) => {
     const [first] = differences;
     const detail =
-      differences.length === 1 ? `a rule of ${first?.table}/${first?.chain} ${state}` : `${differences.length} base rules ${state}`;
+      differences.length === 1
+        ? `a rule of ${first?.rule.table}/${first?.rule.chain} ${state}`
+        : `${differences.length} base rules ${state}`;
     return {kind: symptom, severity: 'info', detail, ...evidence};
   });
 }
@@ -88,8 +90,8 @@ function missingCanaries({expected, actual}: BaseRulesCase): readonly BaseRuleSy
 /** Missing rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence accepts or blocks. */
 function analyzeForward(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
   return leftBaseRules.differences.flatMap(difference => {
-    const {kind, chain, rule} = difference;
-    if (kind !== 'missing' || (chain !== 'KUBE-FORWARD' && chain !== 'KUBE-FIREWALL')) return [];
+    const {kind, rule} = difference;
+    if (kind !== 'missing' || (rule.chain !== 'KUBE-FORWARD' && rule.chain !== 'KUBE-FIREWALL')) return [];
     const loss = filterLoss(leftBaseRules, rule);
     return loss === null ? [] : [{symptom: {...loss, expected: [rule], actual: []}, explained: [difference]}];
   });
@@ -119,7 +121,7 @@ function filterLoss(leftBaseRules: LeftBaseRules, rule: Rule): Pick<BaseRuleSymp
 function analyzeFilterChains(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
   const {actual, differences} = leftBaseRules;
   return ['KUBE-FORWARD', 'KUBE-FIREWALL'].flatMap(name => {
-    const own = differences.filter(({table, chain}) => table === 'filter' && chain === name);
+    const own = differences.filter(({rule}) => rule.table === 'filter' && rule.chain === name);
     if (own.length === 0 || actual.chain('filter', name) === undefined || !changesChain(leftBaseRules, name)) return [];
     const kind = name === 'KUBE-FORWARD' ? ('forward-blocked' as const) : ('unexpected-rule' as const);
     const detail = `the rules of ${name} are not those that kube-proxy writes, and traffic is affected`;
@@ -141,28 +143,29 @@ function changesChain({expected, actual, changesOutcomes}: LeftBaseRules, name: 
 /** Jumps that are missing from base chains, but for the one to KUBE-POSTROUTING. */
 function analyzeHooks({actual, differences, changesOutcomes}: LeftBaseRules): readonly BaseRuleSymptom[] {
   const hooks = differences.filter(
-    ({kind, chain, rule}) => kind === 'missing' && baseChainNames.has(chain) && rule.target?.name !== 'KUBE-POSTROUTING',
+    ({kind, rule}) => kind === 'missing' && baseChainNames.has(rule.chain) && rule.target?.name !== 'KUBE-POSTROUTING',
   );
   return hooks.map(hook => {
     const {state, closest} = missingHook(actual, hook.rule);
     const needed = isNeeded(hook.rule, actual, changesOutcomes);
     const severity = needed ? severityOfLoss(hook) : closest.length === 0 ? 'warning' : 'info';
-    const isHarmless = severity === 'info' || (hook.table === 'nat' && !needed);
-    const loss = hook.table === 'nat' && closest.length > 0 ? unmatched : hookLoss(hook, actual);
+    const isHarmless = severity === 'info' || (hook.rule.table === 'nat' && !needed);
+    const loss = hook.rule.table === 'nat' && closest.length > 0 ? unmatched : hookLoss(hook.rule, actual);
     // Another chain may lead there.
-    const what = isHarmless && closest.length === 0 ? `${hook.table}/${hook.chain} has no jump to ${hook.rule.target?.name}` : state;
+    const what =
+      isHarmless && closest.length === 0 ? `${hook.rule.table}/${hook.rule.chain} has no jump to ${hook.rule.target?.name}` : state;
     const detail = `${what}: ${isHarmless ? 'no traffic is affected' : loss}`;
     return {symptom: {kind: 'services-chain-not-hooked', severity, detail, expected: [hook.rule], actual: closest}, explained: [hook]};
   });
 }
 
 /** Without the rules that accept health checks or protect the loopback address, no packet of a Service is lost. */
-function severityOfLoss({table, rule: {target}}: PortDifference): 'warning' | 'error' {
+function severityOfLoss({rule: {table, target}}: PortDifference): 'warning' | 'error' {
   return table === 'filter' && (target?.name === 'KUBE-NODEPORTS' || target?.name === 'KUBE-FIREWALL') ? 'warning' : 'error';
 }
 
-function hookLoss({table, chain, rule}: PortDifference, actual: Ruleset): string {
-  const target = rule.target?.name ?? '';
+function hookLoss({table, chain, target: jump}: Rule, actual: Ruleset): string {
+  const target = jump?.name ?? '';
   if (table === 'nat' && chain === 'PREROUTING') return 'no Service works for pods and for traffic that enters the node';
   if (table === 'nat') return 'no Service works for the node itself';
   if ((actual.chain(table, target)?.ruleCount ?? 0) === 0) return 'nothing is lost as long as it has no rules';
@@ -180,7 +183,7 @@ function hookLoss({table, chain, rule}: PortDifference, actual: Ruleset): string
 /** The jump from nat/KUBE-SERVICES to KUBE-NODEPORTS: missing, or for other addresses than it should be. */
 function analyzeNodePortJump(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
   const {expected, actual, differences, changesOutcomes} = leftBaseRules;
-  const explained = differences.filter(({table, chain, rule}) => table === 'nat' && chain === 'KUBE-SERVICES' && isNodePortJump(rule));
+  const explained = differences.filter(({rule}) => rule.table === 'nat' && rule.chain === 'KUBE-SERVICES' && isNodePortJump(rule));
   if (explained.length === 0) return [];
   const missing = explained.filter(({kind}) => kind === 'missing').map(({rule}) => rule);
   if (missing.length === 0) return answersElsewhere(leftBaseRules, explained);
@@ -227,7 +230,7 @@ function isNodePortJump({target}: Rule): boolean {
 function analyzeMasquerade(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
   const {expected, actual, differences, changesOutcomes} = leftBaseRules;
   const own = differences.filter(
-    ({chain, rule}) => chain === 'KUBE-POSTROUTING' || chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
+    ({rule}) => rule.chain === 'KUBE-POSTROUTING' || rule.chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
   );
   if (own.length === 0) return [];
   const broken: string[] = [];
@@ -261,7 +264,7 @@ function analyzeMasquerade(leftBaseRules: LeftBaseRules): readonly BaseRuleSympt
 
 /** Whether a chain that lacks none of its rules has others, which change the outcomes of packets: those to some addresses, for instance. */
 function holdsHarmfulRules({actual, differences, changesOutcomes}: LeftBaseRules, name: string): boolean {
-  const own = differences.filter(({table, chain}) => table === 'nat' && chain === name);
+  const own = differences.filter(({rule}) => rule.table === 'nat' && rule.chain === name);
   const chain = actual.chain('nat', name);
   if (own.length === 0 || chain === undefined || own.some(({kind}) => kind !== 'extra')) return false;
   const lines = new Set(own.map(({rule}) => rule.line));

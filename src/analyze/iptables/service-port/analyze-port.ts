@@ -69,12 +69,12 @@ function clientsOf({port}: PortOnNode): (probe: Probe) => string {
 
 /** Endpoints whose chains are there and differ: only their own connections can have changed in a way that others' have not. */
 function hairpins({item: {endpoints, endpointChain}, differences, actual}: PortCase): PortOnNode['endpoints']['reachable'] {
-  const changed = new Set(differences.map(({chain}) => chain).filter(chain => actual.chain('nat', chain) !== undefined));
+  const changed = new Set(differences.map(({rule}) => rule.chain).filter(chain => actual.chain('nat', chain) !== undefined));
   return endpoints.reachable.filter(endpoint => changed.has(endpointChain(endpoint))).slice(0, 64);
 }
 
 function analyzeHealthCheck({port}: PortOnNode, portDifferences: PortDifferences, symptoms: SymptomList<Rule>): void {
-  const missing = portDifferences.of('missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
+  const missing = portDifferences.of('missing').filter(({rule}) => rule.table === 'filter' && rule.chain === 'KUBE-NODEPORTS');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
   const detail = `the rule that accepts health checks on port ${port.healthCheckNodePort} is missing: a load balancer may consider the node unhealthy`;
   symptoms.say({kind: 'health-check-port-blocked', detail, expected: missing.map(({rule}) => rule), actual: []});
@@ -177,9 +177,9 @@ function destinationsOf(rule: Rule, context: NodeContext): readonly string[] {
 /** Rules that lead into the Service port's chains from an address or a port that is none of its entries (any more). */
 function findStaleEntries(portCase: PortCase, portDifferences: PortDifferences, symptoms: SymptomList<Rule>): void {
   const entries = entriesOf(portCase.item.port, portCase.expected.context);
-  for (const {rule, table} of portDifferences.of('extra')) {
+  for (const {rule} of portDifferences.of('extra')) {
     const shared = rule.chain === 'KUBE-SERVICES' || rule.chain === 'KUBE-NODEPORTS';
-    const leadsHere = table === 'nat' && shared && portDifferences.isOwn(rule.target?.name ?? '');
+    const leadsHere = rule.table === 'nat' && shared && portDifferences.isOwn(rule.target?.name ?? '');
     if (leadsHere && !entries.some(entry => isEntryRule(rule, entry))) findStaleEntry(portCase, rule, symptoms);
   }
 }

@@ -54,7 +54,7 @@ export function endpointChange(
  * KUBE-NODEPORTS, one of the entries may not be programmed.
  */
 export function hasOtherEndpointsOnly({item, differences, expected, actual, isBesideBroadRules}: PortCase): boolean {
-  const isOwn = ({owner, table, chain}: PortDifference): boolean => owner === item && table === 'nat' && parseChainName(chain) !== null;
+  const isOwn = ({owner, rule}: PortDifference): boolean => owner === item && rule.table === 'nat' && parseChainName(rule.chain) !== null;
   if (isBesideBroadRules || item.port.externalPolicyLocal || !differences.every(isOwn)) return false;
   return endpointChange(item, expected.rulesOf(item).own, {expected, actual}) !== null;
 }
@@ -69,8 +69,8 @@ export function lacksEndpointRulesOnly({item, differences, expected, isBesideBro
   if (port.affinitySeconds !== null || !hasExternalChains(expected.context.version)) return false;
   const picking = chainName('SVC', port.hash);
   const own = new Set(endpoints.cluster.map(endpointChain));
-  return differences.every(({kind, owner, table, chain, rule}) => {
-    const target = rule.target?.name ?? '';
+  return differences.every(({kind, owner, rule: {table, chain, target: jump}}) => {
+    const target = jump?.name ?? '';
     return (
       kind === 'missing' && owner === item && table === 'nat' && (chain === picking ? own.has(target) : own.has(chain) && target === 'DNAT')
     );

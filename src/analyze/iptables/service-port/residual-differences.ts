@@ -32,8 +32,8 @@ export function explainResidualDifferences(leftCase: LeftCase): void {
   });
 }
 
-function isReject({kind, table, rule}: PortDifference): boolean {
-  return kind === 'extra' && table === 'filter' && (rule.target?.name === 'REJECT' || rule.target?.name === 'DROP');
+function isReject({kind, rule}: PortDifference): boolean {
+  return kind === 'extra' && rule.table === 'filter' && (rule.target?.name === 'REJECT' || rule.target?.name === 'DROP');
 }
 
 function explainResidualReject({item: {port, endpoints}, expected, symptoms, changesOutcome}: LeftCase, rule: Rule): void {

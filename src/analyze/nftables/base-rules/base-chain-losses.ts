@@ -152,7 +152,7 @@ function holdsEndpoint({expected}: NftBaseRulesCase, ranges: readonly string[]):
 
 /** Of a rule that kube-proxy wrote for the ServiceCIDRs there are, the range is at fault and not the rule. */
 function dropsEndpoints(baseRulesCase: NftBaseRulesCase, rule: NftRule): readonly Symptom[] {
-  const symptoms = analyzeUnexpectedNftRules(baseRulesCase, [{kind: 'extra', what: 'rule', name: 'cluster-ips-check', rule, owner: null}]);
+  const symptoms = analyzeUnexpectedNftRules(baseRulesCase, [{kind: 'extra', what: 'rule', rule, owner: null}]);
   const ranges = networksIn(rule.body);
   if (baseRulesCase.serviceRanges === null || !isSameRange(ranges, baseRulesCase.serviceRanges)) return symptoms;
   return symptoms
@@ -195,7 +195,7 @@ function isSameRange(a: readonly string[], b: readonly string[]): boolean {
  */
 export function analyzeNodePortIPs({differences, expected}: NftBaseRulesCase): readonly Symptom[] {
   const {facts, family, nodePortCIDRs} = expected.context;
-  const own = differences.filter(({name, what}) => name === 'nodeport-ips' && what === 'element');
+  const own = differences.filter(({rule, what}) => rule.chain === 'nodeport-ips' && what === 'element');
   if (nodePortCIDRs === null || own.length === 0) return [];
   const symptoms: Symptom[] = [];
   const say = (

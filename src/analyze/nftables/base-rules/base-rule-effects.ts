@@ -119,9 +119,9 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
   const [first] = differences;
   if (first === undefined) return [];
   const duplicate = differences.every(({kind}) => kind === 'duplicate');
-  const found = actual.chain(first.name);
-  const table = first.what === 'rule' && found !== undefined ? withChains(view, new Map([[first.name, found]])) : view;
-  const other = first.what === 'element' ? withSet(view, first.name, expected.set(first.name)) : view;
+  const found = actual.chain(first.rule.chain);
+  const table = first.what === 'rule' && found !== undefined ? withChains(view, new Map([[first.rule.chain, found]])) : view;
+  const other = first.what === 'element' ? withSet(view, first.rule.chain, expected.set(first.rule.chain)) : view;
   const changes = changedProbes({expected, table, other}, probesOf(nftCase, rules));
   const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
   const lost = changes.filter(change => change.lost);
@@ -130,10 +130,10 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
     return items.map(item =>
       ofPort(
         lost.filter(change => change.item === item),
-        {name: first.name, base},
+        {name: first.rule.chain, base},
       ),
     );
-  const count = rules.length === 1 ? describe(first) : `${rules.length} rules in ${first.name}`;
+  const count = rules.length === 1 ? describe(first) : `${rules.length} rules in ${first.rule.chain}`;
   const what = duplicate
     ? `${count} ${rules.length === 1 ? 'is' : 'are'} there twice`
     : `${count} ${rules.length === 1 ? 'was' : 'were'} not written by kube-proxy`;
@@ -147,7 +147,7 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
   return [{...base, kind, severity: effect.severity, port: null, detail: `${what}: ${effect.text}`}];
 }
 
-function describe({what, name}: NftPortDifference): string {
+function describe({what, rule: {chain: name}}: NftPortDifference): string {
   return what === 'rule' ? `a rule in ${name}` : what === 'element' ? `an element of ${name}` : `what ${name} is declared as`;
 }
 

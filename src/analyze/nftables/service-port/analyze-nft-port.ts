@@ -26,7 +26,7 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
   const sides = {expected: walkOf(expected), actual: walkOf(view)};
   const extra = portCase.differences.filter(({kind}) => kind === 'extra');
   const textsOf = (ofRanges: boolean): readonly string[] =>
-    extra.flatMap(({name, rule}) => ((name === item.names.firewall) === ofRanges ? [rule.text] : []));
+    extra.flatMap(({rule}) => ((rule.chain === item.names.firewall) === ofRanges ? [rule.text] : []));
   const texts = {ranges: textsOf(true), others: textsOf(false)};
   const probes = probesBeside({item, context, senders: portCase.senders, hairpins: changedEndpoints(portCase)}, texts);
   const changesOutcome = comparePathOutcomes({
@@ -43,8 +43,8 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
 
 /** Endpoints that the differences name: only their own connections can have changed in a way that others' have not. */
 function changedEndpoints({item, differences}: NftPortCase): readonly Endpoint[] {
-  const names = new Set(differences.map(({name}) => name));
-  const keys = new Set(differences.flatMap(({name, key}) => (name === 'hairpin-connections' ? [key ?? ''] : [])));
+  const names = new Set(differences.map(({rule}) => rule.chain));
+  const keys = new Set(differences.flatMap(({rule, key}) => (rule.chain === 'hairpin-connections' ? [key ?? ''] : [])));
   const protocol = item.port.protocol.toLowerCase();
   return item.endpoints.reachable
     .filter(endpoint => {
@@ -81,8 +81,8 @@ function isSet({what}: NftPortDifference): boolean {
 }
 
 function timeoutOf({actual}: NftPortCase, differences: readonly NftPortDifference[]): number | null {
-  for (const {name, rule} of differences) {
-    const set = /@(affinity-\S+)/.exec(rule.text)?.[1] ?? name;
+  for (const {rule} of differences) {
+    const set = /@(affinity-\S+)/.exec(rule.text)?.[1] ?? rule.chain;
     const timeout = actual.set(set)?.timeout ?? null;
     if (timeout !== null) return timeout;
   }
@@ -99,10 +99,10 @@ function remembersNobody({item, actual}: NftPortCase, rules: readonly NftPortDif
 function findStaleNftEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList<RuleText>): void {
   const own = new Set(expected.objectsOf(item).elements.map(({key}) => key));
   for (const difference of differences) {
-    const {kind, what, name, rule, key = ''} = difference;
-    if (kind !== 'extra' || what !== 'element' || own.has(key) || !(isEntryMap(name) || isRefusal(difference))) continue;
+    const {kind, what, rule, key = ''} = difference;
+    if (kind !== 'extra' || what !== 'element' || own.has(key) || !(isEntryMap(rule.chain) || isRefusal(difference))) continue;
     const answers =
-      isEntryMap(name) &&
+      isEntryMap(rule.chain) &&
       isOwnTarget(difference, item.names.base) &&
       targetsOf(rule).some(chain => (view.chain(chain)?.ruleCount ?? 0) > 0);
     const where = key.replaceAll(' . ', ' ');
@@ -126,7 +126,7 @@ export function hasOtherNftEndpointsOnly({item, differences, expected, actual}: 
   if (like === undefined || endpoints.reachable.length !== endpoints.cluster.length) return false;
   if (port.internalPolicyLocal || port.externalPolicyLocal || !actual.complete) return false;
   // Other elements may be at its addresses, and its own sets may have other attributes.
-  if (!differences.every(({owner, what, name}) => owner === item && (what !== 'set' || actual.set(name) === undefined))) return false;
+  if (!differences.every(({owner, what, rule}) => owner === item && (what !== 'set' || actual.set(rule.chain) === undefined))) return false;
   const known = new Map(endpoints.cluster.map(endpoint => [endpoint.hostPort, endpoint]));
   const cluster = endpointsIn(item.names.service, actual).map(hostPort => known.get(hostPort) ?? withAddress(like, hostPort));
   if (cluster.length === 0) return false;
@@ -191,10 +191,10 @@ export function explainNftResidualDifferences(
   const refusals = left.filter(difference => difference.kind === 'extra' && isRefusal(difference));
   for (const {rule} of refusals)
     symptoms.say(residualRefusal(rule, {hasAny: item.endpoints.hasAny, changesOutcome: false}), `left ${rule.text}`);
-  const unlisted = left.filter(({kind, name}) => kind === 'missing' && name === 'cluster-ips');
+  const unlisted = left.filter(({kind, rule}) => kind === 'missing' && rule.chain === 'cluster-ips');
   if (unlisted.length > 0) leftUnlisted(unlisted, symptoms);
   const rest = left.filter(difference => !refusals.includes(difference) && !unlisted.includes(difference));
-  sayResidual<RuleText, NftPortDifference>(symptoms, rest, {placeOf: ({name}) => name, count: countText, harmless});
+  sayResidual<RuleText, NftPortDifference>(symptoms, rest, {placeOf: ({chain}) => chain, count: countText, harmless});
 }
 
 /** No packet of the Service port matches it. */

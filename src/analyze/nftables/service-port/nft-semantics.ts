@@ -147,7 +147,7 @@ function isThirdParty(portCase: NftPortCase, rule: RuleText): boolean {
   const isThis = ({kind, rule: other}: NftPortDifference): boolean =>
     kind === 'extra' && other.text === rule.text && other.chain === rule.chain;
   if (!/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text) || !portCase.differences.some(isThis)) return false;
-  const missing = missingOf(portCase).filter(({name}) => name === rule.chain);
+  const missing = missingOf(portCase).filter(other => other.rule.chain === rule.chain);
   return !missing.some(({rule: other}) => shapeOf(other.text) === shapeOf(rule.text));
 }
 
@@ -160,7 +160,7 @@ function deadEnd(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): 
   const [lead] = elementsAt(portCase, probe.entry);
   const chain = lead === undefined ? undefined : targetsOf(lead)[0];
   if (!back || expected.destinations.size === 0 || lead === undefined || chain === undefined || !isOwnChain(portCase, chain)) return null;
-  const rules = missingOf(portCase).flatMap(({name, rule}) => (name === chain ? [rule] : []));
+  const rules = missingOf(portCase).flatMap(({rule}) => (rule.chain === chain ? [rule] : []));
   const picking = pickingChain([...expected.destinations.values()][0]?.path ?? []);
   if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
     return withoutPick(portCase, comparison);
@@ -198,7 +198,7 @@ function nftEvidence(portCase: NftPortCase, subject: Subject<RuleText>): Evidenc
     case 'service':
       return pick(portCase, ({what}) => what === 'element', 6);
     case 'entry':
-      return pick(portCase, ({name, key}) => key === elementKey(portCase, subject.entry) && isEntryMap(name));
+      return pick(portCase, ({rule, key}) => key === elementKey(portCase, subject.entry) && isEntryMap(rule.chain));
     case 'endpoint':
       return ofEndpoint(portCase, subject.endpoint, subject.comparison);
     case 'shares':
@@ -216,9 +216,9 @@ function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual}:
   const {item} = portCase;
   const known = item.all.find(({hostPort}) => hostPort === endpoint);
   const names = known === undefined ? [] : [item.names.endpoint(known), `${known.address} . ${known.port}`, known.hostPort];
-  const own = pick(portCase, ({rule, name}) => names.some(text => name === text || rule.text.includes(text)));
+  const own = pick(portCase, ({rule}) => names.some(text => rule.chain === text || rule.text.includes(text)));
   const chain = pickingChain(expected.destinations.get(endpoint)?.path ?? []);
-  const present = extraOf(portCase).flatMap(({name, rule}) => (name === chain ? [rule] : []));
+  const present = extraOf(portCase).flatMap(({rule}) => (rule.chain === chain ? [rule] : []));
   const path = actual.destinations.get(endpoint)?.path.filter(rule => isOwnChain(portCase, rule.chain)) ?? [];
   const should = expected.destinations.get(endpoint)?.path.slice(-1) ?? [];
   return {
@@ -230,10 +230,10 @@ function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual}:
 function ofMasquerade(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
   const own = pick(
     portCase,
-    ({rule, name}) =>
+    ({rule}) =>
       / mark|masquerade/.test(` ${rule.text}`) ||
-      (name === 'hairpin-connections' && probe.endpoint !== undefined) ||
-      (name === 'cluster-ips' && probe.entry.kind === 'clusterIP'),
+      (rule.chain === 'hairpin-connections' && probe.endpoint !== undefined) ||
+      (rule.chain === 'cluster-ips' && probe.entry.kind === 'clusterIP'),
   );
   if (own.expected.length + own.actual.length > 0) return own;
   const marks = ({destinations}: PathOutcome<RuleText>): readonly RuleText[] =>
@@ -243,7 +243,7 @@ function ofMasquerade(portCase: NftPortCase, {expected, actual, probe}: ProbeCom
 
 /** The rules at which the two paths of a packet diverge; the path between entry and endpoint if there are none. */
 function ofPolicy(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
-  const own = pick(portCase, ({name, key}) => name.startsWith('external-') || key === elementKey(portCase, probe.entry));
+  const own = pick(portCase, ({rule, key}) => rule.chain.startsWith('external-') || key === elementKey(portCase, probe.entry));
   const path = ({outcomes}: PathOutcome<RuleText>): readonly RuleText[] => {
     const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => isOwnChain(portCase, chain)));
     return [...new Map(rules.map(rule => [`${rule.chain} ${rule.text}`, rule])).values()].slice(0, 4);
@@ -293,8 +293,8 @@ export function isEntryMap(map: string): boolean {
 }
 
 /** An element that refuses packets. */
-export function isRefusal({name}: NftPortDifference): boolean {
-  return name === 'no-endpoint-services' || name === 'no-endpoint-nodeports';
+export function isRefusal({rule: {chain}}: NftPortDifference): boolean {
+  return chain === 'no-endpoint-services' || chain === 'no-endpoint-nodeports';
 }
 
 const endpointChecks: ReadonlySet<string> = new Set(['service-endpoints-check', 'nodeport-endpoints-check', 'endpoints-check']);

@@ -126,7 +126,7 @@ test('an entry that is not programmed is found beside the missing and stale endp
   const ports = await portsOfStoppedProxy(dump => dump.replace(/^-A KUBE-NODEPORTS .*\/nodeport:.*\n/gm, ''));
   const given = ports.find(({item}) => item.port.service === 'nodeport');
   if (given === undefined) throw new Error('the Service does not differ');
-  expect(given.differences.map(({chain}) => chain)).toContain('KUBE-NODEPORTS');
+  expect(given.differences.map(({rule}) => rule.chain)).toContain('KUBE-NODEPORTS');
   expect(new Set(analyzePort(given).map(({kind}) => kind))).toEqual(new Set(['missing-endpoint', 'stale-endpoint', 'missing-entry']));
 });
 
