@@ -1,11 +1,10 @@
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../../model/ruleset.ts';
-import {entryText} from '../../../model/service-port.ts';
 import type {Outcome} from '../../../trace/packet.ts';
 import {missingEndpoint} from '../../outcomes/compare-endpoints.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
-import {describeLoss, describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
-import {whose} from '../../outcomes/probes.ts';
+import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
+import {brokenJumps, deadEnd, interceptedBy} from '../../outcomes/special-symptoms.ts';
 import {balancingRole} from '../iptables-outcome.ts';
 import {isEntryRule} from '../rules-of-ports.ts';
 import {balancingChain, hasMatch, isOfAffinity, isPick, isShared, type PortCase, type PortDifferences} from './port-differences.ts';
@@ -60,8 +59,7 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   }
 
   policyOf(pathOutcome: PathOutcome): 'Cluster' | 'Local' | null {
-    const role = balancingRole(pathOutcome);
-    return role === null ? null : role === 'SVC' ? 'Cluster' : 'Local';
+    return policyOf(pathOutcome);
   }
 
   misdirected({outcomes}: PathOutcome): ReadonlyMap<string, Misdirected<Rule>> {
@@ -80,7 +78,7 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     const {expected, actual} = comparison;
     const isUnentered = actual.destinations.size === 0 && actual.outcomes.every(outcome => this.isUnentered(outcome));
     if (isUnentered) return intercepted(this.#special, comparison);
-    const broken = brokenJumps(this.#special, comparison);
+    const broken = leadsNowhere(this.#special, comparison);
     if (broken.length > 0 || expected.destinations.size === 0) return broken;
     for (const cause of [intercepted, isDeadEnd, fallsThrough]) {
       const said = cause(this.#special, comparison);
@@ -149,6 +147,11 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   }
 }
 
+function policyOf(pathOutcome: PathOutcome): 'Cluster' | 'Local' | null {
+  const role = balancingRole(pathOutcome);
+  return role === null ? null : role === 'SVC' ? 'Cluster' : 'Local';
+}
+
 function isNoLocalDrop(path: readonly Rule[]): boolean {
   const rule = path.at(-1);
   return (
@@ -175,21 +178,18 @@ interface SpecialCase extends PortCase {
 }
 
 /** A rule on the path jumps to a chain that is missing or empty. */
-function brokenJumps(specialCase: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+function leadsNowhere(specialCase: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const {item, own} = specialCase;
-  const way = actual.outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
+  const way = comparison.actual.outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
   const entered = new Set(way.flatMap(({target}) => (own.isOwn(target?.name ?? '') ? [target?.name ?? ''] : [])));
   // A packet returns unchanged from an empty chain, so its path does not show the chain.
   const picks = [...entered].flatMap(chain => specialCase.actual.chain('nat', chain)?.rules().filter(isPick) ?? []);
   const broken = new Map<string, Rule>();
   for (const jump of [...way, ...picks]) if (isEmpty(specialCase, jump.target?.name ?? '')) broken.set(jump.target?.name ?? '', jump);
-  return [...broken].map(([target, jump]) => {
-    const endpoint = item.endpoints.reachable.find(one => item.endpointChain(one) === target);
-    const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
-    const missing = specialCase.actual.chain('nat', target) === undefined;
-    const detail = `a rule jumps to ${target}, which ${missing ? 'does not exist' : 'is empty'}; ${whose(probe)} end in ${describeLoss(actual)}`;
-    const expected = specialCase.expected.chain('nat', target)?.rules().slice(0, 3) ?? [];
-    return {symptom: {kind: 'broken-jump', ...place, detail, expected, actual: [jump]}, key: `jump ${target}`};
+  return brokenJumps(broken, comparison, {
+    endpointOf: chain => item.endpoints.reachable.find(one => item.endpointChain(one) === chain),
+    has: chain => specialCase.actual.chain('nat', chain) !== undefined,
+    rulesOf: chain => specialCase.expected.chain('nat', chain)?.rules() ?? [],
   });
 }
 
@@ -200,22 +200,16 @@ function isEmpty({actual, expected}: PortCase, chain: string): boolean {
 }
 
 /** A third-party rule in a chain of the Service port intercepts all packets before they reach an endpoint's chain. */
-function intercepted({own, isPassedBy}: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+function intercepted({own, isPassedBy}: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const extra = new Set(own.extraRules().map(({text}) => text));
-  const takers = actual.outcomes.map(outcome => {
+  const takers = comparison.actual.outcomes.map(outcome => {
     const rule = outcome.path.find(found => found.table === 'nat' && endsPath(found) && extra.has(found.text));
     const passed = outcome.destination !== null || isPassedBy(outcome);
     return passed && (outcome.destination === null || (rule !== undefined && isRewrite(rule))) ? rule : undefined;
   });
   const [rule] = takers;
   if (rule === undefined || takers.includes(undefined)) return [];
-  const detail = `a rule in nat/${rule.chain} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
-  return [
-    {
-      symptom: {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]},
-      key: `taken ${rule.line}`,
-    },
-  ];
+  return [interceptedBy(rule, `nat/${rule.chain}`, comparison)];
 }
 
 function isRewrite({target}: Rule): boolean {
@@ -228,7 +222,8 @@ function endsPath({chain, target}: Rule): boolean {
 }
 
 /** A chain after the entry returns the packet: the rule that leads to the endpoints is missing. */
-function isDeadEnd({item, own, isPassedBy}: SpecialCase, {expected, actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+function isDeadEnd({item, own, isPassedBy}: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  const {expected, actual} = comparison;
   if (actual.destinations.size > 0 || !actual.outcomes.every(isPassedBy)) return [];
   const balancing = balancingChain(expected);
   const jumps = (actual.outcomes[0]?.path ?? []).filter(({target}) => own.isOwn(target?.name ?? ''));
@@ -236,13 +231,7 @@ function isDeadEnd({item, own, isPassedBy}: SpecialCase, {expected, actual, prob
   const chain = jump?.target?.name ?? '';
   if (jump === undefined || parseChainName(chain)?.role !== 'EXT' || jumps.some(({target}) => target?.name === balancing)) return [];
   const evidence = {expected: own.missingRules().filter(rule => rule.chain === chain), actual: [jump]};
-  const entry = entryText(probe.entry);
-  if (item.port.externalPolicyLocal && balancingRole(expected) === 'SVC') {
-    const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without an endpoint`;
-    return [{symptom: {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, key: `policy ${entry}`}];
-  }
-  const detail = `packets to its ${entry} are sent to ${chain}, which returns them without an endpoint`;
-  return [{symptom: {kind: 'missing-entry', entry: probe.entry, detail, ...evidence}, key: `entry ${entry}`}];
+  return [deadEnd(item, comparison, {chain, policy: policyOf(expected), evidence})];
 }
 
 /** The chain that picks the endpoint returns packets: whatever happens to them later is caused by it. */

@@ -1,10 +1,10 @@
 import type {RuleText} from '../../../model/ruleset.ts';
-import {type Entry, entryText} from '../../../model/service-port.ts';
+import type {Entry} from '../../../model/service-port.ts';
 import type {Outcome} from '../../../trace/packet.ts';
 import {missingEndpoint} from '../../outcomes/compare-endpoints.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
-import {describeLoss, describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
-import {whose} from '../../outcomes/probes.ts';
+import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
+import {brokenJumps, deadEnd, interceptedBy} from '../../outcomes/special-symptoms.ts';
 import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
 import {nftPolicyOf, pickingChain, targetsOf} from '../nft-outcome.ts';
@@ -93,24 +93,21 @@ function endpointsIn(rules: readonly RuleText[]): readonly string[] {
 
 /** Symptoms that replace all others of a probe: a broken jump, a third-party rule, a chain that leads nowhere. */
 function specialSymptoms(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
-  const broken = brokenJumps(portCase, comparison);
+  const broken = leadsNowhere(portCase, comparison);
   if (broken.length > 0) return broken;
-  return intercepted(portCase, comparison) ?? deadEnd(portCase, comparison) ?? [];
+  return intercepted(portCase, comparison) ?? endsBefore(portCase, comparison) ?? [];
 }
 
 /** A rule or element on the path leads to a chain that is missing or empty. */
-function brokenJumps(portCase: NftPortCase, {actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
+function leadsNowhere(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
   const {item, expected} = portCase;
-  const leads = [...elementsAt(portCase, probe.entry), ...rulesOnPath(portCase, actual)];
+  const leads = [...elementsAt(portCase, comparison.probe.entry), ...rulesOnPath(portCase, comparison.actual)];
   const broken = new Map<string, RuleText>();
   for (const rule of leads) for (const target of targetsOf(rule)) if (isEmpty(portCase, target)) broken.set(target, rule);
-  return [...broken].map(([target, rule]) => {
-    const endpoint = item.endpoints.reachable.find(one => item.names.endpoint(one) === target);
-    const missing = portCase.actual.chain(target) === undefined;
-    const detail = `a rule jumps to ${target}, which ${missing ? 'does not exist' : 'is empty'}; ${whose(probe)} end in ${describeLoss(actual)}`;
-    const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
-    const rules = expected.chain(target)?.rules().slice(0, 3) ?? [];
-    return {key: `jump ${target}`, symptom: {kind: 'broken-jump', ...place, detail, expected: rules, actual: [rule]}};
+  return brokenJumps(broken, comparison, {
+    endpointOf: chain => item.endpoints.reachable.find(one => item.names.endpoint(one) === chain),
+    has: chain => portCase.actual.chain(chain) !== undefined,
+    rulesOf: chain => expected.chain(chain)?.rules() ?? [],
   });
 }
 
@@ -131,15 +128,13 @@ function isEmpty(portCase: NftPortCase, name: string): boolean {
 }
 
 /** A third-party rule in a chain of the Service intercepts all packets before they reach an endpoint. */
-function intercepted(portCase: NftPortCase, {actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
-  const takers = actual.outcomes.map(({verdict, path}) =>
+function intercepted(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+  const takers = comparison.actual.outcomes.map(({verdict, path}) =>
     verdict === 'accept' ? path.find(rule => isThirdParty(portCase, rule)) : undefined,
   );
   const [rule] = takers;
   if (rule === undefined || takers.includes(undefined)) return null;
-  const detail = `a rule in ${rule.chain} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
-  const symptom = {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]} as const;
-  return [{key: `taken ${rule.chain} ${rule.line}`, symptom}];
+  return [interceptedBy(rule, rule.chain, comparison)];
 }
 
 /** An extra rule that ends the path and replaces none of kube-proxy's rules. */
@@ -152,7 +147,7 @@ function isThirdParty(portCase: NftPortCase, rule: RuleText): boolean {
 }
 
 /** The entry leads to a chain that returns packets unchanged: the rule that leads to the endpoints is missing. */
-function deadEnd(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+function endsBefore(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
   const {expected, actual, probe} = comparison;
   const back = actual.outcomes.every(({verdict, destination, path}) =>
     verdict === 'accept' ? destination === null : verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? ''),
@@ -164,14 +159,7 @@ function deadEnd(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): 
   const picking = pickingChain([...expected.destinations.values()][0]?.path ?? []);
   if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
     return withoutPick(portCase, comparison);
-  if (portCase.item.port.externalPolicyLocal && nftPolicyOf(expected) === 'Cluster') {
-    const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without an endpoint`;
-    const symptom = {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
-    return [{key: `policy ${entryText(probe.entry)}`, symptom}];
-  }
-  const detail = `packets to its ${entryText(probe.entry)} are sent to ${chain}, which returns them without an endpoint`;
-  const symptom = {kind: 'missing-entry', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
-  return [{key: `entry ${entryText(probe.entry)}`, symptom}];
+  return [deadEnd(portCase.item, comparison, {chain, policy: nftPolicyOf(expected), evidence: {expected: rules, actual: [lead]}})];
 }
 
 /** The chain that picks the endpoint is entered and picks none. */
