@@ -101,14 +101,12 @@ export class PlanCheckRun {
   #unforetold(setup: NodeSetup, configAfter: ProxyConfig, foretold: ReadonlySet<string>): readonly PreviewChange[] {
     const scope = new Set(this.#plan.scope);
     const found = previewNode({
-      ...{
-        setup,
-        viewAfter: this.#view,
-        configAfter,
-        expectedOnly: false,
-        walked: this.#walked,
-        effort: this.#effort,
-      },
+      setup,
+      viewAfter: this.#view,
+      configAfter,
+      expectedOnly: false,
+      walked: this.#walked,
+      effort: this.#effort,
       selects: port => this.#input.selects(port) && scope.has(namespacedName(port.object.metadata)),
     });
     return found.changes

@@ -59,7 +59,7 @@ export function sideOutcome(side: WalkedSide, packet: Packet): SideOutcome {
       : walkConnection(side, packet, {pods, signature: text => text}).map(withReply);
   const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome<RuleText>(outcomes, () => null);
   const shares = [...destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}] as const);
-  return {...{passed, rejected, dropped, undecided}, destinations: new Map(shares), refusal: refusalIn(outcomes)};
+  return {passed, rejected, dropped, undecided, destinations: new Map(shares), refusal: refusalIn(outcomes)};
 }
 
 /** A connection whose reply a rule keeps away is not served. Whether an endpoint sees itself as its client is told by its hairpin. */

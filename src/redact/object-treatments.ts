@@ -60,15 +60,13 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
       endpoints: {
         list: {
           fields: {
-            ...{
-              addresses: {list: 'address'},
-              conditions: 'kept',
-              hostname: 'word',
-              nodeName: 'node',
-              targetRef,
-              zone: 'word',
-              topology: labels,
-            },
+            addresses: {list: 'address'},
+            conditions: 'kept',
+            hostname: 'word',
+            nodeName: 'node',
+            targetRef,
+            zone: 'word',
+            topology: labels,
             hints: {fields: {forZones: {list: {fields: {name: 'word'}}}, forNodes: {list: {fields: {name: 'node'}}}}},
           },
         },
@@ -111,7 +109,7 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
           podSelector: {
             fields: {matchLabels: labels, matchExpressions: {list: {fields: {key: labelKey, operator: 'kept', values: {list: 'word'}}}}},
           },
-          ...{policyTypes: 'kept'},
+          policyTypes: 'kept',
           ingress: {list: {fields: {from: {list: {fields: {ipBlock: {fields: {cidr: 'address', except: {list: 'address'}}}}}}}}},
         },
       },

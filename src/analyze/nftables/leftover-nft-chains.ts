@@ -79,9 +79,7 @@ export function unwalkedChains({tables}: NftRuleset, family: Family): readonly S
     const names = chains.map(({name, base}) => `${name} (hook ${base?.hook})`).join(', ');
     const what = policies.length > 0 ? 'a policy that drops' : 'rules that drop or take packets';
     const detail = `table ${table.id} has ${what} at ${names}, where svc-trace does not walk: whether they affect packets of Services was not checked`;
-    return [
-      {...{kind: 'undecided-path', severity: 'info'}, family, port: null, detail, expected: [], actual: stopping.slice(0, 3)} as const,
-    ];
+    return [{kind: 'undecided-path', severity: 'info', family, port: null, detail, expected: [], actual: stopping.slice(0, 3)} as const];
   });
 }
 

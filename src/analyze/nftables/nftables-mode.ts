@@ -85,12 +85,10 @@ function resultOf(family: Family, input: NodeInput, ruleset: NftRuleset): Family
   const iptables = allOf(input.dumps, family);
   const {symptoms, expected, byPort} = analyzeNftFamily({
     ...{expect, ruleset, actual, rules: nodeRules(input, family)},
-    ...{
-      serviceRanges: rangesOf(input, family),
-      knowsZone: knowsZone(input),
-      eachService: input.eachService ?? false,
-      isPartial: input.api.namespaces !== undefined,
-    },
+    serviceRanges: rangesOf(input, family),
+    knowsZone: knowsZone(input),
+    eachService: input.eachService ?? false,
+    isPartial: input.api.namespaces !== undefined,
   });
   const differing = [...byPort].map(([item, own]) => [item, own.map(() => 'table')] as const);
   const doubt = symptoms.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
