@@ -115,19 +115,16 @@ function pagesOf({agent, watch, run, state}: Served): Pages {
 }
 
 /** Whether the agent has been stuck for so long that only a restart helps. An unresponsive API server does not count. */
-function whyStuck({state: {checkedAt}}: Agent, {now, intervalMs, timeoutMs}: Times): string | null {
+function whyStuck(
+  {state: {checkedAt}}: Agent,
+  {now, intervalMs, timeoutMs}: {readonly now: number; readonly intervalMs: number; readonly timeoutMs: number},
+): string | null {
   const seconds = Math.round((now - checkedAt) / 1000);
   return seconds * 1000 < maxCheckTime + 6 * timeoutMs + 2 * intervalMs ? null : `the latest check ended ${seconds} s ago`;
 }
 
 /** In milliseconds: the longest pause, in addition to a few reads of the node, which have timeouts of their own. */
 const maxCheckTime = 600_000;
-
-interface Times {
-  readonly now: number;
-  readonly intervalMs: number;
-  readonly timeoutMs: number;
-}
 
 interface MetricsInput {
   readonly state: AgentState;
