@@ -70,7 +70,7 @@ export interface LeftoverCase {
 }
 
 /** Above this number, Service ports are not probed. */
-const maxPorts = 300;
+export const maxPorts = 300;
 
 /** Walks packets of pods to cluster IPs through the leftovers alone: packets that these match may never reach the rules in use. Null if none match. */
 export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEffect | null {
@@ -80,7 +80,7 @@ export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEf
   for (const entry of entries.slice(0, maxPorts)) {
     const packet = packetFromPod(entry, facts);
     const outcomes = packet === null ? [] : walk(packet, environment);
-    if (outcomes.every(({verdict, destination}) => verdict === 'undecided' || (verdict === 'accept' && destination === null))) continue;
+    if (!intercepts(outcomes)) continue;
     caught.push(entry);
     const usable = new Set(entry.set.endpoints.filter(({ready, terminating}) => ready || terminating).map(({hostPort}) => hostPort));
     const astray = outcomes.some(({destination}) => (destination === null ? !entry.port.internalPolicyLocal : !usable.has(destination)));
@@ -96,7 +96,13 @@ export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEf
   };
 }
 
-function packetFromPod({port}: PortEntry, {podCIDRs, addresses}: NodeFacts): Packet | null {
+/** Whether the rules translate, refuse or drop the packet. */
+export function intercepts(outcomes: readonly Pick<Outcome<RuleText>, 'verdict' | 'destination'>[]): boolean {
+  return outcomes.some(({verdict, destination}) => verdict !== 'undecided' && (verdict !== 'accept' || destination !== null));
+}
+
+/** A packet of a pod of the node, or of the node itself, to the cluster IP of a Service port. */
+export function packetFromPod({port}: PortEntry, {podCIDRs, addresses}: NodeFacts): Packet | null {
   const network = podCIDRs.map(text => parseCidr(text)).find(cidr => cidr?.family === port.family) ?? null;
   const source =
     (network === null ? null : addressInside(network, new Set())) ?? addresses.find(address => familyOf(address) === port.family);

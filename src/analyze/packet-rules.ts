@@ -2,6 +2,7 @@ import {parseAddress} from '../model/address.ts';
 import {holds, type Intervals} from '../model/intervals.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
+import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import type {Environment, Outcome, Packet} from '../trace/packet.ts';
 import {backendOf, type Side, walkConnection} from '../trace/side.ts';
@@ -30,8 +31,33 @@ export interface Walked {
 }
 
 /** Walks a connection through all rules of a node: it is accepted only if the reply and the next packet arrive as well. */
-export function walkRules({iptables, nft, others = []}: PacketRules, {packet, environment, pods}: Walked): readonly PacketOutcome[] {
-  const side: Side = {iptables: [...(iptables === null ? [] : [iptables]), ...others], nft, environment};
+export function walkRules({iptables, nft, others = []}: PacketRules, walked: Walked): readonly PacketOutcome[] {
+  const {environment} = walked;
+  const own = iptables === null ? [] : [iptables];
+  const outcomes = walkIn({iptables: [...own, ...others], nft, environment}, walked);
+  if (own.length === 0 || !others.some(ruleset => ruleset.chain('nat', 'KUBE-SERVICES') !== undefined)) return outcomes;
+  // Nothing shows which backend's hooks were registered first.
+  const swapped = walkIn({iptables: [...others, ...own], nft, environment, isIptablesYounger: true}, walked);
+  return endsOf(swapped) === endsOf(outcomes) ? outcomes : [contested(outcomes, swapped)];
+}
+
+function endsOf(outcomes: readonly PacketOutcome[]): string {
+  return JSON.stringify([...new Set(outcomes.map(({verdict, destination}) => `${verdict} ${destination}`))].sort());
+}
+
+function contested(...orders: readonly (readonly PacketOutcome[])[]): PacketOutcome {
+  const isDnat = ({text}: RuleText): boolean => text.includes('-j DNAT');
+  const texts = orders.map(outcomes => {
+    const backend = outcomes.flatMap(({path}) => path.find(isDnat)?.backend ?? []).at(0) ?? 'nft';
+    const ends = [...new Set(outcomes.map(({verdict, destination}) => (verdict === 'accept' ? (destination ?? 'no endpoint') : verdict)))];
+    return `${someOf(ends, {max: 4})} if the hook of iptables-${backend} runs first`;
+  });
+  const reason = `both backends of iptables translate the packet: ${texts.join(', ')}`;
+  const path = orders.flatMap(outcomes => outcomes.flatMap(({path}) => path.filter(isDnat)));
+  return {verdict: 'undecided', destination: null, probability: 1, masquerade: false, path: [...new Set(path)], reason};
+}
+
+function walkIn(side: Side, {packet, environment, pods}: Walked): readonly PacketOutcome[] {
   return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...rest}) => {
     const outcome = withBackends(rest, side);
     const {sourceAfter, verdict, destination, path} = outcome;

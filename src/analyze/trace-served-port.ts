@@ -5,9 +5,11 @@ import type {NodeContext} from '../expect/node-context.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
 import {holds} from '../model/intervals.ts';
+import {someOf} from '../model/text.ts';
 import type {Packet} from '../trace/packet.ts';
+import {intercepts} from './leftover-modes.ts';
 import {environmentOf, kernelObstacle, podsHere} from './outcomes/environment.ts';
-import {isSameOutcome, type PathOutcome, type Share} from './outcomes/path-outcome.ts';
+import {hasSameEnds, isSameOutcome, type PathOutcome, type Share} from './outcomes/path-outcome.ts';
 import {type Probe, probesFor} from './outcomes/probes.ts';
 import {sourceNames} from './outcomes/sources.ts';
 import {unservedAddresses} from './outcomes/unserved-addresses.ts';
@@ -23,6 +25,8 @@ interface TraceCase<R extends RuleText> {
   /** The rule of a path that picks the endpoint, and the rule that rewrites the packet. */
   pickOf(path: readonly R[]): R | null;
   rewriteOf(path: readonly R[]): R | null;
+  /** What the other backend of iptables does to the packet, where both hold Service rules. */
+  readonly beside?: ((packet: Packet) => {readonly backend: string; readonly outcome: PathOutcome<R>}) | undefined;
   /** IPVS sends packets on itself: the kernel forwards only the replies. */
   readonly isSentByIpvs?: true;
 }
@@ -79,6 +83,9 @@ function traceEntry<R extends RuleText>(
   blockedBy = localPolicy(traceCase.item.port, probe),
 ): EntryTrace {
   const {should, does} = traceCase.walk(probe.packet);
+  const beside = traceCase.beside?.(probe.packet);
+  if (beside !== undefined && intercepts(beside.outcome.outcomes) && !hasSameEnds(beside.outcome, does))
+    return contestedEntry(traceCase, probe, {should, does, beside});
   const names = new Set([...should.destinations.keys(), ...does.destinations.keys()]);
   const losses = new Map([...does.destinations.keys()].flatMap(hostPort => lossTo(hostPort, traceCase, probe)));
   const endpoints = [...names].sort().map(hostPort => {
@@ -95,6 +102,26 @@ function traceEntry<R extends RuleText>(
     endpoints,
     end: endOf(does, mark === 'ok' ? blockedBy : undefined) ?? (reason === undefined ? null : {verdict: 'dropped', rule: null, reason}),
   };
+}
+
+/** Both backends translate the packet, each in its own way: which one does it first is not known, so that no share is. */
+function contestedEntry<R extends RuleText>(
+  traceCase: TraceCase<R>,
+  probe: Probe,
+  {should, does, beside}: ReturnType<TraceCase<R>['walk']> & {readonly beside: ReturnType<NonNullable<TraceCase<R>['beside']>>},
+): EntryTrace {
+  const {backend, outcome} = beside;
+  const ends = [...outcome.destinations.keys()];
+  const all = new Map([...outcome.destinations, ...does.destinations]);
+  const endpoints = [...new Set([...should.destinations.keys(), ...all.keys()])].sort().map((hostPort): EndpointTrace => {
+    const endpoint = traceEndpoint(traceCase, hostPort, should.destinations.get(hostPort), all.get(hostPort));
+    return {...endpoint, mark: endpoint.mark === 'ok' ? 'wrong' : endpoint.mark, share: all.has(hostPort) ? null : 0};
+  });
+  const what = ends.length === 0 ? 'refuses or drops it' : `sends it to ${someOf(ends, {max: 3})}`;
+  const reason = `iptables-${backend} ${what}, and the backend whose hook runs first decides`;
+  const end = {verdict: 'undecided', rule: null, reason} as const;
+  const steps = traceCase.stepsOf(does.outcomes[0]?.path ?? []);
+  return {entry: probe.entry, from: sourceNames[probe.source.kind], mark: 'wrong', steps, endpoints, end};
 }
 
 /** Why the kernel loses packets that the rules send to an endpoint; empty if it does not, or if that is not known. */

@@ -2,29 +2,36 @@ import {holdsServices} from '../analyze/iptables/node-rulesets.ts';
 import {serverEvidence} from '../analyze/ipvs/ipvs-evidence.ts';
 import {catchingServers} from '../analyze/ipvs/stale-servers.ts';
 import {
+  intercepts,
   type Leftover,
   type LeftoverCase,
   type LeftoverEffect,
   leftoverEffect,
   leftoverLocalChains,
   leftoverPortals,
+  maxPorts,
   type ModeInRules,
   modesInRules,
+  packetFromPod,
 } from '../analyze/leftover-modes.ts';
+import {environmentOf} from '../analyze/outcomes/environment.ts';
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
-import {kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {leavesModeToDefault} from '../expect/proxy-config.ts';
-import {families, type Family} from '../model/address.ts';
-import type {Observation} from '../model/finding.ts';
-import {isKernelTooOldForNftables} from '../model/node/node-facts.ts';
+import {families} from '../model/address.ts';
+import {partition} from '../model/lists.ts';
+import type {AffectedService, Observation} from '../model/finding.ts';
+import {isKernelTooOldForNftables, type NodeFacts} from '../model/node/node-facts.ts';
 import {configMapPlaces} from '../model/proxy-config.ts';
-import type {Rule, Ruleset} from '../model/ruleset.ts';
-import {commandLine} from '../model/text.ts';
+import {type Chain, type Ruleset, type RuleText, ruleTextOf} from '../model/ruleset.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import {commandLine, namespacedName, plural, someOf} from '../model/text.ts';
 import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
 import {walkPacket} from '../trace/iptables/walk-packet.ts';
+import type {Outcome} from '../trace/packet.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {iptables, listPlace, onNode, restart, run} from './commands/commands.ts';
@@ -36,40 +43,120 @@ export const twoBackends: Check<'ST501'> = {
   summary: 'Service rules stand in both iptables-legacy and iptables-nft',
   remedy:
     "Find out which backend the running kube-proxy uses (iptables --version in its container), and flush kube-proxy's chains in the other one, or reboot the node.",
-  *node({api, node, backends}) {
-    for (const {family, nft, legacy} of backends) {
+  *node(context) {
+    for (const pair of context.backends) {
+      const {family, nft, legacy} = pair;
       if (!holdsServices(nft) || !holdsServices(legacy)) continue;
-      yield {node: node.name, family, ...analyze(nft, legacy), ...versionInPod({api, node}, family)};
+      yield {node: context.node.name, family, ...contradiction(pair, context)};
     }
   },
 };
 
-/** On the node itself there may be other tools than in the image of kube-proxy. */
-function versionInPod(place: Pick<NodeCheckContext, 'api' | 'node'>, family: Family): Pick<Observation, 'command'> {
-  return kubeProxyPod(place.api, place.node.name) === undefined ? {} : onNode(place, commandLine`${iptables(family)} --version`);
+/** They contradict each other if the backend that kube-proxy does not use has Service rules that the other one lacks. */
+function contradiction(
+  {family, nft, legacy}: NodeCheckContext['backends'][number],
+  context: NodeCheckContext,
+): Pick<Observation, 'severity' | 'message' | 'actual' | 'affects' | 'command'> {
+  const [used, other] = context.rulesets.get(family)?.backend === 'legacy' ? [legacy, nft] : [nft, legacy];
+  const differing = serviceChains(other).filter(name => hasOthers(other.chain('nat', name), used.chain('nat', name)));
+  const show = onNode(context, commandLine`${`${iptables(family)}-${backendName(other)}-save`} -t nat`);
+  if (differing.length === 0) {
+    const message = 'iptables-legacy and iptables-nft both hold Service rules, and agree so far: kube-proxy keeps up only one of them';
+    return {severity: 'warning', message, ...show};
+  }
+  const contested = contestedPorts({used, other}, context);
+  const [first] = contested;
+  const which =
+    first === undefined
+      ? `in ${plural(differing.length, 'chain')} (such as ${differing[0] ?? ''})`
+      : `about ${someOf(
+          contested.map(({entry}) => entry.port.servicePortName),
+          {max: 3, noun: 'Service port'},
+        )}: iptables-${backendName(other)} ${first.text}`;
+  const message = `iptables-legacy and iptables-nft both hold Service rules and disagree ${which}. Packets pass both, and the backend whose hook runs first decides`;
+  return {
+    severity: 'error',
+    message,
+    ...(contested.length === 0 ? {} : {affects: contested.map(({entry: {port}}) => affectedPort(port))}),
+    actual: first?.rules ?? labelled(other.chain('nat', differing[0] ?? '')?.rules() ?? [], other).slice(0, 4),
+    ...show,
+  };
 }
 
-/** They contradict each other if a chain of a Service or an endpoint differs between the two, or exists in only one. */
-function analyze(nft: Ruleset, legacy: Ruleset): Pick<Observation, 'severity' | 'message' | 'actual'> {
-  const names = new Set([...serviceChains(nft), ...serviceChains(legacy)]);
-  const differing = [...names].filter(name => nft.chain('nat', name)?.text() !== legacy.chain('nat', name)?.text());
-  if (differing.length === 0) {
-    return {
-      severity: 'warning',
-      message: 'iptables-legacy and iptables-nft both hold the Service rules, and agree so far: kube-proxy keeps up only one of them',
-    };
-  }
-  const sample = differing[0] ?? '';
-  const actual: readonly Rule[] = [...(nft.chain('nat', sample)?.rules() ?? []), ...(legacy.chain('nat', sample)?.rules() ?? [])].slice(
-    0,
-    4,
-  );
-  const message = `iptables-legacy and iptables-nft both hold Service rules and disagree in ${differing.length} of ${names.size} chains (such as ${sample}): packets pass both, and the backend whose hook runs first decides`;
-  return {severity: 'error', message, actual};
+function affectedPort({namespace, service: name, portName, port}: ServicePort): AffectedService {
+  return {namespace, name, ports: [portName === '' ? String(port) : portName]};
+}
+
+interface Contested {
+  readonly entry: PortEntry;
+  /** What the other backend does with its packets: `sends shop/web:http to 10.0.0.1:80`. */
+  readonly text: string;
+  readonly rules: readonly RuleText[];
+}
+
+/** The Service ports whose packets to the cluster IP the other backend sends elsewhere. Those that are traced come first. */
+function contestedPorts(backends: Backends, {view, facts, config, traces}: NodeCheckContext): readonly Contested[] {
+  const asked = new Set(traces.map(({service}) => namespacedName(service)));
+  const isAsked = ({port: {namespace, service: name}}: PortEntry): boolean => asked.has(namespacedName({namespace, name}));
+  const [first, others] = partition(view.entries(backends.other.family, proxyVersion(config)), isAsked);
+  return [...first, ...others].slice(0, maxPorts).flatMap(entry => contest(entry, facts, backends) ?? []);
+}
+
+interface Backends {
+  /** The one that kube-proxy maintains. */
+  readonly used: Ruleset;
+  readonly other: Ruleset;
+}
+
+function contest(entry: PortEntry, facts: NodeFacts, {used, other}: Backends): Contested | null {
+  const packet = packetFromPod(entry, facts);
+  if (packet === null) return null;
+  const [does, beside] = [used, other].map(ruleset => walkPacket(ruleset, packet, environmentOf(facts)));
+  if (does === undefined || beside === undefined || !intercepts(beside) || endsOf(does) === endsOf(beside)) return null;
+  const own = new Set(does.map(({destination}) => destination));
+  const all = [...new Set(beside.flatMap(({destination}) => destination ?? []))];
+  const elsewhere = all.filter(destination => !own.has(destination));
+  const differing = beside.filter(({destination}) => destination === null || elsewhere.length === 0 || !own.has(destination));
+  const name = entry.port.servicePortName;
+  const text =
+    all.length === 0
+      ? `refuses or drops the packets of ${name}`
+      : `sends ${name} to ${someOf(elsewhere.length > 0 ? elsewhere : all, {max: 3})}`;
+  return {entry, text, rules: [...labelled(deciding(differing), other), ...labelled(deciding(does), used)]};
+}
+
+/** The rules that translate the packet, of the first endpoints, or the one that ends its path. */
+function deciding(outcomes: readonly Outcome[]): readonly RuleText[] {
+  return outcomes.flatMap(({path}) => path.findLast(({target}) => target?.name === 'DNAT') ?? path.slice(-1)).slice(0, 2);
+}
+
+function endsOf(outcomes: readonly Outcome[]): string {
+  return JSON.stringify([...new Set(outcomes.map(({verdict, destination}) => `${verdict} ${destination}`))].sort());
+}
+
+function labelled(rules: readonly RuleText[], {backend}: Ruleset): readonly RuleText[] {
+  return rules.map(rule => ruleTextOf(backend === null ? rule : {...rule, backend}));
+}
+
+function backendName({backend}: Ruleset): string {
+  return backend ?? 'nft';
+}
+
+/** Lists of jumps to Services may be shorter; any other chain is one Service's own. */
+function hasOthers(chain: Chain | undefined, used: Chain | undefined): boolean {
+  if (chain === undefined || chain.text() === used?.text()) return false;
+  if (used === undefined || (chain.name !== 'KUBE-SERVICES' && chain.name !== 'KUBE-NODEPORTS')) return chain.ruleCount > 0;
+  const known = new Set(used.text().split('\n'));
+  return chain
+    .text()
+    .split('\n')
+    .some(line => !known.has(line));
 }
 
 function serviceChains(ruleset: Ruleset): readonly string[] {
-  return [...(ruleset.tables.get('nat')?.chains.keys() ?? [])].filter(name => parseChainName(name) !== null || name === 'KUBE-SERVICES');
+  return [...(ruleset.tables.get('nat')?.chains.keys() ?? [])].filter(
+    name => parseChainName(name) !== null || name === 'KUBE-SERVICES' || name === 'KUBE-NODEPORTS',
+  );
 }
 
 export const otherModeLeftovers: Check<'ST502'> = {

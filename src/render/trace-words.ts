@@ -78,4 +78,9 @@ export function dumpLine({table, line, isOrdinal}: Pick<RuleText, 'table' | 'lin
   return isOrdinal || keyed.has(table) ? 0 : line;
 }
 
+/** `nat`; `nat (legacy)` where the node has rules in both backends of iptables. */
+export function tableName({table, backend}: Pick<RuleText, 'table' | 'backend'>): string {
+  return backend === undefined ? table : `${table} (${backend})`;
+}
+
 const keyed: ReadonlySet<string> = new Set(['ipvs', 'ipset', 'kube-ipvs0']);

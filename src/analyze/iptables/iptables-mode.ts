@@ -30,7 +30,7 @@ import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from '
 import type {Expect} from './infer-settings.ts';
 import {pathOutcomeOf} from './iptables-outcome.ts';
 import {misprintsOf, whyMisprinted} from './misprints.ts';
-import {countRules, whyNoRules, whyNoTables} from './node-rulesets.ts';
+import {countRules, holdsServices, whyNoRules, whyNoTables} from './node-rulesets.ts';
 import {resolveVersion, servedFamilies} from './resolve-version.ts';
 
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
@@ -83,7 +83,7 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
     ...{family, differing, evaluated: partly === null},
     reasons: partly === null ? [] : [partly],
     symptoms: excerpt ? found.filter(isSeen) : found,
-    traces: wanted.map(item => tracePort({item, expected, actual})),
+    traces: wanted.map(item => tracePort({item, expected, actual, beside: otherBackend(input, ruleset)})),
   };
 }
 
@@ -117,10 +117,17 @@ interface TraceInput {
   readonly item: PortOnNode;
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
+  /** The rules of the backend that kube-proxy does not use, if both hold Services. */
+  readonly beside: Ruleset | undefined;
+}
+
+function otherBackend({dumps}: Pick<NodeInput, 'dumps'>, {family, backend}: Ruleset): Ruleset | undefined {
+  const pair = dumps.both.find(both => both.family === family && holdsServices(both.nft) && holdsServices(both.legacy));
+  return backend === 'legacy' ? pair?.nft : pair?.legacy;
 }
 
 /** The path of a packet through the node's actual chains, down to the one that rewrites it. */
-function tracePort({item, expected, actual}: TraceInput): PortTrace {
+function tracePort({item, expected, actual, beside}: TraceInput): PortTrace {
   const environment = environmentOf(expected.context.facts);
   return traceServedPort<Rule>({
     ...{item, context: expected.context},
@@ -128,6 +135,10 @@ function tracePort({item, expected, actual}: TraceInput): PortTrace {
       should: pathOutcomeOf(walkPacket(expected, packet, environment)),
       does: pathOutcomeOf(walkPacket(actual, packet, environment)),
     }),
+    beside:
+      beside === undefined
+        ? undefined
+        : packet => ({backend: beside.backend ?? 'legacy', outcome: pathOutcomeOf(walkPacket(beside, packet, environment))}),
     stepsOf: path => path.filter(isPath).map(rule => ({...ruleTextOf(rule), to: rule.target?.name ?? ''})),
     pickOf: path => path.findLast(({target}) => parseChainName(target?.name ?? '')?.role === 'SEP') ?? null,
     rewriteOf: path => path.findLast(({target}) => target?.name === 'DNAT') ?? null,

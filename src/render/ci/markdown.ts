@@ -2,7 +2,7 @@ import {namespacedName, plural, someOf} from '../../model/text.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {WaitReport} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {dumpLine} from '../trace-words.ts';
+import {dumpLine, tableName} from '../trace-words.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
@@ -133,10 +133,10 @@ function relatedTexts(block: FindingBlock): readonly string[] {
 const maxListed = 20;
 
 function evidenceLine(word: string, evidence: RuleText): string {
-  const {table, text} = evidence;
+  const {text} = evidence;
   const line = dumpLine(evidence);
   const rule = text.length > 400 ? `${text.slice(0, 400)}…` : text;
-  return html(`${word.padEnd(8)} ${line > 0 ? `line ${line}: ` : ''}${escapeText(`${table} ${rule}`)}`);
+  return html(`${word.padEnd(8)} ${line > 0 ? `line ${line}: ` : ''}${escapeText(`${tableName(evidence)} ${rule}`)}`);
 }
 
 function html(text: string): string {

@@ -6,7 +6,7 @@ import {causeBlocks, type FindingBlock, type FindingGroup, portText, severityOf,
 import {blockPlaces, blockTexts, commandsByPlace, effectsText, messageOf, whomAndSince} from '../block-texts.ts';
 import {docsOf} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {dumpLine} from '../trace-words.ts';
+import {dumpLine, tableName} from '../trace-words.ts';
 import {type Html, html, nothing} from './html.ts';
 
 /** The findings that a page has room for, in blocks with one cause each. */
@@ -211,9 +211,9 @@ function rulesHtml(title: string, rules: readonly RuleText[], node: string): Htm
 const maxRules = 8;
 
 function ruleHtml(rule: RuleText): Html {
-  const {table, text} = rule;
+  const {text} = rule;
   const line = dumpLine(rule);
-  return html`${line > 0 ? `line ${line}: ` : ''}${table} ${text.length > maxRuleLength ? `${text.slice(0, maxRuleLength)}…` : text}`;
+  return html`${line > 0 ? `line ${line}: ` : ''}${tableName(rule)} ${text.length > maxRuleLength ? `${text.slice(0, maxRuleLength)}…` : text}`;
 }
 
 const maxRuleLength = 1000;

@@ -7,7 +7,7 @@ import {causeBlocks, type FindingBlock, type FindingGroup, spreadBlocks} from '.
 import {blockPlaces, effectsText, groupCommands, hitsOf, messageOf, olderText, sinceOf} from '../block-texts.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
-import {dumpLine} from '../trace-words.ts';
+import {dumpLine, tableName} from '../trace-words.ts';
 import {proseWidth, wrap} from '../wrap.ts';
 
 interface FindingTextOptions {
@@ -180,6 +180,7 @@ function lineText(rule: RuleText, node: string): string {
   return line > 0 ? `${node}line ${line}: ` : '';
 }
 
-function ruleText({table, text}: RuleText): string {
-  return escapeText(`${table} ${text.length > 400 ? `${text.slice(0, 400)}…` : text}`);
+function ruleText(rule: RuleText): string {
+  const {text} = rule;
+  return escapeText(`${tableName(rule)} ${text.length > 400 ? `${text.slice(0, 400)}…` : text}`);
 }

@@ -2,7 +2,7 @@ import {largest} from '../../model/lists.ts';
 import {joinHostPort} from '../../model/virtual-server.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {dumpLine, percent} from '../trace-words.ts';
+import {dumpLine, percent, tableName} from '../trace-words.ts';
 import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {place, schemaVersion, toJson, toYaml} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
@@ -152,8 +152,8 @@ function stepLines(
 
 /** The table, the chain if the rule does not name it, and the line of a text. */
 function placeOf(rule: RuleText): string {
-  const {chain, text, backend} = rule;
-  const table = backend === undefined ? rule.table : `${rule.table} (${backend})`;
+  const {chain, text} = rule;
+  const table = tableName(rule);
   const line = dumpLine(rule);
   const lined = (name: string) => (rule.line === 0 ? `${name} (assumed)` : line === 0 ? name : `${name}:${line}`);
   return text.includes(chain) ? lined(table) : `${table} ${lined(chain)}:`;

@@ -139,3 +139,15 @@ describe('generated traces', () => {
     expect(text.split('\n')).not.toContain('OK: all is well');
   });
 });
+
+test('endpoints are marked where the other backend of iptables sends the packets elsewhere', async () => {
+  const lines = treeOf(tree(await traced('faults/split-brain', 'shop/web'), plain)).split('\n');
+  const ofNodeC = lines.slice(lines.findIndex(line => line.includes('node-c'))).filter(line => line.includes('✗'));
+  expect(ofNodeC).toEqual([
+    expect.stringContaining('✗     ? 10.244.11.4:8080'),
+    expect.stringContaining('✗     ? 10.244.11.5:8080'),
+    expect.stringContaining('✗     ? 10.244.12.4:8080'),
+    expect.stringContaining('✗     ? 10.244.99.99:8080  not an endpoint of the Service  stale'),
+    expect.stringContaining('✗ undetermined: iptables-legacy sends it to 10.244.99.99:8080'),
+  ]);
+});
