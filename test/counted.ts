@@ -11,7 +11,7 @@ function countedNode(node: NodeDump): NodeDump {
     ...node,
     read: file => {
       const content = node.read(file);
-      if (content === null || !file.endsWith('tables-save')) return content;
+      if (content === null || !/tables-(?:nft-|legacy-)?save$/.test(file)) return content;
       const lines = content.toString('utf8').split('\n');
       return Buffer.from(
         lines.map((line, index) => (line.startsWith('-A ') ? `[${index + 1}:${(index + 1) * 60}] ${line}` : line)).join('\n'),

@@ -3,6 +3,7 @@ import {checks} from '../../checks/index.ts';
 import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';
+import type {RuleText} from '../../model/ruleset.ts';
 import {errorText, namespacedName, shellWord} from '../../model/text.ts';
 import {type AgentPort, agentPort} from '../cluster/read-agent-pods.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
@@ -152,7 +153,7 @@ interface WrittenResult extends Omit<AgentResult, 'report' | 'judgedAt' | 'seen'
   readonly findings: readonly WrittenFinding[];
 }
 
-type WrittenRule = {readonly table: string; readonly chain: string; readonly line: number; readonly rule: string};
+type WrittenRule = Pick<RuleText, 'table' | 'chain' | 'line'> & {readonly backend?: string; readonly rule: string};
 type WrittenFinding = Omit<Finding, 'expected' | 'actual'> & {
   readonly expected?: readonly WrittenRule[];
   readonly actual?: readonly WrittenRule[];
@@ -267,7 +268,11 @@ function asProxy({version, gates}: ProxyVersion): ProxyVersion {
 function asFinding(written: WrittenFinding): Finding {
   const fields = Object.entries(written).filter(([name]) => Object.hasOwn(findingFields, name));
   const {entry, expected, actual, ...read} = Object.fromEntries(fields) as unknown as WrittenFinding;
-  const texts = (written: readonly WrittenRule[]) => written.map(({table, chain, line, rule}) => ({table, chain, line, text: rule}));
+  const texts = (written: readonly WrittenRule[]) =>
+    written.map(({table, chain, line, backend, rule}): RuleText => {
+      const place = {table, chain, line, text: rule};
+      return backend === 'nft' || backend === 'legacy' ? {...place, backend} : place;
+    });
   const {name = '', remedy = ''} = known.get(read.code) ?? {};
   return {
     ...read,
