@@ -238,7 +238,7 @@ describe('the demo', () => {
     expect(exitCode).toBe(0);
     expect(lines.filter(line => line.startsWith('$ '))).toHaveLength(2);
     expect(stdout).toContain('ST202 error  missing-endpoint  node-a');
-    expect(lines.length).toBeLessThanOrEqual(60);
+    expect(lines.length).toBeLessThanOrEqual(61);
     expect(Math.max(...lines.map(line => line.length))).toBeLessThanOrEqual(100);
     const withoutRuns = (text: string): string => text.replaceAll(/^ {2}run {7}.*\n/gm, '');
     for (const {output} of shownRunsOf('README.md'))

@@ -1,6 +1,6 @@
-import {type Finding, hitsText} from '../model/finding.ts';
+import {type Finding, hitsText, type Since} from '../model/finding.ts';
 import {namespacedName, plural} from '../model/text.ts';
-import {causeBlocks, type FindingBlock, type FindingGroup, isCauseBlock, lostOn, membersOf, portText} from './finding-blocks.ts';
+import {type FindingBlock, type FindingGroup, lostOn, membersOf, portText} from './finding-blocks.ts';
 import {nodeList} from './names-of-nodes.ts';
 
 /** Whom a block hits: the worst of its Service ports, and how many others lose connections. Null if that is not known. Not escaped. */
@@ -42,12 +42,7 @@ export function blockSentence(block: FindingBlock): string {
  * `readAt` is when they were read (RFC 3339).
  */
 export function sinceOf(block: FindingBlock, readAt: string | undefined): string | null {
-  const all = [...new Map(membersOf(block).flatMap(({node, since}) => (since === undefined ? [] : [[node, since] as const]))).values()];
-  if (all.length === 0 || all.length < block.nodes.length) return null;
-  const afters = all.flatMap(({after}) => after ?? []).sort();
-  const befores = all.flatMap(({before}) => before ?? []).sort();
-  const after = afters.length === all.length ? afters[0] : undefined;
-  const before = befores.length === all.length ? befores.at(-1) : undefined;
+  const {after, before} = sinceOfNodes(block) ?? {};
   const bound = before ?? after;
   if (bound === undefined) return null;
   const age = readAt === undefined ? '' : ageText((Date.parse(readAt) - Date.parse(bound)) / 1000);
@@ -58,6 +53,18 @@ export function sinceOf(block: FindingBlock, readAt: string | undefined): string
   if (after === undefined) return `before ${text(bound, today)} UTC${age}`;
   if (before === undefined) return `after ${text(bound, today)} UTC${age}`;
   return `between ${text(after, today)} and ${text(before, today, day(after))} UTC${age}`;
+}
+
+/** The same as data. */
+export function sinceOfNodes(block: FindingBlock): Since | null {
+  const all = [...new Map(membersOf(block).flatMap(({node, since}) => (since === undefined ? [] : [[node, since] as const]))).values()];
+  if (all.length === 0 || all.length < block.nodes.length) return null;
+  const afters = all.flatMap(({after}) => after ?? []).sort();
+  const befores = all.flatMap(({before}) => before ?? []).sort();
+  const after = afters.length === all.length ? afters[0] : undefined;
+  const before = befores.length === all.length ? befores.at(-1) : undefined;
+  if (after === undefined && before === undefined) return null;
+  return {...(after === undefined ? {} : {after}), ...(before === undefined ? {} : {before})};
 }
 
 /** What a block is about: the cause, where only the rules show it, and the message of the finding. Not escaped. */
@@ -89,17 +96,6 @@ function ageText(seconds: number): string {
   ] as const;
   const [size, name] = units.find(([unit]) => seconds >= unit * 1.5) ?? [60, 'min'];
   return seconds < 60 ? '' : `, ${Math.round(seconds / size)} ${name} before the check`;
-}
-
-/** What explains most, for the first line: `ST305 no-service-rules on node-a`. Null if nothing explains more than itself. */
-export function causeText(findings: readonly Finding[], readAt: string | undefined): string | null {
-  const [first] = causeBlocks(findings.filter(({severity, known}) => severity !== 'info' && known === undefined));
-  if (first === undefined || !isCauseBlock(first)) return null;
-  const {finding, nodes, reason} = first;
-  const where = `on ${nodeList(nodes)}`;
-  const since = sinceOf(first, readAt);
-  if (since !== null) return `${reason === 'older-rules' ? '' : `${finding.code}: `}kube-proxy ${where} stopped applying changes ${since}`;
-  return reason === 'older-rules' ? `kube-proxy no longer applies changes ${where}` : `${finding.code} ${finding.name} ${where}`;
 }
 
 /** What the findings of a block have in common, and the subjects of the others: endpoints of one Service port, otherwise Service ports. */

@@ -58,13 +58,21 @@ export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock
 
 const minAlike = 3;
 
-/** By severity; of one severity the block that explains most first, then the one that hits most pods. */
+/** By severity; of one severity the block that explains most first, then the one that hits most pods; what a baseline knows, and advice about objects, come last. */
 function compareBlocks(a: BlockOrder, b: BlockOrder): number {
-  return a.severity - b.severity || b.explains - a.explains || b.lost - a.lost;
+  return (
+    a.severity - b.severity || a.known - b.known || a.read - b.read || b.explains - a.explains || b.lost - a.lost || a.advice - b.advice
+  );
 }
 
 interface BlockOrder {
   readonly severity: number;
+  /** 1 if a baseline knows it. */
+  readonly known: number;
+  /** 0 for what was not read, which makes a report incomplete. */
+  readonly read: number;
+  /** 1 for advice about objects of the API, 0 for what nodes have. */
+  readonly advice: number;
   /** 0 if it explains nothing but itself. */
   readonly explains: number;
   /** For how many pods all connections would be lost, together. */
@@ -77,6 +85,9 @@ function orderOf(block: FindingBlock): BlockOrder {
   const lost = [...ofNode.values()].map(own => own.reduce((most, {hits}) => Math.max(most, lostPods(hits)), 0));
   return {
     severity: severities.indexOf(severityOf(block)),
+    known: Number(all.every(({known}) => known)),
+    read: Number(!block.finding.code.startsWith('ST9')),
+    advice: Number(block.nodes.length === 0 && block.finding.code.startsWith('ST1')),
     explains: isCauseBlock(block) ? block.effects.length + 1 : 0,
     lost: lost.reduce((sum, pods) => sum + pods, 0),
   };
@@ -161,7 +172,10 @@ function effectsOf(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, r
 
 /** kube-proxy does not sync, its rules are missing, or it writes to another backend or with another node name. */
 function isCause({code, severity, service, node}: Finding): boolean {
-  if (service !== undefined || node === undefined) return false;
+  if (node === undefined) return false;
+  // Names that nft refuses, and chains that cannot be deleted, make every sync fail.
+  if (code === 'ST510' || code === 'ST511') return true;
+  if (service !== undefined) return false;
   return code === 'ST505' || (severity === 'error' && ['ST305', 'ST501', 'ST507'].includes(code));
 }
 

@@ -2,7 +2,9 @@ import {dump} from 'js-yaml';
 import {type Finding, hitsText} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 import type {RuleText} from '../model/ruleset.ts';
-import {originOf, type Renderer, type RenderOptions} from './renderer.ts';
+import {causesOf} from './headline.ts';
+import {headlineOf} from './verdict-line.ts';
+import {originOf, readTime, type Renderer, type RenderOptions} from './renderer.ts';
 import {escapeUnsafe, isUnsafe} from './terminal-text.ts';
 
 export const schemaVersion = 1;
@@ -12,7 +14,7 @@ export const json: Renderer = (report, options) => [...jsonPieces(report, option
 
 /** The same in pieces: the text of a large report is hundreds of megabytes, and would be in memory beside the report. */
 export function* jsonPieces(report: Report, options: RenderOptions): Iterable<string> {
-  const whole = toJson(reportObject({...report, findings: []}, options));
+  const whole = toJson({...reportHead(report, options), findings: []});
   // Findings come last.
   yield report.findings.length === 0 ? whole : whole.slice(0, -'[]\n}'.length);
   for (const [start, findings] of inPieces(report.findings)) {
@@ -35,9 +37,17 @@ export function toJson(value: object): string {
 }
 
 export function reportObject(report: Report, options: Pick<RenderOptions, 'provenance'>): object {
-  const {tool, summary, wait, nodes, findings} = report;
+  return {...reportHead(report, options), findings: report.findings.map(findingObject)};
+}
+
+/** All but the findings, of which there may be hundreds of thousands. */
+function reportHead(report: Report, options: Pick<RenderOptions, 'provenance'>): object {
+  const {tool, summary, wait, nodes} = report;
   const origin = originOf(report.scope, options);
-  return {schemaVersion, tool, ...(origin === null ? {} : {origin}), summary, wait, nodes, findings: findings.map(findingObject)};
+  const {verdict, ...counts} = summary;
+  const causes = causesOf(report, readTime(options.provenance)).map(({severity: _, text: __, ...cause}) => cause);
+  const told = {verdict, headline: headlineOf(report, options.provenance), causes, ...counts};
+  return {schemaVersion, tool, ...(origin === null ? {} : {origin}), summary: told, wait, nodes};
 }
 
 export function findingObject(finding: Finding): object {
@@ -89,7 +99,7 @@ export function yamlPieces(report: Report, options: RenderOptions): readonly str
 }
 
 function dumpReport(report: Report, options: RenderOptions, dumpObject: (value: object) => string): readonly string[] {
-  const whole = dumpObject(reportObject({...report, findings: []}, options));
+  const whole = dumpObject({...reportHead(report, options), findings: []});
   if (report.findings.length === 0) return [whole];
   // Findings come last.
   const pieces = [whole.slice(0, -' []'.length)];

@@ -2,10 +2,16 @@ import {newestKnownMinor} from '../model/proxy-config.ts';
 import {type Report, type Summary, sumOf, whyNothingChecked} from '../model/report.ts';
 import type {UnservedKind} from '../model/service-port.ts';
 import {plural, someOf} from '../model/text.ts';
-import {causeText} from './block-texts.ts';
+import type {Severity} from '../model/finding.ts';
+import {causesOf} from './headline.ts';
 import {nodeList} from './names-of-nodes.ts';
 import {type Provenance, readTime} from './renderer.ts';
-import {escapeText, type Style} from './terminal-text.ts';
+import {escapeText, type Style, styleOf} from './terminal-text.ts';
+
+/** The first line as JSON has it. Not escaped by color. */
+export function headlineOf(report: Report, provenance?: Provenance): string {
+  return verdictLine(report, styleOf(false), provenance);
+}
 
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style, provenance?: Provenance): string {
@@ -48,17 +54,25 @@ function verdictOf(report: Report, {style, suppressed, provenance}: VerdictConte
   const {errors, warnings, verdict, services} = summary;
   if (report.basis === 'rules') return style.yellow(`from rules alone: nothing to compare with${rulesAloneFaults(summary)}`);
   if (errors > 0) {
-    const cause = causeText(report.findings, readTime(provenance));
-    return style.red(`FAULTY: ${cause === null ? '' : `${cause}: `}${faults(report)}`);
+    return style.red(`FAULTY: ${worstCause(report, 'error', provenance)}; ${faults(report)}`);
   }
   if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}`);
   if (services === 0) return style.yellow(`no Services in ${report.scope ?? 'scope'}`);
   const counts = breakdown(summary, onNodes(report));
-  if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${counts}`);
+  if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${worstCause(report, 'warning', provenance)}; ${counts}`);
   if (suppressed > 0) return style.green(`OK: no new findings (${suppressed} suppressed by the baseline); ${counts}`);
   if (summary.notShown !== undefined)
     return style.yellow(`OK ${summary.skipped === undefined ? 'for the codes asked for' : 'but for what is skipped'}: ${counts}`);
   return style.green(`OK: ${inSync(report)}`);
+}
+
+/** Which Service or node, where, and what happens, of the worst cause of this severity, and how many more there are. */
+function worstCause(report: Report, severity: Severity, provenance: Provenance | undefined): string {
+  const causes = causesOf(report, readTime(provenance)).filter(cause => cause.severity === severity);
+  const [first] = causes;
+  if (first === undefined) return '';
+  const more = causes.length === 1 ? '' : ` and ${plural(causes.length - 1, severity === 'error' ? 'more cause' : 'other cause')}`;
+  return `${escapeText(first.text)}${more}`;
 }
 
 function rulesAloneFaults({errors, warnings}: Report['summary']): string {

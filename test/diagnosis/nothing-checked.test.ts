@@ -71,7 +71,7 @@ test('an error of the API comes first, with that no node was checked', () => {
   const report = diagnose(cases[0]?.[1] ?? healthy, options);
   const error = {...report.findings[0], code: 'ST105', severity: 'error', message: 'it is broken'} as (typeof report.findings)[number];
   const faulty = {...report, findings: [error], summary: {...report.summary, errors: 1, verdict: 'findings' as const}};
-  expect(renderers.table(faulty, plain)).toMatch(/^FAULTY: [^;]*; no\s+node was checked\n/);
+  expect(renderers.table(faulty, plain)).toMatch(/^FAULTY: shop\/empty: [^;]*; 1 error[^;]*; no\s+node was checked\n/);
   expect([exitCode(faulty, 'error'), exitCode(faulty, 'never')]).toEqual([1, 3]);
 });
 

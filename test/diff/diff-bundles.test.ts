@@ -146,7 +146,7 @@ test('findings with one cause are one line, and the first line names it; -v has 
     const [verdict, , title, ...lines] = diffRenderers.table(diff, {...plain, width: Infinity}).split('\n');
     expect(verdict).toBe(
       kind === 'came'
-        ? 'DIFFERENT: kube-proxy on node-b stopped applying changes between 2026-11-21 08:57:10 and 09:20:28 UTC: 22 new findings'
+        ? 'DIFFERENT: node-b: kube-proxy stopped applying changes between 2026-11-21 08:57:10 and 09:20:28 UTC; 22 new findings'
         : 'DIFFERENT: 22 findings resolved',
     );
     expect([title, ...lines]).toEqual([

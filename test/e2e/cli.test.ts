@@ -58,7 +58,7 @@ describe('check', () => {
   test('shows what is wrong and where, in a table', async () => {
     const {stdout, stderr, exitCode} = await check('-A');
     expect(stdout).toMatch(
-      /^FAULTY: 1 error on 1 of 3 nodes \(34 Services: \d+ in sync, \d with findings, 3 without rules\); 3 findings of other codes not shown$/m,
+      /^FAULTY: shop\/web on node-a: pod web-2 gets no traffic \(ST202\); 1 error on 1 of 3 nodes \(34 Services: \d+ in sync, \d with findings, 3 without rules\); 3 findings of other codes not shown$/m,
     );
     expect(stdout).toMatch(/^shop\/web +ST202 +ok +ok$/m);
     expect(stdout).toMatch(lostEndpoint);

@@ -24,13 +24,15 @@ test('check writes a page with the packet path of the Service that has a finding
   const file = join(folder, 'report.html');
   const {stdout, stderr, exitCode} = await run('check', '-A', '-o', 'html', '--output-file', file);
   expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 1});
-  expect(stderr).toMatch(/^wrote \S+report\.html \(\d+ kB\): FAULTY: 1 error on 1 of 3 nodes/);
+  expect(stderr).toMatch(
+    /^wrote \S+report\.html \(\d+ kB\): FAULTY: shop\/web on node-a: pod web-2 gets no traffic \(ST202\); 1 error on 1 of 3 nodes/,
+  );
   const page = readFileSync(file, 'utf8');
   expect([...page.matchAll(/<figcaption>(.*?)<\/figcaption>/g)].map(([, title]) => title)).toEqual(['shop/web:http port 80/TCP on node-a']);
 });
 
 test.each([
-  ['mermaid', /^flowchart LR\n {2}heading\["FAULTY: 1 error/],
+  ['mermaid', /^flowchart LR\n {2}heading\["FAULTY: shop\/web on node-a: pod web-2 gets no traffic \(ST202\); 1 error/],
   ['dot', /^digraph trace \{\n/],
   ['svg', /^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" /],
   ['html', /^<!DOCTYPE html>\n/],

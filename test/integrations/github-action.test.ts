@@ -106,7 +106,9 @@ describe('the GitHub Action', () => {
   describeWith(['curl', 'tar'], 'on a runner', () => {
     test('installs the release and prints findings as annotations; the step fails as check does', async () => {
       const {log, exitCode, output, temp} = await runSteps({releases: await releaseFolder(), arguments: '-A --skip ST101'});
-      expect(readFileSync(join(temp, 'summary'), 'utf8')).toMatch(/FAULTY: 1 error[\s\S]*\| shop\/web \|[\s\S]*ST202/);
+      expect(readFileSync(join(temp, 'summary'), 'utf8')).toMatch(
+        /FAULTY: shop\/web on node-a: pod web-2 gets no traffic \\?\(ST202\\?\); 1 error[\s\S]*\| shop\/web \|[\s\S]*ST202/,
+      );
       expect(log).toMatch(/^::error .*ST202/m);
       expect({exitCode, output}).toEqual({exitCode: 1, output: 'exit-code=1\n'});
     });

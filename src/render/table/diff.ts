@@ -8,7 +8,8 @@ import type {PortTraffic} from '../../model/traffic/traffic-report.ts';
 import {rateText, shareText} from '../top/answer-line.ts';
 import {trafficObject} from '../top/top-json.ts';
 import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
-import {blockSentence, causeText} from '../block-texts.ts';
+import {blockSentence} from '../block-texts.ts';
+import {causesOf} from '../headline.ts';
 import {wrap, wrapLines} from '../wrap.ts';
 import {largest, pushTo} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
@@ -118,12 +119,10 @@ function verdict({services, endpoints, nodes, rules, findings, notCompared, unch
     );
   if (parts.length === 0 && notCompared.length > 0) return style.yellow('SAME as far as it could be compared: no new or resolved findings');
   if (parts.length === 0) return style.green('SAME: no change in kube-proxy rules or the API objects they follow');
-  const cause = causeText(
-    findings.filter(({kind}) => kind === 'came').map(({finding}) => finding),
-    undefined,
-  );
+  const [worst] = causesOf({findings: findings.filter(({kind}) => kind === 'came').map(({finding}) => finding)}, undefined);
+  const cause = worst === undefined ? null : escapeText(worst.text);
   return (came ? style.red : style.yellow)(
-    `DIFFERENT: ${cause === null ? '' : `${cause}: `}${parts.join(', ')}${unchecked === '' ? '' : `; ${unchecked}`}`,
+    `DIFFERENT: ${cause === null ? '' : `${cause}; `}${parts.join(', ')}${unchecked === '' ? '' : `; ${unchecked}`}`,
   );
 }
 

@@ -84,7 +84,7 @@ test('each finding is an annotation with its code, and the same finding on many 
   const findings = ['node-a', 'node-b'].map(node => findingOf(node, 'shop/web', {message: '50% of it is lost'}));
   const lines = github(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings}), plain).split('\n');
   expect(lines).toEqual([
-    'FAULTY: 2 errors on 2 of 2 nodes (1 Service with findings)',
+    'FAULTY: shop/web on node-a, node-b: an endpoint gets no traffic (ST202); 2 errors on 2 of 2 nodes (1 Service with findings)',
     '::error title=ST202 missing-endpoint on node-a%2C node-b::50%25 of it is lost%0ARestart kube-proxy.',
   ]);
 });

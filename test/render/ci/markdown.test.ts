@@ -4,7 +4,7 @@ import {gfm, gfmHtml} from 'micromark-extension-gfm';
 import {describe, expect, test} from 'vitest';
 import type {Report} from '../../../src/model/report.ts';
 import {escapeText} from '../../../src/render/terminal-text.ts';
-import {causeBlocks, groupFindings} from '../../../src/render/finding-blocks.ts';
+import {causeBlocks, groupFindings, spreadBlocks} from '../../../src/render/finding-blocks.ts';
 import {markdown} from '../../../src/render/ci/markdown.ts';
 import type {RenderOptions} from '../../../src/render/renderer.ts';
 import {loud, reports} from '../real-reports.ts';
@@ -69,7 +69,7 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
   test('shows names, messages and rules unchanged', async () => {
     const report = await make();
     const html = rendered(report, loud);
-    const groups = groupFindings(report.findings).slice(0, 40);
+    const groups = spreadBlocks(report.findings).slice(0, 40);
     const summaries = textsOf(html, 'summary').map(shown);
     for (const [index, {finding}] of groups.entries()) expect(summaries[index]).toContain(escapeText(finding.message));
     const cells = textsOf(html, 'td').map(shown);
@@ -113,7 +113,9 @@ test('a comment stays within the size limit, however long the rules are', () => 
 test('the verdict comes first, then a table, and the evidence is folded', () => {
   const finding = findingOf('node-a', 'shop/web', {message: 'it is lost', expected: [ruleOf('-A KUBE-SVC-X -j <none>')]});
   const parts = markdown(reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [finding]}), plain).split('\n\n');
-  expect(parts[0]).toBe('**FAULTY: 1 error on 1 of 1 node \\(1 Service with findings\\)**');
+  expect(parts[0]).toBe(
+    '**FAULTY: shop/web on node-a: an endpoint gets no traffic \\(ST202\\); 1 error on 1 of 1 node \\(1 Service with findings\\)**',
+  );
   expect(parts[1]?.split('\n')[2]).toMatch(/^\| error \| \[ST202\]\(https:.*ST202\.md\) missing-endpoint \| shop\/web \| node-a \|$/);
   expect(parts.slice(2)).toEqual([
     '<details><summary>ST202 on node-a: it is lost</summary>',

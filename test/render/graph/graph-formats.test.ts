@@ -100,7 +100,7 @@ describe('svg', () => {
     expect(wide['@_viewBox']).toBe(`0 0 ${root['@_width']} ${root['@_height']}`);
     expect(narrow['@_viewBox']).toMatch(/^0 0 374 \d+$/);
     for (const words of [
-      'FAULTY: 1 error',
+      'FAULTY: shop/web on node-a: pod web-2 gets no traffic (ST202)',
       'missing: should get 33.3%',
       '10.244.11.5:8080',
       '66.7%',

@@ -19,7 +19,7 @@ test('the verdict is the title and the heading, and the table has each Service a
     plain,
   );
   expect(texts(page, /<h1>(.*)<\/h1>/g)).toEqual([
-    'FAULTY: 1 error on 1 of 1 checked node (2 Services: 1 in sync, 1 with findings); 1 of 2 nodes was not checked (node-b)',
+    'FAULTY: shop/web on node-a: an endpoint gets no traffic (ST202); 1 error on 1 of 1 checked node (2 Services: 1 in sync, 1 with findings); 1 of 2 nodes was not checked (node-b)',
   ]);
   expect(texts(page, /<tr data-service="shop[^>]*>(.*)/g)).toEqual(['shop/webST202', 'shop/apiok']);
   expect(page).toContain('<td class="error"><a href="#finding-1">ST202</a></td>');

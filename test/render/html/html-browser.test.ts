@@ -66,7 +66,7 @@ describeWith(['chromium'], 'in a browser', () => {
   test('a report opens from disk, requests nothing, and logs no error', async () => {
     const page = await open(checkPage(report, plain));
     expect(await page.evaluate('document.title')).toBe(
-      'Services: FAULTY: 1 error on 1 of 3 nodes, 3 warnings (34 Services: 27 in sync, 4 with findings, 3 without rules)',
+      'Services: FAULTY: shop/web on node-a: pod web-2 gets no traffic (ST202); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 27 in sync, 4 with findings, 3 without rules)',
     );
     expect(await seen(page, 'form')).toHaveLength(1);
     expect(page.requests).toEqual([]);

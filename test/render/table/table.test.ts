@@ -24,7 +24,8 @@ function widest(text: string): number {
 describe('three nodes', () => {
   test('a Service with an error on one of them has a row, and the others are counted', () => {
     const report = reportOf({nodes, services, findings: [findingOf('node-b', 'shop/web-007')]});
-    expect(table(report, plain)).toBe(`FAULTY: 1 error on 1 of 3 nodes (30 Services: 29 in sync, 1 with findings)
+    expect(table(report, plain)).toBe(`FAULTY: shop/web-007 on node-b: an endpoint gets no traffic (ST202); 1 error on 1 of 3 nodes (30
+Services: 29 in sync, 1 with findings)
 
 SERVICE       node-a  node-b  node-c
 shop/web-007  ok      ST202   ok
@@ -174,7 +175,9 @@ describe('the counts add up', () => {
       'OK: 30 Services are in sync on all 3 nodes (3 Services have no kube-proxy rules: 1 ExternalName, 1 headless, 1 other proxy)',
     );
     const text = table(reportOf({nodes, services, withoutRules, findings: [findingOf('node-b', 'shop/web-007')]}), plain);
-    expect(lines(text)[0]).toBe('FAULTY: 1 error on 1 of 3 nodes (33 Services: 29 in sync, 1 with findings, 3 without rules)');
+    expect(lines(text).slice(0, 2).join(' ')).toBe(
+      'FAULTY: shop/web-007 on node-b: an endpoint gets no traffic (ST202); 1 error on 1 of 3 nodes (33 Services: 29 in sync, 1 with findings, 3 without rules)',
+    );
     expect(text).toContain(
       'the other 29 Services: in sync on every node\n3 Services have no kube-proxy rules: 1 ExternalName, 1 headless, 1 other proxy\n',
     );
@@ -186,14 +189,18 @@ describe('the counts add up', () => {
     expect(text).toContain(
       'SERVICE       API    node-a   node-b   node-c\nshop/web-007  ST101  refused  refused  refused\nthe other 29 Services',
     );
-    expect(lines(text)[0]).toBe('OK with 1 warning: 30 Services on all 3 nodes: 29 in sync, 1 with findings');
+    expect(lines(text).slice(0, 2).join(' ')).toBe(
+      'OK with 1 warning: shop/web-007: no ready endpoint (ST101); 30 Services on all 3 nodes: 29 in sync, 1 with findings',
+    );
   });
 
   test('findings of all Services are not placed on all nodes', () => {
     const {node: _node, ...empty} = findingOf('', 'shop/web-007', {code: 'ST101', name: 'no-ready-endpoint', severity: 'warning'});
     const only = services.filter(name => name === 'shop/web-007');
     const text = table(reportOf({nodes, services: only, findings: [empty]}), plain);
-    expect(lines(text)[0]).toBe('OK with 1 warning: 1 Service on all 3 nodes: 1 with findings');
+    expect(lines(text).slice(0, 2).join(' ')).toBe(
+      'OK with 1 warning: shop/web-007: no ready endpoint (ST101); 1 Service on all 3 nodes: 1 with findings',
+    );
   });
 
   test('if one port of several has no endpoint, the others are served', () => {
@@ -246,11 +253,11 @@ shop/web-007  ST202     ok
   ];
 
   test.each([
-    ['says so', stoppedAt, 'ST505 missing-endpoint on', 'ST505 warning'],
-    ['is shown by the rules only', olderAt, 'kube-proxy no longer applies changes on', 'ST202 error'],
+    ['says so', stoppedAt, 'kube-proxy does not apply changes (ST505)', 'ST505 warning'],
+    ['is shown by the rules only', olderAt, 'kube-proxy no longer applies changes', 'ST202 error'],
   ])('of which a third stopped at different times, which %s, are one cause, first in line, row and block', (_, findingsAt, line, block) => {
     const text = table(reportOf({nodes: many, services, findings: third.flatMap(findingsAt)}), {...plain, width: 80});
-    expect(lines(text).slice(0, 2).join(' ')).toContain(`FAULTY: ${line} node-[001,004,007,010,013,016,019,022] and 92 more nodes: `);
+    expect(lines(text).slice(0, 2).join(' ')).toContain(`FAULTY: 100 of 300 nodes: ${line}; `);
     expect(text).toMatch(/\nSERVICE +100 nodes \(A\) {2}200 nodes \(B\)\n\(the node itself\) +(?:ST505|outdated) +ok\n\(A\) node-\[001,/);
     expect(text.match(/^ST\d+ /gm)).toEqual([block.replace(/\w+$/, '')]);
     expect(text.replace(/\s+/g, ' ')).toMatch(/ 1[01] Services with findings only from the cause on the node itself; -o wide shows them /);
@@ -418,8 +425,8 @@ describe('the verbosity', () => {
 
   test('-q prints only the verdict and the findings', () => {
     const report = reportOf({nodes, services, findings: [findingOf('node-a', 'shop/web-001'), harmless]});
-    expect(lines(table(report, {...plain, quiet: true})).slice(0, 3)).toEqual([
-      'FAULTY: 1 error on 1 of 3 nodes (30 Services: 29 in sync, 1 with findings)',
+    expect(lines(table(report, {...plain, width: Infinity, quiet: true})).slice(0, 3)).toEqual([
+      'FAULTY: shop/web-001 on node-a: an endpoint gets no traffic (ST202); 1 error on 1 of 3 nodes (30 Services: 29 in sync, 1 with findings)',
       '',
       'ST202 error  missing-endpoint  node-a',
     ]);
@@ -443,7 +450,7 @@ describe('the cause', () => {
   test('a kube-proxy that stopped leads the first line, has one row, and is the first block; its Services are a number', async () => {
     const text = await shown('frozen-node');
     expect(lines(text)[0]).toMatch(
-      /^FAULTY: kube-proxy on node-b stopped applying changes between 2026-11-21 08:57:10 and 09:20:28 UTC: 22 errors on 1 of 3 nodes, /,
+      /^FAULTY: node-b: kube-proxy stopped applying changes between 2026-11-21 08:57:10 and 09:20:28 UTC; 22 errors on 1 of 3 nodes, /,
     );
     expect(lines(text).find(line => line.startsWith('(the node'))).toMatch(/^\(the node itself\) +ok +outdated +ok$/);
     expect(lines(text).filter(line => /^shop\//.test(line))).toHaveLength(3);
@@ -456,7 +463,7 @@ describe('the cause', () => {
 
   test('says when kube-proxy stopped, and how long before the check', async () => {
     const text = await shown('frozen-node', {provenance: {command: '', readAt: '2026-11-21T12:21:00+00:00'}});
-    expect(lines(text)[0]).toContain('stopped applying changes between 08:57:10 and 09:20:28 UTC, 3 h before the check: 22 errors');
+    expect(lines(text)[0]).toContain('stopped applying changes between 08:57:10 and 09:20:28 UTC, 3 h before the check; 22 errors');
     expect(text).toContain('\n  since     kube-proxy stopped applying changes between 08:57:10 and 09:20:28 UTC, 3 h before the check\n');
   });
 
@@ -478,11 +485,15 @@ describe('the cause', () => {
   });
 
   test('an error of a whole node leads the first line', async () => {
-    expect(lines(await shown('nat-flushed'))[0]).toMatch(/^FAULTY: ST305 no-service-rules on node-a: 1 error on 1 of 3 nodes/);
+    expect(lines(await shown('nat-flushed'))[0]).toMatch(
+      /^FAULTY: node-a: no Service works, kube-proxy's rules are missing \(ST305\); 1 error on 1 of 3 nodes/,
+    );
   });
 
   test('the fault of one Service is its own cause', async () => {
-    expect(lines(await shown('missing-endpoint'))[0]).toMatch(/^FAULTY: 1 error on 1 of 3 nodes/);
+    expect(lines(await shown('missing-endpoint'))[0]).toMatch(
+      /^FAULTY: shop\/web on node-a: pod web-2 gets no traffic \(ST202\); 1 error on 1 of 3 nodes/,
+    );
   });
 
   test('a block says what is wrong, what to do, and then the rules', async () => {

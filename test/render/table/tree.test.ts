@@ -92,7 +92,9 @@ test('both families and protocols of a Service are shown', async () => {
 
 test('-q prints only the verdict and the findings', async () => {
   const text = tree(await traced('faults/missing-endpoint', 'shop/web'), {...plain, quiet: true});
-  expect(text).toMatch(/^FAULTY: 1 error on 1 of 3 nodes \(1 Service with findings\)\n\nST202 error/);
+  expect(text).toMatch(
+    /^FAULTY: shop\/web on node-a: pod web-2 gets no traffic \(ST202\); 1 error on 1 of 3 nodes \(1 Service\nwith findings\)\n\nST202 error/,
+  );
 });
 
 test('the reason why a node was not checked is printed once', () => {

@@ -75,10 +75,12 @@ describe('the first line', () => {
   test('names the nodes that have not converged, and whose kube-proxy is the cause', () => {
     const late = {...wait, seconds: 60, clean: false, nodes: [...wait.nodes, {name: 'node-d'}, {name: 'node-e'}]};
     const lost = findingOf('node-d', 'shop/web');
-    expect(first(late, [lost])).toBe('FAULTY: 1 error on 1 of 5 nodes (1 Service with findings); after 60 s not in sync: node-d, node-e');
+    expect(first(late, [lost])).toBe(
+      'FAULTY: shop/web on node-d: an endpoint gets no traffic (ST202); 1 error on 1 of 5 nodes (1 Service with findings); after 60 s not in sync: node-d, node-e',
+    );
     const stuck = findingOf('node-d', null, {code: 'ST505', severity: 'warning'});
     expect(first(late, [lost, stuck])).toBe(
-      'FAULTY: 1 error on 1 of 5 nodes, 1 warning (1 Service with findings); after 60 s not in sync: node-d, node-e; kube-proxy does not keep up on node-d (ST505)',
+      'FAULTY: shop/web on node-d: an endpoint gets no traffic (ST202); 1 error on 1 of 5 nodes, 1 warning (1 Service with findings); after 60 s not in sync: node-d, node-e; kube-proxy does not keep up on node-d (ST505)',
     );
   });
 

@@ -103,7 +103,7 @@ describe('keys', () => {
     view.scroll('up');
     expect(screen()).toEqual(first);
     view.scroll('down');
-    expect(screen().slice(2, -2)).toEqual(first.slice(3, -1));
+    expect(screen().slice(3, -2)).toEqual(first.slice(4, -1));
     view.scroll('end');
     expect(screen().at(-2)).toMatch(/^read at /);
     view.scroll('pageDown');
@@ -126,7 +126,7 @@ describe('keys', () => {
     view.show(many, [{...came, kind: 'stood'}], at);
     view.show(many, [came], at + 1000);
     const texts = screen().map(line => line.replace(/^\d\d:\d\d:\d\d /, ''));
-    expect(texts.slice(2, 5)).toEqual([
+    expect(texts.slice(3, 6)).toEqual([
       '',
       'new ST202 node-a shop/web is missing an endpoint',
       'present ST202 node-a shop/web is missing an endpoint',
@@ -163,7 +163,7 @@ describe('the keys of a live screen', () => {
     view.show(faulty, [], at);
     view.close();
     view.close();
-    expect(written().split('\u001b[?1049l')[1]).toMatch(/^FAULTY: 1 error[^\n]*\n$/);
+    expect(written().split('\u001b[?1049l')[1]).toMatch(/^FAULTY: shop\/web on node-a: [^\n]*; 1 error[^\n]*\n$/);
   });
 
   test('/ filters the list by what is typed, q included, until Esc', () => {

@@ -1,0 +1,180 @@
+import type {Finding, ServiceName, Since} from '../model/finding.ts';
+import {entryText} from '../model/service-port.ts';
+import type {Report} from '../model/report.ts';
+import {once} from '../model/once.ts';
+import {namespacedName, plural} from '../model/text.ts';
+import {sinceOf, sinceOfNodes} from './block-texts.ts';
+import {causeBlocks, type FindingBlock, membersOf, severityOf} from './finding-blocks.ts';
+
+/** One cause of errors or warnings: which Services or nodes, where, and what happens. */
+export interface Cause {
+  readonly code: string;
+  readonly severity: Finding['severity'];
+  readonly nodes: readonly string[];
+  /** Empty if it affects all Services of its nodes. */
+  readonly services: readonly ServiceName[];
+  readonly since?: Since;
+  /** `shop/web on node-a: pod web-2 gets no traffic`. Not escaped. */
+  readonly message: string;
+  /** The same with the code; without it where only the rules show the cause, and the code is that of one of its effects. */
+  readonly text: string;
+}
+
+/** The worst first. What a baseline knows, and infos, are none. */
+export function causesOf({findings, nodes}: Pick<Report, 'findings'> & Partial<Report>, readAt: string | undefined): readonly Cause[] {
+  return blocksOf(findings).map(block => {
+    const services = servicesOf(block);
+    const since = sinceOfNodes(block);
+    const {code} = block.finding;
+    const message = `${placeText(block, nodes?.length)}: ${whatText(block, readAt)}`;
+    return {
+      code,
+      severity: severityOf(block),
+      nodes: block.nodes,
+      services,
+      ...(since === null ? {} : {since}),
+      message,
+      text: block.reason === 'older-rules' ? message : `${message} (${code})`,
+    };
+  });
+}
+
+const blocksOf = once((findings: readonly Finding[]) =>
+  causeBlocks(findings.filter(({severity, known}) => severity !== 'info' && known === undefined)),
+);
+
+function servicesOf(block: FindingBlock): readonly ServiceName[] {
+  const own = membersOf(block).flatMap(({service, affects = []}) => [...(service === undefined ? [] : [service]), ...affects]);
+  return [...new Map(own.map(({namespace, name}) => [namespacedName({namespace, name}), {namespace, name}])).values()];
+}
+
+/** `shop/web and 2 more Services on node-a`; the nodes alone, if it is their fault. */
+function placeText(block: FindingBlock, nodeCount: number | undefined): string {
+  const where = nodesText(block.nodes, nodeCount);
+  if (block.finding.service === undefined || block.reason === 'older-rules' || block.effects.length > 0)
+    return where === '' ? 'the cluster' : where;
+  const names = [
+    ...new Set([block, ...block.others].map(({finding: {service}}) => (service === undefined ? '' : namespacedName(service)))),
+  ];
+  const more = names.length === 1 ? '' : ` and ${plural(names.length - 1, 'more Service')}`;
+  return `${names[0]}${more}${where === '' ? '' : ` on ${where}`}`;
+}
+
+/** Names while they are few: `node-a, node-b`, `100 of 300 nodes`. */
+function nodesText(names: readonly string[], nodeCount: number | undefined): string {
+  if (names.length <= 3) return names.join(', ');
+  if (nodeCount === undefined) return plural(names.length, 'node');
+  return names.length === nodeCount ? `all ${nodeCount} nodes` : `${names.length} of ${nodeCount} nodes`;
+}
+
+function whatText(block: FindingBlock, readAt: string | undefined): string {
+  const {finding, reason} = block;
+  const since = sinceOf(block, readAt);
+  if (since !== null) return `kube-proxy stopped applying changes ${since}`;
+  if (reason === 'older-rules') return 'kube-proxy no longer applies changes';
+  const words = what[finding.code] ?? finding.name.replaceAll('-', ' ');
+  return typeof words === 'string' ? words : words(finding, block);
+}
+
+type Words = (finding: Finding, block: FindingBlock) => string;
+
+/** What happens, by code. */
+const what: Readonly<Record<string, string | Words>> = {
+  ST101: 'no ready endpoint',
+  ST102: ({port}) => `port ${port?.name || (port?.port ?? '')} has no endpoint`,
+  ST103: 'EndpointSlices contradict one another',
+  ST105: 'an address is of a family that the Service does not have',
+  ST106: "externalIPs holds a node's own address",
+  ST108: 'the Local traffic policy has no local endpoint on any node',
+  ST109: 'an endpoint is on a node that does not exist',
+  ST110: 'another Service port claims the same address and port',
+  ST114: 'loadBalancerSourceRanges leave one address family open',
+  ST115: 'loadBalancerSourceRanges are ignored for an external IP',
+  ST116: 'kube-proxy up to 1.35 does not serve it, because of the headless label',
+  ST201: 'not programmed, connections fail',
+  ST202: (_, block) => `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic`,
+  ST203: ({endpoint}, block) =>
+    endpointCount(block) > 1
+      ? `traffic goes to ${endpointCount(block)} addresses that are no endpoints`
+      : `traffic goes to ${endpoint ?? 'an address'}, which is no usable endpoint`,
+  ST204: (_, block) => `traffic for ${endpointsText(block)} goes to a wrong address`,
+  ST205: 'not in the API, and still answers',
+  ST206: ({entry}) => `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed`,
+  ST207: 'the traffic policy is not applied',
+  ST208: 'endpoints get unequal shares of the traffic',
+  ST209: 'session affinity is not as configured',
+  ST210: 'loadBalancerSourceRanges are not applied',
+  ST211: ({pod}) => (pod === undefined ? 'packets are masqueraded wrongly' : 'pods cannot reach themselves'),
+  ST212: 'has no endpoint, and connections hang or leave the node in place of a refusal',
+  ST213: 'kube-proxy refuses connections although there are endpoints',
+  ST214: 'a rule jumps to a chain that is empty or missing',
+  ST216: 'an unexpected rule changes what happens to packets',
+  ST217: 'a rule is missing',
+  ST219: "the load balancer's health checks are blocked",
+  ST301: "kube-proxy's chains are not called, Services do not work",
+  ST302: 'masquerading does not work',
+  ST303: ofFamily('packets to pods are dropped in FORWARD'),
+  ST304: 'node ports do not work',
+  ST305: ofFamily("no Service works, kube-proxy's rules are missing"),
+  ST401: ({entry}) => `a rule of another program takes the packets${entryOf(entry)}`,
+  ST402: ({entry}) => `a rule of another program drops or refuses packets${entryOf(entry)}`,
+  ST403: 'a rule on the path cannot be evaluated',
+  ST501: ({affects: [first] = []}) =>
+    `both backends of iptables hold Service rules, and disagree${first === undefined ? '' : ` about ${namespacedName(first)}`}`,
+  ST502: 'rules of another proxy mode are left behind',
+  ST503: 'kube-proxy reports another mode than the kernel holds',
+  ST504: 'the masquerade rules do not fit the pod network',
+  ST505: 'kube-proxy does not apply changes',
+  ST506: 'the dump does not show the rules as they are',
+  ST507: 'kube-proxy runs under another node name, no endpoint is local',
+  ST508: 'tracked connections still go to an address that is no endpoint',
+  ST509: 'kube-proxy does not know the zone of its node',
+  ST510: 'kube-proxy cannot sync, a Service port name is too long for nft',
+  ST511: 'kube-proxy cannot sync, a chain cannot be deleted',
+  ST514: 'an endpoint gets none of the new connections',
+  ST516: 'two programs serve Services at once',
+  ST601: ofFamily('forwarding is off, the kernel forwards no packets'),
+  ST602: 'packets between pods on one bridge bypass the rules',
+  ST603: 'pods cannot reach themselves through a Service, hairpin mode is off',
+  ST604: 'the kernel drops packets by reverse path filtering',
+  ST605: 'the table of tracked connections is full or nearly full',
+  ST606: 'the kernel drops packets that it cannot track',
+  ST607: 'node ports are in the range of local ports',
+  ST608: 'switches of IPVS are not as kube-proxy sets them',
+  ST609: 'every node answers ARP for load-balancer addresses',
+  ST610: 'the MTU of a tunnel leaves no room for its headers',
+  ST611: 'no route to pods',
+  ST612: 'packets in a tunnel are masqueraded a second time',
+  ST613: 'the MTU of pods differs from other nodes',
+  ST701: 'a setting of kube-proxy breaks what the API promises',
+  ST702: "kube-proxy does not tell the node's pods from other clients",
+  ST703: 'a known bug of this kube-proxy breaks what the API promises',
+  ST901: 'not checked',
+  ST902: ofFamily('a family was not checked'),
+};
+
+function ofFamily(text: string): Words {
+  return ({family}) => (family === 'IPv6' ? `${text} (IPv6)` : text);
+}
+
+function entryOf(entry: Finding['entry']): string {
+  return entry === undefined ? '' : ` at its ${entryText(entry)}`;
+}
+
+function endpointCount(block: FindingBlock): number {
+  return new Set([block, ...block.others].map(({finding: {endpoint, service, port}}) => JSON.stringify([service, port, endpoint]))).size;
+}
+
+/** `pod web-2`, `endpoint 10.0.0.1:80`, `2 of 3 endpoints`. */
+function endpointsText(block: FindingBlock): string {
+  const {finding, others} = block;
+  const {endpoint, endpoints, pod, service, port} = finding;
+  const count = endpointCount(block);
+  if (count > 1) {
+    const isOnePort = others.every(other => other.finding.service?.name === service?.name && other.finding.port?.name === port?.name);
+    return `${isOnePort && endpoints !== undefined ? `${count} of ${endpoints}` : count} endpoints`;
+  }
+  const own = `${service?.namespace}/`;
+  if (pod === undefined) return endpoint === undefined ? 'an endpoint' : `endpoint ${endpoint}`;
+  return `pod ${pod.startsWith(own) ? pod.slice(own.length) : pod}`;
+}
