@@ -6,7 +6,7 @@ import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {withCilium} from './cilium/analyze-cilium.ts';
-import {hasCiliumTables} from '../expect/cilium/cilium-node.ts';
+import {hasCiliumTables, leavesKubeProxy} from '../expect/cilium/cilium-node.ts';
 import {describeRules} from './iptables/excerpt.ts';
 import {misnamedChains} from './iptables/misnamed-chains.ts';
 import {countRules} from './iptables/node-rulesets.ts';
@@ -21,7 +21,8 @@ import {userspaceMode} from './userspace/userspace-mode.ts';
 /** Evaluates all families of one node: what its kube-proxy wrote, the tables of its Cilium, or both. */
 export function analyzeNode(input: NodeInput): NodeAnalysis {
   if (!hasCiliumTables(input.node)) return analyzeKubeProxy(input);
-  const runsBoth = holdsRules({node: input.node, rulesets: input.dumps.current}) && runsKubeProxyToo(input);
+  const runsBoth =
+    holdsRules({node: input.node, rulesets: input.dumps.current}) && (runsKubeProxyToo(input) || leavesKubeProxy(input.node));
   return withCilium(input, runsBoth ? analyzeKubeProxy(input) : null);
 }
 

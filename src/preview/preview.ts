@@ -1,3 +1,4 @@
+import {hasCiliumTables} from '../expect/cilium/cilium-node.ts';
 import {compareText, someOf} from '../model/text.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {oldestNftMinor} from '../expect/nftables/nft-versions.ts';
@@ -224,7 +225,12 @@ export function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after:
     mode === 'nftables' ? nft() !== null : mode === 'ipvs' ? ipvs().servers !== null && dumps.current.size > 0 : dumps.current.size > 0;
   return isRead
     ? {name, basis: 'actual'}
-    : {name, basis: 'unread', reason: `the rules of ${mode} mode were not read; --expected-only computes both sides`};
+    : {
+        ...{name, basis: 'unread'},
+        reason: hasCiliumTables(node)
+          ? 'Cilium serves its Services, and a preview is about rules of kube-proxy; --expected-only computes both sides'
+          : `the rules of ${mode} mode were not read; --expected-only computes both sides`,
+      };
 }
 
 function sideOf({mode, version}: ProxyConfig): PreviewSide {

@@ -1,5 +1,6 @@
 import {expect, test} from 'vitest';
-import {CiliumTables} from '../cilium-node.ts';
+import type {PodObject} from '../../src/model/api-objects.ts';
+import {CiliumTables, type Row} from '../cilium-node.ts';
 import {containing} from '../scenario.ts';
 
 /** A node of Cilium that a test changes; the map follows the agent's table unless the test edits it. */
@@ -114,6 +115,26 @@ test('ST805: another Service has an address of the Service that is missing', () 
   expect(given().findings()).toEqual([]);
 });
 
+test('host ports of pods that were replaced or are gone, and those that the agent lacks, are reported', () => {
+  const pod = (uid: string): PodObject => ({
+    metadata: {name: 'p', namespace: 'shop', uid},
+    spec: {nodeName: 'node-a', containers: [{name: 'main', ports: [{containerPort: 80, hostPort: 8080}]}]},
+    status: {phase: 'Running', podIPs: [{ip: '10.1.0.3'}]},
+  });
+  const row = {key: '0.0.0.0:8080/TCP', type: 'HostPort', service: 'p:host-port:8080:u1', backends: ['10.1.0.3:80']};
+  const texts = (pods: readonly PodObject[], rows: readonly Row[]): readonly string[] =>
+    given(tables => {
+      tables.rows.push(...rows);
+      tables.api = {...tables.api, pods};
+    }).texts();
+  expect(texts([pod('u1')], [row])).toEqual([]);
+  expect(texts([pod('u2')], [row])).toEqual([containing('is that of its predecessor')]);
+  expect(texts([], [row])).toEqual([
+    containing('ST205 error the agent still serves host port 0.0.0.0:8080/TCP: the API has no pod shop/p'),
+  ]);
+  expect(texts([pod('u1')], [])).toEqual([containing('ST206 error the agent does not have host port 0.0.0.0:8080/TCP of pod shop/p')]);
+});
+
 test('ST806: an endpoint is quarantined, which is no missing endpoint', () => {
   const tables = given(({rows}) => {
     for (const row of rows) row.backends = row.backends.map(text => (text.startsWith('10.1.1') ? `${text} quarantined` : text));
@@ -124,6 +145,13 @@ test('ST806: an endpoint is quarantined, which is no missing endpoint', () => {
 test('ST807: local redirects are listed apart, and never called stale', () => {
   const tables = given(({rows}) => rows.push({key: '10.96.8.8:53/UDP', type: 'LocalRedirect', service: 'lrp', backends: ['10.1.0.5:53']}));
   expect(tables.findings()).toMatchObject([{code: 'ST807', message: containing('10.96.8.8:53/UDP (of a local redirect policy)')}]);
+});
+
+test('ST807: where Cilium leaves node ports to a kube-proxy that was not read, that is said', () => {
+  const tables = given(({files}) => {
+    files['status.json'] = JSON.stringify({'kube-proxy-replacement': {mode: 'False'}});
+  });
+  expect(tables.findings()).toMatchObject([{code: 'ST807', severity: 'info', message: containing('whose rules were not read')}]);
 });
 
 test('an older Cilium, a starting agent and files that are not the tables are named, and nothing is called in sync', () => {

@@ -1,4 +1,11 @@
-import {type CiliumState, ciliumVersion, isKnownCilium, oldestCilium, readCilium} from '../../expect/cilium/cilium-node.ts';
+import {
+  type CiliumState,
+  ciliumVersion,
+  isKnownCilium,
+  leavesKubeProxy,
+  oldestCilium,
+  readCilium,
+} from '../../expect/cilium/cilium-node.ts';
 import type {CiliumNode} from '../../expect/cilium/promised-frontends.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import {serviceKey} from '../../expect/cluster/cluster-view.ts';
@@ -11,6 +18,7 @@ import type {AgentFrontend} from '../../parse/cilium/agent-table.ts';
 import type {NodeAnalysis, NodeInput, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {agentKey, comparedPort, isGlobal, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
+import {hostPortSymptoms} from './host-ports.ts';
 import {mapSymptoms, settingSymptoms} from './map-differences.ts';
 
 /** What Cilium is asked for is what the newest API promises. */
@@ -20,7 +28,8 @@ const newestApi: ProxyVersion = {
 };
 
 /** The analysis of a node with tables of Cilium, and of the kube-proxy beside it, if there is one. */
-export function withCilium(input: NodeInput, beside: NodeAnalysis | null): NodeAnalysis {
+export function withCilium(input: NodeInput, kubeProxy: NodeAnalysis | null): NodeAnalysis {
+  const beside = kubeProxy?.status.kind === 'not-served' ? null : kubeProxy;
   const {node, api, config, nft} = input;
   const proxy = {mode: {value: 'cilium', source: 'service-list.json'}, version: {value: newestApi.version, source: 'service-list.json'}};
   const own: NodeAnalysis = {
@@ -40,7 +49,8 @@ export function withCilium(input: NodeInput, beside: NodeAnalysis | null): NodeA
   const isWhole = base.status.kind === 'checked' && unread.length === 0;
   return {
     ...base,
-    ...{unread, cilium: tables.version, symptoms: [...base.symptoms, ...tables.symptoms]},
+    ...{unread, cilium: tables.version},
+    symptoms: [...base.symptoms, ...tables.symptoms, ...(beside === null && leavesKubeProxy(node) ? [unreadKubeProxy(node.name)] : [])],
     families: families.filter(family => [...base.families, ...tables.families].includes(family)),
     counts: {rules: base.counts.rules + tables.frontends, chains: base.counts.chains},
     status:
@@ -48,6 +58,11 @@ export function withCilium(input: NodeInput, beside: NodeAnalysis | null): NodeA
         ? base.status
         : {kind: 'unread', reason: unread.map(({family, reason}) => `${family}: ${reason}`).join('; ')},
   };
+}
+
+function unreadKubeProxy(node: string): Symptom {
+  const detail = `not compared on ${node}: Cilium leaves node ports and addresses of load balancers to kube-proxy, whose rules were not read`;
+  return nodeSymptom('not-compared', detail);
 }
 
 /** Objects that were not read may exist: no frontend may be reported because of them. */
@@ -117,6 +132,10 @@ function familyOf(family: Family, {view, api, node, facts}: NodeInput, state: Ci
     symptoms: [
       ...[...Map.groupBy(ports, ({port}) => serviceKey(port)).values()].flatMap(own => serviceSymptoms(own, table)),
       ...staleFrontends(frontends, {family, services, node: cilium}),
+      // Pods of some Services alone do not show that there are no others.
+      ...(api.pods === null || api.podsOf !== undefined
+        ? []
+        : hostPortSymptoms({family, node: node.name, pods: api.pods, state, frontends})),
       ...mapSymptoms({family, state, frontends, ports: owned, own: new Set(addresses)}),
       ...ports.flatMap(({port, promised}) =>
         settingSymptoms(

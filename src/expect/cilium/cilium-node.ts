@@ -56,6 +56,11 @@ export function ciliumVersion(node: NodeDump): AgentVersion | null {
   return parseAgentStatus(textOf(node, 'status.json'), textOf(node, 'version.json')).version;
 }
 
+/** Whether the agent says that it does not replace kube-proxy. */
+export function leavesKubeProxy(node: NodeDump): boolean {
+  return parseAgentStatus(textOf(node, 'status.json'), '').replaces === false;
+}
+
 export function isKnownCilium({major, minor}: AgentVersion): boolean {
   return major > 1 || minor >= 18;
 }

@@ -1,3 +1,4 @@
+import {hasCiliumTables} from '../../expect/cilium/cilium-node.ts';
 import {baseRuleChains, canaryChain, canaryTables} from '../../expect/iptables/base-rules.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
@@ -33,9 +34,13 @@ export function expectedRules({setup, families, isWanted, notes = []}: ExpectedR
     node: node.name,
     proxyMode: config.mode.value,
     kubeProxyVersion: config.version.value.text === 'unknown' ? `v1.${config.version.value.minor}` : config.version.value.text,
-    notes: [...notes, ...blockedNotes(setup), ...counterNotes(written), ...setNotes(written)],
+    notes: [...notes, ...ciliumNotes(setup), ...blockedNotes(setup), ...counterNotes(written), ...setNotes(written)],
     families: written,
   };
+}
+
+function ciliumNotes({node}: NodeSetup): readonly string[] {
+  return hasCiliumTables(node) ? ['Cilium serves Services on this node: these are the rules of a kube-proxy that would run there'] : [];
 }
 
 /** Neither kube-proxy nor a tool can load these rules. */

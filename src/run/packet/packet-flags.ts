@@ -1,3 +1,4 @@
+import {hasCiliumTables} from '../../expect/cilium/cilium-node.ts';
 import {Errors} from '@oclif/core';
 import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseCidr} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
@@ -66,7 +67,12 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
   };
   return node => {
     const here = packetNode(node);
-    if (here === null) throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
+    if (here === null) {
+      const why = hasCiliumTables(node)
+        ? `: Cilium serves its Services, and packets are followed through rules alone ("kubectl svc-trace check" compares its tables)`
+        : '';
+      throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through${why}`, {exit: 3});
+    }
     return askPacket({...query, entry: askedEntry(query, snapshot.api, here.facts)}, here, others);
   };
 }
