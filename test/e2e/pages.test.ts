@@ -32,7 +32,7 @@ test('check writes a page with the packet path of the Service that has a finding
 });
 
 test.each([
-  ['mermaid', /^flowchart LR\n {2}heading\["FAULTY: shop\/web on node-a: pod web-2 gets no traffic \(ST202\); 1 error/],
+  ['mermaid', /^flowchart LR\n {2}heading\["FAULTY: shop\/web on node-a: pod web-2 gets no traffic \(ST202\)#59; 1 error/],
   ['dot', /^digraph trace \{\n/],
   ['svg', /^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" /],
   ['html', /^<!DOCTYPE html>\n/],
