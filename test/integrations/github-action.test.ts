@@ -129,6 +129,14 @@ describe('the GitHub Action', () => {
       expect({exitCode, output}).toEqual({exitCode: 2, output: ''});
     });
 
+    test.each(['../../other', 'latest', 'v1', 'v0.1.0/..', 'v0.1.0$(id)', '-v0.1.0'])(
+      'does not ask for a version such as %s',
+      async version => {
+        const {log, exitCode} = await runSteps({releases: await releaseFolder(), version});
+        expect({log, exitCode}).toEqual({log: '::error::the input version is not a release such as v0.1.0', exitCode: 2});
+      },
+    );
+
     test('a release that does not exist fails the step', async () => {
       const {exitCode} = await runSteps({releases: await releaseFolder(), version: 'v99.0.0'});
       expect(exitCode).not.toBe(0);

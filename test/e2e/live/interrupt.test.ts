@@ -4,6 +4,7 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {setTimeout} from 'node:timers/promises';
 import {describe, expect, onTestFinished, test} from 'vitest';
+import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {seededRandom} from '../../bench/random.ts';
 import type {ApiServer} from '../../stand-in/api-server.ts';
 import type {Fault} from '../../stand-in/faults.ts';
@@ -107,22 +108,36 @@ describe.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s', signal => {
 // With SVC_TRACE_INTERRUPTS=200 there are more moments, and with SVC_TRACE_SEED others.
 const seed = Number(process.env['SVC_TRACE_SEED'] ?? 33);
 const moments = seededRandom(seed);
-const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-const atRandom = Array.from({length: Number(process.env['SVC_TRACE_INTERRUPTS'] ?? 9)}, () => ({
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
+const atRandom = Array.from({length: Number(process.env['SVC_TRACE_INTERRUPTS'] ?? 30)}, (_, index) => ({
+  command: (['check', 'capture', 'capture to an archive'] as const)[index % 3] ?? 'check',
   signal: moments.pick(signals),
   after: moments.below(2500),
   startDelay: moments.below(800),
 }));
 
 test.each(atRandom)(
-  `$signal after $after ms, with debug pods that start after $startDelay ms, leaves nothing behind (seed ${seed})`,
-  async ({signal, after, startDelay}) => {
+  `$signal after $after ms ends $command, with debug pods that start after $startDelay ms, and leaves nothing behind (seed ${seed})`,
+  async ({command, signal, after, startDelay}) => {
     const server = await startReplay(capture, {pods: {startDelay}});
-    onTestFinished(() => server.close());
-    const running = svcTrace([...check, '--transport', 'debug'], {kubeconfig: server.kubeconfig});
+    const folder = mkdtempSync(join(tmpdir(), 'svc-trace-interrupt-'));
+    onTestFinished(async () => {
+      await server.close();
+      rmSync(folder, {recursive: true});
+    });
+    const bundle = command === 'capture' ? 'bundle' : 'bundle.tgz';
+    const words = command === 'check' ? check : ['capture', '-o', join(folder, bundle)];
+    const running = svcTrace([...words, '--transport', 'debug'], {kubeconfig: server.kubeconfig});
     await setTimeout(after);
     running.kill(signal);
+    const ended = await Promise.race([running, setTimeout(60_000, null)]);
+    if (ended === null) running.kill('SIGKILL');
+    expect(ended).not.toBeNull();
     const {exitCode, signal: killedBy} = await running;
+    // A bundle is there as a whole, also where the signal came after it was written, or not at all.
+    const written = readdirSync(folder);
+    if (exitCode === 0 && command !== 'check') expect(written).toEqual([bundle]);
+    if (written.length > 0) expect((await readBundle(join(folder, ...written))).nodes).toHaveLength(3);
     // It was over by then, it ended itself, or it had not begun.
     expect([0, 130, undefined]).toContain(exitCode);
     if (exitCode === undefined) expect(killedBy).toBe(signal);
