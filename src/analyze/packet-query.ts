@@ -89,11 +89,12 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   if (here.misprint !== undefined) return {node: node.name, query, outcomes: [undetermined(here.misprint)]};
   const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), ...(query.sourcePort == null ? {} : {sourcePort: query.sourcePort})};
   const {space, result} = senderClassOf(packet, sender =>
-    walkNode(here, sent, sender).flatMap(outcome => followOn(outcome, sent, {here, others, sender})),
+    walkNode(here, sent, {others, sender}).flatMap(outcome => followOn(outcome, sent, {here, others, sender})),
   );
   const onNode = nodeAddress(query, facts);
   const isNodePort = () =>
-    onNode !== null && walkNode(here, {...sent, source: onNode, destination: onNode}).some(({destination}) => destination !== null);
+    onNode !== null &&
+    walkNode(here, {...sent, source: onNode, destination: onNode}, {others}).some(({destination}) => destination !== null);
   // Where chains that pasted text leaves out are asked for, there is one of any name.
   const unseen = !readsServers && (here.shown ?? rules).iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
   const isLocal = environment.isLocal(packet.destination) === true;
@@ -129,9 +130,13 @@ const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
   return {environment: {...environmentOf(local, options), obstacle: kernelObstacle(facts)}, readsServers: servers !== null};
 });
 
-function walkNode(node: PacketNode, packet: Packet, sender?: Environment['sender']): readonly PacketOutcome[] {
+function walkNode(
+  node: PacketNode,
+  packet: Packet,
+  {others, sender}: {readonly others: OtherNodes; readonly sender?: Environment['sender']},
+): readonly PacketOutcome[] {
   const {facts, rules, shown} = node;
-  const {environment} = settingOf(node);
+  const environment: Environment = {...settingOf(node).environment, isKnown: ({text}) => others.nodeOf(text) !== null};
   const walked = {
     packet,
     pods: podsHere(facts, packet.family),
@@ -180,7 +185,7 @@ function followOn(
     const reason = `it is not masqueraded, so ${name} answers ${sent.source.text} straight, with the endpoint's address`;
     return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason}];
   }
-  return walkNode(there, arriving, sender).map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
+  return walkNode(there, arriving, {others, sender}).map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
     ...outcome,
     ...{verdict, probability: outcome.probability * probability, onward: {node: name, path}},
     ...(end === null ? {} : {destination: end}),

@@ -38,7 +38,9 @@ export type PacketValue =
   /** Null if it is unknown which. */
   | {readonly kind: 'interface'; readonly name: string | null; readonly side: 'in' | 'out'; readonly isClient?: boolean}
   /** A number from `first` on, `count` of them, all equally likely. */
-  | {readonly kind: 'random'; readonly first: number; readonly count: number};
+  | {readonly kind: 'random' | 'hash'; readonly first: number; readonly count: number}
+  /** A date that is this one or later. */
+  | {readonly kind: 'since'; readonly date: string};
 
 const none: PacketValue = {kind: 'none'};
 const unknown: PacketValue = {kind: 'unknown'};
@@ -86,7 +88,12 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       // Assumes symmetric routing: the packet arrived on the interface by which replies leave.
       return word('exists');
     case 'random':
-      return {kind: 'random', first: field.first ?? 0, count: field.count ?? 0};
+    case 'hash':
+      return {kind: field.name, first: field.first ?? 0, count: field.count ?? 0};
+    case 'extension header':
+      return word('missing', '0');
+    case 'time':
+      return {kind: 'since', date: firstDate};
     case 'none':
       return isIcmp(packet) ? unknown : none;
     case 'unknown':
@@ -103,6 +110,9 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return connectionValue(field.name, at);
   }
 }
+
+/** This program read no node before. */
+const firstDate = '2025-01-01';
 
 /** Sources are translated by POSTROUTING, after this priority. */
 const translationPriority = 100;

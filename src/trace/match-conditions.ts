@@ -64,6 +64,8 @@ function matchCondition(condition: Condition, at: Evaluation): Likelihood {
       return negate(truth(at.environment.inSet(condition.name, at.packet, condition.directions, at.environment)), condition.not);
     case 'recent':
       return truth(at.environment.knownTo.has(condition.list) !== condition.not);
+    case 'bridge port':
+      return negate(truth(arrivesByBridge(at) === false ? false : null), condition.not);
     case 'chance':
       return condition.share;
     case 'unknown':
@@ -79,6 +81,7 @@ function matchComparison({left, operator, right}: Comparison, at: Evaluation): L
   if (key.some(({kind}) => kind === 'none')) return 0;
   const [value] = key;
   if (value?.kind === 'random') return matchRandom(value, operator, right);
+  if (value?.kind === 'since') return matchDate(value, operator, right);
   if (operator !== '==' && operator !== '!=') {
     if (value?.kind !== 'number') return null;
     askComparison(value, operator, right, at);
@@ -86,6 +89,21 @@ function matchComparison({left, operator, right}: Comparison, at: Evaluation): L
   }
   const {kind} = lookUp(key, right, at);
   return kind === 'unknown' ? null : Number((kind === 'found') === (operator === '=='));
+}
+
+/** Whether the packet arrived by the port of a bridge, and so can leave by one as a bridged one; null if that is not known. */
+function arrivesByBridge({packet, environment}: Evaluation): boolean | null {
+  return packet.origin === 'node' ? false : (environment.isBridge?.(packet.inInterface) ?? null);
+}
+
+/** Dates as text are in their own order: `2024-12-31 23:00:00`. One that is past decides. */
+function matchDate({date}: PacketValue & {readonly kind: 'since'}, operator: NftOperator, right: Elements): Likelihood {
+  const last =
+    onlyKey(right)
+      ?.split(/(?<=^\S+(?: [\d:]+)?)-(?=\d{4}-)/)
+      .at(-1) ?? '';
+  if (!/^\d{4}-\d\d-\d\d/.test(last) || last >= date) return null;
+  return Number(operator === '>' || operator === '>=' || operator === '!=');
 }
 
 /** The values of a field or of a concatenation. */
@@ -138,10 +156,14 @@ function onlyRange(elements: Elements): readonly [low: number, high: number] | n
 function matchMaskedRandom(mask: Expression, operator: NftOperator, right: Elements): Likelihood {
   const count = Number(constantText(mask)) + 1;
   // Only with a mask of the lowest bits are all numbers equally likely.
-  return Number.isInteger(Math.log2(count)) ? matchRandom({kind: 'random', first: 0, count}, operator, right) : null;
+  return Number.isInteger(Math.log2(count)) ? matchRandom({first: 0, count}, operator, right) : null;
 }
 
-function matchRandom({first, count}: PacketValue & {readonly kind: 'random'}, operator: NftOperator, right: Elements): Likelihood {
+function matchRandom(
+  {first, count}: Pick<PacketValue & {readonly kind: 'random'}, 'first' | 'count'>,
+  operator: NftOperator,
+  right: Elements,
+): Likelihood {
   const range = onlyRange(right);
   if (range === null) return null;
   const below = (value: number): number => Math.min(Math.max(value - first, 0), count) / count;
@@ -208,12 +230,12 @@ interface Choices {
 
 const noChoice: Choices = {choices: [], rest: 1};
 
-/** Looks a key up in a map. Null when the result is unknown. */
-export function choose(key: Expression, map: Elements, at: Evaluation): Choices | null {
+/** Looks a key up in a map. Null when the result is unknown; what a hash gives is drawn where it decides among addresses alone. */
+export function choose(key: Expression, map: Elements, at: Evaluation, isAnyAlike = false): Choices | null {
   const values = keyValues(key, at);
   if (values.some(({kind}) => kind === 'none')) return noChoice;
   const [value] = values;
-  if (value?.kind === 'random') return drawFrom(value, elementsIn(map, at));
+  if (value?.kind === 'random' || (isAnyAlike && value?.kind === 'hash')) return drawFrom(value, elementsIn(map, at));
   const found: ElementLookup = lookUp(values, map, at);
   if (found.kind === 'unknown') return null;
   return found.kind === 'found' && found.value !== null ? {choices: [{value: found.value, share: 1}], rest: 0} : noChoice;
@@ -225,7 +247,7 @@ export function elementsIn(elements: Elements, table: Pick<Evaluation, 'set'>): 
   return elements.kind === 'set' ? [...(table.set(elements.name)?.elements.values() ?? [])] : [];
 }
 
-function drawFrom({first, count}: PacketValue & {readonly kind: 'random'}, elements: readonly NftListElement[]): Choices {
+function drawFrom({first, count}: PacketValue & {readonly kind: 'random' | 'hash'}, elements: readonly NftListElement[]): Choices {
   const choices: {value: string; share: number}[] = [];
   let rest = 1;
   for (const {key, value} of elements) {

@@ -122,6 +122,8 @@ export interface Environment {
   masqueradeAddress?(packet: Packet): Address | null;
   /** Whether an interface is a port of a bridge or bond, whose name packets have on the later path. */
   isPortOf?(port: string, name: string): boolean;
+  /** Whether an interface, or any if it is not known, is a bridge that has ports; null if that is unknown. */
+  isBridge?(name: string | null): boolean | null;
   /** The node's own addresses of a family, where they are all known. */
   localAddresses?(family: Family): Intervals;
   /** The interface by which packets to an address leave and, with symmetric routing, those from it arrive; null if unknown. */
@@ -134,6 +136,8 @@ export interface Environment {
   readonly alike?: AlikeInterfaces | undefined;
   /** Why the kernel does not send on a packet that is not for the node; null if it does, or if that is unknown. */
   obstacle?(packet: Packet, environment: Environment): string | null;
+  /** Whether an address is known as one of an endpoint, a pod or a node; left out where it matters to none. */
+  isKnown?(address: Address): boolean;
   /** Collects what rules ask of the sender. */
   readonly sender?: SenderConditions | undefined;
   /** Collects what rules ask of a drawn port: all ports with the same answer. */

@@ -29,6 +29,8 @@ export type Condition =
   | {readonly kind: 'ipset'; readonly name: string; readonly directions: string; readonly not: boolean}
   /** The sender is on a list of the module `recent`. */
   | {readonly kind: 'recent'; readonly list: string; readonly not: boolean}
+  /** The module `physdev` asks for the port of a bridge by which the packet arrived or leaves. */
+  | {readonly kind: 'bridge port'; readonly not: boolean}
   /** Left to chance: the share of packets, 0 to 1. Never is 0, always is 1. */
   | {readonly kind: 'chance'; readonly share: number}
   /** Not understood: the text of the rule. */
@@ -96,6 +98,12 @@ export type FieldName =
   | 'ipvs direction'
   | 'ipvs method'
   | 'random'
+  /** A number from `first` on, that the addresses and ports of a packet decide in a way that no dump shows. */
+  | 'hash'
+  /** The date. */
+  | 'time'
+  /** Whether the packet has one of IPv6. */
+  | 'extension header'
   /** No packet that is walked has it, such as a field of ICMP. */
   | 'none'
   | 'unknown';
@@ -109,7 +117,8 @@ export type Action =
   | {readonly kind: 'assign'; readonly to: AssignedField; readonly value: Expression}
   | {
       readonly kind: 'nat';
-      readonly nat: NftNat;
+      /** `netmap` translates what its hook does: the destination, or the source. */
+      readonly nat: NftNat | 'netmap';
       /** Null keeps the address of the packet. */
       readonly to: Expression | null;
       /** Empty keeps the port; null if it is unknown. */

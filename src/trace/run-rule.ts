@@ -176,8 +176,10 @@ function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: A
   const {out} = at;
   const branch = taken(run, at.branch);
   const {packet} = branch;
-  if (action.nat === 'masquerade' || action.nat === 'snat') {
-    const address = action.to?.kind === 'constant' ? newSource(action.to.text, packet, run.environment) : null;
+  const isOfSource = run.hook === 'postrouting' || run.hook === 'input';
+  if (action.nat === 'masquerade' || action.nat === 'snat' || (action.nat === 'netmap' && isOfSource)) {
+    const text = action.to?.kind === 'constant' ? constantAddress(action.to.text, packet.source) : null;
+    const address = text === null ? null : newSource(text, packet, run.environment);
     const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address})};
     return end(out, {...branch, packet: {...changed, ...portsToDraw(action.port ?? '', action.isRandom)}, verdict: 'accept'});
   }
@@ -215,23 +217,62 @@ interface Targets {
   readonly rest: number;
 }
 
+/** A network replaces the one of the address, and leaves the host in it. Null if it is none. */
+function constantAddress(text: string, {family, value}: Address): string | null {
+  const range = text.includes('/') ? parseInterval(text) : null;
+  if (range === null) return text;
+  return range.family === family ? formatAddress(family, range.low + (value & (range.high - range.low))) : null;
+}
+
+/** A connection gets one of these addresses, by a hash of its own; null for more than are walked. */
+function membersOf(text: string): readonly string[] | null {
+  const range = text.includes('-') ? parseInterval(text) : null;
+  if (range === null) return [text];
+  const count = Number(range.high - range.low) + 1;
+  return count > maxMembers ? null : Array.from({length: count}, (_, index) => formatAddress(range.family, range.low + BigInt(index)));
+}
+
+const maxMembers = 64;
+
 /** Null if it is unknown which of several addresses or ports is taken. */
-function targetsOf<R extends RuleText>(run: RuleRun<R>, {nat, to, port}: NatAction, branch: Branch<R>): Targets | null {
+function targetsOf<R extends RuleText>(run: RuleRun<R>, action: NatAction, branch: Branch<R>): Targets | null {
+  const {to, port} = action;
   const {packet} = branch;
   if (port === null) return null;
   if (to?.kind !== 'map') {
-    const text =
-      nat === 'redirect' ? redirectAddress(run, packet) : to === null ? packet.destination.text : to.kind === 'constant' ? to.text : null;
-    const sent = rewritten(packet, text, port);
-    return sent === null ? null : {choices: [{packet: sent, share: 1}], rest: 0};
+    const text = destinationOf(run, action, packet);
+    const all = text === null ? null : membersOf(text);
+    const sent = all?.flatMap(address => rewritten(packet, address, port) ?? []) ?? [];
+    if (all === null || sent.length < all.length || dependsOnSender(sent, run)) return null;
+    return {choices: sent.map(one => ({packet: one, share: 1 / all.length})), rest: 0};
   }
-  const found = choose(to.key, to.elements, evaluation(run, branch));
+  const found = choose(to.key, to.elements, evaluation(run, branch), true);
   const choices = found?.choices.flatMap(({value, share}) => {
     const [address = '', mappedPort = port] = value.split(' . ');
-    const sent = rewritten(packet, address, mappedPort);
+    const sent = rewritten(packet, constantAddress(address, packet.destination), mappedPort);
     return sent === null ? [] : [{packet: sent, share}];
   });
-  return found === null || choices?.length !== found.choices.length ? null : {choices, rest: found.rest};
+  if (found === null || choices?.length !== found.choices.length) return null;
+  const isHashed = to.key.kind === 'field' && to.key.field.name === 'hash';
+  return isHashed &&
+    dependsOnSender(
+      choices.map(one => one.packet),
+      run,
+    )
+    ? null
+    : {choices, rest: found.rest};
+}
+
+/** One sender always gets the same of several addresses: which one matters where somebody has one of them. */
+function dependsOnSender<R extends RuleText>(sent: readonly Packet[], {environment: {isLocal, isKnown}}: RuleRun<R>): boolean {
+  return sent.length > 1 && sent.some(({destination}) => isLocal(destination) !== false || isKnown?.(destination) === true);
+}
+
+/** An address, or a range of them; null if it is unknown. */
+function destinationOf<R extends RuleText>(run: RuleRun<R>, {nat, to}: NatAction, packet: Packet): string | null {
+  if (nat === 'redirect') return redirectAddress(run, packet);
+  if (to === null) return packet.destination.text;
+  return to.kind === 'constant' ? constantAddress(to.text, packet.destination) : null;
 }
 
 function redirectAddress<R extends RuleText>({environment}: RuleRun<R>, packet: Packet): string | null {

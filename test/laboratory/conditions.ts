@@ -345,6 +345,105 @@ export const conditions: readonly Scenario[] = [
     ],
   },
 
+  // What the bundle decides.
+  {name: 'netmap-one', load: [rules('nat', '-I PREROUTING -d 10.96.1.2/32 -j NETMAP --to 10.244.11.5/32')], ...decided},
+  {name: 'netmap-range', load: [rules('nat', '-I PREROUTING -d 10.96.0.0/16 -j NETMAP --to 10.99.0.0/16')], ...decided},
+  {name: 'netmap-others', load: [rules('nat', '-I PREROUTING -d 10.97.0.0/16 -j NETMAP --to 10.99.0.0/16')], ...decided},
+  {
+    name: 'dnat-range-nowhere',
+    load: [rules('nat', '-I PREROUTING -p tcp --dport 80 -j DNAT --to-destination 192.0.2.1-192.0.2.9')],
+    ...decided,
+  },
+  {
+    name: 'nft-dnat-range-nowhere',
+    load: [
+      nft(
+        'table ip early { chain pre { type nat hook prerouting priority -110; policy accept; tcp dport 80 dnat to 192.0.2.1-192.0.2.9; }; }',
+      ),
+    ],
+    ...decided,
+  },
+  {
+    name: 'nft-dnat-jhash-nowhere',
+    load: [
+      nft(
+        'table ip early { chain pre { type nat hook prerouting priority -110; policy accept; tcp dport 80 dnat to jhash ip saddr mod 2 map { 0 : 192.0.2.1, 1 : 192.0.2.2 }; }; }',
+      ),
+    ],
+    ...decided,
+  },
+  {name: 'options-stripped', load: [rules('mangle', '-A FORWARD -p tcp -j TCPOPTSTRIP --strip-options sack-permitted')], ...decided},
+  {name: 'nft-options-reset', load: [nftChain('forward priority 0; policy accept;', 'reset tcp option sack-perm')], ...decided},
+  {name: 'time-past', load: [rules('filter', '-I FORWARD -d 10.244.11.5/32 -m time --datestop 2010-01-01 -j DROP')], ...decided},
+  {name: 'nft-time-past', load: [nftChain('forward priority 0; policy accept;', 'meta time < "2010-01-01" drop')], ...decided},
+  {name: 'physdev-in', load: [rules('filter', '-I FORWARD -m physdev --physdev-in veth+ -j DROP')], ...decided},
+  {name: 'physdev-not-in', load: [rules('filter', '-I FORWARD -m physdev ! --physdev-is-in -d 10.244.11.5 -j DROP')], ...decided},
+  {
+    name: 'connlimit-500',
+    load: [rules('filter', '-I FORWARD -p tcp --syn -m connlimit --connlimit-above 500 -j REJECT')],
+    ...decided,
+  },
+  {
+    name: 'connbytes-large',
+    load: [rules('filter', '-I FORWARD -m connbytes --connbytes 1073741824: --connbytes-dir both --connbytes-mode bytes -j DROP')],
+    ...decided,
+  },
+  {name: 'nft-ct-bytes-large', load: [nftChain('forward priority 0; policy accept;', 'ct bytes > 1073741824 drop')], ...decided},
+  {
+    name: 'masquerade-destinations',
+    load: [
+      rules(
+        'nat',
+        '-A POSTROUTING -s 10.244.11.0/24 -d 10.244.12.0/24 -j MASQUERADE',
+        '-A POSTROUTING -s 10.244.11.0/24 -d 10.244.11.0/24 -j MASQUERADE',
+      ),
+    ],
+    isPurpose: true,
+    ...decided,
+  },
+  {
+    name: 'nft-dnat-prefix',
+    load: [
+      nft(
+        'table ip early { chain pre { type nat hook prerouting priority -110; policy accept; ip daddr 10.96.0.0/16 dnat prefix to 10.99.0.0/16; }; }',
+      ),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {
+    name: 'nft-dnat-prefix-map',
+    load: [
+      nft(
+        'table ip early { chain pre { type nat hook prerouting priority -110; policy accept; dnat ip prefix to ip daddr map { 10.96.0.0/16 : 10.99.0.0/16 }; }; }',
+      ),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {name: 'routing-header', load: [rules('filter', '-I FORWARD -m rt --rt-type 0 -j DROP')], isIPv6Only: true, ...decided},
+  {
+    name: 'extension-headers',
+    load: [
+      rules(
+        'filter',
+        '-I FORWARD -m ipv6header --header frag --soft -j DROP',
+        '-I FORWARD -m frag --fragmore -j DROP',
+        '-I FORWARD -m hbh -j DROP',
+        '-I FORWARD -m dst -j DROP',
+        '-I FORWARD -p ah -m ah -j DROP',
+      ),
+    ],
+    isIPv6Only: true,
+    ...decided,
+  },
+  {
+    name: 'nft-routing-header',
+    load: [nftChain('forward priority 0; policy accept;', 'rt type 0 drop', 'exthdr frag exists drop')],
+    isIPv6Only: true,
+    ...decided,
+  },
+
   // iptables: what its matches can ask.
   {
     name: 'forward-drop-ctstate-dnat',

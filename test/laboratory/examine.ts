@@ -56,8 +56,10 @@ export class Examination implements AsyncDisposable {
 /** The scenarios that a cluster can have. */
 export function possibleIn({mode, family, hasNoPodCIDRs}: Cluster, scenarios: readonly Scenario[]): readonly Scenario[] {
   return scenarios.filter(
-    ({modes, isIPv4Only, isAboutPods}) =>
-      modes?.includes(mode) !== false && (family === 'IPv4' || isIPv4Only !== true) && (hasNoPodCIDRs !== true || isAboutPods === true),
+    ({modes, isIPv4Only, isIPv6Only, isAboutPods}) =>
+      modes?.includes(mode) !== false &&
+      (family === 'IPv4' ? isIPv6Only : isIPv4Only) !== true &&
+      (hasNoPodCIDRs !== true || isAboutPods === true),
   );
 }
 

@@ -17,6 +17,7 @@ export interface Scenario {
   readonly modes?: readonly Mode[];
   /** The kernel has nothing like it for IPv6. */
   readonly isIPv4Only?: true;
+  readonly isIPv6Only?: true;
   /** It is tried also where no Node has a podCIDR: what it does depends on who is taken for a pod of the node. */
   readonly isAboutPods?: true;
   /** It does what it is for, such as to ban a client outside or to close a pod: a finding that informs is enough. */

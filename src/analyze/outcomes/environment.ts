@@ -38,6 +38,7 @@ export function environmentOf(
     canBeInterface: name => canBe(name) ?? (!strict && isNeverOnServicePath(name) ? false : null),
     interfaceOf,
     isPortOf: (port, name) => facts.network?.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
+    isBridge: name => isBridge(facts, name),
     behind,
     interfaces,
     localAddresses: family => localRanges(facts)[family],
@@ -47,6 +48,15 @@ export function environmentOf(
     masqueradeAddress: packet =>
       masqueradeAddress(facts, packet, own.has(packet.destination.text) ? 'lo' : interfaceOf(packet.destination)),
   };
+}
+
+function isBridge({network}: NodeFacts, name: string | null): boolean | null {
+  const links = network?.links ?? null;
+  const bridges = links
+    ?.filter(({kind}) => kind === 'bridge' || kind === null)
+    .filter(link => links.some(({master}) => master === link.name));
+  if (bridges === undefined || name === null) return bridges?.length === 0 ? false : null;
+  return bridges.some(link => link.name === name);
 }
 
 /** Read once for a node, and not for every walk. */

@@ -4,7 +4,6 @@ import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {partition} from '../../model/lists.ts';
-import {hostIP} from '../../model/node/node-facts.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Severity} from '../../model/finding.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
@@ -15,12 +14,13 @@ import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/pa
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
+import {bridgeSymptoms} from './bridge-rules.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
 import {holdsThirdPartyRules} from './iptables-rules.ts';
 import {maySelect, PolicyRefusals} from './network-policies.ts';
-import {isOwnTable, refusesPackets} from './node-rule.ts';
+import {isOwnTable, masquerades} from './node-rule.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import type {NodeRules} from '../proxy-mode.ts';
 
@@ -51,7 +51,7 @@ function maxNamed(ports: number): number {
 export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: ThirdPartyCase<Port>): readonly Symptom<RuleText>[] {
   const {ports, context, rules, differs} = thirdPartyCase;
   const tables = thirdPartyTables(thirdPartyCase);
-  const onBridges = bridgeDoubts(thirdPartyCase);
+  const onBridges = bridgeSymptoms(rules.nft(), context.facts, context.family);
   if (tables.length === 0 && !rules.iptables.some(one => holdsThirdPartyRules(one, thirdPartyCase.mode.isOwnChain))) return onBridges;
   const {environment} = thirdPartyCase.sides.all;
   const parties = {iptables: rules.iptables, tables, sets: rules.sets, environment, family: context.family};
@@ -74,7 +74,8 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: 
   for (const group of groupPorts(ports, context, distinctions).flatMap(one => partition(one, isSelected)))
     for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
-  const symptoms = [...oneForEachRule(found)].flatMap(([key, {effect, items}]) => {
+  const [minor, others] = partition([...oneForEachRule(found)], ([, {effect}]) => isMinorMasquerading(effect));
+  const symptoms = others.flatMap(([key, {effect, items}]) => {
     if (items.size === 1) return [...items].map(item => symptomOfPort(effect, item));
     if (!effect.namesDestination || items.size > maxNamed(ports.length)) return [symptomOfNode(effect, items, context.family)];
     // Each Service port is walked itself, so that its finding describes its own packet.
@@ -85,7 +86,13 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: 
       return same === undefined ? [] : [symptomOfPort(same.effect, item)];
     });
   });
-  return [...onBridges, ...symptoms, ...(walks.effort.isCut ? [cutOff(thirdPartyCase)] : [])];
+  const masquerading = [...Map.groupBy(minor, ([, {effect}]) => chainKey(effect)).values()].map(alike =>
+    oneSymptom(
+      alike.map(([, one]) => one),
+      context.family,
+    ),
+  );
+  return [...onBridges, ...symptoms, ...masquerading, ...(walks.effort.isCut ? [cutOff(thirdPartyCase)] : [])];
 }
 
 /** An effect with the Service ports that it concerns. */
@@ -113,6 +120,25 @@ function oneForEachRule<Port>(all: ReadonlyMap<string, NotedEffect<Port>>): Read
   return new Map([...all].filter(([, noted]) => !refuses(noted.effect) || leading.get(ruleKey(noted.effect)) === noted));
 }
 
+/** The source of packets is lost where nothing depends on it. */
+function isMinorMasquerading({severity, rule}: RuleEffect): boolean {
+  return severity === 'info' && rule !== null && masquerades(rule);
+}
+
+function chainKey({kind, rule}: RuleEffect): string {
+  return [kind, rule?.table, rule?.chain].join(' ');
+}
+
+/** What the rules of one chain do is one finding, with all of them. */
+function oneSymptom<Port extends ServedPort>(alike: readonly NotedEffect<Port>[], family: Family): Symptom<RuleText> {
+  const [first] = alike;
+  const items = new Set(alike.flatMap(one => [...one.items]));
+  const [item] = items;
+  if (first === undefined || item === undefined) throw new Error('no effect');
+  const symptom = items.size === 1 ? symptomOfPort(first.effect, item) : symptomOfNode(first.effect, items, family);
+  return {...symptom, actual: alike.flatMap(({effect: {rule}}) => rule ?? [])};
+}
+
 function refuses({kind, isLater}: RuleEffect): boolean {
   return kind === 'forward-blocked' || kind === 'dropped-by-other-rule' || isLater === true;
 }
@@ -136,24 +162,6 @@ function thirdPartyTables({rules, context, sides}: WalkedRules): readonly NftTab
       isOwnTable({table: table.id}) !== true &&
       !isShownByIptables(table, sides.all.iptables),
   );
-}
-
-/**
- * Rules of bridges are not walked: where pods are on a bridge, one that drops is in doubt. Those that ebtables-legacy wrote are in no dump,
- * and in KUBE-DEDUP an old kubelet drops copies of packets.
- */
-function bridgeDoubts({rules, context: {facts, family}}: WalkedRules): readonly Symptom<RuleText>[] {
-  const {links = null} = facts.network ?? {};
-  const isOnBridge = links?.some(({master, isPeerElsewhere}) => isPeerElsewhere && master !== null) === true;
-  if (!isOnBridge || (family === 'IPv6' && hostIP(facts, 'IPv4') !== null)) return [];
-  const tables = [...(rules.nft()?.tables.values() ?? [])].filter(table => table.family === 'bridge' && table.dormant !== true);
-  return tables.flatMap((table): readonly Symptom<RuleText>[] => {
-    const dropping = [...table.chains.values()].flatMap(chain => (chain.name === 'KUBE-DEDUP' ? [] : chain.rules().filter(refusesPackets)));
-    const isClosed = table.baseChains.some(({base}) => base?.policy === 'drop');
-    if (table.baseChains.length === 0 || (dropping.length === 0 && !isClosed)) return [];
-    const detail = `${isClosed ? 'a policy' : 'a rule'} of table ${table.id} drops frames on bridges, and rules of bridges are not evaluated: the outcome for packets between pods on a bridge of this node, and of those that it sends to them, is undetermined where it matches`;
-    return [{kind: 'undecided-path', family, port: null, detail, expected: [], actual: dropping.slice(0, 1)}];
-  });
 }
 
 function effectCase({context, rules, mode, sides}: WalkedRules): EffectCase {

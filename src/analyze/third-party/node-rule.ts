@@ -167,10 +167,19 @@ export function limitOf(rule: NodeRule): PacketLimit | null {
     return {text: `${plural(Number(rate), 'packet')} a ${name}${each}`, isHigh: Number(rate) / seconds >= 1000};
   }
   const [, count = ''] = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text) ?? [];
-  if (count === '') return null;
+  if (count === '') return volumeOf(text);
   // Without further flags, connlimit counts those of each source.
   const own = text.includes('--connlimit-') && !text.includes('--connlimit-daddr') ? ' for each source' : each;
-  return {text: `${plural(Number(count), 'connection')} at a time${own}`, isHigh: Number(count) >= 10_000};
+  return {text: `${plural(Number(count), 'connection')} at a time${own}`, isHigh: Number(count) >= (own === '' ? 10_000 : 256)};
+}
+
+/** What one connection may carry. */
+function volumeOf(text: string): PacketLimit | null {
+  const [, size, kind, nftKind, nftSize] =
+    /(?<!! )--connbytes (\d+)(?::\d*)? --connbytes-mode (bytes|packets)|ct (?:original |reply )?(bytes|packets) >=? (\d+)/.exec(text) ?? [];
+  const [count, unit = 'bytes'] = [Number(size ?? nftSize ?? 0), kind ?? nftKind];
+  if (count === 0) return null;
+  return {text: `${count} ${unit} a connection`, isHigh: count >= (unit === 'bytes' ? 100 * 2 ** 20 : 100_000)};
 }
 
 const units: Readonly<Record<string, readonly [name: string, seconds: number]>> = {

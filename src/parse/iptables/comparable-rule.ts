@@ -110,4 +110,5 @@ export const targetsWithoutEffect: ReadonlySet<string> = new Set([
   'RATEEST',
   'ECN',
   'TEE',
+  'TCPOPTSTRIP',
 ]);

@@ -123,6 +123,7 @@ const writers: Readonly<Record<string, StatementWriter>> = {
   masquerade: fields => natText('masquerade', fields),
   redirect: fields => natText('redirect', fields),
   reject: rejectText,
+  reset: fields => `reset ${expressionText(fields)}`,
   set: ({op, elem, set, stmt}) => `${asText(op)} ${asText(set)} { ${words([expressionText(elem), ...listOf(stmt).map(statementText)])} }`,
   map: ({op, elem, data, map}) => `${asText(op)} ${asText(map)} { ${expressionText(elem)} : ${expressionText(data)} }`,
   counter: (_, content) => (typeof content === 'string' ? `counter name "${content}"` : 'counter'),
@@ -156,9 +157,11 @@ function flagList(value: JsonValue | undefined): JsonValue | undefined {
   return name === '|' ? flags : value;
 }
 
-function natText(action: string, {family, addr, port, flags}: JsonObject): string {
+function natText(action: string, {family, addr, port, flags, type_flags: kinds}: JsonObject): string {
   const target = natTarget(addr, port);
-  return words([action, asText(family), target === '' ? '' : `to ${target}`, expressionText(flags)]);
+  const printed = listOf(flags).filter(flag => flag !== 'netmap');
+  const isPrefix = listOf(kinds).includes('prefix');
+  return words([action, asText(family), isPrefix ? 'prefix' : '', target === '' ? '' : `to ${target}`, expressionText(printed)]);
 }
 
 function natTarget(addr: JsonValue | undefined, port: JsonValue | undefined): string {

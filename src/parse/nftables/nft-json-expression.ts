@@ -58,6 +58,7 @@ const writers: Readonly<Record<string, ExpressionWriter>> = {
   symhash: content => fields(content, ({mod, offset}) => `symhash mod ${text(mod)}${offsetText(offset)}`),
   rt: content => fields(content, ({key, family}) => ['rt', family, key].map(text).filter(Boolean).join(' ')),
   socket: content => fields(content, ({key}) => `socket ${text(key)}`),
+  exthdr: content => fields(content, ({name, field}) => (field === undefined ? `exthdr ${text(name)}` : `${text(name)} ${text(field)}`)),
   'tcp option': content => fields(content, ({name, field}) => ['tcp option', name, field].map(text).filter(Boolean).join(' ')),
   concat: (content, style) =>
     listOf(content)

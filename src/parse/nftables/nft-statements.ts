@@ -49,13 +49,18 @@ const headers = new Set([
   'vlan',
   'ah',
   'esp',
+  'rt',
+  'frag',
+  'hbh',
+  'dst',
+  'mh',
 ]);
 const fibResults = /^(?:type|oif|oifname|check)$/;
 
 const fields = new Set(
   [
     'saddr daddr protocol version hdrlength dscp ecn length id frag-off ttl checksum nexthdr flowlabel hoplimit',
-    'sport dport sequence ackseq doff flags window urgptr vtag csumcov type code mtu gateway spi operation',
+    'sport dport sequence ackseq doff flags window urgptr vtag csumcov type code mtu gateway spi operation seg-left more-fragments',
   ].flatMap(line => line.split(' ')),
 );
 
@@ -79,6 +84,7 @@ const readers: Readonly<Record<string, StatementReader>> = {
   flow: readPassive,
   dup: readPassive,
   last: readPassive,
+  reset: readPassive,
   limit: readUnknown,
   quota: readUnknown,
   xt: readExtension,
@@ -285,7 +291,7 @@ function isValueAhead(reader: TokenReader): boolean {
 function selectorLength(reader: TokenReader): number {
   const [first, second] = [reader.peek(), reader.peek(1)];
   if (/^[io]if(?:name|group)?$/.test(first)) return 1;
-  if (first === 'meta' || (headers.has(first) && isField(second))) return 2;
+  if (first === 'meta' || first === 'exthdr' || (headers.has(first) && isField(second))) return 2;
   if (first === 'ct') return conntrackLength(reader);
   if (first === 'fib') return untilWord(reader, fibResults);
   if (first === 'numgen') return reader.peek(4) === 'offset' ? 6 : 4;

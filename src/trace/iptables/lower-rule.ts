@@ -1,3 +1,4 @@
+import type {NftOperator} from '../../model/nft-ruleset.ts';
 import {once} from '../../model/once.ts';
 import type {Match, Rule, RuleOption, Target} from '../../model/ruleset.ts';
 import {markChange, splitHostPort, targetsWithoutEffect} from '../../parse/iptables/comparable-rule.ts';
@@ -72,10 +73,19 @@ function lowerMatch(match: Match): readonly Condition[] {
     ];
   if (name === 'icmp' || name === 'icmp6') return isEcho(match) ? [isOneOf(fieldOf('protocol'), ['icmp', 'icmpv6'])] : [never];
   if (name === 'comment' || name === 'nfacct') return [];
+  if (extensionHeaders.has(name) || (name === 'ipv6header' && options.every(isOfExtension))) return [never];
   const lower = Object.hasOwn(optionsOf, name) ? optionsOf[name] : undefined;
   if (lower === undefined) return [unknown(name, options)];
   const protocol = name === 'tcp' || name === 'udp' || name === 'sctp' ? [isOneOf(fieldOf('protocol'), [name])] : [];
   return [...protocol, ...options.map(option => lower(option) ?? unknown(name, [option]))];
+}
+
+/** No packet that is walked has such a header, and without it the module matches nothing, negated or not. */
+const extensionHeaders: ReadonlySet<string> = new Set(['rt', 'frag', 'hbh', 'dst', 'mh', 'ah', 'esp', 'dccp']);
+
+/** `--header frag,route` of the module `ipv6header`: all of them must be there. */
+function isOfExtension({flag, values, negated}: RuleOption): boolean {
+  return flag === '--soft' || (!negated && /hop|opts|dst|route|frag|esp|ah|auth/.test(values[0] ?? ''));
 }
 
 /** The only packet of ICMP that is walked is an echo request. */
@@ -101,8 +111,19 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
     flag === '--match-set' ? {kind: 'ipset', name: values[0] ?? '', directions: values[1] ?? '', not: negated} : null,
   iprange: ({flag, values, negated}) => isOneOf(fieldOf(flag === '--src-range' ? 'saddr' : 'daddr'), [values[0] ?? ''], negated),
   ipvs: ipvsOption,
+  physdev: ({negated}) => ({kind: 'bridge port', not: negated}),
+  time: timeOption,
   pkttype: ({values, negated}) => isOneOf(fieldOf('packet type'), [values[0] ?? ''], negated),
 };
+
+/** Hours and weekdays recur, and a date may be past. */
+function timeOption({flag, values: [date = '']}: RuleOption): Condition | null {
+  if (flag === '--kerneltz' || flag === '--contiguous') return always;
+  const operator: NftOperator | null = flag === '--datestart' ? '>=' : flag === '--datestop' ? '<=' : null;
+  return operator === null
+    ? null
+    : {kind: 'compare', left: fieldOf('time'), operator, right: {kind: 'list', elements: [{key: date, value: null}]}};
+}
 
 function portOption({flag, values, negated}: RuleOption): Condition | null {
   const ranges = (values[0] ?? '').split(',').map(portRange);
@@ -248,6 +269,7 @@ const targets: Readonly<Record<string, (target: Target) => Action>> = {
   MASQUERADE: target => nat(target, 'masquerade', optionOf(target, '--to-ports')),
   SNAT: target => nat(target, 'snat', optionOf(target, '--to-source')),
   DNAT: target => destinationOf(target),
+  NETMAP: target => nat(target, 'netmap', optionOf(target, '--to')),
   REDIRECT: target => nat(target, 'redirect', optionOf(target, '--to-ports')),
   TTL: target => hops(optionOf(target, '--ttl-set')),
   HL: target => hops(optionOf(target, '--hl-set')),

@@ -141,15 +141,31 @@ function lowerSelector(text: string): Field {
   const words = text.split(' ');
   const [first = '', second = '', , count = '', , offset = '0'] = words;
   if (first === 'numgen') return {name: 'random', first: Number(offset), count: Number(count)};
+  if (first === 'jhash' || first === 'symhash') return lowerHash(text);
   if (first === 'fib') return lowerFib(words);
   if (text === 'meta random') return {name: 'random', first: 0, count: 2 ** 32};
+  if (first === 'exthdr') return {name: 'extension header'};
   if (headersWithoutFields.has(first)) return {name: 'none'};
   const of = Object.hasOwn(headers, first) ? headers[first] : undefined;
   const name = of === undefined ? names.get(text) : fieldsOfHeaders.get(`${first === 'ip6' ? 'ip' : first} ${second}`);
   return of === undefined || of === null ? {name: name ?? 'unknown'} : {name: name ?? 'unknown', of};
 }
 
-const headersWithoutFields: ReadonlySet<string> = new Set(['icmp', 'icmpv6', 'igmp', 'arp', 'ah', 'esp', 'dccp', 'udplite']);
+const headersWithoutFields: ReadonlySet<string> = new Set([
+  'icmp',
+  'icmpv6',
+  'igmp',
+  'arp',
+  'ah',
+  'esp',
+  'dccp',
+  'udplite',
+  'rt',
+  'frag',
+  'hbh',
+  'dst',
+  'mh',
+]);
 
 /** The packets that have a header; null for all that are walked. */
 const headers: Readonly<Record<string, NonNullable<Field['of']> | null>> = {
@@ -180,6 +196,7 @@ const names: ReadonlyMap<string, FieldName> = new Map([
   ['meta nfproto', 'nfproto'],
   ['meta protocol', 'ethertype'],
   ['meta pkttype', 'packet type'],
+  ['meta time', 'time'],
   ['ct state', 'ct state'],
   ['ct status', 'ct status'],
   ['ct mark', 'ct mark'],
@@ -192,6 +209,12 @@ const names: ReadonlyMap<string, FieldName> = new Map([
   ...['iif', 'iifname'].map((word): readonly [string, FieldName] => [word, 'iif']),
   ...['oif', 'oifname'].map((word): readonly [string, FieldName] => [word, 'oif']),
 ]);
+
+/** `jhash ip saddr . tcp dport mod 2 seed 0x1 offset 3`. */
+function lowerHash(text: string): Field {
+  const [, count = '', offset = '0'] = / mod (\d+)(?:.* offset (\d+))?/.exec(text) ?? [];
+  return {name: 'hash', first: Number(offset), count: Number(count)};
+}
 
 /** `fib saddr type`, `fib daddr . iif type`, `fib saddr . iif oif`. */
 function lowerFib(words: readonly string[]): Field {

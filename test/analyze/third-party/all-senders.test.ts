@@ -225,6 +225,14 @@ describe('a rule that limits packets is one finding, which says to what', () => 
       '-A FORWARD -p tcp -m connlimit --connlimit-above 20 --connlimit-mask 32 --connlimit-saddr -j REJECT --reject-with icmp-port-unreachable',
       /^ST403 warning packets from .* are limited to 20 connections at a time for each source by a third-party rule: what exceeds it is dropped/,
     ],
+    [
+      '-A FORWARD -p tcp -m connlimit --connlimit-above 500 --connlimit-mask 32 --connlimit-saddr -j DROP',
+      /^ST403 info packets from .* are limited to 500 connections at a time for each source/,
+    ],
+    [
+      '-A FORWARD -m connbytes --connbytes 1073741824 --connbytes-mode bytes --connbytes-dir both -j DROP',
+      /^ST403 info packets from .* are limited to 1073741824 bytes a connection by a third-party rule: what exceeds it is dropped/,
+    ],
   ])('%s', async (text, wanted) => {
     const news = await found('iptables', given => addRules(given, 'iptables', 'filter', text.split('\n')));
     expect(news.filter(line => line.startsWith('ST403'))).toEqual([expect.stringMatching(wanted)]);
@@ -240,6 +248,12 @@ describe('a rule that limits packets is one finding, which says to what', () => 
       ),
     ]);
   });
+});
+
+test('what the rules of one chain masquerade is one finding, whatever the number of Service ports', async () => {
+  const endpoints = ['10.244.11.0/25', '10.244.11.128/25'].map(pods => `-A POSTROUTING -s 10.244.11.0/24 -d ${pods} -j MASQUERADE`);
+  const news = await found('iptables', given => addRules(given, 'iptables', 'nat', endpoints));
+  expect(news).toEqual([expect.stringMatching(/^ST211 info packets from a pod of this node .* should keep their source address/)]);
 });
 
 describe('rules of other systems', () => {

@@ -132,9 +132,19 @@ describe('rewriting', () => {
     expect(flow(rules, {from: 'fd00:10::9', to: 'fd00:96::1', port: 80})).toBe('[fd00:10::5]:8080');
   });
 
-  test('DNAT to a range is undecided', () => {
-    const [end] = outcomes(ruleset({nat: '-A PREROUTING -j DNAT --to-destination 10.0.0.1-10.0.0.3:80'}), sent);
-    expect(end).toMatchObject({verdict: 'undecided', destination: null, reason: expect.stringContaining('10.0.0.1-10.0.0.3:80')});
+  test('DNAT to a range is drawn, unless it is wide', () => {
+    const to = (range: string) => outcomes(ruleset({nat: `-A PREROUTING -j DNAT --to-destination ${range}`}), sent);
+    expect(to('10.0.0.1-10.0.0.2:80')).toMatchObject([
+      {verdict: 'accept', destination: '10.0.0.1:80', probability: 0.5},
+      {verdict: 'accept', destination: '10.0.0.2:80', probability: 0.5},
+    ]);
+    const [end] = to('10.0.0.1-10.0.9.3:80');
+    expect(end).toMatchObject({verdict: 'undecided', destination: null, reason: expect.stringContaining('10.0.0.1-10.0.9.3:80') as string});
+  });
+
+  test('NETMAP replaces the network', () => {
+    const [end] = outcomes(ruleset({nat: '-A PREROUTING -j NETMAP --to 172.30.0.0/16'}), sent);
+    expect(end).toMatchObject({verdict: 'accept', destination: '172.30.1.1:80'});
   });
 
   test('REDIRECT sends arriving packets to the node, and packets of the node to its loopback', () => {

@@ -233,6 +233,7 @@ describe('conditions', () => {
 describe('an unknown part', () => {
   test.each([
     'ct count 10',
+    'meta time < "2099-01-01 00:00:00"',
     'ip ttl 5',
     'iifname "eth0"',
     'limit rate 5/second',
@@ -257,7 +258,11 @@ describe('an unknown part', () => {
   test('of a map key leads to all verdicts of the map', () => {
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : drop }'))).toBe('UNDECIDED');
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : return }'))).toBe('passes');
-    expect(pathOutcome(table('dnat ip to jhash ip saddr mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 }', dnat))).toBe('UNDECIDED');
+    const shared = 'dnat ip to jhash ip saddr mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 }';
+    expect(pathOutcome(table(shared, dnat))).toBe('50 % 10.0.0.1:80, 50 % 10.0.0.2:80');
+    const isKnown = ({text}: {readonly text: string}): boolean => text === '10.0.0.2';
+    const ends = walkNftPacket(parseNftDump(table(shared, dnat)), packetOf(sent), {...environment(), isKnown});
+    expect(ends.map(({verdict}) => verdict)).toEqual(['undecided']);
   });
 
   test('beside one that certainly fails does not matter', () => {
@@ -311,7 +316,9 @@ describe('effects', () => {
     expect(pathOutcome(table('redirect', {...dnat, hook: 'output'}), own)).toBe('127.0.0.1:80');
     expect(pathOutcome(table('dnat ip to tcp dport map { 80 : 10.0.0.1, 81 : 10.0.0.2 }', dnat))).toBe('10.0.0.1:80');
     expect(pathOutcome(table('dnat ip to tcp dport map { 81 : 10.0.0.2 }\ndnat to 10.0.0.3', dnat))).toBe('10.0.0.3:80');
-    expect(pathOutcome(table('dnat to 10.0.0.1-10.0.0.9', dnat))).toBe('UNDECIDED');
+    expect(pathOutcome(table('dnat to 10.0.0.1-10.0.0.2', dnat))).toBe('50 % 10.0.0.1:80, 50 % 10.0.0.2:80');
+    expect(pathOutcome(table('dnat to 10.0.0.1-10.0.9.9', dnat))).toBe('UNDECIDED');
+    expect(pathOutcome(table('dnat prefix to 10.99.0.0/16', dnat))).toBe('10.99.1.1:80');
     expect(pathOutcome(table('masquerade fully-random', {type: 'nat', hook: 'postrouting', priority: 'srcnat'}))).toBe(
       'passes masqueraded',
     );
