@@ -44,6 +44,7 @@ export const features = {
       'analyze/packet-rules.ts',
       'analyze/packet-in-text.ts',
       'analyze/packet-service.ts',
+      'analyze/packet-on-bridges.ts',
       'render/table/packet.ts',
     ],
     usedBy: [],

@@ -1,11 +1,13 @@
 import {once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, parseAddress} from '../model/address.ts';
+import {holds} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
+import {anyPort} from '../trace/side.ts';
 import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {environmentOf, kernelObstacle, podsHere} from './outcomes/environment.ts';
@@ -13,6 +15,7 @@ import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
 import {walkShown} from './packet-in-text.ts';
 import {type AskedEntry, explainUnserved} from './packet-service.ts';
+import {acrossBridge} from './packet-on-bridges.ts';
 import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
 import {ipsetsOf} from './proxy-mode.ts';
 
@@ -87,7 +90,7 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   );
   if (packet === null) return {node: node.name, query, outcomes: [undetermined('the source or the destination is no address')]};
   if (here.misprint !== undefined) return {node: node.name, query, outcomes: [undetermined(here.misprint)]};
-  const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), ...(query.sourcePort == null ? {} : {sourcePort: query.sourcePort})};
+  const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), sourcePort: query.sourcePort ?? anyPort};
   const {space, result} = senderClassOf(packet, sender =>
     walkNode(here, sent, {others, sender}).flatMap(outcome => followOn(outcome, sent, {here, others, sender})),
   );
@@ -136,13 +139,26 @@ function walkNode(
   {others, sender}: {readonly others: OtherNodes; readonly sender?: Environment['sender']},
 ): readonly PacketOutcome[] {
   const {facts, rules, shown} = node;
-  const environment: Environment = {...settingOf(node).environment, isKnown: ({text}) => others.nodeOf(text) !== null};
+  const base = settingOf(node).environment;
+  // Where the addresses of the node were not read, those that others have are none of its own.
+  const isElsewhere = (address: Address): boolean => {
+    const holder = others.nodeOf(address.text);
+    const isPod = holder === facts.name && holds(podsHere(facts, address.family), address.value);
+    return isPod || (holder !== null && holder !== facts.name);
+  };
+  const isSender = ({text}: Address): boolean => packet.origin === 'arriving' && text === packet.source.text;
+  const environment: Environment = {
+    ...base,
+    isLocal: address => base.isLocal(address) ?? (isSender(address) || isElsewhere(address) ? false : null),
+    isKnown: ({text}) => others.nodeOf(text) !== null,
+  };
   const walked = {
     packet,
     pods: podsHere(facts, packet.family),
     environment: sender === undefined ? environment : {...environment, sender},
   };
-  return shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, walked);
+  const outcomes = shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, walked);
+  return outcomes.map(outcome => acrossBridge(outcome, {packet, environment, facts, rules}));
 }
 
 /** A packet that the node sends on to an endpoint of another one meets the rules there. */

@@ -25,6 +25,7 @@ function linkOf(fields: Fields): Link {
     mtu: numberOf(fields['mtu']),
     master: stringOf(fields['master']),
     isPeerElsewhere: 'link_netnsid' in fields,
+    isIsolated: port?.['isolated'] === true,
     hairpin: typeof hairpin === 'boolean' ? hairpin : null,
     vxlan:
       kind === 'vxlan'

@@ -1,6 +1,7 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
+import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
 import {hostIP, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
 import {isUsualRule, outsideOf} from '../../model/node/policy-routing.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
@@ -87,15 +88,19 @@ const table = [
       // With masqueradeAll the reply goes to the node, which translates it back.
       if (context.config.masqueradeAll.value) return;
       for (const family of familiesOnNode(context)) {
-        const state = bridgeCalls(context, family);
-        const bridges = podBridges(context, family).filter(({link}) => link?.callsIptables[family] !== true);
-        if (state === 'on' || bridges.length === 0) continue;
+        const network = networkOf(context);
+        const bridges = podBridges(context, family).filter(({link}) => bypassReason(network, family, link) !== null);
+        const [first] = bridges;
+        if (first === undefined) continue;
         const endpoints = bridges.flatMap(bridge => bridge.endpoints);
         const name = bridgeSwitch(family);
         yield {
           family,
-          message: `${state === 'off' ? `${name} is 0` : `br_netfilter is not loaded, so that ${name} does not exist`}, and pods of this node are ports of ${bridges.map(bridge => bridge.name).join(', ')}: a pod that reaches a Service whose endpoint is on the same bridge (${someOf(endpoints)}) gets the reply from an address that it does not know, and the connection fails.`,
-          commands: [...(state === 'off' ? [] : [commandLine`modprobe br_netfilter`]), commandLine`sysctl -w ${name}=1`],
+          message: `${bypassReason(network, family, first.link)}, and pods of this node are ports of ${bridges.map(bridge => bridge.name).join(', ')}: a pod that reaches a Service whose endpoint is on the same bridge (${someOf(endpoints)}) gets the reply from an address that it does not know, and the connection fails.`,
+          commands: [
+            ...(bridgeCalls(network, family) === 'off' ? [] : [commandLine`modprobe br_netfilter`]),
+            commandLine`sysctl -w ${name}=1`,
+          ],
         };
       }
     },
@@ -110,7 +115,7 @@ const table = [
     *find(context) {
       for (const family of familiesOnNode(context)) {
         // Without br_netfilter packets are routed by the node, which may send them back.
-        if (bridgeCalls(context, family) !== 'on') continue;
+        if (bridgeCalls(networkOf(context), family) !== 'on') continue;
         for (const {name, link, ports, endpoints} of podBridges(context, family)) {
           const off = ports.filter(({hairpin}) => hairpin === false);
           if (off.length === 0 || link?.isPromiscuous) continue;
@@ -345,19 +350,6 @@ function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: str
     const dev = deviceTo(context, address);
     return dev !== null && isOff(dev) ? [{dev, address}] : [];
   });
-}
-
-function bridgeSwitch(family: Family): string {
-  return `net.bridge.bridge-nf-call-${family === 'IPv4' ? 'iptables' : 'ip6tables'}`;
-}
-
-/** `on` too if it was not seen. */
-function bridgeCalls(context: NodeCheckContext, family: Family): 'on' | 'off' | 'not loaded' {
-  const network = networkOf(context);
-  const value = sysctlNumber(network, bridgeSwitch(family));
-  if (value !== null) return value === 0 ? 'off' : 'on';
-  // Older captures name fewer sysctls.
-  return sysctlNumber(network, 'net.ipv4.conf.all.rp_filter') === null ? 'on' : 'not loaded';
 }
 
 /** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */

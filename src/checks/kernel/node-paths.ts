@@ -3,6 +3,7 @@ import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
+import {podPorts} from '../../model/node/bridges.ts';
 import {type Link, type NetworkFacts, noNetworkFacts, routeOf, type RouteResult} from '../../model/node/node-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
@@ -72,13 +73,10 @@ export interface PodBridge {
 }
 
 export function podBridges(context: NodeCheckContext, family: Family): readonly PodBridge[] {
-  const {links} = networkOf(context);
   const endpoints = Map.groupBy(podAddresses(context, family).get(context.node.name) ?? [], ({address}) => deviceTo(context, address));
   return [...endpoints].flatMap(([name, pods]) => {
-    const ports = (links ?? []).filter(({master, isPeerElsewhere}) => master === name && isPeerElsewhere);
-    const link = links?.find(other => other.name === name);
-    const isBridge = link?.kind === 'bridge' || (link?.kind === null && ports.length > 0);
-    return name === null || !isBridge ? [] : [{name, link, ports, endpoints: pods.map(({address}) => address)}];
+    const bridge = podPorts(networkOf(context), name);
+    return name === null || bridge === null ? [] : [{name, ...bridge, endpoints: pods.map(({address}) => address)}];
   });
 }
 

@@ -84,6 +84,8 @@ export interface Link {
   readonly isPeerElsewhere: boolean;
   /** A port of a bridge that may send a packet back to where it came from; null if it is no port of a bridge. */
   readonly hairpin: boolean | null;
+  /** A port of a bridge that exchanges no packets with other such ports. */
+  readonly isIsolated: boolean;
   /** Of a tunnel that the kernel gives no end to (`external`), packets leave as their routes say. */
   readonly vxlan: {readonly id: number; readonly port: number; readonly carrier: string | null; readonly isExternal: boolean} | null;
   /** A bridge that shows packets to iptables whatever the sysctl says. */

@@ -1,0 +1,33 @@
+import type {Family} from '../address.ts';
+import {type Link, type NetworkFacts, sysctlNumber} from './node-facts.ts';
+
+/** The switch by which packets that cross a bridge pass the rules of iptables and nftables. */
+export function bridgeSwitch(family: Family): string {
+  return `net.bridge.bridge-nf-call-${family === 'IPv4' ? 'iptables' : 'ip6tables'}`;
+}
+
+/** `on` too if it was not seen. */
+export function bridgeCalls(network: NetworkFacts, family: Family): 'on' | 'off' | 'not loaded' {
+  const value = sysctlNumber(network, bridgeSwitch(family));
+  if (value !== null) return value === 0 ? 'off' : 'on';
+  // Older captures name fewer sysctls.
+  return sysctlNumber(network, 'net.ipv4.conf.all.rp_filter') === null ? 'on' : 'not loaded';
+}
+
+/** Why packets between pods on a bridge bypass the rules of the node; null if they do not. */
+export function bypassReason(network: NetworkFacts, family: Family, bridge: Link | undefined): string | null {
+  const state = bridgeCalls(network, family);
+  if (state === 'on' || bridge?.callsIptables[family] === true) return null;
+  return state === 'off' ? `${bridgeSwitch(family)} is 0` : `br_netfilter is not loaded, so that ${bridgeSwitch(family)} does not exist`;
+}
+
+/** A bridge with its ports whose other end is in a pod; null for an interface that is none. */
+export function podPorts(
+  {links}: NetworkFacts,
+  name: string | null,
+): {readonly link: Link | undefined; readonly ports: readonly Link[]} | null {
+  const ports = (links ?? []).filter(({master, isPeerElsewhere}) => master === name && isPeerElsewhere);
+  const link = links?.find(other => other.name === name);
+  const isBridge = link?.kind === 'bridge' || (link?.kind === null && ports.length > 0);
+  return name !== null && isBridge ? {link, ports} : null;
+}

@@ -1,0 +1,89 @@
+import {expect, test} from 'vitest';
+import {askNodes} from '../../src/run/packet/packet-flags.ts';
+import {scenario} from '../scenario.ts';
+
+const link = (name: string, info: object, others: object = {}): object => ({
+  ifname: name,
+  flags: ['UP'],
+  mtu: 1500,
+  linkinfo: info,
+  ...others,
+});
+const bridge = (data: object = {}): object => link('cni0', {info_kind: 'bridge', info_data: data});
+const port = (name: string, data: object = {}): object =>
+  link(
+    name,
+    {info_kind: 'veth', info_slave_kind: 'bridge', info_slave_data: {hairpin: true, isolated: false, ...data}},
+    {master: 'cni0', link_netnsid: 1},
+  );
+const ports = (data: object = {}): readonly object[] => [bridge(), port('veth4', data), port('veth5', data)];
+const switches = (on: number): string => `net.bridge.bridge-nf-call-iptables = ${on}\nnet.bridge.bridge-nf-call-ip6tables = ${on}\n`;
+const table = (rule: string): string =>
+  `table bridge filter {\n\tchain FORWARD {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\t${rule}\n\t}\n}\n`;
+
+/** What `packet` says of a pod on a bridge and each endpoint. */
+async function asked(source: string, links: readonly object[], files: Readonly<Record<string, string>>): Promise<readonly string[]> {
+  const given = await scenario();
+  const routes = [
+    {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+    {dst: '10.244.11.0/24', dev: 'cni0'},
+  ];
+  const all = {'links.json': JSON.stringify(links), 'routes.json': JSON.stringify(routes), 'ip-rules.json': usual, ...files};
+  for (const [name, content] of Object.entries(all)) given.file('node-a', name, content);
+  const [answer] = askNodes({source, destination: 'shop/web', port: '80'}, given.snapshot(), name => name === 'node-a');
+  return answer?.outcomes.map(({verdict, destination, reason = ''}) => `${destination} ${verdict} ${reason}`.trim()).sort() ?? [];
+}
+
+const usual = JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]);
+
+test.each<readonly [title: string, links: readonly object[], files: Readonly<Record<string, string>>, source: string, said: RegExp | null]>(
+  [
+    ['the bridge bypasses rules', ports(), {sysctls: switches(0)}, '10.244.11.9', /drop net\.bridge\.bridge-nf-call-iptables is 0/],
+    ['the bridge asks for rules itself', [bridge({nf_call_iptables: 1}), port('veth4')], {sysctls: switches(0)}, '10.244.11.9', null],
+    ['bridges show packets to rules', ports(), {sysctls: switches(1)}, '10.244.11.9', null],
+    [
+      'ports are isolated',
+      ports({isolated: true}),
+      {sysctls: switches(1)},
+      '10.244.11.9',
+      /drop the bridge sends nothing from one isolated port/,
+    ],
+    ['one is', [...ports(), port('veth6', {isolated: true})], {sysctls: switches(1)}, '10.244.11.9', /undecided .*1 of 3 ports of cni0/],
+    ['hairpin is off', ports({hairpin: false}), {sysctls: switches(1)}, '10.244.11.4', /drop .*hairpin_mode is 0 \(2 of 2 ports of cni0\)/],
+    ['it is off for others', ports({hairpin: false}), {sysctls: switches(1)}, '10.244.11.9', null],
+    [
+      'a rule of bridges drops',
+      ports(),
+      {sysctls: switches(1), 'nft.txt': table('ip daddr 10.244.11.4 drop')},
+      '10.244.11.9',
+      /undecided a rule of table bridge/,
+    ],
+    ['it is about DHCP', ports(), {sysctls: switches(1), 'nft.txt': table('udp dport 67 drop')}, '10.244.11.9', null],
+  ],
+)('a packet from a pod to another, where %s', async (_, links, files, source, said) => {
+  const given = await asked(source, links, files);
+  const here = given.filter(line => line.startsWith('10.244.11.4:'));
+  expect(here).toEqual([said === null ? '10.244.11.4:8080 accept' : expect.stringMatching(said)]);
+});
+
+test('a rule about the port of servers does not leave the answer open, and its class of senders is named', async () => {
+  const given = await scenario();
+  given.file(
+    'node-a',
+    'nft.txt',
+    'table ip a {\n\tchain f {\n\t\ttype filter hook forward priority 0; policy accept;\n\t\ttcp sport 8080 drop\n\t}\n}\n',
+  );
+  const ask = (more: object) =>
+    askNodes({source: '10.244.12.9', destination: '10.244.12.4', port: '80', ...more}, given.snapshot(), name => name === 'node-a')[0];
+  expect(ask({})?.outcomes.map(({verdict}) => verdict)).toEqual(['accept']);
+  expect(ask({})?.senders).toMatch(/source port 0-8079, 8081-65535$/);
+  expect(ask({'source-port': 8080})?.outcomes.map(({verdict}) => verdict)).toEqual(['drop']);
+});
+
+test('an endpoint has no address of the node, also where the interfaces of the node were not read', async () => {
+  const given = await scenario();
+  given.file('node-a', 'addresses.json', null);
+  given.file('node-a', 'nft.txt', 'table ip a {\n\tchain f {\n\t\ttype filter hook forward priority 0; policy drop;\n\t}\n}\n');
+  const [answer] = askNodes({source: '10.244.11.9', destination: 'shop/web', port: '80'}, given.snapshot(), name => name === 'node-a');
+  expect(new Set(answer?.outcomes.map(({verdict}) => verdict))).toEqual(new Set(['drop']));
+});
