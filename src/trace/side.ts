@@ -211,7 +211,9 @@ function countOf(ports: Intervals): number {
 
 function lostLater(side: Side, first: Packet, end: Packet, replies: readonly OutcomeEnd<NodeRule>[]): ConnectionOutcome['lost'] {
   const isUnanswered = replies.length > 0 && replies.every(({packet}) => stateOf(packet) !== 'established');
-  const next = nextAfter(first, end, isUnanswered);
+  // A rule may mark the connection when the reply passes.
+  const connectionMark = replies[0]?.packet.connectionMark ?? end.connectionMark;
+  const next = nextAfter(first, {...end, connectionMark}, isUnanswered);
   const lost = lostIn('reply', replies) ?? lostIn('next', next === null ? [] : walkToEnds(side, next));
   if (lost?.packet !== 'next' || !isUnanswered) return lost;
   // What keeps the reply from being tracked is on its path.

@@ -2,16 +2,24 @@ import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario,
 
 const decided = {isDecided: true} as const;
 
-function secondUplink(condition: string): Step {
+function secondUplink(condition: string, ...others: readonly string[]): Step {
   const lines = [
     'link add eth1 type veth peer name beyond',
     'link set eth1 up',
     'link set beyond up',
     'route add default dev eth1 table 101',
     `rule add ${condition} lookup 101`,
+    ...others,
   ];
   return sh(lines.map(line => `ip ${line}`).join('\n'));
 }
+
+/** As on AWS: what arrived by the uplink is answered with a mark. */
+const connectionMark = rules(
+  'mangle',
+  '-A PREROUTING -i eth0 -j CONNMARK --set-xmark 0x100/0x100',
+  '-A PREROUTING -i cali+ -j CONNMARK --restore-mark --nfmask 0x100 --ctmask 0x100',
+);
 
 /** What rules can ask of a packet and do to it, one thing at a time, and what two programs do beside each other. */
 export const conditions: readonly Scenario[] = [
@@ -34,7 +42,19 @@ export const conditions: readonly Scenario[] = [
   {name: 'ip-rule-mark-of-kube-proxy', load: [secondUplink('fwmark 0x4000/0x4000')]},
   {name: 'ip-rule-other-mark', load: [secondUplink('fwmark 0x100/0xff00')]},
   {name: 'ip-rule-from-others', load: [secondUplink('from 192.0.2.0/24')]},
-  // nftables: what its rules can ask.
+  {
+    name: 'ip-rule-all-but-main',
+    load: [secondUplink('from 10.244.11.0/24 pref 200', 'rule add lookup main suppress_prefixlength 0 pref 100')],
+  },
+  {name: 'ip-rule-connection-mark', load: [connectionMark, secondUplink('fwmark 0x100/0x100')]},
+  {name: 'ip-rule-connection-mark-main', load: [connectionMark, sh('ip rule add fwmark 0x100/0x100 lookup main pref 100')]},
+  {
+    name: 'ip-rule-connection-mark-nft',
+    load: [
+      nftChain('prerouting priority -150; policy accept;', 'iifname "eth0" ct mark set 0x100', 'iifname "cali*" meta mark set ct mark'),
+      secondUplink('fwmark 0x100/0x100'),
+    ],
+  },
   {
     name: 'nft-state-vmap-one-interface',
     load: [

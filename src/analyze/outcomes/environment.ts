@@ -2,8 +2,17 @@ import {once} from '../../model/once.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
-import {hostIP, type NetworkFacts, type NodeFacts, noNetworkFacts, type Route, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
-import {policyRuleText, routedAstray} from '../../model/node/policy-routing.ts';
+import {
+  hostIP,
+  type NetworkFacts,
+  type NodeFacts,
+  noNetworkFacts,
+  type PolicyRule,
+  type Route,
+  routeOf,
+  sysctlNumber,
+} from '../../model/node/node-facts.ts';
+import {type Astray, isUsualRule, routedAstray, routingCause} from '../../model/node/policy-routing.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
@@ -147,17 +156,15 @@ const sourcesOnLink = once(({onLink = []}: NodeFacts) =>
 /** Above this number of routes, which addresses are behind an interface is not computed. */
 const maxRoutes = 2_000;
 
-/** The routes of table main. Null unless the policy rules are the usual ones: the tables `local`, `main` and `default`. */
+/** The routes of table main. Null unless the policy rules for packets without a mark are the usual ones. */
 function mainRoutes(network: NetworkFacts | undefined, family: Family): readonly Route[] | null {
   const [own, rules] = [network?.routes[family] ?? null, network?.policyRules[family] ?? null];
-  if (
-    own === null ||
-    rules === null ||
-    own.length > maxRoutes ||
-    rules.some(({action}) => action.kind !== 'lookup' || !/^(?:local|main|default|25[345])$/.test(action.table))
-  )
-    return null;
+  if (own === null || rules === null || own.length > maxRoutes || rules.some(rule => !isUsualRule(rule) && !isForMarked(rule))) return null;
   return own.filter(({table}) => table === 'main' || table === '254');
+}
+
+function isForMarked({mark, isInverted}: PolicyRule): boolean {
+  return mark !== null && mark.value !== 0 && !isInverted;
 }
 
 function behind(network: NetworkFacts | undefined, isWanted: (name: string) => boolean, family: Family): Intervals | null {
@@ -219,8 +226,27 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     // Other senders may have other routes.
     askAddress([[source.value, source.value]], 'source', packet, environment);
     environment.sender?.decideAlone();
-    const by = astray.rule === null ? 'policy routing' : `the rule of policy routing "${policyRuleText(astray.rule)}"`;
-    return `${by} sends the packet by ${astray.dev}, while ${astray.instead} leads to ${destination.text}`;
+    return astrayText(astray, destination);
+  };
+}
+
+function astrayText(astray: Astray, {text}: Address): string {
+  return `${routingCause(astray)} sends the packet by ${astray.dev}, while ${astray.instead} leads to ${text}`;
+}
+
+/**
+ * Why policy routing sends packets away for the mark that a rule of another program gave them; left out where it asks for no such mark. What
+ * it does to packets without a mark, or with kube-proxy's, is a fact of the node.
+ */
+export function markObstacle(facts: NodeFacts, family: Family, ownMark: number): Environment['obstacle'] {
+  const asked = facts.network?.policyRules[family]?.some(({mark}) => mark !== null && (mark.mask & ~ownMark) !== 0);
+  if (asked !== true) return undefined;
+  return ({mark, source, destination, origin, inInterface}) => {
+    const iif = origin === 'node' ? 'lo' : inInterface;
+    const query = {source, ...(iif === null ? {} : {iif})};
+    const astray = (mark & ~ownMark) === 0 ? null : routedAstray(facts, destination, {...query, mark});
+    const isSoAnyway = astray !== null && routedAstray(facts, destination, {...query, mark: mark & ownMark}) !== null;
+    return astray === null || isSoAnyway ? null : astrayText(astray, destination);
   };
 }
 

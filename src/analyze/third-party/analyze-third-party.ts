@@ -10,6 +10,7 @@ import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {AlikeInterfaces, ConnectionOutcome, Environment, NodeRule, Packet} from '../../trace/packet.ts';
 import type {NoteCondition} from '../../trace/sender-space.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
+import {markObstacle} from '../outcomes/environment.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
@@ -48,7 +49,8 @@ function maxNamed(ports: number): number {
  * What third-party rules do to Services' packets, in every mode: each class of senders is walked through kube-proxy's rules alone, and
  * through all rules of the node with the replies. Service ports that no third-party rule tells apart are walked once.
  */
-export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: ThirdPartyCase<Port>): readonly Symptom<RuleText>[] {
+export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPartyCase<Port>): readonly Symptom<RuleText>[] {
+  const thirdPartyCase = {...given, sides: {...given.sides, all: routedByMark(given.sides.all, given.context)}};
   const {ports, context, rules, differs} = thirdPartyCase;
   const tables = thirdPartyTables(thirdPartyCase);
   const onBridges = bridgeSymptoms(rules.nft(), context.facts, context.family);
@@ -93,6 +95,12 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(thirdPartyCase: 
     ),
   );
   return [...onBridges, ...symptoms, ...masquerading, ...(walks.effort.isCut ? [cutOff(thirdPartyCase)] : [])];
+}
+
+/** Rules of other programs may set a mark by which policy routing sends packets elsewhere. */
+function routedByMark(side: Side, {facts, family, mark}: NodeContext): Side {
+  const obstacle = markObstacle(facts, family, Number(mark));
+  return obstacle === undefined ? side : {...side, environment: {...side.environment, obstacle}};
 }
 
 /** An effect with the Service ports that it concerns. */

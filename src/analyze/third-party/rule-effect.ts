@@ -184,7 +184,8 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const acceptsItself = effectCase.acceptsItself && !isOfNft(rule?.table ?? policy?.split('/')[0] ?? '');
   const unusual = !acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
   const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual ? {severity: 'info' as const} : {})};
-  const by = rule !== null ? `by a third-party rule${inBackend(rule, effectCase)}` : byPolicy(policy, effectCase);
+  const why = rule !== null && setsMark(rule) && outcome.reason !== undefined ? `, because ${outcome.reason}` : '';
+  const by = rule !== null ? `by a third-party rule${inBackend(rule, effectCase)}${why}` : byPolicy(policy, effectCase);
   const usual = isSentOn
     ? {kind: 'forward-blocked' as const, detail: `${who} are sent to an endpoint and then ${refused} ${by}`}
     : {kind: 'dropped-by-other-rule' as const, detail: `${who} are ${refused} ${by}`};
@@ -213,6 +214,7 @@ function isLeftBehind({chain}: NodeRule): boolean {
 /** The third-party rule that refuses a packet: the last one, or one that makes kube-proxy's rules or the kernel do it. */
 function decisive({path, reason}: ConnectionOutcome, {isOwn}: EffectCase): NodeRule | null {
   const thirdParty = path.filter(rule => !isOwn(rule));
+  if (reason?.includes('policy routing') === true) return thirdParty.findLast(setsMark) ?? null;
   if (reason !== undefined) return thirdParty.findLast(decides) ?? null;
   const last = path.at(-1);
   if (last === undefined) return null;

@@ -1,6 +1,6 @@
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
-import {type Astray, isUsualRule, outsideOf, policyRuleText, routedAstray, usualDevice} from '../../model/node/policy-routing.ts';
+import {type Astray, isUsualRule, outsideOf, routedAstray, routingCause, usualDevice} from '../../model/node/policy-routing.ts';
 import {type CommandLine, commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {networkOf, podAddresses} from './node-paths.ts';
@@ -32,20 +32,16 @@ export function misroutedPackets(context: NodeCheckContext, family: Family): rea
     const [first] = found;
     return first === undefined ? [] : [{...first, who: who(found.map(({sender}) => sender.source.text))}];
   });
-  return [...Map.groupBy(hits, ({astray}) => ruleText(astray)).values()].flatMap(group => {
+  return [...Map.groupBy(hits, ({astray}) => routingCause(astray)).values()].flatMap(group => {
     const [first] = group;
     return first === undefined ? [] : [misrouted({...first, who: group.map(({who}) => who).join(', and ')})];
   });
 }
 
-function ruleText({rule}: Astray): string {
-  return rule === null ? 'the rules of policy routing' : `the rule of policy routing "${policyRuleText(rule)}"`;
-}
-
 function misrouted({astray, to, sender, who}: {astray: Astray; to: Address; sender: Group['senders'][number]; who: string}): Misrouted {
   const mark = sender.mark === 0 ? commandLine`` : commandLine`mark ${`0x${sender.mark.toString(16)}`}`;
   return {
-    message: `${ruleText(astray)} sends ${who} by ${astray.dev}, while ${astray.instead} leads to the endpoint ${to.text}: what Services send there is lost, or the answers are.`,
+    message: `${routingCause(astray)} sends ${who} by ${astray.dev}, while ${astray.instead} leads to the endpoint ${to.text}: what Services send there is lost, or the answers are.`,
     commands: [
       commandLine`ip rule show`,
       joinedCommand(commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`, mark),

@@ -37,8 +37,13 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Quer
   return {dev: route.dev, instead: usual.dev, rule};
 }
 
+/** What sends the packets, in words. */
+export function routingCause({rule}: Astray): string {
+  return rule === null ? 'policy routing' : `the rule of policy routing "${policyRuleText(rule)}"`;
+}
+
 /** As `ip rule` prints it: `100: from 10.244.11.0/24 lookup 101`. */
-export function policyRuleText({priority, isInverted, from, to, mark, iif, action}: PolicyRule): string {
+function policyRuleText({priority, isInverted, from, to, mark, iif, action}: PolicyRule): string {
   const hex = (value: number): string => `0x${value.toString(16)}`;
   const parts = [
     ...[isInverted ? 'not' : '', `from ${from?.text ?? 'all'}`, to === null ? '' : `to ${to.text}`],

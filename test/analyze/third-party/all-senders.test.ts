@@ -256,6 +256,44 @@ test('what the rules of one chain masquerade is one finding, whatever the number
   expect(news).toEqual([expect.stringMatching(/^ST211 info packets from a pod of this node .* should keep their source address/)]);
 });
 
+test.each([
+  [
+    'sends packets by an uplink, is an error that names it',
+    '101',
+    /^ST402 error .*because the rule of policy routing "100: from all fwmark 0x100\/0x100 lookup 101" sends the packet by eth1/,
+  ],
+  ['leads to table main, is none', 'main', null],
+])('a mark that the reply gives to a connection, and that %s', async (_, table, said) => {
+  const news = await found('iptables', given => {
+    addRules(given, 'iptables', 'mangle', [
+      '-A PREROUTING -i eth0 -j CONNMARK --set-xmark 0x100/0x100',
+      '-A PREROUTING -i cali+ -j CONNMARK --restore-mark --nfmask 0x100 --ctmask 0x100',
+    ]);
+    const files = {
+      'ip-rules.json': [
+        {priority: 100, src: 'all', fwmark: '0x100', fwmask: '0x100', table},
+        {priority: 32_766, src: 'all', table: 'main'},
+      ],
+      'routes.json': [
+        {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+        {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+        {dst: '10.244.11.0/24', dev: 'cali4'},
+        {dst: '172.18.0.0/16', dev: 'eth0'},
+        {dst: 'default', dev: 'eth1', table: '101'},
+      ],
+      'links.json': ['eth0', 'eth1', 'cali4'].map(ifname => ({
+        ifname,
+        flags: ['UP'],
+        linkinfo: {info_kind: 'veth'},
+        ...(ifname === 'cali4' ? {link_netnsid: 1} : {}),
+      })),
+    };
+    for (const [name, content] of Object.entries(files)) given.file('node-a', name, JSON.stringify(content));
+  });
+  const errors = news.filter(line => line.includes(' error '));
+  expect(errors).toEqual(said === null ? [] : [expect.stringMatching(said)]);
+});
+
 describe('rules of other systems', () => {
   const drop = 'table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n\t}\n}\n';
   const legacy =
