@@ -1,15 +1,16 @@
 import {nodeObject} from '../../expect/api-index.ts';
-import {type Address, type Family, parseAddress} from '../../model/address.ts';
+import {type Family, parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
-import {hostIP, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
-import {isUsualRule, outsideOf} from '../../model/node/policy-routing.ts';
+import {isOlderKernel, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
+import {outsideOf} from '../../model/node/policy-routing.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {misroutedPackets} from './policy-routes.ts';
-import {deviceTo, entriesOnNode, networkOf, podAddresses, podBridges, routeTo, familiesOnNode} from './node-paths.ts';
+import {misroutedPackets, refusedMarked, refusedPods} from './policy-routes.ts';
+import {asymmetricNode, asymmetricPods} from './reverse-path.ts';
+import {deviceTo, entriesOnNode, interfaceSwitch, networkOf, podAddresses, podBridges, routeTo, familiesOnNode} from './node-paths.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
 interface FactsCheck {
@@ -352,76 +353,6 @@ function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: str
   });
 }
 
-/** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
-function* asymmetricPods(context: NodeCheckContext): Iterable<Found> {
-  const {dev, address: own} = primary(context) ?? {};
-  if (dev === undefined || own === undefined || !isStrict(context, dev)) return;
-  const back = outsideOf('IPv4')
-    .map(client => ({client, route: wayBack(context, client, own)}))
-    .find(({route}) => route === dev);
-  if (back === undefined) return;
-  const pods = (podAddresses(context, 'IPv4').get(context.node.name) ?? []).filter(({isExternal}) => isExternal);
-  const lost = pods.flatMap(({address}) => {
-    const pod = parseAddress(address);
-    const other = pod === null ? null : wayBack(context, back.client, pod);
-    return other === null || other === dev ? [] : [{address, other}];
-  });
-  const [first] = lost;
-  if (first === undefined) return;
-  yield {
-    severity: 'error',
-    message: `rp_filter of ${dev} is strict (1), and policy rules route packets of ${plural(lost.length, 'pod')} (${someOf(lost.map(({address}) => address))}) by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`,
-    commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
-  };
-}
-
-/** Packets to the node's address, from networks that its interface leads to, whose replies leave by another interface. */
-function* asymmetricNode(context: NodeCheckContext): Iterable<Found> {
-  const {dev, address: own} = primary(context) ?? {};
-  const {routes, links} = networkOf(context);
-  if (dev === undefined || own === undefined || !isStrict(context, dev)) return;
-  const isWired = (name: string): boolean =>
-    links?.some(link => link.name === name && /^(?:|vlan|bond|team|macvlan)$/.test(link.kind ?? '-')) ?? false;
-  for (const {to, hops, kind} of routes.IPv4 ?? []) {
-    if (kind !== 'unicast' || !hops.some(hop => hop.dev === dev && hop.gateway !== null)) continue;
-    const client = to.prefix === 0 ? outsideOf('IPv4')[0] : parseAddress(hostInside(to.text));
-    const other = client === undefined || client === null ? null : wayBack(context, client, own);
-    if (other === null || other === dev || !isWired(other)) continue;
-    yield {
-      message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
-      commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
-    };
-    return;
-  }
-}
-
-/** As sysctl reads and prints it: a dot in the name of an interface is a slash. */
-function interfaceSwitch(dev: string, name: string): string {
-  return `net.ipv4.conf.${dev.replaceAll('.', '/')}.${name}`;
-}
-
-/** The first host of a network. */
-function hostInside(network: string): string {
-  const [base = '', prefix = '32'] = network.split('/');
-  return prefix === '32' ? base : base.replace(/\d+$/, last => String(Number(last) + 1));
-}
-
-function primary({facts}: NodeCheckContext): {readonly dev: string; readonly address: Address} | null {
-  const address = facts.hostIPs.flatMap(text => parseAddress(text) ?? []).find(({family}) => family === 'IPv4');
-  return address === undefined || facts.primaryInterface === null ? null : {dev: facts.primaryInterface, address};
-}
-
-/** The kernel looks for the way back with the addresses turned. Null if it is unknown or there is none. */
-function wayBack(context: NodeCheckContext, client: Address, source: Address): string | null {
-  const route = routeOf(networkOf(context), client, {source, mark: 0, iif: 'lo'});
-  return route !== 'unknown' && route.kind === 'unicast' ? route.dev : null;
-}
-
-function isStrict(context: NodeCheckContext, dev: string): boolean {
-  const values = ['all', dev].map(name => sysctlNumber(networkOf(context), `net.ipv4.conf.${name}.rp_filter`));
-  return !values.includes(null) && Math.max(...values.map(Number)) === 1;
-}
-
 /** By a mark of a program that announces addresses by ARP in the cluster. */
 function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolean {
   return Object.keys(annotations).some(name =>
@@ -432,58 +363,6 @@ function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolea
 interface Unrouted {
   readonly node: string;
   readonly addresses: readonly string[];
-}
-
-/** The nodes to whose pods, some of them, such a route leads. */
-interface Refused {
-  readonly from: string;
-  readonly to: string;
-  readonly iif: string;
-}
-
-/** Pods of the node whose packets to an endpoint, or to another one of the node, routing rules refuse although the node has a route there. */
-function refusedPods(context: NodeCheckContext, family: Family): readonly Refused[] {
-  const {policyRules} = networkOf(context);
-  if (!policyRules[family]?.some(rule => !isUsualRule(rule))) return [];
-  const pods = podAddresses(context, family);
-  const own = parseAddress(hostIP(context.facts, family) ?? '');
-  const ends = firstPods(context, family);
-  return (pods.get(context.node.name) ?? []).slice(0, maxPods).flatMap(({address: from}) => {
-    const source = parseAddress(from);
-    const way = source === null || own === null ? 'unknown' : routeOf(networkOf(context), source, {mark: 0, source: own, iif: 'lo'});
-    if (source === null || way === 'unknown' || way.kind !== 'unicast') return [];
-    const {dev: iif} = way;
-    const to = ends.find(end => {
-      if (end.text === from) return false;
-      const route = routeOf(networkOf(context), end, {mark: 0, source, iif});
-      return route !== 'unknown' && route.kind === 'unreachable';
-    });
-    return to === undefined ? [] : [{from, to: to.text, iif}];
-  });
-}
-
-const maxPods = 50;
-
-/** A pod of each node. */
-function firstPods(context: NodeCheckContext, family: Family): readonly Address[] {
-  const pods = [...podAddresses(context, family).values()];
-  return pods.flatMap(own => own.slice(0, 1)).flatMap(({address}) => parseAddress(address) ?? []);
-}
-
-/** A pod to which packets from outside are refused once kube-proxy marked them, and not before. kube-proxy marks before the kernel routes. */
-function refusedMarked(context: NodeCheckContext, family: Family): {readonly mark: string; readonly to: string} | null {
-  const network = networkOf(context);
-  const mark = 1 << context.config.masqueradeBit.value;
-  const [source] = outsideOf(family);
-  const way = source === undefined ? 'unknown' : routeTo(context, source);
-  if (source === undefined || way === 'unknown' || way.kind !== 'unicast') return null;
-  if (!network.policyRules[family]?.some(rule => rule.mark !== null)) return null;
-  const isRefused = (end: Address, of: number): boolean => {
-    const route = routeOf(network, end, {mark: of, source, iif: way.dev});
-    return route !== 'unknown' && route.kind === 'unreachable';
-  };
-  const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
-  return to === undefined ? null : {mark: `0x${mark.toString(16)}`, to: to.text};
 }
 
 /**

@@ -98,3 +98,8 @@ export function deviceTo(context: NodeCheckContext, text: string): string | null
 export function routeTo(context: NodeCheckContext, address: Address): RouteResult | 'unknown' {
   return routeOf(networkOf(context), address, {mark: 0, iif: 'lo'});
 }
+
+/** As sysctl reads and prints it: a dot in the name of an interface is a slash. */
+export function interfaceSwitch(dev: string, name: string): string {
+  return `net.ipv4.conf.${dev.replaceAll('.', '/')}.${name}`;
+}

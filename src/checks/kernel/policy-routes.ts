@@ -1,9 +1,9 @@
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
-import {hostIP} from '../../model/node/node-facts.ts';
+import {hostIP, routeOf} from '../../model/node/node-facts.ts';
 import {type Astray, isUsualRule, outsideOf, routedAstray, routingCause, usualDevice} from '../../model/node/policy-routing.ts';
 import {type CommandLine, commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {networkOf, podAddresses} from './node-paths.ts';
+import {networkOf, podAddresses, routeTo} from './node-paths.ts';
 
 /** Packets that policy routing sends away from a pod: whose, and what shows it on the node. */
 interface Misrouted {
@@ -83,4 +83,54 @@ function groupsOf(context: NodeCheckContext, family: Family): readonly Group[] {
       senders: client === undefined ? [] : [{...client, mark}],
     },
   ];
+}
+
+/** A pod, one to which its packets are refused, and the interface by which they arrive. */
+interface Refused {
+  readonly from: string;
+  readonly to: string;
+  readonly iif: string;
+}
+
+/** Pods of the node whose packets to an endpoint, or to another one of the node, routing rules refuse although the node has a route there. */
+export function refusedPods(context: NodeCheckContext, family: Family): readonly Refused[] {
+  const {policyRules} = networkOf(context);
+  if (!policyRules[family]?.some(rule => !isUsualRule(rule))) return [];
+  const pods = podAddresses(context, family);
+  const own = parseAddress(hostIP(context.facts, family) ?? '');
+  const ends = firstPods(context, family);
+  return (pods.get(context.node.name) ?? []).slice(0, maxPods).flatMap(({address: from}) => {
+    const source = parseAddress(from);
+    const way = source === null || own === null ? 'unknown' : routeOf(networkOf(context), source, {mark: 0, source: own, iif: 'lo'});
+    if (source === null || way === 'unknown' || way.kind !== 'unicast') return [];
+    const {dev: iif} = way;
+    const to = ends.find(end => {
+      if (end.text === from) return false;
+      const route = routeOf(networkOf(context), end, {mark: 0, source, iif});
+      return route !== 'unknown' && route.kind === 'unreachable';
+    });
+    return to === undefined ? [] : [{from, to: to.text, iif}];
+  });
+}
+
+/** A pod of each node. */
+function firstPods(context: NodeCheckContext, family: Family): readonly Address[] {
+  const pods = [...podAddresses(context, family).values()];
+  return pods.flatMap(own => own.slice(0, 1)).flatMap(({address}) => parseAddress(address) ?? []);
+}
+
+/** A pod to which packets from outside are refused once kube-proxy marked them, and not before. kube-proxy marks before the kernel routes. */
+export function refusedMarked(context: NodeCheckContext, family: Family): {readonly mark: string; readonly to: string} | null {
+  const network = networkOf(context);
+  const mark = 1 << context.config.masqueradeBit.value;
+  const [source] = outsideOf(family);
+  const way = source === undefined ? 'unknown' : routeTo(context, source);
+  if (source === undefined || way === 'unknown' || way.kind !== 'unicast') return null;
+  if (!network.policyRules[family]?.some(rule => rule.mark !== null)) return null;
+  const isRefused = (end: Address, of: number): boolean => {
+    const route = routeOf(network, end, {mark: of, source, iif: way.dev});
+    return route !== 'unknown' && route.kind === 'unreachable';
+  };
+  const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
+  return to === undefined ? null : {mark: `0x${mark.toString(16)}`, to: to.text};
 }
