@@ -142,7 +142,8 @@ const protocolNumbers: Readonly<Record<string, string>> = {icmp: '1', tcp: '6', 
 /** An arriving packet has never arrived on loopback; a packet that the node sends has no input interface. */
 function inInterface({packet, hook}: PacketAt): PacketValue {
   if (hook === 'output' || (packet.origin === 'node' && packet.inInterface === null)) return {kind: 'interface', name: '', side: 'in'};
-  return {kind: 'interface', name: packet.inInterface, side: 'in', isClient: packet.client === 'source'};
+  // The loopback interface does not follow from the source: all own addresses are on it.
+  return {kind: 'interface', name: packet.inInterface, side: 'in', isClient: packet.client === 'source' && packet.origin !== 'node'};
 }
 
 /** There is no output interface before routing or on input. */

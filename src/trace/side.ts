@@ -138,7 +138,7 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
     if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return [outcome];
     const source = `${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.drawnPorts?.join() ?? ''}`;
     const key = `${signature(joinHostPort(destination.text, port))} ${source} ${end.connectionMark} ${end.mark} ${end.untracked}`;
-    const later = known.get(key) ?? laterPackets(side, packet, end, pods).map(one => withUntracking(one, outcome, end));
+    const later = known.get(key) ?? laterPackets(side, packet, end, pods).map(one => withFirstPath(one, outcome, end));
     known.set(key, later);
     return later.map(({share, lost}) => ({
       ...outcome,
@@ -154,10 +154,10 @@ interface Later {
   readonly lost: ConnectionOutcome['lost'];
 }
 
-/** What keeps a connection from being tracked may be on the path of its first packet alone. */
-function withUntracking(later: Later, {path}: Outcome<NodeRule>, end: Packet): Later {
+/** What keeps a connection from being tracked, or its zone, may be on the path of its first packet alone. */
+function withFirstPath(later: Later, {path}: Outcome<NodeRule>, end: Packet): Later {
   const {lost} = later;
-  if (!end.untracked || lost === undefined || !isAsItWas(end)) return later;
+  if (lost === undefined || (end.zone === undefined && !(end.untracked && isAsItWas(end)))) return later;
   return {...later, lost: {...lost, outcome: {...lost.outcome, path: [...path, ...lost.outcome.path]}}};
 }
 

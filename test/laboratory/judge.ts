@@ -3,6 +3,7 @@ import type {Finding} from '../../src/model/finding.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {families, parseAddress} from '../../src/model/address.ts';
+import {namespacedName} from '../../src/model/text.ts';
 import {joinHostPort} from '../../src/model/virtual-server.ts';
 import {endpointsOf, failures, type Flow, type Seen} from './laboratory.ts';
 import {identity} from '../mutants/laboratory.ts';
@@ -63,11 +64,24 @@ export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case)
       ...(harmful.length > 0 && loud.length > 0 && !loud.some(finding => quotes(finding, added) || isOfKernel(finding, scenario))
         ? [`not quoted: ${changesText(harmful)}; ${loud.map(({code, message}) => `${code} ${message}`).join('; ')}`]
         : []),
+      ...unnamed(harmful, loud),
       ...(scenario.isDecided === true ? findings.filter(isDoubt).map(({code, message}) => `in doubt: ${code} ${message}`) : []),
       ...(changes.length > 0 ? unaffected.map(({code, message}) => `affects traffic: ${code} ${message}: ${changesText(changes)}`) : []),
     ],
     packet: healthy.flows.flatMap(flow => packetFaults(flow, seen.get(flow) ?? {}, snapshot)),
   };
+}
+
+/** Services that lose connections, where each loud finding names the Services that it is about and none names these. */
+function unnamed(harmful: Judgement['changes'], loud: readonly Finding[]): readonly string[] {
+  if (loud.length === 0 || loud.some(({service, affects}) => service === undefined && affects === undefined)) return [];
+  const named = new Set(
+    loud.flatMap(({service, affects = []}) => [...(service === undefined ? [] : [service]), ...affects]).map(namespacedName),
+  );
+  const missing = harmful.filter(({flow}) => !named.has(flow.service));
+  return missing.length === 0
+    ? []
+    : [`not named: ${[...new Set(missing.map(({flow}) => `${flow.service} from ${flow.sender}`))].join(', ')}`];
 }
 
 /** What a flow's connections became is another than before. */

@@ -464,6 +464,7 @@ export const scenarios: readonly Scenario[] = [
     ],
   },
   {name: 'zone-of-one-side', load: [rules('raw', '-A PREROUTING -i cali5 -j CT --zone 7')]},
+  {name: 'zone-of-uplink', load: [rules('raw', '-A PREROUTING -i eth0 -j CT --zone 7')]},
   {name: 'zone-of-all', load: [rules('raw', '-A PREROUTING -j CT --zone 7', '-A OUTPUT -j CT --zone 7')]},
   {name: 'replies-notrack', load: [rules('raw', '-A PREROUTING -i cali5 -p tcp --sport 8080 -j CT --notrack')]},
   // One of the ports from which clients connect: replies to it are lost, about one in 28,000.

@@ -76,24 +76,20 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   for (const group of groupPorts(ports, context, distinctions).flatMap(one => partition(one, isSelected)))
     for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
-  const [minor, others] = partition([...oneForEachRule(found)], ([, {effect}]) => isMinorMasquerading(effect));
-  const symptoms = others.flatMap(([key, {effect, items}]) => {
+  const [minor, others] = partition(oneForEachRule(found.values()), ({effect}) => isMinorMasquerading(effect));
+  const symptoms = others.flatMap(({effect, items, isBeside}) => {
     if (items.size === 1) return [...items].map(item => symptomOfPort(effect, item));
-    if (!effect.namesDestination || items.size > maxNamed(ports.length)) return [symptomOfNode(effect, items, context.family)];
+    if (isBeside === true || !effect.namesDestination || items.size > maxNamed(ports.length))
+      return [symptomOfNode(effect, items, context.family)];
     // Each Service port is walked itself, so that its finding describes its own packet.
     return [...items].flatMap(item => {
       const own = new Map<string, NotedEffect<Port>>();
       for (const one of walk(item)) noteEffect(own, one, [item]);
-      const same = own.get(key);
+      const same = oneForEachRule(own.values()).find(one => ruleKey(one.effect) === ruleKey(effect) && one.effect.kind === effect.kind);
       return same === undefined ? [] : [symptomOfPort(same.effect, item)];
     });
   });
-  const masquerading = [...Map.groupBy(minor, ([, {effect}]) => chainKey(effect)).values()].map(alike =>
-    oneSymptom(
-      alike.map(([, one]) => one),
-      context.family,
-    ),
-  );
+  const masquerading = [...Map.groupBy(minor, ({effect}) => chainKey(effect)).values()].map(alike => oneSymptom(alike, context.family));
   return [...onBridges, ...symptoms, ...masquerading, ...(walks.effort.isCut ? [cutOff(thirdPartyCase)] : [])];
 }
 
@@ -107,6 +103,8 @@ function routedByMark(side: Side, {facts, family, mark}: NodeContext): Side {
 interface NotedEffect<Port> {
   readonly effect: RuleEffect;
   readonly items: Set<Port>;
+  /** Another finding is about what the rule does in the first place. */
+  readonly isBeside?: true;
 }
 
 /** One rule is one finding, with the first entry and source that showed it; the one that it harms most comes first. */
@@ -117,15 +115,21 @@ function noteEffect<Port>(all: Map<string, NotedEffect<Port>>, effect: RuleEffec
   else if (!isWorse(known.effect.severity, effect.severity)) for (const item of items) known.items.add(item);
 }
 
-/** A rule that refuses packets is one finding, although it may refuse them in several places; what it does to replies is none beside another. */
-function oneForEachRule<Port>(all: ReadonlyMap<string, NotedEffect<Port>>): ReadonlyMap<string, NotedEffect<Port>> {
-  const leading = new Map<string, NotedEffect<Port>>();
-  for (const noted of all.values()) {
-    const key = ruleKey(noted.effect);
-    const known = leading.get(key);
-    if (known === undefined || isBefore(noted, known)) leading.set(key, noted);
-  }
-  return new Map([...all].filter(([, noted]) => !refuses(noted.effect) || leading.get(ruleKey(noted.effect)) === noted));
+/**
+ * A rule that refuses packets is one finding, although it may refuse them in several places; what it does to replies is none beside another.
+ * Service ports that it harms as much in another place alone are a second one.
+ */
+function oneForEachRule<Port>(all: Iterable<NotedEffect<Port>>): readonly NotedEffect<Port>[] {
+  const ofRules = Map.groupBy(all, ({effect}) => ruleKey(effect));
+  return [...ofRules.values()].flatMap(own => {
+    const [first, ...others] = own.toSorted((a, b) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
+    if (first === undefined) return [];
+    const [refusing, different] = partition(others, ({effect}) => refuses(effect));
+    const asBad = refusing.filter(({effect}) => !isWorse(first.effect.severity, effect.severity));
+    const left = new Set(asBad.flatMap(({items}) => [...items]).filter(item => !first.items.has(item)));
+    const leading = asBad.find(({items}) => [...items].some(item => left.has(item)));
+    return [first, ...different, ...(leading === undefined ? [] : [{effect: leading.effect, items: left, isBeside: true} as const])];
+  });
 }
 
 /** The source of packets is lost where nothing depends on it. */

@@ -2,7 +2,7 @@ import type {ServedPort} from '../../model/endpoint.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {type Family, parseAddress} from '../../model/address.ts';
-import {type Intervals, intervalsOf} from '../../model/intervals.ts';
+import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
@@ -12,6 +12,7 @@ import {elementsIn} from '../../trace/match-conditions.ts';
 import {lowerNftRule} from '../../trace/nftables/lower-rule.ts';
 import {type Environment, isInterfaceLike, type NodeRule} from '../../trace/packet.ts';
 import type {Action, Condition, Elements, Expression, LoweredRule} from '../../trace/rule-language.ts';
+import {podsHere} from '../outcomes/environment.ts';
 import {entryAddresses, entriesOf} from '../outcomes/probes.ts';
 import {thirdPartyChains} from './iptables-rules.ts';
 
@@ -184,14 +185,17 @@ export function groupPorts<Port extends ServedPort>(
   context: NodeContext,
   {ofAddress, ofPort, led}: Distinctions,
 ): readonly (readonly Port[])[] {
-  const {facts} = context;
+  const {facts, family} = context;
+  const pods = podsHere(facts, family);
+  const isHere = (text: string): boolean => {
+    const address = parseAddress(text);
+    return facts.hostIPs.includes(text) || (address !== null && holds(pods, address.value));
+  };
   const groups = Map.groupBy(ports, ({port, endpoints}) => {
     const entries = entriesOf(port, context).flatMap(entry =>
       entryAddresses(entry, context).map(address => `${entry.kind} ${ofAddress(address)} ${ofPort(entry.port)}`),
     );
-    const reached = endpoints.reachable.map(
-      ({address, port: number}) => `${ofAddress(address)} ${ofPort(number)} ${facts.hostIPs.includes(address)}`,
-    );
+    const reached = endpoints.reachable.map(({address, port: number}) => `${ofAddress(address)} ${ofPort(number)} ${isHere(address)}`);
     const {protocol, externalPolicyLocal, internalPolicyLocal, sourceRanges} = port;
     const shape = [
       led.has(port.hash) ? port.hash : '',

@@ -131,8 +131,8 @@ const cases: readonly Case[] = [
     table: 'raw',
     rules: ['-A PREROUTING -s 10.244.11.0/24 -j CT --zone 5'],
     iptables:
-      /^ST402 error replies to packets from outside the cluster to the cluster IP .* connection tracking does not recognize the packet/,
-    ipvs: /^ST402 error replies to packets from outside the cluster to the cluster IP .* connection tracking does not recognize the packet/,
+      /^ST402 error replies to packets from a pod of this node to the cluster IP .* connection tracking does not recognize the packet/,
+    ipvs: /^ST402 error replies to packets from a pod of this node to the cluster IP .* connection tracking does not recognize the packet/,
   },
   {
     title: 'the address of clients, by SNAT to one that the node does not have',

@@ -108,7 +108,11 @@ const breaches: readonly Breach[] = [
   {
     title: "a DROP of one endpoint's address in FORWARD",
     change: ruleInFront('filter', '-A FORWARD -d 10.244.11.8/32 -j DROP'),
-    found: [['ST303', 'shop/half-leaving', '-j DROP']],
+    found: [
+      ['ST303', 'shop/half-leaving', '-j DROP'],
+      // The endpoint itself gets no replies from any Service.
+      ['ST402', null, '-j DROP'],
+    ],
   },
   {
     title: "a REJECT of one endpoint's address in filter/FORWARD",
@@ -118,7 +122,11 @@ const breaches: readonly Breach[] = [
   {
     title: 'a DROP of all pods in mangle/FORWARD',
     change: ruleInFront('mangle', '-A FORWARD -d 10.244.0.0/16 -j DROP'),
-    found: [['ST303', null, '-j DROP']],
+    // Of Services whose endpoints are no pods, pods get no replies.
+    found: [
+      ['ST303', null, '-j DROP'],
+      ['ST402', null, '-j DROP'],
+    ],
   },
   {
     title: 'FORWARD drops by its policy what kube-proxy does not masquerade',
@@ -128,7 +136,11 @@ const breaches: readonly Breach[] = [
   {
     title: 'INPUT drops by its policy',
     change: policy('INPUT'),
-    found: [['ST402', 'infra/node-exporter', null]],
+    // The node itself gets no replies from any Service.
+    found: [
+      ['ST402', null, null],
+      ['ST402', 'infra/node-exporter', null],
+    ],
   },
   {
     title: 'OUTPUT drops by its policy',
@@ -143,7 +155,10 @@ const breaches: readonly Breach[] = [
   {
     title: 'REJECT at the end of INPUT',
     change: dump => dump.append('filter', '-A INPUT -j REJECT --reject-with icmp-host-prohibited'),
-    found: [['ST402', 'infra/node-exporter', 'icmp-host-prohibited']],
+    found: [
+      ['ST402', null, 'icmp-host-prohibited'],
+      ['ST402', 'infra/node-exporter', 'icmp-host-prohibited'],
+    ],
   },
   {
     title: 'an unknown match before KUBE-SERVICES',

@@ -19,9 +19,30 @@ async function found(table: string, rule: string): Promise<readonly string[]> {
 test('what other nodes send to an endpoint untracked gets no answer, because the reply is invalid to connection tracking', async () => {
   expect(await found('raw', '-A PREROUTING -p tcp -m tcp --dport 8080 -j CT --notrack')).toContainEqual(
     expect.stringMatching(
-      /^ST402 error .*replies to packets from a pod of another node sent on by other nodes to its endpoint .* dropped by a third-party rule/,
+      /^ST402 error .*replies to packets from a pod of another node sent on by other nodes to the endpoint .* dropped by a third-party rule/,
     ),
   );
+});
+
+test('Services whose replies alone a rule refuses are named beside those whose packets it refuses', async () => {
+  const messages = await found('filter', '-A FORWARD -s 10.244.11.0/24 -d 172.18.0.0/16 -j REJECT');
+  expect(messages).toEqual([
+    expect.stringMatching(
+      /^ST303 error default\/kubernetes:https: packets from a pod of this node to .* are sent to an endpoint and then refused/,
+    ),
+    expect.stringMatching(
+      /^ST303 error infra\/node-exporter:http: packets from a pod of this node to .* are sent to an endpoint and then refused/,
+    ),
+    expect.stringMatching(
+      /^ST402 error replies to packets from .*node-b, node-c\) .* are refused by a third-party rule \(26 Service ports/,
+    ),
+  ]);
+});
+
+test('clients that their interface puts in a zone of their own get no answer, and nobody else is told apart', async () => {
+  expect(await found('raw', '-A PREROUTING -i eth0 -j CT --zone 7')).toEqual([
+    expect.stringMatching(/^ST402 error .*replies to packets from .* connection tracking does not recognize/),
+  ]);
 });
 
 test('a range of new source addresses of which the node has none gets no answer', async () => {
