@@ -261,7 +261,11 @@ const named: readonly PublicReport[] = [
       given
         .rules('node-b')
         .insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -d 10.244.0.0/16 -m comment --comment "cali:old" -j DROP'),
-    says: {ST303: 'are sent to an endpoint and then dropped by a third-party rule'},
+    // Of Services whose endpoints are no pods, pods get no replies.
+    says: {
+      ST303: 'are sent to an endpoint and then dropped by a third-party rule',
+      ST402: 'replies to packets from',
+    },
   },
   {
     source: `${k8s}107965`,
