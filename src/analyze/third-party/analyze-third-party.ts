@@ -262,7 +262,6 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     return classes.flatMap(([own, {alone, outcomes}, space]) => {
       refusals.note(outcomes);
       const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
-      const concerned = own.endpoint === undefined ? outcomes : outcomes.filter(({destination}) => destination === own.endpoint?.hostPort);
       const effectOf = (outcome: ConnectionOutcome): readonly RuleEffect[] => {
         const {environment} = all;
         const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment, pods, remotePods}, effects);
@@ -272,7 +271,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
         return [{...atMost(limited, 'warning'), detail: `${effect.detail}; the only such pod that runs is this endpoint itself`}];
       };
       const found = withShares(
-        concerned.flatMap(outcome => effectOf(outcome).map(effect => ({effect, outcome}))),
+        outcomes.flatMap(outcome => effectOf(outcome).map(effect => ({effect, outcome}))),
         isOfPods(own) && alone.destinations.size > 0,
       );
       // Rules about other interfaces may do the same as those about this one, and each is named.

@@ -45,6 +45,12 @@ test('clients that their interface puts in a zone of their own get no answer, an
   ]);
 });
 
+test('an endpoint that loses its own connections loses those to the other endpoints of its Service too', async () => {
+  expect(await found('raw', '-A PREROUTING -s 10.244.11.6/32 -j DROP')).toEqual([
+    expect.stringMatching(/^ST402 error packets from 10\.244\.11\.6 \(pod shop\/solo-1\) .*31 Service ports/),
+  ]);
+});
+
 test('a range of new source addresses of which the node has none gets no answer', async () => {
   expect(await found('nat', '-A POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 198.18.0.1-198.18.0.9')).toContainEqual(
     expect.stringMatching(/^ST\d+ error .*get the source address 198\.18\.0\.1, which the node does not have/),
