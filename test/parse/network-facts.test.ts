@@ -22,6 +22,7 @@ describe('interfaces', () => {
           master: 'cni0',
           isPeerElsewhere: true,
           hairpin: false,
+          isIsolated: false,
         },
         ...{vxlan: null, callsIptables: {IPv4: false, IPv6: false}},
       },

@@ -57,7 +57,7 @@ describe('the worked example of the reference', () => {
 
   test('lacks one rule if the kernel counts, as the example leaves it out', () => {
     const {differences} = compareRulesets(expectationOf(expectedOf({...example, nfacct: true})), dump);
-    expect(differences).toMatchObject([{kind: 'missing', table: 'nat', chain: 'KUBE-NODEPORTS', owner: {port: {service: 'web'}}}]);
+    expect(differences).toMatchObject([{kind: 'missing', rule: {table: 'nat', chain: 'KUBE-NODEPORTS'}, owner: {port: {service: 'web'}}}]);
     expect(differences[0]?.rule.text).toContain('-d 127.0.0.0/8 -p tcp');
   });
 });
