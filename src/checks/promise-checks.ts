@@ -7,6 +7,7 @@ import {familyOf, parseCidr} from '../model/address.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import {uniqueBy} from '../model/lists.ts';
 import {plural, someOf} from '../model/text.ts';
+import {type Setting, seenInRules} from '../model/proxy-config.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {showArguments} from './commands/commands.ts';
 import {selectsPodsOf} from '../analyze/third-party/network-policies.ts';
@@ -38,8 +39,10 @@ function invalidSettings(context: NodeCheckContext): ReadonlyMap<SettingName, st
   const words = version.value.minor >= 37 ? ['primary', 'localhost', 'all'] : version.value.minor >= 31 ? ['primary'] : [];
   const refused = (name: string, texts: readonly string[], source: string): string =>
     `${name} ${texts.join(',')} (${source}) is no network that kube-proxy ${version.value.text} accepts: it does not start with this setting`;
-  const networks = clusterCIDRs.value.filter(isNoNetwork);
-  const addresses = nodePortAddresses.value.filter(text => isNoNetwork(text) && !words.includes(text));
+  // What rules show was accepted, and may be written in another way there.
+  const valuesOf = ({value, source}: Setting<readonly string[]>): readonly string[] => (source === seenInRules ? [] : value);
+  const networks = valuesOf(clusterCIDRs).filter(isNoNetwork);
+  const addresses = valuesOf(nodePortAddresses).filter(text => isNoNetwork(text) && !words.includes(text));
   const detector = networks.length > 0 ? refused('clusterCIDR', networks, clusterCIDRs.source) : unusableDetector(context);
   if (detector !== null) found.set('detector', detector);
   if (addresses.length > 0) found.set('nodePortAddresses', refused('nodePortAddresses', addresses, nodePortAddresses.source));
@@ -63,7 +66,7 @@ function unusableDetector({config, facts, api, families: checked}: NodeCheckCont
     return `${detectLocalMode.value} ${value} (${source}) is ${isBridge ? 'no interface' : 'the start of no interface'} of this node, and pods run on it: kube-proxy recognizes none of them`;
   }
   const {value, source} = clusterCIDRs;
-  if (detectLocalMode.value !== 'ClusterCIDR' || value.length === 0) return null;
+  if (detectLocalMode.value !== 'ClusterCIDR' || value.length === 0 || source === seenInRules) return null;
   const families = value.map(text => parseCidr(text.trim())?.family);
   const primary = familyOf(facts.hostIPs[0] ?? '');
   if (new Set(families).size < families.length)
