@@ -67,22 +67,29 @@ export function sinceOfNodes(block: FindingBlock): Since | null {
   return {...(after === undefined ? {} : {after}), ...(before === undefined ? {} : {before})};
 }
 
+/** What follows the API on the nodes of a block. */
+export function programOf({finding}: FindingBlock): string {
+  return finding.program ?? 'kube-proxy';
+}
+
 /** What a block is about: the cause, where only the rules show it, and the message of the finding. Not escaped. */
 export function blockTexts(block: FindingBlock): readonly string[] {
   return [...[olderText(block)].filter(text => text !== null), messageOf(block)];
 }
 
 /** Of a block whose cause only the rules show. Not escaped. */
-export function olderText({reason, nodes}: FindingBlock): string | null {
+export function olderText(block: FindingBlock): string | null {
+  const {reason, nodes, finding} = block;
   if (reason !== 'older-rules') return null;
-  return `kube-proxy no longer applies changes on ${nodes.length > 1 ? 'these nodes' : nodeList(nodes)}: the rules there are older than the API`;
+  const rules = finding.program === undefined ? 'the rules there are' : 'its table is';
+  return `${programOf(block)} no longer applies changes on ${nodes.length > 1 ? 'these nodes' : nodeList(nodes)}: ${rules} older than the API`;
 }
 
 /** Since when, and whom, as sentences without a full stop, as far as they are known, for formats without labels. Not escaped. */
 export function whomAndSince(block: FindingBlock, readAt: string | undefined): readonly string[] {
   const since = sinceOf(block, readAt);
   return [
-    ...(since === null ? [] : [`kube-proxy on ${nodeList(block.nodes)} stopped applying changes ${since}`]),
+    ...(since === null ? [] : [`${programOf(block)} on ${nodeList(block.nodes)} stopped applying changes ${since}`]),
     ...[hitsOf(block)].filter(text => text !== null),
   ];
 }

@@ -3,7 +3,7 @@ import {entryText} from '../model/service-port.ts';
 import type {Report} from '../model/report.ts';
 import {once} from '../model/once.ts';
 import {namespacedName, plural} from '../model/text.ts';
-import {sinceOf, sinceOfNodes} from './block-texts.ts';
+import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
 import {causeBlocks, type FindingBlock, membersOf, severityOf} from './finding-blocks.ts';
 
 /** One cause of errors or warnings: which Services or nodes, where, and what happens. */
@@ -70,8 +70,8 @@ function nodesText(names: readonly string[], nodeCount: number | undefined): str
 function whatText(block: FindingBlock, readAt: string | undefined): string {
   const {finding, reason} = block;
   const since = sinceOf(block, readAt);
-  if (since !== null) return `kube-proxy stopped applying changes ${since}`;
-  if (reason === 'older-rules') return 'kube-proxy no longer applies changes';
+  if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
+  if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
   const words = what[finding.code] ?? finding.name.replaceAll('-', ' ');
   return typeof words === 'string' ? words : words(finding, block);
 }

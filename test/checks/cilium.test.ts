@@ -1,6 +1,7 @@
 import {expect, test} from 'vitest';
 import type {PodObject} from '../../src/model/api-objects.ts';
 import {CiliumTables, type Row} from '../cilium-node.ts';
+import {causesOf} from '../../src/render/headline.ts';
 import {containing} from '../scenario.ts';
 
 /** A node of Cilium that a test changes; the map follows the agent's table unless the test edits it. */
@@ -51,6 +52,13 @@ test('what the agent lacks or keeps is reported as on other nodes, and the agent
   expect(entry.texts()).toEqual(['ST206 error shop/web:http: the agent does not have load-balancer IP 192.0.2.10:80']);
   const gone = given(tables => tables.rows.push({key: '10.96.9.9:80/TCP', type: 'ClusterIP', service: 'old', backends: ['10.1.0.1:8080']}));
   expect(gone.texts()).toEqual([containing('ST205 error the agent still serves shop/old at 10.96.9.9:80/TCP')]);
+});
+
+test('what stopped following the API is the agent, and not kube-proxy', () => {
+  const found = given(tables => tables.row(clusterIP).backends.push('10.1.1.9:8080')).findings();
+  const since = {after: '2026-11-23T15:10:00Z'};
+  const [cause] = causesOf({findings: found.map(finding => ({...finding, since}))}, undefined);
+  expect(cause?.message).toContain('the Cilium agent stopped applying changes after 2026-11-23 15:10:00');
 });
 
 test('a bug that loses deletions is named where the version has it', () => {

@@ -4,7 +4,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {bySeverity, escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {causeBlocks, type FindingBlock, type FindingGroup, spreadBlocks} from '../finding-blocks.ts';
-import {blockPlaces, effectsText, groupCommands, hitsOf, messageOf, olderText, sinceOf} from '../block-texts.ts';
+import {blockPlaces, effectsText, groupCommands, hitsOf, messageOf, olderText, programOf, sinceOf} from '../block-texts.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {dumpLine, tableName} from '../trace-words.ts';
@@ -68,7 +68,9 @@ function hitLines(block: FindingBlock, {style, width, readAt}: Pick<FindingTextO
   const since = sinceOf(block, readAt);
   const hits = hitsOf(block);
   return [
-    ...(since === null ? [] : wrap(`kube-proxy stopped applying changes ${since}`, proseWidth(width), `  ${style.dim('since   ')}  `)),
+    ...(since === null
+      ? []
+      : wrap(`${programOf(block)} stopped applying changes ${since}`, proseWidth(width), `  ${style.dim('since   ')}  `)),
     ...(hits === null ? [] : wrap(escapeText(hits), proseWidth(width), `  ${style.dim('hits    ')}  `)),
   ];
 }
