@@ -127,8 +127,7 @@ function oneForEachRule<Port>(all: Iterable<NotedEffect<Port>>): readonly NotedE
     const [refusing, different] = partition(others, ({effect}) => refuses(effect));
     const asBad = refusing.filter(({effect}) => !isWorse(first.effect.severity, effect.severity));
     const left = new Set(asBad.flatMap(({items}) => [...items]).filter(item => !first.items.has(item)));
-    // One doubt about a rule is enough: what settles it for packets settles it for replies.
-    const leading = first.effect.kind === 'undecided-path' ? undefined : asBad.find(({items}) => [...items].some(item => left.has(item)));
+    const leading = asBad.find(({items}) => [...items].some(item => left.has(item)));
     return [first, ...different, ...(leading === undefined ? [] : [{effect: leading.effect, items: left, isBeside: true} as const])];
   });
 }
