@@ -34,6 +34,8 @@ const api = {...noObjects, services, endpointSlices, nodes: [node], pods: []} as
 
 const usual = {
   'net.ipv4.ip_forward': 1,
+  // As kube-proxy sets it when it starts.
+  'net.ipv4.conf.all.route_localnet': 1,
   'net.bridge.bridge-nf-call-iptables': 1,
   'net.ipv4.conf.all.rp_filter': 0,
   'net.ipv4.conf.eth0.rp_filter': 0,

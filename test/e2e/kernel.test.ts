@@ -105,7 +105,9 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
       try {
         cpSync(capturePath(given.capture), bundle, {recursive: true});
         writeFileSync(join(bundle, 'nodes', given.node, 'addresses.json'), experiment.addresses);
-        const some = once.filter((_, at) => at % 80 === 7);
+        // Of a packet that no rule sends to an endpoint, the report says that another host may answer, which one does here.
+        const isSentOn = ({sent}: (typeof once)[number]) => sent.every(({pathOutcome}) => pathOutcome !== 'accept unchanged');
+        const some = once.filter((one, at) => at % 80 === 7 && isSentOn(one));
         expect(
           (await Promise.all(some.map(comparison => printed(comparison, ['--from', bundle, '--node', given.node])))).flatMap(disagreements),
         ).toEqual([]);
