@@ -2,7 +2,7 @@ import type {NodeInfo, NodeShell, Transport} from '../collect/node/transport.ts'
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../model/address.ts';
 import type {ServiceName} from '../model/finding.ts';
-import {newestKnownMinor} from '../model/proxy-config.ts';
+import {newestProxy} from '../model/proxy-config.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {errorText} from '../model/text.ts';
 import type {Clock} from '../run/clock.ts';
@@ -89,6 +89,7 @@ function holdsCounters({nat, ipvs}: NodeSample): boolean {
 function surveyOf({name, addresses}: NodeInfo, api: ApiObjects, mode: string): NodeSurvey {
   const view = new ClusterView(api);
   const ports = families
+    // Names and addresses of Service ports are the same for every version of kube-proxy.
     .flatMap(family => view.entries(family, newestProxy))
     .map(entry => {
       const {servicePortName, protocol, family} = entry.port;
@@ -96,9 +97,6 @@ function surveyOf({name, addresses}: NodeInfo, api: ApiObjects, mode: string): N
     });
   return {name, status: 'checked', mode, addresses: addresses.map(({address}) => address), ports};
 }
-
-/** Names and addresses of Service ports are the same for every version of kube-proxy. */
-const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null}, gates: {}};
 
 function countsOf(survey: NodeSurvey, sample: NodeSample): readonly EndpointCount[] {
   return survey.ports.flatMap(surveyed => {

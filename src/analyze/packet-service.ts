@@ -1,5 +1,5 @@
 import type {Family} from '../model/address.ts';
-import {newestKnownMinor} from '../model/proxy-config.ts';
+import {newestProxy} from '../model/proxy-config.ts';
 import type {EntryKind, ServicePort} from '../model/service-port.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
@@ -34,8 +34,6 @@ export function askedEntry(asked: AskedPacket, api: ApiObjects, facts: NodeFacts
   }
   return null;
 }
-
-const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null}, gates: {}};
 
 const portsOf = once((api: ApiObjects) => {
   const view = new ClusterView(api);

@@ -2,7 +2,7 @@ import {chainText} from '../analyze/iptables/chain-texts.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {BundleDiff, NodeChange, RulesChange, ServiceChange} from '../model/findings/bundle-diff.ts';
-import {newestKnownMinor} from '../model/proxy-config.ts';
+import {newestProxy} from '../model/proxy-config.ts';
 import type {NodeReport, Report} from '../model/report.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
@@ -59,6 +59,7 @@ function diffSnapshots(before: Snapshot, after: Snapshot): Objects {
   const dumps = new Map(before.nodes.map(node => [node.name, node]));
   return {
     services: hasServices ? diffServices(old.services, young.services) : [],
+    // The endpoints do not depend on versions, except some old ones that read them differently.
     endpoints: hasEndpoints ? diffEndpoints(old, young, newestProxy) : [],
     rules: after.nodes.flatMap(node => {
       const same = dumps.get(node.name);
@@ -69,9 +70,6 @@ function diffSnapshots(before: Snapshot, after: Snapshot): Objects {
     ),
   };
 }
-
-/** The endpoints do not depend on versions, except some old ones that read them differently. */
-const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null}, gates: {}};
 
 /** Nodes that are new, removed, or have other settings. */
 function diffNodes(before: readonly NodeReport[], after: readonly NodeReport[]): readonly NodeChange[] {

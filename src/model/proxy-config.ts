@@ -81,6 +81,12 @@ export interface ProxyVersion {
   readonly gates: Readonly<Record<string, boolean>>;
 }
 
+/** As which Services are read where no kube-proxy is known. */
+export const newestProxy: ProxyVersion = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null}, gates: {}};
+
+/** What the API promises is what it promises in its newest version. */
+export const newestApi: ProxyVersion = {version: {text: `v1.${newestKnownMinor}.0`, minor: newestKnownMinor, patch: 0}, gates: {}};
+
 // What differs between versions of kube-proxy in every mode: which Services and endpoints it serves. One function for each difference,
 // each naming what upstream changed.
 

@@ -12,7 +12,7 @@ import {chainName, endpointChainName} from '../expect/iptables/chain-names.ts';
 import {canonicalAddress, type Family} from '../model/address.ts';
 import type {EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
-import {newestKnownMinor, type ProxyVersion} from '../model/proxy-config.ts';
+import {newestProxy} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {Problem} from '../model/snapshot.ts';
@@ -280,5 +280,3 @@ function chainsOf(port: ServicePort, slices: readonly EndpointSliceObject[]): re
   if (ready.some(({zoneHints, nodeHints}) => zoneHints !== null || nodeHints !== null)) return [own];
   return [own, ...ready.map(({hostPort}) => endpointChainName(port.servicePortName, port.protocol, hostPort))];
 }
-
-const newestProxy: ProxyVersion = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null}, gates: {}};

@@ -11,12 +11,13 @@ import {
   promisedFrontends,
 } from '../../expect/cilium/promised-frontends.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
-import type {ServiceObject} from '../../model/api-objects.ts';
-import {canonicalAddress, type Family} from '../../model/address.ts';
+import {headlessLabel, type ServiceObject} from '../../model/api-objects.ts';
+import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import {entryText, type ServicePort} from '../../model/service-port.ts';
 import {someOf} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
+import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 
 /** A Service port with the frontends that it should have, by key those that the agent has. */
@@ -173,9 +174,7 @@ export function isGlobal({metadata: {annotations}}: ServiceObject): boolean {
 function staleSymptom(compared: ComparedPort, name: string, at: readonly FoundFrontend[]): Symptom {
   const {port, endpoints} = compared;
   const known = endpoints.find(({hostPort}) => hostPort === name);
-  const others = endpoints.filter(
-    ({address, hostPort}) => hostPort !== name && name.startsWith(address.includes(':') ? `[${address}]:` : `${address}:`),
-  );
+  const others = endpoints.filter(({address, hostPort}) => hostPort !== name && address === splitHostPort(name).address);
   const why =
     known !== undefined
       ? known.ready
@@ -223,7 +222,7 @@ export function staleFrontends(
   frontends: readonly AgentFrontend[],
   {family, services, node}: {readonly family: Family; readonly services: ReadonlyMap<string, ServiceObject>; readonly node: CiliumNode},
 ): readonly Symptom[] {
-  const own = frontends.filter(one => kindApart(one) === null && (one.address.includes(':') ? 'IPv6' : 'IPv4') === family);
+  const own = frontends.filter(one => kindApart(one) === null && familyOf(one.address) === family);
   const byService = Map.groupBy(own, ({namespace, service}) => `${namespace}/${service}`);
   return [...byService].flatMap(([key, all]) => {
     const object = services.get(key);
@@ -243,7 +242,7 @@ export function staleFrontends(
 
 /** Whether the API has the address in any of the Service's lists, whatever Cilium takes of them. */
 function isAddressOf({address, port, protocol}: AgentFrontend, {metadata, spec = {}, status}: ServiceObject): boolean {
-  if (metadata.labels?.['service.kubernetes.io/headless'] !== undefined || spec.type === 'ExternalName') return false;
+  if (metadata.labels?.[headlessLabel] !== undefined || spec.type === 'ExternalName') return false;
   const ports = (spec.ports ?? []).filter(one => (one.protocol ?? 'TCP') === protocol);
   if (address === '0.0.0.0' || address === '::') return ports.some(({nodePort}) => nodePort === port);
   const ingress = (status?.loadBalancer?.ingress ?? []).map(({ip}) => ip ?? '');

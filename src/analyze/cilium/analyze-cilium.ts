@@ -10,7 +10,7 @@ import type {CiliumNode} from '../../expect/cilium/promised-frontends.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import {serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/address.ts';
-import {newestKnownMinor, type ProxyVersion} from '../../model/proxy-config.ts';
+import {newestApi} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
@@ -20,12 +20,6 @@ import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {agentKey, comparedPort, isGlobal, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
 import {hostPortSymptoms} from './host-ports.ts';
 import {mapSymptoms, settingSymptoms} from './map-differences.ts';
-
-/** What Cilium is asked for is what the newest API promises. */
-const newestApi: ProxyVersion = {
-  version: {text: `v1.${newestKnownMinor}.0`, minor: newestKnownMinor, patch: 0},
-  gates: {},
-};
 
 /** The analysis of a node with tables of Cilium, and of the kube-proxy beside it, if there is one. */
 export function withCilium(input: NodeInput, kubeProxy: NodeAnalysis | null): NodeAnalysis {

@@ -3,7 +3,9 @@ import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import {namespacedName} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey} from '../../parse/cilium/agent-table.ts';
+import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
+import {agentKey} from './agent-differences.ts';
 
 interface HostPortCase {
   readonly family: Family;
@@ -23,10 +25,10 @@ export function hostPortSymptoms({family, node, pods, state, frontends}: HostPor
     const why = frontend.type === 'HostPort' ? whyStale(frontend, {byName, node}) : null;
     const [name = ''] = frontend.service.split(':', 1);
     const service = {namespace: frontend.namespace, name};
-    const detail = `the agent still serves host port ${keyOf(frontend)}: ${why}`;
+    const detail = `the agent still serves host port ${agentKey(frontend)}: ${why}`;
     return why === null ? [] : [{...base, kind: 'stale-service', service, detail}];
   });
-  const keys = new Set(frontends.map(keyOf));
+  const keys = new Set(frontends.map(agentKey));
   const missing = pods.flatMap(pod =>
     hostPortsOf(pod, node, family).flatMap((key): readonly Symptom[] => {
       if (keys.has(key)) return [];
@@ -44,10 +46,6 @@ export function hostPortSymptoms({family, node, pods, state, frontends}: HostPor
   return [...stale, ...missing];
 }
 
-function keyOf(frontend: AgentFrontend): string {
-  return frontendKey(frontend.address, frontend);
-}
-
 /** The name of a host port has the pod and its UID: a pod of the same name may be another one. Null if it is the pod's. */
 function whyStale(
   {namespace, service, backends}: AgentFrontend,
@@ -61,7 +59,7 @@ function whyStale(
   if (pod.metadata.uid !== undefined && pod.metadata.uid !== uid)
     return `pod ${namespace}/${name} was created again since then, and the entry is that of its predecessor`;
   const own = new Set(addressesOf(pod));
-  const other = backends.find(({hostPort}) => !own.has(hostPort.slice(0, hostPort.lastIndexOf(':')).replace(/^\[|\]$/g, '')));
+  const other = backends.find(({hostPort}) => !own.has(splitHostPort(hostPort).address));
   return other === undefined || own.size === 0
     ? null
     : `it leads to ${other.hostPort}, which is not an address of pod ${namespace}/${name}`;

@@ -14,7 +14,14 @@ import {type Address, addressInside, type Cidr, contains, type Family, familyOf,
 import {uniqueBy} from '../../model/lists.ts';
 import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
 import {once} from '../../model/once.ts';
-import {type KubeProxyVersion, newestKnownMinor, type ProxyConfig, type ProxyVersion, seenInRules} from '../../model/proxy-config.ts';
+import {
+  type KubeProxyVersion,
+  newestApi,
+  newestKnownMinor,
+  type ProxyConfig,
+  type ProxyVersion,
+  seenInRules,
+} from '../../model/proxy-config.ts';
 import type {EntryKind, ServicePort} from '../../model/service-port.ts';
 import {walkSide} from '../../trace/side.ts';
 import {type WrittenSide, writtenSide} from '../expected-side.ts';
@@ -114,7 +121,7 @@ function causedBreaches(shape: ShapeCase): readonly CausedBreach[] {
       const setting = changes.find(({changed}) => vanishes(breach, changed))?.name;
       return setting === undefined ? [] : [{...breach, cause: {kind: 'setting', setting}}];
     }
-    if (vanishes(breach, withVersion(right, newest))) {
+    if (vanishes(breach, withVersion(right, newestApi.version))) {
       // What a guess says of the version is no reason to call it faulty.
       if (config.version.value.guessed === true || config.version.source === seenInRules) return [];
       // What it promises by its own reading of the API, a kube-proxy has to keep.
@@ -123,7 +130,7 @@ function causedBreaches(shape: ShapeCase): readonly CausedBreach[] {
         {...breach, cause: {kind, mended: mendingVersion(config.version.value, version => vanishes(breach, withVersion(right, version)))}},
       ];
     }
-    const isOfMode = vanishes(breach, {...withVersion(right, newest), mode: {value: 'iptables', source: ''}});
+    const isOfMode = vanishes(breach, {...withVersion(right, newestApi.version), mode: {value: 'iptables', source: ''}});
     return isOfMode ? [{...breach, cause: {kind: 'mode'}}] : [];
   });
 }
@@ -131,9 +138,6 @@ function causedBreaches(shape: ShapeCase): readonly CausedBreach[] {
 function isSame(a: ShapeBreach, b: ShapeBreach): boolean {
   return a.entry === b.entry && a.address === b.address && a.sender === b.sender && a.breach === b.breach;
 }
-
-const newest: KubeProxyVersion = {text: `v1.${newestKnownMinor}.0`, minor: newestKnownMinor, patch: 0};
-const newestApi: ProxyVersion = {version: newest, gates: {}};
 
 /** More patches than a minor version ever had. */
 const lastPatch = 99;

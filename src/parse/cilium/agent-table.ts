@@ -1,4 +1,5 @@
 import {canonicalAddress} from '../../model/address.ts';
+import {joinHostPort} from '../../model/virtual-server.ts';
 import {readJson} from '../attempt.ts';
 
 /** A backend of a frontend, as the agent lists it. */
@@ -32,11 +33,7 @@ export function frontendKey(
   address: string,
   {port, protocol, isInternal}: Pick<AgentFrontend, 'port' | 'protocol' | 'isInternal'>,
 ): string {
-  return `${hostPortText(address, port)}/${protocol}${isInternal ? '/i' : ''}`;
-}
-
-function hostPortText(address: string, port: number): string {
-  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+  return `${joinHostPort(address, port)}/${protocol}${isInternal ? '/i' : ''}`;
 }
 
 /** The backends that get new connections: the active ones, or where there are none those that still serve while they terminate. */
@@ -84,7 +81,7 @@ function backendsOf(list: unknown): readonly AgentBackend[] | null {
     const {ip, port, protocol, state} = fields(item);
     const address = canonicalAddress(text(ip));
     if (address === null) return null;
-    return {hostPort: hostPortText(address, number(port)), protocol: text(protocol).toUpperCase(), state: text(state) || 'active'};
+    return {hostPort: joinHostPort(address, number(port)), protocol: text(protocol).toUpperCase(), state: text(state) || 'active'};
   });
   return backends.every(backend => backend !== null) ? backends : null;
 }

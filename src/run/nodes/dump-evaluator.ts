@@ -116,8 +116,9 @@ export class DumpEvaluator implements NodeEvaluator {
 
   #take(node: CollectedNode, time: ReadTime): readonly Problem[] {
     const {states, gracePeriodMs = gracePeriod * 1000, notBefore = 0} = this.#run;
+    if (states === undefined) return takeNode(node, this.#diagnosis, undefined);
     const grace = Math.max(1, Math.min(gracePeriodMs + slownessMs(node), time.from - notBefore));
-    return takeNode(node, this.#diagnosis, states === undefined ? undefined : {...time, gracePeriodMs: grace, history: states()});
+    return takeNode(node, this.#diagnosis, {...time, gracePeriodMs: grace, history: states()});
   }
 
   /** Dumps take memory: those of a few nodes are kept, others are read again when needed. */

@@ -5,7 +5,7 @@ import {maxWatchedPlaces, servicesPath, watchedPlaces} from '../../collect/watch
 import {StringPool} from '../../collect/watch/trim-object.ts';
 import {whyNotServed} from '../../expect/cluster/service-ports.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
-import {newestKnownMinor} from '../../model/proxy-config.ts';
+import {newestProxy} from '../../model/proxy-config.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {askedInput, askedScope} from '../scope/requested-scope.ts';
@@ -76,12 +76,10 @@ export class PassingServices {
     if (now !== undefined) return;
     const createdAt = this.#createdAt.get(service);
     this.#createdAt.delete(service);
-    if (createdAt === undefined || whyNotServed(object, newest) !== null) return;
+    if (createdAt === undefined || whyNotServed(object, newestProxy.version) !== null) return;
     this.#passed = [...this.#passed, {service, createdAt, deletedAt: clock.now()}].slice(-maxPassed);
   }
 }
-
-const newest = {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: null};
 
 /** While a check lasts. */
 const maxPassed = 1000;
