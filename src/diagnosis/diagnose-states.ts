@@ -125,7 +125,7 @@ function keepsOldChains({endpointSlices}: ApiObjects): boolean {
 }
 
 /** Findings in place of one for each Service: a node that lags can look like one of these. */
-const nodeWide: ReadonlySet<string> = new Set(['ST305', 'ST504', 'ST507', 'ST509']);
+const nodeWide: ReadonlySet<string> = new Set(['ST304', 'ST305', 'ST504', 'ST507', 'ST509']);
 
 function chosenBy(searches: readonly StateSearch[]): ChosenState {
   const chosen = new Map<Family, Map<string, ServiceState>>();

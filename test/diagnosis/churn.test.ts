@@ -15,3 +15,10 @@ test.each([iptablesMode, nftablesMode, ipvsMode])(
     }
   },
 );
+
+test('a node that has none of the node ports yet, which were added just before, is late and has no emptied map', () => {
+  const {findings, lag, broken} = checkUnderChurn(1447, 10_000, nftablesMode);
+  expect(findings.map(({code, message}) => `${code} ${message}`)).toEqual([]);
+  expect(lag?.service).toBeDefined();
+  expect(broken?.findings.length).not.toBe(0);
+});
