@@ -5,8 +5,7 @@ import {localDetector} from '../expect/node-context.ts';
 import {podsByNode} from '../expect/own-pods.ts';
 import {familyOf, parseCidr} from '../model/address.ts';
 import type {Observation, Severity} from '../model/finding.ts';
-import {uniqueBy} from '../model/lists.ts';
-import {plural, someOf} from '../model/text.ts';
+import {compareText, plural, someOf} from '../model/text.ts';
 import {type Setting, seenInRules} from '../model/proxy-config.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {showArguments} from './commands/commands.ts';
@@ -215,10 +214,8 @@ function severityOf(broken: readonly BrokenPromise[]): Severity {
 const losses: ReadonlySet<BrokenPromise['breach']> = new Set(['refused', 'dropped', 'passed', 'unanswered']);
 
 function portsOf(broken: readonly BrokenPromise[]): BrokenPromise['ports'] {
-  return uniqueBy(
-    broken.flatMap(({ports}) => ports),
-    port => port,
-  );
+  const ports = new Set(broken.flatMap(broke => broke.ports));
+  return [...ports].sort((a, b) => compareText(a.servicePortName, b.servicePortName));
 }
 
 /** One cause is one finding of the node, with what it does to packets. */

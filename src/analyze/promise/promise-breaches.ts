@@ -28,7 +28,7 @@ import {type WrittenSide, writtenSide} from '../expected-side.ts';
 import {collectPathOutcome} from '../outcomes/path-outcome.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import {outsideAddress, podInterface} from '../outcomes/sources.ts';
-import {promisedNode, type PromiseNode, shapesOf, smallView} from './shapes.ts';
+import {dependsOnZone, promisedNode, type PromiseNode, shapesOf, smallView} from './shapes.ts';
 
 /** Why kube-proxy writes something else than the API promises. */
 type Cause =
@@ -67,7 +67,8 @@ export const brokenPromises = once((node: PromiseNode): readonly BrokenPromise[]
     const shapes = shapesOf(node, family);
     const settings = shapes.length === 0 ? '' : settingsKey(config, facts, family);
     return shapes.flatMap(shape => {
-      const key = `${family} ${settings} ${shape.key}`;
+      const zone = dependsOnZone(shape) ? config.zone.value : null;
+      const key = `${family} ${zone ?? ''} ${settings} ${shape.key}`;
       const found = known.get(key) ?? causedBreaches({node, facts, family, view: smallView(node, shape)});
       known.set(key, found);
       return found.length === 0 ? [] : found.map(breach => ({...breach, family, ports: shape.entries().map(({port}) => port)}));
@@ -82,7 +83,7 @@ const knownBreaches = once((_: PromiseNode['api']) => new Map<string, readonly C
 
 /** All of a node that decides what its kube-proxy writes for a shape. */
 function settingsKey(config: ProxyConfig, facts: NodeFacts, family: Family): string {
-  const {nodeName, zone, version, ipvsExcludeCIDRs: _, ...others} = config;
+  const {nodeName, version, zone: _, ipvsExcludeCIDRs: __, ...others} = config;
   const isInside = (text: string): string =>
     [...config.clusterCIDRs.value, ...config.nodePortAddresses.value, ...facts.podCIDRs]
       .map(network => parseCidr(network))
@@ -91,7 +92,7 @@ function settingsKey(config: ProxyConfig, facts: NodeFacts, family: Family): str
   const pods = facts.podCIDRs.map(text => addressInside(parseCidr(text) ?? hostNetwork, new Set()) ?? '');
   return JSON.stringify([
     Object.values(others).map(({value}) => value),
-    ...[version.value.text, nodeName.value === facts.name, zone.value, facts.primaryInterface],
+    ...[version.value.text, nodeName.value === facts.name, facts.primaryInterface],
     [...facts.hostIPs, ...pods].filter(text => familyOf(text) === family).map(isInside),
   ]);
 }

@@ -26,6 +26,11 @@ export interface Shape {
   readonly entries: () => readonly PortEntry[];
 }
 
+/** Whether it can matter in which zone the node is. */
+export function dependsOnZone({first: {port, set}}: Shape): boolean {
+  return port.object.spec?.topologyKeys !== undefined || set.endpoints.some(({zoneHints}) => zoneHints !== null);
+}
+
 /** Where duplicates leave it open which endpoints there are, nothing is asked. */
 export function shapesOf({view, config, facts, api}: PromiseNode, family: Family): readonly Shape[] {
   const proxy = proxyVersion(config);
@@ -132,10 +137,15 @@ function placing({name, hostIPs}: NodeFacts, {nodeName}: ProxyConfig): (endpoint
 function classesOf({set}: PortEntry, place: (endpoint: Endpoint) => number): string {
   let plain = 0;
   const others = new Set<string>();
-  for (const endpoint of set.endpoints)
+  for (const endpoint of set.endpoints.filter(isUsed))
     if (isPlain(endpoint)) plain |= 1 << place(endpoint);
     else others.add(classOf(endpoint, place));
   return others.size === 0 ? String(plain) : `${plain} ${[...others].sort().join()}`;
+}
+
+/** Others are neither promised nor written by any version. */
+function isUsed({ready, serving}: Endpoint): boolean {
+  return ready || serving;
 }
 
 function isPlain({ready, zoneHints, nodeHints}: Endpoint): boolean {
@@ -151,7 +161,9 @@ function classOf(endpoint: Endpoint, place: (endpoint: Endpoint) => number): str
 export function smallView({view, config, facts, api}: PromiseNode, {first: {port, set}}: Shape): ClusterView {
   const {spec = {}} = port.object;
   const place = placing(facts, config);
-  const kept = new Set(uniqueBy(set.endpoints, endpoint => classOf(endpoint, place)).map(({sliceEndpoint}) => sliceEndpoint));
+  const kept = new Set(
+    uniqueBy(set.endpoints.filter(isUsed), endpoint => classOf(endpoint, place)).map(({sliceEndpoint}) => sliceEndpoint),
+  );
   const isOwn = (given: {readonly name?: string | null; readonly protocol?: string}): boolean =>
     (given.name ?? '') === port.portName && (given.protocol ?? 'TCP') === port.protocol;
   const slices = view.slicesOf(serviceKey(port), proxyVersion(config)).map(slice => ({
