@@ -1,5 +1,6 @@
 import {areOlder, type Finding, type Hits, severities, type Severity} from '../model/finding.ts';
 import {partition, pushTo} from '../model/lists.ts';
+import {once} from '../model/once.ts';
 import {affectsAllServices} from '../model/report.ts';
 import {namespacedName} from '../model/text.ts';
 
@@ -29,7 +30,7 @@ export function spreadBlock(group: FindingGroup): FindingBlock {
  * rules show that, in the block of one of them. Three or more findings of one code on the same nodes are one block, and so are two or more of
  * the API objects. The worst come first, and of equally bad ones those that explain others or affect all Services of a node.
  */
-export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
+export const causeBlocks = once((findings: readonly Finding[]): readonly FindingBlock[] => {
   const groups = mergeNodes(groupFindings(findings));
   const caused = effectsOf(groups);
   const inCaused = new Set([...caused.values()].flat());
@@ -54,7 +55,10 @@ export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock
     .map(block => ({block, order: orderOf(block)}))
     .sort((a, b) => compareBlocks(a.order, b.order))
     .map(({block}) => block);
-}
+});
+
+/** Errors and warnings: of the same findings the same list, since the blocks of a list are made once. */
+export const loudFindings = once((findings: readonly Finding[]) => findings.filter(({severity}) => severity !== 'info'));
 
 const minAlike = 3;
 

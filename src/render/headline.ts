@@ -1,10 +1,9 @@
 import type {Finding, ServiceName, Since} from '../model/finding.ts';
 import {entryText} from '../model/service-port.ts';
 import type {Report} from '../model/report.ts';
-import {once} from '../model/once.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
-import {causeBlocks, type FindingBlock, membersOf, severityOf} from './finding-blocks.ts';
+import {causeBlocks, type FindingBlock, loudFindings, membersOf, severityOf} from './finding-blocks.ts';
 
 /** One cause of errors or warnings: which Services or nodes, where, and what happens. */
 export interface Cause {
@@ -22,7 +21,8 @@ export interface Cause {
 
 /** The worst first. What a baseline knows, and infos, are none. */
 export function causesOf({findings, nodes}: Pick<Report, 'findings'> & Partial<Report>, readAt: string | undefined): readonly Cause[] {
-  return blocksOf(findings).map(block => {
+  const loud = loudFindings(findings);
+  return causeBlocks(loud.some(isKnown) ? loud.filter(finding => !isKnown(finding)) : loud).map(block => {
     const services = servicesOf(block);
     const since = sinceOfNodes(block);
     const {code} = block.finding;
@@ -39,9 +39,9 @@ export function causesOf({findings, nodes}: Pick<Report, 'findings'> & Partial<R
   });
 }
 
-const blocksOf = once((findings: readonly Finding[]) =>
-  causeBlocks(findings.filter(({severity, known}) => severity !== 'info' && known === undefined)),
-);
+function isKnown({known}: Finding): boolean {
+  return known !== undefined;
+}
 
 function servicesOf(block: FindingBlock): readonly ServiceName[] {
   const own = membersOf(block).flatMap(({service, affects = []}) => [...(service === undefined ? [] : [service]), ...affects]);

@@ -3,7 +3,7 @@ import {plural, someOf} from '../../model/text.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {bySeverity, escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {causeBlocks, type FindingBlock, type FindingGroup, spreadBlocks} from '../finding-blocks.ts';
+import {causeBlocks, type FindingBlock, type FindingGroup, loudFindings, spreadBlocks} from '../finding-blocks.ts';
 import {blockPlaces, effectsText, groupCommands, hitsOf, messageOf, olderText, programOf, sinceOf} from '../block-texts.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
@@ -27,7 +27,7 @@ interface FindingTextOptions {
  */
 export function shownFindings({findings, services}: Report, all: boolean): readonly Finding[] {
   if (all) return findings;
-  const loud = findings.filter(({severity}) => severity !== 'info');
+  const loud = loudFindings(findings);
   if (loud.length > 0 || services.length > fewServices) return loud;
   return findings.filter(({code, service}) => service !== undefined && code.startsWith('ST1'));
 }

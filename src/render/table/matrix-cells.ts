@@ -1,9 +1,9 @@
 import type {Family} from '../../model/address.ts';
 import {type Finding, severities, type Severity} from '../../model/finding.ts';
 import {affectsAllServices, concernsFamily, type Report, type ReportedService} from '../../model/report.ts';
-import {groupBy, partition} from '../../model/lists.ts';
+import {groupBy, partition, pushTo} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
-import {causeBlocks, type FindingGroup} from '../finding-blocks.ts';
+import {causeBlocks, type FindingGroup, loudFindings} from '../finding-blocks.ts';
 import {isIPv4, nodeList, nodeRanges, rangesText} from '../names-of-nodes.ts';
 import {escapeText} from '../terminal-text.ts';
 
@@ -31,6 +31,8 @@ export class MatrixCells {
   readonly #refusedFamilies = new Map<string, Set<Family>>();
 
   readonly #services: ReadonlyMap<string, ReportedService>;
+  /** By node, the Services that are served only there and on some other nodes. */
+  readonly #onlyOn = new Map<string, string[]>();
   /** The nodes whose rules are older than the API, with the first finding that shows it. */
   readonly #outdated = new Map<string, Finding>();
   /** The Services that have findings on nodes only because of a cause there. */
@@ -38,9 +40,11 @@ export class MatrixCells {
 
   /** With the findings that are not shown: a report of other codes makes no Service well. */
   constructor({findings, leftOut = [], services}: Report) {
-    for (const finding of [...findings, ...leftOut]) this.#note(finding);
-    this.#noteCauses([...findings, ...leftOut].filter(({severity}) => severity !== 'info'));
+    const all = leftOut.length === 0 ? findings : [...findings, ...leftOut];
+    for (const finding of all) this.#note(finding);
+    this.#noteCauses(loudFindings(all));
     this.#services = new Map(services.map(service => [namespacedName(service), service]));
+    for (const [service, {onlyOn = []}] of this.#services) for (const node of onlyOn) pushTo(this.#onlyOn, node, service);
   }
 
   hasOwn(group: NodeGroup): boolean {
@@ -113,7 +117,7 @@ export class MatrixCells {
 
   /** The same for nodes with the same cells in these rows. */
   pattern(node: string, rows: ReadonlySet<string>): readonly string[] {
-    const withLocal = [...this.#services].flatMap(([service, {onlyOn}]) => (onlyOn?.has(node) && rows.has(service) ? service : []));
+    const withLocal = (this.#onlyOn.get(node) ?? []).filter(service => rows.has(service));
     return [...(this.#byNode.get(node) ?? [])]
       .filter(([service]) => service === null || rows.has(service))
       .map(([service, found]) => [service, cellOf(found).text])
