@@ -156,6 +156,24 @@ export function hasChange({minor, patch}: KubeProxyVersion, change: PatchChange)
   return patch === null || patch >= first;
 }
 
+/** What versions of a kube-proxy tell apart. */
+type VersionTest = (version: KubeProxyVersion) => boolean;
+
+/** True from this minor version on. */
+export function since(first: number): VersionTest {
+  return ({minor}) => minor >= first;
+}
+
+/** True up to this minor version, and in it. */
+export function upTo(last: number): VersionTest {
+  return ({minor}) => minor <= last;
+}
+
+/** True of the patch releases with the change, and after them. */
+export function sinceChange(change: PatchChange): VersionTest {
+  return version => hasChange(version, change);
+}
+
 /** Whether a kube-proxy of this version may have the bug: a patch that is not known may be an old one. */
 export function mayHaveBug(version: KubeProxyVersion, bug: MendedBug): boolean {
   return version.minor >= bug.since && !hasChange({...version, patch: version.patch ?? 0}, bug);

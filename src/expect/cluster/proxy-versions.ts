@@ -1,20 +1,14 @@
 import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
-import {hasChange, ruleChanges} from '../patch-releases.ts';
+import {hasChange, ruleChanges, since, upTo} from '../patch-releases.ts';
 
 /** 1.24: KUBE-EXT and KUBE-SVL took the place of KUBE-XLB (kubernetes#109060). */
-export function hasExternalChains(version: KubeProxyVersion): boolean {
-  return version.minor >= 24;
-}
+export const hasExternalChains = since(24);
 
 /** 1.34: a source range with prefix 0 means that there are no ranges. */
-export function zeroRangeMeansAll(version: KubeProxyVersion): boolean {
-  return version.minor >= 34;
-}
+export const zeroRangeMeansAll = since(34);
 
 /** 1.29: the external traffic policy of a ClusterIP Service with external IPs counts. */
-export function honorsPolicyOfExternalIPs(version: KubeProxyVersion): boolean {
-  return version.minor >= 29;
-}
+export const honorsPolicyOfExternalIPs = since(29);
 
 /** `ipMode: Proxy` of a load-balancer address: gate LoadBalancerIPMode, off in 1.29, on from 1.30. */
 export function honorsIPMode(version: KubeProxyVersion, gates: FeatureGates): boolean {
@@ -32,29 +26,19 @@ export function honorsInternalPolicy(version: KubeProxyVersion, gates: FeatureGa
 }
 
 /** 1.36: one label selector for Services and slices became two; see `isHidden` of Services and of slices. */
-export function hasSharedSelector(version: KubeProxyVersion): boolean {
-  return version.minor <= 35;
-}
+export const hasSharedSelector = upTo(35);
 
 /** Up to 1.30 hashes, sort order and comments use addresses as spelled in the slice. */
-export function keepsAddressSpelling(version: KubeProxyVersion): boolean {
-  return version.minor <= 30;
-}
+export const keepsAddressSpelling = upTo(30);
 
 /** Up to 1.30 the endpoints of one slice are sorted by address before they are merged. */
-export function sortsWithinSlice(version: KubeProxyVersion): boolean {
-  return version.minor <= 30;
-}
+export const sortsWithinSlice = upTo(30);
 
 /** Up to 1.21 endpoints of a Service port are merged by address alone. */
-export function mergesByAddress(version: KubeProxyVersion): boolean {
-  return version.minor <= 21;
-}
+export const mergesByAddress = upTo(21);
 
 /** 1.36: of two endpoints with one address, one that is not terminating wins; before, one on this node. */
-export function prefersNotTerminating(version: KubeProxyVersion): boolean {
-  return version.minor >= 36;
-}
+export const prefersNotTerminating = since(36);
 
 /** Up to 1.21 kube-proxy can read Endpoints, not slices: gate EndpointSliceProxying, on from 1.19; none before 1.17. */
 export function readsEndpoints(version: KubeProxyVersion, gates: FeatureGates): boolean {
@@ -86,14 +70,10 @@ export function honorsZoneHints(version: KubeProxyVersion, gates: FeatureGates, 
 }
 
 /** 1.23: the hints of endpoints that are not ready do not matter (kubernetes#106507). */
-export function needsHintsOfReadyOnly(version: KubeProxyVersion): boolean {
-  return version.minor >= 23;
-}
+export const needsHintsOfReadyOnly = since(23);
 
 /** Up to 1.19 the name of a Service port ends with a colon when the port has no name, in comments and in hashes. */
-export function endsUnnamedPortWithColon(version: KubeProxyVersion): boolean {
-  return version.minor <= 19;
-}
+export const endsUnnamedPortWithColon = upTo(19);
 
 /** 1.22.0 to 1.22.3 in iptables mode: endpoints that are not ready count, and have chains of their own. */
 export function countsUnreadyEndpoints(version: KubeProxyVersion): boolean {
@@ -101,9 +81,7 @@ export function countsUnreadyEndpoints(version: KubeProxyVersion): boolean {
 }
 
 /** Up to 1.20 kube-proxy knows, counts and merges only ready endpoints. */
-export function knowsReadyEndpointsOnly(version: KubeProxyVersion): boolean {
-  return version.minor <= 20;
-}
+export const knowsReadyEndpointsOnly = upTo(20);
 
 /** `spec.topologyKeys`, 1.17 to 1.21: gate ServiceTopology, off by default; only if slices are read. */
 export function honorsTopologyKeys(version: KubeProxyVersion, gates: FeatureGates): boolean {
@@ -112,6 +90,4 @@ export function honorsTopologyKeys(version: KubeProxyVersion, gates: FeatureGate
 }
 
 /** Up to 1.6 an annotation sets the Local traffic policy: there is no field for it. */
-export function readsPolicyAnnotation(version: KubeProxyVersion): boolean {
-  return version.minor <= 6;
-}
+export const readsPolicyAnnotation = upTo(6);

@@ -1,4 +1,5 @@
 import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
+import {since, upTo} from '../patch-releases.ts';
 
 // What differs between versions of kube-proxy in iptables mode: one function for each difference, each naming what upstream changed.
 // Known from the sources: 1.5, 1.11, 1.13, 1.14, 1.16 to 1.18, 1.20 to 1.23, 1.25 and later; see `neighborsOf`.
@@ -7,64 +8,40 @@ import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/pr
  * 1.25: packets without a local endpoint are dropped in the filter table; 1.24 marks them with KUBE-MARK-DROP at the end of KUBE-SVL
  * (kubernetes#106497).
  */
-export function dropsInFilter(version: KubeProxyVersion): boolean {
-  return version.minor >= 25;
-}
+export const dropsInFilter = since(25);
 
 /** 1.25: source ranges end in KUBE-PROXY-FIREWALL. */
-export function hasProxyFirewall(version: KubeProxyVersion): boolean {
-  return version.minor >= 25;
-}
+export const hasProxyFirewall = since(25);
 
 /** 1.27: a KUBE-FW chain ends in a rule without a target that only explains. */
-export function explainsFirewallChain(version: KubeProxyVersion): boolean {
-  return version.minor >= 27;
-}
+export const explainsFirewallChain = since(27);
 
 /** 1.27: kube-proxy writes KUBE-FIREWALL itself; before that the kubelet does (kubernetes#114472). */
-export function writesKubeFirewall(version: KubeProxyVersion): boolean {
-  return version.minor >= 27;
-}
+export const writesKubeFirewall = since(27);
 
 /** 1.26: node ports on loopback addresses can be switched off, and IPv6 never has them. */
-export function excludesLocalhost(version: KubeProxyVersion): boolean {
-  return version.minor >= 26;
-}
+export const excludesLocalhost = since(26);
 
 /** Up to 1.26, node-port rules of Services are left out when no local address is in nodePortAddresses. */
-export function nodePortsNeedAddress(version: KubeProxyVersion): boolean {
-  return version.minor <= 26;
-}
+export const nodePortsNeedAddress = upTo(26);
 
 /** 1.22: the masquerade rules of a Service moved from KUBE-SERVICES and KUBE-NODEPORTS into its KUBE-SVC chain. */
-export function masqueradesInServiceChain(version: KubeProxyVersion): boolean {
-  return version.minor >= 22;
-}
+export const masqueradesInServiceChain = since(22);
 
 /** 1.23: one conntrack rule in KUBE-FORWARD in place of a source and a destination rule. */
-export function hasSingleConntrackRule(version: KubeProxyVersion): boolean {
-  return version.minor >= 23;
-}
+export const hasSingleConntrackRule = since(23);
 
 /** Up to 1.22, the rules of a KUBE-XLB chain are commented `Balancing rule N for …`. */
-export function numbersBalancingRules(version: KubeProxyVersion): boolean {
-  return version.minor <= 22;
-}
+export const numbersBalancingRules = upTo(22);
 
 /** 1.29: no rule drops INVALID packets when nf_conntrack_tcp_be_liberal is on (kubernetes#120412). */
-export function skipsInvalidDropWhenLiberal(version: KubeProxyVersion): boolean {
-  return version.minor >= 29;
-}
+export const skipsInvalidDropWhenLiberal = since(29);
 
 /** 1.31: counters by nfacct, where the kernel has them (kubernetes#122812). */
-export function countsWithNfacct(version: KubeProxyVersion): boolean {
-  return version.minor >= 31;
-}
+export const countsWithNfacct = since(31);
 
 /** Up to 1.24 kube-proxy creates KUBE-MARK-DROP if it is missing; the kubelet writes its rules. */
-export function ensuresMarkDrop(version: KubeProxyVersion): boolean {
-  return version.minor <= 24;
-}
+export const ensuresMarkDrop = upTo(24);
 
 /**
  * Up to 1.27, a kube-proxy of both families compares source ranges with its bind address, and one of a single family with the Node's
@@ -80,14 +57,10 @@ export function decimalsOfProbability(version: KubeProxyVersion): 5 | 10 {
 }
 
 /** 1.16: an empty chain in each table shows kube-proxy that the table was flushed. */
-export function hasCanary(version: KubeProxyVersion): boolean {
-  return version.minor >= 16;
-}
+export const hasCanary = since(16);
 
 /** 1.16: `--random-fully`, if iptables supports it. */
-export function masqueradesRandomly(version: KubeProxyVersion): boolean {
-  return version.minor >= 16;
-}
+export const masqueradesRandomly = since(16);
 
 /**
  * 1.19: KUBE-POSTROUTING returns packets without the mark, and clears the mark before it masquerades. Late patches of earlier versions have
@@ -103,24 +76,16 @@ export function dropsInvalid(version: KubeProxyVersion, seen: boolean | null): b
 }
 
 /** 1.9: the chain KUBE-FORWARD (kubernetes#52569). */
-export function hasForwardChain(version: KubeProxyVersion): boolean {
-  return version.minor >= 9;
-}
+export const hasForwardChain = since(9);
 
 /** 1.11: external addresses and node ports are rejected in KUBE-EXTERNAL-SERVICES; 1.5 rejects cluster IPs only. */
-export function refusesExternalEntries(version: KubeProxyVersion): boolean {
-  return version.minor >= 11;
-}
+export const refusesExternalEntries = since(11);
 
 /** 1.11: only new connections jump to the chains of table filter. */
-export function hooksNewConnectionsOnly(version: KubeProxyVersion): boolean {
-  return version.minor >= 11;
-}
+export const hooksNewConnectionsOnly = since(11);
 
 /** 1.14: forwarded packets jump to filter/KUBE-SERVICES, so that packets of pods are rejected too. */
-export function refusesForwarded(version: KubeProxyVersion): boolean {
-  return version.minor >= 14;
-}
+export const refusesForwarded = since(14);
 
 /** 1.14 to 1.19: packets to the node jump to filter/KUBE-SERVICES as well. */
 export function hooksServicesFromInput(version: KubeProxyVersion): boolean {
@@ -128,34 +93,22 @@ export function hooksServicesFromInput(version: KubeProxyVersion): boolean {
 }
 
 /** 1.20: forwarded packets jump to KUBE-EXTERNAL-SERVICES. */
-export function refusesForwardedToExternal(version: KubeProxyVersion): boolean {
-  return version.minor >= 20;
-}
+export const refusesForwardedToExternal = since(20);
 
 /** 1.21: filter/KUBE-NODEPORTS accepts health checks of load balancers. */
-export function acceptsHealthChecks(version: KubeProxyVersion): boolean {
-  return version.minor >= 21;
-}
+export const acceptsHealthChecks = since(21);
 
 /** 1.18: established connections are accepted for all addresses; before, only for those of the pod network. */
-export function forwardsAllEstablished(version: KubeProxyVersion): boolean {
-  return version.minor >= 18;
-}
+export const forwardsAllEstablished = since(18);
 
 /** 1.11: a Service without endpoints has no rules in table nat; 1.5 sends its packets to an empty KUBE-SVC chain. */
-export function leavesOutEmptyServices(version: KubeProxyVersion): boolean {
-  return version.minor >= 11;
-}
+export const leavesOutEmptyServices = since(11);
 
 /** 1.5 writes both masquerade rules of a cluster IP if masqueradeAll and a pod network are set; later versions write one. */
-export function masqueradesTwice(version: KubeProxyVersion): boolean {
-  return version.minor < 11;
-}
+export const masqueradesTwice = upTo(10);
 
 /** Up to 1.20, all packets to an external IP are masqueraded, and matched only if they came from no bridge or the node has the address. */
-export function excludesBridgedExternalIPs(version: KubeProxyVersion): boolean {
-  return version.minor <= 20;
-}
+export const excludesBridgedExternalIPs = upTo(20);
 
 /** External IPs follow externalTrafficPolicy: gate ExternalPolicyForExternalIP, off up to 1.19, on from 1.20. */
 export function appliesPolicyToExternalIPs(version: KubeProxyVersion, gates: FeatureGates): boolean {
@@ -172,19 +125,13 @@ export function refusesLoadBalancerIn(version: KubeProxyVersion): 'KUBE-SERVICES
 }
 
 /** 1.16: under the Local policy the node itself uses all endpoints, by two rules of KUBE-XLB. */
-export function cutsShortLocalTraffic(version: KubeProxyVersion): boolean {
-  return version.minor >= 16;
-}
+export const cutsShortLocalTraffic = since(16);
 
 /** 1.11: session affinity applies under the Local policy, and the node's own packets to such a node port are masqueraded. */
-export function keepsAffinityUnderLocalPolicy(version: KubeProxyVersion): boolean {
-  return version.minor >= 11;
-}
+export const keepsAffinityUnderLocalPolicy = since(11);
 
 /** Up to 1.27 kube-proxy deletes KUBE-XLB chains that it does not need; later versions ignore them. */
-export function deletesLocalChains(version: KubeProxyVersion): boolean {
-  return version.minor <= 27;
-}
+export const deletesLocalChains = upTo(27);
 
 /** 1.21: kube-proxy serves both families (gate IPv6DualStack, off before); up to then only the family of its node's address. */
 export function servesBothFamilies(version: KubeProxyVersion, gates: FeatureGates): boolean {

@@ -1,6 +1,6 @@
 import type {Family} from '../../model/address.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-import {hasChange, ruleChanges} from '../patch-releases.ts';
+import {ruleChanges, since, sinceChange, upTo} from '../patch-releases.ts';
 
 /** The ipsets of kube-proxy with their types, under their IPv4 names. */
 export const setTypes = {
@@ -42,46 +42,28 @@ export function setName(role: SetRole, family: Family): string {
  */
 
 /** 1.26: KUBE-IPVS-FILTER blocks the node's own ports on the addresses of Services, which are in KUBE-IPVS-IPS. */
-export function hasIpvsFilter(version: KubeProxyVersion): boolean {
-  return version.minor >= 26;
-}
+export const hasIpvsFilter = since(26);
 
 /** 1.26: packets from the loopback address are not changed. */
-export function skipsLoopbackSources(version: KubeProxyVersion): boolean {
-  return version.minor >= 26;
-}
+export const skipsLoopbackSources = since(26);
 
 /** Up to 1.24 source ranges are enforced in table nat, by KUBE-FIREWALL and KUBE-MARK-DROP; later in table filter. */
-export function firewallsInNat(version: KubeProxyVersion): boolean {
-  return version.minor <= 24;
-}
+export const firewallsInNat = upTo(24);
 
 /** Up to 1.22 node ports of SCTP are marked before those of the Local policy return (kubernetes#104756). */
-export function marksSctpFirst(version: KubeProxyVersion): boolean {
-  return version.minor <= 22;
-}
+export const marksSctpFirst = upTo(22);
 
 /** Health-check ports answer on the addresses of Services. */
-export function admitsHealthChecks(version: KubeProxyVersion): boolean {
-  return hasChange(version, ruleChanges.healthCheckPorts);
-}
+export const admitsHealthChecks = sinceChange(ruleChanges.healthCheckPorts);
 
 /** KUBE-IPVS-FILTER accepts packets to external IPs of Services with the external policy Local. */
-export function admitsLocalExternalIPs(version: KubeProxyVersion): boolean {
-  return hasChange(version, ruleChanges.localExternalIPs);
-}
+export const admitsLocalExternalIPs = sinceChange(ruleChanges.localExternalIPs);
 
 /** 1.29: KUBE-IPVS-OUT-FILTER drops packets from the node to a load-balancer address whose source ranges exclude it. */
-export function hasIpvsOutFilter(version: KubeProxyVersion): boolean {
-  return version.minor >= 29;
-}
+export const hasIpvsOutFilter = since(29);
 
 /** An address of another interface of the node is not bound to kube-ipvs0. */
-export function sparesOtherInterfaces(version: KubeProxyVersion): boolean {
-  return hasChange(version, ruleChanges.otherInterfaces);
-}
+export const sparesOtherInterfaces = sinceChange(ruleChanges.otherInterfaces);
 
 /** 1.27: the scheduler `mh` hashes the client's port too. */
-export function hashesPorts(version: KubeProxyVersion): boolean {
-  return version.minor >= 27;
-}
+export const hashesPorts = since(27);

@@ -1,5 +1,5 @@
 import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
-import {hasChange, ruleChanges} from '../patch-releases.ts';
+import {ruleChanges, since, sinceChange, upTo} from '../patch-releases.ts';
 
 /** The differences between versions of kube-proxy in nftables mode: one function for each. */
 
@@ -7,9 +7,7 @@ import {hasChange, ruleChanges} from '../patch-releases.ts';
 export const oldestNftMinor = 29;
 
 /** 1.30: cluster-ips-check rejects packets to ports that a cluster IP does not have. */
-export function checksClusterIPs(version: KubeProxyVersion): boolean {
-  return version.minor >= 30;
-}
+export const checksClusterIPs = since(30);
 
 /** Packets to unallocated addresses of the Service range are dropped: gate MultiCIDRServiceAllocator, on from 1.33. */
 export function dropsUnallocated(version: KubeProxyVersion, gates: FeatureGates): boolean {
@@ -17,39 +15,25 @@ export function dropsUnallocated(version: KubeProxyVersion, gates: FeatureGates)
 }
 
 /** 1.30: endpoints-check was split into one check of Services and one of node ports. */
-export function splitsEndpointsCheck(version: KubeProxyVersion): boolean {
-  return version.minor >= 30;
-}
+export const splitsEndpointsCheck = since(30);
 
 /** 1.30: a map firewall-ips and a chain for each Service port replaced the sets firewall and firewall-allow. */
-export function hasFirewallChains(version: KubeProxyVersion): boolean {
-  return version.minor >= 30;
-}
+export const hasFirewallChains = since(30);
 
 /** Up to 1.29 a chain drops forwarded INVALID packets, unless nf_conntrack_tcp_be_liberal was set. */
-export function nftDropsInvalid(version: KubeProxyVersion): boolean {
-  return version.minor <= 29;
-}
+export const nftDropsInvalid = upTo(29);
 
 /** The filter hooks run at priority 0; chains of their own see the original destination. */
-export function hasPreDNATChains(version: KubeProxyVersion): boolean {
-  return hasChange(version, ruleChanges.preDNATChains);
-}
+export const hasPreDNATChains = sinceChange(ruleChanges.preDNATChains);
 
 /** 1.36: one rule marks cluster-IP traffic for all Services, the Service's chain translates, and hairpin-connections lists hairpins. */
-export function rewritesInServiceChain(version: KubeProxyVersion): boolean {
-  return version.minor >= 36;
-}
+export const rewritesInServiceChain = since(36);
 
 /** Up to 1.33 the rule that marks cluster-IP traffic also matches protocol and port. */
-export function marksByPort(version: KubeProxyVersion): boolean {
-  return version.minor <= 33;
-}
+export const marksByPort = upTo(33);
 
 /** Interfaces of pods are matched by name, not by index. */
-export function matchesInterfaceName(version: KubeProxyVersion): boolean {
-  return hasChange(version, ruleChanges.interfaceNames);
-}
+export const matchesInterfaceName = sinceChange(ruleChanges.interfaceNames);
 
 /** Without nodePortAddresses, node ports answer on the Node's own addresses since 1.31, on one of each family in 1.30, on all in 1.29. */
 export function defaultNodePortAddresses(version: KubeProxyVersion): 'primary' | 'node-ip' | 'all' {
@@ -63,14 +47,10 @@ export function mayKeepEmptyChains(version: KubeProxyVersion): boolean {
 }
 
 /** 1.37: a single endpoint without affinity is a plain DNAT, without a map (kubernetes#140723). */
-export function translatesSingleEndpointDirectly(version: KubeProxyVersion): boolean {
-  return version.minor >= 37;
-}
+export const translatesSingleEndpointDirectly = since(37);
 
 /** 1.37: comments of elements are truncated. Before, nft rejected the whole transaction because of a longer one (kubernetes#139516). */
-export function truncatesComments(version: KubeProxyVersion): boolean {
-  return version.minor >= 37;
-}
+export const truncatesComments = since(37);
 
 /** The maximum length of an element's comment in nft, in bytes. */
 export const maxCommentBytes = 128;
@@ -81,6 +61,4 @@ export function handlesLocalhostNodePorts(version: KubeProxyVersion, gates: Feat
 }
 
 /** 1.29 wrote no comments on tables, chains and sets with the nft of its image. */
-export function commentsObjects(version: KubeProxyVersion): boolean {
-  return version.minor >= 30;
-}
+export const commentsObjects = since(30);
