@@ -8,7 +8,7 @@ export interface NftExpectation<Owner> {
   readonly owners: readonly Owner[];
   objectsOf(owner: Owner): NftObjects;
   /** Chains and sets that all Service ports share, and elements without an owner. */
-  readonly baseRules: readonly ExpectedNftChain[];
+  readonly baseRules: readonly {readonly name: string; readonly base: NftHook | null; readonly rules: readonly string[]}[];
   readonly baseSets: readonly ExpectedSet[];
   readonly baseElements: readonly ExpectedElement[];
 }
@@ -20,12 +20,6 @@ interface NftObjects {
   /** Writes the same rules as JSON, where JSON does not escape their names: otherwise it returns false. */
   writeJson(sink: NftJsonSink): boolean;
   readonly sets: readonly ExpectedSet[];
-}
-
-interface ExpectedNftChain {
-  readonly name: string;
-  readonly base: NftHook | null;
-  readonly rules: readonly string[];
 }
 
 interface ExpectedSet extends Pick<NftSet, 'name' | 'keyTypes' | 'valueTypes' | 'flags' | 'timeout'> {}

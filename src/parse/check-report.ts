@@ -2,16 +2,13 @@ import {type Finding, severities} from '../model/finding.ts';
 import type {NodeReport} from '../model/report.ts';
 import {readJson} from './attempt.ts';
 
-interface SavedReport {
-  readonly nodes: readonly NodeReport[];
-  readonly findings: readonly Finding[];
-}
-
 /** The schema of reports that can be read. */
 const readableVersion = 1;
 
 /** The nodes and findings of an earlier `check -o json` or `trace -o json`; the reason as text if it is not such a report. */
-export function parseCheckReport(text: string): SavedReport | {readonly whyNot: string} {
+export function parseCheckReport(
+  text: string,
+): {readonly nodes: readonly NodeReport[]; readonly findings: readonly Finding[]} | {readonly whyNot: string} {
   const report = readJson(text.replace(/^\ufeff/, ''));
   if (report === undefined) return {whyNot: text.trim() === '' ? 'it is empty' : 'it is not JSON, or it is truncated'};
   if (!isObject(report) || report['schemaVersion'] === undefined) return {whyNot: 'it is no report of check -o json'};

@@ -93,12 +93,9 @@ function ofChains(expected: ExpectedRuleset, setup: NodeSetup): Deviations | nul
   };
 }
 
-interface OwnedDifference {
-  readonly rule: RuleText;
-  readonly owner: ServedPort | null;
-}
-
-function byOwner(differences: readonly OwnedDifference[]): Pick<Deviations, 'ports' | 'texts' | 'ofPorts'> {
+function byOwner(
+  differences: readonly {readonly rule: RuleText; readonly owner: ServedPort | null}[],
+): Pick<Deviations, 'ports' | 'texts' | 'ofPorts'> {
   return {
     ports: new Set(differences.flatMap(({owner}) => owner ?? [])),
     texts: differences.flatMap(({owner, rule}) => (owner === null ? rule.text : [])),

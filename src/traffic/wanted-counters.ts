@@ -42,12 +42,7 @@ export function destinationAddresses({ports, addresses}: Pick<NodeSurvey, 'ports
   return [...new Set(own.map(({address}) => address))];
 }
 
-interface PortDestination {
-  readonly address: string;
-  readonly port: number;
-}
-
-function destinationsOf(port: ServicePort, addresses: readonly string[]): readonly PortDestination[] {
+function destinationsOf(port: ServicePort, addresses: readonly string[]): readonly {readonly address: string; readonly port: number}[] {
   const own = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs].map(address => ({address, port: port.port}));
   if (port.nodePort === 0) return own;
   const ofFamily = addresses.filter(address => address.includes(':') === (port.family === 'IPv6'));

@@ -91,14 +91,11 @@ function compareTables(input: NodeInput): ComparedTables | string {
   };
 }
 
-interface FamilyResult {
-  readonly family: Family;
-  readonly reason: string | null;
-  readonly isUsed: boolean;
-  readonly symptoms: readonly Symptom[];
-}
-
-function familyOf(family: Family, {view, api, node, facts}: NodeInput, state: CiliumState): FamilyResult {
+function familyOf(
+  family: Family,
+  {view, api, node, facts}: NodeInput,
+  state: CiliumState,
+): {readonly family: Family; readonly reason: string | null; readonly isUsed: boolean; readonly symptoms: readonly Symptom[]} {
   const entries = view.entries(family, newestApi).filter(({port}) => api.unsure?.has(serviceKey(port)) !== true);
   const frontends = state.frontends.filter(({address}) => address.includes(':') === (family === 'IPv6'));
   const isOn = state.settings.families[family];

@@ -161,13 +161,8 @@ function mendingVersion({minor, patch}: KubeProxyVersion, mends: (version: KubeP
   return version(at, high);
 }
 
-interface Replacement {
-  readonly name: SettingName;
-  readonly replace: (config: ProxyConfig, shape: ShapeCase) => ProxyConfig;
-}
-
 /** Each setting as the API has it, or by default. */
-const settings: readonly Replacement[] = [
+const settings: readonly {readonly name: SettingName; readonly replace: (config: ProxyConfig, shape: ShapeCase) => ProxyConfig}[] = [
   {name: 'nodeName', replace: (config, {facts}) => ({...config, nodeName: {value: facts.name, source: ''}})},
   {name: 'nodePortAddresses', replace: config => ({...config, nodePortAddresses: {value: [], source: ''}})},
   {name: 'bindAddress', replace: config => ({...config, bindAddress: {value: '0.0.0.0', source: ''}})},

@@ -19,13 +19,8 @@ export interface MapEntry {
   readonly backends: readonly (string | null)[];
 }
 
-interface MapFiles {
-  readonly list: string;
-  readonly frontends: string;
-}
-
 /** The entries by key; or what is wrong with the text. */
-export function parseLbMap({list, frontends}: MapFiles): ReadonlyMap<string, MapEntry> | string {
+export function parseLbMap({list, frontends}: {readonly list: string; readonly frontends: string}): ReadonlyMap<string, MapEntry> | string {
   const slots = slotsOf(list, 'bpf-lb-list.json');
   if (typeof slots === 'string') return slots;
   const counts = slotsOf(frontends, 'bpf-lb-list-frontends.json');
@@ -40,13 +35,8 @@ export function parseLbMap({list, frontends}: MapFiles): ReadonlyMap<string, Map
   return entries;
 }
 
-interface Place {
-  readonly address: string;
-  readonly port: number;
-}
-
 interface Slots {
-  readonly place: Place;
+  readonly place: {readonly address: string; readonly port: number};
   readonly texts: Map<number, string>;
 }
 

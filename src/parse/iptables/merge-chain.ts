@@ -56,13 +56,10 @@ function blocksOf(rules: readonly PastedRule[]): readonly (readonly PastedRule[]
   return blocks;
 }
 
-interface Added {
-  readonly rules: readonly PastedRule[];
-  readonly repeated: readonly StrayLine[];
-  readonly added: number;
-}
-
-function addBlocks(start: readonly PastedRule[], blocks: readonly (readonly PastedRule[])[]): Added {
+function addBlocks(
+  start: readonly PastedRule[],
+  blocks: readonly (readonly PastedRule[])[],
+): {readonly rules: readonly PastedRule[]; readonly repeated: readonly StrayLine[]; readonly added: number} {
   let rules = [...start];
   const texts = new Set(rules.map(textToCompare));
   const repeated: StrayLine[] = [];

@@ -130,7 +130,7 @@ class JsonReader {
     this.#declare(table, {kind, content, text});
   }
 
-  #declare(table: JsonTable, {kind, content, text}: JsonDeclaration): void {
+  #declare(table: JsonTable, {kind, content, text}: {readonly kind: string; readonly content: JsonObject; readonly text: string}): void {
     if (kind === 'table') table.dormant = isDormant(listOf(content['flags']));
     else if (kind === 'chain') this.#openChain(table, table.chains.enterName(asText(content['name'])), hookOf(content));
     else if (kind === 'set' || kind === 'map') table.addSet(jsonSet(table.id, content));
@@ -176,12 +176,6 @@ type JsonTable = NftDumpTable<JsonChains>;
 function isDormant(flags: readonly unknown[]): boolean | null {
   if (flags.includes('dormant')) return true;
   return flags.every(flag => flag === 'owner' || flag === 'persist') ? false : null;
-}
-
-interface JsonDeclaration {
-  readonly kind: string;
-  readonly content: JsonObject;
-  readonly text: string;
 }
 
 /** How the objects of one kind in a table begin. */

@@ -123,12 +123,7 @@ function readNat(reader: TokenReader): NftStatement {
 
 const natFlag = /^(?:(?:random|fully-random|persistent)(?:,|$))+/;
 
-interface NatTarget {
-  readonly to: NftExpression | null;
-  readonly port: NftExpression | null;
-}
-
-function readNatTarget(reader: TokenReader): NatTarget | null {
+function readNatTarget(reader: TokenReader): {readonly to: NftExpression | null; readonly port: NftExpression | null} | null {
   const literal = /^(?:\[([^\]]+)\]|([\d.]+(?:-[\d.]+)?|[0-9a-f]*(?::[0-9a-f]*){2,}(?:-[0-9a-f:]+)?))?(?::(\d+(?:-\d+)?))?$/i.exec(
     reader.peek(),
   );
