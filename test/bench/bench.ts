@@ -1,6 +1,6 @@
 // `npm run bench`: what the program costs, in units of what any program has to spend on the same files, and beside what else there is.
 // A ratio can be compared between machines; seconds cannot. `npm run bench -- --help` lists the parts and options.
-import {mkdtempSync, rmSync} from 'node:fs';
+import {mkdtempSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
@@ -29,6 +29,9 @@ import {compareNftTable} from '../../src/compare/compare-nft-table.ts';
 import {families} from '../../src/model/address.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {median} from './statistics.ts';
+
+/** Its tables are those of the last release. */
+const page = join(import.meta.dirname, '../../docs/dev/performance.md');
 
 /** The parts of the benchmark, each of which can be run alone. */
 const parts = {
@@ -79,7 +82,7 @@ One bundle in place of the usual ones; those that are not given are 5000, 50 and
 The floor is what any program has to do with a bundle: read it, count the lines of its dumps, parse its API objects and the JSON of nft
 (floor.mjs). Ratios
 to it are made round by round. "growth" is the power of the size of the input with which the cost grows from a quarter of it on, start-up
-taken off. Both the npm package as built (npm run build) and, where there is one, the executable (npm run release -- compile --platform
+taken off. "page" is what docs/dev/performance.md has of the same cluster, in floors of CPU time; "worse" is more than 15 % above. Both the npm package as built (npm run build) and, where there is one, the executable (npm run release -- compile --platform
 linux_amd64) are measured. All reports are checked to be right.
 `;
 
@@ -139,7 +142,7 @@ async function* results(options: Options, temp: string): AsyncGenerator<Result> 
   }
   for (const subject of subjects(options)) {
     const figures = await measureSubject(subject, temp);
-    yield {figures, text: subjectTable(figures)};
+    yield {figures, text: subjectTable(figures, readFileSync(page, 'utf8'))};
   }
   const {seed, quick, floorOnly} = options;
   if (options.parts.has('nftables') && options.size === null && !floorOnly) {

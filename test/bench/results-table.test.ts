@@ -18,3 +18,23 @@ test('a cluster has a row for each command, as a multiple of the floor, and no g
     ['Node.js: check -A', '3.00', '1.50', '3.00', '^1.02', '3.00', '3.00', '300', '300.00'],
   ]);
 });
+
+test('beside a row stands what the page has of the same cluster, and what costs over 15 % more is marked', () => {
+  const cost = {cpuSeconds: 3, wallSeconds: 3, peakMebibytes: 300};
+  const row = {program: 'Node.js', median: cost, least: cost, ratio: cost} as const;
+  const result = {size: {services: 5000, endpoints: 50, nodes: 1, seed: 1}, bytes: 0, lines: 0};
+  const rows = [
+    {...row, command: 'check -A'},
+    {...row, command: 'diff'},
+    {...row, command: 'packet'},
+  ];
+  const page = [
+    ...['```', '5,000 Services x 5 endpoints, 1 node: 1.0 MB, 1 lines of dump', '  Node.js: diff   1.00  1.00  1.00', ''],
+    ...['5,000 Services x 50 endpoints, 1 node: 1.0 MB, 1 lines of dump', '                 CPU s  least  x floor'],
+    ...['  Node.js: check -A   2.64  2.61  2.43  ^0.68', '  Node.js: diff    8.78   8.56   3.88  ^0.90', '```', ''],
+  ].join('\n');
+  const floors = subjectTable({...result, rows}, page)
+    .split('\n')
+    .map(line => line.trim().split(/ {2,}/).at(-1));
+  expect(floors.slice(1)).toEqual(['page', '2.43 worse', '3.88', '-']);
+});
