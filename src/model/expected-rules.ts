@@ -6,6 +6,8 @@ export interface ExpectedRules {
   readonly proxyMode: string;
   readonly kubeProxyVersion: string;
   readonly families: readonly FamilyRules[];
+  /** With the base rules; otherwise the rules of the chosen Services alone, which no tool loads. */
+  readonly isWhole: boolean;
   /** Unknown facts, and the assumptions in their place. */
   readonly notes: readonly string[];
 }

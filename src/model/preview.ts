@@ -60,6 +60,11 @@ export interface Requirement {
   readonly detail: string;
 }
 
+/** The rules after the change are those of an older version: nothing is proved for this node. */
+export function isStandIn({name, status}: Requirement): boolean {
+  return name === 'mode-supported' && status === 'unknown';
+}
+
 export type PreviewEffect = 'lost' | 'gained' | 'refused' | 'unanswered' | 'source-address' | 'shares' | 'affinity' | 'undetermined';
 
 /** A packet whose outcome changes. */

@@ -53,6 +53,13 @@ export interface KubeProxyVersion {
 export const oldestKnownMinor = 5;
 export const newestKnownMinor = 37;
 
+/** Null if the rules of this version are known. */
+export function standInFor({text, minor}: KubeProxyVersion): string | null {
+  return minor > newestKnownMinor
+    ? `the rules of kube-proxy ${text} are not known, and those of 1.${newestKnownMinor} stand in for them`
+    : null;
+}
+
 /** A ConfigMap in which platforms store kube-proxy's configuration. For the source of each see docs/platforms.md. */
 export interface ConfigMapPlace {
   readonly namespace: string;

@@ -3,16 +3,17 @@ import {compareText, someOf} from '../model/text.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {oldestNftMinor} from '../expect/nftables/nft-versions.ts';
 import {pushTo} from '../model/lists.ts';
-import type {
-  Advice,
-  Preview,
-  PreviewChange,
-  PreviewedPort,
-  PreviewNode,
-  PreviewPlan,
-  PreviewSettings,
-  PreviewSide,
-  Requirement,
+import {
+  type Advice,
+  isStandIn,
+  type Preview,
+  type PreviewChange,
+  type PreviewedPort,
+  type PreviewNode,
+  type PreviewPlan,
+  type PreviewSettings,
+  type PreviewSide,
+  type Requirement,
 } from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
@@ -111,7 +112,8 @@ export class PreviewRun {
     (isUnread ? this.#unread.after : this.#after).add(JSON.stringify(sideOf(configAfter)));
     // A mode that a version does not have is told even where nothing can be compared.
     if (isUnread && !isWithoutMode(configAfter)) return;
-    for (const requirement of requirementsOf({setup, configAfter, viewAfter})) this.#requirements.push(requirement);
+    const requirements = requirementsOf({setup, configAfter, viewAfter});
+    for (const requirement of requirements) this.#requirements.push(requirement);
     if (isUnread) return;
     const {name} = node;
     pushTo(this.#settings, JSON.stringify([plannedSettings(setup.config), plannedSettings(configAfter)]), name);
@@ -119,7 +121,8 @@ export class PreviewRun {
     for (const said of adviceOf({setup, configAfter})) this.#advise(said, node.name);
     if (isSameConfig(setup.config, configAfter) && viewAfter === setup.view) return;
     const found = previewNode({setup, viewAfter, configAfter, expectedOnly, selects, walked: this.#walked, effort: this.#effort});
-    for (const {item, gap} of found.ports) this.#addPort(item, gap);
+    const standIn = requirements.find(isStandIn)?.detail ?? null;
+    for (const {item, gap} of found.ports) this.#addPort(item, standIn ?? gap);
     for (const {change, isUnusedPort} of found.changes) {
       const {cause, effect} = change;
       if (isUnusedPort)

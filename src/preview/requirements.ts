@@ -10,7 +10,7 @@ import {isKernelTooOldForNftables} from '../model/node/node-facts.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {families, familyOf} from '../model/address.ts';
 import type {Requirement} from '../model/preview.ts';
-import {isGateOn, type ProxyConfig} from '../model/proxy-config.ts';
+import {isGateOn, type ProxyConfig, standInFor} from '../model/proxy-config.ts';
 import {mayHaveBug, mendedBugs} from '../expect/patch-releases.ts';
 import {isAtLeast} from '../model/text.ts';
 import type {NodeSetup} from './node-setup.ts';
@@ -68,7 +68,9 @@ function modeSupported({mode, version, featureGates}: ProxyConfig): Omit<Require
   const {minor} = version.value;
   const gates = featureGates.value;
   const name = 'mode-supported';
+  const standIn = standInFor(version.value);
   const by = `kube-proxy ${version.value.text}`;
+  if (standIn !== null) return {name, status: 'unknown', detail: standIn};
   if (mode.value === 'nftables') {
     if (minor < 29) return {name, status: 'unmet', detail: `${by} has no nftables mode: 1.29 is the first that has`};
     if (minor < 33 && !isGateOn(gates, 'NFTablesProxyMode', minor >= 31))

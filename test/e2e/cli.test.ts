@@ -356,7 +356,12 @@ describe('exit codes', () => {
     [
       'an invalid version',
       ['check', '--kube-proxy-version', 'new', '--from', faulty],
-      '--kube-proxy-version: "new" is not a kube-proxy version such as v1.30.5',
+      '--kube-proxy-version: "new" is not a kube-proxy version from 1.5 on, such as v1.30.5',
+    ],
+    [
+      'a version before the first known rules',
+      ['rules', 'shop/web', '--for-node', 'node-a', '--kube-proxy-version', 'v1.4', '--from', faulty],
+      '--kube-proxy-version: "v1.4" is not a kube-proxy version from 1.5 on',
     ],
     ['an invalid mode', ['check', '--proxy-mode', 'ipvss', '--from', faulty], '--proxy-mode: "ipvss" is not one of iptables, ipvs'],
     ['an invalid mask', ['check', '--cluster-cidr', '10.244.0.0/99', '--from', faulty], '--cluster-cidr: "10.244.0.0/99" is not a CIDR'],

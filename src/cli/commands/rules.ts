@@ -4,6 +4,7 @@ import {proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
 import type {ExpectedRules} from '../../model/expected-rules.ts';
 import {families, type Family} from '../../model/address.ts';
+import {standInFor} from '../../model/proxy-config.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {type NodeSetup, nodeSetup} from '../../preview/node-setup.ts';
 import {plannedConfig} from '../../preview/plan.ts';
@@ -23,7 +24,7 @@ import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 export default class RulesCommand extends BaseCommand {
   static override summary = 'Print the rules that kube-proxy should write';
   static override description =
-    `Computes the rules from the API objects; nothing on a node is read. The text is what iptables-restore --noflush, nft -f or ipvsadm-restore loads.
+    `Computes the rules from the API objects; nothing on a node is read. With -A or --full the text is what iptables-restore --noflush, nft -f or ipvsadm-restore loads.
 With -f alone only the manifests are read; --from or --context adds them to a bundle or a cluster.
 Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
   static override examples = [
@@ -39,6 +40,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     ...archiveFlag,
     'for-node': Flags.string({description: 'write the rules of this node', aliases: ['node'], helpValue: 'NODE', helpGroup: 'NODES'}),
     ...manifestFlags,
+    full: Flags.boolean({description: 'base rules too, so that the text can be loaded; always with -A', helpGroup: 'OUTPUT'}),
     family: Flags.string({description: 'print one family only', options: ['IPv4', 'IPv6'], helpGroup: 'OUTPUT'}),
     ...connectionFlags,
     ...settingFlags,
@@ -79,11 +81,18 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
         exit: 2,
       });
     const wanted = flags.family === undefined ? families : families.filter(family => family === flags.family);
+    const isWhole = flags.full || input.allNamespaces || flags.output === 'json' || mode === 'ipvs';
     const rules = expectedRules({
       setup,
       families: wanted,
       isWanted: ({object}) => selects(object),
-      notes: [...notes, ...serviceNotes({api: snapshot.api, asked, version: setup.config.version.value}), ...settingNotes(setup)],
+      isWhole,
+      notes: [
+        ...(isWhole ? [] : [ofServicesAlone]),
+        ...notes,
+        ...serviceNotes({api: snapshot.api, asked, version: setup.config.version.value}),
+        ...settingNotes(setup),
+      ],
     });
     const format = formatOf(rules, flags.output as RulesFormat | undefined);
     this.print(rulesRenderers[format](rules), flags['output-file']);
@@ -105,6 +114,8 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     return this.withCluster(flags, ({cluster}) => readApi(cluster, flags['for-node']));
   }
 }
+
+const ofServicesAlone = 'only the rules of the named Services; --full adds the base rules, so that the text can be loaded';
 
 /** Base rules alone answer no question about a manifest. */
 function requireAnyService({api}: Snapshot, flags: Parameters<typeof isOfManifestsAlone>[0]): void {
@@ -142,10 +153,12 @@ const emptySnapshot: Snapshot = {
 function settingNotes(setup: NodeSetup): readonly string[] {
   const {config, facts} = setup;
   const {version, clusterCIDRs, detectLocalMode} = config;
+  const standIn = standInFor(version.value);
   return [
     ...(version.value.guessed
       ? [`the version of kube-proxy is not known: these are the rules of 1.${version.value.minor} (--kube-proxy-version)`]
       : []),
+    ...(standIn === null ? [] : [standIn]),
     ...(detectLocalMode.value === 'ClusterCIDR' && clusterCIDRs.value.length === 0 && clusterCIDRs.source === 'kube-proxy default'
       ? ['no clusterCIDR is known: no rule distinguishes pods from other clients (--cluster-cidr)']
       : []),

@@ -24,19 +24,26 @@ interface ExpectedRulesInput {
   readonly families: readonly Family[];
   readonly isWanted: (port: ServicePort) => boolean;
   readonly notes?: readonly string[];
+  /** See `ExpectedRules`. */
+  readonly isWhole?: boolean;
 }
 
 /** The rules that kube-proxy should write on a node for the chosen Service ports, in its mode. */
-export function expectedRules({setup, families, isWanted, notes = []}: ExpectedRulesInput): ExpectedRules {
+export function expectedRules({setup, families, isWanted, notes = [], isWhole = true}: ExpectedRulesInput): ExpectedRules {
   const {node, config} = setup;
-  const written = families.map(family => familyRules(setup, family, isWanted));
+  const written = families.map(family => familyRules(setup, {family, isWanted, isWhole})).filter(one => isWhole || hasRules(one));
   return {
     node: node.name,
     proxyMode: config.mode.value,
     kubeProxyVersion: config.version.value.text === 'unknown' ? `v1.${config.version.value.minor}` : config.version.value.text,
     notes: [...notes, ...ciliumNotes(setup), ...blockedNotes(setup), ...counterNotes(written), ...setNotes(written)],
     families: written,
+    isWhole,
   };
+}
+
+function hasRules({iptables, nftables, ipvs}: FamilyRules): boolean {
+  return iptables.length > 0 || (nftables?.sets ?? []).length > 0 || (ipvs?.virtualServers ?? []).length > 0;
 }
 
 function ciliumNotes({node}: NodeSetup): readonly string[] {
@@ -75,7 +82,14 @@ function setNotes(families: readonly FamilyRules[]): readonly string[] {
 /** The modes whose rules can be generated. */
 export const writableModes: readonly string[] = ['iptables', 'nftables', 'ipvs'];
 
-function familyRules(setup: NodeSetup, family: Family, isWanted: (port: ServicePort) => boolean): FamilyRules {
+interface Wanted {
+  readonly family: Family;
+  readonly isWanted: (port: ServicePort) => boolean;
+  readonly isWhole: boolean;
+}
+
+function familyRules(setup: NodeSetup, wanted: Wanted): FamilyRules {
+  const {family} = wanted;
   const {config, view, facts} = setup;
   const none = {family, iptables: [], nftables: null, ipvs: null};
   switch (config.mode.value) {
@@ -85,23 +99,23 @@ function familyRules(setup: NodeSetup, family: Family, isWanted: (port: ServiceP
         ...none,
         nftables: nftTableText(
           expectTable({view, config, facts, family, table, serviceRanges: droppedRanges({api: setup.api, config, family, table})}),
-          isWanted,
+          wanted,
         ),
       };
     }
     case 'ipvs': {
       const expected = expectIpvs({view, config, facts: setup.hostFacts(), family, bound: setup.bound()});
-      return {...none, iptables: ipvsTables(expected, isWanted), ipvs: ipvsText(expected, isWanted)};
+      return {...none, iptables: ipvsTables(expected, wanted), ipvs: ipvsText(expected, wanted)};
     }
     default: {
       const ruleset = setup.dumps.current.get(family) ?? null;
-      return {...none, iptables: iptablesTables(expectRuleset({view, config, facts, family, ruleset}), isWanted)};
+      return {...none, iptables: iptablesTables(expectRuleset({view, config, facts, family, ruleset}), wanted)};
     }
   }
 }
 
 /** The state of IPVS mode beside iptables, for the chosen Service ports. */
-function ipvsText(expected: ExpectedIpvs, isWanted: (port: ServicePort) => boolean): IpvsText {
+function ipvsText(expected: ExpectedIpvs, {isWanted}: Wanted): IpvsText {
   const {family} = expected.context;
   const servers = [...expected.servers.values()].flatMap(claims => claims.filter(({owner}) => isWanted(owner.port)).slice(-1));
   return {
@@ -116,23 +130,23 @@ function ipvsText(expected: ExpectedIpvs, isWanted: (port: ServicePort) => boole
 }
 
 /** The iptables rules of IPVS mode. Up to 1.23 kube-proxy creates KUBE-MARK-DROP if it is missing; the kubelet writes its rules. */
-function ipvsTables(expected: ExpectedIpvs, isWanted: (port: ServicePort) => boolean): readonly RuleTable[] {
+function ipvsTables(expected: ExpectedIpvs, {isWanted, isWhole}: Wanted): readonly RuleTable[] {
   const tables = new RuleTables();
-  if (firewallsInNat(expected.context.version)) tables.declare('nat', 'KUBE-MARK-DROP');
-  for (const [place, texts] of expected.baseRules) tables.addBaseRules(place, texts);
+  if (isWhole && firewallsInNat(expected.context.version)) tables.declare('nat', 'KUBE-MARK-DROP');
+  for (const [place, texts] of isWhole ? expected.baseRules : []) tables.addBaseRules(place, texts);
   for (const owner of expected.ports)
     if (isWanted(owner.port)) tables.addBaseRules('filter/KUBE-IPVS-OUT-FILTER', expected.outFilter(owner));
   return tables.sorted();
 }
 
 /** The tables of iptables mode, with the rules of the chosen Service ports. */
-function iptablesTables(expected: ExpectedRuleset, isWanted: (port: ServicePort) => boolean): readonly RuleTable[] {
+function iptablesTables(expected: ExpectedRuleset, {isWanted, isWhole}: Wanted): readonly RuleTable[] {
   const tables = new RuleTables();
-  for (const table of canaryTables) tables.declare(table, canaryChain);
-  for (const [table, chain] of baseRuleChains(expected.context)) tables.declare(table, chain);
+  for (const table of isWhole ? canaryTables : []) tables.declare(table, canaryChain);
+  for (const [table, chain] of isWhole ? baseRuleChains(expected.context) : []) tables.declare(table, chain);
   const ports = expected.ports.filter(({port}) => isWanted(port)).map(item => expected.rulesOf(item));
   for (const {shared} of ports) for (const {table, chain, text} of shared) tables.add(table, chain, `-A ${chain} ${text}`);
-  for (const [place, texts] of expected.baseRules()) tables.addBaseRules(place, texts);
+  for (const [place, texts] of isWhole ? expected.baseRules() : []) tables.addBaseRules(place, texts);
   for (const {own} of ports) for (const [chain, text] of own) tables.add('nat', chain, ...text.split('\n'));
   return tables.sorted();
 }
@@ -181,7 +195,7 @@ function rank(chain: string): number {
 }
 
 /** The table `kube-proxy` of one family, with the objects of the chosen Service ports. */
-function nftTableText(expected: ExpectedTable, isWanted: (port: ServicePort) => boolean): NftTableText {
+function nftTableText(expected: ExpectedTable, {isWanted, isWhole}: Wanted): NftTableText {
   const objects = expected.ports.filter(({port}) => isWanted(port)).map(item => expected.objectsOf(item));
   const withComments = commentsObjects(expected.context.version);
   const elements = Map.groupBy(
@@ -207,10 +221,10 @@ function nftTableText(expected: ExpectedTable, isWanted: (port: ServicePort) => 
   return {
     table: expected.id,
     comment: withComments ? 'rules for kube-proxy' : null,
-    counters: rejectedOnLocalhost(expected.context).map(localhostCounter),
-    sets: [...expected.baseSets, ...objects.flatMap(({sets}) => sets)].map(set),
+    counters: isWhole ? rejectedOnLocalhost(expected.context).map(localhostCounter) : [],
+    sets: [...expected.baseSets.filter(({name}) => isWhole || elements.has(name)), ...objects.flatMap(({sets}) => sets)].map(set),
     chains: [
-      ...expected.baseRules.map(({name, base, rules}) => baseChain({name, base, rules}, withComments)),
+      ...(isWhole ? expected.baseRules : []).map(({name, base, rules}) => baseChain({name, base, rules}, withComments)),
       ...objects.flatMap(({chains}) => [...chains].map(([name, rules]) => ({name, rules, properties: []}))),
     ],
   };

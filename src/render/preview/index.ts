@@ -112,13 +112,13 @@ function changeKey({node, service, port, entry, packet}: PreviewChange): string 
 }
 
 /**
- * 1 if traffic is lost or gained, other than what manifests add, or kube-proxy would not start; with `any`, for every change; 3 if a node was not checked; otherwise 0.
+ * 1 if traffic is lost or gained, other than what manifests add, or kube-proxy would not start; with `any`, for every change; 3 if a node was not checked or its rules after the change are not known; otherwise 0.
  */
 export function previewExitCode(preview: Preview, failOn: string): number {
-  const {verdict, nodesChecked, nodesUnread} = summarizePreview(preview);
+  const {verdict, nodesUnread} = summarizePreview(preview);
   const {changes, requirements, advice} = preview;
   const isServedElse = changes.some(({effect, cause}) => effect === 'lost' || (effect === 'gained' && cause.id !== 'new-service'));
   const fails = failOn === 'any' ? verdict === 'changes' : isServedElse || requirements.some(isBlocking) || advice.some(isLoss);
   if (failOn !== 'never' && fails) return 1;
-  return nodesUnread > 0 || nodesChecked === 0 ? 3 : 0;
+  return verdict === 'incomplete' || nodesUnread > 0 ? 3 : 0;
 }

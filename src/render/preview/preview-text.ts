@@ -1,5 +1,14 @@
 import {pushTo} from '../../model/lists.ts';
-import type {Advice, Preview, PreviewChange, PreviewEffect, PreviewOutcome, PreviewSide, Requirement} from '../../model/preview.ts';
+import {
+  type Advice,
+  isStandIn,
+  type Preview,
+  type PreviewChange,
+  type PreviewEffect,
+  type PreviewOutcome,
+  type PreviewSide,
+  type Requirement,
+} from '../../model/preview.ts';
 import {entryText} from '../../model/service-port.ts';
 import {namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
 import {nodeList} from '../names-of-nodes.ts';
@@ -168,7 +177,8 @@ function unforwardedText({requirements, nodes}: Preview): string {
     : `. ${off.size} of ${plural(nodes.length, 'node')} ${off.size === 1 ? 'forwards' : 'forward'} no packets and serve${off.size === 1 ? 's' : ''} Services only to what runs in the host network, today and after the change`;
 }
 
-function outcomeText({before, after, nodes, changes}: Preview, summary: PreviewSummary): string {
+function outcomeText({before, after, nodes, changes, requirements}: Preview, summary: PreviewSummary): string {
+  const standIn = requirements.find(isStandIn)?.detail;
   const {verdict, services, affectedServices, lost, lostClusterIPs, gained, other, healed, nodesChecked, nodesUnread} = summary;
   const change = `kube-proxy ${sideText(before)} to ${sideText(after)}`;
   const on = `${plural(nodesChecked, 'node')}`;
@@ -182,7 +192,8 @@ function outcomeText({before, after, nodes, changes}: Preview, summary: PreviewS
     return `CHANGES: only today's faults of ${plural(healed, 'Service')} on ${on} are healed, as by any restart of kube-proxy${unread} (${change})`;
   if (affectedServices === 0 && verdict === 'changes')
     return `CHANGES: no Service is affected on ${on}; see below what changes beside them${unread} (${change})`;
-  if (verdict === 'incomplete') return `INCOMPLETE: no changes on ${on}${unread} (${change})`;
+  if (verdict === 'incomplete')
+    return `INCOMPLETE: ${standIn === undefined ? 'no changes' : `${standIn}; with these no packet to ${plural(services, 'Service')} is treated differently`} on ${on}${unread} (${change})`;
   const kinds = [
     [lostClusterIPs, 'lost at the cluster IP'],
     [lost - lostClusterIPs, lostElsewhere(changes)],
@@ -192,7 +203,7 @@ function outcomeText({before, after, nodes, changes}: Preview, summary: PreviewS
   const counts = kinds.filter(([count]) => count > 0).map(([count, name]) => `${count} ${name}`);
   const spared = lost > 0 && lostClusterIPs === 0 ? '; no cluster IP is lost' : '';
   const beside = healed === 0 ? '' : `; ${healed} more with only faults of today that any restart heals`;
-  return `CHANGES: ${affectedServices} of ${plural(services, 'Service')} affected on ${on} (${counts.join(', ')}${spared}${beside})${unread}: ${change}`;
+  return `CHANGES: ${affectedServices} of ${plural(services, 'Service')} affected on ${on} (${counts.join(', ')}${spared}${beside})${unread}: ${change}${standIn === undefined ? '' : `; ${standIn}`}`;
 }
 
 /** The entries other than cluster IPs that are lost, the most narrow name for each. */
@@ -369,7 +380,7 @@ export function summarizePreview({changes, advice, nodes, services, requirements
   const isChanged =
     changes.length > 0 || advice.some(({topic}) => topic === 'change') || requirements.some(({status}) => status === 'unmet');
   return {
-    verdict: isChanged ? 'changes' : nodesUnread > 0 || nodes.length === 0 ? 'incomplete' : 'same',
+    verdict: isChanged ? 'changes' : nodesUnread > 0 || nodes.length === 0 || requirements.some(isStandIn) ? 'incomplete' : 'same',
     ...{services, affectedServices: all.length, lost, lostClusterIPs: clusterIPs.size, gained, other: all.length - lost - gained},
     healed: [...healed].filter(name => !effects.has(name)).length,
     servicePorts: {same: count('same'), differs: count('differs'), notProved: count('not-proved')},

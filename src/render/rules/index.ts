@@ -4,7 +4,7 @@ import {schemaVersion, toJson} from '../json.ts';
 
 /** The formats of `rules`: each can be loaded by a tool. */
 export const rulesRenderers: Readonly<Record<RulesFormat, (rules: ExpectedRules) => string>> = {
-  'iptables-save': rules => render(rules, family => iptablesSave(family.iptables)),
+  'iptables-save': rules => render(rules, family => iptablesSave(family.iptables, rules.isWhole)),
   nft: rules => render(rules, ({nftables}) => (nftables === null ? '' : nftText(nftables))),
   'ipvsadm-save': rules => escapeUnsafe(rules.families.flatMap(({ipvs}) => ipvs?.virtualServers ?? []).join('\n')),
   json: ({node, proxyMode, kubeProxyVersion, notes, families}) =>
@@ -35,11 +35,14 @@ function escapeLines(text: string): string {
 }
 
 /** Built-in chains are not declared: that would set their policy. */
-function iptablesSave(tables: readonly RuleTable[]): string {
+function iptablesSave(tables: readonly RuleTable[], isWhole: boolean): string {
   return tables
     .map(({name, chains}) => {
+      const rules = chains.flatMap(chain => chain.rules);
+      // To declare a shared chain, such as KUBE-SERVICES, is to empty it.
+      if (!isWhole) return [`*${name}`, ...rules].join('\n');
       const declarations = chains.filter(chain => chain.name.startsWith('KUBE-')).map(chain => `:${chain.name} - [0:0]`);
-      return [`*${name}`, ...declarations, ...chains.flatMap(({rules}) => rules), 'COMMIT'].join('\n');
+      return [`*${name}`, ...declarations, ...rules, 'COMMIT'].join('\n');
     })
     .join('\n');
 }

@@ -3,6 +3,7 @@ import {checks} from '../../checks/index.ts';
 import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
 import type {ConfigOverrides} from '../../expect/proxy-config.ts';
 import {parseCidr} from '../../model/address.ts';
+import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {closest} from '../scope/closest.ts';
 import type {ParsedEvaluationFlags} from '../cluster-run.ts';
@@ -94,7 +95,12 @@ const rules: readonly SettingRule[] = [
     isValid: part => keywords.includes(part) || isCidr(part),
     allowed: `a CIDR such as 192.0.2.0/24, or one of ${keywords.join(', ')}`,
   },
-  {flag: 'kube-proxy-version', parts: whole, isValid: isVersion, allowed: 'a kube-proxy version such as v1.30.5 or 1.30'},
+  {
+    flag: 'kube-proxy-version',
+    parts: whole,
+    isValid: isVersion,
+    allowed: `a kube-proxy version from 1.${oldestKnownMinor} on, such as v1.30.5 or 1.30`,
+  },
   {flag: 'zone', parts: whole, isValid: isLabelValue, allowed: 'a value of a label'},
 ];
 
@@ -112,7 +118,8 @@ function isCidr(text: string): boolean {
 
 /** `v1.30.5`, `1.30`, also with a distribution's suffix: `v1.30.5+k3s1`, `v1.29.1-gke.1589000`. */
 function isVersion(text: string): boolean {
-  return /^v?1\.\d{1,2}(?:\.\d{1,4})?(?:[-+][0-9A-Za-z.+-]+)?$/.test(text);
+  const [, minor] = /^v?1\.(\d{1,2})(?:\.\d{1,4})?(?:[-+][0-9A-Za-z.+-]+)?$/.exec(text) ?? [];
+  return Number(minor) >= oldestKnownMinor;
 }
 
 function isLabelValue(text: string): boolean {

@@ -99,6 +99,34 @@ test('what ipvsadm-restore does not accept as a comment is printed on stderr', a
   expect(stderr).toContain('match on ipsets');
 });
 
+test('a version without known rules proves nothing, and the one that stands in is named', async () => {
+  const server = await start();
+  const asked = ['--from', bundle, '--kube-proxy-version', 'v1.99'];
+  const {stdout, exitCode} = await svcTrace(server, 'preview', '-A', ...asked);
+  expect(stdout).toMatch(
+    /^INCOMPLETE: the rules of kube-proxy v1\.99 are not known, and those of 1\.37 stand in for them; with these no packet/,
+  );
+  expect(stdout).toContain('0 are the same for every packet, 0 differ, 35 are not proved');
+  expect(stdout).not.toMatch(/\bmet\b/);
+  expect(exitCode).toBe(3);
+  const {stdout: text} = await svcTrace(server, 'rules', '-A', '--for-node', 'node-a', ...asked);
+  expect(text).toContain('# the rules of kube-proxy v1.99 are not known, and those of 1.37 stand in for them\n');
+});
+
+test.each([
+  ['iptables', ['*nat'], /^-A KUBE-(?:SERVICES|SVC-\S+|SEP-\S+) .*shop\/web:http/],
+  ['nftables', ['table ip kube-proxy {', '\tcomment "rules for kube-proxy"', '}'], /^\t/],
+])('rules of a named Service in %s mode are its rules alone, which no tool loads in place of all', async (mode, frame, own) => {
+  const server = await start();
+  const asked = ['rules', 'shop/web', '--for-node', 'node-a', '--from', bundle, '--proxy-mode', mode];
+  const {stdout} = await svcTrace(server, ...asked);
+  expect(stdout).toContain('# only the rules of the named Services; --full adds the base rules');
+  const lines = stdout.split('\n').filter(line => line !== '' && !line.startsWith('#') && !frame.includes(line));
+  expect(lines.filter(line => !own.test(line))).toEqual([]);
+  expect(stdout).not.toMatch(/^:|COMMIT|hook/m);
+  expect((await svcTrace(server, ...asked, '--full')).stdout).toMatch(/^COMMIT$|hook prerouting/m);
+});
+
 describe('rules', () => {
   const rules = ['rules', '-A', '--for-node', 'node-a', '--cluster-cidr', '10.244.0.0/16'];
 
