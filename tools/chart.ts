@@ -79,6 +79,7 @@ function templates(): ReadonlyMap<string, string> {
     ['network-policy', when('.Values.networkPolicy.enabled', policies)],
     ['agents', when('.Values.agents.enabled', without(agents, base))],
     ['check', [...check('agents', gather, agentReports), ...check('exec', exec, execReports)].join('')],
+    ['nodes-proxy', when('.Values.check.nodesProxy', more(['nodes-proxy'], byExec, 'cronjob'))],
     ['reports', when('eq .Values.check.reports "openreports"', rights) + when('eq .Values.check.reports "policyreport"', policyRights)],
     ['prometheus-operator', when('.Values.prometheusOperator.enabled', more(['prometheus-operator'], agents))],
     ['grafana', when('.Values.grafana.enabled', more(['grafana'], agents))],
@@ -143,11 +144,12 @@ function ownValues(fields: Fields): Fields {
   if (!('image' in fields)) return {};
   if (name === 'agent') return {image: image('agents'), args: argsWith(args, 'agents'), resources: json('agents.resources')};
   if (name === 'check') return {image: image('check'), args: argsWith(args, 'check'), resources: json('check.resources')};
+  if (name === 'apply') return {image: image('check', 'kubectlImage')};
   return name === 'exit-code' ? {image: image('check')} : {};
 }
 
-function image(part: string): string {
-  return expression(`include "svc-trace.image" .Values.${part}.image | quote`);
+function image(part: string, value = 'image'): string {
+  return expression(`include "svc-trace.image" .Values.${part}.${value} | quote`);
 }
 
 /** What stands for an argument, by the flag before it or by itself. */

@@ -174,7 +174,7 @@ function aboutKubeProxy({iptables, nft}: ShownText): string | undefined {
   if (nft !== null && [...nft.tables.values()].some(({name, chains}) => name === 'kube-proxy' || chains.has('KUBE-SERVICES')))
     return undefined;
   const tables = [...(iptables?.tables.values() ?? [])];
-  if (tables.some(({chains}) => holdsKubeProxy(chains.values()))) return undefined;
+  if (tables.some(({chains}) => holdsKubeProxy(chains))) return undefined;
   if (nft !== null && tables.length === 0) return 'this text shows no table of kube-proxy';
   if (tables.some(({name, complete}) => name === 'nat' && complete)) return 'table nat is shown whole, and kube-proxy has no rule in it';
   return 'this text shows no rule of kube-proxy';

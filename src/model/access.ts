@@ -16,6 +16,8 @@ export interface Permission {
   readonly without: string;
   /** Without it nothing can be checked, or no node can. */
   readonly needed: boolean;
+  /** What it opens beyond its purpose: Roles leave it out, for who wants it to grant it by itself. */
+  readonly opens?: string;
 }
 
 /** A permission with the API server's answer. */

@@ -19,6 +19,7 @@ const values: Readonly<Record<string, readonly string[]>> = {
   cronjob: exec,
   'cronjob with OpenReports': [...exec, 'check.reports=openreports'],
   'cronjob with PolicyReports': [...exec, 'check.reports=policyreport'],
+  "cronjob that may read kube-proxy's pages": [...exec, 'check.nodesProxy=true'],
   agents: noJob,
   'agents with a job that collects their results': [],
   'agents with a job that writes OpenReports': ['check.reports=openreports'],
@@ -92,6 +93,7 @@ describeWith(['kubectl', 'helm'], 'the Helm chart', () => {
   test.each([
     ['an unknown value', 'agents.intervall=60s', /additional properties 'intervall' not allowed/],
     ['an invalid one', 'agents.interval=often', /'often' does not match pattern/],
+    ['a right to the kubelets that no job uses', 'check.nodesProxy=true', /set check\.mode=exec/],
     ['a job that collects from no agents', 'agents.enabled=false', /set agents\.enabled=true, or check\.mode=exec or none/],
   ])('refuses %s', async (_, setting, message) => {
     const {stderr, exitCode} = await template([setting]);

@@ -10,8 +10,19 @@ import {clusterOf, unused} from './rights.ts';
 import {runContainer} from './run-container.ts';
 
 describe('the job of cronjob', () => {
-  testWith(['kubectl'], 'checks the whole cluster with the permissions of its Role, and uses all of them', async () => {
+  testWith(['kubectl'], 'may get no pages of the kubelets, and says so with -v', async () => {
     const objects = await built(overlayNamed('cronjob'));
+    await using cluster = await clusterOf(objects, 'healthy/1.36-iptables');
+    const [check] = podsOf(objects)[0]?.containers ?? [];
+    const {exitCode, stdout} = await runContainer(check, {KUBECONFIG: cluster.kubeconfigOf('svc-trace-check')}, undefined, ['-v']);
+    expect(exitCode).toBe(0);
+    expect(stdout).not.toContain('ST901');
+    expect(stdout).toContain('you may not get nodes/proxy, an optional right');
+    expect(cluster.server.requests.filter(({resource}) => resource?.subresource === 'proxy').length).toBeGreaterThan(0);
+  });
+
+  testWith(['kubectl'], 'checks the whole cluster with the permissions of its Role, and uses all of them', async () => {
+    const objects = await built(overlayNamed("cronjob that may read kube-proxy's pages"));
     await using cluster = await clusterOf(objects, 'faults/missing-endpoint');
     const [check] = podsOf(objects)[0]?.containers ?? [];
     const {exitCode, stdout, stderr} = await runContainer(check, {KUBECONFIG: cluster.kubeconfigOf('svc-trace-check')});

@@ -12,6 +12,7 @@ export const overlays: Readonly<Record<string, Overlay>> = {
   cronjob: {resources: ['cronjob']},
   'cronjob with OpenReports': {resources: ['cronjob'], components: ['openreports']},
   'cronjob with PolicyReports': {resources: ['cronjob'], components: ['policyreport']},
+  "cronjob that may read kube-proxy's pages": {resources: ['cronjob'], components: ['nodes-proxy']},
   agents: {resources: ['agents']},
   'agents with a job that collects their results': {resources: ['agents'], components: ['gather']},
   'agents with a job that writes OpenReports': {resources: ['agents'], components: ['gather', 'openreports']},

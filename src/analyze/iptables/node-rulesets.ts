@@ -1,5 +1,5 @@
 import {families, type Family} from '../../model/address.ts';
-import type {Backend, Ruleset} from '../../model/ruleset.ts';
+import type {Backend, ChainsByName, Ruleset} from '../../model/ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {parseDumps} from '../../parse/iptables/iptables-save.ts';
 import type {Dumps} from '../proxy-mode.ts';
@@ -23,7 +23,7 @@ export function readDumps(node: NodeDump): Dumps {
         ruleset.backend === null && file === `${tool}-save` ? {...ruleset, backend: backendOfTools(node, tool, ruleset)} : ruleset,
       );
       if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
-      const contradicted = rulesets.find((ruleset, index) => rulesets.slice(0, index).some(before => contradicts(before, ruleset)));
+      const contradicted = firstContradicted(rulesets);
       if (contradicted !== undefined) contradictions.set(contradicted.family, whyContradictory(file, contradicted));
       for (const ruleset of rulesets) {
         const backend = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : ruleset.backend;
@@ -51,16 +51,24 @@ export function readDumps(node: NodeDump): Dumps {
   return {current, both, uncounted, contradictions};
 }
 
-/** Whether two dumps of one family and backend, such as those of two nodes or two times in one file, show other rules. */
-function contradicts(before: Ruleset, ruleset: Ruleset): boolean {
-  if (before.family !== ruleset.family || before.backend !== ruleset.backend) return false;
-  return [...ruleset.tables].some(([name, {chains}]) => {
-    const others = before.tables.get(name)?.chains;
-    return (
-      others !== undefined &&
-      (others.size !== chains.size || [...chains.values()].some(chain => others.get(chain.name)?.text() !== chain.text()))
-    );
-  });
+/**
+ * The first dump that shows other rules than one of its family and backend before it, such as those of two nodes or two times in one file.
+ * Those before it are equal, so that one of them is enough to compare with, however often a file repeats a table.
+ */
+function firstContradicted(rulesets: readonly Ruleset[]): Ruleset | undefined {
+  const shown = new Map<string, ChainsByName>();
+  return rulesets.find(ruleset =>
+    [...ruleset.tables].some(([name, {chains}]) => {
+      const key = `${ruleset.family} ${ruleset.backend} ${name}`;
+      const before = shown.get(key);
+      if (before === undefined) shown.set(key, chains);
+      return before !== undefined && !isSame(before, chains);
+    }),
+  );
+}
+
+function isSame(before: ChainsByName, chains: ChainsByName): boolean {
+  return before.size === chains.size && [...chains.values()].every(chain => before.get(chain.name)?.text() === chain.text());
 }
 
 function whyContradictory(file: string, {family}: Ruleset): string {

@@ -1,5 +1,5 @@
 import {type ExpectedRuleset, isBaseChain} from '../../expect/iptables/expected-ruleset.ts';
-import type {Chain, Rule, Ruleset, RuleText, Table} from '../../model/ruleset.ts';
+import type {Chain, ChainsByName, Rule, Ruleset, RuleText, Table} from '../../model/ruleset.ts';
 import {targetNames} from '../../parse/iptables/pasted-rulesets.ts';
 import {listChain} from './chain-texts.ts';
 import {merged} from './excerpt.ts';
@@ -53,18 +53,23 @@ function isKnown(table: string, name: string): boolean {
 
 /** Whether rules of kube-proxy are among those of a table: a whole table without them has none. */
 function isOfKubeProxy(table: Table): boolean {
-  return !isWhole(table) && holdsKubeProxy(table.chains.values());
+  return !isWhole(table) && holdsKubeProxy(table.chains);
 }
 
 /** Where iptables-save prints a table of kube-proxy, base chains are in it: one that ends and has none was put together from a part. */
 function isWhole({complete, chains}: Table): boolean {
-  return complete && !(holdsKubeProxy(chains.values()) && [...chains.keys()].every(name => !isBaseChain(name)));
+  return complete && !(holdsKubeProxy(chains) && [...chains.keys()].every(name => !isBaseChain(name)));
 }
 
-export function holdsKubeProxy(chains: Iterable<Chain>): boolean {
-  for (const chain of chains) if (chain.name.startsWith('KUBE-') || / -[jg] KUBE-/.test(chain.text())) return true;
-  return false;
+export function holdsKubeProxy(chains: ChainsByName): boolean {
+  const known =
+    holding.get(chains) ?? [...chains.values()].some(chain => chain.name.startsWith('KUBE-') || / -[jg] KUBE-/.test(chain.text()));
+  holding.set(chains, known);
+  return known;
 }
+
+/** It is asked of a table for each chain on the path, which may be all of them. */
+const holding = new WeakMap<ChainsByName, boolean>();
 
 const gapText = 'rules that the text does not show';
 

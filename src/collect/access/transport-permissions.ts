@@ -16,6 +16,7 @@ export const nodeProxyPermission: Permission = {
   ...{verb: 'get', group: '', resource: 'nodes', subresource: 'proxy', namespace: null, needed: false},
   purpose: "kube-proxy's health, metrics and settings",
   without: 'ST505 does not know whether kube-proxy is healthy',
+  opens: 'the kubelets: whoever has it can run commands in every pod',
 };
 
 /** A Role can limit it to these names: the node and the port, as they stand in the path of the request. */

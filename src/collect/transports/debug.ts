@@ -23,7 +23,7 @@ export interface DebugOptions {
   readonly runId?: string;
 }
 
-export const defaultDebugImage = 'docker.io/library/busybox:1.37';
+export const defaultDebugImage = 'docker.io/library/busybox:1.37@sha256:9db7b59979c38555a39def84a31fb98b5296952f9e3afd4f6f11f05b07adfab0';
 export const defaultDebugNamespace = 'kube-system';
 
 /**

@@ -214,7 +214,7 @@ const maxBytes = 16 * 1024 * 1024;
 function whyNot(port: number, error: unknown, isSilent: boolean): string {
   if (isSilent) return `no answer at port ${port} of the node within ${timeoutMs / 1000} s (asked through the API server)`;
   if (!(error instanceof ApiError)) return errorText(error);
-  if (isForbidden(error)) return 'you may not get nodes/proxy ("kubectl svc-trace access" has the Role)';
+  if (isForbidden(error)) return 'you may not get nodes/proxy, an optional right ("kubectl svc-trace access" says what it opens)';
   if (!isRefused(error)) return `${error.message} (asked through the API server)`;
   const why =
     port === metricsPort

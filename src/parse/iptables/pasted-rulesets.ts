@@ -13,9 +13,11 @@ import type {PastedLine} from './pasted-text.ts';
  */
 export function pastedRulesets(lines: readonly PastedLine[], fallback: Family): readonly Ruleset[] {
   const {sections, strays} = splitSections(lines);
-  const groups: BackendParts[] = [];
-  for (const part of sections.flatMap(section => placed(section, sections, fallback))) groupFor(groups, part).parts.push(part);
-  const rulesets = groups.map(group => rulesetOf(group));
+  const found = sections.map(section => section.origin.family ?? familyIn(section));
+  const family = onlyFamily(found) ?? fallback;
+  const groups = new Groups();
+  for (const [index, section] of sections.entries()) for (const part of placed(section, found[index] ?? family)) groups.add(part);
+  const rulesets = groups.all.map(group => rulesetOf(group));
   const [first] = rulesets;
   return first === undefined ? [] : [{...first, strays: inOrder([...first.strays, ...strays])}, ...rulesets.slice(1)];
 }
@@ -33,10 +35,11 @@ interface BackendParts {
   readonly family: Family;
   backend: Backend | null;
   readonly parts: Part[];
+  /** The tables that it shows, by how: one that is shown so again is of another ruleset. */
+  readonly shown: Set<string>;
 }
 
-function placed(section: Section, all: readonly Section[], fallback: Family): readonly Part[] {
-  const family = section.origin.family ?? familyIn(section) ?? onlyFamily(all) ?? fallback;
+function placed(section: Section, family: Family): readonly Part[] {
   const {backend} = section.origin;
   return [...Map.groupBy(chainsByTable(section), ({table}) => table)].map(([table, chains]) => ({family, backend, table, section, chains}));
 }
@@ -52,36 +55,42 @@ function familyIn({chains}: Section): Family | null {
 }
 
 /** The family of a section that does not show it is that of all others. */
-function onlyFamily(sections: readonly Section[]): Family | null {
-  const families = new Set(sections.flatMap(section => section.origin.family ?? familyIn(section) ?? []));
+function onlyFamily(found: readonly (Family | null)[]): Family | null {
+  const families = new Set(found.filter(family => family !== null));
   const [only] = families;
   return families.size === 1 ? (only ?? null) : null;
 }
 
-function groupFor(groups: BackendParts[], part: Part): BackendParts {
-  const known = groups.find(
-    group =>
-      group.family === part.family &&
-      (group.backend === null || part.backend === null || group.backend === part.backend) &&
-      !group.parts.some(other => isSecondListing(other, part)),
-  );
-  if (known === undefined) {
-    const group: BackendParts = {family: part.family, backend: part.backend, parts: []};
-    groups.push(group);
-    return group;
+class Groups {
+  readonly all: BackendParts[] = [];
+  /** By what decides it: the first group that may take such a part. Those before it never will, so that no part is tried with all. */
+  readonly #next = new Map<string, number>();
+
+  add(part: Part): void {
+    const {family, backend} = part;
+    const shows = waysOfShowing(part);
+    const key = [family, backend, ...shows].join(' ');
+    let index = this.#next.get(key) ?? 0;
+    while (index < this.all.length && !takes(this.all[index], part, shows)) index++;
+    this.#next.set(key, index);
+    const group = this.all[index] ?? {family, backend, parts: [], shown: new Set()};
+    if (index === this.all.length) this.all.push(group);
+    group.backend ??= backend;
+    group.parts.push(part);
+    for (const way of shows) group.shown.add(way);
   }
-  known.backend ??= part.backend;
-  return known;
+}
+
+function takes(group: BackendParts | undefined, {family, backend}: Part, shows: readonly string[]): boolean {
+  if (group === undefined || group.family !== family) return false;
+  return (group.backend === null || backend === null || group.backend === backend) && !shows.some(way => group.shown.has(way));
 }
 
 /** A table has each of its base chains once. A text that shows one of them again shows no other ruleset. */
-function isSecondListing(before: Part, part: Part): boolean {
-  if (before.table !== part.table || before.section === part.section) return false;
-  if (before.section.header !== null && part.section.header !== null) return true;
-  return [before, part].every(({section, table, chains}) => {
-    const base = new Set(chains.flatMap(({chain}) => (chain.declared && chain.policy !== null ? [chain.name] : [])));
-    return section.origin.chain === null && hasBaseChains(table, name => base.has(name));
-  });
+function waysOfShowing({table, section, chains}: Part): readonly string[] {
+  const base = new Set(chains.flatMap(({chain}) => (chain.declared && chain.policy !== null ? [chain.name] : [])));
+  const isListing = section.origin.chain === null && hasBaseChains(table, name => base.has(name));
+  return [...(section.header === null ? [] : [`header of ${table}`]), ...(isListing ? [`listing of ${table}`] : [])];
 }
 
 function rulesetOf({family, backend, parts}: BackendParts): Ruleset {

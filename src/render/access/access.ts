@@ -60,8 +60,9 @@ function accessTable(report: AccessReport, style: Style, width: number): string 
 }
 
 /** A permission can be limited to names of objects. */
-function purposeText({purpose, without, allowed, byName}: ReviewedPermission): string {
-  if (byName === undefined) return allowed ? purpose : `${purpose}; without it ${without}`;
+function purposeText({purpose, without, opens, allowed, byName}: ReviewedPermission): string {
+  if (byName === undefined)
+    return allowed ? purpose : `${purpose}; without it ${without}${opens === undefined ? '' : `; it opens ${opens}`}`;
   const {allowed: names, asked} = byName;
   if (allowed) return `${purpose}; allowed by name (${asked} of ${asked} names)`;
   const listed = names.length > maxNames ? `${names.slice(0, maxNames).join(', ')}, …` : names.join(', ');
@@ -99,11 +100,25 @@ function howToGrant(permissions: readonly ReviewedPermission[], width: number): 
   ].join('\n');
 }
 
-/** The ClusterRole and Roles that grant exactly these permissions, as YAML for `kubectl apply -f -`. */
+/**
+ * The ClusterRole and Roles that grant these permissions, as YAML for `kubectl apply -f -`. What opens more than its purpose is left out: a
+ * comment says how to grant it.
+ */
 export function roleManifest(permissions: readonly Permission[]): string {
-  return roles(permissions)
-    .map(role => dump(role, {lineWidth: -1, noRefs: true, flowLevel: 3}).trimEnd())
-    .join('\n---\n');
+  const comments = permissions.map(permission => howToOpen(permission)).filter(comment => comment !== null);
+  const documents = roles(permissions).map(role => dump(role, {lineWidth: -1, noRefs: true, flowLevel: 3}).trimEnd());
+  return [...comments, documents.join('\n---\n')].join('\n');
+}
+
+function howToOpen(permission: Permission): string | null {
+  const {verb, opens, purpose} = permission;
+  if (opens === undefined) return null;
+  const name = `${roleName}-${target(permission).replace('/', '-')}`;
+  return [
+    `# Left out: ${verb} ${target(permission)} (${purpose}). It opens ${opens}. To grant it too:`,
+    `#   kubectl create clusterrole ${name} --verb=${verb} --resource=${target(permission)}`,
+    `#   kubectl create clusterrolebinding ${name} --clusterrole=${name} --user=NAME`,
+  ].join('\n');
 }
 
 /** The commands that bind these Roles to a user. */
@@ -132,7 +147,8 @@ type PolicyRule =
   | {readonly nonResourceURLs: readonly string[]; readonly verbs: readonly string[]};
 
 /** The ClusterRole first. A permission that it grants is not granted again in a namespace. */
-function roles(permissions: readonly Permission[]): readonly Role[] {
+function roles(all: readonly Permission[]): readonly Role[] {
+  const permissions = all.filter(({opens}) => opens === undefined);
   const everywhere = permissions.filter(({namespace}) => namespace === null);
   const namespaces = [...new Set(permissions.flatMap(({namespace}) => namespace ?? []))].sort();
   const inNamespaces = namespaces.map(namespace => ({

@@ -84,6 +84,7 @@ describe('a file of docs/rbac', () => {
     expect(allow({...pods, verb: 'delete'})).toBe(create);
     expect(allow({...pods, namespace: 'shop', verb: 'create'})).toBe(false);
     expect(allow({...request, resource: 'secrets'})).toBe(false);
+    expect(allow({...request, verb: 'get', resource: 'nodes', subresource: 'proxy', name: 'node-a:10249'})).toBe(false);
     expect(allow({...request, verb: 'get', resource: 'configmaps', namespace: 'kube-system', name: 'other'})).toBe(false);
   });
 

@@ -66,7 +66,7 @@ describe("kube-proxy's pages through the API server's proxy to the node", () => 
     const read = await collect(api);
     expect(read).toMatchObject({status: 'read', problems: [], files: ['iptables-save']});
     expect(new Set(read.missing.map(({reason}) => reason))).toEqual(
-      new Set(['you may not get nodes/proxy ("kubectl svc-trace access" has the Role)']),
+      new Set(['you may not get nodes/proxy, an optional right ("kubectl svc-trace access" says what it opens)']),
     );
     expect(read.missing).toHaveLength(4);
     expect(pagesAsked(server)).toEqual(['10249/proxyMode', '10256/healthz']);
