@@ -170,8 +170,12 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const untracking = path.find(one => untracks(one) && !effectCase.isOwn(one));
   if (untracking !== undefined) return intercepted(untracking, walkedProbe, effectCase);
   const rule = policy === undefined ? decisive(outcome, effectCase) : null;
-  if (policy === undefined ? rule === null : effectCase.isOwn({table: policy.split('/')[0] ?? '', chain: policy.split('/')[1] ?? ''}))
-    return null;
+  if (policy === undefined && rule === null) {
+    // Untranslated, packets meet rules of kube-proxy's that are for others, such as the DROP of a node port without a local endpoint.
+    const taker = interceptorOf(path.filter(one => !effectCase.isOwn(one)));
+    return taker === null ? null : intercepted(taker, walkedProbe, effectCase);
+  }
+  if (policy !== undefined && effectCase.isOwn({table: policy.split('/')[0] ?? '', chain: policy.split('/')[1] ?? ''})) return null;
   const who = whose(probe);
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
   if (rule !== null && isLeftBehind(rule)) {
@@ -221,7 +225,7 @@ function decisive({path, reason}: ConnectionOutcome, {isOwn}: EffectCase): NodeR
   if (!isOwn(last)) return last;
   // kube-proxy itself drops what is invalid to connection tracking.
   if (/ --ctstate INVALID /.test(last.text)) return thirdParty.findLast(decides) ?? null;
-  return isUnmarkedDrop(last.text) ? last : (thirdParty.findLast(marksForDrop) ?? null);
+  return last.chain === 'KUBE-FIREWALL' && isUnmarkedDrop(last.text) ? last : (thirdParty.findLast(marksForDrop) ?? null);
 }
 
 /** Connections are opened, and then nothing arrives. */

@@ -345,3 +345,16 @@ function policy(chain: string): (dump: EditableDump) => void {
   return dump =>
     dump.become(new EditableDump(dump.toString().replace(new RegExp(`^(\\*filter\\n(?:.*\\n)*?:${chain}) ACCEPT`, 'm'), '$1 DROP')));
 }
+
+test('packets that a rule keeps from translation, and that meet what kube-proxy drops of other packets, are taken by that rule', async () => {
+  const scenario = new Scenario(await snapshotOf('healthy/1.36-iptables'));
+  ruleInFront('nat', '-A OUTPUT -d 127.0.0.1/32 -j ACCEPT')(scenario.rules('node-c'));
+  const found = scenario
+    .findings()
+    .filter(needsAction)
+    .filter(({node}) => node === 'node-c');
+  expect(new Set(found.map(({code}) => code))).toEqual(new Set(['ST401']));
+  const named = found.map(({service}) => service?.name);
+  // Without a local endpoint, kube-proxy drops what comes untranslated to their node ports.
+  expect(named).toEqual(expect.arrayContaining(['nodeport', 'nodeport-local', 'lb-local', 'both-local', 'sticky-short']));
+});
