@@ -1,6 +1,6 @@
 import {CommandFailed, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {refuseInvalidNodeName} from './node-name.ts';
-import {isProgramMissing, runProgram} from './root-command.ts';
+import {endingWithInput, isProgramMissing, runProgram} from './root-command.ts';
 
 /** Programs that run nodes as containers, in the order in which they are tried. They take the same arguments. */
 const programs = ['docker', 'podman'] as const;
@@ -37,7 +37,8 @@ function containerShell(program: string, container: string): NodeShell {
   return {
     description: `${program} exec ${container}`,
     async run(argv, signal, take) {
-      const result = await runProgram(program, ['exec', '--user', '0', container, ...argv], {signal, take});
+      const words = ['exec', '--interactive', '--user', '0', container, ...endingWithInput(argv)];
+      const result = await runProgram(program, words, {signal, take, openInput: true});
       if (result.exitCode === 0) return result.stdout;
       // An error of the engine itself is not one of the command.
       const exitCode = /^(?:Error response from daemon|Cannot connect to the)/m.test(result.stderr) ? null : result.exitCode;

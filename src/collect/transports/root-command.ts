@@ -10,6 +10,25 @@ export function asRoot(argv: readonly string[], sudo: boolean): readonly string[
   return sudo ? ['sudo', '-n', '--', ...argv] : argv;
 }
 
+/**
+ * For any POSIX shell: runs the argv, and ends it when the input ends, as it does when the client on this side is killed. Neither
+ * sshd nor a container engine ends a program that hangs on the node. No program of its own reads the input, since it may be the same socket
+ * as the output.
+ */
+export function endingWithInput(argv: readonly string[], sudo = false): readonly string[] {
+  const watch = `{ read -r x; ${sudo ? endOfSudo : ''} kill $p; } <&3 3<&- >/dev/null 2>&1 & w=$!`;
+  return [
+    'sh',
+    '-c',
+    `exec 3<&0; "$@" </dev/null 3<&- & p=$!; ${watch}; wait $p; s=$?; kill $w 2>/dev/null; exit $s`,
+    'sh',
+    ...asRoot(argv, sudo),
+  ];
+}
+
+/** sudo and what it runs belong to root, and sudo passes on no signal of its own process group. */
+const endOfSudo = 'c=$(cat /proc/$p/task/$p/children); [ -z "$c" ] || sudo -n -- kill $c;';
+
 /** Whether a command failed because its program does not exist, by the messages of env, sudo, nsenter and container runtimes. */
 export function isProgramMissing({exitCode, stderr}: {readonly exitCode: number | null; readonly stderr: string}): boolean {
   if (exitCode === 127) return true;

@@ -4,7 +4,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {CommandFailed, type NodeInfo, type NodeShell, type TakeOutput, type Transport, Unreachable} from '../node/transport.ts';
 import {refuseInvalidNodeName} from './node-name.ts';
-import {asRoot, isProgramMissing, runProgram, sudoRefusal, toolFolders} from './root-command.ts';
+import {asRoot, endingWithInput, isProgramMissing, runProgram, sudoRefusal, toolFolders} from './root-command.ts';
 
 export interface SshOptions {
   readonly user?: string;
@@ -90,7 +90,7 @@ class SshConnection implements NodeShell {
   async run(argv: readonly string[], signal: AbortSignal, take?: TakeOutput): Promise<Buffer> {
     this.#commands++;
     const log = join(this.#folder, `log-${this.#commands}`);
-    const command = remoteCommand(['sh', '-c', endsWithInput, 'sh', ...asRoot(argv, this.#options.sudo === true)]);
+    const command = remoteCommand(endingWithInput(argv, this.#options.sudo === true));
     const result = await runProgram('ssh', [...this.#arguments(log, ['ControlMaster=no']), command], {signal, take, openInput: true});
     if (result.exitCode === 0) return result.stdout;
     const said = await readFile(log, 'utf8').catch(() => '');
@@ -150,14 +150,6 @@ function lastLine(said: string): string {
 function remoteCommand(argv: readonly string[]): string {
   return `env PATH="$PATH:${toolFolders}" ${argv.map(quoted).join(' ')}`;
 }
-
-/**
- * For any POSIX shell: runs its arguments, and ends them when its input ends, as it does when ssh or this process is killed. sshd itself
- * leaves a program that hangs on the node. No program of its own reads the input, since it may be the same socket as the output. What sudo
- * runs belongs to root, and ends when it writes.
- */
-const endsWithInput =
-  'exec 3<&0; "$@" </dev/null 3<&- & p=$!; { read -r x; kill $p; } <&3 3<&- >/dev/null 2>&1 & w=$!; wait $p; s=$?; kill $w 2>/dev/null; exit $s';
 
 /** In single quotes, only the single quote is special in a POSIX shell. */
 function quoted(word: string): string {

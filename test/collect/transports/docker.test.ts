@@ -1,4 +1,4 @@
-import {chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterEach, beforeEach, describe, expect, test} from 'vitest';
@@ -23,7 +23,7 @@ describe('docker', () => {
   });
 
   /** An engine that writes down what it is asked for; `inspect` and `exec` are what it does then, in shell. */
-  function writeEngine(name: string, inspect: string, exec = 'PATH=/usr/bin:/bin; shift 4; exec "$@"'): void {
+  function writeEngine(name: string, inspect: string, exec = 'PATH=/usr/bin:/bin; shift 5; exec "$@"'): void {
     const script = `#!/bin/sh\nfor word; do printf '<%s>' "$word"; done >>${folder}/log\nif [ "$1" = container ]; then ${inspect}; else ${exec}; fi\n`;
     writeFileSync(join(folder, name), script);
     chmodSync(join(folder, name), 0o755);
@@ -34,7 +34,21 @@ describe('docker', () => {
     await using shell = await dockerTransport().open(nodeAt(), signal);
     expect((await shell.run(['printf', '%s\n', "a b'$(id)\n"], signal)).toString()).toBe("a b'$(id)\n\n");
     expect(shell.description).toBe('docker exec node-a');
-    expect(readFileSync(join(folder, 'log'), 'utf8')).toContain('<exec><--user><0><node-a><printf>');
+    expect(readFileSync(join(folder, 'log'), 'utf8')).toContain('<exec><--interactive><--user><0><node-a><sh><-c>');
+  });
+
+  test('a command that hangs is ended in the container too, which the engine does not do', async () => {
+    // What it starts is in a session of its own, and has the input of the client.
+    writeEngine('docker', 'echo true', 'PATH=/usr/bin:/bin; shift 5; exec 3<&0; setsid "$@" <&3 & wait');
+    await using shell = await dockerTransport().open(nodeAt(), signal);
+    const hangs = ['sleep', '61.75'];
+    const isThere = () => readdirSync('/proc').some(id => commandLineOf(id) === `${hangs.join('\0')}\0`);
+    const stop = new AbortController();
+    const running = expect(shell.run(hangs, stop.signal)).rejects.toThrow(CommandFailed);
+    await expect.poll(isThere, {timeout: 10_000}).toBe(true);
+    stop.abort();
+    await running;
+    await expect.poll(isThere, {timeout: 10_000}).toBe(false);
   });
 
   test('podman is used if docker is not installed', async () => {
@@ -89,3 +103,12 @@ describe('docker', () => {
     expect(error).toMatchObject(expected);
   });
 });
+
+/** Empty where there is no such process, or no longer. */
+function commandLineOf(id: string): string {
+  try {
+    return readFileSync(`/proc/${id}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}

@@ -228,6 +228,19 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     expect(readFileSync(join(folder, 'sudo-log'), 'utf8')).toMatch(/iptables-save --version\necho a {2}b\n$/);
   });
 
+  test('what sudo runs is ended by sudo, since it belongs to root and sudo takes no signal of its own group', async () => {
+    await using shell = await openShell({sudo: true});
+    // A sudo that no signal ends.
+    writeSudo('trap "" TERM; [ "$1" = kill ] && exec "$@"; (trap - TERM; exec "$@") & wait; wait');
+    const stop = new AbortController();
+    const running = expect(shell.run(['sleep', '61.5'], stop.signal)).rejects.toThrow(CommandFailed);
+    const isThere = () => readdirSync('/proc').some(id => /^\d+$/.test(id) && readCommandLine(id) === 'sleep\x0061.5\0');
+    await expect.poll(isThere, {timeout: 10_000}).toBe(true);
+    stop.abort();
+    await running;
+    await expect.poll(isThere, {timeout: 10_000}).toBe(false);
+  });
+
   test('a sudo that requires a password is reported', async () => {
     writeSudo('echo "sudo: a password is required" >&2; exit 1');
     await expect(openShell({sudo: true})).rejects.toThrow('a password is required: sudo on node-a must not ask for a password');
