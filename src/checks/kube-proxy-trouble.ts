@@ -25,7 +25,10 @@ export function kubeProxyTrouble({api, node}: Place): KubeProxyTrouble {
   const pod = kubeProxyPod(api, node.name);
   const found = failureIn(node.read?.(kubeProxyLog)?.toString('utf8') ?? '', namesOfNodes(api));
   const container = pod === undefined ? null : containerTrouble(pod);
-  const log = found === null ? null : `its log says: ${found.line} (${found.failure.cause}${byCalico(found.failure.cause, node)})`;
+  const log =
+    found === null
+      ? null
+      : `its log says: ${found.line} (${found.failure.cause}${byCalico(found.failure.cause, node)}${byItself(found.line, api)})`;
   const ofContainer = container === null ? null : (container.remedy ?? readLastLog(pod));
   return {container: container?.text ?? null, log, remedy: found?.failure.remedy ?? ofContainer};
 }
@@ -37,6 +40,16 @@ function byCalico(cause: string, node: Place['node']): string {
   if (!cause.startsWith('another program deletes chains')) return '';
   return /\bbpf(?:in|out)\.cali\b/.test(node.read?.('links.json')?.toString('utf8') ?? '')
     ? ': the node has bpfin.cali, which Calico makes in eBPF mode'
+    : '';
+}
+
+/** The cluster IP of the API server is no way for the program that makes cluster IPs work. */
+function byItself(line: string, {services}: ApiObjects): string {
+  const kubernetes = services?.find(({metadata}) => metadata.namespace === 'default' && metadata.name === 'kubernetes');
+  const address = kubernetes?.spec?.clusterIP ?? '';
+  const isAsked = address !== '' && (line.includes(`dial tcp ${address}:`) || line.includes(`dial tcp [${address}]:`));
+  return isAsked
+    ? `: ${address} is the cluster IP of the API server, which answers only when kube-proxy has written its rules: its kubeconfig needs the address of a control plane`
     : '';
 }
 

@@ -174,14 +174,14 @@ const messageWords: ReadonlySet<string> = new Set(
   busy but by bytes ca cache called can can't cannot capture case cause certificate certificate-authority certificate-authority-data chain
   change changed changes changing check checked choose chosen cidr client client-certificate client-certificate-data client-key
   client-key-data client.authentication.k8s.io clientip clock close closed cluster cluster-cidr clustercidr clusterip clusterips
-  clusterrole clusterrole.rbac.authorization.k8s.io cni code com combined come command commands commit compare complete component
-  components concurrency config configmap configmaps configuration configz configz.json connect connected connection connections conntrack
-  container containers contains context continue contradict contradicts converged copy core correct corrected could couldn couldn't count
-  counters counting create created creates credential credentials curl current current-context cut daemonset data deadline debug
-  debug-image debug-namespace decode decoding default delete deleted denial denials denied denies deploy deployment deployments describe
-  destination detectlocal determine device dial did didn differ different differs digits directory disconnected discovery.k8s.io dns do
-  does doesn doesn't domain done dropped ds due dump dumped dumps duration e eacces each earlier econnrefused econnreset ehostunreach
-  either else elsewhere empty encoded encoding end ended endpoint endpoints endpoints.json endpointslice endpointslices
+  clusterrole clusterrole.rbac.authorization.k8s.io cni code com combined come command commands commit compare compiled-in complete
+  component components concurrency config configmap configmaps configuration configz configz.json connect connected connection connections
+  conntrack container containers contains context continue contradict contradicts converged copy core correct corrected could couldn
+  couldn't count counters counting create created creates credential credentials curl current current-context cut daemonset data deadline
+  debug debug-image debug-namespace decode decoding default delete deleted denial denials denied denies deploy deployment deployments
+  describe destination detectlocal determine device dial did didn differ different differs digits directory disconnected discovery.k8s.io
+  dns do does doesn doesn't domain done dropped ds due dump dumped dumps duration e eacces each earlier econnrefused econnreset
+  ehostunreach either else elsewhere empty encoded encoding end ended endpoint endpoints endpoints.json endpointslice endpointslices
   endpointslices.discovery.k8s.io endpointslices.json enetunreach enotfound environment eof epipe error errors etimedout event events
   eventually every everyone everything exceeded exec execcredential executable execute exist exists exit exited expected expired expires
   explain export extension external externalip extra f fail failed failing fails failure false families family fargate fatal fault field
@@ -198,8 +198,8 @@ const messageWords: ReadonlySet<string> = new Set(
   kube-proxy-config.yaml kube-proxy-version kube-proxy.log kube-system kubeconfig kubectl kubelet kubernetes l label labels lacks last
   later latest leaf leave leaves left legacy less let limit line lines links.json linux linux-modules-extra list listed listen listening
   listens lists load loadbalancing loaded local local-address localhost lock log logged login logins logs long longer look lookup loopback
-  lost lower machine made make makes malformed managed-by many map mapping mark mask masquerade match matches matching max may me mean memory
-  message metadata method metrics minute minutes missing mode modprobe module modules more most move much must n name named names
+  lost lower machine made make makes malformed managed-by many map mapping mark mask masquerade match matches matching max may me mean
+  memory message metadata method metrics minute minutes missing mode modprobe module modules more most move much must n name named names
   namespace namespaces nat native need needed needs negotiate neither net netlink network networking.k8s.io networks never new newer next
   nf_conntrack nf_conntrack_max nf_tables nfacct nft nft-ruleset.json nft.json nftables no no_proxy node node-proxier node-selector
   node-timeout nodeport nodeportaddresses nodes nodes.json none nor not nothing now null number o object objects of off offending offer
@@ -213,20 +213,21 @@ const messageWords: ReadonlySet<string> = new Set(
   request request-timeout requested requests requires reset resolve resource resources response restart restarted restore restores result
   results retries retrieve retry return returned returns reverse review revision revoked rewritten right rights rke2 role
   role.rbac.authorization.k8s.io roles root route routes routes.json rule rules ruleset run running runs s same save say says scope sctp
-  second seconds securitycontext.privileged see segmentation selector self self-signed self-subject-access-review selinux serve served
-  server server's servers serves service serviceaccount serviceaccounts servicecidr servicecidrs services services.json session
-  sessionaffinity set sets setting settings several should shows sign signal signature signed since sleep smaller snapshot.json so socket some
-  something soon source spec specified split ss ssh ssh-add ssh-address ssh-keygen ssh-option ssh-port ssh-user standard start started starting
-  startup state statefulset states statistic statistics status stay stderr stdin stdout still stop stopped stops stream strict
-  stricthostkeychecking string sts subject subjectaccessreview subprotocol such sudo sufficient supported svc-trace sync synced syncing
-  sys sysctl sysctls system t table tables taken takes talk target tcp temporarily ten terminal terminated test text than that the their
-  them then there these they this those throttled through time timed timeout timer times tls tls-server-name to token tokenreview tokens
-  too took tool tools trace tracked transport trim true truncated trust trusted try trying tty two type types udp uid unable unallocated
-  unauthorized unavailable undefined under understand understood unexpected unfinished unknown unless unmarshaling unreachable unread
-  unreadable unresolved unsupported until up update upgrade url use used user username uses using utf8 v valid value values variable
-  variants verb verbs verification verified verify version versions via view virtual virtual-kubelet w wait waited waiting want warning
-  was watch watched watches way we websocket well were wget what when where whether which while who whole why will windows with within
-  without work works would write writing written wrong wrote x509 xor-mark xt_nfacct xtables xtables.lock yaml yet yml you your zone zones
+  second seconds securitycontext.privileged see segmentation select selector self self-signed self-subject-access-review selinux serve
+  served server server's servers serves service serviceaccount serviceaccounts servicecidr servicecidrs services services.json session
+  sessionaffinity set sets setting settings several should shows sign signal signature signed since sleep smaller snapshot.json so socket
+  some something soon source spec specified split ss ssh ssh-add ssh-address ssh-keygen ssh-option ssh-port ssh-user standard start
+  started starting startup state statefulset states statistic statistics status stay stderr stdin stdout still stop stopped stops stream
+  strict stricthostkeychecking string sts subject subjectaccessreview subprotocol such sudo sufficient support supported svc-trace sync
+  synced syncing sys sysctl sysctls system t table tables taken takes talk target tcp temporarily ten terminal terminated test text than
+  that the their them then there these they this those throttled through time timed timeout timer times tls tls-server-name to token
+  tokenreview tokens too took tool tools trace tracked transport trim true truncated trust trusted try trying tty two type types udp uid
+  unable unallocated unauthorized unavailable undefined under understand understood unexpected unfinished unknown unless unmarshaling
+  unreachable unread unreadable unresolved unsupported until up update upgrade url use used user username uses using utf8 v valid value
+  values variable variants verb verbs verification verified verify version versions via view virtual virtual-kubelet w wait waited waiting
+  want warning was watch watched watches way we websocket well were wget what when where whether which while who whole why will windows
+  with within without work works would write writing written wrong wrote x509 xor-mark xt_nfacct xtables xtables.lock yaml yet yml you
+  your zone zones
   `
     .trim()
     .split(/\s+/),

@@ -183,6 +183,16 @@ describe('a container that ends again and again', () => {
     expect(found?.remedy).toMatch(/^Load nf_conntrack on the node/);
   });
 
+  test('asks the API server at its cluster IP, which works only once kube-proxy has written its rules', async () => {
+    const given = await withPod(crashing());
+    const line = 'E0823 17:40:52.93 1 reflector.go:1] Get "https://10.96.0.1:443/api": dial tcp 10.96.0.1:443: i/o timeout\n';
+    given.file('node-b', 'kube-proxy.log', line);
+    const [found] = given.findings().filter(({code}) => code === 'ST505');
+    expect(found?.message).toContain('(kube-proxy does not reach the API server: 10.96.0.1 is the cluster IP of the API server');
+    given.file('node-b', 'kube-proxy.log', line.replaceAll('10.96.0.1:', '172.18.0.10:'));
+    expect(given.findings().find(({code}) => code === 'ST505')?.message).not.toContain('is the cluster IP');
+  });
+
   test('changes the remedies of what follows from it', async () => {
     const given = await withPod(crashing({lastState: {terminated: {exitCode: 137, reason: 'OOMKilled'}}}));
     given.rules('node-b').deleteAll('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.4');

@@ -58,6 +58,9 @@ const lines: readonly (readonly [line: string, cause: string])[] = [
     'the nft in the image of kube-proxy crashes',
   ],
   ["iptables-restore v1.8.9 (nf_tables): invalid mask `64' specified", 'a CIDR in its settings is not valid'],
+  ["iptables-restore v1.6.1: Couldn't find target `KUBE-SEP-TCOU7JCQXEZGVUNU'", 'another program deletes chains of kube-proxy'],
+  ['Error: JSON support not compiled-in', 'cannot print JSON'],
+  ['E1 server.go:1] "Unable to select an IP" err="no default routes found in /proc/net/route"', 'no default route'],
 ];
 
 describe('the log of kube-proxy', () => {
@@ -77,6 +80,11 @@ describe('the log of kube-proxy', () => {
     'I0101 00:00:00.000000       1 shared_informer.go:320] Caches are synced for service config\n',
     'I0101 00:00:00.000000       1 conntrack.go:59] "Setting nf_conntrack_max" nfConntrackMax=786432\n',
     'W0101 00:00:00.000000       1 server.go:700] "nodePortAddresses is unset; NodePort connections will be accepted on all local IPs"\n',
+    // What it removes of another mode is not there.
+    "E0101 00:00:00.000000       1 proxier.go:430] Error removing iptables rules in ipvs proxier: exit status 2: Couldn't load target `KUBE-SERVICES':No such file or directory\n",
+    // As journald and a container runtime write it.
+    'Nov 26 12:00:00 node-a kube-proxy[812]: I1126 12:00:00.000000     812 proxier.go:1] "retrying after Operation not permitted"\n',
+    '2026-11-26T12:00:00.1Z stderr F I1126 12:00:00.000000       1 proxier.go:1] "retrying after Operation not permitted"\n',
   ])('%j shows no failure', log => {
     expect(failureIn(log)).toBeNull();
   });
@@ -98,6 +106,14 @@ describe('a Node that kube-proxy does not find', () => {
     expect(failureIn(missing, new Set(['node-a']))).toBeNull();
     expect(failureIn(`${missing}\nI0101 00:00:01.000000       1 shared_informer.go:320] Caches are synced for service config`)).toBeNull();
   });
+});
+
+test('that the API server was not reached is no cause once it was', () => {
+  const refused =
+    'E0101 00:00:00.000000       1 reflector.go:147] Get "https://10.0.0.1:6443/api": dial tcp 10.0.0.1:6443: connect: connection refused';
+  const synced = 'I0101 00:00:09.000000       1 shared_informer.go:320] "Caches are synced" controller="service config"';
+  expect(failureIn(`${refused}\n${synced}`)).toBeNull();
+  expect(failureIn(`${synced}\n${refused}`)?.failure.cause).toBe('kube-proxy does not reach the API server');
 });
 
 test('where kube-proxy only says that its rules are refused, the line near it is quoted that says why', () => {

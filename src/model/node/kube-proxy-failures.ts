@@ -24,19 +24,19 @@ const failuresOfRules: readonly KnownFailure[] = [
     remedy: 'Load the module xt_nfacct, or use a kube-proxy in which the probe was corrected.',
   },
   {
-    pattern: /.*Couldn't load target [`']KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-.*/i,
+    pattern: /.*Couldn't (?:load|find) target [`']KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-.*/i,
     cause: 'another program deletes chains of kube-proxy between its syncs',
     remedy:
       'Find the program that deletes chains of kube-proxy (a network plugin that replaces kube-proxy, such as Calico in eBPF mode, or a firewall), and run only one of the two.',
   },
   {
-    pattern: /.*Couldn't load target [`']KUBE-MARK-DROP'.*/i,
+    pattern: /.*Couldn't (?:load|find) target [`']KUBE-MARK-DROP'.*/i,
     cause: 'the chain KUBE-MARK-DROP is not there, which kubelet creates in each family that it knows',
     remedy: 'Restart kubelet on this node, and check that it and kube-proxy are set for the same families.',
   },
   {
     pattern:
-      /.*unknown option "--(?:xor-mark|random-fully)".*|.*Couldn't load (?:match|target) `[^']+'.*|.*Extension \w+ revision \d+ not supported.*|.*missing kernel module.*/i,
+      /.*unknown option "--(?:xor-mark|random-fully)".*|.*Couldn't (?:load|find) (?:match|target) [`'][^']+'.*|.*Extension \w+ revision \d+ not supported.*|.*missing kernel module.*/i,
     cause: 'the kernel or iptables of the node lacks an extension that the rules need, and one such rule makes the whole restore fail',
     remedy: `${kernelModules} kube-proxy try again.`,
   },
@@ -57,6 +57,11 @@ const failuresOfRules: readonly KnownFailure[] = [
     cause: 'the nft in the image of kube-proxy crashes, and crashes again after a restart',
     remedy:
       'Use an image of kube-proxy with a newer nft. A restart does not help: the nft crashes on tables that are on the node (nft list ruleset).',
+  },
+  {
+    pattern: /.*JSON support not compiled-in.*/i,
+    cause: 'the nft in the image of kube-proxy cannot print JSON, which kube-proxy reads',
+    remedy: 'Use the image of kube-proxy that belongs to its version, or one whose nft was built with JSON.',
   },
   {
     pattern:
@@ -93,6 +98,9 @@ const failuresOfRules: readonly KnownFailure[] = [
 
 const noNode = /.*(?:nodes? \\?"[^"]*" not found|can't determine this node's IP|Failed to retrieve node (?:info|IPs?)).*/i;
 
+const noServer =
+  /.*dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i\/o timeout|no route to host|network is unreachable).*|.*dial tcp: lookup \S+.*/i;
+
 /** Of kube-proxy itself, and of the API server. */
 const otherFailures: readonly KnownFailure[] = [
   {
@@ -111,10 +119,14 @@ const otherFailures: readonly KnownFailure[] = [
     remedy: 'Renew the certificate or the token in the kubeconfig of kube-proxy, and check the clock of the node.',
   },
   {
-    pattern:
-      /.*dial tcp \S+: (?:connect: )?(?:connection refused|i\/o timeout|no route to host|network is unreachable).*|.*dial tcp: lookup \S+.*/i,
+    pattern: noServer,
     cause: 'kube-proxy does not reach the API server',
     remedy: 'Check the server in the kubeconfig of kube-proxy, and the way there from this node (curl -k https://SERVER/healthz).',
+  },
+  {
+    pattern: /.*(?:failed to select a host interface|Unable to select an IP|no default routes? found).*/i,
+    cause: 'the node has no default route, by which kube-proxy finds its address',
+    remedy: 'Give the node a default route, or set bindAddress (--bind-address) of kube-proxy to the address of the node.',
   },
   {
     pattern: noNode,
@@ -168,10 +180,15 @@ export function failureIn(log: string, nodes: ReadonlySet<string> = new Set()): 
   return null;
 }
 
-/** Lines of klog begin with the severity and the time: what is only information is no failure. */
+/**
+ * Lines of klog begin with the severity and the time, after what journald writes before them: what is only information is no failure, nor that
+ * rules which kube-proxy wants to remove are not there.
+ */
 function lineOf(line: string): string {
   // Its beginning says what failed; the patterns would take long for a line of megabytes.
-  return /^I\d{4} /.test(line) ? '' : line.slice(0, maxTested);
+  const text = line.slice(0, maxTested);
+  const isHarmless = /Error removing .*Couldn't (?:load|find) target [`']KUBE-|You can ignore this message/.test(text);
+  return isHarmless || /^(?:.{0,100}?kube-proxy\S*: |\S+ std(?:err|out) [FP] )?I\d{4} \d\d:/.test(text) ? '' : text;
 }
 
 /** The reason stands before or after the line that says that rules are refused. */
@@ -188,12 +205,14 @@ function tellingNear(lines: readonly string[], at: number): FoundFailure | null 
 
 const nearLines = 30;
 
-/** A Node that is there by now, or that kube-proxy did without, is no cause. */
+/** A Node that is there by now, or that kube-proxy did without, is no cause, nor is a server that answered later. */
 function isOver(
   {pattern}: KnownFailure,
   line: string,
   {after, nodes}: {readonly after: readonly string[]; readonly nodes: ReadonlySet<string>},
 ): boolean {
+  // The API server answered later.
+  if (pattern === noServer) return after.some(text => /Caches are synced\b.*\b(?:service|endpoint)/.test(text));
   if (pattern !== noNode) return false;
   const name = /nodes? \\?"([^"\\]*)\\?" not found/i.exec(line)?.[1];
   if (name !== undefined && nodes.has(name)) return true;
