@@ -8,7 +8,7 @@ import {holds} from '../model/intervals.ts';
 import {someOf} from '../model/text.ts';
 import type {Packet} from '../trace/packet.ts';
 import {intercepts} from './leftover-modes.ts';
-import {environmentOf, kernelObstacle, podsHere} from './outcomes/environment.ts';
+import {environmentOf, kernelObstacle, ownObstacle, podsHere} from './outcomes/environment.ts';
 import {hasSameEnds, isSameOutcome, type PathOutcome, type Share} from './outcomes/path-outcome.ts';
 import {type Probe, probesFor} from './outcomes/probes.ts';
 import {sourceNames} from './outcomes/sources.ts';
@@ -144,7 +144,9 @@ function lossTo<R extends RuleText>(
   const sent = {...packet, inInterface, destination, port: endpoint.port};
   const replies = {...sent, virtual: {destination: packet.destination, port}};
   const isForwarded = packet.origin !== 'node' && (isSentByIpvs === true || endpoint.nodeName === facts.name);
-  const reason = (isSentByIpvs ? null : obstacle(sent, environment)) ?? (isForwarded ? obstacle(replies, environment) : null);
+  const isOwn = packet.origin === 'node' && environment.isLocal(packet.destination) === false;
+  const refused = isOwn ? ownObstacle(facts)(packet) : null;
+  const reason = refused ?? (isSentByIpvs ? null : obstacle(sent, environment)) ?? (isForwarded ? obstacle(replies, environment) : null);
   return reason === null ? [] : [[hostPort, reason]];
 }
 

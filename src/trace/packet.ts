@@ -136,6 +136,8 @@ export interface Environment {
   readonly alike?: AlikeInterfaces | undefined;
   /** Why the kernel does not send on a packet that is not for the node; null if it does, or if that is unknown. */
   obstacle?(packet: Packet, environment: Environment): string | null;
+  /** Why the kernel refuses a connection of the node itself before any rule is asked; null if it does not, or if that is unknown. */
+  ownObstacle?(packet: Packet): string | null;
   /** Whether an address is known as one of an endpoint, a pod or a node; left out where it matters to none. */
   isKnown?(address: Address): boolean;
   /** Collects what rules ask of the sender. */

@@ -52,6 +52,8 @@ export function routePacket<R extends RuleText>(route: Route<R>, branch: Branch<
     return pass(route, 'prerouting', pass(route, 'ingress', [start])).flatMap(end => afterRouting(route, end));
   }
   const start = {...branch, packet: withOutput(branch.packet, environment)};
+  const refused = branch.packet.connection === undefined ? (environment.ownObstacle?.(branch.packet) ?? null) : null;
+  if (refused !== null) return [lost({...start, verdict: 'drop'}, refused)];
   return pass(route, 'output', [start], isBeforeIpvs).flatMap(end => balanced(route, end) ?? sendOut(route, end));
 }
 

@@ -67,6 +67,21 @@ test.each([undefined, 'ipvs/1.36'])('trace of a node with forwarding off reaches
   }
 });
 
+test('where a node has no route to cluster IPs, connections of its own are refused, and those of pods are not', async () => {
+  const files = {
+    'routes.json': JSON.stringify([
+      {type: 'local', dst: '172.18.0.11', dev: 'eth0', table: 'local'},
+      {dst: '172.18.0.0/16', dev: 'eth0'},
+      {dst: '10.244.11.0/24', dev: 'cni0'},
+      {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+    ]),
+    'ip-rules.json': JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]),
+  };
+  const refused = await asked({...toService, source: '172.18.0.11'}, files);
+  expect(refused.map(String)).toEqual([expect.stringMatching(/^drop,the node has no route to 10\..*before any rule is asked$/)]);
+  expect(new Set((await asked(toService, files)).map(String))).toEqual(new Set(['accept,']));
+});
+
 test('with forwarding on, or unread, packets are accepted', async () => {
   for (const sysctls of ['net.ipv4.ip_forward = 1\n', ''])
     expect(new Set((await asked(toService, {sysctls})).map(([verdict]) => verdict))).toEqual(new Set(['accept']));

@@ -353,6 +353,31 @@ const cases: readonly Case[] = [
     },
   },
   {
+    ...{code: 'ST611', title: 'no route leads to the addresses of Services', severity: 'error'},
+    fires: {routes: [{type: 'blackhole', dst: '10.96.0.0/12'}]},
+    says: "the kernel refuses what the node's own processes and pods with hostNetwork send there before kube-proxy's rules are asked",
+    silent: {
+      'a default route leads there': {},
+      'another table has the route': {
+        rules: [{priority: 99, src: 'all', table: '2'}],
+        routes: [
+          {type: 'blackhole', dst: '10.96.0.0/12'},
+          {dst: '10.96.0.0/12', dev: 'eth0', table: '2'},
+        ],
+      },
+      'the node has the addresses itself': {
+        routes: [
+          {type: 'blackhole', dst: '10.96.0.0/12', metric: 9},
+          {dst: '10.96.0.0/12', dev: 'lo', type: 'local', metric: 1},
+        ],
+      },
+      'Cilium translates addresses in the socket': {
+        links: [{...up, ifname: 'cilium_host', mtu: 1500}],
+        routes: [{type: 'blackhole', dst: '10.96.0.0/12'}],
+      },
+    },
+  },
+  {
     ...{code: 'ST611', title: 'one node has no route of its own', severity: 'warning'},
     fires: {...flannel(1450), change: addPodOnThirdNode},
     says: 'packets for endpoints on node-c (10.244.13.7) go to the default gateway 172.18.0.1',

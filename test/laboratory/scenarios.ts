@@ -566,6 +566,14 @@ export const scenarios: readonly Scenario[] = [
   {name: 'rp-filter-strict', load: [sh('sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1')], isIPv4Only: true},
   {name: 'eth0-forwarding-off', load: [sh('sysctl -qw net.ipv4.conf.eth0.forwarding=0')]},
   {name: 'pods-of-node-b-blackholed', load: [sh('ip route replace blackhole 10.244.12.0/24')]},
+  // The node's own connections are routed before any rule is asked.
+  {name: 'no-default-route', load: [sh('ip route del default')]},
+  {name: 'no-default-route-but-one', load: [sh('ip route del default && ip route add 10.96.0.0/12 dev eth0')]},
+  {
+    name: 'default-route-in-other-table',
+    load: [sh('ip route del default && ip route add default dev eth0 table 9 && ip rule add lookup 9 pref 40000')],
+  },
+  {name: 'cluster-ips-blackholed', load: [sh('ip route add blackhole 10.96.0.0/12')]},
   {name: 'rule-prohibits-pod', load: [sh('ip rule add from 10.244.11.5 to 10.244.0.0/16 prohibit pref 100')]},
   {name: 'other-table-unused', load: [sh('ip route add default dev lo table 77 && ip rule add fwmark 0x77 lookup 77 pref 100')]},
   ...conditions,

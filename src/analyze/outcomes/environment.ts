@@ -12,7 +12,7 @@ import {
   routeOf,
   sysctlNumber,
 } from '../../model/node/node-facts.ts';
-import {type Astray, isUsualRule, routedAstray, routingCause} from '../../model/node/policy-routing.ts';
+import {type Astray, isUnroutedHere, isUsualRule, routedAstray, routingCause} from '../../model/node/policy-routing.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
@@ -228,6 +228,14 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     environment.sender?.decideAlone();
     return astrayText(astray, destination);
   };
+}
+
+/** A process asks for the route before its packets meet any rule; DNAT routes them again. What leads there does not matter yet. */
+export function ownObstacle(facts: NodeFacts): NonNullable<Environment['ownObstacle']> {
+  return ({destination}) =>
+    isUnroutedHere(facts.network ?? noNetworkFacts, destination)
+      ? `the node has no route to ${destination.text}, so the kernel refuses the connection before any rule is asked`
+      : null;
 }
 
 function astrayText(astray: Astray, {text}: Address): string {

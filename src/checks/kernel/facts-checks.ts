@@ -8,7 +8,7 @@ import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {misroutedPackets, refusedMarked, refusedPods} from './policy-routes.ts';
+import {misroutedPackets, refusedMarked, refusedPods, unroutedServices} from './policy-routes.ts';
 import {asymmetricNode, asymmetricPods} from './reverse-path.ts';
 import {deviceTo, entriesOnNode, interfaceSwitch, networkOf, podAddresses, podBridges, routeTo, familiesOnNode} from './node-paths.ts';
 
@@ -281,7 +281,7 @@ const table = [
     code: 'ST611',
     name: 'no-route-to-pods',
     severity: 'error',
-    summary: 'The node has no route to pods on other nodes, or to its own',
+    summary: 'The node has no route to pods, or its own processes have none to Services',
     remedy: "Check the network plugin on this node: its log, and whether it knows the other node. kube-proxy's rules do not matter here.",
     *find(context) {
       for (const family of familiesOnNode(context)) {
@@ -309,6 +309,16 @@ const table = [
             commands: [commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`],
           };
         for (const found of misroutedPackets(context, family)) yield {family, ...found};
+        const {unrouted, severity} = unroutedServices(context, family);
+        const [address] = unrouted;
+        if (address !== undefined)
+          yield {
+            ...{family, severity},
+            message: `no route of the node leads to ${plural(unrouted.length, 'address', 'addresses')} of Services (${someOf(unrouted)}): the kernel refuses what the node's own processes and pods with hostNetwork send there before kube-proxy's rules are asked.`,
+            remedy:
+              'Add a default route, or a route to the range of these addresses by any interface that is up. Where it leads does not matter: kube-proxy sends the packets to an endpoint.',
+            commands: [commandLine`ip route get ${address}`, commandLine`ip route show table all`],
+          };
         // The network plugin makes a route for each other node. Some networks have none at all.
         const usual = outsideOf(family).map(client => routeTo(context, client))[0];
         if (usual === undefined || usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) continue;

@@ -1,9 +1,17 @@
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import {hostIP, routeOf} from '../../model/node/node-facts.ts';
-import {type Astray, isUsualRule, outsideOf, routedAstray, routingCause, usualDevice} from '../../model/node/policy-routing.ts';
+import {
+  type Astray,
+  isUnroutedHere,
+  isUsualRule,
+  outsideOf,
+  routedAstray,
+  routingCause,
+  usualDevice,
+} from '../../model/node/policy-routing.ts';
 import {type CommandLine, commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {networkOf, podAddresses, routeTo} from './node-paths.ts';
+import {entriesOnNode, networkOf, podAddresses, routeTo} from './node-paths.ts';
 
 /** Packets that policy routing sends away from a pod: whose, and what shows it on the node. */
 interface Misrouted {
@@ -133,4 +141,22 @@ export function refusedMarked(context: NodeCheckContext, family: Family): {reado
   };
   const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
   return to === undefined ? null : {mark: `0x${mark.toString(16)}`, to: to.text};
+}
+
+/** Addresses of Services that processes of the node have no route to. Programs that translate addresses in the socket need none. */
+export function unroutedServices(
+  context: NodeCheckContext,
+  family: Family,
+): {readonly unrouted: readonly string[]; readonly severity: 'error' | 'warning'} {
+  const network = networkOf(context);
+  const isInSocket = network.links?.some(({name}) => /^(?:cilium_|bpfin\.cali)/.test(name)) === true;
+  const isUnrouted = (text: string): boolean => {
+    const address = parseAddress(text);
+    return address !== null && isUnroutedHere(network, address);
+  };
+  const ports = isInSocket ? [] : entriesOnNode(context, family).map(({port}) => port);
+  const find = (addresses: readonly string[]): readonly string[] => [...new Set(addresses)].filter(isUnrouted);
+  const clusterIPs = find(ports.map(({clusterIP}) => clusterIP));
+  const others = find(ports.flatMap(({externalIPs, loadBalancerVIPs}) => [...externalIPs, ...loadBalancerVIPs]));
+  return {unrouted: [...clusterIPs, ...others], severity: clusterIPs.length > 0 ? 'error' : 'warning'};
 }

@@ -1,4 +1,4 @@
-import {type Address, families, type Family, parseAddress} from '../address.ts';
+import {type Address, contains, families, type Family, parseAddress} from '../address.ts';
 import {once} from '../once.ts';
 import {type NetworkFacts, type NodeFacts, noNetworkFacts, type PolicyRule, routeOf, type RouteResult} from './node-facts.ts';
 
@@ -59,6 +59,20 @@ const outside = ['198.51.100.77', '203.0.113.77', '192.0.2.77', '2001:db8:ffff::
 
 export function outsideOf(family: Family): readonly Address[] {
   return outside.filter(address => address.family === family);
+}
+
+/** No address, as a process has that did not choose a source. */
+const nowhere = {IPv4: parseAddress('0.0.0.0'), IPv6: parseAddress('::')};
+
+/**
+ * Whether processes of the node get no connection to an address: the kernel finds no route to it. False if that is not known, as where the
+ * list of routes lacks even those of the node's own addresses.
+ */
+export function isUnroutedHere(network: NetworkFacts, address: Address): boolean {
+  const source = nowhere[address.family];
+  const route = source === null ? 'unknown' : routeOf(network, address, {mark: 0, iif: 'lo', source});
+  if (route === 'unknown' || route.kind !== 'unreachable') return false;
+  return network.routes[address.family]?.some(({kind, to}) => kind === 'local' || (kind !== 'unicast' && contains(to, address))) === true;
 }
 
 /** A rule that nodes without policy routing have. */
