@@ -258,6 +258,7 @@ class StandIn {
       container: logged.query.get('container') ?? '',
       node: nodeOf(pod),
       argv: logged.argv,
+      stdin: logged.query.get('stdin') === '1',
     };
     this.streams.handleUpgrade(request, socket, head, stream => {
       const node = this.#options.nodes?.[command.node] ?? {};

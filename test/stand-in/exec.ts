@@ -20,6 +20,8 @@ export interface ExecCommand {
   /** The node the pod is on. */
   readonly node: string;
   readonly argv: readonly string[];
+  /** It has an input. */
+  readonly stdin?: boolean;
 }
 
 /** What a command came to, where it is not to be run: output, or another argv to run in its place. */
@@ -44,7 +46,7 @@ export function streamExec(socket: WebSocket, command: ExecCommand, {node, reply
     finish(socket, send, exitStatus(reply.exitCode ?? 0));
     return;
   }
-  run(socket, send, reply?.argv ?? command.argv, node);
+  run(socket, send, {...command, argv: reply?.argv ?? command.argv}, node);
 }
 
 type Send = (channel: number, data: Buffer) => void;
@@ -64,7 +66,7 @@ function sender(socket: WebSocket, fault: Fault | null): Send {
   };
 }
 
-function run(socket: WebSocket, send: Send, argv: readonly string[], node: StandInNode): void {
+function run(socket: WebSocket, send: Send, {argv, stdin}: ExecCommand, node: StandInNode): void {
   const [program = '', ...args] = argv;
   const path = node.path ?? `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`;
   const file = lookUp(program, path);
@@ -73,9 +75,13 @@ function run(socket: WebSocket, send: Send, argv: readonly string[], node: Stand
     return;
   }
   const [command = '', ...rest] = [...(node.enter ?? []), file, ...args];
-  const child = spawn(command, rest, {stdio: ['ignore', 'pipe', 'pipe'], env: {...process.env, PATH: path}});
-  child.stdout.on('data', (data: Buffer) => send(1, data));
-  child.stderr.on('data', (data: Buffer) => send(2, data));
+  const child = spawn(command, rest, {stdio: [stdin === true ? 'pipe' : 'ignore', 'pipe', 'pipe'], env: {...process.env, PATH: path}});
+  socket.on('message', (data: Buffer) => {
+    if (data[0] === 0) child.stdin?.write(data.subarray(1));
+  });
+  child.stdin?.on('error', () => {});
+  child.stdout?.on('data', (data: Buffer) => send(1, data));
+  child.stderr?.on('data', (data: Buffer) => send(2, data));
   child.on('error', error => finish(socket, send, internalError(error.message)));
   child.on('close', code => finish(socket, send, exitStatus(code ?? 137)));
   socket.on('close', () => child.kill('SIGKILL'));

@@ -103,14 +103,13 @@ class HttpKubeApi implements KubeApi {
     argv: readonly string[],
     signal: AbortSignal,
     take?: (part: Buffer) => void,
+    begin?: (send: (text: string) => void) => void,
   ): Promise<Buffer> {
     const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/exec`;
-    const query = [['container', container], ['stdout', '1'], ['stderr', '1'], ...argv.map(word => ['command', word])] as [
-      string,
-      string,
-    ][];
+    const streams = [...(begin === undefined ? [] : ['stdin']), 'stdout', 'stderr'].map(name => [name, '1']);
+    const query = [['container', container], ...streams, ...argv.map(word => ['command', word])] as [string, string][];
     const request = {
-      ...{path: `${path}?${new URLSearchParams(query)}`, argv, take, timeout: this.#requestTimeout, userAgent: this.#userAgent},
+      ...{path: `${path}?${new URLSearchParams(query)}`, argv, take, begin, timeout: this.#requestTimeout, userAgent: this.#userAgent},
       signal: AbortSignal.any([signal, this.#closing.signal]),
     };
     let stdout = Buffer.alloc(0) as Buffer;

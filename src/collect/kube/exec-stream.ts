@@ -16,6 +16,8 @@ interface ExecRequest {
   readonly timeout: number;
   /** Receives stdout while it arrives; the promise then resolves to empty output. */
   readonly take?: TakeOutput | undefined;
+  /** Called when the stream is open, with what sends input to the command. */
+  readonly begin?: ((send: (text: string) => void) => void) | undefined;
 }
 
 /** What the command printed on stdout, or the answer of an API server that opened no stream, with the options of the request. */
@@ -46,6 +48,7 @@ function connect(config: KubectlConfig, request: ExecRequest, {resolve, reject}:
   const channels = new Channels(request);
   const open = (url: string, _protocols: string[], applied: WebSocket.ClientOptions): WebSocket => {
     const socket = openSocket(url, applied, request);
+    if (request.begin !== undefined) socket.on('open', () => request.begin?.(text => sendInput(socket, text)));
     socket.on('message', (data, isBinary) => {
       try {
         channels.add(frameOf(data), isBinary);
@@ -83,6 +86,11 @@ function openSocket(url: string, applied: WebSocket.ClientOptions, {signal, time
   signal.addEventListener('abort', terminate, {once: true});
   socket.on('close', () => signal.removeEventListener('abort', terminate));
   return socket;
+}
+
+/** Channel 0 is stdin. What is sent to a closed socket is lost, as the command is. */
+function sendInput(socket: WebSocket, text: string): void {
+  if (socket.readyState === socket.OPEN) socket.send(Buffer.concat([Buffer.from([0]), Buffer.from(text)]));
 }
 
 /** client-node's own reader throws inside the socket on an empty frame, and ends the stdout of this program if a frame says so. */

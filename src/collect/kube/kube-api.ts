@@ -23,9 +23,15 @@ export interface KubeApi {
   delete(path: string, query?: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<void>;
   /**
    * Runs a command in a container of a running pod (WebSocket exec) and resolves to its stdout. Rejects with a CommandFailed or an
-   * ApiError. With `take`, stdout is passed on while it arrives.
+   * ApiError. With `take`, stdout is passed on while it arrives. With `begin`, the command has an input: `begin` gets what sends to it.
    */
-  exec(target: ExecTarget, argv: readonly string[], signal: AbortSignal, take?: (part: Buffer) => void): Promise<Buffer>;
+  exec(
+    target: ExecTarget,
+    argv: readonly string[],
+    signal: AbortSignal,
+    take?: (part: Buffer) => void,
+    begin?: (send: (text: string) => void) => void,
+  ): Promise<Buffer>;
   /** The token of the pod that this runs in, read each time; null outside of a cluster. Rejects with an ApiError if it cannot be read. */
   podToken(): Promise<string | null>;
   /** Closes keep-alive connections. */

@@ -6,7 +6,7 @@ import type {PodObject} from '../../model/api-objects.ts';
 import {errorText, namespacedName} from '../../model/text.ts';
 import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
-import {podShell} from './exec.ts';
+import {podShell, podShellSessions} from './exec.ts';
 import {refuseInvalidNodeName} from './node-name.ts';
 import {toolFolders} from './root-command.ts';
 
@@ -85,7 +85,7 @@ async function create(api: KubeApi, pod: DebugPodOptions, signal: AbortSignal): 
  */
 async function enteredShell(api: KubeApi, pod: DebugPodOptions, signal: AbortSignal): Promise<NodeShell> {
   const target: ExecTarget = {namespace: pod.namespace, pod: pod.name, container: debugContainer};
-  const inside = podShell(api, target);
+  const inside = (await podShellSessions(api, target, signal)) ?? podShell(api, target);
   const onHost = entering(inside, pod);
   const whyNotHost = await whyNoTools(onHost, pod, signal);
   if (whyNotHost === null) return onHost;
@@ -126,7 +126,14 @@ function whyNotRun({notFound, exitCode, stderr}: CommandFailed): string | null {
 }
 
 function debugShell(shell: NodeShell, remove: () => Promise<void>): NodeShell {
-  return {description: shell.description, run: shell.run, [Symbol.asyncDispose]: remove};
+  return {
+    description: shell.description,
+    run: shell.run,
+    async [Symbol.asyncDispose]() {
+      await shell[Symbol.asyncDispose]();
+      await remove();
+    },
+  };
 }
 
 /**

@@ -4,11 +4,13 @@ import type {KubeProxyPage} from '../node/kube-proxy-pages.ts';
 import {backendCommand} from '../node/node-commands.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {agentsOn, proxyLabels, unusableAgents} from './host-agents.ts';
+import {openShellSessions} from './shell-session.ts';
 import {isProgramMissing} from './root-command.ts';
 
 /** Execs into a pod that already runs on the node in its network namespace and has the tools. Creates nothing. */
 export function execTransport(api: KubeApi): Transport {
   const pagesOf = nodeProxyPages(api);
+  const images = new ShellsOfImages();
   // After an exec that the API server refused, one request shows whether it refuses the next one too.
   let isRefused = false;
   return {
@@ -18,19 +20,24 @@ export function execTransport(api: KubeApi): Transport {
       if (agents.length === 0) throw new Unreachable(noAgent(node), {isPermanent: node.isUnlisted === true});
       const down: ExecTarget[] = [];
       for (const target of agents) {
-        const shell = podShell(api, target);
+        const plain = podShell(api, target);
+        const open = () =>
+          podShellSessions(api, target, signal, error => {
+            isRefused ||= isForbidden(error);
+          });
+        const shell = isRefused ? plain : await images.shellOf(imageOf(node, target), open, plain);
         // Nearly always the first pod has the tools.
         const begun = (isRefused ? [] : early).map(argv => ({argv, outcome: handled(shell.run(argv, signal)), isOnce: true}));
-        const probe = await probeTools(api, target, signal).catch((error: Error) => {
+        const probe = await probeTools(shell, target, signal).catch((error: Error) => {
           isRefused ||= isForbidden(error.cause);
           throw error;
         });
+        if (probe !== 'lacking' && probe !== 'down') {
+          isRefused = false;
+          return {...remembering(shell, [probe, ...begun]), readPage: pagesOf(node.name)};
+        }
         if (probe === 'down') down.push(target);
-        else if (probe !== 'lacking')
-          return {
-            ...remembering(shell, [probe, ...begun]),
-            readPage: pagesOf(node.name),
-          };
+        await shell[Symbol.asyncDispose]();
       }
       throw new Unreachable(noTools(node, {agents, down}));
     },
@@ -56,9 +63,9 @@ interface Ran {
 }
 
 /** `lacking` if the pod does not exist or has no iptables-save, `down` if its container does not run: the next one may be tried then. */
-async function probeTools(api: KubeApi, target: ExecTarget, signal: AbortSignal): Promise<Ran | 'lacking' | 'down'> {
+async function probeTools(shell: NodeShell, target: ExecTarget, signal: AbortSignal): Promise<Ran | 'lacking' | 'down'> {
   try {
-    return {argv: backendCommand, outcome: Promise.resolve(await api.exec(target, backendCommand, signal))};
+    return {argv: backendCommand, outcome: Promise.resolve(await shell.run(backendCommand, signal))};
   } catch (error) {
     // An old iptables-save knows no --version, and exists.
     if (error instanceof CommandFailed && error.exitCode !== null) return isMissing(error) ? 'lacking' : failedAlready(error);
@@ -112,6 +119,48 @@ function execRemedy(error: unknown): string {
 
 function isForbidden(error: unknown): boolean {
   return error instanceof ApiError && error.status === 403;
+}
+
+/** Which images have a shell, as the first container of each showed. */
+class ShellsOfImages {
+  readonly #lacking = new Set<string>();
+  readonly #first = new Map<string, Promise<unknown>>();
+
+  /** Sessions of the container's shell, or `plain`, which runs each command in a session of its own. */
+  async shellOf(image: string, open: () => Promise<NodeShell | null>, plain: NodeShell): Promise<NodeShell> {
+    const first = this.#first.get(image);
+    if (first !== undefined) await first;
+    if (this.#lacking.has(image)) return plain;
+    const opening = open().then(shell => {
+      if (shell === null) this.#lacking.add(image);
+      return shell;
+    });
+    if (first === undefined) this.#first.set(image, opening);
+    return (await opening) ?? plain;
+  }
+}
+
+function imageOf({pods}: NodeInfo, {namespace, pod, container}: ExecTarget): string {
+  const found = pods.find(({metadata}) => metadata.name === pod && metadata.namespace === namespace);
+  // Where the API does not say, the pod stands for its image.
+  return found?.spec?.containers?.find(({name}) => name === container)?.image || `${namespace}/${pod}`;
+}
+
+/** Runs commands by the shell of a container; null if it has none. */
+export function podShellSessions(
+  api: KubeApi,
+  target: ExecTarget,
+  stop: AbortSignal,
+  onFailure: (error: unknown) => void = () => {},
+): Promise<NodeShell | null> {
+  return openShellSessions(podShell(api, target), async ({signal, take, begin}) => {
+    try {
+      await api.exec(target, ['sh'], AbortSignal.any([signal, stop]), take, begin);
+    } catch (error) {
+      onFailure(error);
+      throw error;
+    }
+  });
 }
 
 /** Runs commands in a container of a pod. */

@@ -29,6 +29,11 @@ export function endingWithInput(argv: readonly string[], sudo = false): readonly
 /** sudo and what it runs belong to root, and sudo passes on no signal of its own process group. */
 const endOfSudo = 'c=$(cat /proc/$p/task/$p/children); [ -z "$c" ] || sudo -n -- kill $c;';
 
+/** In single quotes, only the single quote is special in a POSIX shell. */
+export function quoted(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
 /** Whether a command failed because its program does not exist, by the messages of env, sudo, nsenter and container runtimes. */
 export function isProgramMissing({exitCode, stderr}: {readonly exitCode: number | null; readonly stderr: string}): boolean {
   if (exitCode === 127) return true;

@@ -4,7 +4,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {CommandFailed, type NodeInfo, type NodeShell, type TakeOutput, type Transport, Unreachable} from '../node/transport.ts';
 import {refuseInvalidNodeName} from './node-name.ts';
-import {asRoot, endingWithInput, isProgramMissing, runProgram, sudoRefusal, toolFolders} from './root-command.ts';
+import {asRoot, endingWithInput, isProgramMissing, quoted, runProgram, sudoRefusal, toolFolders} from './root-command.ts';
 
 export interface SshOptions {
   readonly user?: string;
@@ -149,11 +149,6 @@ function lastLine(said: string): string {
 /** The line for the login shell of the node: every word quoted, and a PATH with the directories of the tools. */
 function remoteCommand(argv: readonly string[]): string {
   return `env PATH="$PATH:${toolFolders}" ${argv.map(quoted).join(' ')}`;
-}
-
-/** In single quotes, only the single quote is special in a POSIX shell. */
-function quoted(word: string): string {
-  return `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
 /** What to do about a failure of ssh, by its message. */

@@ -33,7 +33,7 @@ interface Read {
 }
 
 /** The program that shows whether the tools are there starts when so many others (`ahead`) have. */
-async function read(faults: readonly Fault[] = [], {ahead = 5, timeoutMs = 600_000} = {}): Promise<Read> {
+async function read(faults: readonly Fault[] = [], {ahead = 6, timeoutMs = 600_000} = {}): Promise<Read> {
   const nodes = [{metadata: {name: 'node-a'}}];
   const begun: string[] = [];
   const started = Promise.withResolvers<void>();
@@ -59,21 +59,21 @@ const argvs = ({requests}: ApiServer) => requests.flatMap(({argv}) => (argv.leng
 
 test('commands that no other one decides about run while the tools are searched for, and none twice', async () => {
   const {node, server, early} = await read();
-  expect(early).toEqual(['ip -j addr', 'ip6tables-save', 'iptables-save', 'kube-proxy --version', 'nft list flowtables'].sort());
+  expect(early).toEqual(['ip -j addr', 'ip6tables-save', 'iptables-save', 'kube-proxy --version', 'nft list flowtables', 'sh'].sort());
   expect(node).toMatchObject({status: 'read', problems: []});
   expect(node.files).toEqual(['addresses.json', 'ip6tables-save', 'iptables-save', 'iptables-version', 'kube-proxy-version', 'sysctls']);
   expect(argvs(server).toSorted()).toEqual([...new Set(argvs(server))].sort());
 });
 
 test('one that the API server refuses is missing with the reason, and all others are read', async () => {
-  const {node} = await read([{kind: 'status', status: 403, message: 'forbidden by a policy', match: /command=ip&command=-j/}], {ahead: 4});
+  const {node} = await read([{kind: 'status', status: 403, message: 'forbidden by a policy', match: /command=ip&command=-j/}], {ahead: 5});
   expect(node).toMatchObject({status: 'read', problems: []});
   expect(node.missing).toContainEqual({file: 'addresses.json', reason: expect.stringContaining('forbidden by a policy') as string});
   expect(node.files).toEqual(['ip6tables-save', 'iptables-save', 'iptables-version', 'kube-proxy-version', 'sysctls']);
 });
 
 test('one that an overloaded API server postpones is read later', async () => {
-  const {node} = await read([{kind: 'status', status: 429, match: /command=ip&command=-j/, times: 2}], {ahead: 4});
+  const {node} = await read([{kind: 'status', status: 429, match: /command=ip&command=-j/, times: 2}], {ahead: 5});
   expect(node).toMatchObject({status: 'read', problems: []});
   expect(node.files).toContain('addresses.json');
 });

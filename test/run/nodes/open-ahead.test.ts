@@ -58,7 +58,16 @@ async function check({capture = 'healthy/1.36-iptables', flags = {}, faults = []
   }
 }
 
-const early = ['ip -j addr', 'ip6tables-save', 'iptables-save', 'iptables-save --version', 'kube-proxy --version', 'nft list flowtables'];
+// The image has no shell.
+const early = [
+  'ip -j addr',
+  'ip6tables-save',
+  'iptables-save',
+  'iptables-save --version',
+  'kube-proxy --version',
+  'nft list flowtables',
+  'sh',
+];
 
 test('the node that --node names is opened while the Nodes are listed, and no command runs twice', async () => {
   const {report, ahead, all} = await check({flags: {node: ['node-a']}, commandsAhead: early.length});

@@ -1,0 +1,176 @@
+import type {Buffer} from 'node:buffer';
+import {spawn} from 'node:child_process';
+import {chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {describe, expect, onTestFinished, test} from 'vitest';
+import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
+import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
+import {collectNode} from '../../../src/collect/node/collect-node.ts';
+import {type CollectedNode, CommandFailed, type NodeInfo, type NodeShell, type Transport} from '../../../src/collect/node/transport.ts';
+import {execTransport} from '../../../src/collect/transports/exec.ts';
+import {runProgram} from '../../../src/collect/transports/root-command.ts';
+import {openShellSessions} from '../../../src/collect/transports/shell-session.ts';
+import {startApiServer} from '../../stand-in/api-server.ts';
+import {hostPod} from './fake-kube-api.ts';
+
+const {signal} = new AbortController();
+
+const plain: NodeShell = {
+  description: 'here',
+  async run(argv, stop, take) {
+    const [program = '', ...args] = argv;
+    const result = await runProgram(program, args, {signal: stop, take});
+    if (result.exitCode === 0) return result.stdout;
+    throw new CommandFailed(argv, {...result});
+  },
+  async [Symbol.asyncDispose]() {},
+};
+
+/** Sessions of a shell of this machine, and how many there were. */
+async function openSessions(
+  program = 'sh',
+  args: readonly string[] = [],
+): Promise<{readonly shell: NodeShell; readonly count: () => number}> {
+  let count = 0;
+  const shell = await openShellSessions(plain, ({signal: stop, take, begin}) => {
+    count++;
+    const child = spawn(program, args, {stdio: ['pipe', 'pipe', 'ignore'], signal: stop});
+    child.stdin.on('error', () => {});
+    child.stdout.on('data', take);
+    begin(text => child.stdin.write(text));
+    return new Promise((resolve, reject) => void child.on('error', reject).on('close', resolve));
+  });
+  if (shell === null) throw new Error(`${program} does not answer`);
+  onTestFinished(async () => shell[Symbol.asyncDispose]());
+  return {shell, count: () => count};
+}
+
+const node = (script: string): readonly string[] => [process.execPath, '-e', script];
+
+async function outcome(running: Promise<Buffer>): Promise<unknown> {
+  return running.then(
+    stdout => stdout.toString('latin1'),
+    ({exitCode, stderr, notFound}: CommandFailed) => ({exitCode, stderr: stderr.trimEnd(), notFound}),
+  );
+}
+
+describe('commands in sessions of a shell', () => {
+  const commands: readonly (readonly string[])[] = [
+    ['printf', 'no line end'],
+    ['true'],
+    ['printf', '\\n\\n'],
+    ['printf', '%s', `it's "quoted" $HOME \`x\` \\ \n and more`],
+    node('process.stdout.write(Buffer.from(Array.from({length: 3_000_000}, (_, at) => at * 7)))'),
+    node('console.error("Error: no table\\nsecond line"); console.log("a part"); process.exitCode = 3'),
+    node('console.log("well"); console.error("# Warning: legacy tables present")'),
+    ['sh', '-c', 'exit 137'],
+    ['cat'],
+  ];
+
+  test.each(['dash', 'bash'])('%s gives each the same output, exit code and messages as a session of its own', async program => {
+    const {shell, count} = await openSessions(program);
+    const [together, alone] = await Promise.all([
+      Promise.all(commands.map(argv => outcome(shell.run(argv, signal)))),
+      Promise.all(commands.slice(0, -1).map(argv => outcome(plain.run(argv, signal)))),
+    ]);
+    expect(together).toEqual([...alone, '']);
+    expect(count()).toBe(2);
+  });
+
+  test('one whose program does not exist is known as that, and the next one has its own output', async () => {
+    const {shell} = await openSessions();
+    const [lacking, next] = await Promise.allSettled([shell.run(['no-such-program', '-j'], signal), shell.run(['echo', 'next'], signal)]);
+    expect(lacking).toMatchObject({reason: {notFound: true, message: 'no-such-program not found'}});
+    expect(String((next as PromiseFulfilledResult<Buffer>).value)).toBe('next\n');
+  });
+
+  test('one that is stopped takes no other with it', async () => {
+    const {shell} = await openSessions();
+    const stop = new AbortController();
+    let size = 0;
+    const endless = shell.run(['yes'], stop.signal, part => {
+      size += part.length;
+      if (size > 1_000_000) stop.abort(new Error('too much'));
+    });
+    const others = Array.from({length: 6}, (_, index) => shell.run(['echo', String(index)], signal));
+    await expect(endless).rejects.toMatchObject({exitCode: null});
+    expect((await Promise.all(others)).map(String)).toEqual(['0\n', '1\n', '2\n', '3\n', '4\n', '5\n']);
+  });
+
+  test('output that is cut by the end of the shell is no output', async () => {
+    const {shell} = await openSessions();
+    await expect(shell.run(['sh', '-c', 'echo half; kill -9 $PPID; sleep 0.1'], signal)).rejects.toMatchObject({
+      exitCode: null,
+      message: 'sh did not end by itself: the connection was lost',
+    });
+  });
+
+  test('a shell that gets no input is none', async () => {
+    expect(await openShellSessions(plain, async () => {})).toBeNull();
+    await expect(openSessions('true')).rejects.toThrow('true does not answer');
+  });
+});
+
+const dump = '# Generated by iptables-save v1.8.11 (nf_tables) on Thu\n*nat\n:KUBE-SERVICES - [0:0]\nCOMMIT\n';
+
+/** Programs of an image, as scripts. */
+const programs: Readonly<Record<string, string>> = {
+  'iptables-save': `case "$1" in --version) echo 'iptables-save v1.8.11 (nf_tables)';; *) printf '${dump.replaceAll('\n', '\\n')}';; esac`,
+  'ip6tables-save': `printf '${dump.replaceAll('\n', '\\n')}'`,
+  'iptables-legacy-save': 'true',
+  nft: `case "$*" in 'list flowtables') printf 'table ip kube-proxy {\\n}\\n';; *) echo '{"nftables": [{"table": {"family": "ip", "name": "kube-proxy"}}]}';; esac`,
+  conntrack: 'case "$*" in *-S) echo cpu=0 found=1;; *ipv6) echo no IPv6 >&2; exit 1;; *) echo "udp 17 30 src=10.0.0.1";; esac',
+  ip: 'case "$*" in *netconf*) exit 255;; *) echo "[]";; esac',
+  'kube-proxy': 'echo Kubernetes v1.36.2',
+};
+
+/** Reads a node whose image has these programs; `sessions` are the commands of its exec sessions. */
+async function read(
+  nodes: readonly string[],
+  hasShell: boolean,
+): Promise<{readonly read: readonly CollectedNode[]; readonly sessions: readonly string[]}> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-image-'));
+  onTestFinished(() => rmSync(folder, {recursive: true}));
+  for (const [name, script] of Object.entries(programs)) {
+    writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`);
+    chmodSync(join(folder, name), 0o755);
+  }
+  for (const name of ['grep', 'cat', ...(hasShell ? ['sh'] : [])]) symlinkSync(`/bin/${name}`, join(folder, name));
+  const pods = nodes.map(name => ({
+    ...hostPod(`kube-proxy-${name}`, {node: name}),
+    spec: {nodeName: name, hostNetwork: true, containers: [{name: 'kube-proxy', image: 'registry.example/kube-proxy:v1.36.2'}]},
+  }));
+  const server = await startApiServer({
+    objects: {pods},
+    nodePage: () => null,
+    nodes: Object.fromEntries(nodes.map(name => [name, {path: folder}])),
+  });
+  onTestFinished(() => server.close());
+  const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
+  onTestFinished(() => api.close());
+  const transport: Transport = execTransport(api);
+  const infos = nodes.map((name): NodeInfo => ({name, addresses: [], labels: {}, pods: pods.filter(({spec}) => spec.nodeName === name)}));
+  const collected = await Promise.all(infos.map(info => collectNode(info, transport, {signal, timeoutMs: 60_000})));
+  return {read: collected, sessions: server.requests.flatMap(({argv}) => (argv.length === 0 ? [] : [argv.join(' ')]))};
+}
+
+describe('a node that is read by exec', () => {
+  test('takes two sessions where its image has a shell, and gives the files that it gives without one', async () => {
+    const [withShell, without] = [await read(['node-a'], true), await read(['node-a'], false)];
+    expect(withShell.sessions).toEqual(['sh', 'sh']);
+    const [a, b] = [withShell.read[0], without.read[0]];
+    expect(a?.status).toBe('read');
+    expect(a?.files).toEqual(b?.files);
+    expect(a?.files.filter(file => !/sysctls/.test(file) && String(a.read(file)) !== String(b?.read(file)))).toEqual([]);
+    const missing = (of: CollectedNode | undefined) =>
+      of?.missing.map(({file, reason}) => `${file}: ${reason.replace(/ not found: .*/, ' not found')}`).sort();
+    expect(missing(a)).toEqual(missing(b));
+  });
+
+  test('an image without a shell is asked for one once', async () => {
+    const {sessions, read: nodes} = await read(['node-a', 'node-b', 'node-c'], false);
+    expect(nodes.map(({status}) => status)).toEqual(['read', 'read', 'read']);
+    expect(sessions.filter(command => command === 'sh')).toHaveLength(1);
+  });
+});
