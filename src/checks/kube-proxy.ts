@@ -2,6 +2,7 @@ import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
 import {nodeObject, podsOnNode} from '../expect/api-index.ts';
 import {k3sRunsKubeProxy, kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
+import {othersAnswer} from '../model/node/kube-proxy-failures.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import {commandLine, namespacedName} from '../model/text.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
@@ -169,17 +170,23 @@ function isDown({status}: PodObject): boolean {
   return ready?.status === 'False' || (status?.phase !== undefined && status.phase !== 'Running');
 }
 
-/** Messages of curl, wget and the API server for a connection without an answer. */
+/** Messages of curl, wget and the API server for a connection without an answer. A process that hangs still accepts connections. */
 function* silenceReasons({node}: NodeCheckContext): Iterable<string> {
   const reasonFor = (file: string) => node.missing?.find(missing => missing.file === file)?.reason ?? '';
   const health = reasonFor('healthz.json');
-  // The API server usually cannot reach its metrics, and a firewall may cause a timeout.
+  // The API server usually cannot reach its metrics, and a firewall before all nodes may cause a timeout.
   if (/through the API server/.test(health)) {
     if (/refused/i.test(health)) yield 'nothing listens at its health port 10256';
+    else if (health.includes(othersAnswer)) yield 'it does not answer at its health port 10256, and those of other nodes do';
     return;
   }
-  const reasons = [health, reasonFor('metrics')];
-  if (reasons.every(reason => /refused|Failed to connect|can't connect/i.test(reason)))
+  const metrics = [reasonFor('metrics'), reasonFor('proxy-mode')];
+  if ([health, metrics[0] ?? ''].every(reason => /refused|Failed to connect|can't connect/i.test(reason)))
     yield 'nothing listens at its ports 10256 and 10249';
-  else if (reasons.every(reason => /timed? ?out/i.test(reason))) yield 'it does not answer at its ports 10256 and 10249';
+  const silent = [...(isSilence(health) ? ['10256'] : []), ...(metrics.some(isSilence) ? ['10249'] : [])];
+  if (silent.length > 0) yield `it does not answer at its port${silent.length === 1 ? '' : 's'} ${silent.join(' and ')}`;
+}
+
+function isSilence(reason: string): boolean {
+  return /timed? ?out/i.test(reason);
 }

@@ -69,11 +69,20 @@ function nodesText(names: readonly string[], nodeCount: number | undefined): str
 
 function whatText(block: FindingBlock, readAt: string | undefined): string {
   const {finding, reason} = block;
+  const hung = hungText(finding);
+  if (hung !== null) return hung;
   const since = sinceOf(block, readAt);
   if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
   const words = what[finding.code] ?? finding.name.replaceAll('-', ' ');
   return typeof words === 'string' ? words : words(finding, block);
+}
+
+/** A kube-proxy that does not answer, and how old its rules are. */
+function hungText({code, message}: Finding): string | null {
+  if (code !== 'ST505' || !message.includes('it does not answer at its ')) return null;
+  const seconds = /are those of (\d+) s before/.exec(message)?.[1];
+  return `kube-proxy does not answer${seconds === undefined ? '' : `; its rules lack the changes of the last ${seconds} s`}`;
 }
 
 type Words = (finding: Finding, block: FindingBlock) => string;

@@ -2,6 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {PodObject} from '../../src/model/api-objects.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
+import {causesOf} from '../../src/render/headline.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {containing, scenario} from '../scenario.ts';
 
@@ -122,6 +123,21 @@ describe('if the rules of a node are outdated, its kube-proxy is named as the li
       missing: silent('curl ended with exit code 28: curl: (28) Operation timed out after 5001 milliseconds with 0 bytes received'),
       reason: 'it does not answer at its ports 10256 and 10249',
     },
+    {
+      what: 'its health port alone does not answer',
+      missing: [{file: 'healthz.json', reason: 'curl ended with exit code 28: curl: (28) Operation timed out after 5001 milliseconds'}],
+      reason: 'it does not answer at its port 10256',
+    },
+    {
+      what: 'it gives no proxyMode in time',
+      missing: [{file: 'proxy-mode', reason: 'wget ended with exit code 1: wget: download timed out'}],
+      reason: 'it does not answer at its port 10249',
+    },
+    {
+      what: 'it does not answer the API server, and other nodes do',
+      missing: silent('no answer at port 10256 of the node within 5 s, while other nodes answer there (asked through the API server)'),
+      reason: 'it does not answer at its health port 10256, and those of other nodes do',
+    },
   ])('$what', async ({pods = [], missing, reason}) => {
     expect(await saidOf('faults/frozen-node', pods, missing)).toEqual([['node-b', `kube-proxy on node-b does not keep up: ${reason}`]]);
     expect(await saidOf('healthy/1.36-iptables', pods, missing)).toEqual([]);
@@ -140,6 +156,13 @@ describe('if the rules of a node are outdated, its kube-proxy is named as the li
     const firewalled = silent('no answer at port 10256 of the node within 5 s (asked through the API server)');
     expect(await saidOf('faults/frozen-node', [], firewalled)).toEqual([]);
   });
+});
+
+test('a kube-proxy that hangs is the first line of the report', async () => {
+  const snapshot = await snapshotOf('faults/frozen-node');
+  const missing = silent('curl ended with exit code 28: curl: (28) Operation timed out after 5001 milliseconds with 0 bytes received');
+  const report = diagnose({...snapshot, nodes: snapshot.nodes.map(node => ({...node, missing}))}, {toolVersion: ''});
+  expect(causesOf(report, undefined)[0]?.text).toBe('node-b: kube-proxy does not answer (ST505)');
 });
 
 describe('a container that ends again and again', () => {

@@ -1,3 +1,4 @@
+import {othersAnswer} from '../../model/node/kube-proxy-failures.ts';
 import {errorText, plural} from '../../model/text.ts';
 import {type ApiAnswer, ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
 import type {KubeProxyPage} from '../node/kube-proxy-pages.ts';
@@ -207,6 +208,8 @@ type ReadPage = (page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
  */
 export function nodeProxyPages(api: KubeApi): (node: string) => ReadPage {
   const silent = new Map<number, number>();
+  /** Ports at which a node has answered. */
+  const answered = new Set<number>();
   const read = async (node: string, {port, path}: KubeProxyPage, signal: AbortSignal): Promise<Buffer> => {
     // A firewall between the API server and the nodes affects all of them: each would take the full timeout.
     if ((silent.get(port) ?? 0) >= maxSilent)
@@ -219,11 +222,11 @@ export function nodeProxyPages(api: KubeApi): (node: string) => ReadPage {
     } catch (error) {
       const isSilent = timer.aborted || isTimeout(error);
       if (isSilent && !signal.aborted) silent.set(port, (silent.get(port) ?? 0) + 1);
-      throw isSilent || isRefused(error) || isForbidden(error)
-        ? new UnreachablePort(whyNot(port, error, isSilent), {cause: error})
-        : new Error(whyNot(port, error, isSilent), {cause: error});
+      const why = isSilent ? whySilent(port, answered.has(port)) : whyNot(port, error);
+      throw isSilent || isRefused(error) || isForbidden(error) ? new UnreachablePort(why, {cause: error}) : new Error(why, {cause: error});
     }
     silent.set(port, 0);
+    answered.add(port);
     if (answer.status === 404) throw new Error(`kube-proxy has no page ${path} at port ${port}`);
     return answer.body;
   };
@@ -259,9 +262,12 @@ const maxSilent = 2;
 /** The metrics of a kube-proxy are some hundred kilobytes. */
 const maxBytes = 16 * 1024 * 1024;
 
+function whySilent(port: number, answeredElsewhere: boolean): string {
+  return `no answer at port ${port} of the node within ${timeoutMs / 1000} s${answeredElsewhere ? `, ${othersAnswer}` : ''} (asked through the API server)`;
+}
+
 /** Contains no node name, so that the same reason on many nodes is the same text. */
-function whyNot(port: number, error: unknown, isSilent: boolean): string {
-  if (isSilent) return `no answer at port ${port} of the node within ${timeoutMs / 1000} s (asked through the API server)`;
+function whyNot(port: number, error: unknown): string {
   if (!(error instanceof ApiError)) return errorText(error);
   if (isForbidden(error)) return 'you may not get nodes/proxy, an optional right ("kubectl svc-trace access" says what it opens)';
   if (!isRefused(error)) return `${error.message} (asked through the API server)`;

@@ -8,7 +8,7 @@ import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import {sliceService} from '../../model/endpoint.ts';
 import {type AgentResult, maxAge, maxClockSkew, type SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import {namespacedName, plural} from '../../model/text.ts';
+import {namespacedName, someOf} from '../../model/text.ts';
 import {unlessInterrupted} from '../clock.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import type {AgentSource} from './agent-source.ts';
@@ -54,7 +54,9 @@ export class AgentEvaluator implements NodeEvaluator {
     while (isPatient && left.length > 0) {
       const patience = begun + largest(left.map(({patienceMs}) => patienceMs)) - clock.now();
       if (patience <= 0) return;
-      progress.say(`waiting for ${plural(left.length, 'agent')} to check against the current Services`);
+      progress.say(
+        `waiting for the ${left.length === 1 ? 'agent' : 'agents'} of ${someOf(left.map(({name}) => name))} to check against the current Services`,
+      );
       await unlessInterrupted(clock.sleep(Math.min(pace, patience), signal), signal);
       left = await this.#ask(left.map(({name}) => name));
     }
@@ -199,7 +201,7 @@ function patienceFor({intervalSeconds, seconds}: AgentResult): number {
 const [maxSilence, maxPatience] = [240, 300];
 
 /** Between two requests to an agent, in milliseconds. */
-const pace = 3000;
+const pace = 1000;
 
 /** A Service or slice, and its resourceVersion. */
 interface Newest {
