@@ -122,22 +122,42 @@ function isForbidden(error: unknown): boolean {
   return error instanceof ApiError && error.status === 403;
 }
 
-/** Which images have a shell, as the first container of each showed. */
+/** Which images have a shell and which programs they lack, as their containers showed. */
 class ShellsOfImages {
   readonly #lacking = new Set<string>();
+  readonly #absent = new Map<string, Map<string, CommandFailed>>();
   readonly #first = new Map<string, Promise<unknown>>();
 
   /** Sessions of the container's shell, or `plain`, which runs each command in a session of its own. */
   async shellOf(image: string, open: () => Promise<NodeShell | null>, plain: NodeShell): Promise<NodeShell> {
     const first = this.#first.get(image);
     if (first !== undefined) await first;
-    if (this.#lacking.has(image)) return plain;
+    if (this.#lacking.has(image)) return this.#askingOnce(image, plain);
     const opening = open().then(shell => {
       if (shell === null) this.#lacking.add(image);
       return shell;
     });
     if (first === undefined) this.#first.set(image, opening);
-    return (await opening) ?? plain;
+    return (await opening) ?? this.#askingOnce(image, plain);
+  }
+
+  /** What one container of an image lacks, the others do: it would be a session for nothing on each node. */
+  #askingOnce(image: string, plain: NodeShell): NodeShell {
+    const absent = this.#absent.get(image) ?? new Map<string, CommandFailed>();
+    this.#absent.set(image, absent);
+    return {
+      ...plain,
+      async run(argv, signal, take) {
+        const known = absent.get(argv[0] ?? '');
+        if (known !== undefined) throw new CommandFailed(argv, {exitCode: known.exitCode, stderr: known.stderr, notFound: true});
+        try {
+          return await plain.run(argv, signal, take);
+        } catch (error) {
+          if (error instanceof CommandFailed && error.notFound) absent.set(argv[0] ?? '', error);
+          throw error;
+        }
+      },
+    };
   }
 }
 

@@ -129,6 +129,7 @@ const programs: Readonly<Record<string, string>> = {
 async function read(
   nodes: readonly string[],
   hasShell: boolean,
+  {inTurn = false} = {},
 ): Promise<{readonly read: readonly CollectedNode[]; readonly sessions: readonly string[]}> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-image-'));
   onTestFinished(() => rmSync(folder, {recursive: true}));
@@ -151,7 +152,10 @@ async function read(
   onTestFinished(() => api.close());
   const transport: Transport = execTransport(api);
   const infos = nodes.map((name): NodeInfo => ({name, addresses: [], labels: {}, pods: pods.filter(({spec}) => spec.nodeName === name)}));
-  const collected = await Promise.all(infos.map(info => collectNode(info, transport, {signal, timeoutMs: 60_000})));
+  const reading = (info: NodeInfo) => collectNode(info, transport, {signal, timeoutMs: 60_000});
+  const collected: CollectedNode[] = [];
+  if (inTurn) for (const info of infos) collected.push(await reading(info));
+  else collected.push(...(await Promise.all(infos.map(reading))));
   return {read: collected, sessions: server.requests.flatMap(({argv}) => (argv.length === 0 ? [] : [argv.join(' ')]))};
 }
 
@@ -159,6 +163,8 @@ describe('a node that is read by exec', () => {
   test('takes two sessions where its image has a shell, and gives the files that it gives without one', async () => {
     const [withShell, without] = [await read(['node-a'], true), await read(['node-a'], false)];
     expect(withShell.sessions).toEqual(['sh', 'sh']);
+    // The question for a shell, and each command.
+    expect(without.sessions).toHaveLength(23);
     const [a, b] = [withShell.read[0], without.read[0]];
     expect(a?.status).toBe('read');
     expect(a?.files).toEqual(b?.files);
@@ -166,6 +172,15 @@ describe('a node that is read by exec', () => {
     const missing = (of: CollectedNode | undefined) =>
       of?.missing.map(({file, reason}) => `${file}: ${reason.replace(/ not found: .*/, ' not found')}`).sort();
     expect(missing(a)).toEqual(missing(b));
+  });
+
+  test('what an image lacks is asked for once in a run, and missing on each of its nodes', async () => {
+    const {sessions, read: nodes} = await read(['node-a', 'node-b'], false, {inTurn: true});
+    expect(sessions.filter(command => command.startsWith('ip6tables-legacy-save'))).toHaveLength(1);
+    for (const {missing} of nodes)
+      expect(missing.map(({file, reason}) => `${file}: ${reason}`)).toContainEqual(
+        expect.stringMatching(/^ip6tables-legacy-save: ip6tables-legacy-save not found: .*executable file not found/),
+      );
   });
 
   test('an image without a shell is asked for one once', async () => {
