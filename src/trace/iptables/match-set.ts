@@ -16,20 +16,41 @@ export function isInSet(
 ): boolean | null {
   const set = sets.get(name);
   if (set === undefined) return null;
-  if (set.type === 'list:set') {
-    // The kernel lets no list be the member of another one.
-    const isList = (member: string): boolean => sets.get(member)?.type === 'list:set';
-    const answers = set.elements.map(([member = '']) => (isList(member) ? null : isInSet(sets, member, packet, directions, questions)));
-    return answers.includes(true) ? true : answers.includes(null) ? null : false;
-  }
   const sides = directions.split(',');
+  if (set.type !== 'list:set') return isInOne(set, packet, sides, questions);
+  const answers = membersOf(set, sets).map(member => (member === null ? null : isInOne(member, packet, sides, questions)));
+  return answers.includes(true) ? true : answers.includes(null) ? null : false;
+}
+
+/**
+ * The members of a list, once for all packets: those of one type without exceptions are one set, whose senders are asked about once. Null
+ * stands for those that are not there, and for lists, since the kernel lets no list be the member of another one.
+ */
+function membersOf(list: IpSet, sets: ReadonlyMap<string, IpSet>): readonly (IpSet | null)[] {
+  const known = members.get(list);
+  if (known !== undefined) return known;
+  const all = list.elements.flatMap(([name = '']) => sets.get(name) ?? []).filter(({type}) => type !== 'list:set');
+  const alike = Map.groupBy(all, ({name, type, exceptions}) => (exceptions.length > 0 ? `${type} ${name}` : type));
+  const merged = [...alike.values()].flatMap(([first, ...rest]) => {
+    if (first === undefined || rest.length === 0) return first ?? [];
+    const own = [first, ...rest];
+    return {...first, elements: own.flatMap(({elements}) => elements), lines: own.flatMap(({lines}) => lines)};
+  });
+  const made = all.length < list.elements.length ? [null, ...merged] : merged;
+  members.set(list, made);
+  return made;
+}
+
+const members = new WeakMap<IpSet, readonly (IpSet | null)[]>();
+
+function isInOne(set: IpSet, packet: Packet, sides: readonly string[], questions: SenderQuestions): boolean | null {
   askSet(set, sides, packet, questions);
   const matches = (element: readonly string[]): boolean | null => matchElement({set, element, sides}, packet);
-  const members = candidates(set, packet, sides).filter(element => matches(element) !== false);
-  const certain = members.filter(element => matches(element) === true);
+  const elements = candidates(set, packet, sides).filter(element => matches(element) !== false);
+  const certain = elements.filter(element => matches(element) === true);
   const exceptions = set.exceptions.filter(element => matches(element) !== false);
   if (exceptions.length > 0) return isExcepted(certain, exceptions);
-  return certain.length > 0 ? true : members.length > 0 ? null : false;
+  return certain.length > 0 ? true : elements.length > 0 ? null : false;
 }
 
 /** Of several networks that contain an address, the narrowest decides; null if it is unknown which that is. */

@@ -1,6 +1,9 @@
 import {describe, expect, test} from 'vitest';
+import {parseAddress} from '../../../src/model/address.ts';
+import type {Intervals} from '../../../src/model/intervals.ts';
 import {parseIpsetSave} from '../../../src/parse/ipvs/ipset-save.ts';
 import {isInSet} from '../../../src/trace/iptables/match-set.ts';
+import {SenderConditions} from '../../../src/trace/sender-space.ts';
 import {packetOf, type Sent} from '../send.ts';
 
 const sent: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};
@@ -25,6 +28,13 @@ describe('a packet is in an ipset', () => {
     ['create s hash:net,iface\nadd s 10.244.0.0/16,cali5', 'src,src', {inInterface: 'cali4'}, false],
     ['create a hash:ip\nadd a 10.244.1.5\ncreate s list:set\nadd s a', 'src', {}, true],
     ['create a hash:ip\nadd a 10.244.1.5\ncreate s list:set\nadd s a', 'dst', {}, false],
+    ['create a hash:ip\ncreate b hash:ip\nadd b 10.244.1.5\ncreate s list:set\nadd s a\nadd s b', 'src', {}, true],
+    [
+      'create a hash:ip\ncreate b hash:net\nadd b 10.244.1.5 nomatch\nadd b 10.244.0.0/16\ncreate s list:set\nadd s a\nadd s b',
+      'src',
+      {},
+      false,
+    ],
     ['create s hash:ip,port\nadd s 10.96.1.1,tcp:80', 'dst,dst', {}, true],
     ['create s hash:ip,port\nadd s 10.96.1.1,tcp:81', 'dst,dst', {}, false],
     ['create s hash:ip,port\nadd s 10.96.1.1,udp:80', 'dst,dst', {}, false],
@@ -44,6 +54,22 @@ describe('a packet is in an ipset', () => {
     [`create s hash:ip,port\n${many}`, 'dst,dst', {}, false],
   ])('%j %s %j: %s', (save, directions, packet, member) => {
     expect(inSet(save, directions, packet)).toBe(member);
+  });
+
+  test('of a list, whose sets of one type are asked about at once', () => {
+    const sets = Array.from({length: 30}, (_, index) => `create m${index} hash:ip\nadd m${index} 10.244.1.${index}\nadd s m${index}`);
+    const {sets: read} = parseIpsetSave(`create s list:set\n${sets.join('\n')}`);
+    const asked: Intervals[] = [];
+    const sender = new SenderConditions((_, alike) => void asked.push(alike));
+    expect(isInSet(read, 's', {...packetOf(sent), client: 'source'}, 'src', {sender})).toBe(true);
+    sender.decideAlone();
+    const [low, high] = ['10.244.1.0', '10.244.1.29'].map(text => parseAddress(text)?.value ?? 0n);
+    expect(asked).toEqual([[[low, high]]]);
+  });
+
+  test('a list with a set that was not read is unknown where no other holds the packet', () => {
+    expect(inSet('create a hash:ip\ncreate s list:set\nadd s a\nadd s gone', 'src')).toBeNull();
+    expect(inSet('create a hash:ip\nadd a 10.244.1.5\ncreate s list:set\nadd s gone\nadd s a', 'src')).toBe(true);
   });
 
   test('or unknown, because of an unknown address', () => {
