@@ -26,7 +26,7 @@ export const junit: Renderer = (report, options) => {
     '<?xml version="1.0" encoding="UTF-8"?>',
     `<testsuites name="svc-trace" ${countsOf(all)}>`,
     ...suites.flatMap(({name, cases}, index) => [
-      `  <testsuite name="${xml(name)}" id="${index}" ${countsOf(cases)} skipped="${skippedIn(cases)}" time="${timeOf(cases)}"${timestamp}>`,
+      `  <testsuite name="${attribute(name)}" id="${index}" ${countsOf(cases)} skipped="${skippedIn(cases)}" time="${timeOf(cases)}"${timestamp}>`,
       ...(index === 0 ? propertyLines(report, options) : []),
       ...cases.flatMap(made => caseLines(name, made)),
       '  </testsuite>',
@@ -45,7 +45,7 @@ function timestampOf(readAt: string | undefined): string {
 function propertyLines(report: Report, options: RenderOptions): readonly string[] {
   const rows = provenanceRows(report.scope, options);
   if (rows.length === 0) return [];
-  const properties = rows.map(({label, text}) => `      <property name="${xml(label)}" value="${xml(text)}"/>`);
+  const properties = rows.map(({label, text}) => `      <property name="${attribute(label)}" value="${attribute(text)}"/>`);
   return ['    <properties>', ...properties, '    </properties>'];
 }
 
@@ -174,14 +174,14 @@ function caseLines(suite: string, made: EvaluatedCase): readonly string[] {
   const [first] = failing;
   const cause = first === undefined ? undefined : causes?.get(first);
   const follows = cause === undefined ? '' : ` (likely from ${cause.code} ${cause.name})`;
-  const open = `    <testcase classname="${xml(suite)}" name="${xml(name)}" time="${timeOf([made])}"`;
+  const open = `    <testcase classname="${attribute(suite)}" name="${attribute(name)}" time="${timeOf([made])}"`;
   const text = findingTexts(findings, {style: styleOf(false), width: Infinity, max: 20, spread: true}).join('\n\n');
   const told = [...(wait === undefined ? [] : [waitText(wait)]), ...(text === '' ? [] : [text])].join('\n\n');
   const codes = [...new Set(failing.map(({code}) => code))].join(' ');
   const outcome = {
-    failure: `      <failure type="${xml(codes)}" message="${xml(`${first?.message ?? ''}${follows}`)}">${xml(told)}</failure>`,
-    error: `      <error type="ST901" message="${xml(error)}">${xml(told || error)}</error>`,
-    skipped: `      <skipped message="${xml(skipped)}"/>`,
+    failure: `      <failure type="${attribute(codes)}" message="${attribute(`${first?.message ?? ''}${follows}`)}">${xml(told)}</failure>`,
+    error: `      <error type="ST901" message="${attribute(error)}">${xml(told || error)}</error>`,
+    skipped: `      <skipped message="${attribute(skipped)}"/>`,
     passed: '',
   };
   const kind = outcomeOf(made);
@@ -190,7 +190,12 @@ function caseLines(suite: string, made: EvaluatedCase): readonly string[] {
   return lines.length === 0 ? [`${open}/>`] : [`${open}>`, ...lines, '    </testcase>'];
 }
 
-/** For attributes and text; line ends stay. */
+/** A log takes a line of a name that begins with `::` for a command: in attributes, XML has another spelling of line ends. */
+function attribute(text: string): string {
+  return xml(text).replaceAll('\n', '&#10;');
+}
+
+/** For text; line ends stay. */
 function xml(text: string): string {
   return text.split('\n').map(markup).join('\n');
 }

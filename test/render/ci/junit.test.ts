@@ -34,6 +34,14 @@ beforeAll(async () => {
   complaintsOfReports = await complaintsOf({...Object.fromEntries(files), 'invalid.xml': '<testsuites><nothing/></testsuites>'});
 });
 
+test('a line of a name is no line of the report, and parsers read the name as it is', () => {
+  const service = 'shop/web\n::error::all is well';
+  const findings = [findingOf('node-a', service, {message: 'lost\n::error::again'})];
+  const text = junit(reportOf({nodes: ['node-a'], services: [service], findings}), plain);
+  expect(text).not.toMatch(/^::error::/m);
+  expect(text).toContain('name="shop/web&#10;::error::all is well"');
+});
+
 test('the schema of Jenkins refuses an unknown element', () => {
   expect(complaintsOfReports('invalid.xml').join()).toContain("Element 'nothing'");
 });
