@@ -207,7 +207,7 @@ const table = [
     code: 'ST608',
     name: 'ipvs-switches-changed',
     severity: 'warning',
-    summary: 'Switches of IPVS are not as kube-proxy sets them',
+    summary: 'Switches of IPVS lose or delay connections',
     remedy: 'Restart kube-proxy on this node: it sets them when it starts. Then find out what changed them.',
     *find(context) {
       if (context.config.mode.value !== 'ipvs') return;
@@ -232,6 +232,13 @@ const table = [
         yield {
           message: `net.ipv4.vs.${name} is ${actual}, and kube-proxy runs with ${value}: ${effect}.`,
           commands: [commandLine`sysctl -w net.ipv4.vs.${name}=${String(value)}`],
+        };
+      }
+      if (reuse === true && sysctlNumber(networkOf(context), 'net.ipv4.vs.conn_reuse_mode') === 0) {
+        yield {
+          message: `net.ipv4.vs.conn_reuse_mode is 0, as this kube-proxy sets it on kernel ${kernel}: a client that soon uses a source port again gets the endpoint of its earlier connection, even one that is being removed. Under many short connections, as of a proxy, some fail or hang while endpoints are replaced.`,
+          remedy:
+            'Use Linux 5.9 or later with kube-proxy 1.22 or later, which work with conn_reuse_mode 1, or another proxy mode. With 1 on an older kernel such connections wait for a second.',
         };
       }
     },
