@@ -149,7 +149,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST605: 'the table of tracked connections is full or nearly full',
   ST606: 'the kernel drops packets that it cannot track',
   ST607: 'node ports are in the range of local ports',
-  ST608: 'switches of IPVS are not as kube-proxy sets them',
+  ST608: 'switches of IPVS lose or delay connections',
   ST609: 'every node answers ARP for load-balancer addresses',
   ST610: 'the MTU of a tunnel leaves no room for its headers',
   ST611: 'no route to pods',
