@@ -142,8 +142,11 @@ export class DumpEvaluator implements NodeEvaluator {
     return this.#source.nodes.map(({name}) => name);
   }
 
-  /** Tracked connections matter for UDP Services only, and a busy node has many. */
-  readonly #wants = (file: string): boolean => file !== 'conntrack' || hasUdp(this.#diagnosis.api);
+  /** Tracked connections matter for Services of their protocol only, and a busy node has many. */
+  readonly #wants = (file: string): boolean => {
+    const tracked = file === 'conntrack' ? 'UDP' : file === 'conntrack-tcp' ? 'TCP' : null;
+    return tracked === null || hasPortOf(tracked, this.#diagnosis.api);
+  };
 
   #timed(): Transport {
     const {transport} = this.#source;
@@ -163,8 +166,8 @@ function isByChain({read}: CollectedNode): boolean {
   return ['iptables-save', 'ip6tables-save'].some(file => read(file)?.subarray(0, 200).includes(chainByChain) ?? false);
 }
 
-function hasUdp({services}: ApiObjects): boolean {
-  return services?.some(({spec}) => spec?.ports?.some(({protocol}) => protocol === 'UDP') ?? false) ?? true;
+function hasPortOf(tracked: 'TCP' | 'UDP', {services}: ApiObjects): boolean {
+  return services?.some(({spec}) => spec?.ports?.some(({protocol = 'TCP'}) => protocol === tracked) ?? false) ?? true;
 }
 
 /** What a kube-proxy may take beyond the grace period where its syncs are long: a change may come while one runs, and waits for the next. */

@@ -22,13 +22,20 @@ interface Checked {
 
 interface Given {
   readonly capture?: string;
+  readonly names?: readonly string[];
   readonly flags?: object;
   readonly faults?: readonly Fault[];
   /** The Nodes are listed when so many commands have begun. */
   readonly commandsAhead?: number;
 }
 
-async function check({capture = 'healthy/1.36-iptables', flags = {}, faults = [], commandsAhead = 0}: Given): Promise<Checked> {
+async function check({
+  capture = 'healthy/1.36-iptables',
+  names = ['web'],
+  flags = {},
+  faults = [],
+  commandsAhead = 0,
+}: Given): Promise<Checked> {
   const folder = capturePath(capture);
   const commands: string[] = [];
   const begun = Promise.withResolvers<void>();
@@ -49,7 +56,7 @@ async function check({capture = 'healthy/1.36-iptables', flags = {}, faults = []
   const cluster = openCluster(all);
   try {
     const report = await diagnoseCluster({
-      ...{flags: all, names: ['web'], cluster, clock: systemClock, options: {toolVersion: '0.0.0'}, signal: new AbortController().signal},
+      ...{flags: all, names, cluster, clock: systemClock, options: {toolVersion: '0.0.0'}, signal: new AbortController().signal},
       progress: {say: () => {}, note: () => {}, close: () => {}},
     });
     return {report, server, ahead, all: commands};
@@ -76,6 +83,16 @@ test('the node that --node names is opened while the Nodes are listed, and no co
   // Counts are read twice, to see what grows.
   const once = all.filter(command => !command.endsWith('conntrack -S'));
   expect(once.toSorted()).toEqual([...new Set(once)].sort());
+});
+
+test.each([
+  ['TCP Service', 'shop/web', ['tcp']],
+  ['SCTP Service', 'infra/sctp', []],
+  ['Service of TCP and UDP', 'infra/dns', ['tcp', 'udp']],
+])('of tracked connections, a check of a %s reads those of its protocols', async (_, name, protocols) => {
+  const {all} = await check({names: [name], flags: {node: ['node-a']}});
+  const lists = new Set(all.flatMap(command => /conntrack -L -p (\w+)/.exec(command)?.[1] ?? []));
+  expect([...lists].sort()).toEqual(protocols);
 });
 
 test('the report is that of a node that is opened afterwards', async () => {
