@@ -11,8 +11,8 @@ type StartShell = (session: {
 }) => Promise<unknown>;
 
 /**
- * Runs all commands of a node in at most two sessions of a shell there, in the order in which they are asked for: each session that is
- * opened costs more than most commands. Resolves to null if there is no shell, or one that gets no input.
+ * Runs all commands of a node in at most two sessions of a shell there, so that the large dumps of both families run side by side: each
+ * session that is opened costs more than most commands. Resolves to null if there is no shell, or one that gets no input.
  */
 export async function openShellSessions(plain: NodeShell, start: StartShell): Promise<NodeShell | null> {
   const sessions = [new ShellSession(start)];
@@ -22,8 +22,8 @@ export async function openShellSessions(plain: NodeShell, start: StartShell): Pr
   const choose = (): ShellSession | null => {
     const open = sessions.filter(({isOpen}) => isOpen).toSorted((a, b) => a.commands - b.commands);
     const [first] = open;
-    if (first !== undefined && (first.commands < maxAhead || open.length >= mostSessions)) return first;
-    if (mostSessions === 1) return null;
+    if (first !== undefined && (first.commands === 0 || open.length >= mostSessions)) return first;
+    if (mostSessions === 1 || isDisposed) return null;
     const added = new ShellSession(start);
     sessions.push(added);
     return added;
@@ -49,9 +49,6 @@ export async function openShellSessions(plain: NodeShell, start: StartShell): Pr
     },
   };
 }
-
-/** How many are sent to a session before another one is opened: it does not wait for this side between two commands. */
-const maxAhead = 3;
 
 /** There was no shell, or it ended because an earlier command was stopped. */
 class NotBegun extends Error {

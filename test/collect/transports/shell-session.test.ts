@@ -2,7 +2,7 @@ import type {Buffer} from 'node:buffer';
 import {spawn} from 'node:child_process';
 import {chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {join} from 'node:path';
+import {dirname, join} from 'node:path';
 import {describe, expect, onTestFinished, test} from 'vitest';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
@@ -83,6 +83,15 @@ describe('commands in sessions of a shell', () => {
     const [lacking, next] = await Promise.allSettled([shell.run(['no-such-program', '-j'], signal), shell.run(['echo', 'next'], signal)]);
     expect(lacking).toMatchObject({reason: {notFound: true, message: 'no-such-program not found'}});
     expect(String((next as PromiseFulfilledResult<Buffer>).value)).toBe('next\n');
+  });
+
+  test('a long one does not hold up the next one', async () => {
+    const {shell} = await openSessions();
+    const file = join(mkdtempSync(join(tmpdir(), 'svc-trace-shell-')), 'ended');
+    onTestFinished(() => rmSync(dirname(file), {recursive: true}));
+    const long = shell.run(['sh', '-c', `until [ -e ${file} ]; do sleep 0.02; done; echo long`], signal);
+    await shell.run(['touch', file], signal);
+    expect(String(await long)).toBe('long\n');
   });
 
   test('one that is stopped takes no other with it', async () => {
