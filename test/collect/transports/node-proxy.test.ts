@@ -117,6 +117,20 @@ test('behind a firewall between the API server and the nodes are only tried on t
   expect(api.calls).toHaveLength(2);
 });
 
+test('a node without an answer is told from a firewall by other nodes that answer', async () => {
+  const api = new FakeKubeApi();
+  api.onProxied = path => {
+    if (path.includes('node-a:')) return {status: 200, body: Buffer.from('{}')};
+    throw new ApiError('stream error: deadline exceeded', {status: 504});
+  };
+  const pagesOf = nodeProxyPages(api);
+  const page = {file: 'healthz.json', port: 10256, path: '/healthz'};
+  await pagesOf('node-a')(page, new AbortController().signal);
+  await expect(pagesOf('node-b')(page, new AbortController().signal)).rejects.toThrow(
+    'no answer at port 10256 of the node within 5 s, while other nodes answer there (asked through the API server)',
+  );
+});
+
 test('behind a firewall all pages of a node take one timeout', async () => {
   const api = new FakeKubeApi();
   api.onProxied = () => {
