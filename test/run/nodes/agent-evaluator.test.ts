@@ -133,9 +133,11 @@ interface Asked {
   readonly flags?: object;
   readonly wait?: ClusterRun['wait'];
   readonly token?: string;
+  /** Gets what the run shows while it lasts, and how long it sleeps in milliseconds. */
+  readonly shown?: (string | number)[];
 }
 
-async function checkByAgents({server}: Pick<Cluster, 'server'>, {names = [], flags = {}, wait, token}: Asked = {}): Promise<Report> {
+async function checkByAgents({server}: Pick<Cluster, 'server'>, {names = [], flags = {}, wait, token, shown}: Asked = {}): Promise<Report> {
   const all = {
     ...{transport: 'auto', agents: true, concurrency: 16, 'node-timeout': '5s', 'all-namespaces': true},
     ...{kubeconfig: server.kubeconfig, token, ...flags},
@@ -148,11 +150,12 @@ async function checkByAgents({server}: Pick<Cluster, 'server'>, {names = [], fla
       now: () => time,
       sleep: async milliseconds => {
         time += milliseconds;
+        shown?.push(milliseconds);
       },
     },
     options: {toolVersion: '0.0.0'},
     signal: new AbortController().signal,
-    progress: {say: () => {}, note: () => {}, close: () => {}},
+    progress: {say: text => void shown?.push(text), note: () => {}, close: () => {}},
   };
   try {
     return await diagnoseCluster(run);
@@ -420,9 +423,12 @@ describe('if results are older than the requested Services', () => {
 
   test('the next check of the agent is waited for', async () => {
     let asked = 0;
-    const report = await checkByAgents(await start({agents: {'node-b': () => (++asked < 4 ? {seen: before} : {})}}));
+    const shown: (string | number)[] = [];
+    const report = await checkByAgents(await start({agents: {'node-b': () => (++asked < 4 ? {seen: before} : {})}}), {shown});
     expect(unreadIn(report)).toEqual({});
     expect(asked).toBe(4);
+    const second = ['waiting for the agent of node-b to check against the current Services', 1000, 'agents: 1 of 1 asked'];
+    expect(shown.slice(shown.indexOf(second[0] ?? ''))).toEqual([...second, ...second, ...second]);
   });
 
   test('resourceVersions that are not numbers count as seen only if they are equal', async () => {
