@@ -50,7 +50,7 @@ class NftRedaction {
     if (typeof value === 'string') return this.#text(value, key);
     if (Array.isArray(value)) return value.flatMap(item => this.#item(item, key));
     if (!isObject(value)) return value;
-    if (isObject(value['prefix'])) return {...value, prefix: this.#prefix(value['prefix'])};
+    if (isObject(value['prefix'])) return {...this.#fields(value), prefix: this.#prefix(value['prefix'])};
     if (isNumbered(value)) return this.#numbered(value);
     if (Array.isArray(value['range'])) {
       const networks = this.#range(value['range']);
@@ -78,7 +78,7 @@ class NftRedaction {
   #match(value: JsonFields): JsonFields {
     const {left, right} = value;
     const anonymous = isOfSomebody(left) ? withoutWords(right) : this.part(right, isInterface(left) ? interfaceKey : 'right');
-    return {...value, left: this.part(left, 'left'), right: anonymous};
+    return {...this.#fields(value), left: this.part(left, 'left'), right: anonymous};
   }
 
   #fields(value: JsonFields): JsonFields {
@@ -104,7 +104,7 @@ class NftRedaction {
 
   #prefix({addr, len}: JsonFields): JsonFields {
     const base = typeof addr === 'string' && typeof len === 'number' ? this.#replacements.addresses.base(addr, len) : null;
-    return {addr: base ?? addr, len};
+    return {addr: base ?? this.part(addr, 'addr'), len: this.part(len, 'len')};
   }
 
   /** A network keeps its content; a range of addresses does not, and may consist of several networks. */
@@ -124,7 +124,7 @@ class NftRedaction {
       set.map(([, target]) => target),
       fresh,
     );
-    return {...value, data: {set: set.map(([number], place) => [number, fresh[order?.[place] ?? place]])}};
+    return {...this.#fields(value), data: {set: set.map(([number], place) => [number, fresh[order?.[place] ?? place]])}};
   }
 }
 
@@ -153,7 +153,9 @@ function isOfSomebody(left: unknown): boolean {
 function withoutWords(value: unknown): unknown {
   if (typeof value === 'string') return 'name';
   if (Array.isArray(value)) return value.map(withoutWords);
-  return isObject(value) ? Object.fromEntries(Object.entries(value).map(([key, part]) => [key, withoutWords(part)])) : value;
+  return isObject(value)
+    ? Object.fromEntries(Object.entries(value).map(([key, part]) => [isKnownText(key) ? key : 'name', withoutWords(part)]))
+    : value;
 }
 
 /** `10.0.0.1`, `10.0.0.0/8` and `10.0.0.1-10.0.0.9`; null if there are other elements. */

@@ -272,6 +272,19 @@ test('the JSON form of nft keeps no name of a counter, a helper, a user, a group
   expect(redacted).toContain('"iifname"}},"right":"eth0"');
 });
 
+test('the JSON form of nft keeps no word of fields beside those that are known', () => {
+  const odd = {op: 'secret1', left: {meta: {key: 'mark'}}, right: 5, secret2: 'secret3'};
+  const expr = [
+    {match: odd},
+    {match: {op: '==', left: {meta: {key: 'skuid'}}, right: {secret4: 'secret5'}}},
+    {match: {op: 'in', left: {prefix: {addr: 'secret6', len: 'secret7'}, secret8: 1}, right: {prefix: {addr: '10.0.0.0', len: 8}}}},
+    {vmap: {key: {numgen: {mode: 'random', mod: 1}}, data: {set: [[0, {accept: null}]]}, secret9: 'secret0'}},
+  ];
+  const redacted = redactFile('nft.json', Buffer.from(JSON.stringify({nftables: [{rule: {expr}}]})), replacements)?.toString() ?? '';
+  expect(redacted).not.toContain('secret');
+  expect(redacted).toContain('{"op":"==","left":{"meta":{"key":"skuid"}}');
+});
+
 test('the text form of nft keeps no name of a table, a chain, a set, a counter, a user or a group', () => {
   const text = [
     'table inet planted {',
