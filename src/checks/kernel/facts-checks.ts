@@ -234,7 +234,11 @@ const table = [
           commands: [commandLine`sysctl -w net.ipv4.vs.${name}=${String(value)}`],
         };
       }
-      if (reuse === true && sysctlNumber(networkOf(context), 'net.ipv4.vs.conn_reuse_mode') === 0) {
+      if (
+        reuse === true &&
+        isOlderKernel(kernel, [5, 9]) === true &&
+        sysctlNumber(networkOf(context), 'net.ipv4.vs.conn_reuse_mode') === 0
+      ) {
         yield {
           message: `net.ipv4.vs.conn_reuse_mode is 0, as this kube-proxy sets it on kernel ${kernel}: a client that soon uses a source port again gets the endpoint of its earlier connection, even one that is being removed. Under many short connections, as of a proxy, some fail or hang while endpoints are replaced.`,
           remedy:
