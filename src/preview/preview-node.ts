@@ -73,7 +73,6 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
   // What cannot be compared with other nodes is known to this one alone.
   const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {
     both: new Map(),
-    after: new Map(),
     proofs: new Map(),
   };
   if (node !== null) input.walked.set(node, walked);
@@ -97,12 +96,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const shape = proof.isOfNode ? null : known;
     for (const pair of wanted) ports.push({item: pair.known, gap: proof.gap});
     const probesOf = (pair: PortPair): readonly PreviewProbe[] => withFurther(pair.known, probesOfPair(pair, contexts), proof);
-    const walks = walkOnce(walked, shape, () => {
-      const after = shapeAfter === null ? undefined : walked.after.get(shapeAfter);
-      const found = walkPort(sides, lead, {probes: probesOf(lead), walks: proof.walks, after});
-      if (shapeAfter !== null && !walked.after.has(shapeAfter)) walked.after.set(shapeAfter, found.after);
-      return found.changed;
-    });
+    const walks = walkOnce(walked, shape, () => walkPort(sides, lead, probesOf(lead), proof.walks));
     if (walks === null) continue;
     for (const pair of wanted)
       for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair), shapeAfter}))
@@ -158,17 +152,10 @@ interface PortWalks {
   readonly walks: readonly (ProbeWalk | null)[];
 }
 
-/** The walks of all probes of one Service port, in their order, through the rules after the change. */
-interface WalksAfter {
-  readonly pair: PortPair;
-  readonly walks: readonly SideOutcome[];
-}
-
 /** Walks on nodes of one shape, by the shape of Service ports (`PortGroup`). */
 interface WalksByShape {
   /** Null where nothing changes. */
   readonly both: Map<string, PortWalks | null>;
-  readonly after: Map<string, WalksAfter>;
   readonly proofs: Map<string, Proof>;
 }
 
@@ -183,36 +170,14 @@ function walkOnce({both}: WalksByShape, shape: string | null, walk: () => PortWa
   return walks;
 }
 
-interface PortProbes {
-  readonly probes: readonly PreviewProbe[];
-  /** Of those that a proof walked. */
-  readonly walks?: Proof['walks'];
-  /** Of a Service port that no rule after the change distinguishes from this one. */
-  readonly after?: WalksAfter | undefined;
-}
-
-/** Null where nothing changes. */
-function walkPort(
-  sides: Sides,
-  pair: PortPair,
-  {probes, walks: proved = [], after: known}: PortProbes,
-): {readonly changed: PortWalks | null; readonly after: WalksAfter} {
-  const isAlike = known !== undefined && known.walks.length === probes.length;
-  const walkAfter = (probe: PreviewProbe, index: number): SideOutcome => {
-    const like = isAlike && probe.kind !== 'hairpin' && probe.isFurther !== true ? known.walks[index] : undefined;
-    return (like && known && outcomeLike(like, known.pair.after, pair.after)) ?? sideOutcome(sides.after, probe.packet);
-  };
-  const all = probes.map(
-    (probe, index): ProbeWalk => proved[index] ?? {was: sideOutcome(sides.before, probe.packet), is: walkAfter(probe, index)},
-  );
+/** Null where nothing changes. `proved` are the walks that a proof has made. */
+function walkPort(sides: Sides, pair: PortPair, probes: readonly PreviewProbe[], proved: Proof['walks']): PortWalks | null {
   const walks = probes.map((probe, index) => {
-    const walk = all[index];
-    return walk === undefined || changeOf(sides, pair, {probe, walk}) === null ? null : walk;
+    const {packet} = probe;
+    const walk = proved[index] ?? {was: sideOutcome(sides.before, packet), is: sideOutcome(sides.after, packet)};
+    return changeOf(sides, pair, {probe, walk}) === null ? null : walk;
   });
-  return {
-    changed: walks.every(walk => walk === null) ? null : {pair, walks},
-    after: {pair, walks: all.map(({is}) => is)},
-  };
+  return walks.every(walk => walk === null) ? null : {pair, walks};
 }
 
 /** The packets to a Service port whose outcome changes, by the walks of one that no rule distinguishes from it. */
@@ -335,7 +300,7 @@ function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase):
   while (used.has(unused)) unused++;
   const pair = {known: item, before: item, after: item, written: item};
   const probes = unusedPortProbes(item, before.context, unused);
-  const walks = walkOnce(walked, isAlike(item) ? `unused port of ${portKey(item)}` : null, () => walkPort(sides, pair, {probes}).changed);
+  const walks = walkOnce(walked, isAlike(item) ? `unused port of ${portKey(item)}` : null, () => walkPort(sides, pair, probes, []));
   if (walks === null) return [];
   return changesLike(sides, pair, {walks, probes, shapeAfter: null}).map(found => ({change: previewChange(found), isUnusedPort: true}));
 }
