@@ -46,7 +46,8 @@ export class CiliumTables {
     return this;
   }
 
-  report(): Report {
+  /** What the agent's commands print, by the name of the file. */
+  printed(): Readonly<Record<string, string | undefined>> {
     const lines = Object.entries(this.map).flatMap(([key, [flags = '', ...backends]], index) => {
       const [protocol] = /[A-Z]+/.exec(key) ?? [];
       const rows = backends.map((text, at) => [
@@ -61,7 +62,7 @@ export class CiliumTables {
     const print = (column: number): string =>
       JSON.stringify(Object.fromEntries(lines.map(line => [line[0], [line[column] ?? '1 0[0] (0) [0x0 0x0]']])));
     const ranged = lines.filter(line => line[3]?.includes('check'));
-    const files: Record<string, string | undefined> = {
+    return {
       'service-list.json': JSON.stringify(this.rows.map(realized)),
       'bpf-lb-list.json': print(1),
       'bpf-lb-list-frontends.json': print(2),
@@ -72,6 +73,10 @@ export class CiliumTables {
         'Address   NodePort   Primary   DeviceName\n172.18.0.2   true   true   eth0\n10.1.0.9   false   true   cilium_host\n',
       ...this.files,
     };
+  }
+
+  report(): Report {
+    const files = this.printed();
     const names = Object.keys(files).filter(name => files[name] !== undefined);
     const dump = {name: 'node-a', files: names, read: (file: string) => (files[file] === undefined ? null : Buffer.from(files[file]))};
     return diagnose({origin: 'test', api: this.api, nodes: [dump], problems: []}, {toolVersion: '0.0.0'});

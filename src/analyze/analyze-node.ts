@@ -21,9 +21,10 @@ import {userspaceMode} from './userspace/userspace-mode.ts';
 /** Evaluates all families of one node: what its kube-proxy wrote, the tables of its Cilium, or both. */
 export function analyzeNode(input: NodeInput): NodeAnalysis {
   if (!hasCiliumTables(input.node)) return analyzeKubeProxy(input);
-  const runsBoth =
-    holdsRules({node: input.node, rulesets: input.dumps.current}) && (runsKubeProxyToo(input) || leavesKubeProxy(input.node));
-  return withCilium(input, runsBoth ? analyzeKubeProxy(input) : null);
+  const hasRules = holdsRules({node: input.node, rulesets: input.dumps.current});
+  const runsToo = runsKubeProxyToo(input);
+  const kubeProxy = hasRules && (runsToo || leavesKubeProxy(input.node)) ? analyzeKubeProxy(input) : null;
+  return withCilium(input, {kubeProxy, lacksRules: runsToo && !hasRules});
 }
 
 function runsKubeProxyToo({node, api, config}: NodeInput): boolean {

@@ -72,9 +72,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
           api,
           ports: () => analysis.families.flatMap(family => view.entries(family, proxy)),
           lastUpdated: () => lastUpdated(node),
-        })
-          .map(detached)
-          .map(finding => (isWithoutKubeProxy(analysis) ? {...finding, program: 'the Cilium agent' as const} : finding)),
+        }).map(detached),
         proxy,
         ...(way === null ? {} : {podWay: way}),
         traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node, parsed.dumps.uncounted)),

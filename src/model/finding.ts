@@ -70,6 +70,8 @@ export interface Observation {
   readonly entry?: Entry;
   /** `ip:port`. */
   readonly endpoint?: string;
+  /** Whose tables it is about, if not those of kube-proxy. */
+  readonly program?: 'the Cilium agent';
   /** The Services that a finding of the node concerns. */
   readonly affects?: readonly AffectedService[];
   readonly senders?: AffectedSenders;
@@ -96,8 +98,6 @@ export interface Finding extends Observation {
   /** Of a finding that is left out of the report: what leaves it out for this Service, in place of for all. */
   readonly skippedBy?: 'flag' | 'annotation';
   readonly hits?: Hits;
-  /** Set on a node that kube-proxy does not serve. */
-  readonly program?: 'the Cilium agent';
   /** Set if the rules of the node are older than the API. */
   readonly since?: Since;
   readonly code: string;

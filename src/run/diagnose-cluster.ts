@@ -10,7 +10,7 @@ import {endpointSet, sliceOwner} from '../expect/cluster/endpoint-sets.ts';
 import {servicePorts} from '../expect/cluster/service-ports.ts';
 import {chainName, endpointChainName} from '../expect/iptables/chain-names.ts';
 import {canonicalAddress, type Family} from '../model/address.ts';
-import type {EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../model/api-objects.ts';
+import type {ConfigMapObject, EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
 import {newestProxy} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
@@ -26,7 +26,7 @@ import {agentSource} from './nodes/agent-source.ts';
 import {DumpEvaluator} from './nodes/dump-evaluator.ts';
 import type {NodeEvaluator} from './nodes/evaluated-nodes.ts';
 import {clearLeftovers} from './nodes/node-intake.ts';
-import {type NodesOfCluster, nodeSource, readProxyPodsFor} from './nodes/node-source.ts';
+import {type NodesOfCluster, nodeSource, readProxyPodsFor, withCiliumSettings} from './nodes/node-source.ts';
 import {type NodeAhead, openAhead} from './nodes/open-ahead.ts';
 import {evaluationOptions} from './options/evaluation-options.ts';
 import {recheck, retract} from './recheck.ts';
@@ -73,7 +73,7 @@ async function diagnoseUntil(run: ClusterRun): Promise<Report> {
   const access = await unlessInterrupted(chooseEvaluator(run, asked.api.nodes, proxyPods), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
   const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
-  const objects = {...asked.api, pods: [...(access.pods ?? []), ...pods], podsOf};
+  const objects = {...withCiliumSettings(asked.api, access), pods: [...(access.pods ?? []), ...pods], podsOf};
   const diagnosis = new Diagnosis(objects, {...asked.selection, ...evaluationOptions(flags), ...run.options, ...sampleOf(access)});
   const leftovers = await access.clear();
   const followed = flags.agents ? null : new FollowedServices({api, scope, objects, versions: asked.versions, clock});
@@ -155,6 +155,8 @@ interface NodeAccess {
   readonly names: readonly string[];
   /** Pods that were read to reach the nodes. They also identify kube-proxy. */
   readonly pods: readonly PodObject[] | null;
+  /** Settings of Cilium. */
+  readonly configMaps?: readonly ConfigMapObject[];
   /** Set if only a sample of the nodes was chosen. */
   readonly sample?: ChosenNodes['sample'];
   readonly problems: readonly Problem[];

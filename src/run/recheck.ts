@@ -3,6 +3,7 @@ import {changedWhileLooking} from '../checks/st904-changed-while-looking.ts';
 import {gracePeriod} from '../model/state-history.ts';
 import type {OpenDiagnosis} from '../diagnosis/diagnosis-options.ts';
 import {toFinding} from '../diagnosis/to-finding.ts';
+import {ciliumPod} from '../expect/cilium/cilium-node.ts';
 import {type Finding, identityOf} from '../model/finding.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
@@ -40,32 +41,42 @@ interface RecheckInput {
 export async function recheck(input: RecheckInput): Promise<readonly Finding[]> {
   const {diagnosis, clock, nodeReadAt, gracePeriodMs = gracePeriod * 1000} = input;
   const reads = new Map<string, number>();
+  /** What the reading before the last one showed of Cilium, by node. */
+  const before = new Map<string, ReadonlySet<string>>();
+  const state = (node: string) => ({input, gracePeriodMs, reads: reads.get(node) ?? 0, before: before.get(node)});
   for (let rounds = 0; ; rounds++) {
     const suspects = suspectsOf(input);
     if (suspects.length === 0) return [];
-    const isUnknown = suspects.some(finding => doubtOf(finding, {input, gracePeriodMs, reads: 0})?.isUnknown);
+    const isUnknown = suspects.some(finding => doubtOf(finding, {input, gracePeriodMs, reads: 0, before: undefined})?.isUnknown);
     const start = -largest(suspects.map(({node}) => -(nodeReadAt.get(node) ?? Infinity))) - gracePeriodMs;
     const [objects] = await Promise.all([input.readAgain(), rounds === 0 && isUnknown ? input.recall?.(start) : null]);
     await input.take(objects);
     diagnosis.renew(objects);
     await input.evaluateAgain(namesOf(suspectsOf(input)));
     const doubts = suspectsOf(input).flatMap(finding => {
-      const doubt = doubtOf(finding, {input, gracePeriodMs, reads: reads.get(finding.node) ?? 0});
+      const doubt = doubtOf(finding, state(finding.node));
       return doubt === null ? [] : [{finding, ...doubt}];
     });
     if (doubts.length === 0) return [];
     const findings = doubts.map(({finding}) => finding);
     if (rounds === maxRounds) return doubts.flatMap(({finding, isUnknown}) => (isUnknown ? [finding] : []));
     const settledAt = largest(doubts.map(doubt => doubt.settledAt));
+    const least = largest(doubts.map(doubt => doubt.notBefore ?? 0)) - clock.now();
     await wait(
-      Math.min(
-        Math.max(settledAt - clock.now(), minPause),
-        minPause * (doubts.some(({isMoving}) => isMoving) ? 2 : 4) ** rounds,
-        gracePeriodMs,
+      Math.max(
+        least,
+        Math.min(
+          Math.max(settledAt - clock.now(), minPause),
+          minPause * (doubts.some(({isMoving}) => isMoving) ? 2 : 4) ** rounds,
+          gracePeriodMs,
+        ),
       ),
       input,
     );
-    for (const name of namesOf(findings)) reads.set(name, (reads.get(name) ?? 0) + 1);
+    for (const name of namesOf(findings)) {
+      reads.set(name, (reads.get(name) ?? 0) + 1);
+      before.set(name, new Set(suspectsOf(input).flatMap(finding => (finding.node === name ? differenceOf(finding) : []))));
+    }
     await input.readNodes(namesOf(findings));
   }
 }
@@ -81,6 +92,8 @@ interface Doubt {
   readonly isUnknown: boolean;
   /** The Service is changing: the next state of the node will be a known one. */
   readonly isMoving: boolean;
+  /** The earliest time of the next reading. */
+  readonly notBefore?: number;
 }
 
 interface DoubtInput {
@@ -88,11 +101,22 @@ interface DoubtInput {
   readonly gracePeriodMs: number;
   /** How often the node was read again. */
   readonly reads: number;
+  /** Differences of Cilium that the reading before this one showed; undefined after the first. */
+  readonly before: ReadonlySet<string> | undefined;
 }
 
 /** Null if a finding stands. */
-function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt}, gracePeriodMs, reads}: DoubtInput): Doubt | null {
-  const start = (nodeReadAt.get(finding.node) ?? 0) - gracePeriodMs;
+function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt}, gracePeriodMs, reads, before}: DoubtInput): Doubt | null {
+  const readAt = nodeReadAt.get(finding.node) ?? 0;
+  if (finding.program !== undefined) {
+    // Its tables are read one after another, and follow the API by steps: a difference has to be there twice.
+    const notBefore = readAt + betweenReadings;
+    if (before?.has(differenceOf(finding)) !== true) return {settledAt: notBefore, isUnknown: true, isMoving: true, notBefore};
+    const settledAt = (readySince(diagnosis.api, finding.node) ?? 0) + agentSettling;
+    if (settledAt > readAt) return {settledAt, isUnknown: true, isMoving: false, notBefore};
+    if (finding.code.startsWith('ST8')) return null;
+  }
+  const start = readAt - gracePeriodMs;
   const services = finding.service === undefined ? history.partlyKnown : [serviceOf(finding)];
   const knownSince = Math.max(0, largest(services.map(service => history.knownSince(service))));
   const isMoving = services.some(service => history.hasChanged(service, start));
@@ -101,6 +125,22 @@ function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt},
   const torn = diagnosis.resultOf(finding.node)?.perhapsTorn ?? [];
   const isPerhapsTorn = isMoving && (finding.service === undefined || torn.includes(serviceOf(finding)));
   return isPerhapsTorn && reads === 0 ? {settledAt: 0, isUnknown: false, isMoving} : null;
+}
+
+/** Between two readings of Cilium's tables, and from the start of an agent until it has written what it knows. In milliseconds. */
+const betweenReadings = 2000;
+const agentSettling = 60_000;
+
+/** The same in two readings, if it is the same difference. One of the node as a whole lists what differs. */
+function differenceOf(finding: Finding): string {
+  return finding.service === undefined ? `${identityOf(finding)} ${finding.message}` : identityOf(finding);
+}
+
+/** When the Cilium agent of a node became ready, in milliseconds since 1970; null if that is not known. */
+function readySince(api: ApiObjects, node: string): number | null {
+  const ready = ciliumPod(api, node)?.status?.conditions?.find(({type, status}) => type === 'Ready' && status === 'True');
+  const time = Date.parse(ready?.lastTransitionTime ?? '');
+  return Number.isNaN(time) ? null : time;
 }
 
 type NodeFinding = Finding & Required<Pick<Finding, 'node'>>;
@@ -112,7 +152,7 @@ function suspectsOf({diagnosis, nodeReadAt}: RecheckInput): readonly NodeFinding
     .filter((finding): finding is NodeFinding => suspects.test(finding.code) && finding.severity !== 'info' && finding.node !== undefined);
 }
 
-const suspects = /^ST2|^ST305$|^ST50[4789]$/;
+const suspects = /^ST2|^ST305$|^ST50[4789]$|^ST80[1-5]$/;
 
 function serviceOf({service}: Finding): string {
   return service === undefined ? '' : namespacedName(service);
@@ -124,7 +164,7 @@ function namesOf(findings: readonly Finding[]): readonly string[] {
 
 async function wait(milliseconds: number, {say, signal, clock}: RecheckInput): Promise<void> {
   if (milliseconds <= 0) return;
-  say('waiting for kube-proxy to follow the latest changes');
+  say('waiting for the nodes to follow the latest changes');
   await unlessInterrupted(clock.sleep(milliseconds, signal), signal);
 }
 
@@ -140,9 +180,16 @@ export function retract(doubtful: readonly Finding[], diagnosis: OpenDiagnosis):
         message: `${key} kept changing while ${node} was read, and not all of its states are known: what differs there may be only that`,
       }),
     );
+    if (own.some(({service}) => service === undefined))
+      told.push(
+        toFinding(changedWhileLooking, {
+          node,
+          message: `the tables of Cilium on ${node} kept changing while they were read: what differed in them may be only that`,
+        }),
+      );
     const isDoubtful = (finding: Finding): boolean =>
       identities.has(identityOf(finding)) ||
-      (/^ST2|^ST508/.test(finding.code) && finding.service !== undefined && services.has(serviceOf(finding)));
+      (/^ST2|^ST508|^ST80[1-5]/.test(finding.code) && finding.service !== undefined && services.has(serviceOf(finding)));
     diagnosis.revise(node, findings => [...findings.filter(finding => !isDoubtful(finding)), ...told]);
   }
 }

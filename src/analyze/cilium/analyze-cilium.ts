@@ -22,7 +22,10 @@ import {hostPortSymptoms} from './host-ports.ts';
 import {mapSymptoms, settingSymptoms} from './map-differences.ts';
 
 /** The analysis of a node with tables of Cilium, and of the kube-proxy beside it, if there is one. */
-export function withCilium(input: NodeInput, kubeProxy: NodeAnalysis | null): NodeAnalysis {
+export function withCilium(
+  input: NodeInput,
+  {kubeProxy, lacksRules}: {readonly kubeProxy: NodeAnalysis | null; readonly lacksRules: boolean},
+): NodeAnalysis {
   const beside = kubeProxy?.status.kind === 'not-served' ? null : kubeProxy;
   const {node, api, config, nft} = input;
   const proxy = {mode: {value: 'cilium', source: 'service-list.json'}, version: {value: newestApi.version, source: 'service-list.json'}};
@@ -40,18 +43,25 @@ export function withCilium(input: NodeInput, kubeProxy: NodeAnalysis | null): No
   const tables = unseenObjects(api) ?? compareTables(input);
   if (typeof tables === 'string') return {...base, status: {kind: 'unread', reason: beside === null ? tables : `of its Cilium: ${tables}`}};
   const unread = [...base.unread, ...tables.unread];
-  const isWhole = base.status.kind === 'checked' && unread.length === 0;
+  const withoutRules = beside === null && leavesKubeProxy(node);
+  const reasons = [
+    ...unread.map(({family, reason}) => `${family}: ${reason}`),
+    ...(withoutRules || lacksRules ? whyWithoutRules(node) : []),
+  ];
   return {
     ...base,
     ...{unread, cilium: tables.version},
-    symptoms: [...base.symptoms, ...tables.symptoms, ...(beside === null && leavesKubeProxy(node) ? [unreadKubeProxy(node.name)] : [])],
+    symptoms: [...base.symptoms, ...tables.symptoms, ...(withoutRules ? [unreadKubeProxy(node.name)] : [])],
     families: families.filter(family => [...base.families, ...tables.families].includes(family)),
     counts: {rules: base.counts.rules + tables.frontends, chains: base.counts.chains},
-    status:
-      isWhole || base.status.kind !== 'checked'
-        ? base.status
-        : {kind: 'unread', reason: unread.map(({family, reason}) => `${family}: ${reason}`).join('; ')},
+    status: reasons.length === 0 || base.status.kind !== 'checked' ? base.status : {kind: 'unread', reason: reasons.join('; ')},
   };
+}
+
+/** Why the rules of the kube-proxy beside Cilium could not be read; nothing where nobody asked for them. */
+function whyWithoutRules({missing = []}: NodeInput['node']): readonly string[] {
+  const reasons = missing.flatMap(({file, reason}) => (file === 'iptables-save' ? reason : []));
+  return reasons.length === 0 ? [] : [`rules of kube-proxy: ${reasons.join('; ')}`];
 }
 
 function unreadKubeProxy(node: string): Symptom {

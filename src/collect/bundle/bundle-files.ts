@@ -1,6 +1,7 @@
 import {closeSync, existsSync, fstatSync, openSync, read, readdirSync, readFileSync, realpathSync, statSync} from 'node:fs';
 import {join, resolve} from 'node:path';
 import {promisify} from 'node:util';
+import {ciliumTables} from '../node/cilium-tables.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {plainText} from '../../parse/lines.ts';
 
@@ -159,6 +160,7 @@ const nodeFiles = new Set([
   ...['conntrack', 'conntrack-tcp', 'conntrack-stats', 'conntrack-stats-after', 'sysctls', 'interface-sysctls', 'iptables-version'],
   ...['addresses.json', 'kube-ipvs0.json', 'links.json', 'netconf.json', 'routes.json', 'ip-rules.json', 'ip6-rules.json'],
   ...['kube-proxy-version', 'kube-proxy-config.yaml', 'configz.json', 'healthz.json', 'proxy-mode', 'metrics', kubeProxyLog],
+  ...ciliumTables.map(({file}) => file),
 ]);
 
 function commonFolder(paths: readonly string[]): string {

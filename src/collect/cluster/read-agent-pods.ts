@@ -1,11 +1,11 @@
-import type {NodeObject, PodObject} from '../../model/api-objects.ts';
+import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';
 import {pushTo, uniqueBy} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
 import {type AgentPlace, defaultAgentPort} from '../agents/agent-tokens.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import type {NodeInfo} from '../node/transport.ts';
-import {podShape} from '../objects/api-shapes.ts';
+import {configMapShape, podShape} from '../objects/api-shapes.ts';
 import {agentsOn} from '../transports/host-agents.ts';
 import {ClusterReader} from './cluster-reader.ts';
 
@@ -48,7 +48,7 @@ export async function readAgentPods(api: KubeApi, nodes: readonly string[] | nul
   return result(elsewhere, system, others);
 }
 
-/** kube-proxy's pods, by their labels: on one node, or on all if `node` is null. */
+/** kube-proxy's pods and those of Cilium's agents, by their labels: on one node, or on all if `node` is null. */
 export async function readProxyPods(
   api: KubeApi,
   node: string | null,
@@ -63,8 +63,17 @@ async function listProxyPods(reader: ClusterReader, query: Readonly<Record<strin
   return joined(await Promise.all(proxySelectors.map(labelSelector => listPods(reader, 'kube-system', {labelSelector, ...query}))));
 }
 
-/** kube-proxy's DaemonSet as in kubeadm and EKS, and static pods as in GKE and RKE2. */
-const proxySelectors = ['k8s-app=kube-proxy', 'component=kube-proxy'];
+/** kube-proxy's DaemonSet as in kubeadm and EKS, the agents of Cilium, which may run beside it, and static pods as in GKE and RKE2. */
+const proxySelectors = ['k8s-app in (kube-proxy,cilium)', 'component=kube-proxy'];
+
+/** The settings of Cilium, in the namespace of its agents; none if none of the pods is one. */
+export async function readCiliumSettings(api: KubeApi, pods: readonly PodObject[]): Promise<readonly ConfigMapObject[]> {
+  const namespace = pods.find(({metadata}) => metadata.labels?.['k8s-app'] === 'cilium')?.metadata.namespace;
+  if (namespace === undefined) return [];
+  const path = `/api/v1/namespaces/${namespace}/configmaps/cilium-config`;
+  const reader = new ClusterReader(api, {anyFailure: true});
+  return (await reader.get<ConfigMapObject>({path, shape: configMapShape, remedy: ''})) ?? [];
+}
 
 /** Namespaces of CNI agents other than kube-system. */
 const agentNamespaces = [

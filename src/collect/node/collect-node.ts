@@ -4,7 +4,15 @@ import {firstCommands, furtherCommands, mayHaveFailed, otherBackends, versionCom
 import {isBroken, NodeReader} from './node-reader.ts';
 import {misprintedCommands} from './proxy-programs.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
-import {type CollectedNode, type NodeInfo, type NodeShell, type ReadLog, type Transport, Unreachable} from './transport.ts';
+import {
+  type CollectedNode,
+  type NodeInfo,
+  type NodeShell,
+  type OpenCilium,
+  type ReadLog,
+  type Transport,
+  Unreachable,
+} from './transport.ts';
 
 interface CollectOptions {
   readonly signal: AbortSignal;
@@ -16,6 +24,8 @@ interface CollectOptions {
   readonly counters?: CounterScope | undefined;
   /** Read only the chains that packets to these entries can reach, where that is faster. */
   readonly requested?: RequestedEntries | undefined;
+  /** How the tables of the Cilium of a node are read, if it has one. */
+  readonly cilium?: OpenCilium | undefined;
   /** Reads the log of kube-proxy: of each node, or of those that show that it may have failed. */
   readonly log?: {readonly read: ReadLog; readonly of: 'all' | 'failing'} | undefined;
 }
@@ -29,10 +39,19 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
   const timeout = setTimeout(() => timer.abort(new Error(`no answer within ${options.timeoutMs / 1000} s`)), options.timeoutMs);
   const signal = AbortSignal.any([options.signal, timer.signal]);
   const reading = new NodeReader(node.name);
+  const cilium = options.cilium?.(node) ?? null;
   try {
     const {wants = () => true, counters, requested} = options;
-    const broke = await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: false});
-    if (broke) await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: true});
+    const readRules = async (): Promise<void> => {
+      const broke = await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: false});
+      if (broke) await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: true});
+    };
+    const readCilium = async (shell: NodeShell): Promise<void> => {
+      // An agent that hangs takes no more than half of the time: the rules of a kube-proxy beside it are still reported.
+      const half = AbortSignal.timeout(Math.ceil(options.timeoutMs / 2));
+      await reading.readCilium({shell, signal: AbortSignal.any([signal, half])});
+    };
+    await Promise.all([readRules(), cilium === null ? null : readCilium(cilium)]);
     const {log} = options;
     if (log !== undefined && !signal.aborted && (log.of === 'all' || mayHaveFailed(reading.files)))
       await reading.readLog(() => log.read(node, signal));

@@ -10,6 +10,7 @@ import {
   Unreachable,
 } from './transport.ts';
 import {ApiError} from '../kube/kube-api.ts';
+import {ciliumAgentTable, ciliumCommand, ciliumPrograms, ciliumTables, splitCiliumTables} from './cilium-tables.ts';
 import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, parallel} from './node-command.ts';
 import {partition} from '../../model/lists.ts';
@@ -41,6 +42,7 @@ export class NodeReader {
   /** Problems with required files that have no substitute. */
   readonly #unsupported: string[] = [];
   readonly #missing: MissingFile[] = [];
+  #isCilium = false;
   readonly #limit = pLimit(parallel);
 
   constructor(node: string) {
@@ -230,6 +232,39 @@ export class NodeReader {
     }
   }
 
+  /** The tables of the node's Cilium, in one command where its container has a shell. What cannot be read is missing, with the reason. */
+  async readCilium({shell, signal}: Pick<NodeConnection, 'shell' | 'signal'>): Promise<void> {
+    const connection = {shell, signal, isLast: true};
+    this.#isCilium = true;
+    try {
+      const output = await this.#runInParts(ciliumCommand, {keepsPart: true, maxBytes: 4 * maxFile}, connection).catch((error: unknown) => {
+        if (!isFailure(error) && !isAbsent(error)) throw error;
+        return Buffer.alloc(0);
+      });
+      const tables = splitCiliumTables(output);
+      if (tables.size === 0) return await this.#readCiliumOneByOne(connection);
+      for (const {file} of ciliumTables) {
+        const content = tables.get(file) ?? {reason: 'the agent ended before it was printed'};
+        if (!Buffer.isBuffer(content)) this.#missing.push({file, reason: content.reason});
+        else if (content.length > maxFile) this.#missing.push({file, reason: new TooMuchOutput([file], maxFile).message});
+        else this.files.set(file, plainText(content));
+      }
+    } catch (error) {
+      this.#missing.push({file: ciliumAgentTable, reason: errorText(signal.aborted ? signal.reason : error)});
+    }
+  }
+
+  /** An image without a shell. */
+  async #readCiliumOneByOne(connection: NodeConnection): Promise<void> {
+    const commands = ciliumTables.map(
+      ({file, args}): NodeCommand => ({
+        file,
+        variants: ciliumPrograms.map(program => ({commands: [[program, ...args]]})),
+      }),
+    );
+    await Promise.all(commands.map(command => this.#limit(() => this.#readOne(command, connection))));
+  }
+
   /** The node could not be reached. */
   failed(error: unknown): void {
     const message = errorText(error);
@@ -255,8 +290,12 @@ export class NodeReader {
     const dumps = [...this.#asked.values()].filter(({isDump}) => isDump === true);
     // A node whose kube-proxy uses nftables may have no iptables at all.
     const hasDump = this.files.get('nft.json')?.includes('"kube-proxy"') === true || dumps.some(({file}) => this.files.has(file));
-    const messages = hasDump ? this.#problems : [...this.#problems, ...this.#unsupported];
-    const isUnread = this.via === null || (dumps.length > 0 && !hasDump);
+    const problems = hasDump ? this.#problems : [...this.#problems, ...this.#unsupported];
+    // The evaluation says whether a node of Cilium needs rules.
+    const needsRules = hasDump || !this.#isCilium;
+    if (!needsRules) for (const reason of problems) this.#missing.push({file: 'iptables-save', reason});
+    const messages = needsRules ? problems : [];
+    const isUnread = needsRules && (this.via === null || (dumps.length > 0 && !hasDump));
     const {files} = this;
     return {
       name: this.#node,

@@ -59,6 +59,9 @@ export interface NodeShell extends AsyncDisposable {
   readonly readPage?: (page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
 }
 
+/** The container of a node's Cilium agent, which is reached through the API server, whatever the transport; null if it has none. */
+export type OpenCilium = (node: NodeInfo) => NodeShell | null;
+
 /** Reads the end of the log of a node's kube-proxy, whether the node can be reached or not; null if it has no pod. */
 export type ReadLog = (node: NodeInfo, signal: AbortSignal) => Promise<Buffer | null>;
 

@@ -4,7 +4,7 @@ import {type ApiAnswer, ApiError, type ExecTarget, type KubeApi} from '../kube/k
 import type {KubeProxyPage} from '../node/kube-proxy-pages.ts';
 import {backendCommand} from '../node/node-commands.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
-import {agentsOn, proxyLabels, unusableAgents} from './host-agents.ts';
+import {agentsOn, ciliumAgentOn, proxyLabels, unusableAgents} from './host-agents.ts';
 import {openShellSessions} from './shell-session.ts';
 import {isProgramMissing} from './root-command.ts';
 
@@ -115,8 +115,10 @@ function whatFailed({namespace, pod}: ExecTarget, reason: string): string {
 
 function execRemedy(error: unknown): string {
   if (!isForbidden(error)) return '';
-  return ' (exec needs the verbs get and create on pods/exec in that namespace; --transport ssh needs none)';
+  return ` (${execRights}; --transport ssh needs none)`;
 }
+
+const execRights = 'exec needs the verbs get and create on pods/exec in that namespace';
 
 function isForbidden(error: unknown): boolean {
   return error instanceof ApiError && error.status === 403;
@@ -198,6 +200,24 @@ export function podShell(api: KubeApi, target: ExecTarget): NodeShell {
     },
     async [Symbol.asyncDispose]() {},
   };
+}
+
+/** The Cilium of a node, by exec into its agent's pod: also where the node itself is reached in another way. */
+export function ciliumShell(api: KubeApi, node: NodeInfo): NodeShell | null {
+  const agent = ciliumAgentOn(node);
+  if (agent === null) return null;
+  const {target, whyUnusable} = agent;
+  const shell = podShell(api, target);
+  const run: NodeShell['run'] = async (argv, signal, take) => {
+    if (whyUnusable !== null) throw new Unreachable(`${target.namespace}/${target.pod} ${whyUnusable}`);
+    try {
+      return await shell.run(argv, signal, take);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      throw new Unreachable(`${whatFailed(target, error.message)}${isForbidden(error) ? ` (${execRights})` : ''}`, {cause: error});
+    }
+  };
+  return {...shell, run};
 }
 
 function isMissing(error: CommandFailed): boolean {

@@ -47,6 +47,17 @@ function kubeProxyOn(node: NodeInfo): ExecTarget | null {
   return found ?? null;
 }
 
+/** The container of a node's Cilium agent, and why nothing can be run in it; null if the node has none. A pod that can be used first. */
+export function ciliumAgentOn(node: NodeInfo): {readonly target: ExecTarget; readonly whyUnusable: string | null} | null {
+  const isAgent = ({spec, metadata}: PodObject): boolean =>
+    spec?.nodeName === node.name && metadata.labels?.['k8s-app'] === 'cilium' && systemNamespaces.test(metadata.namespace ?? '');
+  const agents = node.pods.filter(isAgent).map(pod => ({
+    target: {namespace: pod.metadata.namespace ?? '', pod: pod.metadata.name, container: 'cilium-agent'},
+    whyUnusable: whyUnusable(pod),
+  }));
+  return agents.find(agent => agent.whyUnusable === null) ?? agents[0] ?? null;
+}
+
 /** The labels by which kube-proxy's pods are known, in words. */
 export const proxyLabels = 'k8s-app=kube-proxy or component=kube-proxy';
 

@@ -43,9 +43,9 @@ const tableFile = 'service-list.json';
 const mapFile = 'bpf-lb-list.json';
 const frontendsFile = 'bpf-lb-list-frontends.json';
 
-/** Whether tables of Cilium were read of the node. */
-export function hasCiliumTables({files}: NodeDump): boolean {
-  return [tableFile, mapFile].some(file => files.includes(file));
+/** Whether tables of Cilium were read of the node, or its agent could not be read. */
+export function hasCiliumTables({files, missing = []}: NodeDump): boolean {
+  return [tableFile, mapFile].some(file => files.includes(file)) || missing.some(({file}) => file === tableFile);
 }
 
 /** The first version whose tables are compared with the API. */
@@ -69,9 +69,10 @@ export function isKnownCilium({major, minor}: AgentVersion): boolean {
 export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | string {
   const status = parseAgentStatus(textOf(node, 'status.json'), textOf(node, 'version.json'));
   const {version} = status;
-  if (version === null) return 'the version of its Cilium is not known: it has no status.json and no version.json of the agent';
   const missing = [tableFile, mapFile, frontendsFile].filter(file => !node.files.includes(file));
-  if (missing.length > 0) return whyMissing(node, missing);
+  // What was asked for and not given says why.
+  if (missing.length > 0 && (version !== null || node.missing?.some(({file}) => file === tableFile))) return whyMissing(node, missing);
+  if (version === null) return 'the version of its Cilium is not known: it has no status.json and no version.json of the agent';
   const frontends = parseServiceList(textOf(node, tableFile));
   if (frontends === null) return `${tableFile} is not what the agent prints`;
   const map = parseLbMap({list: textOf(node, mapFile), frontends: textOf(node, frontendsFile)});

@@ -14,7 +14,7 @@ import {systemClock, unlessInterrupted} from '../clock.ts';
 import {FollowedServices} from '../follow-services.ts';
 import {asUnread, clearLeftovers, nodeProblems} from '../nodes/node-intake.ts';
 import {type ProgressLine, progressText} from '../nodes/node-progress.ts';
-import {type NodeSource, nodeSource, type NodeSourceFlags} from '../nodes/node-source.ts';
+import {type NodeSource, nodeSource, type NodeSourceFlags, withCiliumSettings} from '../nodes/node-source.ts';
 import type {OpenCluster} from '../open-cluster.ts';
 
 interface CaptureRun {
@@ -56,7 +56,7 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
     takenAt: new Date().toISOString(),
     ...(serverVersion === null ? {} : {serverVersion}),
     chosenNodes: source.nodes.length < (reading.api.nodes ?? []).length,
-    api: {...reading.api, ...known},
+    api: {...withCiliumSettings(reading.api, source), ...known},
     nodes: following(readNodes({source, without, readTimes}, run), {followed, recalled}),
     close: () => followed.close(),
     history: () => recorded(followed, readTimes),
@@ -97,7 +97,7 @@ interface NodeReads {
 }
 
 async function* readNodes({source, without, readTimes}: NodeReads, {flags, signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
-  const {transport, concurrency, timeoutMs, readLog} = source;
+  const {transport, concurrency, timeoutMs, readLog, cilium} = source;
   const counters = flags.counters === true ? 'all' : undefined;
   const readable = source.nodes.filter(({name}) => !without.has(name));
   // The requested objects are known not to exist.
@@ -116,6 +116,7 @@ async function* readNodes({source, without, readTimes}: NodeReads, {flags, signa
     timeoutMs,
     onProgress,
     counters,
+    cilium,
     ...(readLog === undefined ? {} : {log: {read: readLog, of: 'all'}}),
   })) {
     const {via, ...read} = node;

@@ -77,12 +77,12 @@ export class DumpEvaluator implements NodeEvaluator {
     if (names.length === 0) return;
     const {signal, progress, counters: isCounted} = this.#run;
     const counters = isCounted ? 'rules' : undefined;
-    const {concurrency, timeoutMs, readLog} = this.#source;
+    const {concurrency, timeoutMs, readLog, cilium} = this.#source;
     const wanted = new Set(names);
     const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.evaluated.isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
     for await (const node of collectNodes(nodes, this.#timed(), {
-      ...{signal, concurrency, timeoutMs, onProgress, counters, requested},
+      ...{signal, concurrency, timeoutMs, onProgress, counters, requested, cilium},
       wants: this.#wants,
       ...(readLog === undefined ? {} : {log: {read: readLog, of: 'failing'}}),
     })) {

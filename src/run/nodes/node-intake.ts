@@ -18,7 +18,7 @@ export function takeNode(node: CollectedNode, diagnosis: OpenDiagnosis, reading?
 
 /** Why a node cannot be evaluated; null if it can. */
 export function asUnread({name, status, files, problems}: CollectedNode): UnreadNode | null {
-  if (status !== 'unread' || files.some(file => /^nft(?:-ruleset)?\.json$/.test(file))) return null;
+  if (status !== 'unread' || files.some(file => /^(?:nft(?:-ruleset)?|service-list)\.json$/.test(file))) return null;
   // Commands run in parallel: which of them fails first is random.
   const reasons = joinAlike(problems.map(({message}) => message).sort());
   const isPermanent = problems.length > 0 && problems.every(problem => problem.isPermanent);

@@ -1,12 +1,13 @@
 import {Errors} from '@oclif/core';
-import {nodeInfos, type ProxyPodsReading, readAgentPods, readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
+import {nodeInfos, type ProxyPodsReading, readAgentPods, readCiliumSettings, readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import {kubeProxyLogOf} from '../../collect/transports/host-agents.ts';
 import {parseTimeout} from '../../collect/kube/connection-options.ts';
-import type {NodeInfo, ReadLog, Transport} from '../../collect/node/transport.ts';
-import type {NodeObject, PodObject} from '../../model/api-objects.ts';
+import {ciliumShell} from '../../collect/transports/exec.ts';
+import type {NodeInfo, OpenCilium, ReadLog, Transport} from '../../collect/node/transport.ts';
+import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';
 import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';
-import type {Problem} from '../../model/snapshot.ts';
+import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
 import {type ParsedTransportFlags, transportOf} from '../options/transport.ts';
 
@@ -17,6 +18,10 @@ export interface NodeSource {
   readonly transport: Transport;
   /** Left out where the API server is not asked. */
   readonly readLog?: ReadLog;
+  /** The Cilium of a node, if it has one. Left out where the API server is not asked. */
+  readonly cilium?: OpenCilium;
+  /** Settings of Cilium; none without it. */
+  readonly configMaps?: readonly ConfigMapObject[];
   readonly nodes: readonly NodeInfo[];
   readonly concurrency: number;
   /** Timeout for one node, in milliseconds. */
@@ -53,9 +58,21 @@ export async function nodeSource(flags: NodeSourceFlags, cluster: NodesOfCluster
   const without = new Set((objects ?? []).filter(object => whyWithoutKubeProxy(object) !== null).map(({metadata}) => metadata.name));
   const wanted = objects === null ? (flags.node ?? null) : chooseNodes(flags, objects).names;
   const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !without.has(name)) ?? null, {anyFailure, proxyPods});
+  const configMaps = await readCiliumSettings(api, pods ?? []);
   const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));
   const nodes = nodeInfos(names, objects ?? [], {pods, problems});
-  return {transport, readLog: kubeProxyLogOf(api), nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};
+  return {
+    ...{transport, readLog: kubeProxyLogOf(api), cilium: node => ciliumShell(api, node), nodes},
+    ...{concurrency: flags.concurrency, timeoutMs, pods, configMaps, ...sample, problems},
+  };
+}
+
+/** The objects with the settings of Cilium. */
+export function withCiliumSettings<T extends Pick<ApiObjects, 'configMaps'>>(
+  objects: T,
+  {configMaps = []}: Pick<NodeSource, 'configMaps'>,
+): T {
+  return configMaps.length === 0 ? objects : {...objects, configMaps: [...(objects.configMaps ?? []), ...configMaps]};
 }
 
 /** In milliseconds. Throws a CLIError (exit 2) for an invalid duration. */

@@ -175,11 +175,14 @@ describe('readCluster', () => {
 });
 
 describe('readAgentPods', () => {
-  test("reads kube-proxy's pods only, when every node has one", async () => {
+  test('reads the pods of kube-proxy and of Cilium only, when every node has one', async () => {
     const {api, server} = await served();
     const {pods} = await readAgentPods(api, ['node-a']);
     expect(namesOf(pods)).toEqual(['kube-system/kube-proxy-1']);
-    expect(server.requests.map(({query}) => query.get('labelSelector'))).toEqual(['k8s-app=kube-proxy', 'component=kube-proxy']);
+    expect(server.requests.map(({query}) => query.get('labelSelector'))).toEqual([
+      'k8s-app in (kube-proxy,cilium)',
+      'component=kube-proxy',
+    ]);
   });
 
   test('reads other agents on the nodes without kube-proxy', async () => {
