@@ -10,7 +10,7 @@ import type {Environment, Packet} from '../trace/packet.ts';
 import {anyPort} from '../trace/side.ts';
 import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
-import {environmentOf, kernelObstacle, ownObstacle, podsHere} from './outcomes/environment.ts';
+import {environmentOf, kernelObstacle, ownObstacle, podsHere, reversePath} from './outcomes/environment.ts';
 import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
 import {walkShown} from './packet-in-text.ts';
@@ -131,7 +131,7 @@ const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
   const unbound = new Set(bound === null && shown !== undefined ? servers?.map(({address}) => address) : []);
   const options = {sets: ipsetsOf(node), servers: servers ?? [], unbound, strict: true};
   return {
-    environment: {...environmentOf(local, options), obstacle: kernelObstacle(facts), ownObstacle: ownObstacle(facts)},
+    environment: {...environmentOf(local, options), obstacle: kernelObstacle(facts), ownObstacle: ownObstacle(facts), ...reversePath(facts)},
     readsServers: servers !== null,
   };
 });

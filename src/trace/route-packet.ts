@@ -83,21 +83,33 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
     const routed = isRerouted ? withOutput({...packet, outInterface: null}, route.environment) : packet;
     const obstacle = local === false ? (route.environment.obstacle?.(routed, route.environment) ?? null) : null;
     if (obstacle !== null) return [lost({...end, packet: routed}, obstacle)];
-    const sent = leave(route, [{...end, packet: {...routed, inInterface: null}}]);
+    const sent = doubted(route, routed, leave(route, [{...end, packet: {...routed, inInterface: null}}]));
     return local ? sent.flatMap(result => (result.verdict === 'accept' ? comeIn(route, result) : [result])) : sent;
   }
   const routed = {...end, packet: withOutput(packet, route.environment)};
+  const dropped = packet.captured === true ? null : (route.environment.arrivalObstacle?.(packet, route.environment) ?? null);
+  if (dropped !== null) return [lost(routed, dropped)];
   if (local === false && packet.hops !== undefined && packet.hops <= 1)
     return [lost(routed, 'no hop is left for the packet, so the kernel does not forward it')];
   const obstacle =
     local === false && packet.captured !== true ? (route.environment.obstacle?.(routed.packet, route.environment) ?? null) : null;
   if (obstacle !== null) return [lost(routed, obstacle)];
-  const forwarded = (): readonly ChainResult<R>[] => leave(route, pass(route, 'forward', [routed]));
+  const forwarded = (): readonly ChainResult<R>[] => doubted(route, routed.packet, leave(route, pass(route, 'forward', [routed])));
   if (local === false && packet.captured !== true) return forwarded();
   const delivered = pass(route, 'input', [end]).flatMap(result => balanced(route, result) ?? [result]);
   if (local !== null) return delivered;
   const onwards = forwarded();
   return outcomesOf(delivered) === outcomesOf(onwards) ? onwards : [localityUnknown(end, delivered)];
+}
+
+/** Where only some networks know the way that a packet took, its source behind the node decides. */
+function doubted<R extends RuleText>({environment}: Route<R>, routed: Packet, ends: readonly ChainResult<R>[]): readonly ChainResult<R>[] {
+  const way = environment.isLocal(routed.destination) === false ? (environment.doubtedWay?.(routed, environment) ?? null) : null;
+  if (way === null) return ends;
+  return ends.map(end => {
+    const source = end.verdict === 'accept' ? sourceBehind(end.packet, environment) : null;
+    return source === null || way.isKnown(source) ? end : undecided(end, way.reason);
+  });
 }
 
 /** A packet of the node to itself leaves by the loopback interface and arrives again; NAT does not run a second time. */

@@ -82,6 +82,69 @@ test('where a node has no route to cluster IPs, connections of its own are refus
   expect(new Set((await asked(toService, files)).map(String))).toEqual(new Set(['accept,']));
 });
 
+describe('where a rule of policy routing sends what pods send by a second uplink with a gateway', () => {
+  const addresses = (second: string) =>
+    [['eth0', '172.18.0.11', 16] as const, ['eth1', second, 16] as const].map(([ifname, local, prefixlen]) => ({
+      ifname,
+      addr_info: [{family: 'inet', local, prefixlen, scope: 'global'}],
+    }));
+  const files = (second: string, strict: number) => ({
+    'addresses.json': JSON.stringify(addresses(second)),
+    sysctls: `net.ipv4.ip_forward = 1\nnet.ipv4.conf.all.rp_filter = ${strict}\nnet.ipv4.conf.eth0.rp_filter = 0\n`,
+    'routes.json': JSON.stringify([
+      {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+      {dst: '172.18.0.0/16', dev: 'eth0'},
+      {dst: '10.244.11.0/24', dev: 'cni0'},
+      {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+      {dst: 'default', gateway: '198.18.0.1', dev: 'eth1', table: '101'},
+    ]),
+    'ip-rules.json': JSON.stringify([
+      {priority: 100, src: '10.244.11.0', srclen: 24, table: '101'},
+      {priority: 32_766, src: 'all', table: 'main'},
+    ]),
+  });
+  const fromNode = {source: '172.18.0.12', destination: '10.244.11.4', port: '8080'};
+
+  test('whether answers to other nodes arrive is not known, nor is it what that network does', async () => {
+    expect(await asked(fromNode, files('198.18.0.2', 0))).toEqual([
+      [
+        'undecided',
+        'the node sends the reply by eth1 to the gateway 198.18.0.1, while eth0 leads to 172.18.0.12: whether the network takes it there is not known',
+      ],
+    ]);
+  });
+
+  test('strict reverse path filtering drops what other nodes send to these pods', async () => {
+    expect(await asked(fromNode, files('198.18.0.2', 1))).toEqual([
+      ['drop', 'rp_filter of eth0 is strict (1), and the way back to 172.18.0.12 leads by eth1: the kernel drops what arrives on eth0'],
+    ]);
+  });
+
+  test.each([0, 1])('the network behind the second uplink knows pods that have its addresses (rp_filter %i)', async strict => {
+    expect((await asked(fromNode, files('10.244.0.2', strict))).map(String)).toEqual(['accept,']);
+  });
+
+  test('loose filtering drops nothing', async () => {
+    expect((await asked(fromNode, files('198.18.0.2', 2))).map(([verdict]) => verdict)).toEqual(['undecided']);
+  });
+});
+
+test('the reply to a client outside by another uplink than that of the address that it asks is in doubt', async () => {
+  const given = {
+    'addresses.json': JSON.stringify([
+      {ifname: 'eth0', addr_info: [{family: 'inet', local: '172.18.0.11', prefixlen: 16, scope: 'global'}]},
+    ]),
+    'routes.json': JSON.stringify([
+      {dst: 'default', gateway: '198.18.0.1', dev: 'eth1'},
+      {dst: '172.18.0.0/16', dev: 'eth0'},
+      {dst: '10.244.11.0/24', dev: 'cni0'},
+    ]),
+    'ip-rules.json': JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]),
+  };
+  const outcomes = await asked({source: '203.0.113.9', destination: '172.18.0.11', port: '30080'}, given);
+  expect(outcomes.map(String)).toContainEqual(expect.stringContaining('which is an address of eth0: whether the network takes it there'));
+});
+
 test('with forwarding on, or unread, packets are accepted', async () => {
   for (const sysctls of ['net.ipv4.ip_forward = 1\n', ''])
     expect(new Set((await asked(toService, {sysctls})).map(([verdict]) => verdict))).toEqual(new Set(['accept']));

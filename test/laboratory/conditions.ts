@@ -14,6 +14,22 @@ function secondUplink(condition: string, ...others: readonly string[]): Step {
   return sh(lines.map(line => `ip ${line}`).join('\n'));
 }
 
+/** The same behind a gateway: it may know the way to those whom the answers are for. */
+function secondGateway(condition: string, ...others: readonly string[]): Step {
+  const lines = [
+    'link add eth1 type veth peer name beyond',
+    'link set eth1 up',
+    'link set beyond up',
+    'address add 192.0.2.2/24 dev eth1',
+    'route add default via 192.0.2.1 dev eth1 table 101',
+    `rule add ${condition} lookup 101`,
+    ...others,
+  ];
+  return sh(lines.map(line => `ip ${line}`).join('\n'));
+}
+
+const strict = sh('sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1');
+
 /** As on AWS: what arrived by the uplink is answered with a mark. */
 const connectionMark = rules(
   'mangle',
@@ -45,6 +61,20 @@ export const conditions: readonly Scenario[] = [
   {
     name: 'ip-rule-all-but-main',
     load: [secondUplink('from 10.244.11.0/24 pref 200', 'rule add lookup main suppress_prefixlength 0 pref 100')],
+  },
+  {name: 'ip-rule-gateway-pods', load: [secondGateway('from 10.244.11.0/24')]},
+  {name: 'ip-rule-gateway-one-pod', load: [secondGateway('from 10.244.11.4')]},
+  {name: 'ip-rule-gateway-node', load: [secondGateway('from 172.18.0.11')]},
+  {name: 'ip-rule-gateway-mark', load: [secondGateway('fwmark 0x4000/0x4000')]},
+  {name: 'ip-rule-gateway-own', load: [secondGateway('from 192.0.2.2')]},
+  {name: 'strict-gateway-pods', load: [strict, secondGateway('from 10.244.11.0/24')], isIPv4Only: true},
+  {name: 'strict-gateway-node', load: [strict, secondGateway('from 172.18.0.11')], isIPv4Only: true},
+  {name: 'strict-gateway-own', load: [strict, secondGateway('from 192.0.2.2')], isIPv4Only: true},
+  {name: 'strict-pods', load: [strict, secondUplink('from 10.244.11.0/24')], isIPv4Only: true},
+  {
+    name: 'loose-no-route-back',
+    load: [sh('sysctl -qw net.ipv4.conf.all.rp_filter=2; ip route del default; ip route del 203.0.113.9')],
+    isIPv4Only: true,
   },
   {name: 'ip-rule-connection-mark', load: [connectionMark, secondUplink('fwmark 0x100/0x100')]},
   {name: 'ip-rule-connection-mark-main', load: [connectionMark, sh('ip rule add fwmark 0x100/0x100 lookup main pref 100')]},

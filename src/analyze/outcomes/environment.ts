@@ -12,7 +12,16 @@ import {
   routeOf,
   sysctlNumber,
 } from '../../model/node/node-facts.ts';
-import {type Astray, isUnroutedHere, isUsualRule, routedAstray, routingCause} from '../../model/node/policy-routing.ts';
+import {
+  type Astray,
+  detourOf,
+  droppedOnArrival,
+  isUnroutedHere,
+  isUsualRule,
+  otherUplink,
+  routedAstray,
+  routingCause,
+} from '../../model/node/policy-routing.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
@@ -236,6 +245,41 @@ export function ownObstacle(facts: NodeFacts): NonNullable<Environment['ownObsta
     isUnroutedHere(facts.network ?? noNetworkFacts, destination)
       ? `the node has no route to ${destination.text}, so the kernel refuses the connection before any rule is asked`
       : null;
+}
+
+/** Strict reverse path filtering, and answers that policy routing sends by another uplink than the one that packets came by. */
+export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arrivalObstacle' | 'doubtedWay'>> {
+  const ask = (packet: Packet, environment: Environment): void => {
+    askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
+    environment.sender?.decideAlone();
+  };
+  return {
+    arrivalObstacle: (packet, environment) => {
+      const {source, destination, original, mark, inInterface: dev} = packet;
+      if (dev === null || dev === 'lo' || environment.isLocal(source) !== false) return null;
+      const other = droppedOnArrival(facts, {source, destination, arrivedFor: original?.destination ?? destination, mark, dev});
+      if (other === null) return null;
+      ask(packet, environment);
+      return `rp_filter of ${dev} is strict (1), and the way back to ${source.text} leads by ${other}: the kernel drops what arrives on ${dev}`;
+    },
+    doubtedWay: (packet, environment) => {
+      const {source, destination, mark, origin, inInterface, connection} = packet;
+      const iif = origin === 'node' ? 'lo' : inInterface;
+      const query = {mark, source, ...(iif === null ? {} : {iif})};
+      const asked =
+        connection?.direction === 'reply' && environment.isLocal(connection.first.destination) === true
+          ? connection.first.destination
+          : null;
+      const detour = detourOf(facts, destination, query) ?? (asked === null ? null : otherUplink(facts, destination, {asked, query}));
+      if (detour === null) return null;
+      ask(packet, environment);
+      const word = connection?.direction === 'reply' ? 'reply' : 'packet';
+      return {
+        isKnown: detour.isKnown,
+        reason: `the node sends the ${word} ${detour.text}: whether the network takes it there is not known`,
+      };
+    },
+  };
 }
 
 function astrayText(astray: Astray, {text}: Address): string {

@@ -1,6 +1,6 @@
 import {type Address, parseAddress} from '../../model/address.ts';
-import {routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
-import {outsideOf} from '../../model/node/policy-routing.ts';
+import {routeOf} from '../../model/node/node-facts.ts';
+import {isReversePathStrict, outsideOf} from '../../model/node/policy-routing.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {interfaceSwitch, networkOf, podAddresses} from './node-paths.ts';
@@ -15,7 +15,7 @@ export interface Asymmetric {
 /** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
 export function* asymmetricPods(context: NodeCheckContext): Iterable<Asymmetric> {
   const {dev, address: own} = primary(context) ?? {};
-  if (dev === undefined || own === undefined || !isStrict(context, dev)) return;
+  if (dev === undefined || own === undefined || !isReversePathStrict(networkOf(context), dev)) return;
   const back = outsideOf('IPv4')
     .map(client => ({client, route: wayBack(context, client, own)}))
     .find(({route}) => route === dev);
@@ -39,7 +39,7 @@ export function* asymmetricPods(context: NodeCheckContext): Iterable<Asymmetric>
 export function* asymmetricNode(context: NodeCheckContext): Iterable<Asymmetric> {
   const {dev, address: own} = primary(context) ?? {};
   const {routes, links} = networkOf(context);
-  if (dev === undefined || own === undefined || !isStrict(context, dev)) return;
+  if (dev === undefined || own === undefined || !isReversePathStrict(networkOf(context), dev)) return;
   const isWired = (name: string): boolean =>
     links?.some(link => link.name === name && /^(?:|vlan|bond|team|macvlan)$/.test(link.kind ?? '-')) ?? false;
   for (const {to, hops, kind} of routes.IPv4 ?? []) {
@@ -70,9 +70,4 @@ function primary({facts}: NodeCheckContext): {readonly dev: string; readonly add
 function wayBack(context: NodeCheckContext, client: Address, source: Address): string | null {
   const route = routeOf(networkOf(context), client, {source, mark: 0, iif: 'lo'});
   return route !== 'unknown' && route.kind === 'unicast' ? route.dev : null;
-}
-
-function isStrict(context: NodeCheckContext, dev: string): boolean {
-  const values = ['all', dev].map(name => sysctlNumber(networkOf(context), `net.ipv4.conf.${name}.rp_filter`));
-  return !values.includes(null) && Math.max(...values.map(Number)) === 1;
 }

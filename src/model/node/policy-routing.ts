@@ -1,6 +1,6 @@
-import {type Address, contains, families, type Family, parseAddress} from '../address.ts';
+import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../address.ts';
 import {once} from '../once.ts';
-import {type NetworkFacts, type NodeFacts, noNetworkFacts, type PolicyRule, routeOf, type RouteResult} from './node-facts.ts';
+import {type NetworkFacts, type NodeFacts, noNetworkFacts, type PolicyRule, routeOf, type RouteResult, sysctlNumber} from './node-facts.ts';
 
 /** A rule of policy routing that sends packets away from a pod to which table main has a route. */
 export interface Astray {
@@ -73,6 +73,70 @@ export function isUnroutedHere(network: NetworkFacts, address: Address): boolean
   const route = source === null ? 'unknown' : routeOf(network, address, {mark: 0, iif: 'lo', source});
   if (route === 'unknown' || route.kind !== 'unreachable') return false;
   return network.routes[address.family]?.some(({kind, to}) => kind === 'local' || (kind !== 'unicast' && contains(to, address))) === true;
+}
+
+/** Whether the kernel drops what arrives on an interface of IPv4 that the way back to its source does not lead through. */
+export function isReversePathStrict(network: NetworkFacts, dev: string): boolean {
+  const values = ['all', dev].map(name => sysctlNumber(network, `net.ipv4.conf.${name}.rp_filter`));
+  return !values.includes(null) && Math.max(...values.map(Number)) === 1;
+}
+
+/** Whether an interface has an address in the network that an address is of. */
+function isHome({onLink = []}: NodeFacts, dev: string, address: Address): boolean {
+  return onLink.some(({name, network}) => {
+    const cidr = name === dev ? parseCidr(network) : null;
+    return cidr !== null && contains(cidr, address);
+  });
+}
+
+/**
+ * The interface by which the answer to a packet leaves, where the kernel drops the packet for it: strict reverse path filtering. Null if it
+ * does not, or if that is not known. Where the network has the destination behind that interface, the packet arrives by it.
+ */
+export function droppedOnArrival(
+  facts: NodeFacts,
+  {source, destination, arrivedFor, mark, dev}: {source: Address; destination: Address; arrivedFor: Address; mark: number; dev: string},
+): string | null {
+  const {network = noNetworkFacts} = facts;
+  if (source.family !== 'IPv4' || !isReversePathStrict(network, dev)) return null;
+  // Whether the mark counts, src_valid_mark says, which is not read.
+  const [back, marked] = [0, mark].map(value => routeOf(network, source, {source: destination, mark: value, iif: 'lo'}));
+  if (back === undefined || marked === undefined || !isUnicast(back) || !isSame(back, marked) || back.dev === dev) return null;
+  return isHome(facts, back.dev, arrivedFor) ? null : back.dev;
+}
+
+/** A way that policy routing gives a packet: a network has to know it that the source is not of. */
+export interface Detour {
+  readonly text: string;
+  /** Whether the network behind the interface knows a source. */
+  readonly isKnown: (source: Address) => boolean;
+}
+
+/** The way of a reply by a gateway, where the address that the client asked is in the network of another interface. */
+export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {asked: Address; query: Query}): Detour | null {
+  const route = routeOf(facts.network ?? noNetworkFacts, client, query);
+  if (!isUnicast(route) || route.gateway === null || isHome(facts, route.dev, asked)) return null;
+  const [home] = (facts.onLink ?? []).filter(
+    ({name, network}) => name !== 'lo' && !/\/(?:32|128)$/.test(network) && isHome(facts, name, asked),
+  );
+  if (home === undefined) return null;
+  return {
+    text: `by ${route.dev} to the gateway ${route.gateway}, while the client asks ${asked.text}, which is an address of ${home.name}`,
+    isKnown: () => false,
+  };
+}
+
+/** The detour by a gateway on another interface than the one of table main; null if a packet takes none, or if that is not known. */
+export function detourOf(facts: NodeFacts, destination: Address, query: Query): Detour | null {
+  const {network = noNetworkFacts} = facts;
+  if (network.policyRules[destination.family]?.every(isUsualRule) !== false) return null;
+  const usual = routeOf(withUsualRules(network), destination, query);
+  const route = routeOf(network, destination, query);
+  if (!isUnicast(usual) || !isUnicast(route) || route.dev === usual.dev || route.gateway === null) return null;
+  return {
+    text: `by ${route.dev} to the gateway ${route.gateway}, while ${usual.dev} leads to ${destination.text}`,
+    isKnown: source => isHome(facts, route.dev, source),
+  };
 }
 
 /** A rule that nodes without policy routing have. */
