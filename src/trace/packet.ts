@@ -162,7 +162,7 @@ export interface AlikeInterfaces {
 }
 
 /** Where the conditions of rules are noted. */
-export type SenderQuestions = Pick<Environment, 'sender' | 'drawnPort'>;
+export type SenderQuestions = Pick<Environment, 'sender' | 'drawnPort' | 'behind'>;
 
 /** The rules that a packet matched, the last one first. */
 export interface Path<R extends RuleText = Rule> {

@@ -105,7 +105,7 @@ function saidOf(
       .replace(/ ?-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/, '')
       .replace(side === 'source' ? /(?:^| )-s \S+/ : /(?:^| )-d \S+/, '');
   const before = rest.findIndex(index => index > at);
-  if (led === undefined || led.ruleCount > smallChain) return `${before} ${own(text)}`;
+  if (led === undefined || led.ruleCount > maxCompared) return `${before} ${own(text)}`;
   // A client does not send to itself here, so what its chain says of packets that it gets from itself is left out.
   const escaped = host.replaceAll('.', '\\.');
   const isOwn = (flag: string, line: string): boolean => new RegExp(`(?<!!) ${flag} ${escaped}(?:/(?:32|128))? `).test(line);
@@ -126,7 +126,12 @@ export function decidedHost(rule: RuleText): 'saddr' | 'daddr' | undefined {
   return decidedHosts.get(rule);
 }
 
-const smallChain = 32;
+/** Chains up to this number of rules are not indexed. */
+const smallChain = 8;
+
+/** The rules of a chain for one host are compared with those for another up to this number. */
+const maxCompared = 32;
+
 const indexes = new WeakMap<Chain, ChainIndex>();
 
 interface ChainIndex {

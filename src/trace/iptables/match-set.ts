@@ -1,6 +1,6 @@
-import {largest} from '../../model/lists.ts';
+import {append, largest} from '../../model/lists.ts';
 import {type Address, canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
-import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import {type Packet, portQuestion, type SenderQuestions} from '../packet.ts';
@@ -90,7 +90,18 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
   }
   if (isPortDrawn || sender === undefined) return;
   const addresses = indexes.filter(index => isOwn(index) && index !== portIndex);
-  if (addresses.some(index => set.parts[index] === 'iface')) sender.ask('address', [[packet[side].value, packet[side].value]]);
+  const atInterface = addresses.find(index => set.parts[index] === 'iface');
+  if (atInterface !== undefined) {
+    const fitting = set.elements.filter(element => fits(element, portIndex === undefined ? others : [...others, portIndex]));
+    const network = addresses.find(index => index !== atInterface);
+    const isWhole = addresses.length === set.parts.length;
+    const make = () => (set.exceptions.length > 0 ? null : behindInterfaces(fitting, {atInterface, network}, packet, questions));
+    const inside = isWhole ? once(set, `${packet.family} behind`, make) : make();
+    const {value} = packet[side];
+    if (inside === null) sender.ask('address', [[value, value]]);
+    else sender.ask('address', holds(inside, value) ? inside : subtract(allAddresses(packet.family), inside));
+    return;
+  }
   for (const index of addresses) {
     const rangesOf = (elements: readonly (readonly string[])[]): readonly (readonly [bigint, bigint])[] =>
       elements
@@ -100,7 +111,9 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
     const all = allAddresses(packet.family);
     const isPlain = addresses.length === 1 && set.exceptions.length === 0;
     const inside =
-      isPlain && set.parts.length === 1 ? once(set, packet.family, () => rangesOf(set.elements)) : intervalsOf(rangesOf(set.elements));
+      isPlain && set.parts.length === 1
+        ? once(set, packet.family, () => intervalsOf(rangesOf(set.elements)))
+        : intervalsOf(rangesOf(set.elements));
     if (isPlain) sender.ask('address', holds(inside, value) ? inside : subtract(all, inside));
     else sender.ask('address', betweenBounds(value, [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all));
   }
@@ -126,16 +139,34 @@ function portRange(text: string): readonly (readonly [bigint, bigint])[] {
   return low === undefined || !/^\d+$/.test(low) || high === undefined || !/^\d+$/.test(high) ? [] : [[BigInt(low), BigInt(high)]];
 }
 
-/** The members of a set of addresses, which may be a hundred thousand, are sorted once. */
-function once(set: IpSet, family: string, make: () => readonly (readonly [bigint, bigint])[]): Intervals {
-  const made = sorted.get(set) ?? new Map<string, Intervals>();
-  sorted.set(set, made);
-  const known = made.get(family) ?? intervalsOf(make());
-  made.set(family, known);
-  return known;
+/** The addresses of elements that are behind the interface of the same element; null if that is not known of one. */
+function behindInterfaces(
+  elements: readonly (readonly string[])[],
+  {atInterface, network}: {readonly atInterface: number; readonly network: number | undefined},
+  packet: Packet,
+  {behind}: SenderQuestions,
+): Intervals | null {
+  const found: (readonly [bigint, bigint])[] = [];
+  for (const [name, own] of Map.groupBy(elements, element => element[atInterface] ?? '')) {
+    const there = name.startsWith('physdev:') ? null : (behind?.(name, packet.family) ?? null);
+    if (there === null) return null;
+    const ranges = own.flatMap(element =>
+      network === undefined ? allAddresses(packet.family) : addressRange(element[network] ?? '', packet),
+    );
+    append(found, intersect(intervalsOf(ranges), there));
+  }
+  return intervalsOf(found);
 }
 
-const sorted = new WeakMap<IpSet, Map<string, Intervals>>();
+/** The members of a set of addresses, which may be a hundred thousand, are sorted once. */
+function once<T extends Intervals | null>(set: IpSet, key: string, make: () => T): T {
+  const made = sorted.get(set) ?? new Map<string, Intervals | null>();
+  sorted.set(set, made);
+  if (!made.has(key)) made.set(key, make());
+  return made.get(key) as T;
+}
+
+const sorted = new WeakMap<IpSet, Map<string, Intervals | null>>();
 
 function matchElement(
   {set, element, sides}: {readonly set: IpSet; readonly element: readonly string[]; readonly sides: readonly string[]},

@@ -1,6 +1,9 @@
 import {describe, expect, test} from 'vitest';
 import type {Ruleset} from '../../../src/model/ruleset.ts';
 import {candidateRules} from '../../../src/trace/iptables/chain-index.ts';
+import type {Intervals} from '../../../src/model/intervals.ts';
+import type {Packet} from '../../../src/trace/packet.ts';
+import {SenderConditions} from '../../../src/trace/sender-space.ts';
 import {environment, outcomes, packetOf, ruleset, type Sent} from '../send.ts';
 
 const sent: Sent = {from: '10.244.1.5', to: '10.96.0.7', port: 80};
@@ -84,6 +87,19 @@ describe('in a large chain only rules that may match a packet are evaluated', ()
 test('all rules of a small chain are evaluated', () => {
   const rules = ruleset({nat: '-A PREROUTING -d 10.0.0.1/32 -j LOG\n-A PREROUTING -p udp -m udp --dport 53 -j LOG'});
   expect(candidates(rules, sent)).toHaveLength(2);
+});
+
+test('senders of whom a chain of ten rules says the same are one class', () => {
+  const lines = Array.from({length: 10}, (_, index) => `-A PREROUTING -s 10.50.0.${index}/32 -j DROP`);
+  const rules = ruleset({nat: lines.join('\n')});
+  const chain = rules.chain('nat', 'PREROUTING');
+  if (chain === undefined) throw new Error('no chain');
+  const noted: Intervals[] = [];
+  const sender = new SenderConditions((_, alike) => noted.push(alike));
+  const packet: Packet = {...packetOf({...sent, from: '10.50.0.3'}), client: 'source'};
+  expect(candidateRules({rules}, chain, packet, {...environment(), sender})).toHaveLength(1);
+  const first = (10n << 24n) + (50n << 16n);
+  expect(noted).toEqual([[[first, first + 9n]]]);
 });
 
 test('a walk through a large chain has the outcome of a walk through all its rules', () => {

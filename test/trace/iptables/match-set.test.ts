@@ -3,7 +3,8 @@ import {parseAddress} from '../../../src/model/address.ts';
 import type {Intervals} from '../../../src/model/intervals.ts';
 import {parseIpsetSave} from '../../../src/parse/ipvs/ipset-save.ts';
 import {isInSet} from '../../../src/trace/iptables/match-set.ts';
-import {SenderConditions} from '../../../src/trace/sender-space.ts';
+import type {Packet} from '../../../src/trace/packet.ts';
+import {allPorts, senderClasses, SenderConditions} from '../../../src/trace/sender-space.ts';
 import {packetOf, type Sent} from '../send.ts';
 
 const sent: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};
@@ -79,5 +80,46 @@ describe('a packet is in an ipset', () => {
     // What fails for certain is certain.
     expect(inSet('create s hash:ip,port\nadd s 10.244.1.6,tcp:80', 'src,src')).toBe(false);
     expect(inSet('create s hash:net,iface\nadd s 10.9.0.0/16,eth0\nadd s 10.244.0.0/16,eth0', 'src,src')).toBeNull();
+  });
+});
+
+describe('a set of networks at interfaces tells senders apart by what is behind these interfaces', () => {
+  const range = (low: number, high: number): Intervals => [[(10n << 24n) + BigInt(low), (10n << 24n) + BigInt(high)]];
+  const behind = (name: unknown): Intervals | null => (name === 'cali4' ? range(4, 4) : name === 'eth0' ? range(100, 199) : null);
+
+  /** The answer for each class of senders, of which 10.0.0.4 is behind cali4, and 10.0.0.100 to 10.0.0.199 behind eth0. */
+  function classesOf(save: string): readonly string[] {
+    const {sets} = parseIpsetSave(save);
+    const {classes} = senderClasses({
+      spaces: [{address: range(0, 255), port: allPorts}],
+      pick: ({address}) => ({address: address[0]?.[0] ?? 0n, port: 40_000}),
+      most: 20,
+      walk: ({address}, note) => {
+        const last = Number(address & 255n);
+        const sender = new SenderConditions(note);
+        const inInterface = last === 4 ? 'cali4' : last >= 100 && last < 200 ? 'eth0' : 'cni0';
+        const packet: Packet = {...packetOf({...sent, from: `10.0.0.${last}`, inInterface}), client: 'source'};
+        const answer = isInSet(sets, 's', packet, 'src,src', {sender, behind});
+        sender.decideAlone();
+        return answer;
+      },
+    });
+    const text = (space: Intervals): string => space.map(([low, high]) => `${low & 255n}-${high & 255n}`).join();
+    return classes.map(({space, result}) => `${text(space.address)} ${result}`).sort();
+  }
+
+  test('two classes for one element, whatever the size of its network', () => {
+    expect(classesOf('create s hash:net,iface\nadd s 10.0.0.0/8,cali4')).toEqual(['0-3,5-255 false', '4-4 true']);
+  });
+
+  test('members are those that are in the network of an element and behind its interface', () => {
+    expect(classesOf('create s hash:net,iface\nadd s 10.0.0.128/25,eth0\nadd s 10.0.0.0/24,cali4')).toEqual([
+      '0-3,5-127,200-255 false',
+      '4-4,128-199 true',
+    ]);
+  });
+
+  test('each sender is walked by itself where what is behind an interface is not known', () => {
+    expect(classesOf('create s hash:net,iface\nadd s 10.0.0.0/8,cni0')).toHaveLength(20);
   });
 });
