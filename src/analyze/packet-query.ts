@@ -131,7 +131,12 @@ const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
   const unbound = new Set(bound === null && shown !== undefined ? servers?.map(({address}) => address) : []);
   const options = {sets: ipsetsOf(node), servers: servers ?? [], unbound, strict: true};
   return {
-    environment: {...environmentOf(local, options), obstacle: kernelObstacle(facts), ownObstacle: ownObstacle(facts), ...reversePath(facts)},
+    environment: {
+      ...environmentOf(local, options),
+      obstacle: kernelObstacle(facts),
+      ownObstacle: ownObstacle(facts),
+      ...reversePath(facts),
+    },
     readsServers: servers !== null,
   };
 });
