@@ -46,6 +46,7 @@ export const features = {
       'analyze/packet-service.ts',
       'analyze/packet-on-bridges.ts',
       'render/table/packet.ts',
+      'render/table/packet-answer.ts',
     ],
     usedBy: [],
   },

@@ -131,7 +131,7 @@ describe('packet', () => {
 
   test('follows one packet through the rules of one node', async () => {
     const {stdout, exitCode} = await svcTrace(ask);
-    expect(stdout).toMatch(/^node-a: TCP 10\.244\.12\.20 → 10\.96\.1\.1:80 {2}accepted$/m);
+    expect(stdout).toMatch(/^node-a: TCP 10\.244\.12\.20 → 10\.96\.1\.1:80 \(shop\/web:http\) {2}2 endpoints, 33.3% to 66.7% each$/m);
     expect(stdout).toContain('accepted 10.244.11.4:8080');
     expect(stdout).toContain('nat:404 -A KUBE-SERVICES -d 10.96.1.1/32');
     expect(exitCode).toBe(0);
@@ -422,6 +422,16 @@ describe('--from', () => {
       stderr: expect.stringContaining('Error: standard input is empty: pipe a bundle or a dump'),
       exitCode: 2,
     });
+  });
+
+  test('packet follows what a named pod sends on the node of that pod alone, unless another is named', async () => {
+    const of = async (...more: readonly string[]) => {
+      const args = ['--source', 'pod/web-3', '-n', 'shop', '--destination', 'web', '-o', 'json', ...more];
+      const found: unknown = JSON.parse((await svcTrace(['packet', '--from', faulty, ...args])).stdout);
+      return Array.isArray(found) ? found.map(({node}: {node: string}) => node) : (found as {node: string}).node;
+    };
+    expect(await of()).toBe('node-b');
+    expect(await of('--node', 'node-a', '--node', 'node-c')).toEqual(['node-a', 'node-c']);
   });
 
   test('packet takes the DNS name of a Service', async () => {

@@ -4,7 +4,7 @@ import {connectionFlags} from '../options/connection-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
 import {namespaceNames, outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
-import {askNodes, type PacketFlags} from '../../run/packet/packet-flags.ts';
+import {askNodes, notAmong, type PacketFlags, startNode} from '../../run/packet/packet-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {packetRenderers} from '../../render/table/packet.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
@@ -57,9 +57,9 @@ export default class PacketCommand extends BaseCommand {
 
   async run(): Promise<void> {
     const {flags} = await this.parse(PacketCommand);
-    const {answers, unread} = await this.answers(flags);
+    const {answers, unread, notes = []} = await this.answers(flags);
     if (answers.length === 0) throw new Errors.CLIError(`no node could be read: ${unread.join('; ') || 'no nodes were found'}`, {exit: 3});
-    for (const reason of unread) process.stderr.write(`not read: ${reason}\n`);
+    for (const reason of [...notes, ...unread]) process.stderr.write(`not read: ${reason}\n`);
     const render = packetRenderers[flags.output as keyof typeof packetRenderers];
     this.print(render(answers, this.renderOptions(flags)), flags['output-file']);
     if (unread.length > 0) process.exitCode ??= 3;
@@ -74,6 +74,9 @@ export default class PacketCommand extends BaseCommand {
     }
     const snapshot = await this.snapshot(flags.from, flags);
     const chosen = selectNodes(flags, snapshot);
-    return {answers: askNodes(flags, {...snapshot, nodes: snapshot.nodes.filter(({name}) => chosen(name))}), unread: []};
+    const start = startNode(flags, snapshot);
+    const nodes = snapshot.nodes.filter(({name}) => chosen(name));
+    const answers = askNodes(flags, {...snapshot, nodes}, name => start === null || name === start);
+    return {answers, unread: start === null || answers.length > 0 ? [] : [notAmong(flags.source, start)]};
   }
 }

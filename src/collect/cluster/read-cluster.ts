@@ -75,7 +75,8 @@ export async function readServices(scope: ClusterScope, reader: ClusterReader): 
   return {services, endpointSlices, endpoints: served ? null : await readEndpoints(scope, reader)};
 }
 
-async function readServiceObjects(scope: ClusterScope, reader: ClusterReader): Promise<readonly ServiceObject[] | null> {
+/** As `readServices`, without slices. */
+export async function readServiceObjects(scope: ClusterScope, reader: ClusterReader): Promise<readonly ServiceObject[] | null> {
   const what = {list: 'services' as const, shape: serviceShape, remedy: askForRights('get and list', 'services')};
   if (scope.kind !== 'services')
     return joined(places(scope).map(place => reader.list<ServiceObject>({...what, path: `/api/v1${place}/services`})));

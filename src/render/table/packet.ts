@@ -6,19 +6,26 @@ import {dumpLine, percent, tableName} from '../trace-words.ts';
 import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {place, schemaVersion, toJson, toYaml} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
+import {answerOfNodes, answerText} from './packet-answer.ts';
 import type {RenderOptions} from '../renderer.ts';
-import {visibleLength, wrap} from '../wrap.ts';
+import {wrap, wrapLines} from '../wrap.ts';
 
 /** Renders what nodes do to a packet: one node gives one object in JSON and YAML, several give a list. */
 type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions) => string;
 
 /** The output formats of `packet`. */
 export const packetRenderers = {
-  tree: (answers, {color, width}) =>
-    groupAnswers(answers)
-      .toSorted((a, b) => Number(isServed(a)) - Number(isServed(b)))
-      .map(group => packetTree(group, styleOf(color), width))
-      .join('\n\n'),
+  tree: (answers, {color, width}) => {
+    const style = styleOf(color);
+    const groups = groupAnswers(answers).toSorted((a, b) => Number(isServed(a)) - Number(isServed(b)));
+    const trees = groups.map(group => packetTree(group, style, width));
+    const [first] = groups;
+    return (
+      first === undefined || groups.length === 1
+        ? trees
+        : [wrapLines(`${askedText(first)}  ${answerOfNodes(groups, style)}`, width), ...trees]
+    ).join('\n\n');
+  },
   json: answers => toJson(packetObject(answers)),
   yaml: answers => toYaml(packetObject(answers)),
 } as const satisfies Readonly<Record<string, PacketRenderer>>;
@@ -79,11 +86,16 @@ function ruleOf({table, chain, backend, text}: RuleText): readonly (string | und
   return [table, chain, backend, text];
 }
 
+function askedText({query: {protocol, source, destination, port, entry}}: Pick<PacketAnswer, 'query'>): string {
+  const to = port === 0 ? destination : joinHostPort(destination, port);
+  return `${protocol} ${source} → ${to}${entry == null ? '' : ` (${escapeText(entry.service)})`}`;
+}
+
 function packetTree({nodes, query, outcomes, senders, haveSameSenders}: AnswerGroup, style: Style, width: number): string {
   const lineNumbers = nodes.length > 1 ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
   const head = `${style.bold(nodeList(nodes))}${lineNumbers}:`;
-  const asked = `${query.protocol} ${query.source} → ${query.port === 0 ? query.destination : joinHostPort(query.destination, query.port)}  ${summary(outcomes, style)}`;
-  const lines = visibleLength(`${head} ${asked}`) <= width ? [`${head} ${asked}`] : [head, asked];
+  const asked = `${askedText({query})}  ${answerText(outcomes, style)}`;
+  const lines = [...wrap(`${head} ${asked}`, width, '')];
   const stepsOf = (path: readonly RuleText[]): readonly string[] =>
     path.map((rule, at) => stepLines(rule, path[at + 1], {style, width: width - 2}).join('\n'));
   const paths = outcomes.map(({path}) => stepsOf(path));
@@ -178,18 +190,8 @@ function unservedText({destination}: PacketAnswer['outcomes'][number], servicePo
 /** Where the packet goes; for an undetermined outcome, where it was rewritten to. */
 function targetText({verdict, destination, rewrittenTo, masquerade}: PacketAnswer['outcomes'][number]): string {
   if (verdict === 'undecided') return rewrittenTo === undefined ? '' : ` after DNAT to ${rewrittenTo}`;
+  if (verdict !== 'accept' && destination === null) return '';
   return ` ${destination ?? 'not rewritten'}${masquerade ? ', masqueraded' : ''}`;
-}
-
-function summary(outcomes: PacketAnswer['outcomes'], style: Style): string {
-  const kinds = Map.groupBy(outcomes, ({verdict, noEndpointOf}) =>
-    noEndpointOf === undefined ? verdictText(verdict, style) : style.red('reaches no endpoint'),
-  );
-  const conditions = new Set(outcomes.map(({condition = ''}) => condition));
-  const [condition = ''] = conditions.size === 1 ? conditions : [];
-  const shareOf = (own: PacketAnswer['outcomes']): string =>
-    kinds.size === 1 ? '' : ` (${percent(own.reduce((sum, {probability}) => sum + probability, 0))})`;
-  return `${[...kinds].map(([text, own]) => text + shareOf(own)).join(' or ')}${condition === '' ? '' : `: ${escapeText(condition)}`}`;
 }
 
 function verdictText(verdict: PacketAnswer['outcomes'][number]['verdict'], style: Style): string {

@@ -1,13 +1,14 @@
 import {Errors} from '@oclif/core';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
-import {readCluster} from '../../collect/cluster/read-cluster.ts';
+import {readCluster, readServiceObjects} from '../../collect/cluster/read-cluster.ts';
 import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {CollectedNode} from '../../collect/node/transport.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
 import {canonicalAddress} from '../../model/address.ts';
-import type {PodObject} from '../../model/api-objects.ts';
+import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
+import type {ServiceName} from '../../model/finding.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {clearLeftovers} from '../nodes/node-intake.ts';
@@ -15,7 +16,7 @@ import type {ClusterRun} from '../cluster-run.ts';
 import {unlessInterrupted} from '../clock.ts';
 import {progressText} from '../nodes/node-progress.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
-import {nodeAsker, nodesByAddress, type PacketFlags, packetQuery} from './packet-flags.ts';
+import {nodeAsker, nodesByAddress, notAmong, type PacketFlags, packetQuery, startNode} from './packet-flags.ts';
 import {parseServiceName} from '../scope/select-services.ts';
 
 interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
@@ -27,6 +28,8 @@ export interface PacketAnswers {
   readonly answers: readonly PacketAnswer[];
   /** Why nodes could not be read. */
   readonly unread: readonly string[];
+  /** What else could not be read. */
+  readonly notes?: readonly string[];
 }
 
 /** Walks the packet on the chosen nodes of a cluster. Throws a CLIError for names that are not found. */
@@ -34,9 +37,12 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const {api} = cluster;
   const flags = {...given, namespace: cluster.namespace};
   progress.say('reading the API');
-  const objects = await unlessInterrupted(readNamed(api, flags), signal);
+  const reader = new ClusterReader(api);
+  const objects = await unlessInterrupted(readNamed(api, {flags, reader}), signal);
+  const notes = reader.problems.map(({message}) => escapeText(message));
   const snapshot: Snapshot = {origin: cluster.description, api: objects, nodes: [], problems: []};
   const {destination} = packetQuery(flags, snapshot);
+  const start = startNode(flags, snapshot);
   const {nodes, transport, concurrency, timeoutMs} = await unlessInterrupted(nodeSource(flags, {api, objects: objects.nodes}), signal);
   await clearLeftovers(transport, {cluster, flags});
   if (nodes.length === 0) throw new Errors.CLIError('no node is known: name one with --node', {exit: 3});
@@ -47,21 +53,23 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
   // The nodes that others send the packet on to are read first, and kept.
   const reached = endpointNodes(snapshot, destination);
+  const isStart = ({name}: {readonly name: string}): boolean => start === null || name === start;
   const isKept = ({name}: {readonly name: string}): boolean => reached.has(name);
   const kept: CollectedNode[] = [];
   const collected = collectNodes(nodes.filter(isKept), transport, {signal, concurrency, timeoutMs, onProgress, wants});
   for await (const node of collected) kept.push(node);
   const ask = nodeAsker(flags, {...snapshot, nodes: kept});
   const rest = collectNodes(
-    nodes.filter(node => !isKept(node)),
+    nodes.filter(node => !isKept(node) && isStart(node)),
     transport,
     {signal, concurrency, timeoutMs, onProgress, wants},
   );
   for await (const node of inTurn(kept, rest)) {
     if (node.status === 'unread') unread.push(escapeText(`${node.name}: ${node.problems.map(({message}) => message).join('; ')}`));
-    else answers.push(ask(node));
+    else if (isStart(node)) answers.push(ask(node));
   }
-  return {answers: answers.sort((a, b) => (a.node < b.node ? -1 : 1)), unread: unread.sort()};
+  if (start !== null && !nodes.some(isStart)) unread.push(notAmong(flags.source, start));
+  return {answers: answers.sort((a, b) => (a.node < b.node ? -1 : 1)), unread: unread.sort(), notes};
 }
 
 /** Above this number of nodes, the rules of a packet's next node are not walked: those of all would have to be kept. */
@@ -80,12 +88,21 @@ async function* inTurn<T>(first: Iterable<T>, then: AsyncIterable<T>): AsyncGene
   yield* then;
 }
 
-/** The Service and the pod that are named, and the Nodes. */
-async function readNamed(api: KubeApi, flags: PacketFlags): Promise<Snapshot['api']> {
+/** The Service that is named or has the address, the pod, and the Nodes. */
+async function readNamed(
+  api: KubeApi,
+  {flags, reader}: {readonly flags: PacketFlags; readonly reader: ClusterReader},
+): Promise<Snapshot['api']> {
   const {source, destination, namespace} = flags;
   const input = {names: [], namespace, allNamespaces: false, selector: undefined};
-  const service = canonicalAddress(destination) === null ? parseServiceName(destination, input) : null;
-  const services = service === null ? [] : [{namespace: service.namespace ?? 'default', name: service.name}];
+  const address = canonicalAddress(destination);
+  const service = address === null ? parseServiceName(destination, input) : null;
+  const services =
+    address !== null
+      ? await servicesAt(address, flags, reader)
+      : service === null
+        ? []
+        : [{namespace: service.namespace ?? 'default', name: service.name}];
   const [reading, pods] = await Promise.all([
     readCluster(api, {kind: 'services', services}),
     canonicalAddress(source) === null ? readPod(api, source, namespace ?? 'default') : [],
@@ -93,6 +110,20 @@ async function readNamed(api: KubeApi, flags: PacketFlags): Promise<Snapshot['ap
   if (service !== null && reading.api.services === null)
     throw new Errors.CLIError(escapeText(reading.problems.map(({message}) => message).join('; ')), {exit: 3});
   return {...reading.api, pods};
+}
+
+/** The Services with this address, or with this node port. Without the right to list Services the answer is that of the rules alone. */
+async function servicesAt(address: string, {port}: PacketFlags, reader: ClusterReader): Promise<readonly ServiceName[]> {
+  const services = await readServiceObjects({kind: 'cluster'}, reader);
+  return (services ?? [])
+    .filter(service => hasAddress(service, address, Number(port)))
+    .map(({metadata: {namespace = 'default', name}}) => ({namespace, name}));
+}
+
+function hasAddress({spec, status}: ServiceObject, address: string, port: number): boolean {
+  const ingress = (status?.loadBalancer?.ingress ?? []).map(({ip}) => ip);
+  const own = [spec?.clusterIP, ...(spec?.clusterIPs ?? []), ...(spec?.externalIPs ?? []), ...ingress, spec?.loadBalancerIP];
+  return own.some(one => canonicalAddress(one ?? '') === address) || (spec?.ports ?? []).some(({nodePort}) => nodePort === port);
 }
 
 async function readPod(api: KubeApi, text: string, namespace: string): Promise<readonly PodObject[]> {

@@ -12,7 +12,7 @@ import {allOf} from '../../analyze/proxy-mode.ts';
 import {misprintsOf, whyMisprinted} from '../../analyze/iptables/misprints.ts';
 import {readNft, whyNftMisprinted} from '../../analyze/nftables/nft-rules.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
-import type {ServiceObject} from '../../model/api-objects.ts';
+import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import {emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
 import {withGaps} from '../../analyze/iptables/text-gaps.ts';
 import {once} from '../../model/once.ts';
@@ -22,9 +22,11 @@ import {inferConfig} from '../../expect/iptables/infer-config.ts';
 import {resolveProxyConfig} from '../../expect/proxy-config.ts';
 import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
 import {servicesInRules} from '../../analyze/services-in-rules/services-in-rules.ts';
+import type {NodeChoice} from '../scope/choose-nodes.ts';
 import {selectInRules} from '../scope/select-in-rules.ts';
 import {parseServiceName} from '../scope/select-services.ts';
 import {namespacedName} from '../../model/text.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../../model/snapshot.ts';
@@ -246,16 +248,30 @@ function whatIsMissing(
   return `${kind} "${name}" not found${namespace === undefined ? '' : ` in namespace ${namespace}`}`;
 }
 
+/** The node of a pod that is named as the source: its packets start there. Null if no pod is named, or nodes are. */
+export function startNode(flags: PacketFlags & NodeChoice, snapshot: Snapshot): string | null {
+  const isChosen = flags.node !== undefined || flags['node-selector'] !== undefined || flags.sample !== undefined;
+  if (isChosen || canonicalAddress(flags.source) !== null) return null;
+  return podOf(flags.source, flags.namespace, snapshot).spec?.nodeName ?? null;
+}
+
+export function notAmong(source: string, node: string): string {
+  return escapeText(`${source} runs on ${node}, whose rules are not there; --node names another node to follow the packet through`);
+}
+
+function podAddress(text: string, namespace: string | undefined, family: Family, snapshot: Snapshot): string {
+  const pod = podOf(text, namespace, snapshot);
+  return addressesOfPod(pod).find(address => familyOf(address) === family) ?? wrong(`pod ${pod.metadata.name} has no ${family} address`);
+}
+
 /** A pod as `pod/NAME` or `NAMESPACE/NAME`. */
-function podAddress(text: string, namespace: string | undefined, family: Family, {api}: Snapshot): string {
+function podOf(text: string, namespace: string | undefined, {api}: Snapshot): PodObject {
   const parts = text.split('/');
   const name = parts.at(-1) ?? '';
   const own = parts.length > 1 && !['pod', 'po', 'pods'].includes(parts[0] ?? '') ? parts[0] : namespace;
   const found = (api.pods ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
   if (found.length > 1) wrong(`there are ${found.length} pods named ${name}: say which with --namespace or NAMESPACE/${name}`);
-  const [pod] = found;
-  if (pod === undefined) return wrong(`--source ${text}: ${whatIsMissing('pod', {name, namespace: own})}`);
-  return addressesOfPod(pod).find(address => familyOf(address) === family) ?? wrong(`pod ${name} has no ${family} address`);
+  return found[0] ?? wrong(`--source ${text}: ${whatIsMissing('pod', {name, namespace: own})}`);
 }
 
 function portOf({port: text, protocol}: PacketFlags, service: ServiceObject | null): {readonly port: number; readonly protocol: string} {

@@ -123,6 +123,13 @@ test('the default namespace is that of the context', async () => {
   expect(summary.sampledFrom).toBe(3);
 });
 
+test('packet to an address knows the Service that has it', async () => {
+  const asked = ['packet', '--node', 'node-a', '--source', '10.244.12.20', '--port', '80', '--destination', '10.96.1.1'];
+  const {stdout, stderr} = await svcTrace(asked);
+  expect(stdout).toMatch(/^node-a: TCP 10\.244\.12\.20 → 10\.96\.1\.1:80 \(shop\/web:http\) {2}2 endpoints, 33.3% to 66.7% each$/m);
+  expect(stderr).toBe('');
+});
+
 test('--from needs no credentials', async () => {
   const {exitCode} = await svcTrace(['check', '-n', 'shop', 'web', '--from', bundle, '--context', 'nowhere']);
   expect(exitCode).toBe(1);

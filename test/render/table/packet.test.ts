@@ -67,7 +67,7 @@ test('a packet that both backends of iptables translate has no certain outcome',
     '└─ undetermined: both backends of iptables translate the packet: 10.244.11.4:8080, 10.244.11.5:8080, 10.244.12.4:8080 if the hook of iptables-nft runs first, 10.244.99.99:8080 if the hook of iptables-legacy runs first',
   );
   const other = linesOf(await snapshotOf('faults/split-brain'), 'node-c', {...toWeb, destination: 'shop/nodeport'});
-  expect(other[0]).toMatch(/ {2}accepted$/);
+  expect(other[0]).toMatch(/ \(shop\/nodeport:http\) {2}3 endpoints, a third each$/);
 });
 
 describe('a packet to a Service that reaches none of its endpoints is not called accepted', () => {
@@ -84,7 +84,7 @@ describe('a packet to a Service that reaches none of its endpoints is not called
     ['faults/no-prerouting-hook', 'node-b'],
   ])('where no rule translates its cluster IP: %s', async (capture, node) => {
     const {lines, outcomes} = await answerOf(capture, node);
-    expect(lines[0]).toBe(`${node}: TCP 10.244.11.20 → 10.96.1.1:80  reaches no endpoint`);
+    expect(lines[0]).toBe(`${node}: TCP 10.244.11.20 → 10.96.1.1:80 (shop/web:http)  reaches no endpoint`);
     expect(lines[1]).toBe(
       '└─ reaches no endpoint of shop/web:http: no rule sends 10.96.1.1:80 to an endpoint, and no host has this address',
     );
@@ -127,6 +127,46 @@ test('a rule is escaped', () => {
   };
   const text = packetRenderers.tree([answer], {...plain, color: true});
   for (const part of [hostile.escape, hostile.c1]) expect(text).not.toContain(part);
+});
+
+const nftReject = {table: 'ip kube-proxy', chain: 'reject-chain', line: 0, text: 'reject'};
+
+describe('the first line is one answer', () => {
+  const query: PacketAnswer['query'] = {
+    ...{family: 'IPv4', source: '10.0.0.1', destination: '10.0.0.2', port: 80, protocol: 'TCP', inInterface: null},
+  };
+  const rule = {table: 'filter', chain: 'DOCKER-USER', line: 27, text: '-A DOCKER-USER -j DROP'};
+  const to = (destination: string, probability: number, masquerade = false) =>
+    ({verdict: 'accept', destination, probability, masquerade, path: []}) as const;
+  const drop = {verdict: 'drop', destination: null, probability: 1, masquerade: false, path: [rule]} as const;
+  const firstLine = (...answers: readonly PacketAnswer['outcomes'][]) =>
+    packetRenderers
+      .tree(
+        answers.map((outcomes, at) => ({node: `node-${at}`, query, outcomes})),
+        {...plain, width: 200},
+      )
+      .split('\n')[0];
+
+  test.each<[string, PacketAnswer['outcomes']]>([
+    ['sent to 10.1.0.1:80, masqueraded', [to('10.1.0.1:80', 1, true)]],
+    ['2 endpoints, half each, 1 of them masqueraded', [to('10.1.0.1:80', 0.5, true), to('10.1.0.2:80', 0.5)]],
+    ['2 endpoints, 10% to 90% each', [to('10.1.0.1:80', 0.9), to('10.1.0.2:80', 0.1)]],
+    ['dropped by line 27, DROP of DOCKER-USER', [drop]],
+    ['dropped by the policy of filter/FORWARD', [{...drop, path: [], policy: 'filter/FORWARD'}]],
+    ['dropped: net.ipv4.ip_forward is 0', [{...drop, reason: 'net.ipv4.ip_forward is 0'}]],
+    ['refused by a rule of ip kube-proxy reject-chain', [{...drop, verdict: 'reject', path: [nftReject]}]],
+    ['dropped on node-x by line 27, DROP of DOCKER-USER', [{...drop, path: [], onward: {node: 'node-x', path: [rule]}}]],
+    ['the reply is dropped by line 27, DROP of DOCKER-USER', [{...drop, lost: 'reply'}]],
+    ['sent to 10.1.0.1:80 (50%) or dropped by line 27, DROP of DOCKER-USER (50%)', [to('10.1.0.1:80', 0.5), {...drop, probability: 0.5}]],
+  ])('%s', (text, outcomes) => {
+    expect(firstLine(outcomes)).toBe(`node-0: TCP 10.0.0.1 → 10.0.0.2:80  ${text}`);
+  });
+
+  test('for several nodes too, the nodes where it fails first', () => {
+    expect(firstLine([to('10.1.0.1:80', 1)], [drop])).toBe(
+      'TCP 10.0.0.1 → 10.0.0.2:80  on node-1: dropped by line 27, DROP of DOCKER-USER; on node-0: sent to 10.1.0.1:80',
+    );
+  });
 });
 
 describe('outcomes of many nodes', () => {
