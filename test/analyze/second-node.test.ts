@@ -85,7 +85,7 @@ describe('a packet that a node sends on to an endpoint of another node', () => {
     const [answer] = askNodes(fromPod, onNodeB('-A FORWARD -d 10.244.12.4/32 -j DROP'), name => name === 'node-a');
     const answers = answer === undefined ? [] : [answer];
     const text = packetRenderers.tree(answers, {...plain, width: 200});
-    expect(text).toMatch(/^node-a: .* accepted \(66\.7%\) or dropped \(33\.3%\)$/m);
+    expect(text).toMatch(/^node-a: .* 2 endpoints, 33\.3% each or dropped on node-b by line \d+, DROP of FORWARD \(33\.3%\)$/m);
     expect(text).toMatch(/^└─ 33\.3% sent on to 10\.244\.12\.4:8080 and dropped on node-b$/m);
     expect(text.split('on node-b:\n')[1]).toMatch(/-A FORWARD -d 10\.244\.12\.4\/32 -j DROP\n/);
     const json = JSON.parse(packetRenderers.json(answers)) as {outcomes: readonly {onward?: unknown}[]};

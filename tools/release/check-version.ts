@@ -19,7 +19,7 @@ const named: Readonly<Record<string, boolean>> = {
       ?.every(line => `v${line.split(': ')[1]}` === tag) ?? false,
   'deploy/chart/values.yaml':
     read('deploy/chart/values.yaml')
-      .match(/(?<=tag: ).*$/gm)
+      .match(/(?<=repository: ghcr\.io\/svc-trace\/.*\n +tag: ).*$/gm)
       ?.every(version => `v${version}` === tag) ?? false,
   'CHANGELOG.md': read('CHANGELOG.md').includes(`\n## [${tag.slice(1)}] - `),
 };

@@ -19,12 +19,17 @@ export function answerOfNodes(
 export function answerText(outcomes: readonly Outcome[], style: Style): string {
   const kinds = Map.groupBy(outcomes, outcome => phraseOf(outcome, style) ?? '');
   const parts = [...kinds].map(([phrase, own]) => ({
-    text: phrase === '' ? style.green(servedText(own)) : phrase,
+    isServed: phrase === '',
+    text: phrase === '' ? style.green(servedText(own, kinds.size === 1)) : phrase,
     share: own.reduce((sum, {probability}) => sum + probability, 0),
+    ends: new Set(own.map(({destination}) => destination)).size,
   }));
   const conditions = new Set(outcomes.map(({condition = ''}) => condition));
   const [condition = ''] = conditions.size === 1 ? conditions : [];
-  const texts = parts.map(({text, share}) => (parts.length === 1 ? text : `${text} (${percent(share)})`));
+  // Of several endpoints beside something else, the text has the share of each.
+  const texts = parts.map(({text, share, isServed, ends}) =>
+    parts.length === 1 || (isServed && ends > 1) ? text : `${text} (${percent(share)})`,
+  );
   return `${texts.join(' or ')}${condition === '' ? '' : `: ${escapeText(condition)}`}`;
 }
 
@@ -59,17 +64,20 @@ function ruleName(rule: RuleText): string {
 }
 
 /** `3 endpoints, a third each, masqueraded`. */
-function servedText(outcomes: readonly Outcome[]): string {
+function servedText(outcomes: readonly Outcome[], isAll: boolean): string {
   const shares = new Map<string, number>();
   for (const {destination, probability} of outcomes) shares.set(destination ?? '', (shares.get(destination ?? '') ?? 0) + probability);
   const [[only] = ['']] = shares;
   const masked = new Set(outcomes.flatMap(({masquerade, destination}) => (masquerade ? [destination] : []))).size;
   const masquerade = masked === 0 ? '' : masked === shares.size ? ', masqueraded' : `, ${masked} of them masqueraded`;
-  return shares.size === 1 ? `sent to ${only}${masquerade}` : `${shares.size} endpoints, ${sharesText([...shares.values()])}${masquerade}`;
+  return shares.size === 1
+    ? `sent to ${only}${masquerade}`
+    : `${shares.size} endpoints, ${sharesText([...shares.values()], isAll)}${masquerade}`;
 }
 
-function sharesText(shares: readonly number[]): string {
+function sharesText(shares: readonly number[], areAll: boolean): string {
   const [least, most] = [Math.min(...shares), Math.max(...shares)];
   if (percent(least) !== percent(most)) return `${percent(least)} to ${percent(most)} each`;
+  if (!areAll) return `${percent(least)} each`;
   return `${[undefined, undefined, 'half', 'a third', 'a quarter'][shares.length] ?? `1 in ${shares.length}`} each`;
 }
