@@ -47,11 +47,17 @@ function ifNoInterface(outcome: PacketOutcome): PacketOutcome {
   return {...made, condition: `${word} if no rule names an interface`};
 }
 
+/** What nftables lack. */
+interface Missing {
+  readonly text: string;
+  /** It is in the table of kube-proxy, and no other table lacks anything. */
+  readonly isOfKubeProxy: boolean;
+}
+
 interface ShownText {
   readonly iptables: Ruleset | null;
   readonly nft: NftRuleset | null;
-  /** What nftables lack, as text. */
-  readonly missing: string | null;
+  readonly missing: Missing | null;
   /** Whether the destination is taken as an address of the node, where that is not known. */
   readonly assumed: boolean | null;
   readonly packet: Packet;
@@ -71,7 +77,7 @@ function answerOf(found: PacketOutcome, text: ShownText, uncalled: () => readonl
   const outcome = {...found, path: found.path.filter(rule => !isGap(rule))};
   const {verdict, lost} = outcome;
   if (lost === undefined && (verdict === 'drop' || verdict === 'reject')) return ofStopped(outcome, gaps, text);
-  const missing = [...namesOf(gaps, text), ...(text.missing === null ? [] : [text.missing])];
+  const missing = [...namesOf(gaps, text), ...(text.missing === null ? [] : [text.missing.text])];
   return missing.length === 0 ? ofWhole(outcome, text) : ofPart(outcome, missing, {text, chains: uncalled()});
 }
 
@@ -121,19 +127,24 @@ function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: Show
   if (isRefusal(outcome.path)) return {...outcome, reason: outcome.reason ?? noEndpoint};
   const {iptables, nft, missing, assumed, packet} = text;
   const {by, table} = stoppedBy(outcome);
-  const unread = missing === null || nft === null || iptables !== null ? [] : [missing];
+  const unread = missing === null || nft === null || iptables !== null ? [] : [missing.text];
+  // What one table accepts, another still drops: kube-proxy's can only send the packet elsewhere.
+  const isBehind = missing?.isOfKubeProxy === true && isOfAnotherTable(table);
   const before = [
     ...namesOf(
       gaps.filter(gap => gap.table === table),
       text,
     ),
-    ...unread,
+    ...(isBehind ? [] : unread),
   ];
-  const nat = namesOf(
-    gaps.filter(gap => gap.table === 'nat' && table !== 'nat'),
-    text,
-  );
-  const changes = nat.length > 0 && iptables !== null && dependsOnNat(iptables);
+  const nat = [
+    ...namesOf(
+      gaps.filter(gap => gap.table === 'nat' && table !== 'nat'),
+      text,
+    ),
+    ...(isBehind ? unread : []),
+  ];
+  const changes = nat.length > 0 && (iptables === null ? asksDestination(nft, table) : dependsOnNat(iptables));
   const taken =
     assumed === null ? [] : [`${packet.destination.text} is taken as ${assumed ? 'an' : 'no'} address of the node (--local-address)`];
   if (before.length === 0 && !changes) {
@@ -195,23 +206,33 @@ function dependsOnNat(shown: Ruleset): boolean {
   return chains.some(chain => /(?: |^)(?:-d|-o|--dports?|--match-set|--dst-type|--ctorig\w+) |DNAT/m.test(chain.text()));
 }
 
-/** What is missing from nftables, as text; null if they are complete. */
-function missingOf({iptables, nft}: PacketRules): string | null {
+function isOfAnotherTable(table: string | undefined): boolean {
+  return table !== undefined && !table.endsWith(' kube-proxy');
+}
+
+/** Whether rules of a table of nftables match what address translation changes. */
+function asksDestination(nft: NftRuleset | null, id: string | undefined): boolean {
+  const table = nft?.tables.get(id ?? '');
+  return table !== undefined && textsOf(table).some(({text}) => /\b(?:daddr|dport|th|oif|oifname|oifgroup|fib|rt|ct|mark)\b/.test(text));
+}
+
+/** Null if nftables are complete. */
+function missingOf({iptables, nft}: PacketRules): Missing | null {
   if (nft === null) return null;
-  if (nft.strays.some(({text}) => /^(?:\.{3,}|…+)$/.test(text))) return 'rules that were left out';
+  if (nft.strays.some(({text}) => /^(?:\.{3,}|…+)$/.test(text))) return {text: 'rules that were left out', isOfKubeProxy: false};
   const own = [...nft.tables.values()].filter(({name}) => name === 'kube-proxy');
   if (own.length === 0 && iptables === null) return missingOfIptables(nft);
   for (const table of own) {
     const missing = missingFromTable(table);
-    if (missing !== null) return `${missing} of table ${table.id}`;
+    if (missing !== null) return {text: `${missing} of table ${table.id}`, isOfKubeProxy: true};
   }
   return null;
 }
 
 /** Of the rules of iptables mode, as `nft` prints what iptables-nft wrote: base chains, and chains that are jumped to. */
-function missingOfIptables({tables}: NftRuleset): string | null {
+function missingOfIptables({tables}: NftRuleset): Missing | null {
   const held = [...tables.values()].find(({chains}) => chains.has('KUBE-SERVICES'));
-  if (held === undefined) return 'the table of kube-proxy';
+  if (held === undefined) return {text: 'the table of kube-proxy', isOfKubeProxy: true};
   const family = held.id.split(' ', 1)[0] ?? '';
   const missing = Object.entries(hooksOfIptables).flatMap(([name, hooks]) => {
     const table = tables.get(`${family} ${name}`);
@@ -221,7 +242,7 @@ function missingOfIptables({tables}: NftRuleset): string | null {
       .filter(chain => !table.chains.has(chain))
       .map(chain => `chain ${chain} of table ${table.id}`);
   });
-  return missing.length === 0 ? null : someOf(missing, {max: 4});
+  return missing.length === 0 ? null : {text: someOf(missing, {max: 4}), isOfKubeProxy: false};
 }
 
 const hooksOfIptables = {nat: ['PREROUTING', 'POSTROUTING', 'OUTPUT'], filter: ['FORWARD', 'INPUT', 'OUTPUT']};

@@ -145,6 +145,17 @@ describe('nftables', () => {
     );
   });
 
+  test('of another program drop a packet whatever the table of kube-proxy accepts, which may only send it elsewhere', () => {
+    const chain = (hook: string, rule = '') => `chain ${hook} {\n type filter hook ${hook} priority filter; policy drop;\n ${rule}\n}`;
+    const rules = (rule: string) => `table inet own {\n${chain('input')}\n${chain('forward', rule)}\n}\n`;
+    expect(answer(rules('ip saddr 10.9.0.0/16 accept'))).toMatch(
+      /^drop: by the policy of inet own\/forward; this text does not show the table of kube-proxy, where a rule could mark/,
+    );
+    expect(answer(rules('ip daddr 10.9.0.0/16 accept'))).toMatch(
+      /^undecided: dropped by the policy of inet own\/forward, unless the table of kube-proxy, which this text does not show, changes its destination/,
+    );
+  });
+
   test('of another program alone do not accept a packet: the table of kube-proxy is not there', () => {
     const text = 'table inet firewall {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy accept;\n\t}\n}\n';
     expect(answer(text)).toMatch(/^undecided: this text shows no table of kube-proxy; this text does not show the table of kube-proxy/);
