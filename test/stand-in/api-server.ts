@@ -67,6 +67,11 @@ export interface LoggedRequest {
   readonly argv: readonly string[];
 }
 
+export interface RanCommand {
+  readonly node: string;
+  readonly argv: readonly string[];
+}
+
 export interface ApiServer extends AsyncDisposable {
   /** `https://127.0.0.1:PORT`. */
   readonly url: string;
@@ -75,6 +80,8 @@ export interface ApiServer extends AsyncDisposable {
   /** Path of the authority's certificate. */
   readonly ca: string;
   readonly requests: LoggedRequest[];
+  /** What ran by exec, in sessions of their own or in those of a shell. */
+  readonly commands: RanCommand[];
   /** How many connections were made. */
   readonly connections: () => number;
   /** Bytes of all connections, as they were on the wire. */
@@ -145,6 +152,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     kubeconfig,
     ca: certificateFile('ca.crt'),
     requests: standIn.requests,
+    commands: standIn.commands,
     connections: () => connections,
     traffic,
     store: standIn.store,
@@ -169,6 +177,7 @@ function kubeconfigFor(url: string): string {
 
 class StandIn {
   readonly requests: LoggedRequest[] = [];
+  readonly commands: RanCommand[] = [];
   readonly store: ObjectStore;
   readonly faults: Fault[];
   readonly watches: Watches;
@@ -262,7 +271,8 @@ class StandIn {
     };
     this.streams.handleUpgrade(request, socket, head, stream => {
       const node = this.#options.nodes?.[command.node] ?? {};
-      streamExec(stream, command, {node, reply: this.#options.exec?.(command) ?? null, fault});
+      const onCommand = (argv: readonly string[]) => this.commands.push({node: command.node, argv});
+      streamExec(stream, command, {node, reply: this.#options.exec?.(command) ?? null, fault, onCommand});
     });
   }
 

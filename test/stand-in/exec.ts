@@ -33,12 +33,16 @@ export interface ExecOptions {
   readonly node: StandInNode;
   readonly reply: ExecReply | null;
   readonly fault: Fault | null;
+  /** Is told each command that runs: the one of the exec, or those that a shell is sent. */
+  readonly onCommand: (argv: readonly string[]) => void;
 }
 
 /** Runs a command and streams it as a kubelet does: v5 and v4 channels, an empty frame first, the Status last, then a clean close. */
-export function streamExec(socket: WebSocket, command: ExecCommand, {node, reply, fault}: ExecOptions): void {
+export function streamExec(socket: WebSocket, command: ExecCommand, {node, reply, fault, onCommand}: ExecOptions): void {
   const send = sender(socket, fault);
   send(1, Buffer.alloc(0));
+  if (command.argv.join() !== 'sh') onCommand(command.argv);
+  else socket.on('message', (data: Buffer) => data[0] === 0 && sentCommands(data.toString('utf8', 1)).forEach(onCommand));
   if (fault?.kind === 'hang') return;
   if (reply !== null && !('argv' in reply)) {
     for (const part of chunks(Buffer.from(reply.stdout ?? ''))) send(1, part);
@@ -47,6 +51,12 @@ export function streamExec(socket: WebSocket, command: ExecCommand, {node, reply
     return;
   }
   run(socket, send, {...command, argv: reply?.argv ?? command.argv}, node);
+}
+
+/** Of the lines that svc-trace sends to a shell. */
+function sentCommands(input: string): readonly (readonly string[])[] {
+  const lines = [...input.matchAll(/^\{ e=\$\(\{ (.*?) <\/dev\/null /gm)];
+  return lines.map(([, line = '']) => [...line.matchAll(/'([^']*)'/g)].map(([, word = '']) => word));
 }
 
 type Send = (channel: number, data: Buffer) => void;

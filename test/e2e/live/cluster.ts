@@ -158,8 +158,8 @@ ${cases.join('\n')}
 }
 case "$1 $2" in
   "container inspect") find_container "$5"; echo true ;;
-  "exec --user")
-    find_container "$4"; shift 4
+  "exec --interactive")
+    find_container "$5"; shift 5
     export PATH="${path}"
     if ! command -v "$1" >/dev/null; then
       echo "OCI runtime exec failed: exec failed: unable to start container process: exec: \\"$1\\": executable file not found in \\$PATH: unknown" >&2

@@ -94,9 +94,9 @@ class Load implements AsyncDisposable {
   /** `between` is done after the first read of the counters. */
   async top(args: readonly string[], between: () => Promise<void> = async () => {}): Promise<TopReport> {
     const {api} = this.cluster;
-    const seen = api.requests.length;
+    const seen = api.commands.length;
     const running = this.run(['--once', ...args]);
-    const reads = () => api.requests.slice(seen).filter(({argv}) => argv?.[0] === 'conntrack' && argv.includes('-o')).length;
+    const reads = () => api.commands.slice(seen).filter(({argv}) => argv[0] === 'conntrack' && argv.includes('-o')).length;
     await expect.poll(reads, {interval: 20}).toBe(args.includes('--node') ? 1 : this.cluster.nodes.length);
     await new Promise(resolve => setTimeout(resolve, 500));
     await between();

@@ -22,16 +22,12 @@ describeWith(clusterNeeds, 'a live cluster', () => {
   afterEach(() => {
     cluster.heal();
     cluster.api.requests.length = 0;
+    cluster.api.commands.length = 0;
   });
 
   const run = (...args: readonly string[]) => svcTrace(args, {kubeconfig: cluster.api.kubeconfig});
   /** The nodes whose rules were read. */
-  const nodesRead = () =>
-    new Set(
-      cluster.api.requests
-        .filter(({argv}) => argv.join(' ') === 'iptables-save')
-        .map(({resource}) => resource?.name.replace('kube-proxy-', '')),
-    ).size;
+  const nodesRead = () => new Set(cluster.api.commands.filter(({argv}) => argv.join(' ') === 'iptables-save').map(({node}) => node)).size;
   const loseEndpoint = (node: string) =>
     deleteRules(cluster.node(node), chainOf(cluster.node(node), 'shop/web:http'), rule => rule.includes('-> 10.244.11.5:8080'));
 

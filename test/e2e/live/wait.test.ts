@@ -23,6 +23,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
   beforeEach(() => {
     cluster.api.faults.splice(0);
     cluster.api.requests.splice(0);
+    cluster.api.commands.splice(0);
     proxies.ready('node-b', true);
     proxies.sync('node-a', 'node-b', 'node-c');
     replaced++;
@@ -37,8 +38,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
 
   /** How often the rules of a node were read. */
   function looks(node: string): number {
-    return cluster.api.requests.filter(({path, argv}) => path.includes(`kube-proxy-${node}/exec`) && argv.join(' ') === 'iptables-save')
-      .length;
+    return cluster.api.commands.filter(one => one.node === node && one.argv.join(' ') === 'iptables-save').length;
   }
 
   /** Resolves when it is true; what is checked must not end before. */
