@@ -271,7 +271,10 @@ class StandIn {
     };
     this.streams.handleUpgrade(request, socket, head, stream => {
       const node = this.#options.nodes?.[command.node] ?? {};
-      const onCommand = (argv: readonly string[]) => this.commands.push({node: command.node, argv});
+      const onCommand = (argv: readonly string[], isOfShell: boolean): Fault | null => {
+        this.commands.push({node: command.node, argv});
+        return !isOfShell ? null : takeFault(this.faults, `${request.url} ${argv.join(' ')}`, ['hang', 'reset']);
+      };
       streamExec(stream, command, {node, reply: this.#options.exec?.(command) ?? null, fault, onCommand});
     });
   }

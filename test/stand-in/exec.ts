@@ -2,6 +2,7 @@ import {spawn} from 'node:child_process';
 import {accessSync, constants} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
+import type {Writable} from 'node:stream';
 import type {WebSocket} from 'ws';
 import type {Fault} from './faults.ts';
 
@@ -33,16 +34,15 @@ export interface ExecOptions {
   readonly node: StandInNode;
   readonly reply: ExecReply | null;
   readonly fault: Fault | null;
-  /** Is told each command that runs: the one of the exec, or those that a shell is sent. */
-  readonly onCommand: (argv: readonly string[]) => void;
+  /** Is told each command that runs, the one of the exec or those that a shell is sent, and says what goes wrong with one of a shell. */
+  readonly onCommand: (argv: readonly string[], isOfShell: boolean) => Fault | null;
 }
 
 /** Runs a command and streams it as a kubelet does: v5 and v4 channels, an empty frame first, the Status last, then a clean close. */
 export function streamExec(socket: WebSocket, command: ExecCommand, {node, reply, fault, onCommand}: ExecOptions): void {
   const send = sender(socket, fault);
   send(1, Buffer.alloc(0));
-  if (command.argv.join() !== 'sh') onCommand(command.argv);
-  else socket.on('message', (data: Buffer) => data[0] === 0 && sentCommands(data.toString('utf8', 1)).forEach(onCommand));
+  if (command.argv.join() !== 'sh') onCommand(command.argv, false);
   if (fault?.kind === 'hang') return;
   if (reply !== null && !('argv' in reply)) {
     for (const part of chunks(Buffer.from(reply.stdout ?? ''))) send(1, part);
@@ -50,7 +50,17 @@ export function streamExec(socket: WebSocket, command: ExecCommand, {node, reply
     finish(socket, send, exitStatus(reply.exitCode ?? 0));
     return;
   }
-  run(socket, send, {...command, argv: reply?.argv ?? command.argv}, node);
+  const input = run(socket, send, {...command, argv: reply?.argv ?? command.argv}, node);
+  let hangs = false;
+  socket.on('message', (data: Buffer) => {
+    if (data[0] !== 0) return;
+    for (const argv of command.argv.join() === 'sh' ? sentCommands(data.toString('utf8', 1)) : []) {
+      const kind = onCommand(argv, true)?.kind;
+      if (kind === 'reset') socket.terminate();
+      hangs ||= kind === 'hang';
+    }
+    if (!hangs) input?.write(data.subarray(1));
+  });
 }
 
 /** Of the lines that svc-trace sends to a shell. */
@@ -76,25 +86,23 @@ function sender(socket: WebSocket, fault: Fault | null): Send {
   };
 }
 
-function run(socket: WebSocket, send: Send, {argv, stdin}: ExecCommand, node: StandInNode): void {
+function run(socket: WebSocket, send: Send, {argv, stdin}: ExecCommand, node: StandInNode): Writable | null {
   const [program = '', ...args] = argv;
   const path = node.path ?? `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`;
   const file = lookUp(program, path);
   if (file === null) {
     finish(socket, send, notFoundStatus(program));
-    return;
+    return null;
   }
   const [command = '', ...rest] = [...(node.enter ?? []), file, ...args];
   const child = spawn(command, rest, {stdio: [stdin === true ? 'pipe' : 'ignore', 'pipe', 'pipe'], env: {...process.env, PATH: path}});
-  socket.on('message', (data: Buffer) => {
-    if (data[0] === 0) child.stdin?.write(data.subarray(1));
-  });
   child.stdin?.on('error', () => {});
   child.stdout?.on('data', (data: Buffer) => send(1, data));
   child.stderr?.on('data', (data: Buffer) => send(2, data));
   child.on('error', error => finish(socket, send, internalError(error.message)));
   child.on('close', code => finish(socket, send, exitStatus(code ?? 137)));
   socket.on('close', () => child.kill('SIGKILL'));
+  return child.stdin;
 }
 
 function lookUp(program: string, path: string): string | null {
