@@ -67,7 +67,7 @@ export interface LoggedRequest {
   readonly argv: readonly string[];
 }
 
-export interface RanCommand {
+interface RanCommand {
   readonly node: string;
   readonly argv: readonly string[];
 }
