@@ -1,3 +1,4 @@
+import {ciliumAgentTable} from '../../model/node/cilium.ts';
 import {
   type CiliumState,
   ciliumVersion,
@@ -28,7 +29,7 @@ export function withCilium(
 ): NodeAnalysis {
   const beside = kubeProxy?.status.kind === 'not-served' ? null : kubeProxy;
   const {node, api, config, nft} = input;
-  const proxy = {mode: {value: 'cilium', source: 'service-list.json'}, version: {value: newestApi.version, source: 'service-list.json'}};
+  const proxy = {mode: {value: 'cilium', source: ciliumAgentTable}, version: {value: newestApi.version, source: ciliumAgentTable}};
   const own: NodeAnalysis = {
     ...{rulesets: new Map(), backends: [], nft, families: [], unread: [], symptoms: [], traces: []},
     ...{config: {...config, ...proxy}, counts: {rules: 0, chains: 0}, status: {kind: 'checked'}},

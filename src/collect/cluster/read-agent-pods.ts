@@ -1,3 +1,4 @@
+import {isCiliumAgent} from '../../model/node/cilium.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';
 import {pushTo, uniqueBy} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';
@@ -68,7 +69,7 @@ const proxySelectors = ['k8s-app in (kube-proxy,cilium)', 'component=kube-proxy'
 
 /** The settings of Cilium, in the namespace of its agents; none if none of the pods is one. */
 export async function readCiliumSettings(api: KubeApi, pods: readonly PodObject[]): Promise<readonly ConfigMapObject[]> {
-  const namespace = pods.find(({metadata}) => metadata.labels?.['k8s-app'] === 'cilium')?.metadata.namespace;
+  const namespace = pods.find(isCiliumAgent)?.metadata.namespace;
   if (namespace === undefined) return [];
   const path = `/api/v1/namespaces/${namespace}/configmaps/cilium-config`;
   const reader = new ClusterReader(api, {anyFailure: true});

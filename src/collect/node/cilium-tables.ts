@@ -1,4 +1,5 @@
 import type {Buffer} from 'node:buffer';
+import {ciliumAgentTable} from '../../model/node/cilium.ts';
 
 /** A file of Cilium's tables in a bundle, and the arguments of `cilium-dbg` that print it. */
 interface CiliumTable {
@@ -16,11 +17,8 @@ export const ciliumTables: readonly CiliumTable[] = [
   {file: 'bpf-lb-list.json', args: ['bpf', 'lb', 'list', '-o', 'json'], asksAgent: false},
   {file: 'bpf-lb-list-frontends.json', args: ['bpf', 'lb', 'list', '--frontends', '-o', 'json'], asksAgent: false},
   {file: 'bpf-lb-list-source-ranges.json', args: ['bpf', 'lb', 'list', '--source-ranges', '-o', 'json'], asksAgent: false},
-  {file: 'service-list.json', args: ['service', 'list', '-o', 'json'], asksAgent: true},
+  {file: ciliumAgentTable, args: ['service', 'list', '-o', 'json'], asksAgent: true},
 ];
-
-/** The file without which nothing of Cilium is compared: it is missing, with the reason, where the agent of a node could not be read. */
-export const ciliumAgentTable = 'service-list.json';
 
 /** Up to 1.14 the program has the second name. */
 export const ciliumPrograms = ['cilium-dbg', 'cilium'] as const;

@@ -10,7 +10,8 @@ import {
   Unreachable,
 } from './transport.ts';
 import {ApiError} from '../kube/kube-api.ts';
-import {ciliumAgentTable, ciliumCommand, ciliumPrograms, ciliumTables, splitCiliumTables} from './cilium-tables.ts';
+import {ciliumAgentTable} from '../../model/node/cilium.ts';
+import {ciliumCommand, ciliumPrograms, ciliumTables, splitCiliumTables} from './cilium-tables.ts';
 import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, parallel} from './node-command.ts';
 import {partition} from '../../model/lists.ts';

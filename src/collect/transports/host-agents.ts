@@ -1,3 +1,4 @@
+import {isCiliumAgent} from '../../model/node/cilium.ts';
 import {Buffer} from 'node:buffer';
 import type {PodObject} from '../../model/api-objects.ts';
 import {errorText, namespacedName} from '../../model/text.ts';
@@ -42,20 +43,24 @@ export function agentsOn(node: NodeInfo): readonly ExecTarget[] {
 
 /** The container of kube-proxy, whatever its state. */
 function kubeProxyOn(node: NodeInfo): ExecTarget | null {
-  const pods = node.pods.filter(({spec, metadata}) => spec?.nodeName === node.name && systemNamespaces.test(metadata.namespace ?? ''));
+  const pods = systemPodsOn(node);
   const [found] = hostAgents.slice(0, 3).flatMap(agent => pods.filter(pod => isOne(pod, agent)).map(pod => containerOf(pod, agent)));
   return found ?? null;
 }
 
 /** The container of a node's Cilium agent, and why nothing can be run in it; null if the node has none. A pod that can be used first. */
 export function ciliumAgentOn(node: NodeInfo): {readonly target: ExecTarget; readonly whyUnusable: string | null} | null {
-  const isAgent = ({spec, metadata}: PodObject): boolean =>
-    spec?.nodeName === node.name && metadata.labels?.['k8s-app'] === 'cilium' && systemNamespaces.test(metadata.namespace ?? '');
-  const agents = node.pods.filter(isAgent).map(pod => ({
-    target: {namespace: pod.metadata.namespace ?? '', pod: pod.metadata.name, container: 'cilium-agent'},
-    whyUnusable: whyUnusable(pod),
-  }));
+  const agents = systemPodsOn(node)
+    .filter(isCiliumAgent)
+    .map(pod => ({
+      target: {namespace: pod.metadata.namespace ?? '', pod: pod.metadata.name, container: 'cilium-agent'},
+      whyUnusable: whyUnusable(pod),
+    }));
   return agents.find(agent => agent.whyUnusable === null) ?? agents[0] ?? null;
+}
+
+function systemPodsOn({name, pods}: NodeInfo): readonly PodObject[] {
+  return pods.filter(({spec, metadata}) => spec?.nodeName === name && systemNamespaces.test(metadata.namespace ?? ''));
 }
 
 /** The labels by which kube-proxy's pods are known, in words. */

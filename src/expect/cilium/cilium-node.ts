@@ -1,3 +1,4 @@
+import {ciliumAgentTable, isCiliumAgent} from '../../model/node/cilium.ts';
 import type {Family} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {ApiObjects, NodeDump} from '../../model/snapshot.ts';
@@ -39,13 +40,12 @@ interface CiliumSettings {
   readonly proxyName: string;
 }
 
-const tableFile = 'service-list.json';
 const mapFile = 'bpf-lb-list.json';
 const frontendsFile = 'bpf-lb-list-frontends.json';
 
 /** Whether tables of Cilium were read of the node, or its agent could not be read. */
 export function hasCiliumTables({files, missing = []}: NodeDump): boolean {
-  return [tableFile, mapFile].some(file => files.includes(file)) || missing.some(({file}) => file === tableFile);
+  return [ciliumAgentTable, mapFile].some(file => files.includes(file)) || missing.some(({file}) => file === ciliumAgentTable);
 }
 
 /** The first version whose tables are compared with the API. */
@@ -69,12 +69,13 @@ export function isKnownCilium({major, minor}: AgentVersion): boolean {
 export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | string {
   const status = parseAgentStatus(textOf(node, 'status.json'), textOf(node, 'version.json'));
   const {version} = status;
-  const missing = [tableFile, mapFile, frontendsFile].filter(file => !node.files.includes(file));
+  const missing = [ciliumAgentTable, mapFile, frontendsFile].filter(file => !node.files.includes(file));
   // What was asked for and not given says why.
-  if (missing.length > 0 && (version !== null || node.missing?.some(({file}) => file === tableFile))) return whyMissing(node, missing);
+  if (missing.length > 0 && (version !== null || node.missing?.some(({file}) => file === ciliumAgentTable)))
+    return whyMissing(node, missing);
   if (version === null) return 'the version of its Cilium is not known: it has no status.json and no version.json of the agent';
-  const frontends = parseServiceList(textOf(node, tableFile));
-  if (frontends === null) return `${tableFile} is not what the agent prints`;
+  const frontends = parseServiceList(textOf(node, ciliumAgentTable));
+  if (frontends === null) return `${ciliumAgentTable} is not what the agent prints`;
   const map = parseLbMap({list: textOf(node, mapFile), frontends: textOf(node, frontendsFile)});
   if (typeof map === 'string') return map;
   if (frontends.length === 0 && map.size > 0)
@@ -112,7 +113,7 @@ function settingsOf({configMaps}: ApiObjects, status: ReturnType<typeof parseAge
 
 /** The pod of Cilium's agent on a node, running ones first. */
 export function ciliumPod(api: ApiObjects, node: string): PodObject | undefined {
-  const pods = podsOnNode(api, node).filter(({metadata}) => metadata.labels?.['k8s-app'] === 'cilium');
+  const pods = podsOnNode(api, node).filter(isCiliumAgent);
   return pods.find(({status}) => status?.phase === 'Running') ?? pods[0];
 }
 

@@ -1,3 +1,4 @@
+import {ciliumAgentTable} from '../../model/node/cilium.ts';
 import type {CollectedNode, Transport} from '../../collect/node/transport.ts';
 import {defaultDebugNamespace, removeLeftovers} from '../../collect/transports/debug.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
@@ -18,7 +19,7 @@ export function takeNode(node: CollectedNode, diagnosis: OpenDiagnosis, reading?
 
 /** Why a node cannot be evaluated; null if it can. */
 export function asUnread({name, status, files, problems}: CollectedNode): UnreadNode | null {
-  if (status !== 'unread' || files.some(file => /^(?:nft(?:-ruleset)?|service-list)\.json$/.test(file))) return null;
+  if (status !== 'unread' || files.some(file => file === ciliumAgentTable || /^nft(?:-ruleset)?\.json$/.test(file))) return null;
   // Commands run in parallel: which of them fails first is random.
   const reasons = joinAlike(problems.map(({message}) => message).sort());
   const isPermanent = problems.length > 0 && problems.every(problem => problem.isPermanent);
