@@ -1,5 +1,6 @@
 import {type ExpectedRuleset, isBaseChain} from '../../expect/iptables/expected-ruleset.ts';
 import type {Chain, ChainsByName, Rule, Ruleset, RuleText, Table} from '../../model/ruleset.ts';
+import {once} from '../../model/once.ts';
 import {targetNames} from '../../parse/iptables/pasted-rulesets.ts';
 import {listChain} from './chain-texts.ts';
 import {merged} from './excerpt.ts';
@@ -61,15 +62,10 @@ function isWhole({complete, chains}: Table): boolean {
   return complete && !(holdsKubeProxy(chains) && [...chains.keys()].every(name => !isBaseChain(name)));
 }
 
-export function holdsKubeProxy(chains: ChainsByName): boolean {
-  const known =
-    holding.get(chains) ?? [...chains.values()].some(chain => chain.name.startsWith('KUBE-') || / -[jg] KUBE-/.test(chain.text()));
-  holding.set(chains, known);
-  return known;
-}
-
-/** It is asked of a table for each chain on the path, which may be all of them. */
-const holding = new WeakMap<ChainsByName, boolean>();
+/** Once for a table: it is asked for each chain on the path, which may be all of them. */
+export const holdsKubeProxy = once((chains: ChainsByName): boolean =>
+  [...chains.values()].some(chain => chain.name.startsWith('KUBE-') || / -[jg] KUBE-/.test(chain.text())),
+);
 
 const gapText = 'rules that the text does not show';
 

@@ -1,8 +1,8 @@
 /** The name of the log of kube-proxy in a bundle. */
+export const kubeProxyLog = 'kube-proxy.log';
+
 /** Of a page that one node does not give: no firewall between the API server and all nodes. */
 export const othersAnswer = 'while other nodes answer there';
-
-export const kubeProxyLog = 'kube-proxy.log';
 
 /** A failure of kube-proxy that its log shows, and what to do about it. */
 interface KnownFailure {

@@ -27,21 +27,17 @@ export function isInSet(
  * stands for those that are not there, and for lists, since the kernel lets no list be the member of another one.
  */
 function membersOf(list: IpSet, sets: ReadonlyMap<string, IpSet>): readonly (IpSet | null)[] {
-  const known = members.get(list);
-  if (known !== undefined) return known;
-  const all = list.elements.flatMap(([name = '']) => sets.get(name) ?? []).filter(({type}) => type !== 'list:set');
-  const alike = Map.groupBy(all, ({name, type, exceptions}) => (exceptions.length > 0 ? `${type} ${name}` : type));
-  const merged = [...alike.values()].flatMap(([first, ...rest]) => {
-    if (first === undefined || rest.length === 0) return first ?? [];
-    const own = [first, ...rest];
-    return {...first, elements: own.flatMap(({elements}) => elements), lines: own.flatMap(({lines}) => lines)};
+  return once(list, 'members', () => {
+    const all = list.elements.flatMap(([name = '']) => sets.get(name) ?? []).filter(({type}) => type !== 'list:set');
+    const alike = Map.groupBy(all, ({name, type, exceptions}) => (exceptions.length > 0 ? `${type} ${name}` : type));
+    const merged = [...alike.values()].flatMap(([first, ...rest]) => {
+      if (first === undefined || rest.length === 0) return first ?? [];
+      const own = [first, ...rest];
+      return {...first, elements: own.flatMap(({elements}) => elements), lines: own.flatMap(({lines}) => lines)};
+    });
+    return all.length < list.elements.length ? [null, ...merged] : merged;
   });
-  const made = all.length < list.elements.length ? [null, ...merged] : merged;
-  members.set(list, made);
-  return made;
 }
-
-const members = new WeakMap<IpSet, readonly (IpSet | null)[]>();
 
 function isInOne(set: IpSet, packet: Packet, sides: readonly string[], questions: SenderQuestions): boolean | null {
   askSet(set, sides, packet, questions);
@@ -158,15 +154,15 @@ function behindInterfaces(
   return intervalsOf(found);
 }
 
-/** The members of a set of addresses, which may be a hundred thousand, are sorted once. */
-function once<T extends Intervals | null>(set: IpSet, key: string, make: () => T): T {
-  const made = sorted.get(set) ?? new Map<string, Intervals | null>();
-  sorted.set(set, made);
+/** What is made of a set once for all packets: its members, which may be a hundred thousand, are sorted. */
+function once<T>(set: IpSet, key: string, make: () => T): T {
+  const made = madeOf.get(set) ?? new Map<string, unknown>();
+  madeOf.set(set, made);
   if (!made.has(key)) made.set(key, make());
   return made.get(key) as T;
 }
 
-const sorted = new WeakMap<IpSet, Map<string, Intervals | null>>();
+const madeOf = new WeakMap<IpSet, Map<string, unknown>>();
 
 function matchElement(
   {set, element, sides}: {readonly set: IpSet; readonly element: readonly string[]; readonly sides: readonly string[]},
