@@ -60,6 +60,13 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
 /** Errors and warnings: of the same findings the same list, since the blocks of a list are made once. */
 export const loudFindings = once((findings: readonly Finding[]) => findings.filter(({severity}) => severity !== 'info'));
 
+/** Of these, what no baseline knows; the same list if it knows none. */
+export const freshFindings = once((findings: readonly Finding[]) => {
+  const loud = loudFindings(findings);
+  const fresh = loud.filter(({known}) => known === undefined);
+  return fresh.length === loud.length ? loud : fresh;
+});
+
 const minAlike = 3;
 
 /** By severity; of one severity the block that explains most first, then the one that hits most pods; what a baseline knows, and advice about objects, come last. */

@@ -3,7 +3,7 @@ import {entryText} from '../model/service-port.ts';
 import type {Report} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
-import {causeBlocks, type FindingBlock, loudFindings, membersOf, severityOf} from './finding-blocks.ts';
+import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf} from './finding-blocks.ts';
 
 /** One cause of errors or warnings: which Services or nodes, where, and what happens. */
 export interface Cause {
@@ -21,8 +21,7 @@ export interface Cause {
 
 /** The worst first. What a baseline knows, and infos, are none. */
 export function causesOf({findings, nodes}: Pick<Report, 'findings'> & Partial<Report>, readAt: string | undefined): readonly Cause[] {
-  const loud = loudFindings(findings);
-  return causeBlocks(loud.some(isKnown) ? loud.filter(finding => !isKnown(finding)) : loud).map(block => {
+  return causeBlocks(freshFindings(findings)).map(block => {
     const services = servicesOf(block);
     const since = sinceOfNodes(block);
     const {code} = block.finding;
@@ -37,10 +36,6 @@ export function causesOf({findings, nodes}: Pick<Report, 'findings'> & Partial<R
       text: block.reason === 'older-rules' ? message : `${message} (${code})`,
     };
   });
-}
-
-function isKnown({known}: Finding): boolean {
-  return known !== undefined;
 }
 
 function servicesOf(block: FindingBlock): readonly ServiceName[] {

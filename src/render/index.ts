@@ -5,6 +5,7 @@ import {junit} from './ci/junit.ts';
 import {markdown} from './ci/markdown.ts';
 import {openreports, policyreport} from './policy/policy-report.ts';
 import {prometheus} from './ci/prometheus.ts';
+import {freshFindings} from './finding-blocks.ts';
 import type {PieceRenderer, Renderer} from './renderer.ts';
 import {sarif} from './ci/sarif.ts';
 import {table, wide} from './table/table.ts';
@@ -13,9 +14,9 @@ import {namespacedName} from '../model/text.ts';
 
 /** What has an error or a warning, one a line, as other commands take it: `shop/web`, and `node/NAME` for a fault of the node. */
 const name: Renderer = ({findings}) => {
-  const names = findings
-    .filter(({severity, known}) => severity !== 'info' && !known)
-    .map(({service, node}) => (service !== undefined ? namespacedName(service) : node === undefined ? '' : `node/${node}`));
+  const names = freshFindings(findings).map(({service, node}) =>
+    service !== undefined ? namespacedName(service) : node === undefined ? '' : `node/${node}`,
+  );
   return [...new Set(names)]
     .filter(text => text !== '')
     .sort()

@@ -2,7 +2,7 @@ import {severities, type Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {causeBlocks, type FindingBlock} from '../finding-blocks.ts';
+import {causeBlocks, type FindingBlock, freshFindings} from '../finding-blocks.ts';
 import {blockPlaces, blockTexts, effectsText, whomAndSince} from '../block-texts.ts';
 import {readTime, type Renderer} from '../renderer.ts';
 import {verdictLine} from '../verdict-line.ts';
@@ -15,7 +15,7 @@ import {plural} from '../../model/text.ts';
  */
 export const github: Renderer = (report, options) => {
   const {verbose} = options;
-  const loud = report.findings.filter(({severity, known}) => !known && (severity !== 'info' || verbose));
+  const loud = verbose ? report.findings.filter(({known}) => known === undefined) : freshFindings(report.findings);
   const blocks = causeBlocks(loud);
   const readAt = readTime(options.provenance);
   const lines = severities.flatMap(severity =>

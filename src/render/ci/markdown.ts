@@ -5,7 +5,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine, tableName} from '../trace-words.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
+import {causeBlocks, type FindingBlock, loudFindings, spreadBlocks} from '../finding-blocks.ts';
 import {blockPlaces, blockTexts, commandsByPlace, effectsText, whomAndSince} from '../block-texts.ts';
 import {docsOf} from '../json.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
@@ -15,7 +15,7 @@ import {convergedText} from '../table/sections.ts';
 /** For a comment on a pull request: the verdict, a table of the findings, and the folded evidence of each. */
 export const markdown: Renderer = (report, options) => {
   const {verbose} = options;
-  const loud = report.findings.filter(({severity}) => severity !== 'info' || verbose);
+  const loud = verbose ? report.findings : loudFindings(report.findings);
   const groups = verbose ? spreadBlocks(loud) : causeBlocks(loud);
   const shown = thatFit(groups, readTime(options.provenance));
   const partial = partialReading(report);

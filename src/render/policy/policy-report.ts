@@ -4,7 +4,7 @@ import type {NodeReport, Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
-import {type FindingGroup, groupFindings} from '../finding-blocks.ts';
+import {type FindingGroup, groupFindings, loudFindings} from '../finding-blocks.ts';
 import {docsOf, toYaml} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import type {Renderer, RenderOptions} from '../renderer.ts';
@@ -121,7 +121,7 @@ interface PolicyResults {
  * was not checked, so that a resolved finding turns green. Infos only if `verbose`.
  */
 function policyResults(report: Report, verbose: boolean): PolicyResults {
-  const own = ownFindings(report.findings.filter(({severity}) => severity !== 'info' || verbose));
+  const own = ownFindings(verbose ? report.findings : loudFindings(report.findings));
   const namespaces = new Map<string, PolicyResult[]>();
   const unclear = doubt(report);
   for (const service of report.services) {

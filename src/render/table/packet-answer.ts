@@ -39,9 +39,16 @@ function phraseOf(outcome: Outcome, style: Style): string | null {
   if (lost !== undefined)
     return `${lost === 'reply' ? 'the reply' : 'the packet after the reply'} is ${style.red(verdictNames[verdict])}${causeText(outcome)}`;
   if (noEndpointOf !== undefined) return style.red(destination === null ? 'reaches no endpoint' : `sent to ${destination}, no endpoint`);
-  if (verdict === 'undecided') return style.yellow(verdictNames.undecided);
-  if (verdict === 'accept') return destination === null ? `${style.green(verdictNames.accept)}, not rewritten` : null;
-  return `${style.red(verdictNames[verdict])}${onward === undefined ? '' : ` on ${escapeText(onward.node)}`}${causeText(outcome)}`;
+  if (verdict === 'undecided') return verdictText(verdict, style);
+  if (verdict === 'accept') return destination === null ? `${verdictText(verdict, style)}, not rewritten` : null;
+  return `${verdictText(verdict, style)}${onward === undefined ? '' : ` on ${escapeText(onward.node)}`}${causeText(outcome)}`;
+}
+
+/** In the color of the verdict. */
+export function verdictText(verdict: Outcome['verdict'], style: Style): string {
+  const text = verdictNames[verdict];
+  if (verdict === 'accept') return style.green(text);
+  return verdict === 'undecided' ? style.yellow(text) : style.red(text);
 }
 
 const verdictNames = {accept: 'accepted', reject: 'refused', drop: 'dropped', undecided: 'undetermined'} as const;

@@ -6,7 +6,7 @@ import {dumpLine, percent, tableName} from '../trace-words.ts';
 import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {place, schemaVersion, toJson, toYaml} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {answerOfNodes, answerText} from './packet-answer.ts';
+import {answerOfNodes, answerText, verdictText} from './packet-answer.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {wrap, wrapLines} from '../wrap.ts';
 
@@ -192,14 +192,4 @@ function targetText({verdict, destination, rewrittenTo, masquerade}: PacketAnswe
   if (verdict === 'undecided') return rewrittenTo === undefined ? '' : ` after DNAT to ${rewrittenTo}`;
   if (verdict !== 'accept' && destination === null) return '';
   return ` ${destination ?? 'not rewritten'}${masquerade ? ', masqueraded' : ''}`;
-}
-
-function verdictText(verdict: PacketAnswer['outcomes'][number]['verdict'], style: Style): string {
-  const texts = {
-    accept: style.green('accepted'),
-    reject: style.red('refused'),
-    drop: style.red('dropped'),
-    undecided: style.yellow('undetermined'),
-  };
-  return texts[verdict];
 }

@@ -16,7 +16,7 @@ import type {ClusterRun} from '../cluster-run.ts';
 import {unlessInterrupted} from '../clock.ts';
 import {progressText} from '../nodes/node-progress.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
-import {nodeAsker, nodesByAddress, notAmong, type PacketFlags, packetQuery, startNode} from './packet-flags.ts';
+import {hasClusterIP, nodeAsker, nodesByAddress, notAmong, type PacketFlags, packetQuery, startNode} from './packet-flags.ts';
 import {parseServiceName} from '../scope/select-services.ts';
 
 interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
@@ -120,10 +120,12 @@ async function servicesAt(address: string, {port}: PacketFlags, reader: ClusterR
     .map(({metadata: {namespace = 'default', name}}) => ({namespace, name}));
 }
 
-function hasAddress({spec, status}: ServiceObject, address: string, port: number): boolean {
+function hasAddress(service: ServiceObject, address: string, port: number): boolean {
+  const {spec, status} = service;
   const ingress = (status?.loadBalancer?.ingress ?? []).map(({ip}) => ip);
-  const own = [spec?.clusterIP, ...(spec?.clusterIPs ?? []), ...(spec?.externalIPs ?? []), ...ingress, spec?.loadBalancerIP];
-  return own.some(one => canonicalAddress(one ?? '') === address) || (spec?.ports ?? []).some(({nodePort}) => nodePort === port);
+  const external = [...(spec?.externalIPs ?? []), ...ingress, spec?.loadBalancerIP];
+  const isExternal = external.some(one => canonicalAddress(one ?? '') === address);
+  return hasClusterIP(service, address) || isExternal || (spec?.ports ?? []).some(({nodePort}) => nodePort === port);
 }
 
 async function readPod(api: KubeApi, text: string, namespace: string): Promise<readonly PodObject[]> {

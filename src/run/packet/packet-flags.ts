@@ -216,14 +216,16 @@ function serviceInText({destination, namespace}: PacketFlags, {nodes}: Snapshot)
 
 /** Whether the API, or rules alone, show the address as that of a Service within the cluster. */
 function isClusterIP(address: string, {api, nodes}: Snapshot): boolean {
-  const isOf = ({spec}: ServiceObject): boolean =>
-    [spec?.clusterIP, ...(spec?.clusterIPs ?? [])].some(one => canonicalAddress(one ?? '') === address);
-  if (api.services !== null) return api.services.some(isOf);
+  if (api.services !== null) return api.services.some(service => hasClusterIP(service, address));
   return nodes.some(node =>
     servicesInRules(node).some(({entries}) =>
       entries.some(({entry}) => entry.kind === 'clusterIP' && canonicalAddress(entry.address ?? '') === address),
     ),
   );
+}
+
+export function hasClusterIP({spec}: ServiceObject, address: string): boolean {
+  return [spec?.clusterIP, ...(spec?.clusterIPs ?? [])].some(one => canonicalAddress(one ?? '') === address);
 }
 
 function findService(text: string, namespace: string | undefined, {api}: Snapshot): ServiceObject {
