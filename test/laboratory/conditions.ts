@@ -3,28 +3,17 @@ import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario,
 const decided = {isDecided: true} as const;
 
 function secondUplink(condition: string, ...others: readonly string[]): Step {
-  const lines = [
-    'link add eth1 type veth peer name beyond',
-    'link set eth1 up',
-    'link set beyond up',
-    'route add default dev eth1 table 101',
-    `rule add ${condition} lookup 101`,
-    ...others,
-  ];
-  return sh(lines.map(line => `ip ${line}`).join('\n'));
+  return uplink(['route add default dev eth1 table 101', `rule add ${condition} lookup 101`, ...others]);
 }
 
 /** The same behind a gateway: it may know the way to those whom the answers are for. */
 function secondGateway(condition: string, ...others: readonly string[]): Step {
-  const lines = [
-    'link add eth1 type veth peer name beyond',
-    'link set eth1 up',
-    'link set beyond up',
-    'address add 192.0.2.2/24 dev eth1',
-    'route add default via 192.0.2.1 dev eth1 table 101',
-    `rule add ${condition} lookup 101`,
-    ...others,
-  ];
+  const way = ['address add 192.0.2.2/24 dev eth1', 'route add default via 192.0.2.1 dev eth1 table 101'];
+  return uplink([...way, `rule add ${condition} lookup 101`, ...others]);
+}
+
+function uplink(further: readonly string[]): Step {
+  const lines = ['link add eth1 type veth peer name beyond', 'link set eth1 up', 'link set beyond up', ...further];
   return sh(lines.map(line => `ip ${line}`).join('\n'));
 }
 

@@ -1,9 +1,10 @@
-import {chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterEach, beforeEach, describe, expect, test} from 'vitest';
 import {CommandFailed, Unreachable} from '../../../src/collect/node/transport.ts';
 import {dockerTransport} from '../../../src/collect/transports/docker.ts';
+import {isRunning} from '../../processes.ts';
 import {nodeAt} from './sshd.ts';
 
 const signal = new AbortController().signal;
@@ -42,7 +43,7 @@ describe('docker', () => {
     writeEngine('docker', 'echo true', 'PATH=/usr/bin:/bin; shift 5; exec 3<&0; setsid "$@" <&3 & wait');
     await using shell = await dockerTransport().open(nodeAt(), signal);
     const hangs = ['sleep', '61.75'];
-    const isThere = () => readdirSync('/proc').some(id => commandLineOf(id) === `${hangs.join('\0')}\0`);
+    const isThere = () => isRunning(hangs);
     const stop = new AbortController();
     const running = expect(shell.run(hangs, stop.signal)).rejects.toThrow(CommandFailed);
     await expect.poll(isThere, {timeout: 10_000}).toBe(true);
@@ -103,12 +104,3 @@ describe('docker', () => {
     expect(error).toMatchObject(expected);
   });
 });
-
-/** Empty where there is no such process, or no longer. */
-function commandLineOf(id: string): string {
-  try {
-    return readFileSync(`/proc/${id}/cmdline`, 'utf8');
-  } catch {
-    return '';
-  }
-}

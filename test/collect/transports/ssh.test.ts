@@ -7,6 +7,7 @@ import {afterAll, beforeAll, beforeEach, describe, expect, test} from 'vitest';
 import {collectNode} from '../../../src/collect/node/collect-node.ts';
 import {CommandFailed, type NodeShell, Unreachable} from '../../../src/collect/node/transport.ts';
 import {type SshOptions, sshTransport} from '../../../src/collect/transports/ssh.ts';
+import {commandLines, isRunning} from '../../processes.ts';
 import {describeWith} from '../../require.ts';
 import {freePort, nodeAt, type Sshd, sshOptions, startSshd} from './sshd.ts';
 
@@ -75,10 +76,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
 
   /** What is left of shared connections: folders, and processes that hold one. */
   function leftBehind(): readonly string[] {
-    const processes = readdirSync('/proc')
-      .filter(name => /^\d+$/.test(name))
-      .map(readCommandLine)
-      .filter(line => line.includes(join(folder, 'temporary')));
+    const processes = commandLines().filter(line => line.includes(join(folder, 'temporary')));
     return [...readdirSync(join(folder, 'temporary')), ...processes];
   }
 
@@ -199,7 +197,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
         await expect(shell.run(['false'], signal)).rejects.toMatchObject({exitCode: 1});
         await expect(shell.run(['no-such-program'], signal)).rejects.toMatchObject({notFound: true});
         const hangs = ['sleep', '61.25'];
-        const isThere = () => readdirSync('/proc').some(id => /^\d+$/.test(id) && readCommandLine(id) === `${hangs.join('\0')}\0`);
+        const isThere = () => isRunning(hangs);
         const stop = new AbortController();
         const running = expect(shell.run(hangs, stop.signal)).rejects.toThrow(CommandFailed);
         await expect.poll(isThere, {timeout: 5000}).toBe(true);
@@ -234,7 +232,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     writeSudo('trap "" TERM; [ "$1" = kill ] && exec "$@"; (trap - TERM; exec "$@") & wait; wait');
     const stop = new AbortController();
     const running = expect(shell.run(['sleep', '61.5'], stop.signal)).rejects.toThrow(CommandFailed);
-    const isThere = () => readdirSync('/proc').some(id => /^\d+$/.test(id) && readCommandLine(id) === 'sleep\x0061.5\0');
+    const isThere = () => isRunning(['sleep', '61.5']);
     await expect.poll(isThere, {timeout: 10_000}).toBe(true);
     stop.abort();
     await running;
@@ -267,11 +265,3 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     await expect.poll(leftBehind).toEqual([]);
   });
 });
-
-function readCommandLine(id: string): string {
-  try {
-    return readFileSync(`/proc/${id}/cmdline`, 'utf8');
-  } catch {
-    return '';
-  }
-}

@@ -1,10 +1,11 @@
-import {existsSync, readdirSync, readFileSync, rmSync} from 'node:fs';
+import {existsSync, readdirSync, rmSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, afterEach, beforeAll, expect, onTestFinished, test} from 'vitest';
 import {startSvcTrace} from '../../executable.ts';
 import {capturePath} from '../../fixtures.ts';
+import {commandLines} from '../../processes.ts';
 import {describeWith, kubectl, testWith} from '../../require.ts';
 import {chainOf, deleteRules} from './breakages.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
@@ -110,16 +111,3 @@ describeWith(clusterNeeds, 'a live cluster', () => {
     expect({stdout: plugin.stdout, exitCode: plugin.exitCode}).toEqual({stdout: own.stdout, exitCode: 1});
   });
 });
-
-/** Of every process of this machine. */
-function commandLines(): readonly string[] {
-  return readdirSync('/proc')
-    .filter(name => /^\d+$/.test(name))
-    .map(id => {
-      try {
-        return readFileSync(`/proc/${id}/cmdline`, 'utf8');
-      } catch {
-        return '';
-      }
-    });
-}
