@@ -13,6 +13,7 @@ import {capturePath} from './fixtures.ts';
 import {parseCommandLine} from './parse-command-line.ts';
 import type {ApiServer} from './stand-in/api-server.ts';
 import {startBundleCluster} from './stand-in/bundle-cluster.ts';
+import {svcTrace} from './svc-trace.ts';
 
 const root = join(import.meta.dirname, '..');
 const faulty = capturePath('faults/missing-endpoint');
@@ -138,10 +139,11 @@ describe('commands in the pages', () => {
   }
 
   async function runProgram(line: string) {
-    const env = {COLUMNS: '100', NO_COLOR: undefined, FORCE_COLOR: undefined, KUBECONFIG: server.kubeconfig};
-    const args = [join(root, 'bin/run.js'), ...line.split(/\s+/)];
-    const running = execa(process.execPath, args, {cwd: cwdOf(line), env, stdin: 'ignore', reject: false});
-    // It ends with its first report, as by Ctrl-C.
+    const options = {cwd: cwdOf(line), env: {COLUMNS: '100', KUBECONFIG: server.kubeconfig}};
+    const args = line.split(/\s+/);
+    if (!/^(?:watch|top)|--wait/.test(line)) return svcTrace(args, options);
+    // What waits has a process of its own. Watching ends with its first report, as by Ctrl-C.
+    const running = execa(process.execPath, [join(root, 'bin/run.js'), ...args], {...options, stdin: 'ignore', reject: false});
     if (line.startsWith('watch')) running.stdout.once('data', () => running.kill('SIGINT'));
     return running;
   }

@@ -1,14 +1,13 @@
 import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import {execa} from 'execa';
 import {loadAll} from 'js-yaml';
 import {afterAll, beforeAll, describe, expect, onTestFinished, test} from 'vitest';
 import {allowedBy} from '../collect/access/roles.ts';
-import {svcTraceCommand} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {svcTrace} from '../svc-trace.ts';
 import type {ResourceRequest} from '../stand-in/resources.ts';
 
 let server: ApiServer;
@@ -22,8 +21,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 function access(...args: readonly string[]) {
-  const env = {NO_COLOR: undefined, FORCE_COLOR: undefined, KUBECONFIG: server.kubeconfig};
-  return execa(...svcTraceCommand(['access', ...args]), {reject: false, stdin: 'ignore', env});
+  return svcTrace(['access', ...args], {env: {KUBECONFIG: server.kubeconfig}});
 }
 
 describe('access', () => {
@@ -160,8 +158,7 @@ describe('the Role that access prints', () => {
       rmSync(folder, {recursive: true});
       await cluster.close();
     });
-    const run = (...args: readonly string[]) =>
-      execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore', cwd: folder, env: {KUBECONFIG: cluster.kubeconfig}});
+    const run = (...args: readonly string[]) => svcTrace(args, {cwd: folder, env: {KUBECONFIG: cluster.kubeconfig}});
     allow = allowedBy((await run('access', ...scope, '-o', 'role')).stdout);
     expect((await run('access', ...scope, '--token', 'weak')).exitCode).toBe(0);
     for (const [only, ...args] of commands) {

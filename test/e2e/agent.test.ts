@@ -1,7 +1,6 @@
-import {execa} from 'execa';
 import {expect, test} from 'vitest';
-import {svcTraceCommand} from '../executable.ts';
 import {certificateFile} from '../stand-in/certificates.ts';
+import {svcTrace} from '../svc-trace.ts';
 
 const [cert, key, otherKey] = ['server.crt', 'server.key', 'client.key'].map(certificateFile) as [string, string, string];
 
@@ -25,9 +24,6 @@ test.each<[string, readonly string[], string]>([
   ],
 ])('agent refuses %s', async (_, args, message) => {
   const flags = ['--node', 'node-a', '--listen', '127.0.0.1:0', '--server', 'https://127.0.0.1:1'];
-  const {stdout, stderr, exitCode} = await execa(...svcTraceCommand(['agent', ...flags, ...args]), {
-    ...{reject: false, stdin: 'ignore'},
-    env: {KUBECONFIG: undefined, NO_COLOR: '1'},
-  });
+  const {stdout, stderr, exitCode} = await svcTrace(['agent', ...flags, ...args], {env: {KUBECONFIG: '', NO_COLOR: '1'}});
   expect({stdout, stderr: stderr.replaceAll(/\s*\n[ ›]*/g, ' '), exitCode}).toEqual({stdout: '', stderr: `Error: ${message}`, exitCode: 2});
 });

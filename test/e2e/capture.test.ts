@@ -7,6 +7,7 @@ import {svcTraceCommand} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {svcTrace as runSvcTrace} from '../svc-trace.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -25,7 +26,7 @@ async function cluster(...args: Parameters<typeof startBundleCluster>): Promise<
   return server;
 }
 
-const svcTrace = (...args: readonly string[]) => execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore'});
+const svcTrace = (...args: readonly string[]) => runSvcTrace(args);
 
 let counter = 0;
 const target = (name: string): string => join(folder, `${counter++}`, name);
@@ -171,10 +172,11 @@ describe.concurrent('capture of a bundle', () => {
   test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('leaves nothing behind after %s', async signal => {
     const many = target('many');
     cpSync(bundle, many, {recursive: true});
-    for (let node = 0; node < 100; node++) cpSync(join(bundle, 'nodes/node-a'), join(many, `nodes/copy-${node}`), {recursive: true});
+    for (let node = 0; node < 30; node++) cpSync(join(bundle, 'nodes/node-a'), join(many, `nodes/copy-${node}`), {recursive: true});
     const path = target('interrupted');
     mkdirSync(dirname(path), {recursive: true});
-    const running = svcTrace('capture', '--from', many, '-o', path, '--redact');
+    const args = ['capture', '--from', many, '-o', path, '--redact'];
+    const running = execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore'});
     await vi.waitUntil(() => readdirSync(dirname(path)).length > 0, {timeout: 600_000, interval: 5});
     running.kill(signal);
     const {exitCode, stderr} = await running;

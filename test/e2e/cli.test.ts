@@ -8,8 +8,9 @@ import {load} from 'js-yaml';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {checks} from '../../src/checks/index.ts';
-import {executable, svcTraceCommand} from '../executable.ts';
+import {executable} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
+import {svcTrace} from '../svc-trace.ts';
 
 const root = join(import.meta.dirname, '../..');
 const faulty = capturePath('faults/missing-endpoint');
@@ -22,23 +23,6 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'svc-trace-cli-'));
 });
 afterAll(() => rmSync(folder, {recursive: true}));
-
-interface RunOptions {
-  readonly env?: Readonly<Record<string, string>>;
-  readonly input?: string | Buffer;
-  readonly cwd?: string;
-}
-
-/** Runs what is built, as a user would, away from a terminal. */
-function svcTrace(args: readonly string[], {env = {}, input, cwd}: RunOptions = {}) {
-  const clean = {NO_COLOR: undefined, FORCE_COLOR: undefined, COLUMNS: undefined, ...env};
-  return execa(...svcTraceCommand(args), {
-    reject: false,
-    env: clean,
-    ...(input === undefined ? {stdin: 'ignore'} : {input}),
-    ...(cwd === undefined ? {} : {cwd}),
-  });
-}
 
 const check = (...args: string[]) => svcTrace(['check', '--from', faulty, '--skip', 'ST101', ...args]);
 

@@ -1,11 +1,11 @@
 import {chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import {execa, execaSync} from 'execa';
+import {execaSync} from 'execa';
 import {load} from 'js-yaml';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {svcTraceCommand} from '../executable.ts';
 import {hostileName, names, writeHostileBundle} from '../hostile-bundle.ts';
+import {svcTrace} from '../svc-trace.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-trace-printed-'));
 const programs = join(folder, 'bin');
@@ -89,8 +89,7 @@ function inFields(value: unknown): readonly string[] {
 }
 
 describe('each command of a cluster whose names are written for a shell', () => {
-  const run = async (...args: readonly string[]): Promise<string> =>
-    (await execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore', env: {NO_COLOR: '1'}})).stdout;
+  const run = async (...args: readonly string[]): Promise<string> => (await svcTrace(args, {env: {NO_COLOR: '1'}})).stdout;
 
   test.each(['faults/missing-endpoint', 'faults/hostport-hijack', 'faults/frozen-node'])(
     'of check, in every format, runs its program alone, with each name as it is (%s)',
@@ -125,7 +124,7 @@ describe('each command of a cluster whose names are written for a shell', () => 
 test('a name with a newline, or with what a terminal must not get, gives no command', async () => {
   for (const name of ['a\ncanary', 'a\u202eb']) {
     const bundle = writeHostileBundle('faults/missing-endpoint', mkdtempSync(join(folder, 'bad-')), name);
-    const {stdout} = await execa(...svcTraceCommand(['check', '-A', '-o', 'json', '--from', bundle]), {reject: false, stdin: 'ignore'});
+    const {stdout} = await svcTrace(['check', '-A', '-o', 'json', '--from', bundle]);
     const commands = inFields(JSON.parse(stdout)).filter(isCommand);
     expect(commands.length).toBeGreaterThan(0);
     expect(commands.filter(line => /delete|logs/.test(line))).toEqual([]);

@@ -1,9 +1,8 @@
 /** What `rules` prints is loaded by the tools that it is meant for. */
 import {expect, test} from 'vitest';
-import {execa} from 'execa';
-import {svcTraceCommand} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
+import {svcTrace} from '../svc-trace.ts';
 import {Namespace} from './kernel/namespace.ts';
 
 const services = ['rules', '-A', '--for-node', 'node-a'];
@@ -20,7 +19,7 @@ describeWith(['netns', 'iptables-restore', 'nft'], 'in a network namespace', () 
     await using namespace = await Namespace.open();
     for (const family of ['IPv4', 'IPv6']) {
       const source = ['--from', capturePath(capture), '--proxy-mode', mode, '--kube-proxy-version', version, '--family', family];
-      const {stdout} = await execa(...svcTraceCommand([...services, ...source]));
+      const {stdout} = await svcTrace([...services, ...source]);
       const tool = family === 'IPv4' ? 'iptables-restore' : 'ip6tables-restore';
       if (mode === 'nftables') namespace.run('nft', ['-f', '-'], stdout);
       else namespace.run(tool, ['--noflush'], `${stdout}\n`);

@@ -1,15 +1,14 @@
 import {mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {basename, dirname, join} from 'node:path';
-import {execa} from 'execa';
 import * as kubernetes from '@kubernetes/client-node';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {svcTraceCommand} from '../executable.ts';
 import {captureGroups, captureNames, fixture, readFixture} from '../fixtures.ts';
 import {objectTreatments} from '../../src/redact/object-treatments.ts';
 import {redactConfigz} from '../../src/redact/redact-config.ts';
 import {Replacements} from '../../src/redact/replacements.ts';
 import {treat} from '../../src/redact/treatment.ts';
+import {svcTrace} from '../svc-trace.ts';
 
 /** A word that is in no fixture and in no list of known words. */
 const word = 'wombatgrove';
@@ -289,7 +288,7 @@ describe('no planted word is in a redacted bundle', () => {
         JSON.stringify({kind: 'List', items: file === 'pods' ? [namespaced, kubeProxyPod] : [namespaced]}),
       );
     }
-    const {exitCode, stderr} = await execa(...svcTraceCommand(['capture', '--from', bundle, '-o', redacted, '--redact']), {reject: false});
+    const {exitCode, stderr} = await svcTrace(['capture', '--from', bundle, '-o', redacted, '--redact']);
     expect(stderr).toMatch(/replaced|redacted/);
     expect(exitCode).toBeLessThan(3);
   });

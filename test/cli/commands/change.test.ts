@@ -1,12 +1,11 @@
 /** `preview` and `rules` against an API server, with different permissions. */
 import {writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
-import {execa} from 'execa';
 import {afterEach, describe, expect, test} from 'vitest';
-import {svcTraceCommand} from '../../executable.ts';
 import {capturePath} from '../../fixtures.ts';
 import type {ApiServer, ApiServerOptions} from '../../stand-in/api-server.ts';
 import {proxyPod, startBundleCluster} from '../../stand-in/bundle-cluster.ts';
+import {svcTrace as runSvcTrace} from '../../svc-trace.ts';
 
 const bundle = capturePath('healthy/1.36-iptables');
 const servers: ApiServer[] = [];
@@ -22,8 +21,7 @@ async function start(options: ApiServerOptions = {}): Promise<ApiServer> {
 }
 
 function svcTrace({kubeconfig}: Pick<ApiServer, 'kubeconfig'>, ...args: readonly string[]) {
-  const clean = {NO_COLOR: undefined, FORCE_COLOR: undefined, COLUMNS: undefined, KUBECONFIG: kubeconfig};
-  return execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore', env: clean});
+  return runSvcTrace(args, {env: {KUBECONFIG: kubeconfig}});
 }
 
 interface PreviewJson {

@@ -6,6 +6,7 @@ import {svcTraceCommand} from '../../executable.ts';
 import {capturePath} from '../../fixtures.ts';
 import type {ApiServer} from '../../stand-in/api-server.ts';
 import {startBundleCluster} from '../../stand-in/bundle-cluster.ts';
+import {svcTrace as runSvcTrace} from '../../svc-trace.ts';
 
 const bundle = capturePath('faults/missing-endpoint');
 let server: ApiServer;
@@ -15,10 +16,13 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** Runs what is built, as a user would, away from a terminal. */
 function svcTrace(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const clean = {NO_COLOR: undefined, FORCE_COLOR: undefined, COLUMNS: undefined, KUBECONFIG: server.kubeconfig, ...env};
-  return execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore', env: clean});
+  return runSvcTrace(args, {env: {KUBECONFIG: server.kubeconfig, ...env}});
+}
+
+/** A process of its own, which gets signals. */
+function start(args: readonly string[], {kubeconfig}: ApiServer) {
+  return execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore', env: {KUBECONFIG: kubeconfig}});
 }
 
 const unwrapped = (text: string): string => text.replaceAll(/\s*›\s*/g, ' ').replaceAll(/\s+/g, ' ');
@@ -153,7 +157,7 @@ describe('--wait', () => {
   });
 
   test('prints its findings and exits with 130 if it is interrupted', async () => {
-    const run = svcTrace([...asked, '--wait', '10m']);
+    const run = start([...asked, '--wait', '10m'], server);
     run.stderr.once('data', () => run.kill('SIGINT'));
     const {stdout, exitCode} = await run;
     expect(exitCode).toBe(130);
@@ -164,7 +168,7 @@ describe('--wait', () => {
 test('an interrupted run prints its findings and exits with 130', async () => {
   const hanging = await startBundleCluster(bundle, {faults: [{kind: 'hang', match: /kube-proxy-node-b\/exec/}]});
   try {
-    const run = svcTrace(['check', '-n', 'shop', 'web', '-o', 'json'], {KUBECONFIG: hanging.kubeconfig});
+    const run = start(['check', '-n', 'shop', 'web', '-o', 'json'], hanging);
     await until(() => hanging.requests.some(({path}) => path.includes('kube-proxy-node-b/exec')) && dumpsOf(hanging) >= 2);
     run.kill('SIGINT');
     const {stdout, exitCode} = await run;
