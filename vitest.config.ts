@@ -21,12 +21,30 @@ export const long = [
   'test/render/html/page-geometry.test.ts',
 ];
 
-/** Tables of random cases: every run tries a few of each, and the long one all of them (test/cases.ts). */
-export const random = [
+/** Tables of random cases, and of rows that are alike: every run tries some of each, and the long one all of them (test/cases.ts). */
+export const sampled = [
   'test/analyze/sender-classes.test.ts',
   'test/analyze/random-services.test.ts',
   'test/analyze/nftables/random-services.test.ts',
   'test/diagnosis/churn.test.ts',
+  'test/analyze/ipvs/patch-edges.test.ts',
+  'test/analyze/nftables/captures.test.ts',
+  'test/analyze/third-party/policy-refusals.test.ts',
+  'test/analyze/third-party/rules-beside-ipvs.test.ts',
+  'test/analyze/third-party/usual-rules-beside-nftables.test.ts',
+  'test/analyze/third-party/usual-rules.test.ts',
+  'test/collect/access/real-requests.test.ts',
+  'test/collect/bundle/read-bundle.test.ts',
+  'test/collect/bundle/write-bundle.test.ts',
+  'test/diagnosis/count-traces.test.ts',
+  'test/diagnosis/nodes-together.test.ts',
+  'test/diagnosis/part-of-the-services.test.ts',
+  'test/laws.test.ts',
+  'test/preview/preview.test.ts',
+  'test/redact/captures.test.ts',
+  'test/redact/third-party-rules.test.ts',
+  'test/render/json.test.ts',
+  'test/run/nodes/agent-evaluator.test.ts',
 ];
 
 /**

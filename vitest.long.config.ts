@@ -1,5 +1,5 @@
 import {defineConfig} from 'vitest/config';
-import {common, long, random, reporters} from './vitest.config.ts';
+import {common, long, sampled, reporters} from './vitest.config.ts';
 
-// `npm run test:long`: the tests that `npm test` leaves out because they take long, and all random cases of which it tries a few.
-export default defineConfig({test: {...common, reporters, include: [...long, ...random], env: {SVC_TRACE_LONG: '1'}}});
+// `npm run test:long`: the tests that `npm test` leaves out because they take long, and all cases of which it tries some.
+export default defineConfig({test: {...common, reporters, include: [...long, ...sampled], env: {SVC_TRACE_LONG: '1'}}});

@@ -6,11 +6,12 @@ import {previewExitCode, previewRenderers} from '../../src/render/preview/index.
 import {captureNames, snapshotOf} from '../fixtures.ts';
 import {type Scenario, scenario} from '../scenario.ts';
 import {adviceOf, idsOf, interfaces, nodes, previewFrom, previewOf, toNftables, withKernel} from './previews.ts';
+import {someOf} from '../cases.ts';
 
 const options = {color: false, width: 120, quiet: false, verbose: false, failOn: 'error'} as const;
 
 describe('the settings a node already has change nothing', () => {
-  test.each(captureNames('healthy', 'settings', 'eras', 'faults', 'ipvs', 'nftables'))('%s', async name => {
+  test.each(someOf(captureNames('healthy', 'settings', 'eras', 'faults', 'ipvs', 'nftables')))('%s', async name => {
     const found = previewOf(await snapshotOf(name), {});
     expect(found.changes).toEqual([]);
     expect(found.advice).toEqual([]);
@@ -19,7 +20,7 @@ describe('the settings a node already has change nothing', () => {
 });
 
 describe('the rules that kube-proxy would write behave like those of a healthy node', () => {
-  test.each(captureNames('healthy', 'settings', 'eras', 'ipvs', 'nftables'))('%s', async name => {
+  test.each(someOf(captureNames('healthy', 'settings', 'eras', 'ipvs', 'nftables')))('%s', async name => {
     const snapshot = await snapshotOf(name);
     // Other objects, though equal ones, are walked.
     const found = previewOf(snapshot, {}, {...snapshot.api});

@@ -186,35 +186,20 @@ interface Lookup {
 }
 
 /**
- * Walks the rules once, in order: where it is not known whether a rule matches, its result must be that of the rules after it. What a `goto`
- * leads to is known before the rules that lead there are walked.
+ * What the rules from each one on lead to is known before those that come earlier, since a `goto` leads to a later one. Where it is not
+ * known whether a rule matches, its result must be that of the rules after it.
  */
 function byRules(rules: readonly PolicyRule[], lookup: Lookup): RouteResult | 'unknown' {
-  const from = new Map<number, RouteResult | 'unknown'>();
-  const walked = (start: number): RouteResult | 'unknown' => {
-    const found = from.get(start) ?? walkFrom(start);
-    from.set(start, found);
-    return found;
-  };
-  const walkFrom = (start: number): RouteResult | 'unknown' => {
-    let possible: RouteResult | null = null;
-    for (let at = start; at < rules.length; at++) {
-      const rule = rules[at];
-      const matches = rule === undefined ? false : matchesRule(rule, lookup);
-      if (rule === undefined || matches === false) continue;
-      const taken = rule.action.kind === 'goto' ? walked(targetOf(rules, at, rule.action.priority)) : byAction(rule, lookup);
-      if (taken === null) continue;
-      if (taken === 'unknown' || (possible !== null && !isSame(possible, taken))) return 'unknown';
-      possible ??= taken;
-      if (matches) return possible;
-    }
-    return possible === null || possible.kind === 'unreachable' ? {kind: 'unreachable'} : 'unknown';
-  };
-  for (let at = rules.length - 1; at >= 0; at--) {
-    const action = rules[at]?.action;
-    if (action?.kind === 'goto') walked(targetOf(rules, at, action.priority));
+  const from: (RouteResult | 'unknown')[] = Array.from({length: rules.length + 1}, () => ({kind: 'unreachable'}));
+  for (const [at, rule] of [...rules.entries()].reverse()) {
+    const rest = from[at + 1] ?? 'unknown';
+    const matches = matchesRule(rule, lookup);
+    const target = rule.action.kind === 'goto' ? from[targetOf(rules, at, rule.action.priority)] : undefined;
+    const taken = matches === false ? null : (target ?? byAction(rule, lookup));
+    const isRest = taken === null || (taken !== 'unknown' && rest !== 'unknown' && isSame(taken, rest));
+    from[at] = isRest ? rest : matches ? taken : 'unknown';
   }
-  return walked(0);
+  return from[0] ?? 'unknown';
 }
 
 /** The first rule of this priority or a later one, behind the `goto`. Rules are in the order of their priorities. */

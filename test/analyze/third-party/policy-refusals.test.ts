@@ -1,10 +1,11 @@
 /** Chains are named as those of network policies, and what they do is no policy. */
 import {describe, expect, test} from 'vitest';
 import {needsAction, type Scenario, scenario} from '../../scenario.ts';
+import {someOf} from '../../cases.ts';
 
 const names = ['WEAVE-NPC', 'KUBE-POD-FW-ABCDEFGH', 'KUBE-NWPLCY-ABCDEFGH', 'KUBE-ROUTER-FORWARD', 'cali-pi-_default', 'ANTREA-FORWARD'];
 
-describe.each(names)('in a chain %s', name => {
+describe.each(someOf(names))('in a chain %s', name => {
   test.each(['-j DROP', '-m conntrack --ctstate NEW -j DROP', '-j REJECT --reject-with icmp-port-unreachable'])(
     'a rule "%s" for every pod is an error',
     async rule => {

@@ -1,8 +1,9 @@
 import {describe, expect, test} from 'vitest';
 import {needsAction, summaryOf, type Scenario} from '../../scenario.ts';
 import {programs, scenarioBesideNft} from './beside-nftables.ts';
+import {someOf} from '../../cases.ts';
 
-describe.each(programs)('beside kube-proxy in nftables mode, the usual rules of $name', ({name}) => {
+describe.each(someOf(programs))('beside kube-proxy in nftables mode, the usual rules of $name', ({name}) => {
   test('need no action', async () => {
     expect(loud(await scenarioBesideNft({name}))).toEqual([]);
   });

@@ -4,10 +4,11 @@ import type {Finding} from '../../../src/model/finding.ts';
 import {needsAction, type Scenario} from '../../scenario.ts';
 import {describeWith} from '../../require.ts';
 import {thirdPartyRules, ipsets, loadMerged, mergedDump, scenarioWith, timeless} from './merge.ts';
+import {someOf} from '../../cases.ts';
 
 const programs = thirdPartyRules();
 
-describe.each(programs)('the usual rules of $name', ({name, capture}) => {
+describe.each(someOf(programs))('the usual rules of $name', ({name, capture}) => {
   test('need no action', async () => {
     const given = await scenarioWith({name, capture});
     expect(faultsOf(given)).toEqual([]);
@@ -39,7 +40,7 @@ function isAboutRules({code}: {readonly code: string}): boolean {
 }
 
 describeWith(['root', 'netns', 'iptables-nft-restore', 'ipset'], 'the fixtures are what a kernel gives back', () => {
-  test.each(programs)('$name', rules => {
+  test.each(someOf(programs))('$name', rules => {
     const {dump, leftOut} = loadMerged(rules);
     for (const rule of leftOut) process.stderr.write(`${rules.name}: this kernel does not know the match of: ${rule}\n`);
     const kept = timeless(mergedDump(rules.name));
