@@ -21,7 +21,10 @@ export const long = [
   'test/render/html/page-geometry.test.ts',
 ];
 
-/** Tables of random cases, and of rows that are alike: every run tries some of each, and the long one all of them (test/cases.ts). */
+/**
+ * Tables of random cases, and of rows that are alike: every run tries some of each, and the long one all of them (test/cases.ts). The last
+ * ones are of the built program, of which the long tests start a process for each run (test/svc-trace.ts).
+ */
 export const sampled = [
   'test/analyze/sender-classes.test.ts',
   'test/analyze/random-services.test.ts',
@@ -45,6 +48,8 @@ export const sampled = [
   'test/redact/third-party-rules.test.ts',
   'test/render/json.test.ts',
   'test/run/nodes/agent-evaluator.test.ts',
+  'test/cli/commands/{change,cluster}.test.ts',
+  'test/e2e/{access,capture,cli}.test.ts',
 ];
 
 /**
