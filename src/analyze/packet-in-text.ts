@@ -1,9 +1,13 @@
+import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
+import {onceAsked} from '../model/once.ts';
 import {someOf} from '../model/text.ts';
+import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
 import type {Packet} from '../trace/packet.ts';
 import type {Address} from '../model/address.ts';
+import {servesNothing} from './iptables/excerpt.ts';
 import {holdsKubeProxy, isGap, mayNameInterface, withoutInterfaces} from './iptables/text-gaps.ts';
 import {type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
 import {type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
@@ -12,16 +16,32 @@ import {type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-
  * Walks the rules of pasted text. An outcome stands only if no rule that the text leaves out can change it; otherwise the answer says what
  * the shown rules do, and which others decide. `rules` are those that are shown, with their gaps.
  */
-export function walkShown(rules: PacketRules, shown: PacketRules, walked: Walked): readonly PacketOutcome[] {
-  const {packet, environment} = walked;
+export function walkShown(
+  rules: PacketRules,
+  shown: PacketRules,
+  walked: Walked & {readonly servers: ShownServers},
+): readonly PacketOutcome[] {
+  const {packet, environment, servers} = walked;
   const isLocal = environment.isLocal(packet.destination);
-  const place = hookOf(shown.iptables, isLocal);
+  const server = environment.virtualServer?.(packet);
+  // kube-proxy gives the node the addresses of its virtual servers.
+  const place = server !== undefined && isLocal === null ? true : hookOf(shown.iptables, isLocal);
   const here = {
     ...walked,
     environment: place === null ? environment : {...environment, isLocal: (one: Address) => environment.isLocal(one) ?? place},
   };
-  const text: ShownText = {...shown, missing: missingOf(shown), assumed: place, packet};
   const plain: PacketRules = rules.iptables === null ? rules : {...rules, iptables: withoutInterfaces(rules.iptables)};
+  const elsewhere = onceAsked(() => walkRules(plain, {...here, environment: {...here.environment, isLocal: () => false}}));
+  const text: ShownText = {
+    ...shown,
+    missing: missingOf(shown),
+    assumed: place,
+    packet,
+    server,
+    servers,
+    elsewhere,
+    isLocal: place ?? isLocal,
+  };
   const uncalled = () => [
     ...(plain.iptables === null || shown.iptables === null ? [] : uncalledChains(shown.iptables, plain.iptables, here)),
     ...(shown.nft === null ? [] : uncalledNftChains(shown.nft, here)),
@@ -54,6 +74,9 @@ interface Missing {
   readonly isOfKubeProxy: boolean;
 }
 
+/** Whether the text shows virtual servers of IPVS, all or some. */
+export type ShownServers = 'all' | 'some' | 'none';
+
 interface ShownText {
   readonly iptables: Ruleset | null;
   readonly nft: NftRuleset | null;
@@ -61,6 +84,12 @@ interface ShownText {
   /** Whether the destination is taken as an address of the node, where that is not known. */
   readonly assumed: boolean | null;
   readonly packet: Packet;
+  readonly isLocal: boolean | null;
+  /** The virtual server of the packet. */
+  readonly server: VirtualServer | undefined;
+  readonly servers: ShownServers;
+  /** What becomes of the packet if the node does not have its destination, as after address translation to a pod. */
+  readonly elsewhere: () => readonly PacketOutcome[];
 }
 
 /** Whether the destination is taken as an address of the node: by the chains that the text shows; null where nothing has to be assumed. */
@@ -77,7 +106,11 @@ function answerOf(found: PacketOutcome, text: ShownText, uncalled: () => readonl
   const outcome = {...found, path: found.path.filter(rule => !isGap(rule))};
   const {verdict, lost} = outcome;
   if (lost === undefined && (verdict === 'drop' || verdict === 'reject')) return ofStopped(outcome, gaps, text);
-  const missing = [...namesOf(gaps, text), ...(text.missing === null ? [] : [text.missing.text])];
+  const missing = [
+    ...(text.server !== undefined && text.assumed === true ? [`that kube-ipvs0 has ${text.packet.destination.text}`] : []),
+    ...namesOf(gaps, text),
+    ...(text.missing === null ? [] : [text.missing.text]),
+  ];
   return missing.length === 0 ? ofWhole(outcome, text) : ofPart(outcome, missing, {text, chains: uncalled()});
 }
 
@@ -97,6 +130,7 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   const shown = `this text does not show ${someOf(missing, {max: 6})}${isUnmatched ? ', and no rule that it shows matches the packet' : ''}`;
   const reason = [aboutKubeProxy(text), led, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
   const made = undecidedAt({...outcome, path: [...outcome.path, ...(chains[0]?.path ?? [])]}, reason);
+  if (text.iptables !== null && servesNothing(text.iptables)) return {...made, condition: 'KUBE-SERVICES is empty and serves no Service'};
   const [called] = chains;
   if (called !== undefined && led === undefined) {
     const [effect = ''] = called.effect.split(/,| if /, 1);
@@ -116,7 +150,7 @@ function undecidedAt(outcome: PacketOutcome, reason: string): PacketOutcome {
 
 /** The text shows all rules on the path. */
 function ofWhole(outcome: PacketOutcome, text: ShownText): PacketOutcome {
-  const kubeProxy = aboutKubeProxy(text);
+  const kubeProxy = text.iptables !== null && servesNothing(text.iptables) ? undefined : aboutKubeProxy(text);
   if (kubeProxy === undefined || outcome.verdict !== 'accept') return outcome;
   if (outcome.destination !== null) return {...outcome, reason: kubeProxy};
   return {...outcome, verdict: 'undecided', reason: `${kubeProxy}; the rules that it shows accept the packet`};
@@ -124,8 +158,9 @@ function ofWhole(outcome: PacketOutcome, text: ShownText): PacketOutcome {
 
 /** A rule or policy stops the packet, unless a rule that is not shown does something else before. */
 function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: ShownText): PacketOutcome {
-  if (isRefusal(outcome.path)) return {...outcome, reason: outcome.reason ?? noEndpoint};
-  const {iptables, nft, missing, assumed, packet} = text;
+  if (isRefusal(outcome.path)) return ofRefusal(outcome, gaps);
+  const {iptables, nft, missing, assumed, packet, server} = text;
+  if (server !== undefined && outcome.path.at(-1)?.table === 'ipvs') return {...outcome, reason: outcome.reason ?? whyUnbalanced(server)};
   const {by, table} = stoppedBy(outcome);
   const unread = missing === null || nft === null || iptables !== null ? [] : [missing.text];
   // What one table accepts, another still drops: kube-proxy's can only send the packet elsewhere.
@@ -144,12 +179,17 @@ function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: Show
     ),
     ...(isBehind ? unread : []),
   ];
-  const changes = nat.length > 0 && (iptables === null ? asksDestination(nft, table) : dependsOnNat(iptables));
+  // Packets to the node itself pass INPUT only if nothing sends them on to a pod.
+  const passing =
+    nat.length > 0 && text.isLocal === true && packet.origin === 'arriving' ? text.elsewhere().find(passes(table)) : undefined;
+  const changes = nat.length > 0 && (passing !== undefined || (iptables === null ? asksDestination(nft, table) : dependsOnNat(iptables)));
   const taken =
     assumed === null ? [] : [`${packet.destination.text} is taken as ${assumed ? 'an' : 'no'} address of the node (--local-address)`];
   if (before.length === 0 && !changes) {
+    const toPod = text.isLocal === true && packet.origin === 'arriving' ? text.elsewhere().map(other => stoppedBy(other).by) : [];
+    const also = toPod.length === 0 ? '' : ` (to a pod it is stopped as well, ${someOf(toPod)})`;
     const condition =
-      nat.length === 0 ? [] : [`this text does not show ${someOf(nat)}, where a rule could mark the packet or send it elsewhere`];
+      nat.length === 0 ? [] : [`this text does not show ${someOf(nat)}, where a rule could mark the packet or send it elsewhere${also}`];
     return {...outcome, reason: [outcome.reason ?? by, ...condition, ...taken].filter(part => part !== '').join('; ')};
   }
   const others = [
@@ -162,6 +202,27 @@ function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: Show
     ...undecidedAt(outcome, [`${done} ${by}, unless ${others.join(', or ')}`, ...taken].join('; ')),
     condition: `${done} unless ${someOf(deciding, {max: 2})} ${deciding.length > 1 ? 'decide' : 'decides'} otherwise`,
   };
+}
+
+/** Whether a packet is not stopped for certain by the rules of a table. */
+function passes(table: string | undefined): (outcome: PacketOutcome) => boolean {
+  return ({verdict, path}) => verdict === 'accept' || verdict === 'undecided' || path.some(rule => isGap(rule) && rule.table === table);
+}
+
+/** kube-proxy's rule for a Service port without endpoints; a chain of the Service that is not shown may send the packet to one before. */
+function ofRefusal(outcome: PacketOutcome, gaps: readonly RuleText[]): PacketOutcome {
+  const before = gaps.find(({table, chain}) => table === 'nat' && parseChainName(chain) !== null);
+  if (before === undefined) return {...outcome, reason: outcome.reason ?? noEndpoint};
+  const sends = `nat/${before.chain}, which this text does not show, sends it to an endpoint`;
+  const made = undecidedAt(outcome, `refused, since ${noEndpoint}, unless ${sends}`);
+  return {...made, condition: `refused unless nat/${before.chain} sends it to an endpoint`};
+}
+
+function whyUnbalanced({protocol, address, port, realServers}: VirtualServer): string {
+  const server = `${protocol} ${joinHostPort(address, port)}`;
+  if (realServers.length === 0) return `the virtual server ${server} has no real server`;
+  const all = someOf(realServers.map(({hostPort}) => hostPort));
+  return `every real server of ${server} has the weight 0 and takes no new connection (${all})`;
 }
 
 /** The rule or the policy that stops a packet, in words. */
@@ -181,14 +242,18 @@ function isRefusal(path: readonly RuleText[]): boolean {
 }
 
 /** What the text shows of kube-proxy, where that is nothing. */
-function aboutKubeProxy({iptables, nft}: ShownText): string | undefined {
+function aboutKubeProxy({iptables, nft, server, servers, packet}: ShownText): string | undefined {
+  if (server !== undefined) return undefined;
   if (nft !== null && [...nft.tables.values()].some(({name, chains}) => name === 'kube-proxy' || chains.has('KUBE-SERVICES')))
     return undefined;
   const tables = [...(iptables?.tables.values() ?? [])];
+  if (iptables !== null && servesNothing(iptables)) return 'table nat is shown whole, and its KUBE-SERVICES is empty: it serves no Service';
   if (tables.some(({chains}) => holdsKubeProxy(chains))) return undefined;
   if (nft !== null && tables.length === 0) return 'this text shows no table of kube-proxy';
   if (tables.some(({name, complete}) => name === 'nat' && complete)) return 'table nat is shown whole, and kube-proxy has no rule in it';
-  return 'this text shows no rule of kube-proxy';
+  if (servers === 'some') return 'this text shows virtual servers of IPVS only in part (trace draws them)';
+  const asked = `${packet.protocol.toUpperCase()} ${joinHostPort(packet.destination.text, packet.port)}`;
+  return servers === 'all' ? `none of the virtual servers that this text shows is ${asked}` : 'this text shows no rule of kube-proxy';
 }
 
 function namesOf(gaps: readonly RuleText[], {iptables}: ShownText): readonly string[] {
@@ -213,7 +278,8 @@ function isOfAnotherTable(table: string | undefined): boolean {
 /** Whether rules of a table of nftables match what address translation changes. */
 function asksDestination(nft: NftRuleset | null, id: string | undefined): boolean {
   const table = nft?.tables.get(id ?? '');
-  return table !== undefined && textsOf(table).some(({text}) => /\b(?:daddr|dport|th|oif|oifname|oifgroup|fib|rt|ct|mark)\b/.test(text));
+  const chains = [...(table?.chains.values() ?? [])].filter(({base}) => base?.hook !== 'input' && base?.hook !== 'output');
+  return chains.some(chain => /\b(?:daddr|dport|th|oif|oifname|oifgroup|fib|rt|ct|mark)\b/.test(chain.text().replace(/"[^"]*"/g, '""')));
 }
 
 /** Null if nftables are complete. */

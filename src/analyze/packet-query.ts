@@ -13,7 +13,7 @@ import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {environmentOf, kernelObstacle, ownObstacle, podsHere, reversePath} from './outcomes/environment.ts';
 import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
-import {walkShown} from './packet-in-text.ts';
+import {type ShownServers, walkShown} from './packet-in-text.ts';
 import {type AskedEntry, explainUnserved} from './packet-service.ts';
 import {acrossBridge} from './packet-on-bridges.ts';
 import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
@@ -165,8 +165,13 @@ function walkNode(
     pods: podsHere(facts, packet.family),
     environment: sender === undefined ? environment : {...environment, sender},
   };
-  const outcomes = shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, walked);
+  const outcomes = shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, {...walked, servers: serversOf(node)});
   return outcomes.map(outcome => acrossBridge(outcome, {packet, environment, facts, rules}));
+}
+
+function serversOf(node: PacketNode): ShownServers {
+  if (settingOf(node).readsServers) return 'all';
+  return node.node.read('ipvsadm-part') === null && node.node.read('ipvsadm-save') === null ? 'none' : 'some';
 }
 
 /** A packet that the node sends on to an endpoint of another one meets the rules there. */

@@ -1,12 +1,14 @@
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
-import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
+import type {NftChain, NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
+import {nftRule} from '../parse/nftables/nft-rule.ts';
 import {type ChainResult, limitsFor} from '../trace/branch.ts';
 import {walkIptablesChain} from '../trace/iptables/walk-packet.ts';
 import {tablesOf, walkNftChain} from '../trace/nftables/walk-nft-packet.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
 import {pathRules} from '../trace/packet.ts';
+import {withChains} from './nftables/nft-case.ts';
 import {isGap, mayNameInterface} from './iptables/text-gaps.ts';
 
 /** What a chain does to a packet that the text shows without the rule that calls it. */
@@ -47,8 +49,39 @@ export function uncalledNftChains(nft: NftRuleset, {packet, environment}: Walk):
     .flatMap(table => {
       const called = calledIn(table);
       const roots = [...table.chains.values()].filter(({base, name}) => base === null && !called.has(name));
-      return roots.flatMap(chain => effectOf(`${chain.name} of table ${table.id}`, walkNftChain(table, chain, {packet, environment})));
+      const found = roots.flatMap(chain =>
+        effectOf(`${chain.name} of table ${table.id}`, walkNftChain(table, chain, {packet, environment})),
+      );
+      return [...found, ...unaskedMaps(table, {packet, environment})];
     });
+}
+
+/** The maps of kube-proxy that no shown rule asks: each is asked as kube-proxy does. */
+function unaskedMaps(table: NftTable, walk: Walk): readonly UncalledChain[] {
+  if (table.name !== 'kube-proxy') return [];
+  const texts = [...table.chains.values()].map(chain => chain.text());
+  const address = table.family === 'ip6' ? 'ip6 daddr' : 'ip daddr';
+  const source = table.chains.has('reject-chain')
+    ? table
+    : withChains(table, new Map([['reject-chain', chainOf(table, 'reject-chain', 'reject')]]));
+  return Object.entries(questions).flatMap(([map, question]) => {
+    if (!table.sets.has(map) || texts.some(text => text.includes(`@${map}`))) return [];
+    const chain = chainOf(table, map, `${question.replace('ADDRESS', address)} vmap @${map}`);
+    return effectOf(`map ${map} of table ${table.id}`, walkNftChain(source, chain, walk));
+  });
+}
+
+const questions = {
+  'service-ips': 'ADDRESS . meta l4proto . th dport',
+  'service-nodeports': 'fib daddr type local meta l4proto . th dport',
+  'no-endpoint-services': 'ADDRESS . meta l4proto . th dport',
+  'no-endpoint-nodeports': 'fib daddr type local meta l4proto . th dport',
+};
+
+function chainOf({id}: NftTable, name: string, text: string): NftChain {
+  const rule = nftRule({table: id, chain: name, line: 0, text});
+  const rules = {text: () => text, holds: (texts: readonly string[]) => texts.join() === text, rules: () => [rule]};
+  return {table: id, name, base: null, comment: null, ruleCount: 1, complete: true, ...rules};
 }
 
 function calledIn({chains, sets}: NftTable): ReadonlySet<string> {

@@ -162,6 +162,96 @@ describe('nftables', () => {
   });
 });
 
+test('a map of kube-proxy that no shown rule asks is asked as kube-proxy does', () => {
+  const text = (value: string) =>
+    [
+      'table ip kube-proxy {',
+      '\tmap no-endpoint-services {',
+      '\t\ttype ipv4_addr . inet_proto . inet_service : verdict',
+      `\t\telements = { 10.96.1.1 . tcp . 80 comment "shop/web:http" : ${value} }`,
+      '\t}\n}\n',
+    ].join('\n');
+  expect(answer(text('drop'), {destination: '10.96.1.1'})).toBe('drop: kube-proxy writes this for a Service port without endpoints');
+  expect(answer(text('goto reject-chain'), {destination: 'web'})).toBe(
+    'reject: kube-proxy writes this for a Service port without endpoints',
+  );
+  expect(answer(text('drop'), {destination: '10.96.1.2'})).toMatch(/^undecided: .*no rule that it shows matches the packet$/);
+});
+
+describe('a packet that INPUT stops, while what sends packets on to pods is not shown', () => {
+  const chain = (hook: string, policy: string) =>
+    `chain ${hook} {\n type filter hook ${hook} priority filter; policy ${policy};\n tcp dport 22 accept\n}\n`;
+  const own = {'local-address': ['10.7.2.9']};
+
+  test('may still get to a pod where FORWARD lets it pass', () => {
+    const text = ['*filter', ':INPUT DROP [0:0]', ':FORWARD ACCEPT [0:0]', ':OUTPUT ACCEPT [0:0]', 'COMMIT', ''].join('\n');
+    expect(answer(text, own)).toMatch(/^undecided: dropped by the policy of filter\/INPUT, unless table nat, .* changes its destination/);
+    expect(answer(`table inet own {\n${chain('input', 'drop')}}\n`, own)).toMatch(
+      /^undecided: dropped by the policy of inet own\/input, unless the table of kube-proxy, .* changes its destination/,
+    );
+  });
+
+  test('is dropped where FORWARD drops it as well', () => {
+    const forward = chain('forward', 'drop').replace(' tcp dport 22 accept\n', '');
+    expect(answer(`table inet own {\n${chain('input', 'drop')}${forward}}\n`, own)).toMatch(
+      /^drop: by the policy of inet own\/input; .*to a pod it is stopped as well, by the policy of inet own\/forward/,
+    );
+  });
+});
+
+describe('a list of virtual servers', () => {
+  const list = (...rows: readonly string[]) =>
+    ['IP Virtual Server version 1.2.1 (size=4096)', 'Prot LocalAddress:Port Scheduler Flags', ...rows, ''].join('\n');
+  const server = (weight: number) =>
+    list('TCP  10.96.0.10:80 rr', `  -> 10.244.0.2:8080              Masq    ${weight}      0          0         `);
+
+  test('refuses packets to a virtual server whose real servers have the weight 0, or that has none', () => {
+    expect(answer(server(0), {destination: '10.96.0.10'})).toBe(
+      'reject: every real server of TCP 10.96.0.10:80 has the weight 0 and takes no new connection (10.244.0.2:8080)',
+    );
+    expect(answer(list('TCP  10.96.0.10:80 rr'), {destination: '10.96.0.10'})).toBe(
+      'reject: the virtual server TCP 10.96.0.10:80 has no real server',
+    );
+  });
+
+  test('sends packets to a real server unless rules that are not shown decide otherwise', () => {
+    expect(answer(server(1), {destination: '10.96.0.10'})).toBe(
+      'undecided (10.244.0.2:8080): this text does not show that kube-ipvs0 has 10.96.0.10, table nat, filter/INPUT',
+    );
+  });
+
+  test('says which virtual server it does not have', () => {
+    expect(answer(server(1), {destination: '10.96.0.11'})).toContain(
+      'none of the virtual servers that this text shows is TCP 10.96.0.11:80',
+    );
+    const part = `$ ipvsadm -Ln | grep 10.96.0.10\n${server(1)}`;
+    expect(answer(part, {destination: '10.96.0.10'})).toContain('shows virtual servers of IPVS only in part');
+  });
+});
+
+describe('rules of a kube-proxy before 1.20', () => {
+  const refusal = (name: string, match: string) =>
+    `-A KUBE-SERVICES ${match}-p tcp -m comment --comment "${name} has no endpoints" -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j REJECT --reject-with icmp-port-unreachable\n`;
+  const asked = {destination: '10.7.2.9', port: '30080', 'local-address': ['10.7.2.9']};
+
+  test('are called as that version calls them', () => {
+    expect(answer(refusal('shop/web:http', ''), asked)).toBe('reject: kube-proxy writes this for a Service port without endpoints');
+  });
+
+  test('refuse a node port unless a chain of its Service that is not shown sends it to an endpoint', () => {
+    const jump = '-A KUBE-NODEPORTS -p tcp -m comment --comment "shop/web:http" -m tcp --dport 30080 -j KUBE-SVC-GQKCP75KCV7PRX6J\n';
+    expect(answer(refusal('shop/web:http', '') + jump, asked)).toMatch(
+      /^undecided: refused, .* unless nat\/KUBE-SVC-GQKCP75KCV7PRX6J, which this text does not show, sends it to an endpoint$/,
+    );
+  });
+});
+
+test('a whole table nat whose KUBE-SERVICES is empty serves no Service', () => {
+  const rules = ['*nat', ':PREROUTING ACCEPT [0:0]', ':OUTPUT ACCEPT [0:0]', ':POSTROUTING ACCEPT [0:0]', ':KUBE-SERVICES - [0:0]'];
+  const text = [...rules, '-A PREROUTING -j KUBE-SERVICES', 'COMMIT', ''].join('\n');
+  expect(answer(text)).toMatch(/^undecided: table nat is shown whole, and its KUBE-SERVICES is empty: it serves no Service; /);
+});
+
 describe('a Service in a text', () => {
   const entry =
     '-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-TCOU7JCQXEZGVUNU\n';

@@ -128,13 +128,20 @@ export function describeUnknownChains(excerpt: Ruleset, expected: ExpectedRulese
   return `; ${names.slice(0, 3).join(', ')} ${names.length === 1 ? 'is' : 'are'} of no Service that was given (the name is a hash of namespace, name, port name and protocol)`;
 }
 
+/** Whether table nat is shown whole and kube-proxy's chain for Services is empty: a kube-proxy that runs writes a jump to the node ports. */
+export function servesNothing({tables}: Ruleset): boolean {
+  const nat = tables.get('nat');
+  return nat?.complete === true && nat.chains.get('KUBE-SERVICES')?.ruleCount === 0;
+}
+
 /** How much a dump contains, and of which Service ports, in a few words. */
 export function describeRules(ruleset: Ruleset): string {
   const tables = [...ruleset.tables.keys()].join(' and ');
   const {ruleCount, chainCount} = ruleset;
   const names = servicePortNames(ruleset);
   const of = names.length === 0 ? '' : ` (of ${someOf(names, {max: 4, noun: 'Service port'})})`;
-  return `${plural(ruleCount, 'rule')} in ${plural(chainCount, 'chain')} of table ${tables}${of}`;
+  const nothing = servesNothing(ruleset) ? '; KUBE-SERVICES of table nat is empty and serves no Service' : '';
+  return `${plural(ruleCount, 'rule')} in ${plural(chainCount, 'chain')} of table ${tables}${of}${nothing}`;
 }
 
 function servicePortNames(ruleset: Ruleset): readonly string[] {

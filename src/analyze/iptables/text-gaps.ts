@@ -30,6 +30,8 @@ function chainOf({shown, assumed}: Text, table: string, name: string): Chain | u
   const own = shown.chain(table, name);
   const known = shown.tables.get(table);
   const isBase = isBaseChain(name);
+  // They hold more rules than those that kube-proxy always writes.
+  const isOpen = isBase || name === 'KUBE-SERVICES';
   if (own === undefined && targetNames.has(name)) return undefined;
   const usual =
     assumed !== null && known !== undefined && isOfKubeProxy(known) && isKnown(table, name) ? assumed.chain(table, name) : undefined;
@@ -37,8 +39,8 @@ function chainOf({shown, assumed}: Text, table: string, name: string): Chain | u
   if (own?.complete === true || (own !== undefined && shown.cut !== null)) return own;
   const gap = gapRule(table, name);
   if (own !== undefined)
-    return listChain({...placeOf(own), complete: true}, [gap, ...(isBase && usual !== undefined ? merged(own, usual) : own.rules())]);
-  if (usual !== undefined) return listChain({...placeOf(usual), complete: true}, isBase ? [gap, ...usual.rules()] : usual.rules());
+    return listChain({...placeOf(own), complete: true}, [gap, ...(isOpen && usual !== undefined ? merged(own, usual) : own.rules())]);
+  if (usual !== undefined) return listChain({...placeOf(usual), complete: true}, isOpen ? [gap, ...usual.rules()] : usual.rules());
   if (isBase && !(known === undefined ? kubeProxyTables.has(table) : !isWhole(known))) return undefined;
   return listChain({table, name, policy: isBase ? 'ACCEPT' : null, complete: true}, [gap]);
 }
@@ -49,7 +51,7 @@ function placeOf({table, name, policy}: Chain): Pick<Chain, 'table' | 'name' | '
 
 /** What kube-proxy writes into these chains does not depend on Services. */
 function isKnown(table: string, name: string): boolean {
-  return isBaseChain(name) || (table === 'nat' && /^KUBE-(?:MARK-MASQ|MARK-DROP|POSTROUTING)$/.test(name));
+  return isBaseChain(name) || (table === 'nat' && /^KUBE-(?:MARK-MASQ|MARK-DROP|POSTROUTING|SERVICES)$/.test(name));
 }
 
 /** Whether rules of kube-proxy are among those of a table: a whole table without them has none. */

@@ -13,7 +13,10 @@ export interface InferredConfig extends KubeProxyFields {
 /** Infers kube-proxy's settings from its rules: most Services agree on them, even if some are broken. */
 export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredConfig {
   const all = [...rulesets.values()];
-  if (!all.some(holdsServiceRules)) return all.some(holdsPortals) ? {mode: 'userspace'} : {};
+  if (!all.some(holdsServiceRules)) {
+    if (all.some(holdsPortals)) return {mode: 'userspace'};
+    return all.some(holdsEntries) ? {version: fingerprint(rulesets)} : {};
+  }
   const detectors = all.map(ruleset => usualDetector(ruleset));
   const pods = all.map((ruleset, index) => podDetector(ruleset, detectors[index] ?? null));
   const cidrs = pods.flatMap(detector => (detector?.kind === 'cidr' ? [detector.value] : []));
@@ -149,8 +152,18 @@ function holdsServiceRules(ruleset: Ruleset): boolean {
   return chainsOfRoles(ruleset, ['SVC', 'SVL', 'EXT', 'FW', 'XLB', 'SEP']).next().done !== true;
 }
 
+/** Refusals and node ports, which have their versions' form, without the chains of Services. */
+function holdsEntries(ruleset: Ruleset): boolean {
+  const places = [
+    ...['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES'].map(name => ['filter', name] as const),
+    ['nat', 'KUBE-NODEPORTS'] as const,
+  ];
+  return places.some(([table, name]) => (ruleset.chain(table, name)?.ruleCount ?? 0) > 0);
+}
+
 /** A table that is missing from the dump proves nothing: an excerpt of table nat may be from any version with such rules. */
 function minorOfNat(all: readonly Ruleset[]): number {
+  if (says(all, 'filter', 'KUBE-SERVICES', '--dst-type LOCAL') || says(all, 'filter', 'INPUT', '-j KUBE-SERVICES')) return 18;
   const chains = all.flatMap(ruleset => [...(ruleset.tables.get('nat')?.chains.values() ?? [])]);
   const holds = (role: string, pattern: RegExp): boolean =>
     chains.some(chain => parseChainName(chain.name)?.role === role && pattern.test(chain.text()));
@@ -204,7 +217,8 @@ function says(rulesets: readonly Ruleset[], table: string, chain: string, text: 
 
 /** Up to 1.19: `"default/web: cluster IP"` for a port without a name. */
 function endsNamesWithColon(ruleset: Ruleset): boolean {
-  return [...(ruleset.tables.get('nat')?.chains.values() ?? [])].some(chain => /"[^"/ ]+\/[^":/ ]+:(?: [^"]*)?"/.test(chain.text()));
+  const chains = ['nat', 'filter'].flatMap(table => [...(ruleset.tables.get(table)?.chains.values() ?? [])]);
+  return chains.some(chain => /"[^"/ ]+\/[^":/ ]+:(?: [^"]*)?"/.test(chain.text()));
 }
 
 function guess(number: number): KubeProxyVersion {

@@ -79,7 +79,7 @@ function notInRules(text: string, traces: readonly PortTrace[]): Error {
     near.length > 0
       ? `; did you mean ${near.join(' or ')}?`
       : all.length === 0
-        ? ''
+        ? ', which show no Service'
         : `; they serve ${all.slice(0, 6).join(', ')}${all.length > 6 ? `, and ${all.length - 6} more: svc-trace trace --from FILE lists them` : ''}`;
   return new Errors.CLIError(escapeText(`Service "${text}" is not in these rules${hint}`), {exit: 2});
 }
