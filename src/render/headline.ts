@@ -140,7 +140,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST601: ofFamily('forwarding is off, the kernel forwards no packets'),
   ST602: 'packets between pods on one bridge bypass the rules',
   ST603: 'pods cannot reach themselves through a Service, hairpin mode is off',
-  ST604: 'the kernel drops packets by reverse path filtering',
+  ST604: 'the way back of packets is by another interface',
   ST605: 'the table of tracked connections is full or nearly full',
   ST606: 'the kernel drops packets that it cannot track',
   ST607: 'node ports are in the range of local ports',

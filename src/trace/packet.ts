@@ -128,6 +128,8 @@ export interface Environment {
   localAddresses?(family: Family): Intervals;
   /** The interface by which packets to an address leave and, with symmetric routing, those from it arrive; null if unknown. */
   interfaceOf?(address: Address): string | null;
+  /** The interface by which a packet arrives where that depends on the address that it is sent to; null if unknown. */
+  arrivesBy?(packet: Packet, environment: Environment): string | null;
   /** The addresses behind interfaces whose names match a pattern such as `cali+`, or are these; null if unknown. */
   behind?(pattern: string | ReadonlySet<string>, family: Family): Intervals | null;
   /** The interfaces that routes name. */

@@ -47,7 +47,8 @@ function byAge(a: number, b: number): number {
 export function routePacket<R extends RuleText>(route: Route<R>, branch: Branch<R>): readonly ChainResult<R>[] {
   const {environment} = route;
   if (branch.packet.origin !== 'node') {
-    const arrived = branch.packet.inInterface ?? environment.interfaceOf?.(branch.packet.source) ?? null;
+    const {inInterface, source} = branch.packet;
+    const arrived = inInterface ?? environment.interfaceOf?.(source) ?? environment.arrivesBy?.(branch.packet, environment) ?? null;
     const start = {...branch, packet: {...branch.packet, inInterface: arrived}};
     return pass(route, 'prerouting', pass(route, 'ingress', [start])).flatMap(end => afterRouting(route, end));
   }

@@ -141,8 +141,14 @@ test('the reply to a client outside by another uplink than that of the address t
     ]),
     'ip-rules.json': JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]),
   };
-  const outcomes = await asked({source: '203.0.113.9', destination: '172.18.0.11', port: '30080'}, given);
-  expect(outcomes.map(String)).toContainEqual(expect.stringContaining('which is an address of eth0: whether the network takes it there'));
+  const client = {source: '203.0.113.9', destination: '172.18.0.11', port: '30080'};
+  const said = expect.stringContaining('which is an address of eth0: whether the network takes it there');
+  expect((await asked(client, given)).map(String)).toContainEqual(said);
+  const onLink = given['routes.json'].replace('"gateway":"198.18.0.1",', '');
+  expect((await asked(client, {...given, 'routes.json': onLink})).map(String)).toContainEqual(said);
+  const toService = {...client, destination: '10.96.1.3', port: '80'};
+  const text = "while the client asks 10.96.1.3, while the node's own address is one of eth0";
+  expect((await asked(toService, given)).map(String)).toContainEqual(expect.stringContaining(text));
 });
 
 test('with forwarding on, or unread, packets are accepted', async () => {

@@ -26,6 +26,29 @@ const connectionMark = rules(
   '-A PREROUTING -i cali+ -j CONNMARK --restore-mark --nfmask 0x100 --ctmask 0x100',
 );
 
+const toSecond = uplink(['address add 192.0.2.2/24 dev eth1', 'route del 203.0.113.9', 'route replace default via 192.0.2.1 dev eth1']);
+
+/** As on AWS: what a pod with an address of the second interface sends goes to the gateway there. */
+const secondEni = uplink([
+  'address add 192.0.2.2/24 dev eth1',
+  'route del 203.0.113.9',
+  'route add default via 192.0.2.1 dev eth1 table 2',
+  'route add 172.18.0.0/16 dev eth0 table 2',
+  'rule add to 10.244.11.4 lookup main pref 512',
+  'rule add from 10.244.11.4 to 10.244.0.0/16 lookup main pref 1500',
+  'rule add from 10.244.11.4 lookup 2 pref 1536',
+]);
+const mainForMarked = sh('ip rule add fwmark 0x100/0x100 lookup main pref 1024');
+const validMark = sh('sysctl -qw net.ipv4.conf.all.src_valid_mark=1');
+
+/** As wg-quick routes for a peer that takes all addresses. */
+const wgQuick = uplink([
+  'route del 203.0.113.9',
+  'route add default dev eth1 table 51820',
+  'rule add not fwmark 0xca6c lookup 51820',
+  'rule add lookup main suppress_prefixlength 0',
+]);
+
 /** What rules can ask of a packet and do to it, one thing at a time, and what two programs do beside each other. */
 export const conditions: readonly Scenario[] = [
   // Who is here is known by pods, endpoints and routes where no Node has a podCIDR.
@@ -65,6 +88,15 @@ export const conditions: readonly Scenario[] = [
     load: [sh('sysctl -qw net.ipv4.conf.all.rp_filter=2; ip route del default; ip route del 203.0.113.9')],
     isIPv4Only: true,
   },
+  // The default route, or that of pods, by another uplink than the one of the node's address.
+  {name: 'default-moved-strict', load: [strict, toSecond], isIPv4Only: true, isPurpose: true},
+  {name: 'uplink-storage-strict', load: [strict, uplink(['address add 192.0.2.2/24 dev eth1'])], isIPv4Only: true},
+  {name: 'second-eni', load: [connectionMark, secondEni, mainForMarked]},
+  {name: 'second-eni-strict', load: [connectionMark, secondEni, mainForMarked, strict], isIPv4Only: true},
+  {name: 'second-eni-without-mark', load: [secondEni]},
+  {name: 'second-eni-without-rule', load: [connectionMark, secondEni]},
+  {name: 'all-through-second', load: [wgQuick], isPurpose: true},
+  {name: 'all-through-second-strict', load: [wgQuick, strict, validMark], isIPv4Only: true},
   {name: 'ip-rule-connection-mark', load: [connectionMark, secondUplink('fwmark 0x100/0x100')]},
   {name: 'ip-rule-connection-mark-main', load: [connectionMark, sh('ip rule add fwmark 0x100/0x100 lookup main pref 100')]},
   {

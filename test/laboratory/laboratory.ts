@@ -3,7 +3,7 @@ import {collectNode} from '../../src/collect/node/collect-node.ts';
 import {CommandFailed, type Transport} from '../../src/collect/node/transport.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
-import {families, type Family} from '../../src/model/address.ts';
+import {families, type Family, parseAddress} from '../../src/model/address.ts';
 import {apiObjects, endpoint, nodeDump, service, slice} from '../cluster.ts';
 import {Namespace} from '../e2e/kernel/namespace.ts';
 import {withPrintedRules} from '../e2e/kernel/printed-rules.ts';
@@ -151,7 +151,7 @@ const apiOf = ({family, hasNoPodCIDRs}: Cluster): ApiObjects =>
     nodes: (['node-a', 'node-b'] as const).map(name => ({
       metadata: {name},
       spec: hasNoPodCIDRs === true ? {} : {podCIDR: inFamily(family, name === 'node-a' ? '10.244.11.0/24' : '10.244.12.0/24')},
-      status: {addresses: [{type: 'InternalIP', address: inFamily(family, senders[name].address)}]},
+      status: {addresses: [{type: 'InternalIP', address: parseAddress(inFamily(family, senders[name].address))?.text ?? ''}]},
     })),
     pods: Object.entries(podNames).map(([address, name]) => ({
       metadata: {name, namespace: 'shop'},

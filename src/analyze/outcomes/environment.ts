@@ -248,12 +248,19 @@ export function ownObstacle(facts: NodeFacts): NonNullable<Environment['ownObsta
 }
 
 /** Strict reverse path filtering, and answers that policy routing sends by another uplink than the one that packets came by. */
-export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arrivalObstacle' | 'doubtedWay'>> {
+export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arrivesBy' | 'arrivalObstacle' | 'doubtedWay'>> {
   const ask = (packet: Packet, environment: Environment): void => {
     askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
     environment.sender?.decideAlone();
   };
   return {
+    // The way back from that address.
+    arrivesBy: (packet, environment) => {
+      const route = routeOf(facts.network ?? noNetworkFacts, packet.source, {source: packet.destination, mark: 0, iif: 'lo'});
+      if (route === 'unknown' || route.kind !== 'unicast') return null;
+      ask(packet, environment);
+      return route.dev;
+    },
     arrivalObstacle: (packet, environment) => {
       const {source, destination, original, mark, inInterface: dev} = packet;
       if (dev === null || dev === 'lo' || environment.isLocal(source) !== false) return null;
@@ -267,7 +274,7 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
       const iif = origin === 'node' ? 'lo' : inInterface;
       const query = {mark, source, ...(iif === null ? {} : {iif})};
       const asked =
-        connection?.direction === 'reply' && environment.isLocal(connection.first.destination) === true
+        connection?.direction === 'reply' && (connection.rewritten || environment.isLocal(connection.first.destination) === true)
           ? connection.first.destination
           : null;
       const detour = detourOf(facts, destination, query) ?? (asked === null ? null : otherUplink(facts, destination, {asked, query}));

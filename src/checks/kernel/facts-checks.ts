@@ -9,7 +9,7 @@ import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {misroutedPackets, refusedMarked, refusedPods, unroutedServices} from './policy-routes.ts';
-import {asymmetricNode, asymmetricPods} from './reverse-path.ts';
+import {asymmetric} from './reverse-path.ts';
 import {deviceTo, entriesOnNode, interfaceSwitch, networkOf, podAddresses, podBridges, routeTo, familiesOnNode} from './node-paths.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
@@ -133,14 +133,14 @@ const table = [
     code: 'ST604',
     name: 'reverse-path-drops',
     severity: 'warning',
-    summary: 'Strict reverse path filtering drops packets whose way back is by another interface',
+    summary: 'Packets are dropped, or their answers may be, because their way back is by another interface',
     remedy:
-      'Set rp_filter of the interface to 2 (loose), or route replies by the interface that requests come in by. The kernel uses the larger of the values of all and of the interface.',
+      'Route replies by the interface that requests come in by; where packets are dropped, rp_filter of the interface may be 2 (loose) instead. The kernel uses the larger of the values of all and of the interface.',
     *find(context) {
-      if (!familiesOnNode(context).includes('IPv4')) return;
-      const asymmetric = [...asymmetricPods(context), ...asymmetricNode(context)];
-      const [first] = asymmetric;
-      if (first !== undefined) yield first;
+      for (const family of familiesOnNode(context)) {
+        const found = asymmetric(context, family);
+        if (found !== null) yield found;
+      }
     },
   },
   {

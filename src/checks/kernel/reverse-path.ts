@@ -1,58 +1,164 @@
-import {type Address, parseAddress} from '../../model/address.ts';
-import {routeOf} from '../../model/node/node-facts.ts';
-import {isReversePathStrict, outsideOf} from '../../model/node/policy-routing.ts';
+import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {type NetworkFacts, routeOf} from '../../model/node/node-facts.ts';
+import {isReversePathStrict, isUsualRule, outsideOf, routingCause, ruleBehind, usualDevice} from '../../model/node/policy-routing.ts';
+import {hasExternalEntry} from '../../model/service-port.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {interfaceSwitch, networkOf, podAddresses} from './node-paths.ts';
+import {entriesOnNode, interfaceSwitch, networkOf, podAddresses} from './node-paths.ts';
+import {misroutedPackets} from './policy-routes.ts';
 
-/** Packets that strict reverse path filtering drops, and what ends that on the node. */
+/** Packets that the kernel drops by their way back, or whose answers leave by another interface, and what shows or ends that on the node. */
 export interface Asymmetric {
-  readonly severity?: 'error';
+  readonly severity?: 'error' | 'info';
   readonly message: string;
   readonly commands: readonly (CommandLine | null)[];
 }
 
-/** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
-export function* asymmetricPods(context: NodeCheckContext): Iterable<Asymmetric> {
-  const {dev, address: own} = primary(context) ?? {};
-  if (dev === undefined || own === undefined || !isReversePathStrict(networkOf(context), dev)) return;
-  const back = outsideOf('IPv4')
-    .map(client => ({client, route: wayBack(context, client, own)}))
-    .find(({route}) => route === dev);
-  if (back === undefined) return;
-  const pods = (podAddresses(context, 'IPv4').get(context.node.name) ?? []).filter(({isExternal}) => isExternal);
-  const lost = pods.flatMap(({address}) => {
-    const pod = parseAddress(address);
-    const other = pod === null ? null : wayBack(context, back.client, pod);
-    return other === null || other === dev ? [] : [{address, other}];
-  });
-  const [first] = lost;
-  if (first === undefined) return;
-  yield {
-    severity: 'error',
-    message: `rp_filter of ${dev} is strict (1), and policy rules route packets of ${plural(lost.length, 'pod')} (${someOf(lost.map(({address}) => address))}) by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`,
-    commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
-  };
+/** The worst of a family: what pods lose is known for sure. */
+export function asymmetric(context: NodeCheckContext, family: Family): Asymmetric | null {
+  const uplink = uplinkOf(context, family);
+  return uplink === null ? null : (podsLost(context, uplink) ?? nodeLost(context, uplink) ?? clientsLost(context, uplink));
 }
 
+/** The interface of the node's address. */
+interface Uplink {
+  readonly family: Family;
+  readonly dev: string;
+  readonly own: Address;
+  readonly isStrict: boolean;
+}
+
+/** Null for an address of no network, which packets reach by any interface. */
+function uplinkOf({facts, ...context}: NodeCheckContext, family: Family): Uplink | null {
+  const own = facts.hostIPs.flatMap(text => parseAddress(text) ?? []).find(address => address.family === family);
+  const dev = facts.primaryInterface;
+  if (own === undefined || dev === null) return null;
+  return {family, dev, own, isStrict: family === 'IPv4' && isReversePathStrict(networkOf({facts, ...context}), dev)};
+}
+
+/** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
+function podsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
+  const {family, dev, own, isStrict} = uplink;
+  if (!isStrict && !isPolicyRouted(context, family)) return null;
+  const client = outsideOf(family).find(one => wayBack(context, one, {source: own}) === dev);
+  if (client === undefined) return null;
+  const pods = (podAddresses(context, family).get(context.node.name) ?? []).filter(({isExternal}) => isExternal);
+  const lost = pods.slice(0, maxPods).flatMap(({address}) => {
+    const source = parseAddress(address);
+    // The kernel tests the way back as if the node itself sent there.
+    const sender = source === null ? null : {source, iif: isStrict ? 'lo' : (usualDevice(context.facts, source) ?? 'lo')};
+    const other = sender === null ? null : wayBack(context, client, sender);
+    return sender === null || other === null || other === dev ? [] : [{address, other, sender}];
+  });
+  const [first] = lost;
+  if (first === undefined) return null;
+  const which = `${plural(lost.length, 'pod')} (${someOf(lost.map(({address}) => address))})`;
+  if (isStrict)
+    return {
+      severity: 'error',
+      message: `rp_filter of ${dev} is strict (1), and policy rules route packets of ${which} by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`,
+      commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
+    };
+  return sentElsewhere(context, {...uplink, client, which, ...first});
+}
+
+const maxPods = 50;
+
 /** Packets to the node's address, from networks that its interface leads to, whose replies leave by another interface. */
-export function* asymmetricNode(context: NodeCheckContext): Iterable<Asymmetric> {
-  const {dev, address: own} = primary(context) ?? {};
-  const {routes, links} = networkOf(context);
-  if (dev === undefined || own === undefined || !isReversePathStrict(networkOf(context), dev)) return;
-  const isWired = (name: string): boolean =>
-    links?.some(link => link.name === name && /^(?:|vlan|bond|team|macvlan)$/.test(link.kind ?? '-')) ?? false;
-  for (const {to, hops, kind} of routes.IPv4 ?? []) {
+function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
+  const {family, dev, own, isStrict} = uplink;
+  for (const {to, hops, kind} of isStrict ? (networkOf(context).routes[family] ?? []) : []) {
     if (kind !== 'unicast' || !hops.some(hop => hop.dev === dev && hop.gateway !== null)) continue;
-    const client = to.prefix === 0 ? outsideOf('IPv4')[0] : parseAddress(hostInside(to.text));
-    const other = client === undefined || client === null ? null : wayBack(context, client, own);
-    if (other === null || other === dev || !isWired(other)) continue;
-    yield {
+    const client = to.prefix === 0 ? outsideOf(family)[0] : parseAddress(hostInside(to.text));
+    const other = client === undefined || client === null ? null : wayBack(context, client, {source: own});
+    if (other === null || other === dev || !isWired(context, other, to.prefix)) continue;
+    return {
       message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
       commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
     };
-    return;
   }
+  const [client] = outsideOf(family);
+  if (client === undefined || !isPolicyRouted(context, family) || usualDevice(context.facts, client) !== dev) return null;
+  const other = wayBack(context, client, {source: own});
+  if (other === null || other === dev) return null;
+  const found = sentElsewhere(context, {...uplink, client, other, which: 'the node and its pods', sender: {source: own, iif: 'lo'}});
+  return found === null || serviceAddressOn(context, uplink, other) !== null ? found : {...found, severity: 'info'};
+}
+
+interface Elsewhere extends Uplink {
+  readonly client: Address;
+  readonly which: string;
+  readonly other: string;
+  readonly sender: Sender;
+}
+
+/**
+ * The answers of some leave by another interface than requests come in by, unless they get a mark that leads them back. What the same rule
+ * does to packets between pods is found by itself.
+ */
+function sentElsewhere(context: NodeCheckContext, {family, dev, client, which, other, sender}: Elsewhere): Asymmetric | null {
+  const network = networkOf(context);
+  const leadsBack = (given: NetworkFacts, mark: number): boolean => wayIn(given, client, {...sender, mark}) === dev;
+  const marks = (network.policyRules[family] ?? []).flatMap(({mark, isInverted}) => (mark === null || isInverted ? [] : mark.value));
+  if (marks.some(mark => leadsBack(network, mark)) && restoresMarks(context)) return null;
+  const rule = ruleBehind(network, family, without => leadsBack(without, 0));
+  const cause = routingCause({rule});
+  // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which knows where it belongs.
+  if (rule !== null && rule.iif !== null) return null;
+  if (misroutedPackets(context, family).some(({message}) => message.startsWith(cause))) return null;
+  return {
+    message: `${cause} sends the answers of ${which} to clients outside by ${other}, while clients ask addresses of ${dev}: node ports and load balancers lose them, unless the network there takes them.`,
+    commands: [commandLine`ip rule show`, commandLine`ip route get ${client.text} from ${sender.source.text} iif ${sender.iif}`],
+  };
+}
+
+/** Whether rules may give packets the mark of their connection. That of wg-quick is for its own tunnel. */
+function restoresMarks({node}: NodeCheckContext): boolean {
+  const files = node.files.filter(file => /-save$|^nft\.json$/.test(file)).map(file => node.read(file)?.toString() ?? '');
+  return files.some(text => /^(?!.*-p udp).*--restore-mark|"ct"\s*:\s*\{\s*"key"\s*:\s*"mark"/m.test(text)) || files.length === 0;
+}
+
+/**
+ * Clients outside, to whom the interface of the node's address has no route. It is not known that they ask this address, unless a Service
+ * has another one in its network.
+ */
+function clientsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
+  const {family, dev, own, isStrict} = uplink;
+  const [client] = outsideOf(family);
+  const network = isStrict && entriesOnNode(context, family).some(({port}) => hasExternalEntry(port)) ? homeOf(context, dev, own) : null;
+  const other = client === undefined || network === null ? null : wayBack(context, client, {source: own});
+  if (network === null || other === null || other === dev || !isWired(context, other, 0)) return null;
+  const asked = serviceAddressOn(context, uplink, other);
+  return {
+    ...(asked === null ? {severity: 'info'} : {}),
+    message: `rp_filter of ${dev} is strict (1), and the default route is by ${other}: where clients outside ${network.text} ask addresses of ${dev} (${asked ?? own.text}), the kernel drops their packets when they arrive there.`,
+    commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`, commandLine`ip route show default`],
+  };
+}
+
+/** An address of a Service in the network of the node's interface, and not in that of another one. */
+function serviceAddressOn(context: NodeCheckContext, {family, dev}: Uplink, other: string): string | null {
+  const addresses = entriesOnNode(context, family).flatMap(({port}) => [...port.loadBalancerVIPs, ...port.externalIPs]);
+  return (
+    addresses.find(text => {
+      const address = parseAddress(text);
+      return address !== null && homeOf(context, dev, address) !== null && homeOf(context, other, address) === null;
+    }) ?? null
+  );
+}
+
+/** The network of an interface that an address is of. */
+function homeOf({facts}: NodeCheckContext, dev: string, address: Address): ReturnType<typeof parseCidr> {
+  const networks = (facts.onLink ?? []).flatMap(({name, network}) => (name === dev ? (parseCidr(network) ?? []) : []));
+  return networks.find(cidr => cidr.prefix !== (cidr.family === 'IPv4' ? 32 : 128) && contains(cidr, address)) ?? null;
+}
+
+const wired: ReadonlySet<string | null> = new Set(['', 'vlan', 'bond', 'team', 'macvlan']);
+
+/** No tunnel. The node of a cluster in containers has links to the networks outside that are like those to pods. */
+function isWired(context: NodeCheckContext, name: string, prefix: number): boolean {
+  const kind = networkOf(context).links?.find(link => link.name === name)?.kind ?? null;
+  return wired.has(kind) || (prefix === 0 && kind === 'veth');
 }
 
 /** The first host of a network. */
@@ -61,13 +167,21 @@ function hostInside(network: string): string {
   return prefix === '32' ? base : base.replace(/\d+$/, last => String(Number(last) + 1));
 }
 
-function primary({facts}: NodeCheckContext): {readonly dev: string; readonly address: Address} | null {
-  const address = facts.hostIPs.flatMap(text => parseAddress(text) ?? []).find(({family}) => family === 'IPv4');
-  return address === undefined || facts.primaryInterface === null ? null : {dev: facts.primaryInterface, address};
+function isPolicyRouted(context: NodeCheckContext, family: Family): boolean {
+  return networkOf(context).policyRules[family]?.every(isUsualRule) === false;
 }
 
-/** The kernel looks for the way back with the addresses turned. Null if it is unknown or there is none. */
-function wayBack(context: NodeCheckContext, client: Address, source: Address): string | null {
-  const route = routeOf(networkOf(context), client, {source, mark: 0, iif: 'lo'});
+interface Sender {
+  readonly source: Address;
+  readonly iif: string;
+}
+
+function wayBack(context: NodeCheckContext, client: Address, {source, iif = 'lo'}: {source: Address; iif?: string}): string | null {
+  return wayIn(networkOf(context), client, {source, iif, mark: 0});
+}
+
+/** Null if it is unknown or there is none. */
+function wayIn(network: NetworkFacts, client: Address, query: Sender & {mark: number}): string | null {
+  const route = routeOf(network, client, query);
   return route !== 'unknown' && route.kind === 'unicast' ? route.dev : null;
 }

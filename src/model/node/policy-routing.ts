@@ -30,15 +30,21 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Quer
     return null;
   const [anywhere] = outsideOf(family);
   if (anywhere === undefined || !isSame(route, routeOf(network, anywhere, query))) return null;
-  const without = (left: PolicyRule): NetworkFacts => ({...network, policyRules: of(rules.filter(one => one !== left))});
-  const rule = rules.find(one => !isUsualRule(one) && isSame(usual, routeOf(without(one), destination, query))) ?? null;
+  const rule = ruleBehind(network, family, without => isSame(usual, routeOf(without, destination, query)));
   // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which leads back to each pod.
   if (rule !== null && rule.iif !== null && route.gateway !== null) return null;
   return {dev: route.dev, instead: usual.dev, rule};
 }
 
+/** The rule of policy routing without which something holds; null if it is no single one. */
+export function ruleBehind(network: NetworkFacts, family: Family, holds: (without: NetworkFacts) => boolean): PolicyRule | null {
+  const rules = network.policyRules[family] ?? [];
+  const without = (left: PolicyRule): NetworkFacts => ({...network, policyRules: of(rules.filter(one => one !== left))});
+  return rules.find(one => !isUsualRule(one) && holds(without(one))) ?? null;
+}
+
 /** What sends the packets, in words. */
-export function routingCause({rule}: Astray): string {
+export function routingCause({rule}: Pick<Astray, 'rule'>): string {
   return rule === null ? 'policy routing' : `the rule of policy routing "${policyRuleText(rule)}"`;
 }
 
@@ -112,16 +118,23 @@ export interface Detour {
   readonly isKnown: (source: Address) => boolean;
 }
 
-/** The way of a reply by a gateway, where the address that the client asked is in the network of another interface. */
+/**
+ * The way of a reply by another interface than the one that has the address that the client asked; an address of a Service that no interface
+ * has is taken for one of the interface of the node's address.
+ */
 export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {asked: Address; query: Query}): Detour | null {
-  const route = routeOf(facts.network ?? noNetworkFacts, client, query);
-  if (!isUnicast(route) || route.gateway === null || isHome(facts, route.dev, asked)) return null;
-  const [home] = (facts.onLink ?? []).filter(
-    ({name, network}) => name !== 'lo' && !/\/(?:32|128)$/.test(network) && isHome(facts, name, asked),
-  );
-  if (home === undefined) return null;
+  const {network = noNetworkFacts, onLink = [], primaryInterface} = facts;
+  const route = routeOf(network, client, query);
+  if (!isUnicast(route) || isHome(facts, route.dev, asked)) return null;
+  const own = onLink.find(({name, network: cidr}) => name !== 'lo' && !/\/(?:32|128)$/.test(cidr) && isHome(facts, name, asked))?.name;
+  const home = own ?? primaryInterface;
+  const [anywhere] = outsideOf(client.family);
+  const isDefault = anywhere !== undefined && isSame(route, routeOf(network, anywhere, query));
+  if (home === null || home === route.dev || !(isDefault || (route.gateway !== null && own !== undefined))) return null;
+  const gateway = route.gateway === null ? '' : ` to the gateway ${route.gateway}`;
+  const whose = own === undefined ? `while the node's own address is one of ${home}` : `which is an address of ${home}`;
   return {
-    text: `by ${route.dev} to the gateway ${route.gateway}, while the client asks ${asked.text}, which is an address of ${home.name}`,
+    text: `by ${route.dev}${gateway}, while the client asks ${asked.text}, ${whose}`,
     isKnown: () => false,
   };
 }
