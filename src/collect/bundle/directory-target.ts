@@ -5,7 +5,10 @@ import {basename, dirname, join, resolve} from 'node:path';
 /** A target to which no bundle can be written, with what to do. */
 export class UnwritableTarget extends Error {}
 
-/** A directory with the bundle's files under their names. One that is there already stays, with its owner and its mount. */
+/**
+ * A directory with the bundle's files under their names. One that is there already stays, with its owner and its mount, which others may
+ * read: so only the owner may read the files, as in an archive.
+ */
 export async function directoryTarget(path: string): Promise<BundleTarget> {
   const target = resolve(path);
   const isThere = existsSync(target);
@@ -13,8 +16,8 @@ export async function directoryTarget(path: string): Promise<BundleTarget> {
   const folder = await mkdtemp(join(isThere ? target : dirname(target), unfinishedName(target)));
   return {
     async write(file, content) {
-      await mkdir(dirname(join(folder, file)), {recursive: true});
-      await writeFile(join(folder, file), content);
+      await mkdir(dirname(join(folder, file)), {recursive: true, mode: 0o700});
+      await writeFile(join(folder, file), content, {mode: 0o600});
     },
     async finish() {
       if (!isThere) return renameNew(folder, {target, folder});

@@ -132,7 +132,7 @@ async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot>
   const problems = [services, endpointSlices, endpoints, ...Object.values(others)].flatMap(read => read.problems);
   const objects = {
     ...{services: services.items, endpointSlices: endpointSlices.items, endpoints: endpoints.items},
-    ...{nodes: others.nodes.items, pods: others.pods.items},
+    ...{nodes: knownNodes(others.nodes), pods: others.pods.items},
     ...{configMaps: others.configMaps.items, serviceCIDRs: others.serviceCIDRs.items, networkPolicies: others.networkPolicies.items},
     ...record.scope,
   };
@@ -296,6 +296,11 @@ interface Gaps {
 }
 
 const noGaps: Gaps = {leftOut: [], isTruncated: false};
+
+/** A list without a usable item says of no node that it does not exist. */
+function knownNodes({items, gaps}: ApiList<NodeObject>): readonly NodeObject[] | null {
+  return items?.length === 0 && (gaps.isTruncated || gaps.leftOut.length > 0) ? null : items;
+}
 
 /**
  * Marks objects that may exist although they are not in the lists, so that nothing is reported as stale, or as without endpoints, because

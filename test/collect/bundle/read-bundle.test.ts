@@ -90,6 +90,15 @@ describe('a directory', () => {
     expect((await readBundle(root)).nodes.map(({name}) => name)).toEqual(['node-a', 'node-b', 'node-c']);
   });
 
+  test.each(['{"items": [{"metadata": {}}]}', '{"items": [], "metadata": {"continue": "more"}}'])(
+    'whose list of nodes is %s says of no node that it does not exist',
+    async list => {
+      const {api, problems} = await readBundle(folder.bundle({...filesOf(capture), 'api/nodes.json': list}));
+      expect(api.nodes).toBeNull();
+      expect(problems.map(({message}) => message.split(' ')[0]?.replace(':', ''))).toEqual(['api/nodes.json']);
+    },
+  );
+
   test('with files larger than a text can be names them, and reads all others', async () => {
     const path = folder.bundle({
       'api/services.json': '{"items":[]}',

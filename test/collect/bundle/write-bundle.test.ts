@@ -96,6 +96,21 @@ describe('a written bundle is read back unchanged', () => {
     expect((statSync(path).mode & 0o077).toString(8)).toBe('0');
   });
 
+  test('into a folder that others may read, as files that only their owner may read', async () => {
+    const path = target('open');
+    mkdirSync(path, {recursive: true, mode: 0o755});
+    await writeBundle(
+      path,
+      contentOf({api: {...noObjects, services: []}, problems: [], nodes: [node('node-a', {'iptables-save': '*nat\nCOMMIT\n'})]}),
+    );
+    const modes = readdirSync(path, {recursive: true}).map(file => [
+      String(file),
+      (statSync(join(path, String(file))).mode & 0o077).toString(8),
+    ]);
+    expect(modes.length).toBeGreaterThan(4);
+    expect(modes.filter(([, mode]) => mode !== '0')).toEqual([]);
+  });
+
   test('as an archive named like a folder of a bundle', async () => {
     const path = target('nodes.tgz');
     await writeBundle(path, contentOf(await snapshotOf('faults/missing-endpoint')));
