@@ -93,6 +93,8 @@ interface Exploration<T> {
   readonly pick: (space: SenderSpace) => Sender;
   readonly walk: (sender: Sender, note: NoteCondition) => T;
   readonly most?: number;
+  /** Whether the walks took so much that no other follows; one at least is made. */
+  readonly isOver?: () => boolean;
 }
 
 /** The senders that one walk cannot tell apart from this one, with the result of walking it. */
@@ -118,11 +120,11 @@ interface SenderClasses<T> {
  * Divides senders into classes: walks one, takes all away for which every condition on its path has the same answer, and walks one of the
  * rest, until none is left. What holds for the sender that was walked holds for its class.
  */
-export function senderClasses<T>({spaces, pick, walk, most = maxClasses}: Exploration<T>): SenderClasses<T> {
+export function senderClasses<T>({spaces, pick, walk, most = maxClasses, isOver = () => false}: Exploration<T>): SenderClasses<T> {
   const open = spaces.filter(({address, port}) => address.length > 0 && port.length > 0);
   const classes: SenderClass<T>[] = [];
   for (let space = open.shift(); space !== undefined; space = open.shift()) {
-    if (classes.length >= most) return {classes, rest: [space, ...open]};
+    if (classes.length >= most || (classes.length > 0 && isOver())) return {classes, rest: [space, ...open]};
     const sender = pick(space);
     let alike = space;
     const result = walk(sender, (field, values) => {

@@ -155,3 +155,19 @@ test('a space of too many classes is cut off, and what was not walked is said', 
   expect(classes).toHaveLength(10);
   expect(rest.flatMap(({address}) => address)).toEqual([[10n, 99n]]);
 });
+
+test('walks that asked too many questions end, and what was not walked is said', () => {
+  let questions = 0;
+  const {classes, rest} = senderClasses({
+    spaces: [{address: [[0n, 99n]], port: allPorts}],
+    pick: ({address: [[low] = [0n]], port: [[port] = [0n]]}) => ({address: low, port: Number(port)}),
+    walk: ({address}, note) => {
+      questions++;
+      note('address', [[address, address]]);
+      return address;
+    },
+    isOver: () => questions >= 3,
+  });
+  expect(classes.map(({result}) => result)).toEqual([0n, 1n, 2n]);
+  expect(rest).toEqual([{address: [[3n, 99n]], port: allPorts}]);
+});

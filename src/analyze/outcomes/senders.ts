@@ -108,6 +108,8 @@ interface ClassesInput {
   readonly ports: readonly Intervals[];
   /** How many classes are walked; one at least. */
   readonly most: number;
+  /** Whether the walks took so much that no other follows. */
+  readonly isOver?: () => boolean;
   /** The part of the senders that is walked; all where it is left out. */
   readonly within?: Intervals | undefined;
 }
@@ -118,7 +120,7 @@ interface ClassesInput {
  */
 export function classesOfProbe<T>(
   probe: Probe,
-  {groups, except, ports, most, within}: ClassesInput,
+  {groups, except, ports, most, isOver = () => false, within}: ClassesInput,
   walk: (probe: Probe, note: NoteCondition) => T,
 ): {readonly classes: readonly (readonly [Probe, T, Intervals])[]; readonly isCut: boolean} {
   const {packet, source} = probe;
@@ -126,6 +128,7 @@ export function classesOfProbe<T>(
   const made = new Map<Sender, Probe>();
   const {classes, rest} = senderClasses({
     most,
+    isOver,
     spaces: ports.map(port => ({address: within === undefined ? address : intersect(address, within), port})),
     pick: space => pick(space, packet.source.value, groups),
     walk: (sender, note) => {

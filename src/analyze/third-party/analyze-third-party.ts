@@ -63,7 +63,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
     alike: alikeInterfaces(parties),
     groups: thirdPartyCase.senders(),
     effects: effectCase(thirdPartyCase),
-    effort: {left: maxWalked, isCut: false},
+    effort: {left: maxWalked, questions: maxQuestions, isCut: false},
   };
   const walked = new Map<Port, readonly RuleEffect[]>();
   const walk = (item: Port): readonly RuleEffect[] => {
@@ -90,7 +90,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
     });
   });
   const masquerading = [...Map.groupBy(minor, ({effect}) => chainKey(effect)).values()].map(alike => oneSymptom(alike, context.family));
-  return [...onBridges, ...symptoms, ...masquerading, ...(walks.effort.isCut ? [cutOff(thirdPartyCase)] : [])];
+  return [...onBridges, ...symptoms, ...masquerading, ...(walks.effort.isCut ? [cutOff(thirdPartyCase, walks.effort)] : [])];
 }
 
 /** Rules of other programs may set a mark by which policy routing sends packets elsewhere. */
@@ -193,15 +193,18 @@ function reachesSameKinds(item: ServedPort, {context, sides}: WalkedRules): bool
 /** Above this number of classes on a node, only the usual sender of each kind is walked: a policy for each of hundreds of pods makes many. */
 const maxWalked = 20_000;
 
+/** A list of a thousand networks, a rule for each, asks each class a thousand questions. */
+const maxQuestions = 10_000_000;
+
 /** Not all senders were walked, so nothing is proved for the others. */
-function cutOff({context: {family}}: WalkedRules): Symptom<RuleText> {
-  const detail = `third-party rules tell so many senders apart that only ${maxWalked} classes of them were walked: the outcome for packets from the others is undetermined`;
+function cutOff({context: {family}}: WalkedRules, {left}: Walks['effort']): Symptom<RuleText> {
+  const detail = `third-party rules tell so many senders apart that only ${Math.min(maxWalked, maxWalked - left)} classes of them were walked: the outcome for packets from the others is undetermined`;
   return {kind: 'undecided-path', severity: 'info', family, port: null, detail, expected: [], actual: []};
 }
 
 interface Walks {
   /** Counts down over all Service ports. */
-  readonly effort: {left: number; isCut: boolean};
+  readonly effort: {left: number; questions: number; isCut: boolean};
   readonly distinctions: Distinctions;
   readonly alike: AlikeInterfaces;
   readonly groups: SenderGroups;
@@ -256,7 +259,14 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
           : walkSide(noting(side, note), packet),
     });
     const ports = distinctions.usesSourcePorts ? [clientPorts, otherPorts] : [clientPorts];
-    const {classes, isCut} = classesOfProbe(probe, {groups, except, ports, most: Math.max(1, effort.left), within}, walk);
+    const most = Math.max(1, effort.left);
+    const isOver = (): boolean => effort.questions < 0;
+    const {classes, isCut} = classesOfProbe(probe, {groups, except, ports, most, isOver, within}, (own, note) =>
+      walk(own, (field, alike) => {
+        effort.questions--;
+        note(field, alike);
+      }),
+    );
     effort.left -= classes.length;
     effort.isCut ||= isCut;
     return classes.flatMap(([own, {alone, outcomes}, space]) => {
