@@ -1,6 +1,7 @@
 import {type BrokenPromise, brokenPromises, type SettingName} from '../analyze/promise/promise-breaches.ts';
 import {promisedNode} from '../analyze/promise/shapes.ts';
 import {describeDetector} from '../analyze/symptoms/node-symptoms.ts';
+import {isNoNode} from '../expect/api-index.ts';
 import {localDetector} from '../expect/node-context.ts';
 import {podsByNode} from '../expect/own-pods.ts';
 import {familyOf, parseCidr} from '../model/address.ts';
@@ -186,7 +187,7 @@ export function* otherNodeName(context: NodeCheckContext): Iterable<Observation>
   const {value, source} = config.nodeName;
   if (value === facts.name || families.length === 0 || symptoms.some(({kind}) => kind === 'node-name-mismatch')) return;
   const broken = ofSetting(context, 'nodeName');
-  const isUnknown = api.nodes !== null && !api.nodes.some(({metadata}) => metadata.name === value);
+  const isUnknown = isNoNode(api, value);
   if (broken.length === 0 && !isUnknown) return;
   const text = `kube-proxy runs as node ${value} (${source})${isUnknown ? ', which the cluster does not have' : ''}, and not as ${facts.name}: it treats none of the endpoints on ${facts.name} as local`;
   yield broken.length > 0

@@ -7,6 +7,11 @@ export function nodeObject({nodes}: ApiObjects, name: string): NodeObject | unde
   return nodes === null ? undefined : nodesByName(nodes).get(name);
 }
 
+/** Whether the cluster has no Node of this name; false where that is not known. */
+export function isNoNode(api: ApiObjects, name: string): boolean {
+  return api.nodes !== null && api.lacksNodes !== true && nodeObject(api, name) === undefined;
+}
+
 /** The pods that run on a node, in the order of the API's list. */
 export function podsOnNode({pods}: ApiObjects, node: string): readonly PodObject[] {
   return pods === null ? [] : (podsByNode(pods).get(node) ?? []);

@@ -37,6 +37,8 @@ export interface ApiObjects {
   readonly endpointSlices: readonly EndpointSliceObject[] | null;
   readonly endpoints: readonly EndpointsObject[] | null;
   readonly nodes: readonly NodeObject[] | null;
+  /** There may be Nodes that are not in the list: some could not be read. */
+  readonly lacksNodes?: boolean;
   readonly pods: readonly PodObject[] | null;
   readonly configMaps: readonly ConfigMapObject[] | null;
   /** Left out, or null, if they were not read or the API server does not have them. */

@@ -29,7 +29,7 @@ const conditions: Treatment = {
 const type = {apiVersion: 'kept', kind: 'kept'} as const;
 
 /** The lists of objects in a bundle. */
-export type ObjectList = Exclude<keyof ApiObjects, 'namespaces' | 'podsOf' | 'unsure'>;
+export type ObjectList = Exclude<keyof ApiObjects, 'lacksNodes' | 'namespaces' | 'podsOf' | 'unsure'>;
 
 /** The fields that are kept of each kind of API object, and their treatment. All others are left out. */
 export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {

@@ -1,4 +1,4 @@
-import {nodeObject} from '../../expect/api-index.ts';
+import {isNoNode} from '../../expect/api-index.ts';
 import {usesLocalEndpoints} from '../../model/service-port.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
@@ -35,11 +35,7 @@ function whyNowhereLocal({port, set}: PortEntry, {api, proxy: {version, gates}}:
   const usable = set.endpoints.filter(
     ({ready, serving, terminating}) => ready || (serving && terminating && usesTerminatingEndpoints(version, gates)),
   );
-  if (
-    usable.length === 0 ||
-    usable.some(({nodeName}) => nodeName !== null && (api.nodes === null || nodeObject(api, nodeName) !== undefined))
-  )
-    return null;
+  if (usable.length === 0 || usable.some(({nodeName}) => nodeName !== null && !isNoNode(api, nodeName))) return null;
   return usable.every(({nodeName}) => nodeName === null)
     ? 'none of its endpoints names a node'
     : 'none of its endpoints is on a node of this cluster';
@@ -53,12 +49,10 @@ export const endpointOnUnknownNode: Check<'ST109'> = {
   remedy: 'Correct nodeName in the EndpointSlice, or find out why the Node was deleted while its pods are still endpoints.',
   // Silent under a Local traffic policy, for which ST108 reports it.
   *cluster(context) {
-    if (context.api.nodes === null) return;
-    const nodes = new Set(context.api.nodes.map(({metadata}) => metadata.name));
     for (const entry of unusualEntries(context)) {
       const {port, set} = entry;
       if (whyNowhereLocal(entry, context) !== null) continue;
-      const lost = set.endpoints.filter(({nodeName}) => nodeName !== null && !nodes.has(nodeName));
+      const lost = set.endpoints.filter(({nodeName}) => nodeName !== null && isNoNode(context.api, nodeName));
       if (lost.length === 0) continue;
       const names = someOf([...new Set(lost.map(({nodeName}) => nodeName ?? ''))]);
       yield {

@@ -130,9 +130,12 @@ async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot>
     networkPolicies: list<NetworkPolicyObject>('networkPolicies', networkPolicyShape),
   };
   const problems = [services, endpointSlices, endpoints, ...Object.values(others)].flatMap(read => read.problems);
+  const isBlank = others.nodes.items?.length === 0 && nodes.length > 0;
+  if (isBlank && !hasGaps(others.nodes.gaps)) problems.push({message: 'api/nodes.json has no Nodes, and the bundle has files of nodes'});
   const objects = {
     ...{services: services.items, endpointSlices: endpointSlices.items, endpoints: endpoints.items},
-    ...{nodes: knownNodes(others.nodes), pods: others.pods.items},
+    ...{nodes: isBlank ? null : others.nodes.items, lacksNodes: hasGaps(others.nodes.gaps)},
+    pods: others.pods.items,
     ...{configMaps: others.configMaps.items, serviceCIDRs: others.serviceCIDRs.items, networkPolicies: others.networkPolicies.items},
     ...record.scope,
   };
@@ -297,11 +300,6 @@ interface Gaps {
 
 const noGaps: Gaps = {leftOut: [], isTruncated: false};
 
-/** A list without a usable item says of no node that it does not exist. */
-function knownNodes({items, gaps}: ApiList<NodeObject>): readonly NodeObject[] | null {
-  return items?.length === 0 && (gaps.isTruncated || gaps.leftOut.length > 0) ? null : items;
-}
-
 /**
  * Marks objects that may exist although they are not in the lists, so that nothing is reported as stale, or as without endpoints, because
  * of it. If a slice was left out, the endpoints of its Service are incomplete; in truncated lists every Service may be incomplete.
@@ -315,8 +313,12 @@ function acrossGaps(api: ApiObjects, gaps: {readonly services: Gaps; readonly en
     ...endpointSlices.leftOut.flatMap(serviceOfSlice),
     ...endpoints.leftOut.flatMap(serviceOfEndpoints),
   ]);
-  const lacks = [services, endpointSlices, endpoints].some(({leftOut, isTruncated}) => isTruncated || leftOut.length > 0);
+  const lacks = [services, endpointSlices, endpoints].some(hasGaps);
   return {...api, endpointSlices: slices, endpoints: whole, ...(unsure.size > 0 ? {unsure} : {}), ...(lacks ? {namespaces: []} : {})};
+}
+
+function hasGaps({leftOut, isTruncated}: Gaps): boolean {
+  return isTruncated || leftOut.length > 0;
 }
 
 /** It is unknown which Services the missing endpoints belong to. */
