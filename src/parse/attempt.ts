@@ -8,10 +8,13 @@ export function attempt<T>(parse: () => T): T | Error {
   }
 }
 
+/** No program prints it, and a text that is nothing else takes seventy times its size to parse. */
+const tooDeep = '['.repeat(64);
+
 /** Reads JSON from an untrusted or truncated file: invalid JSON gives undefined, not an exception. */
 export function readJson(text: string): unknown {
   // Many nodes have no such file, and an exception takes long.
-  if (text === '') return undefined;
+  if (text === '' || text.includes(tooDeep)) return undefined;
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -29,6 +29,7 @@ import {
   serviceCIDRShape,
   serviceShape,
 } from '../objects/api-shapes.ts';
+import {maxFile} from '../node/node-reader.ts';
 import {dropGarbage, type Shape, usableItems} from '../objects/usable-items.ts';
 import {readFileOrPipe} from '../text-file.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
@@ -200,7 +201,8 @@ function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'r
     .map(([name, all]) => {
       const tooLarge = all.flatMap(file => {
         const size = files.sizeOf(`nodes/${name}/${file}`);
-        return size > constants.MAX_STRING_LENGTH ? [{file, reason: tooLargeText(size)}] : [];
+        const most = maxSize(file);
+        return size > most ? [{file, reason: tooLargeText(size, most)}] : [];
       });
       const names = tooLarge.length === 0 ? all : all.filter(file => !tooLarge.some(other => other.file === file));
       return {
@@ -210,8 +212,13 @@ function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'r
     });
 }
 
-function tooLargeText(bytes: number): string {
-  return `it has ${mebibytes(bytes)}, and of one file at most ${mebibytes(constants.MAX_STRING_LENGTH)} are read`;
+/** As of a live node: tables of rules, sets and connections are as long as a text can be, and parsed objects take a multiple of their text. */
+function maxSize(file: string): number {
+  return file.endsWith('.json') && !isRuleDump(file) ? maxFile : constants.MAX_STRING_LENGTH;
+}
+
+function tooLargeText(bytes: number, most: number = constants.MAX_STRING_LENGTH): string {
+  return `it has ${mebibytes(bytes)}, and of one file at most ${mebibytes(most)} are read`;
 }
 
 interface ApiList<T> {

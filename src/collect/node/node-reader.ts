@@ -362,7 +362,7 @@ function within(argv: readonly string[], output: Buffer): Buffer {
 }
 
 /** In bytes. */
-const maxFile = 64 << 20;
+export const maxFile = 64 << 20;
 
 /** A single output is not copied, because it can be large. */
 function joined(outputs: readonly Buffer[]): Buffer {
