@@ -1,7 +1,7 @@
 import {once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, parseAddress} from '../model/address.ts';
-import {holds} from '../model/intervals.ts';
+import {holds, intervalsOf} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
@@ -162,7 +162,11 @@ function walkNode(
   };
   const walked = {
     packet,
-    pods: podsHere(facts, packet.family),
+    // What answers may be a process of the node too.
+    pods: intervalsOf([
+      ...podsHere(facts, packet.family),
+      ...(packet.origin === 'node' ? [] : (base.localAddresses?.(packet.family) ?? [])),
+    ]),
     environment: sender === undefined ? environment : {...environment, sender},
   };
   const outcomes = shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, {...walked, servers: serversOf(node)});
@@ -211,17 +215,35 @@ function followOn(
       {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},
     ];
   if (isAnsweredStraight(outcome, sent, environment, {here, there, others})) {
-    const reason = `it is not masqueraded, so ${name} answers ${sent.source.text} straight, with the endpoint's address`;
-    return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason}];
+    return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason: straightReason(there, sent)}];
   }
-  return walkNode(there, arriving, {others, sender}).map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
-    ...outcome,
-    ...{verdict, probability: outcome.probability * probability, onward: {node: name, path}},
-    ...(end === null ? {} : {destination: end}),
-    ...(lost === undefined ? {} : {lost}),
-    ...(reason === undefined ? {} : {reason}),
-    ...(policy === undefined ? {} : {policy}),
-  }));
+  return walkNode(there, arriving, {others, sender})
+    .map(further => answeredBeyond(further, arriving, {here: there, others}))
+    .map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
+      ...outcome,
+      ...{verdict, probability: outcome.probability * probability, onward: {node: name, path}},
+      ...(end === null ? {} : {destination: end}),
+      ...(lost === undefined ? {} : {lost}),
+      ...(reason === undefined ? {} : {reason}),
+      ...(policy === undefined ? {} : {policy}),
+    }));
+}
+
+/** The other node may rewrite the packet and send it on in turn. */
+function answeredBeyond(
+  outcome: PacketOutcome,
+  arriving: Packet,
+  {here, others}: {readonly here: PacketNode; readonly others: OtherNodes},
+): PacketOutcome {
+  const end = outcome.verdict !== 'accept' || outcome.destination === null ? null : splitHostPort(outcome.destination).address;
+  const name = end === null ? null : others.nodeOf(end);
+  const there = name === null || name === here.node.name ? null : others.find(name);
+  if (there === null || !isAnsweredStraight(outcome, arriving, settingOf(here).environment, {here, there, others})) return outcome;
+  return {...outcome, verdict: 'drop', lost: 'reply', reason: straightReason(there, arriving)};
+}
+
+function straightReason({node}: PacketNode, {source}: Packet): string {
+  return `it is not masqueraded, so ${node.name} answers ${source.text} straight, with the endpoint's address`;
 }
 
 /** Whether the other node answers a client by another way than the packet came, so that nothing translates the answer back. */

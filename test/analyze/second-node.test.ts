@@ -59,9 +59,25 @@ describe('a packet that a node sends on to an endpoint of another node', () => {
     const fromNear = {...fromOutside, source: '172.18.0.50'};
     expect(outcomes(fromNear, snapshot)).toMatchObject({'10.244.12.4:8080': 'accept node-b'});
     expect(outcomes(fromNear, unmasqueraded)).toMatchObject({'10.244.11.4:8080': 'accept', '10.244.12.4:8080': 'reply drop node-b'});
+    // Also where the packet came through that node, to the address of the other one.
+    const through = askNodes({...fromNear, destination: '172.18.0.11', port: '30080'}, unmasqueraded, name => name === 'node-b');
+    expect(through.flatMap(({outcomes: all}) => all.map(({destination, lost}) => [destination, lost]))).toEqual([
+      ['10.244.11.4:8080', undefined],
+      ['10.244.11.5:8080', undefined],
+      ['10.244.12.4:8080', 'reply'],
+    ]);
     const fromNodeB = {...fromOutside, source: '172.18.0.12'};
     expect(outcomes(fromNodeB, unmasqueraded)).toMatchObject({'10.244.12.4:8080': 'drop node-b'});
     expect(outcomes(fromNodeB, snapshot)).toMatchObject({'10.244.12.4:8080': 'accept node-b'});
+  });
+
+  test('is answered by a process of that node, whose answer meets the rules there', () => {
+    const toNode: PacketFlags = {source: '172.18.0.11', destination: '172.18.0.12', port: '9100'};
+    expect(outcomes(toNode, snapshot)).toEqual({'': 'accept node-b'});
+    const silent = withRulesOf('node-b', rules =>
+      rules.replace(/^-A FORWARD /m, '-A OUTPUT -p tcp -m tcp --sport 9100 -j DROP\n-A FORWARD '),
+    );
+    expect(outcomes(toNode, silent)).toEqual({'': 'reply drop node-b'});
   });
 
   test('may be for a pod and no Service', () => {
