@@ -10,7 +10,7 @@ const pages = join(import.meta.dirname, '../../docs/checks');
 /** Pages of codes whose check is still to come. A code leaves this list when it enters the registry. */
 const pagesBeforeTheirCheck: readonly string[] = [];
 
-const sections = ['What it means', 'Why it matters', 'See it yourself', 'What to do', 'When it is no problem', 'How it is seen'];
+const sections = ['What it means', 'Why it matters', 'What to do', 'See it yourself', 'When it is no problem', 'How it is seen'];
 
 const all: readonly Check[] = checks;
 const codes = all.map(({code}) => code);
