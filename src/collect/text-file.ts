@@ -2,6 +2,9 @@ import {closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, read
 import {setTimeout as sleep} from 'node:timers/promises';
 import {plainText} from '../parse/lines.ts';
 
+/** The bytes of a file of a node that is no table of rules, sets or connections. */
+export const maxFile = 64 << 20;
+
 /** A file as text, whichever program wrote it. `-` is standard input. Throws as `readFileSync`, and for a pipe or device as `readStream`. */
 export function readTextFile(path: string): string {
   return plainText(path === '-' ? readFileSync(0) : contentOf(path)).toString('utf8');

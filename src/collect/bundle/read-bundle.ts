@@ -29,9 +29,8 @@ import {
   serviceCIDRShape,
   serviceShape,
 } from '../objects/api-shapes.ts';
-import {maxFile} from '../node/node-reader.ts';
 import {dropGarbage, type Shape, usableItems} from '../objects/usable-items.ts';
-import {readFileOrPipe} from '../text-file.ts';
+import {maxFile, readFileOrPipe} from '../text-file.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
 import {historyFile, readHistory} from './history-file.ts';
 import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';

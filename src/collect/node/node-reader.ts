@@ -19,6 +19,7 @@ import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text.ts';
 import {plainText} from '../../parse/lines.ts';
+import {maxFile} from '../text-file.ts';
 
 interface NodeConnection {
   readonly shell: NodeShell;
@@ -360,9 +361,6 @@ function within(argv: readonly string[], output: Buffer): Buffer {
   if (output.length > maxFile && !/^(?:conntrack|cat|grep|ipset|ipvsadm)/.test(argv[0] ?? '')) throw new TooMuchOutput(argv, maxFile);
   return output;
 }
-
-/** In bytes. */
-export const maxFile = 64 << 20;
 
 /** A single output is not copied, because it can be large. */
 function joined(outputs: readonly Buffer[]): Buffer {
