@@ -14,6 +14,7 @@ import {
 } from '../../model/node/node-facts.ts';
 import {
   type Astray,
+  arrivalOf,
   detourOf,
   droppedOnArrival,
   isUnroutedHere,
@@ -254,12 +255,10 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
     environment.sender?.decideAlone();
   };
   return {
-    // The way back from that address.
     arrivesBy: (packet, environment) => {
-      const route = routeOf(facts.network ?? noNetworkFacts, packet.source, {source: packet.destination, mark: 0, iif: 'lo'});
-      if (route === 'unknown' || route.kind !== 'unicast') return null;
-      ask(packet, environment);
-      return route.dev;
+      const dev = arrivalOf(facts, packet.source, packet.destination);
+      if (dev !== null) ask(packet, environment);
+      return dev;
     },
     arrivalObstacle: (packet, environment) => {
       const {source, destination, original, mark, inInterface: dev} = packet;

@@ -119,20 +119,42 @@ export interface Detour {
 }
 
 /**
+ * The interface by which a client outside arrives: the way back to it from the address that it asks, unless another interface has that
+ * address. Null if it is unknown, and for what the usual rules do not lead to by the default route: a pod's packets come from the pod,
+ * whatever way the node would answer.
+ */
+export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): string | null {
+  const {network = noNetworkFacts} = facts;
+  const usual = routeOf(withUsualRules(network), client);
+  const [anywhere] = outsideOf(client.family);
+  if (!isUnicast(usual) || anywhere === undefined || !isSame(usual, routeOf(withUsualRules(network), anywhere))) return null;
+  const route = routeOf(network, client, {source: asked, mark: 0, iif: 'lo'});
+  const home = homeOf(facts, asked);
+  return isUnicast(route) && (home === null || home === route.dev) ? route.dev : null;
+}
+
+/** The interface that has an address, or whose network holds it. */
+function homeOf(facts: NodeFacts, asked: Address): string | null {
+  const isOwn = ({name, network}: {readonly name: string; readonly network: string}): boolean =>
+    name !== 'lo' && !/\/(?:32|128)$/.test(network) && isHome(facts, name, asked);
+  return (facts.onLink ?? []).find(isOwn)?.name ?? null;
+}
+
+/**
  * The way of a reply by another interface than the one that has the address that the client asked; an address of a Service that no interface
  * has is taken for one of the interface of the node's address.
  */
 export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {asked: Address; query: Query}): Detour | null {
-  const {network = noNetworkFacts, onLink = [], primaryInterface} = facts;
+  const {network = noNetworkFacts, primaryInterface} = facts;
   const route = routeOf(network, client, query);
   if (!isUnicast(route) || isHome(facts, route.dev, asked)) return null;
-  const own = onLink.find(({name, network: cidr}) => name !== 'lo' && !/\/(?:32|128)$/.test(cidr) && isHome(facts, name, asked))?.name;
+  const own = homeOf(facts, asked);
   const home = own ?? primaryInterface;
   const [anywhere] = outsideOf(client.family);
   const isDefault = anywhere !== undefined && isSame(route, routeOf(network, anywhere, query));
-  if (home === null || home === route.dev || !(isDefault || (route.gateway !== null && own !== undefined))) return null;
+  if (home === null || home === route.dev || !(isDefault || (route.gateway !== null && own !== null))) return null;
   const gateway = route.gateway === null ? '' : ` to the gateway ${route.gateway}`;
-  const whose = own === undefined ? `while the node's own address is one of ${home}` : `which is an address of ${home}`;
+  const whose = own === null ? `while the node's own address is one of ${home}` : `which is an address of ${home}`;
   return {
     text: `by ${route.dev}${gateway}, while the client asks ${asked.text}, ${whose}`,
     isKnown: () => false,
