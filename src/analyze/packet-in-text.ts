@@ -88,7 +88,7 @@ interface ShownText {
   /** The virtual server of the packet. */
   readonly server: VirtualServer | undefined;
   readonly servers: ShownServers;
-  /** What becomes of the packet if the node does not have its destination, as after address translation to a pod. */
+  /** The outcomes if the node does not have the destination of the packet, as after address translation to a pod. */
   readonly elsewhere: () => readonly PacketOutcome[];
 }
 
@@ -130,7 +130,7 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   const shown = `this text does not show ${someOf(missing, {max: 6})}${isUnmatched ? ', and no rule that it shows matches the packet' : ''}`;
   const reason = [aboutKubeProxy(text), led, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
   const made = undecidedAt({...outcome, path: [...outcome.path, ...(chains[0]?.path ?? [])]}, reason);
-  if (text.iptables !== null && servesNothing(text.iptables)) return {...made, condition: 'KUBE-SERVICES is empty and serves no Service'};
+  if (servesNothing(text.iptables)) return {...made, condition: 'KUBE-SERVICES is empty and serves no Service'};
   const [called] = chains;
   if (called !== undefined && led === undefined) {
     const [effect = ''] = called.effect.split(/,| if /, 1);
@@ -150,7 +150,7 @@ function undecidedAt(outcome: PacketOutcome, reason: string): PacketOutcome {
 
 /** The text shows all rules on the path. */
 function ofWhole(outcome: PacketOutcome, text: ShownText): PacketOutcome {
-  const kubeProxy = text.iptables !== null && servesNothing(text.iptables) ? undefined : aboutKubeProxy(text);
+  const kubeProxy = servesNothing(text.iptables) ? undefined : aboutKubeProxy(text);
   if (kubeProxy === undefined || outcome.verdict !== 'accept') return outcome;
   if (outcome.destination !== null) return {...outcome, reason: kubeProxy};
   return {...outcome, verdict: 'undecided', reason: `${kubeProxy}; the rules that it shows accept the packet`};
@@ -180,14 +180,13 @@ function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: Show
     ...(isBehind ? unread : []),
   ];
   // Packets to the node itself pass INPUT only if nothing sends them on to a pod.
-  const passing =
-    nat.length > 0 && text.isLocal === true && packet.origin === 'arriving' ? text.elsewhere().find(passes(table)) : undefined;
-  const changes = nat.length > 0 && (passing !== undefined || (iptables === null ? asksDestination(nft, table) : dependsOnNat(iptables)));
+  const toPod = nat.length > 0 && text.isLocal === true && packet.origin === 'arriving' ? text.elsewhere() : [];
+  const changes =
+    nat.length > 0 && (toPod.some(passes(table)) || (iptables === null ? asksDestination(nft, table) : dependsOnNat(iptables)));
   const taken =
     assumed === null ? [] : [`${packet.destination.text} is taken as ${assumed ? 'an' : 'no'} address of the node (--local-address)`];
   if (before.length === 0 && !changes) {
-    const toPod = text.isLocal === true && packet.origin === 'arriving' ? text.elsewhere().map(other => stoppedBy(other).by) : [];
-    const also = toPod.length === 0 ? '' : ` (to a pod it is stopped as well, ${someOf(toPod)})`;
+    const also = toPod.length === 0 ? '' : ` (to a pod it is stopped as well, ${someOf(toPod.map(other => stoppedBy(other).by))})`;
     const condition =
       nat.length === 0 ? [] : [`this text does not show ${someOf(nat)}, where a rule could mark the packet or send it elsewhere${also}`];
     return {...outcome, reason: [outcome.reason ?? by, ...condition, ...taken].filter(part => part !== '').join('; ')};
@@ -247,7 +246,7 @@ function aboutKubeProxy({iptables, nft, server, servers, packet}: ShownText): st
   if (nft !== null && [...nft.tables.values()].some(({name, chains}) => name === 'kube-proxy' || chains.has('KUBE-SERVICES')))
     return undefined;
   const tables = [...(iptables?.tables.values() ?? [])];
-  if (iptables !== null && servesNothing(iptables)) return 'table nat is shown whole, and its KUBE-SERVICES is empty: it serves no Service';
+  if (servesNothing(iptables)) return 'table nat is shown whole, and its KUBE-SERVICES is empty: it serves no Service';
   if (tables.some(({chains}) => holdsKubeProxy(chains))) return undefined;
   if (nft !== null && tables.length === 0) return 'this text shows no table of kube-proxy';
   if (tables.some(({name, complete}) => name === 'nat' && complete)) return 'table nat is shown whole, and kube-proxy has no rule in it';

@@ -214,9 +214,7 @@ function followOn(
     return [
       {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},
     ];
-  if (isAnsweredStraight(outcome, sent, environment, {here, there, others})) {
-    return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason: straightReason(there, sent)}];
-  }
+  if (isAnsweredStraight(outcome, sent, environment, {here, there, others})) return [{...outcome, onward, ...lostAnswer(there, sent)}];
   return walkNode(there, arriving, {others, sender})
     .map(further => answeredBeyond(further, arriving, {here: there, others}))
     .map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
@@ -239,11 +237,12 @@ function answeredBeyond(
   const name = end === null ? null : others.nodeOf(end);
   const there = name === null || name === here.node.name ? null : others.find(name);
   if (there === null || !isAnsweredStraight(outcome, arriving, settingOf(here).environment, {here, there, others})) return outcome;
-  return {...outcome, verdict: 'drop', lost: 'reply', reason: straightReason(there, arriving)};
+  return {...outcome, ...lostAnswer(there, arriving)};
 }
 
-function straightReason({node}: PacketNode, {source}: Packet): string {
-  return `it is not masqueraded, so ${node.name} answers ${source.text} straight, with the endpoint's address`;
+function lostAnswer({node}: PacketNode, {source}: Packet): Pick<PacketOutcome, 'verdict' | 'lost' | 'reason'> {
+  const reason = `it is not masqueraded, so ${node.name} answers ${source.text} straight, with the endpoint's address`;
+  return {verdict: 'drop', lost: 'reply', reason};
 }
 
 /** Whether the other node answers a client by another way than the packet came, so that nothing translates the answer back. */

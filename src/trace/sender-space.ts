@@ -94,7 +94,7 @@ interface Exploration<T> {
   readonly walk: (sender: Sender, note: NoteCondition) => T;
   readonly most?: number;
   /** Whether the walks took so much that no other follows; one at least is made. */
-  readonly isOver?: () => boolean;
+  readonly isOver?: (() => boolean) | undefined;
 }
 
 /** The senders that one walk cannot tell apart from this one, with the result of walking it. */

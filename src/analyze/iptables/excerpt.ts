@@ -129,8 +129,8 @@ export function describeUnknownChains(excerpt: Ruleset, expected: ExpectedRulese
 }
 
 /** Whether table nat is shown whole and kube-proxy's chain for Services is empty: a kube-proxy that runs writes a jump to the node ports. */
-export function servesNothing({tables}: Ruleset): boolean {
-  const nat = tables.get('nat');
+export function servesNothing(shown: Ruleset | null): boolean {
+  const nat = shown?.tables.get('nat');
   return nat?.complete === true && nat.chains.get('KUBE-SERVICES')?.ruleCount === 0;
 }
 

@@ -109,7 +109,7 @@ interface ClassesInput {
   /** How many classes are walked; one at least. */
   readonly most: number;
   /** Whether the walks took so much that no other follows. */
-  readonly isOver?: () => boolean;
+  readonly isOver?: (() => boolean) | undefined;
   /** The part of the senders that is walked; all where it is left out. */
   readonly within?: Intervals | undefined;
 }
@@ -120,7 +120,7 @@ interface ClassesInput {
  */
 export function classesOfProbe<T>(
   probe: Probe,
-  {groups, except, ports, most, isOver = () => false, within}: ClassesInput,
+  {groups, except, ports, most, isOver, within}: ClassesInput,
   walk: (probe: Probe, note: NoteCondition) => T,
 ): {readonly classes: readonly (readonly [Probe, T, Intervals])[]; readonly isCut: boolean} {
   const {packet, source} = probe;

@@ -319,7 +319,7 @@ const table = [
             message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
             commands: [commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`],
           };
-        for (const found of misroutedPackets(context, family)) yield {family, ...found};
+        for (const {message, commands} of misroutedPackets(context, family)) yield {family, message, commands};
         const {unrouted, severity} = unroutedServices(context, family);
         const [address] = unrouted;
         if (address !== undefined)

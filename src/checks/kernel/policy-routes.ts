@@ -15,6 +15,7 @@ import {entriesOnNode, networkOf, podAddresses, routeTo} from './node-paths.ts';
 
 /** Packets that policy routing sends away from a pod: whose, and what shows it on the node. */
 interface Misrouted {
+  readonly rule: Astray['rule'];
   readonly message: string;
   readonly commands: readonly (CommandLine | null)[];
 }
@@ -49,6 +50,7 @@ export function misroutedPackets(context: NodeCheckContext, family: Family): rea
 function misrouted({astray, to, sender, who}: {astray: Astray; to: Address; sender: Group['senders'][number]; who: string}): Misrouted {
   const mark = sender.mark === 0 ? commandLine`` : commandLine`mark ${`0x${sender.mark.toString(16)}`}`;
   return {
+    rule: astray.rule,
     message: `${routingCause(astray)} sends ${who} by ${astray.dev}, while ${astray.instead} leads to the endpoint ${to.text}: what Services send there is lost, or the answers are.`,
     commands: [
       commandLine`ip rule show`,

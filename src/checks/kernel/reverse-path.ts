@@ -29,11 +29,12 @@ interface Uplink {
 }
 
 /** Null for an address of no network, which packets reach by any interface. */
-function uplinkOf({facts, ...context}: NodeCheckContext, family: Family): Uplink | null {
+function uplinkOf(context: NodeCheckContext, family: Family): Uplink | null {
+  const {facts} = context;
   const own = facts.hostIPs.flatMap(text => parseAddress(text) ?? []).find(address => address.family === family);
   const dev = facts.primaryInterface;
   if (own === undefined || dev === null) return null;
-  return {family, dev, own, isStrict: family === 'IPv4' && isReversePathStrict(networkOf({facts, ...context}), dev)};
+  return {family, dev, own, isStrict: family === 'IPv4' && isReversePathStrict(networkOf(context), dev)};
 }
 
 /** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
@@ -102,12 +103,11 @@ function sentElsewhere(context: NodeCheckContext, {family, dev, client, which, o
   const marks = (network.policyRules[family] ?? []).flatMap(({mark, isInverted}) => (mark === null || isInverted ? [] : mark.value));
   if (marks.some(mark => leadsBack(network, mark)) && restoresMarks(context)) return null;
   const rule = ruleBehind(network, family, without => leadsBack(without, 0));
-  const cause = routingCause({rule});
   // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which knows where it belongs.
   if (rule !== null && rule.iif !== null) return null;
-  if (misroutedPackets(context, family).some(({message}) => message.startsWith(cause))) return null;
+  if (misroutedPackets(context, family).some(misrouted => misrouted.rule === rule)) return null;
   return {
-    message: `${cause} sends the answers of ${which} to clients outside by ${other}, while clients ask addresses of ${dev}: node ports and load balancers lose them, unless the network there takes them.`,
+    message: `${routingCause({rule})} sends the answers of ${which} to clients outside by ${other}, while clients ask addresses of ${dev}: node ports and load balancers lose them, unless the network there takes them.`,
     commands: [commandLine`ip rule show`, commandLine`ip route get ${client.text} from ${sender.source.text} iif ${sender.iif}`],
   };
 }

@@ -28,8 +28,7 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Quer
   const route = routeOf(network, destination, query);
   if (!isUnicast(usual) || !isUnicast(route) || isSame(route, usual) || !(leadsToPods(facts, family, usual) || asksForAll(facts, route)))
     return null;
-  const [anywhere] = outsideOf(family);
-  if (anywhere === undefined || !isSame(route, routeOf(network, anywhere, query))) return null;
+  if (!isDefaultWay(network, route, family, query)) return null;
   const rule = ruleBehind(network, family, without => isSame(usual, routeOf(without, destination, query)));
   // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which leads back to each pod.
   if (rule !== null && rule.iif !== null && route.gateway !== null) return null;
@@ -125,9 +124,9 @@ export interface Detour {
  */
 export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): string | null {
   const {network = noNetworkFacts} = facts;
-  const usual = routeOf(withUsualRules(network), client);
-  const [anywhere] = outsideOf(client.family);
-  if (!isUnicast(usual) || anywhere === undefined || !isSame(usual, routeOf(withUsualRules(network), anywhere))) return null;
+  const usual = withUsualRules(network);
+  const way = routeOf(usual, client);
+  if (!isUnicast(way) || !isDefaultWay(usual, way, client.family)) return null;
   const route = routeOf(network, client, {source: asked, mark: 0, iif: 'lo'});
   const home = homeOf(facts, asked);
   return isUnicast(route) && (home === null || home === route.dev) ? route.dev : null;
@@ -150,9 +149,8 @@ export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {
   if (!isUnicast(route) || isHome(facts, route.dev, asked)) return null;
   const own = homeOf(facts, asked);
   const home = own ?? primaryInterface;
-  const [anywhere] = outsideOf(client.family);
-  const isDefault = anywhere !== undefined && isSame(route, routeOf(network, anywhere, query));
-  if (home === null || home === route.dev || !(isDefault || (route.gateway !== null && own !== null))) return null;
+  if (home === null || home === route.dev) return null;
+  if (!isDefaultWay(network, route, client.family, query) && (route.gateway === null || own === null)) return null;
   const gateway = route.gateway === null ? '' : ` to the gateway ${route.gateway}`;
   const whose = own === null ? `while the node's own address is one of ${home}` : `which is an address of ${home}`;
   return {
@@ -193,6 +191,12 @@ function isUnicast(route: RouteResult | 'unknown'): route is Unicast {
 
 function isSame(a: Unicast, b: RouteResult | 'unknown'): boolean {
   return isUnicast(b) && a.dev === b.dev && a.gateway === b.gateway;
+}
+
+/** Whether a route is that of addresses outside. */
+function isDefaultWay(network: NetworkFacts, route: Unicast, family: Family, query: Query = {}): boolean {
+  const [anywhere] = outsideOf(family);
+  return anywhere !== undefined && isSame(route, routeOf(network, anywhere, query));
 }
 
 /** Interfaces to a single other end, as those of WireGuard, need none. */
