@@ -7,6 +7,6 @@ export function cases({usual, long}: {readonly usual: number; readonly long: num
 
 /** Some rows of a table whose rows are alike, such as one for each capture: a third in `npm test`, and all of them in `npm run test:long`. */
 export function someOf<Row>(rows: readonly Row[]): readonly Row[] {
-  const third = cases({usual: 3, long: 1});
-  return rows.filter((_, index) => index % third === 0);
+  const step = cases({usual: 3, long: 1});
+  return rows.filter((_, index) => index % step === 0);
 }

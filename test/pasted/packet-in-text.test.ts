@@ -123,20 +123,23 @@ test('a Service port without endpoints is refused by the rule that kube-proxy wr
   expect(answer(rule, {destination: '10.96.0.9'})).toBe('reject: kube-proxy writes this for a Service port without endpoints');
 });
 
+/** The map of Service ports without endpoints, and the lines of other objects. */
+function noEndpoints(verdict: string, others: readonly string[] = []): string {
+  return [
+    'table ip kube-proxy {',
+    '\tmap no-endpoint-services {',
+    '\t\ttype ipv4_addr . inet_proto . inet_service : verdict',
+    `\t\telements = { 10.96.1.1 . tcp . 80 comment "shop/web:http" : ${verdict} }`,
+    '\t}',
+    ...others,
+    '}',
+    '',
+  ].join('\n');
+}
+
 describe('nftables', () => {
-  const map = (verdict: string) =>
-    [
-      'table ip kube-proxy {',
-      '\tmap no-endpoint-services {',
-      '\t\ttype ipv4_addr . inet_proto . inet_service : verdict',
-      `\t\telements = { 10.96.1.1 . tcp . 80 comment "shop/web:http" : ${verdict} }`,
-      '\t}',
-      '\tchain service-endpoints-check {',
-      '\t\tip daddr . meta l4proto . th dport vmap @no-endpoint-services',
-      '\t}',
-      '}',
-      '',
-    ].join('\n');
+  const check = ['\tchain service-endpoints-check {', '\t\tip daddr . meta l4proto . th dport vmap @no-endpoint-services', '\t}'];
+  const map = (verdict: string): string => noEndpoints(verdict, check);
 
   test('of a Service port in the map of those without endpoints drop its packets, though base chains are not shown', () => {
     expect(answer(map('drop'), {destination: '10.96.1.1'})).toBe('drop: kube-proxy writes this for a Service port without endpoints');
@@ -163,19 +166,11 @@ describe('nftables', () => {
 });
 
 test('a map of kube-proxy that no shown rule asks is asked as kube-proxy does', () => {
-  const text = (value: string) =>
-    [
-      'table ip kube-proxy {',
-      '\tmap no-endpoint-services {',
-      '\t\ttype ipv4_addr . inet_proto . inet_service : verdict',
-      `\t\telements = { 10.96.1.1 . tcp . 80 comment "shop/web:http" : ${value} }`,
-      '\t}\n}\n',
-    ].join('\n');
-  expect(answer(text('drop'), {destination: '10.96.1.1'})).toBe('drop: kube-proxy writes this for a Service port without endpoints');
-  expect(answer(text('goto reject-chain'), {destination: 'web'})).toBe(
+  expect(answer(noEndpoints('drop'), {destination: '10.96.1.1'})).toBe('drop: kube-proxy writes this for a Service port without endpoints');
+  expect(answer(noEndpoints('goto reject-chain'), {destination: 'web'})).toBe(
     'reject: kube-proxy writes this for a Service port without endpoints',
   );
-  expect(answer(text('drop'), {destination: '10.96.1.2'})).toMatch(/^undecided: .*no rule that it shows matches the packet$/);
+  expect(answer(noEndpoints('drop'), {destination: '10.96.1.2'})).toMatch(/^undecided: .*no rule that it shows matches the packet$/);
 });
 
 describe('a packet that INPUT stops, while what sends packets on to pods is not shown', () => {

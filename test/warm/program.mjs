@@ -14,10 +14,8 @@ process.exit = code => {
   throw new Ended();
 };
 
-let running = Promise.resolve();
-process.on('message', request => {
-  running = running.then(async () => process.send(await run(request)));
-});
+// Nothing is asked before the last answer was sent.
+process.on('message', async request => process.send(await run(request)));
 
 async function run({args, env, cwd}) {
   const written = {stdout: '', stderr: ''};
