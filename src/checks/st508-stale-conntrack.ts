@@ -1,7 +1,12 @@
 import {commandLine, type CommandLine, someOf} from '../model/text.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {canonicalAddress, families, type Family, familyOf} from '../model/address.ts';
+import {canonicalAddress, families, type Family, familyOf, parseAddress} from '../model/address.ts';
+import {addressesOfPod} from '../expect/own-pods.ts';
+import type {Observation} from '../model/finding.ts';
+import type {PodObject} from '../model/api-objects.ts';
+import {holds} from '../model/intervals.ts';
+import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {parseConntrack, type TrackedConnection} from '../parse/conntrack.ts';
@@ -43,6 +48,7 @@ export const staleConntrack: Check<'ST508'> = {
       const key = JSON.stringify([connection.original, connection.reply]);
       if (!known.has(key)) known.set(key, connection);
     }
+    yield* staleHostPorts(context, connections, entries);
     for (const [{port, set}, flows] of stale) {
       const connections = [...flows.values()];
       const ends = [...new Set(connections.map(({reply}) => `${reply.source}:${reply.sourcePort}`))];
@@ -65,6 +71,51 @@ export const staleConntrack: Check<'ST508'> = {
     }
   },
 };
+
+/**
+ * Flows to a port of the node whose pod or Service is gone: they keep the address, whatever pod has the port now. Only where all pods were
+ * read, and for addresses of the node's own pod network.
+ */
+function* staleHostPorts(
+  context: NodeCheckContext,
+  connections: readonly TrackedConnection[],
+  entries: ReadonlyMap<string, TrackedEntry>,
+): Iterable<Observation> {
+  const {api, facts, node} = context;
+  if (api.pods === null || api.podsOf !== undefined) return;
+  const candidates = connections.filter(
+    flow =>
+      flow.protocol === 'udp' &&
+      facts.addresses.includes(canonicalAddress(flow.original.destination) ?? '') &&
+      !entries.has(`udp ${destinationKey(flow)}`),
+  );
+  if (candidates.length === 0) return;
+  const known = addressesInUse(context, api.pods);
+  const isGone = ({reply}: TrackedConnection): boolean => {
+    const address = parseAddress(reply.source);
+    return address !== null && !known.has(address.text) && holds(addressesIn(facts.podCIDRs, address.family), address.value);
+  };
+  const placeOf = ({original, reply}: TrackedConnection): string => `${original.destinationPort} ${reply.source}:${reply.sourcePort}`;
+  for (const [place, flows] of Map.groupBy(candidates.filter(isGone), placeOf)) {
+    const [port, end] = place.split(' ');
+    const lead = flows.length === 1 ? '1 tracked UDP flow leads' : `${flows.length} tracked UDP flows lead`;
+    const lines = someOf(flows.map(({line}) => String(line)));
+    yield {
+      node: node.name,
+      message: `${lead} from port ${port} of this node to ${end}, an address of its pod network that no pod has: the pod of a host port, or the Service of a node port, is gone (conntrack line ${lines})${clientsOf(flows)}`,
+      ...run(...deletions(flows, familyOf(flows[0]?.original.destination ?? '') ?? 'IPv4')),
+    };
+  }
+}
+
+/** Of the node, of all pods and of all endpoints. */
+function addressesInUse({facts, view, config}: NodeCheckContext, pods: readonly PodObject[]): ReadonlySet<string> {
+  const endpoints = families.flatMap(family => view.entries(family, proxyVersion(config)).flatMap(({set}) => set.endpoints));
+  return new Set([
+    ...[...facts.addresses, ...pods.flatMap(addressesOfPod)].flatMap(text => canonicalAddress(text) ?? []),
+    ...endpoints.map(({address}) => address),
+  ]);
+}
 
 /** Deletes the flows and no others. A flow by a node port has the address of the node as its destination. */
 function deletions(connections: readonly TrackedConnection[], family: Family): readonly (CommandLine | null)[] {

@@ -177,21 +177,21 @@ const messageWords: ReadonlySet<string> = new Set(
   clusterrole clusterrole.rbac.authorization.k8s.io cni code com combined come command commands commit compare compiled-in complete
   component components concurrency config configmap configmaps configuration configz configz.json connect connected connection connections
   conntrack container containers contains context continue contradict contradicts converged copy core correct corrected could couldn
-  couldn't count counters counting create created creates credential credentials curl current current-context cut daemonset data deadline
+  couldn't count counters counting create created creates credential credentials curl current current-context cut daemonset daddr data deadline
   debug debug-image debug-namespace decode decoding default delete deleted denial denials denied denies deploy deployment deployments
   describe destination detectlocal determine device dial did didn differ different differs digits directory disconnected discovery.k8s.io
   dns do does doesn doesn't domain done dropped ds due dump dumped dumps duration e eacces each earlier econnrefused econnreset
   ehostunreach either else elsewhere empty encoded encoding end ended endpoint endpoints endpoints.json endpointslice endpointslices
   endpointslices.discovery.k8s.io endpointslices.json enetunreach enotfound environment eof epipe error errors etimedout event events
   eventually every everyone everything exceeded exec execcredential executable execute exist exists exit exited expected expired expires
-  explain export extension external externalip extra f fail failed failing fails failure false families family fargate fatal fault field
-  fields file files filter find finding firewall first flag flags folder follow for for-node forbidden form found fqdn from full function
+  explain export extension external externalip extra f fail failed failing fails failure false families family fargate fatal fault fib field
+  fields file files filter find finding firewall first flag flags folder follow for for-node forbidden form format found fqdn from full function
   gateway gather gave generated get give given go got group groups gssapi-keyex gssapi-with-mic had hand handshake hangs hardware has
   hashsize have head headers health healthy healthz healthz.json held help here higher hold holding holds host hostkey hostname
   hostname-override how http https https_proxy i i/o id identity if iifname image image-pull-secret impersonate in incompatible incomplete
-  index info ing ingress init initialization initialize inotify input insecure insecure-http insecure-skip-tls-verify insmod install
+  index info ing ingress init initialization initialize inotify input insecure insecure-http insecure-skip-tls-verify insmod insert install
   installed instances intercepted interface interfacenameprefix interfaces internal internalip interrupted into invalid invocation io ip
-  ip-rules.json ip6-rules.json ip6tables ip6tables-legacy-save ip6tables-nft-save ip6tables-restore ip6tables-save ip_vs ip_vs_rr ip_vs_sh
+  ip-rules.json ip6-rules.json ip6tables ip6tables-legacy-save ip6tables-nft-save ip6tables-restore ip6tables-save ip_tables ip_vs ip_vs_rr ip_vs_sh
   ip_vs_wrr ips ipset ipset-save iptables iptables-legacy-save iptables-nft iptables-nft-save iptables-restore iptables-save
   iptables-version ipv4 ipv6 ipvs ipvsadm ipvsadm-save is isn isn't issuer it item items its itself j journalctl json jump k3s keep keeps
   kept kernel kernel-modules-extra kex key keyboard-interactive keys killed kind know known kube-ipvs0 kube-ipvs0.json kube-proxy
@@ -212,7 +212,7 @@ const messageWords: ReadonlySet<string> = new Set(
   refuses reinstall reinstalled reject rejected rejects release remedy remote remove renew renewed replace replaced replay reply reported
   request request-timeout requested requests requires reset resolve resource resources response restart restarted restore restores result
   results retries retrieve retry return returned returns reverse review revision revoked rewritten right rights rke2 role
-  role.rbac.authorization.k8s.io roles root route routes routes.json rule rules ruleset run running runs s same save say says scope sctp
+  role.rbac.authorization.k8s.io roles root route routes routes.json rule rules ruleset run running runs s saddr same save say says scope sctp
   second seconds securitycontext.privileged see segmentation select selector self self-signed self-subject-access-review selinux serve
   served server server's servers serves service serviceaccount serviceaccounts servicecidr servicecidrs services services.json session
   sessionaffinity set sets setting settings several should shows sign signal signature signed since sleep smaller snapshot.json so socket

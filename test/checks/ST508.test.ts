@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Family} from '../../src/model/address.ts';
-import {type FindingSummary, containing, scenario} from '../scenario.ts';
+import {type FindingSummary, containing, scenario, type Scenario} from '../scenario.ts';
 
 const flow = (to: string) =>
   `udp      17 25 src=10.244.13.7 dst=10.96.0.10 sport=40000 dport=53 src=${to} dst=10.244.13.7 sport=53 dport=40000 mark=0 use=1\n`;
@@ -71,6 +71,40 @@ test('reports flows to a Service that lost its last endpoint, which kube-proxy 1
   given.slices('infra/dns', slice => ({...slice, endpoints: []}));
   const found = given.findings({nodes: name => name === 'node-b'}).filter(({code}) => code === 'ST508');
   expect(found.map(({message}) => message)).toEqual([expect.stringContaining('1 tracked UDP flow leads to 10.244.11.77:53')]);
+});
+
+const toHostPort = (end: string) =>
+  `udp      17 25 src=10.244.13.7 dst=172.18.0.12 sport=40000 dport=8125 [UNREPLIED] src=${end} dst=10.244.13.7 sport=8125 dport=40000 mark=0 use=1\n`;
+
+test('reports a flow from a port of the node to an address that no pod has any more, with the command that deletes it', async () => {
+  const given = await scenario();
+  given.file('node-b', 'conntrack', toHostPort('10.244.12.200'));
+  expect(given.findings().filter(({code}) => code === 'ST508')).toMatchObject([
+    {
+      ...{severity: 'warning', node: 'node-b'},
+      message: containing('leads from port 8125 of this node to 10.244.12.200:8125', 'is gone (conntrack line 1); from 10.244.13.7'),
+      command: containing('--orig-dst 172.18.0.12 --orig-port-dst 8125 --reply-src 10.244.12.200'),
+    },
+  ]);
+});
+
+test.each([
+  ['to a pod', (given: Scenario) => given.file('node-b', 'conntrack', toHostPort('10.244.12.4'))],
+  [
+    'to an address outside of its pod network, as of a container of Docker',
+    (given: Scenario) => given.file('node-b', 'conntrack', toHostPort('172.17.0.2')),
+  ],
+  [
+    'where only some pods were read',
+    (given: Scenario) => {
+      given.file('node-b', 'conntrack', toHostPort('10.244.12.200'));
+      given.api(() => ({podsOf: new Set<string>()}));
+    },
+  ],
+])('stays silent for a flow from a port of the node %s', async (_, change) => {
+  const given = await scenario();
+  change(given);
+  expect(given.newFindings().filter(({code}) => code === 'ST508')).toEqual([]);
 });
 
 test('stays silent for flows to other addresses than those of a Service', async () => {

@@ -124,6 +124,7 @@ const announced = (given: Scenario): void =>
   }));
 
 const counts = (failed: number): string => `cpu=0 found=0 invalid=3 insert=0 insert_failed=${failed} drop=0 early_drop=0 error=0\n`;
+const lost: Given = {change: given => given.file('node-a', 'conntrack-stats', counts(184_233).replace('drop=0', 'drop=184233'))};
 const counted = (before: number, after: number): Given => ({
   change: given => {
     given.file('node-a', 'conntrack-stats', counts(before));
@@ -297,6 +298,20 @@ const cases: readonly Case[] = [
     fires: counted(3, 7),
     says: 'insert_failed from 3 to 7',
     silent: {'that was long ago': counted(3, 3)},
+  },
+  {
+    ...{code: 'ST606', title: 'many were lost for the age of the Node', severity: 'warning'},
+    fires: lost,
+    says: 'has lost 184233 packets',
+    silent: {
+      'they were sent on all the same': counted(184_233, 184_233),
+      'the Node is old enough for that': {
+        change: given => {
+          lost.change?.(given);
+          given.nodeObject('node-a', node => ({...node, metadata: {...node.metadata, creationTimestamp: '2020-01-01T00:00:00Z'}}));
+        },
+      },
+    },
   },
   {
     ...{code: 'ST607', title: 'the node takes node ports for its own connections', severity: 'warning'},

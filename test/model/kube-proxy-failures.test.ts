@@ -60,6 +60,12 @@ const lines: readonly (readonly [line: string, cause: string])[] = [
   ["iptables-restore v1.8.9 (nf_tables): invalid mask `64' specified", 'a CIDR in its settings is not valid'],
   ["iptables-restore v1.6.1: Couldn't find target `KUBE-SEP-TCOU7JCQXEZGVUNU'", 'another program deletes chains of kube-proxy'],
   ['Error: JSON support not compiled-in', 'cannot print JSON'],
+  ["modprobe: ERROR: could not insert 'ip_tables': Exec format error", 'modprobe of the image of kube-proxy cannot load'],
+  ["modprobe: ERROR: could not insert 'ip_vs': Exec format error", 'a module is missing'],
+  [
+    '/dev/stdin:892:87-100: Error: Could not process rule: No such file or directory\nadd rule ip kube-proxy external-A fib saddr type local jump mark-for-masquerade\n   ^^^',
+    'nft_fib_ipv4',
+  ],
   ['E1 server.go:1] "Unable to select an IP" err="no default routes found in /proc/net/route"', 'no default route'],
 ];
 

@@ -40,7 +40,23 @@ export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: 
   analyzeHealthCheck(item, differences, symptoms);
   analyzeOwnPorts(differences, symptoms);
   sayRest(differences, symptoms);
-  return symptoms.all;
+  const {minor} = expected.context.version;
+  return symptoms.all.map(symptom => (isDrained(symptom) ? {...symptom, remedy: addAgain(symptom, minor)} : symptom));
+}
+
+/** The endpoint is there with the weight 0. */
+function isDrained({kind, actual}: Symptom<Rule>): boolean {
+  return kind === 'missing-endpoint' && actual.some(({table, text}) => table === 'ipvs' && / -w 0$/.test(text));
+}
+
+/** kube-proxy corrects weights in its first sync alone, and before 1.26 never (kubernetes#108319). */
+function addAgain({actual}: Symptom<Rule>, minor: number): string {
+  const server = actual.map(({text}) => text.replace(/^-a (.*) -r (\S+) .*$/, '-d $1 -r $2')).find(text => text.startsWith('-d '));
+  const restart =
+    minor < 26
+      ? 'A restart of kube-proxy before 1.26 keeps the weight 0 (kubernetes#108319).'
+      : 'Or restart kube-proxy: it corrects weights only in its first sync.';
+  return `Delete the real server on this node (ipvsadm ${server ?? '-d'}): kube-proxy adds it again, with its weight, in its next sync. ${restart}`;
 }
 
 /** The settings of virtual servers: the affinity timeout and the scheduler. */

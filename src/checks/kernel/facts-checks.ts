@@ -2,10 +2,11 @@ import {nodeObject} from '../../expect/api-index.ts';
 import {type Family, parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
-import {isOlderKernel, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
+import {type ConnectionStatistics, isOlderKernel, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
 import {outsideOf} from '../../model/node/policy-routing.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
+import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {misroutedPackets, refusedMarked, refusedPods, unroutedServices} from './policy-routes.ts';
@@ -172,7 +173,9 @@ const table = [
       'For insert_failed: two packets of one UDP flow at the same time, as of DNS queries for A and AAAA (options single-request-reopen in resolv.conf, or a DNS cache on the node). For drop: see nf_conntrack_max. Watch the counts: conntrack -S.',
     *find(context) {
       const {connections: before, connectionsAfter: after} = networkOf(context);
-      if (before === null || after === null) return;
+      const often = before === null ? null : lostOften(before, context);
+      if (often !== null) yield {message: often, commands: [commandLine`conntrack -S`]};
+      if (before === null || after === null || often !== null) return;
       const grown = (['insertFailed', 'dropped', 'earlyDropped'] as const).filter(name => after[name] > before[name]);
       if (grown.length === 0) return;
       const counts = grown.map(name => `${countNames[name]} from ${before[name]} to ${after[name]}`);
@@ -346,6 +349,28 @@ const table = [
 ] as const satisfies readonly FactsCheck[];
 
 const countNames = {insertFailed: 'insert_failed', dropped: 'drop', earlyDropped: 'early_drop'} as const;
+
+/**
+ * A total says something beside the time in which it grew: the age of the Node is mostly more than that since the node was booted. Some
+ * kernels count packets in insert_failed that they sent on all the same, so only those count that were dropped too.
+ */
+function lostOften({insertFailed, dropped}: ConnectionStatistics, {api, node}: NodeCheckContext): string | null {
+  const now = parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
+  const created = Date.parse(nodeObject(api, node.name)?.metadata.creationTimestamp ?? '');
+  const hours = now === null ? Number.NaN : (now - created) / 3_600_000;
+  const lost = Math.min(insertFailed, dropped);
+  if (!(hours > 0 && lost >= minLost && lost / (hours / 24) >= minLost)) return null;
+  const age =
+    hours < 2
+      ? plural(Math.ceil(hours * 60), 'minute')
+      : hours < 48
+        ? plural(Math.floor(hours), 'hour')
+        : plural(Math.floor(hours / 24), 'day');
+  return `since it was booted, the node has lost ${lost} packets whose connections could not be put into the table (insert_failed ${insertFailed}, drop ${dropped} of conntrack -S). The Node is ${age} old.`;
+}
+
+/** In all, and on each day. */
+const minLost = 1000;
 
 /** The checks of facts. They stay silent about nodes whose rules were not evaluated. */
 export const factsChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => {

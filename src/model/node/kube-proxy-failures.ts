@@ -51,6 +51,18 @@ const failuresOfRules: readonly KnownFailure[] = [
       'Load nf_conntrack on the node (modprobe nf_conntrack). If the node is a container, set conntrack.maxPerCore: 0 in the configuration of kube-proxy, so that it leaves the limit alone.',
   },
   {
+    pattern: /.*modprobe: ERROR: could not insert '(?!ip_vs)\w+': Exec format error.*/i,
+    cause:
+      'the modprobe of the image of kube-proxy cannot load the modules of this kernel, mostly because they are compressed in another way',
+    remedy:
+      'Load the modules on the node itself, which has a modprobe of its own (ip_tables, iptable_nat, iptable_filter, iptable_mangle; ip6 likewise; for every boot in /etc/modules-load.d). kube-proxy then finds them.',
+  },
+  {
+    pattern: /.*Could not process rule: No such file or directory.*\bfib [sd]addr\b.*/i,
+    cause: 'the kernel refuses rules with fib: mostly it lacks the modules nft_fib, nft_fib_ipv4 and nft_fib_ipv6',
+    remedy: `${kernelModules} kube-proxy try again (CONFIG_NFT_FIB_IPV4 and CONFIG_NFT_FIB_IPV6 of the kernel), or use iptables mode.`,
+  },
+  {
     pattern: /.*(?:can't initialize ip6?tables table|Table does not exist \(do you need to insmod|modprobe: (?:FATAL|ERROR)).*/i,
     cause: 'the kernel has no such table of iptables: a module is missing',
     remedy: `${kernelModules} kube-proxy try again; or use nftables mode, where the kernel has no iptables any more.`,
@@ -172,7 +184,11 @@ interface FoundFailure {
  * near it that says why. `nodes` are the names of all Nodes: one that is there is no failure.
  */
 export function failureIn(log: string, nodes: ReadonlySet<string> = new Set()): FoundFailure | null {
-  const lines = log.split('\n');
+  const all = log.split('\n');
+  // nft prints the rule that it could not process on the next line.
+  const lines = all.map((line, at) =>
+    line.trimEnd().endsWith('Could not process rule: No such file or directory') ? `${line} ${(all[at + 1] ?? '').trim()}` : line,
+  );
   for (let at = lines.length - 1; at >= 0; at--) {
     const line = lineOf(lines[at] ?? '');
     const failure = [...failuresOfRules, ...otherFailures, refusal].find(({pattern}) => pattern.test(line));

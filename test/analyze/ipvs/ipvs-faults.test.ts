@@ -139,6 +139,18 @@ describe('a real server', () => {
     expect(found.map(({code, endpoint}) => [code, endpoint])).toEqual([['ST202', '10.244.11.4:8080']]);
   });
 
+  test.each([
+    ['v1.25.4', 'A restart of kube-proxy before 1.26 keeps the weight 0'],
+    ['v1.36.2', 'Or restart kube-proxy: it corrects weights only in its first sync'],
+  ])('of weight 0 is to be deleted, and %s says whether a restart helps', async (version, advice) => {
+    const given = await scenario('ipvs/1.36');
+    given.file('node-a', 'kube-proxy-version', version);
+    servers(given).replace([one], '-w 1', '-w 0');
+    const found = given.findings({nodes: name => name === 'node-a'}).find(({code, service}) => code === 'ST202' && service?.name === 'web');
+    expect(found?.remedy).toMatch(/^Delete the real server on this node \(ipvsadm -d -t 10\.96\.1\.1:80 -r \S+\)/);
+    expect(found?.remedy).toContain(advice);
+  });
+
   test('of weight 0 that is not expected waits for its connections to end', async () => {
     expect(await broken(given => servers(given).insertAfter([one], '-a -t 10.96.1.1:80 -r 10.244.11.77:8080 -m -w 0'))).toEqual([]);
   });
