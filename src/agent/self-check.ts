@@ -117,7 +117,8 @@ export class SelfCheck {
   #view(): {readonly api: ApiObjects; readonly seen: SeenVersions; readonly apiCurrentAt: number} {
     const {watch} = this.#options;
     const known = this.#objects?.objects ?? {nodes: null, pods: null, configMaps: null};
-    return {api: {...watch.objects(), ...known}, seen: watch.seen, apiCurrentAt: watch.currentAt};
+    // Of the pods, only those of kube-system on this node are read.
+    return {api: {...watch.objects(), ...known, podsOf: new Set()}, seen: watch.seen, apiCurrentAt: watch.currentAt};
   }
 
   /** From the first check on, every change is kept for as long as kube-proxy may lag. */

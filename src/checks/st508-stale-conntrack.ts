@@ -15,6 +15,7 @@ import {run} from './commands/commands.ts';
 import {ipvsContext} from '../expect/ipvs/ipvs-context.ts';
 import {nftContext} from '../expect/nftables/expect-table.ts';
 import {nodeContext, nodePortDestinations} from '../expect/node-context.ts';
+import type {NodeDump} from '../model/snapshot.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import {mendedBugs} from '../expect/patch-releases.ts';
@@ -73,8 +74,8 @@ export const staleConntrack: Check<'ST508'> = {
 };
 
 /**
- * Flows to a port of the node whose pod or Service is gone: they keep the address, whatever pod has the port now. Only where all pods were
- * read, and for addresses of the node's own pod network.
+ * Flows to a port of the node whose pod is gone: they keep the address, whatever pod has the port now. Only where all pods were read, for
+ * addresses of the node's own pod network. A pod that is younger than the list of pods is known by the rule that leads to it.
  */
 function* staleHostPorts(
   context: NodeCheckContext,
@@ -82,7 +83,8 @@ function* staleHostPorts(
   entries: ReadonlyMap<string, TrackedEntry>,
 ): Iterable<Observation> {
   const {api, facts, node} = context;
-  if (api.pods === null || api.podsOf !== undefined) return;
+  const {pods} = api;
+  if (pods === null || api.podsOf !== undefined) return;
   const candidates = connections.filter(
     flow =>
       flow.protocol === 'udp' &&
@@ -90,20 +92,22 @@ function* staleHostPorts(
       !entries.has(`udp ${destinationKey(flow)}`),
   );
   if (candidates.length === 0) return;
-  const known = addressesInUse(context, api.pods);
-  const isGone = ({reply}: TrackedConnection): boolean => {
+  const known = addressesInUse(context, pods);
+  const isUnknown = ({reply}: TrackedConnection): boolean => {
     const address = parseAddress(reply.source);
     return address !== null && !known.has(address.text) && holds(addressesIn(facts.podCIDRs, address.family), address.value);
   };
   const placeOf = ({original, reply}: TrackedConnection): string => `${original.destinationPort} ${reply.source}:${reply.sourcePort}`;
-  for (const [place, flows] of Map.groupBy(candidates.filter(isGone), placeOf)) {
+  for (const [place, flows] of Map.groupBy(candidates.filter(isUnknown), placeOf)) {
+    const [first] = flows;
+    if (first === undefined || isInRules(first.reply.source, node)) continue;
     const [port, end] = place.split(' ');
     const lead = flows.length === 1 ? '1 tracked UDP flow leads' : `${flows.length} tracked UDP flows lead`;
     const lines = someOf(flows.map(({line}) => String(line)));
     yield {
       node: node.name,
-      message: `${lead} from port ${port} of this node to ${end}, an address of its pod network that no pod has: the pod of a host port, or the Service of a node port, is gone (conntrack line ${lines})${clientsOf(flows)}`,
-      ...run(...deletions(flows, familyOf(flows[0]?.original.destination ?? '') ?? 'IPv4')),
+      message: `${lead} from port ${port} of this node to ${end}: no pod has this address of its pod network, and no rule leads to it. The pod of a host port is gone (conntrack line ${lines})${clientsOf(flows)}`,
+      ...run(...deletions(flows, familyOf(first.original.destination) ?? 'IPv4')),
     };
   }
 }
@@ -115,6 +119,13 @@ function addressesInUse({facts, view, config}: NodeCheckContext, pods: readonly 
     ...[...facts.addresses, ...pods.flatMap(addressesOfPod)].flatMap(text => canonicalAddress(text) ?? []),
     ...endpoints.map(({address}) => address),
   ]);
+}
+
+/** Whether a rule, a route or a virtual server of the node names the address. */
+function isInRules(address: string, node: NodeDump): boolean {
+  const word = new RegExp(`(?<![\\w.:])${address.replaceAll('.', '\\.')}(?![\\w.]|:[\\da-f]*:)`);
+  const isOfRules = (file: string): boolean => /-save$|^nft|^routes\.json$/.test(file);
+  return node.files.some(file => isOfRules(file) && word.test(node.read(file)?.toString('latin1') ?? ''));
 }
 
 /** Deletes the flows and no others. A flow by a node port has the address of the node as its destination. */

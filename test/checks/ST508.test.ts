@@ -82,7 +82,10 @@ test('reports a flow from a port of the node to an address that no pod has any m
   expect(given.findings().filter(({code}) => code === 'ST508')).toMatchObject([
     {
       ...{severity: 'warning', node: 'node-b'},
-      message: containing('leads from port 8125 of this node to 10.244.12.200:8125', 'is gone (conntrack line 1); from 10.244.13.7'),
+      message: containing(
+        'leads from port 8125 of this node to 10.244.12.200:8125',
+        'of a host port is gone (conntrack line 1); from 10.244.13.7',
+      ),
       command: containing('--orig-dst 172.18.0.12 --orig-port-dst 8125 --reply-src 10.244.12.200'),
     },
   ]);
@@ -93,6 +96,13 @@ test.each([
   [
     'to an address outside of its pod network, as of a container of Docker',
     (given: Scenario) => given.file('node-b', 'conntrack', toHostPort('172.17.0.2')),
+  ],
+  [
+    'to a pod that is younger than the list of pods, which a rule of its network plugin shows',
+    (given: Scenario) => {
+      given.file('node-b', 'conntrack', toHostPort('10.244.12.200'));
+      given.rules('node-b').append('nat', '-A CNI-DN-1 -p udp -m udp --dport 8125 -j DNAT --to-destination 10.244.12.200:8125');
+    },
   ],
   [
     'where only some pods were read',
