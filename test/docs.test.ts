@@ -9,8 +9,11 @@ import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import AgentCommand from '../src/cli/commands/agent.ts';
 import CheckCommand from '../src/cli/commands/check.ts';
 import {commandLinesOf, docPages, readPage, type ShownRun, shownRunsOf} from './doc-pages.ts';
+import {demoPicture} from '../tools/demo.ts';
+import {causesOf} from '../src/render/headline.ts';
 import {capturePath} from './fixtures.ts';
 import {parseCommandLine} from './parse-command-line.ts';
+import {findingOf} from './render/report.ts';
 import type {ApiServer} from './stand-in/api-server.ts';
 import {startBundleCluster} from './stand-in/bundle-cluster.ts';
 import {svcTrace} from './svc-trace.ts';
@@ -160,9 +163,7 @@ describe('commands in the pages', () => {
 
   const shownRuns = docPages.flatMap(shownRunsOf);
 
-  test('the README shows a check and a trace', () => {
-    expect(shownRunsOf('README.md').map(({command}) => command)).toEqual(['check -A --skip ST101', 'web -n shop']);
-  });
+  test('the README shows a check', () => expect(shownRunsOf('README.md').map(({command}) => command)).toEqual(['check -A']));
 
   test.each(shownRuns)('$page shows what `$command` prints', async shown => {
     const {stdout} = await run(shown.command);
@@ -234,26 +235,64 @@ describe('commands in the pages', () => {
 });
 
 describe('the demo', () => {
-  test('shows on one screen what the README shows, but for commands that name pods of kube-proxy, and exits with 0', async () => {
+  test('prints on one screen what the picture of the README shows, and exits with 0', async () => {
     const {stdout, exitCode} = await execa(process.execPath, [join(root, 'tools/demo.ts'), '--no-build'], {reject: false, stdin: 'ignore'});
-    const lines = stdout.split('\n');
+    const [, ...lines] = stdout.trimEnd().split('\n');
     expect(exitCode).toBe(0);
-    expect(lines.filter(line => line.startsWith('$ '))).toHaveLength(2);
     expect(stdout).toContain('ST202 error  missing-endpoint  node-a');
-    expect(lines.length).toBeLessThanOrEqual(61);
+    expect(lines.length).toBeLessThanOrEqual(36);
     expect(Math.max(...lines.map(line => line.length))).toBeLessThanOrEqual(100);
-    const withoutRuns = (text: string): string => text.replaceAll(/^ {2}run {7}.*\n/gm, '');
-    for (const {output} of shownRunsOf('README.md'))
-      expect(withoutRuns(stdout)).toContain(withoutRuns(output.replace(/…\n$/, '')).trimEnd());
+    expect(textOfPicture(readPage('docs/images/trace.svg'))).toEqual(['$ kubectl svc-trace web -n shop', ...lines]);
   });
+
+  test('is drawn in the colors of a terminal as it was last recorded', () => {
+    const drawn = demoPicture();
+    if (writesPages) writeFileSync(join(root, 'docs/images/trace.svg'), drawn);
+    else expect(readPage('docs/images/trace.svg')).toBe(drawn);
+    expect(drawn).toMatch(/fill="#ff7b72">missing</);
+  });
+
+  function textOfPicture(svg: string): readonly string[] {
+    const unescaped = (text: string) => text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&');
+    return [...svg.matchAll(/^<text .*$/gm)].map(([line]) => unescaped(line.replaceAll(/<[^>]*>/g, '')));
+  }
 });
 
 describe('the README', () => {
-  test('has fewer than 150 lines', () => {
-    expect(readPage('README.md').trimEnd().split('\n').length).toBeLessThan(150);
+  const lines = readPage('README.md').trimEnd().split('\n');
+
+  test('has fewer than 140 lines, and says before line 30 how to install and what to run first', () => {
+    expect(lines.length).toBeLessThan(140);
+    const start = lines.slice(0, 29).join('\n');
+    for (const command of ['npm ci && npm run demo', 'kubectl svc-trace check -A', 'kubectl svc-trace web -n shop'])
+      expect(start).toContain(command);
   });
 
   test('contains the command with which CI tests', () => {
     expect(readPage('README.md')).toContain('npm ci && npm test');
+  });
+
+  const symptoms = [...readPage('README.md').matchAll(/^\| .+ \| `(.+)` \((ST.+)\) \|$/gm)].map(([, words = '', codes = '']) => ({
+    words,
+    codes,
+  }));
+  const captures: Readonly<Record<string, string>> = {
+    ...{ST202: 'missing-endpoint', ST203: 'frozen-node', ST305: 'nat-flushed', ST401: 'hostport-hijack'},
+    ...{'ST211, ST603': 'no-hairpin', ST501: 'split-brain'},
+  };
+
+  test('has ten symptoms', () => expect(symptoms).toHaveLength(10));
+
+  test.each(symptoms)('$codes: the first line of a report says "$words"', async ({words, codes}) => {
+    const capture = captures[codes];
+    const findings = [findingOf('node-a', null, {code: codes})];
+    const first =
+      capture === undefined
+        ? causesOf({findings}, undefined)[0]?.message
+        : (await svcTrace(['check', '-A', '--from', capturePath(`faults/${capture}`)], {cwd: root, env: {COLUMNS: '400'}})).stdout.split(
+            '\n',
+            1,
+          )[0];
+    expect(first).toContain(words.replace(' …', ''));
   });
 });

@@ -1,28 +1,47 @@
 // Shows what the tool is for: builds it, and runs it on a capture of three real nodes, one of which has lost an endpoint.
+// `npm run picture` writes the same run into docs/images/trace.svg, as a terminal shows it.
 import {spawnSync} from 'node:child_process';
+import {writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
+import {terminalPicture} from './terminal-picture.ts';
 
 const root = join(import.meta.dirname, '..');
 const bundle = 'test/fixtures/captures/faults/missing-endpoint';
+const command = `shop/web --from ${bundle}`;
+/** Of a terminal that the README has room for. */
+const columns = 100;
 
-const commands = [`check -A --skip ST101 --from ${bundle}`, `trace shop/web --from ${bundle}`];
+/** The picture of the README, whose prompt shows what one types for a cluster. */
+export function demoPicture(): string {
+  const env = {...process.env, COLUMNS: String(columns), FORCE_COLOR: '1', FORCE_HYPERLINK: '0'};
+  const {stdout} = run('pipe', env);
+  return terminalPicture(`$ kubectl svc-trace web -n shop\n${stdout}`, columns, 'kubectl svc-trace web -n shop');
+}
 
-if (!process.argv.includes('--no-build') && run(['tools/build.ts']) !== 0) process.exit(1);
-for (const command of commands) {
+function demo(): void {
+  if (!process.argv.includes('--no-build')) build();
   console.log(`$ node bin/run.js ${command}`);
-  const status = run(['bin/run.js', ...command.split(' ')]);
-  // That an error is found (1) is what is shown here. Anything else is a demo that does not work.
-  if (status !== 1) {
-    console.error(`This should have ended with 1, and ended with ${status}.`);
-    process.exit(1);
-  }
+  run('inherit', process.stdout.isTTY ? process.env : {...process.env, COLUMNS: String(columns)});
+  console.error(`\nEvery Service of these nodes: node bin/run.js check -A --from ${bundle}`);
+  console.error('Your cluster:                 node bin/run.js check -A');
 }
 
-/** The exit code, or null when there is none. What does not go to a terminal is made for one of 100 columns. */
-function run(args: readonly string[]): number | null {
-  const env = process.stdout.isTTY ? process.env : {...process.env, COLUMNS: '100'};
-  const {status, error} = spawnSync(process.execPath, args, {cwd: root, env, stdio: 'inherit'});
-  if (error) throw error;
-  return status;
+function build(): void {
+  const {status} = spawnSync(process.execPath, ['tools/build.ts'], {cwd: root, stdio: 'inherit'});
+  if (status !== 0) process.exit(1);
 }
+
+function run(stdout: 'inherit' | 'pipe', env: NodeJS.ProcessEnv) {
+  const result = spawnSync(process.execPath, ['bin/run.js', ...command.split(' ')], {
+    ...{cwd: root, env, encoding: 'utf8'},
+    stdio: ['ignore', stdout, 'inherit'],
+  });
+  if (result.error) throw result.error;
+  // That an error is found (1) is what is shown here. Anything else is a demo that does not work.
+  if (result.status !== 1) throw new Error(`This should have ended with 1, and ended with ${result.status}.`);
+  return result;
+}
+
+if (process.argv.includes('--picture')) writeFileSync(join(root, 'docs/images/trace.svg'), demoPicture());
+else if (import.meta.main) demo();
