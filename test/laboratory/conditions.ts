@@ -63,6 +63,9 @@ export const conditions: readonly Scenario[] = [
   // Replies, and what other nodes send, where a rule is about something else as well.
   {name: 'replies-to-nodes', load: [rules('filter', '-I FORWARD -s 10.244.11.0/24 -d 172.18.0.0/16 -j REJECT')]},
   {name: 'endpoint-port-untracked', load: [rules('raw', '-A PREROUTING -p tcp --dport 8080 -j CT --notrack')]},
+  {name: 'answers-of-node-to-node', load: [rules('filter', '-I OUTPUT -s 172.18.0.11 -d 172.18.0.12 -p tcp --sport 8080 -j DROP')]},
+  {name: 'answers-to-nodes-and-more', load: [rules('filter', '-I FORWARD -d 172.18.0.0/16 -j DROP')]},
+  {name: 'answers-to-client', load: [rules('filter', '-I FORWARD -s 10.244.11.0/24 -d 203.0.113.0/24 -j REJECT')], isPurpose: true},
   {name: 'snat-range', load: [rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 198.18.0.1-198.18.0.9')]},
   // Policy routing: a second uplink on which nobody answers.
   {name: 'ip-rule-from-pods', load: [secondUplink('from 10.244.11.0/24')]},

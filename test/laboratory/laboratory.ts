@@ -77,12 +77,12 @@ const outsideEntries = [
 
 /**
  * Each sender to each entry. Clients outside have no way to cluster IPs. Where a pod of node-b asks the other node for a Local Service,
- * kube-proxy may send it to an endpoint of node-b, which answers it straight: the kernel never serves that. What node-b and its pods send to
- * an endpoint in the network of node-a is left out: the answer of that node's own process is walked for what meets its rules first alone.
+ * kube-proxy may send it to an endpoint of node-b, which answers it straight: the kernel never serves that. What pods of
+ * node-b send to an endpoint in the network of node-a is left out: most networks masquerade it.
  */
 const flowsOfIPv4: readonly Flow[] = Object.entries(senders).flatMap(([sender, {address, node}]) =>
   [
-    ...(sender === 'client' ? [] : clusterIPs.filter(({name}) => node === 'node-a' || name !== 'host')),
+    ...(sender === 'client' ? [] : clusterIPs.filter(({name}) => !sender.startsWith('far-') || name !== 'host')),
     ...outsideEntries.filter(({port}) => !sender.startsWith('far-') || port !== serviceOf.lb.nodePort),
   ].map(({name, destination, port}) => ({
     ...{sender: sender as Sender, service: `shop/${name}`, source: address, destination, port},

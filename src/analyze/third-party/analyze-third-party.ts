@@ -6,6 +6,7 @@ import type {NftTable} from '../../model/nft-ruleset.ts';
 import {partition} from '../../model/lists.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Severity} from '../../model/finding.ts';
+import {usesClusterEndpoints} from '../../model/service-port.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {AlikeInterfaces, ConnectionOutcome, Environment, NodeRule, Packet} from '../../trace/packet.ts';
 import type {NoteCondition} from '../../trace/sender-space.ts';
@@ -107,12 +108,18 @@ interface NotedEffect<Port> {
   readonly isBeside?: true;
 }
 
-/** One rule is one finding, with the first entry and source that showed it; the one that it harms most comes first. */
+/**
+ * One rule is one finding, with the first entry and source that showed it; the one that it harms most comes first, and what other nodes send
+ * on comes last.
+ */
 function noteEffect<Port>(all: Map<string, NotedEffect<Port>>, effect: RuleEffect, items: Iterable<Port>): void {
   const key = effectKey(effect);
   const known = all.get(key);
   if (known === undefined || isWorse(effect.severity, known.effect.severity)) all.set(key, {effect, items: new Set(items)});
-  else if (!isWorse(known.effect.severity, effect.severity)) for (const item of items) known.items.add(item);
+  else if (isWorse(known.effect.severity, effect.severity)) return;
+  else if (known.effect.probe.direct !== undefined && effect.probe.direct === undefined)
+    all.set(key, {effect, items: new Set([...items, ...known.items])});
+  else for (const item of items) known.items.add(item);
 }
 
 /**
@@ -237,9 +244,10 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     return parsed !== null && holds(pods, parsed.value);
   });
   const local = hairpins.slice(0, maxHairpins);
+  const processes = item.endpoints.reachable.filter(({address}) => isOwnAddress(address, all.environment)).slice(0, 1);
   const probes = [
     ...probesFor({item, context, hairpins: local}),
-    ...local.flatMap(endpoint => probesFromElsewhere(item, endpoint, {context, groups, environment: all.environment})),
+    ...[...local, ...processes].flatMap(endpoint => probesFromElsewhere(item, endpoint, {context, groups, environment: all.environment})),
   ];
   const signature = (hostPort: string): string => {
     const [, address = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(hostPort) ?? [];
@@ -255,7 +263,10 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
       alone: collectPathOutcome<RuleText>(walkSide(noting(sides.does, note), packet), () => null),
       outcomes:
         isOfClient(packet) && probe.source.kind !== 'own-address'
-          ? walkConnection(noting(side, note), packet, {pods, signature})
+          ? walkConnection(noting(side, note), packet, {
+              pods: probe.direct === undefined ? pods : intervalsOf([...pods, ...except]),
+              signature,
+            })
           : walkSide(noting(side, note), packet),
     });
     const ports = distinctions.usesSourcePorts ? [clientPorts, otherPorts] : [clientPorts];
@@ -342,10 +353,20 @@ function probesFromElsewhere(
   const kinds = ['remote-pod', 'other-node'] as const;
   return kinds.flatMap(kind => {
     const [[low, high] = []] = groups.spaces.get(kind) ?? [];
-    if (low === undefined || high === undefined || (kind === 'other-node' && !isRoutedFlat(groups, environment, context.family))) return [];
+    if (low === undefined || high === undefined || !usesClusterEndpoints(port)) return [];
+    // What pods send to nodes is masqueraded by most networks, and what other nodes send to these is in no tunnel.
+    const isSent = isOwnAddress(endpoint.address, environment)
+      ? kind === 'other-node'
+      : kind === 'remote-pod' || isRoutedFlat(groups, environment, context.family);
+    if (!isSent) return [];
     const source: Source = {kind, address: formatAddress(context.family, low + (high - low) / 2n), interface: null};
     return directProbe(port, endpoint, source) ?? [];
   });
+}
+
+function isOwnAddress(text: string, {isLocal}: Environment): boolean {
+  const address = parseAddress(text);
+  return address !== null && isLocal(address) === true;
 }
 
 /** Whether packets to pods of other nodes leave by the interface of the nodes: in a tunnel, they have another address than the node's. */

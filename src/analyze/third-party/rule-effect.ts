@@ -165,7 +165,7 @@ function beyond(rule: NodeRule): string {
 }
 
 function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
-  const {probe} = walkedProbe;
+  const {probe, environment} = walkedProbe;
   const {verdict, path, policy} = outcome;
   const untracking = path.find(one => untracks(one) && !effectCase.isOwn(one));
   if (untracking !== undefined) return intercepted(untracking, walkedProbe, effectCase);
@@ -183,7 +183,8 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
     return {kind: 'unexpected-reject', severity: 'error', rule, detail};
   }
   const hook = decidedAt(outcome, effectCase.nft);
-  const isSentOn = (path.some(rewrites) || probe.direct !== undefined) && hook !== 'input' && hook !== 'output';
+  const isForPod = probe.direct !== undefined && environment.isLocal(probe.packet.destination) !== true;
+  const isSentOn = (path.some(rewrites) || isForPod) && hook !== 'input' && hook !== 'output';
   // The API promises cluster IPs to nobody outside; kube-proxy accepts such packets in tables of iptables alone.
   const acceptsItself = effectCase.acceptsItself && !isOfNft(rule?.table ?? policy?.split('/')[0] ?? '');
   const unusual = !acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';

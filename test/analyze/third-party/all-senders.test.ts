@@ -410,6 +410,25 @@ describe("the endpoint's node", () => {
   });
 });
 
+describe('what other nodes send to an endpoint in the network of this one', () => {
+  // As firewalld does, which accepts what this node itself translates.
+  const closed = ['-A INPUT -m conntrack --ctstate DNAT -j ACCEPT', '-A INPUT ! -i lo -p tcp -m tcp --dport 9100 -j REJECT'];
+  const refused =
+    'ST402 error infra/node-exporter:http: packets from another node sent on by other nodes to its endpoint 172.18.0.11:9100 are refused by a third-party rule';
+
+  test.each(['iptables', 'nftables'] as const)('is found where a rule refuses it, in %s mode', async mode => {
+    expect(await found(mode, given => addRules(given, mode, 'filter', closed))).toEqual([refused]);
+  });
+
+  test('is nothing where only pods of this node use the endpoint', async () => {
+    const news = await found('iptables', given => {
+      given.service('infra/node-exporter', service => ({...service, spec: {...service.spec, internalTrafficPolicy: 'Local'}}));
+      addRules(given, 'iptables', 'filter', closed);
+    });
+    expect(news.filter(text => text.startsWith('ST4'))).toEqual([]);
+  });
+});
+
 test.each(['PREROUTING -p udp -m udp --dport', 'OUTPUT -p udp -m udp --sport'])(
   'a rule about a single port of clients (%s) informs, and names the port',
   async rule => {
