@@ -258,7 +258,7 @@ const table = [
     code: 'ST305',
     name: 'no-service-rules',
     severity: 'error',
-    summary: "A node holds none of kube-proxy's Service rules",
+    summary: "A node holds none of kube-proxy's Service rules, or lost most of those that lead to Services",
     remedy:
       'Check whether kube-proxy runs on this node, and its log for errors of iptables-restore or nft: one invalid rule makes the whole transaction fail. Restart it after the cause is removed.',
     command: showLog,

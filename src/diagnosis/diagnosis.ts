@@ -13,6 +13,7 @@ import {newestKnownMinor, type ProxyVersion} from '../model/proxy-config.ts';
 import {
   affectsAllServices,
   concernsFamily,
+  namesServices,
   countServices,
   type NodeReport,
   type Report,
@@ -176,9 +177,10 @@ export class Diagnosis implements OpenDiagnosis {
   #isAsked(finding: Finding): boolean {
     const {service, code, affects} = finding;
     if (service === undefined) {
-      if (code.startsWith('ST7') && affects !== undefined)
+      const isByName = this.#options.byName === true;
+      if (affects !== undefined && (code.startsWith('ST7') || (isByName && namesServices(finding))))
         return affects.some(one => this.#cluster.names().requested.has(namespacedName(one)));
-      if (this.#options.byName !== true || !affectsAllServices(finding)) return true;
+      if (!isByName || !affectsAllServices(finding)) return true;
       return this.services.some(asked => concernsFamily(finding, familiesOf(asked)));
     }
     const {requested, existing} = this.#cluster.names();

@@ -2,6 +2,7 @@ import type {Family} from './address.ts';
 import type {Finding, ServiceName} from './finding.ts';
 import type {Setting} from './proxy-config.ts';
 import type {PortTrace} from './service-trace.ts';
+import {partition} from './lists.ts';
 import type {NodeLag} from './state-history.ts';
 import {namespacedName, plural} from './text.ts';
 import type {UnservedKind} from './service-port.ts';
@@ -138,7 +139,9 @@ export function countServices(
   const own = new Set(
     findings.flatMap(({severity, service}) => (service === undefined || severity === 'info' ? [] : [namespacedName(service)])),
   );
-  const families = new Set(findings.filter(affectsAllServices).map(({family}) => family));
+  const [ofSome, ofAll] = partition(findings.filter(affectsAllServices), namesServices);
+  const families = new Set(ofAll.map(({family}) => family));
+  for (const {affects = []} of ofSome) for (const service of affects) own.add(namespacedName(service));
   const isChecked = nodes.some(({status}) => status === 'checked');
   const isAffected = (service: ReportedService): boolean =>
     own.has(namespacedName(service)) || [...families].some(family => concernsFamily({family}, service.families ?? []));
@@ -158,9 +161,17 @@ export function sumOf(byReason: Summary['servicesWithoutRules']): number {
   return Object.values(byReason).reduce((sum, number) => sum + number, 0);
 }
 
-/** An error of a node as a whole affects every Service. One of a Service that the API does not have (ST205) affects none of the others. */
+/**
+ * An error of a node as a whole affects every Service, unless it names those that it affects. One of a Service that the API does not have
+ * (ST205) affects none of the others.
+ */
 export function affectsAllServices({code, severity, node, service}: Finding): boolean {
   return severity === 'error' && node !== undefined && service === undefined && code !== 'ST205';
+}
+
+/** An error of the node affects these Services alone. Where two backends disagree about some, it may affect all. */
+export function namesServices({code, affects}: Pick<Finding, 'code' | 'affects'>): boolean {
+  return affects !== undefined && code !== 'ST501';
 }
 
 /** A fault of one family is no fault of a Service that has only the other; one whose families are not known may have both. */

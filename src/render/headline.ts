@@ -108,7 +108,8 @@ const what: Readonly<Record<string, string | Words>> = {
   ST208: 'endpoints get unequal shares of the traffic',
   ST209: 'session affinity is not as configured',
   ST210: 'loadBalancerSourceRanges are not applied',
-  ST211: ({pod}) => (pod === undefined ? 'packets are masqueraded wrongly' : 'pods cannot reach themselves'),
+  ST211: ({pod, message}) =>
+    pod === undefined && !message.includes(' to itself ') ? 'packets are masqueraded wrongly' : 'pods cannot reach themselves',
   ST212: 'has no endpoint, and connections hang or leave the node in place of a refusal',
   ST213: 'kube-proxy refuses connections although there are endpoints',
   ST214: 'a rule jumps to a chain that is empty or missing',
@@ -118,8 +119,12 @@ const what: Readonly<Record<string, string | Words>> = {
   ST301: "kube-proxy's chains are not called, Services do not work",
   ST302: 'masquerading does not work',
   ST303: ofFamily('packets to pods are dropped in FORWARD'),
-  ST304: 'node ports do not work',
-  ST305: ofFamily("no Service works, kube-proxy's rules are missing"),
+  ST304: ({affects}) =>
+    affects === undefined ? 'node ports do not work' : `node ports of ${plural(affects.length, 'Service')} do not work`,
+  ST305: (finding, block) =>
+    finding.affects === undefined
+      ? ofFamily("no Service works, kube-proxy's rules are missing")(finding, block)
+      : `${plural(finding.affects.length, 'Service')} ${finding.affects.length === 1 ? 'does' : 'do'} not answer, most rules that lead to Services are missing`,
   ST401: ({entry}) => `a rule of another program takes the packets${entryOf(entry)}`,
   ST402: ({entry}) => `a rule of another program drops or refuses packets${entryOf(entry)}`,
   ST403: 'a rule on the path cannot be evaluated',

@@ -1,5 +1,6 @@
 import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
+import {nftScenario, replaced} from '../nft-scenario.ts';
 import {findingsOf, summaryOf, containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST211', node: 'node-b', family: 'IPv4'};
@@ -50,6 +51,16 @@ test('cluster-IP traffic from other clients than pods is served without it, and 
       ),
       expected: [gone],
     },
+  ]);
+});
+
+test.each([
+  ['cluster-ips', 'warning', 'packets from outside the cluster through the cluster IP 10.96.0.1:443 should be masqueraded and are not'],
+  ['hairpin-connections', 'error', 'a pod that reaches itself through the Service never gets a reply'],
+])('in nftables mode an emptied set %s is one %s, not one for each Service', async (set, severity, effect) => {
+  const given = await nftScenario(replaced(new RegExp(`(set ${set} \\{[^}]*?)\\t\\telements = \\{[^}]*\\}\\n`), '$1'));
+  expect(given.newFindings()).toMatchObject([
+    {code: 'ST211', node: 'node-a', severity, message: containing(`set ${set} of ip kube-proxy is empty, and lacks all `, effect)},
   ]);
 });
 

@@ -33,6 +33,21 @@ test('an empty KUBE-NODEPORTS is one error, and other faults of Services with no
   ]);
 });
 
+test('a KUBE-NODEPORTS that lost most of its rules is one error, for the Services whose node ports do not answer', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const rules = dump.lines('-A KUBE-NODEPORTS ', '"', 'KUBE-EXT');
+  for (const rule of rules.slice(4)) dump.delete(rule);
+  expect(given.newFindings()).toMatchObject([
+    {
+      ...place,
+      message: expect.stringMatching(
+        `^nat/KUBE-NODEPORTS lacks ${rules.length - 4} of the \\d+ rules that it should hold: \\d+ Services \\(such as \\S+\\) do not answer there$`,
+      ),
+    },
+  ]);
+});
+
 test('a jump for another address than the node’s counts as missing', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');

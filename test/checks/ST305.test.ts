@@ -1,7 +1,8 @@
 import {expect, test} from 'vitest';
+import {diagnosed} from '../diagnosed.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {nftScenario, replaced} from '../nft-scenario.ts';
-import {findingsOf, summaryOf, containing, scenario} from '../scenario.ts';
+import {findingsOf, summaryOf, containing, type Scenario, scenario} from '../scenario.ts';
 
 const place = {code: 'ST305', severity: 'error', node: 'node-b', family: 'IPv4'};
 
@@ -28,6 +29,46 @@ test('a flushed KUBE-SERVICES is one error, also where the chains of Services ar
       message: `nat/KUBE-SERVICES is empty, and lacks all ${gone.length} that it should hold: no Service works on this node`,
     },
   ]);
+});
+
+/** Of six rules of KUBE-SERVICES, one is left. With the Services that the others led to. */
+async function mostlyFlushed(): Promise<{readonly given: Scenario; readonly lost: readonly string[]}> {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const gone = dump.lines('-A KUBE-SERVICES ', '"', '-j KUBE-S').filter((_, index) => index % 6 > 0);
+  for (const rule of gone) dump.delete(rule);
+  return {given, lost: [...new Set(gone.map(rule => /"([^:" ]+)/.exec(rule)?.[1] ?? ''))]};
+}
+
+test('a KUBE-SERVICES that lost most of its rules is one error beside the other faults, and names the Services that do not answer', async () => {
+  const {given, lost} = await mostlyFlushed();
+  given.rules('node-b').delete('-A KUBE-SVC-', '"shop/nodeport:http -> 10.244.11.4:8080"');
+  const place = `nat/KUBE-SERVICES lacks 24 of the 37 rules that it should hold: ${lost.length} Services`;
+  expect(given.newFindings()).toMatchObject([
+    {code: 'ST202', subject: 'shop/nodeport:http'},
+    {code: 'ST305', message: expect.stringMatching(`^${place} \\(such as default/kubernetes\\) do not answer there$`)},
+  ]);
+  const [found] = given.findings().filter(({code}) => code === 'ST305');
+  expect(found?.affects?.map(({namespace, name}) => `${namespace}/${name}`).toSorted()).toEqual(lost.toSorted());
+});
+
+test('the Services whose rules are left are in sync', async () => {
+  const {given, lost} = await mostlyFlushed();
+  const before = diagnosed((await scenario()).snapshot()).summary;
+  const {servicesInSync, servicesWithFindings} = diagnosed(given.snapshot()).summary;
+  expect({servicesInSync, servicesWithFindings}).toEqual({
+    servicesInSync: before.servicesInSync - lost.length,
+    servicesWithFindings: before.servicesWithFindings + lost.length,
+  });
+});
+
+test('a kube-proxy that has not written most Services yet did not lose them: each is reported', async () => {
+  const {given} = await mostlyFlushed();
+  given.rules('node-b').deleteAll('-A KUBE-SVC-', 'KUBE-SEP-');
+  given.rules('node-b').deleteAll('-A KUBE-SVC-', 'KUBE-MARK-MASQ');
+  const codes = given.newFindings().map(({code}) => code);
+  expect(codes).not.toContain('ST305');
+  expect(codes.filter(code => code === 'ST201').length).toBeGreaterThan(5);
 });
 
 test('in nftables mode an emptied map service-ips is one error, and node ports are still checked', async () => {

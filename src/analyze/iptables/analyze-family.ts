@@ -12,7 +12,8 @@ import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constant
 import {onceAsked} from '../../model/once.ts';
 import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
 import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
-import {emptiedSymptom, noNodePortAnswers, noServiceRules, noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import {emptiedEntries, lostPlaces, mergeLost, type SharedPlace} from '../symptoms/lost-rules.ts';
+import {emptiedServices, noNodePortAnswers, noServiceRules, noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
 import {staleService} from '../symptoms/port-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
@@ -47,7 +48,7 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
     ? null
     : holdsNoServiceRules(plain, actual)
       ? noServiceRules('table nat holds none', plain)
-      : emptiedChain({expected: plain, actual}, servicesChain);
+      : withoutServices(plain, actual);
   if (none !== null) {
     const canaries = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set(), senders: sendersOf(plain)}).filter(
       ({kind}) => kind === 'canary-missing',
@@ -68,13 +69,12 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
   const differing = new Set([...owned.byPort.keys(), ...compared.changed.keys()]);
   const senders = sendersOf(expected);
   const sides = {expected, actual, view, isBesideBroadRules, senders};
-  const emptied = familyCase.eachService ? null : emptiedChain(sides, nodePortsChain);
-  const ports = [...owned.byPort].flatMap(([item, own]) =>
-    emptied !== null && own.every(isOfNodePorts)
-      ? []
-      : actual
-          .forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly)))
-          .filter(({kind, entry}) => emptied === null || kind !== 'missing-entry' || entry?.kind !== 'nodePort'),
+  const lost = familyCase.eachService ? [] : lostChains(known, sides);
+  const {family} = expected;
+  const ports = [...owned.byPort].flatMap(
+    ([item, own]) =>
+      emptiedEntries(item.port, own, {family, lost}) ??
+      actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
   );
   const unknownChains = new Set(known.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
   const misnamed = [...unknownChains]
@@ -90,9 +90,7 @@ export function analyzeFamily(familyCase: FamilyCase): FamilyAnalysis {
     symptoms: withMisnamed(misnamed, [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
-      ...baseRules,
-      ...(emptied === null ? [] : [emptied]),
-      ...ports,
+      ...mergeLost([...baseRules, ...ports], lost),
       ...changed.flatMap(([, change]) => change.symptoms),
       // Without one of the tables the outcome of a packet is unknown.
       ...(actual.hasTable('nat') && actual.hasTable('filter')
@@ -176,22 +174,32 @@ function holdsNoServiceRules(expected: ExpectedRuleset, actual: Ruleset): boolea
   return true;
 }
 
-/** A chain of table nat that is empty and lacks more than one rule. */
-function emptiedChain(
-  {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: Ruleset},
-  [kind, name, effect]: typeof servicesChain | typeof nodePortsChain,
-): Symptom | null {
-  const {family} = expected;
-  const chain = actual.chain('nat', name);
-  const missing = chain?.complete === true && chain.ruleCount === 0 ? (expected.chain('nat', name)?.rules() ?? []) : [];
-  return emptiedSymptom(kind, {family, place: `nat/${name}`, missing, effect: effect(family)});
+/** Nothing of Services has to be walked. */
+function withoutServices(expected: ExpectedRuleset, actual: Ruleset): Symptom | null {
+  const chain = actual.chain('nat', 'KUBE-SERVICES');
+  if (chain?.complete !== true || chain.ruleCount > 0) return null;
+  return emptiedServices(expected.chain('nat', 'KUBE-SERVICES')?.rules() ?? [], expected.family);
 }
 
-const servicesChain = ['no-service-rules', 'KUBE-SERVICES', noServiceWorks] as const;
-const nodePortsChain = ['node-ports-unreachable', 'KUBE-NODEPORTS', noNodePortAnswers] as const;
-
-function isOfNodePorts({rule}: PortDifference): boolean {
-  return rule.table === 'nat' && rule.chain === 'KUBE-NODEPORTS';
+/** The chains that lead to all Services, or to their node ports, and lost most of their rules. */
+function lostChains(
+  differences: readonly PortDifference[],
+  {expected: {family}, actual}: {readonly expected: ExpectedRuleset; readonly actual: Ruleset},
+): readonly SharedPlace[] {
+  const isWritten = (target: string): boolean => (actual.chain('nat', target)?.ruleCount ?? 0) > 0;
+  const placeOf = (chain: string, of: Pick<SharedPlace, 'kind' | 'effect'>): readonly SharedPlace[] => {
+    const found = actual.chain('nat', chain);
+    if (found?.complete !== true) return [];
+    const missing = differences.flatMap(({kind, rule}) =>
+      kind === 'missing' && rule.table === 'nat' && rule.chain === chain ? [rule] : [],
+    );
+    const targets = missing.flatMap(({target}) => (target === null || parseChainName(target.name) === null ? [] : [target.name]));
+    return [{...of, table: 'nat', chain, place: `nat/${chain}`, missing, left: found.ruleCount, leads: targets.map(isWritten)}];
+  };
+  return lostPlaces([
+    ...placeOf('KUBE-SERVICES', {kind: 'no-service-rules', effect: noServiceWorks(family)}),
+    ...placeOf('KUBE-NODEPORTS', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
+  ]);
 }
 
 interface Attributed {

@@ -6,12 +6,12 @@ import type {Severity} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import type {Entry} from '../../model/service-port.ts';
 import type {Side} from '../../trace/side.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {onceAsked} from '../../model/once.ts';
 import {senderGroups} from '../outcomes/senders.ts';
-import {emptiedSymptom, noAddressAnswers, noNodePortAnswers, noServiceRules, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import {emptiedEntries, lostPlaces, mergeLost, type SharedPlace} from '../symptoms/lost-rules.ts';
+import {noAddressAnswers, noNodePortAnswers, noServiceRules, uncoveredPods} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
 import type {NodeRules} from '../proxy-mode.ts';
@@ -75,7 +75,7 @@ export function analyzeNftFamily({
     : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
   const owned = attribute(compared.differences, expected);
-  const emptied = eachService ? new Map<string, Symptom>() : emptiedMaps(expected, compared.differences, actual);
+  const lost = eachService ? [] : lostMaps(expected, compared.differences, actual);
   const given = {
     expected,
     actual,
@@ -88,7 +88,6 @@ export function analyzeNftFamily({
     symptoms: [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
-      ...emptied.values(),
       ...analyzeNftBaseRules({
         ...given,
         differences: owned.baseRules,
@@ -98,12 +97,13 @@ export function analyzeNftFamily({
       }),
       ...mergeEmptyChains(
         expected,
-        [...owned.byPort].flatMap(([item, differences]) =>
-          differences.every(({rule: {chain}}) => emptied.has(chain))
-            ? []
-            : analyzeNftPort({...given, item, differences}).filter(
-                ({kind, entry}) => kind !== 'missing-entry' || !emptied.has(mapOf(entry)),
-              ),
+        mergeLost(
+          [...owned.byPort].flatMap(
+            ([item, differences]) =>
+              emptiedEntries(item.port, differences, {family: expected.context.family, lost}) ??
+              analyzeNftPort({...given, item, differences}),
+          ),
+          lost,
         ),
       ),
       ...analyzeThirdPartyRules<NftPort>({
@@ -144,30 +144,29 @@ function noRules({context: {family}, ports, id}: ExpectedTable, actual: NftTable
   return noServiceRules(actual === null ? `there is no table ${id}, and none` : `table ${id} holds none`, {family, ports});
 }
 
-/** By name. */
-function emptiedMaps(
+/** The maps and sets of all Services that lost most of their elements. */
+function lostMaps(
   {context: {family}, id}: ExpectedTable,
   differences: readonly NftPortDifference[],
   actual: NftTable,
-): ReadonlyMap<string, Symptom> {
-  const found = new Map<string, Symptom>();
-  for (const [map, kind, effect] of entryMaps) {
-    const set = actual.sets.get(map);
-    if (set?.complete !== true || set.elements.size > 0) continue;
-    const missing = differences.flatMap(({what, rule}) => (rule.chain === map && what === 'element' ? [rule] : []));
-    const symptom = emptiedSymptom(kind, {family, place: `map ${map} of ${id}`, missing, effect: effect(family)});
-    if (symptom !== null) found.set(map, symptom);
-  }
-  return found;
-}
-
-const entryMaps = [
-  ['service-ips', 'no-service-rules', noAddressAnswers],
-  ['service-nodeports', 'node-ports-unreachable', noNodePortAnswers],
-] as const;
-
-function mapOf(entry: Entry | undefined): string {
-  return entry?.kind === 'nodePort' ? 'service-nodeports' : 'service-ips';
+): readonly SharedPlace[] {
+  const isWritten = (chain: string): boolean => (actual.chain(chain)?.ruleCount ?? 0) > 0;
+  const placeOf = (name: string, of: Pick<SharedPlace, 'kind' | 'effect'>): readonly SharedPlace[] => {
+    const set = actual.sets.get(name);
+    if (set?.complete !== true) return [];
+    const missing = differences.flatMap(({kind, what, rule}) =>
+      kind === 'missing' && what === 'element' && rule.chain === name ? [rule] : [],
+    );
+    const place = `${set.valueTypes === null ? 'set' : 'map'} ${name} of ${id}`;
+    const leads = missing.flatMap(targetsOf).map(isWritten);
+    return [{...of, table: id, chain: name, place, missing, left: set.elements.size, leads}];
+  };
+  return lostPlaces([
+    ...placeOf('service-ips', {kind: 'no-service-rules', effect: noAddressAnswers(family)}),
+    ...placeOf('service-nodeports', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
+    ...placeOf('cluster-ips', {kind: 'masquerade-mismatch'}),
+    ...placeOf('hairpin-connections', {kind: 'masquerade-mismatch'}),
+  ]);
 }
 
 interface AttributedNft {

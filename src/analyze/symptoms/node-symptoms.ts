@@ -72,23 +72,11 @@ export function orphanChains<C extends AnyChain>(
   return [{kind: 'orphan-chain', family, port: null, detail, expected: [], actual: rules, chains}];
 }
 
-/** A chain or map in which kube-proxy leads to all Services. */
-interface Emptied {
-  readonly family: Family;
-  /** Such as `nat/KUBE-SERVICES`. */
-  readonly place: string;
-  readonly missing: readonly RuleText[];
-  readonly effect: string;
-}
-
-/** One symptom for a chain or map that somebody emptied, in place of one for each Service port; null where it lacks no more than one rule. */
-export function emptiedSymptom(
-  kind: 'no-service-rules' | 'node-ports-unreachable',
-  {family, place, missing, effect}: Emptied,
-): Symptom | null {
+/** One symptom for an empty KUBE-SERVICES, in place of one for each Service port; null where it lacks no more than one rule. */
+export function emptiedServices(missing: readonly RuleText[], family: Family): Symptom | null {
   if (missing.length < 2) return null;
-  const detail = `${place} is empty, and lacks all ${missing.length} that it should hold: ${effect}`;
-  return {kind, severity: 'error', family, port: null, detail, expected: missing.slice(0, 3), actual: []};
+  const detail = `nat/KUBE-SERVICES is empty, and lacks all ${missing.length} that it should hold: ${noServiceWorks(family)}`;
+  return {kind: 'no-service-rules', severity: 'error', family, port: null, detail, expected: missing.slice(0, 3), actual: []};
 }
 
 /** A node that holds no rule of any Service of this family; `what` ends in "none". */

@@ -1,6 +1,6 @@
 import type {Family} from '../../model/address.ts';
 import {type Finding, severities, type Severity} from '../../model/finding.ts';
-import {affectsAllServices, concernsFamily, type Report, type ReportedService} from '../../model/report.ts';
+import {affectsAllServices, concernsFamily, namesServices, type Report, type ReportedService} from '../../model/report.ts';
 import {groupBy, partition, pushTo} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 import {causeBlocks, type FindingGroup, loudFindings} from '../finding-blocks.ts';
@@ -29,6 +29,8 @@ export class MatrixCells {
   readonly #byNode = new Map<string | null, Map<string | null, Finding[]>>();
   readonly #rankOfService = new Map<string, number>();
   readonly #refusedFamilies = new Map<string, Set<Family>>();
+  /** The Services that errors of nodes name, of those that affect no others. */
+  readonly #named = new Map<Finding, ReadonlySet<string>>();
 
   readonly #services: ReadonlyMap<string, ReportedService>;
   /** By node, the Services that are served only there and on some other nodes. */
@@ -95,9 +97,20 @@ export class MatrixCells {
     return others.some(isOther) ? {text: 'ok/local-only', severity: 'ok', findings: []} : cell;
   }
 
-  /** The node's errors that affect all its Services, or all of the families of this one. */
+  /** The node's errors that affect this Service: all its Services, all of the families of this one, or those that it names. */
   wholeNodeErrors(node: string, service: string): readonly Finding[] {
-    return this.#of(node, null).filter(finding => affectsAllServices(finding) && concernsFamily(finding, this.familiesOf(service)));
+    return this.#of(node, null).filter(
+      finding =>
+        affectsAllServices(finding) &&
+        concernsFamily(finding, this.familiesOf(service)) &&
+        this.#named.get(finding)?.has(service) !== false,
+    );
+  }
+
+  /** The same for Services with the same errors of whole nodes. */
+  likeness(service: string): string {
+    const named = [...this.#named.values()].map(services => services.has(service));
+    return [...this.familiesOf(service), ...named].join();
   }
 
   /** Empty where the Service does not say it. */
@@ -158,6 +171,7 @@ export class MatrixCells {
     const own = this.#byNode.get(node) ?? new Map<string | null, Finding[]>();
     this.#byNode.set(node, own);
     const service = finding.service === undefined ? null : `${finding.service.namespace}/${finding.service.name}`;
+    if (affectsAllServices(finding) && namesServices(finding)) this.#named.set(finding, new Set(finding.affects?.map(namespacedName)));
     const found = own.get(service) ?? [];
     own.set(service, withFinding(found, finding));
     if (service !== null && finding.family !== undefined && isRefused(finding))
@@ -298,10 +312,9 @@ export function causedText(caused: number): string {
 
 /** One line for the Services without findings of their own. */
 export function fineText({nodes}: Report, cells: MatrixCells, fine: readonly string[]): string {
-  // Services of the same families have the same errors of whole nodes.
   const errorsOf = (node: string, alike: readonly (readonly string[])[]): readonly Finding[] =>
     alike.flatMap(([first = '']) => cells.wholeNodeErrors(node, first));
-  const alike = groupBy(fine, service => cells.familiesOf(service).join());
+  const alike = groupBy(fine, service => cells.likeness(service));
   const [hit, left] = partition(alike, one => nodes.some(({name}) => errorsOf(name, [one]).length > 0));
   const broken = nodes.flatMap(({name}) => (errorsOf(name, hit).length > 0 ? [name] : []));
   const isChecked = nodes.some(({name, status}) => status === 'checked' && !broken.includes(name));

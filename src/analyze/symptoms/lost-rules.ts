@@ -1,0 +1,109 @@
+import type {Family} from '../../model/address.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {namespacedName, plural} from '../../model/text.ts';
+import type {Symptom, SymptomKind} from './symptom.ts';
+
+/** A chain or map that Service ports share, and what it lacks. */
+export interface SharedPlace {
+  readonly table: string;
+  readonly chain: string;
+  /** Such as `nat/KUBE-NODEPORTS`. */
+  readonly place: string;
+  readonly missing: readonly RuleText[];
+  /** How many rules or elements it holds. */
+  readonly left: number;
+  /** Of the missing ones that lead to a chain of a Service: whether that is on the node. */
+  readonly leads: readonly boolean[];
+  /** The kind of the one symptom for all that is gone. */
+  readonly kind: SymptomKind;
+  /** Where the entries of Services are: the effect if it is empty. */
+  readonly effect?: string;
+}
+
+/**
+ * The places that most of their rules are gone from. A kube-proxy that is behind lacks the chains of Services as well, and is reported for
+ * each of them.
+ */
+export function lostPlaces(places: readonly SharedPlace[]): readonly SharedPlace[] {
+  return places.filter(({left, missing, leads}) => {
+    if (missing.length < (left === 0 ? 2 : minLost) || missing.length <= left) return false;
+    return leads.length === 0 || leads.filter(Boolean).length * 2 > leads.length;
+  });
+}
+
+const minLost = 3;
+
+interface AnyDifference {
+  readonly kind: string;
+  readonly rule: RuleText;
+}
+
+/** A Service port that lacks nothing but entries in places that are empty: no walk has to show that they do not answer. Otherwise null. */
+export function emptiedEntries(
+  port: Symptom['port'],
+  differences: readonly AnyDifference[],
+  {family, lost}: {readonly family: Family; readonly lost: readonly SharedPlace[]},
+): Symptom | null {
+  const isEmptied = ({kind, rule}: AnyDifference): boolean => {
+    const place = placeOf(rule, lost);
+    return kind === 'missing' && place?.effect !== undefined && place.left === 0;
+  };
+  if (!differences.every(isEmptied)) return null;
+  return {kind: 'missing-entry', family, port, detail: '', expected: differences.map(({rule}) => rule), actual: []};
+}
+
+/** The symptoms that show only what is gone from these places become one for each place. */
+export function mergeLost(symptoms: readonly Symptom[], lost: readonly SharedPlace[]): readonly Symptom[] {
+  if (lost.length === 0) return symptoms;
+  const own = new Map<SharedPlace, Symptom[]>(lost.map(place => [place, []]));
+  const others = symptoms.filter(symptom => {
+    const places = symptom.expected.map(rule => placeOf(rule, lost));
+    const isMerged = places.length > 0 && places.every(place => place !== undefined && isOfLoss(symptom, place));
+    for (const place of isMerged ? new Set(places) : []) if (place !== undefined) own.get(place)?.push(symptom);
+    return !isMerged;
+  });
+  return [...[...own].flatMap(([place, merged]) => lostSymptom(place, merged)), ...others];
+}
+
+/** It shows that the place lacks its rules, or nothing. */
+function isOfLoss({kind, severity, actual}: Symptom, place: SharedPlace): boolean {
+  if (severity === 'info') return true;
+  return actual.length === 0 && (kind === place.kind || (place.effect !== undefined && entryKinds.has(kind)));
+}
+
+/** The jump to the node ports is one of the rules of KUBE-SERVICES. */
+const entryKinds: ReadonlySet<SymptomKind> = new Set(['service-not-programmed', 'missing-entry', 'node-ports-unreachable']);
+
+function placeOf({table, chain}: RuleText, lost: readonly SharedPlace[]): SharedPlace | undefined {
+  return lost.find(place => place.table === table && place.chain === chain);
+}
+
+function lostSymptom({kind, table, place, missing, left, effect}: SharedPlace, merged: readonly Symptom[]): readonly Symptom[] {
+  const loud = merged.filter(({severity}) => severity !== 'info');
+  const shown = loud.length > 0 ? loud : merged;
+  const [first] = shown;
+  if (first === undefined) return [];
+  const affects = [...new Set(shown.flatMap(({port}) => port ?? []))];
+  const names = [...new Set(affects.map(({namespace, service}) => namespacedName({namespace, name: service})))];
+  const number = plural(names.length, 'Service');
+  const unit = table === 'nat' ? 'rules' : 'elements';
+  const lacks =
+    left === 0 ? `is empty, and lacks all ${missing.length}` : `lacks ${missing.length} of the ${missing.length + left} ${unit}`;
+  const whole = left === 0 ? effect : undefined;
+  const nodePorts = shown.some(({port}) => port === null) ? '; no node port answers' : '';
+  const partly =
+    effect === undefined
+      ? `${first.detail.replace(' its ', ' the ')} (${number}, such as ${names[0]})`
+      : `${number} (such as ${names[0]}) ${names.length === 1 ? 'does' : 'do'} not answer there${nodePorts}`;
+  const severe = effect !== undefined || shown.some(({severity}) => severity === 'error') ? 'error' : first.severity;
+  return [
+    {
+      ...{kind, family: first.family, port: null},
+      ...(severe === undefined ? {} : {severity: severe}),
+      detail: `${place} ${lacks} that it should hold: ${whole ?? partly}`,
+      expected: missing.slice(0, 3),
+      actual: [],
+      ...(whole === undefined ? {affects} : {}),
+    },
+  ];
+}
