@@ -10,7 +10,7 @@ const pages = join(import.meta.dirname, '../../docs/checks');
 /** Pages of codes whose check is still to come. A code leaves this list when it enters the registry. */
 const pagesBeforeTheirCheck: readonly string[] = [];
 
-const sections = ['What it means', 'Why it matters', 'What to do', 'See it yourself', 'When it is no problem', 'How it is seen'];
+const sections = ['What to do', 'See it yourself', 'Harmless when'];
 
 const all: readonly Check[] = checks;
 const codes = all.map(({code}) => code);
@@ -24,8 +24,13 @@ test('names are unique', () => {
 });
 
 test('every page belongs to a check, or to an announced one', () => {
-  const written = readdirSync(pages).flatMap(file => (file === 'preview.md' ? [] : file.replace(/\.md$/, '')));
+  const written = readdirSync(pages).flatMap(file => /^(ST\d+)\.md$/.exec(file)?.[1] ?? []);
   expect(written.filter(code => !codes.includes(code)).sort()).toEqual(pagesBeforeTheirCheck);
+});
+
+test('all pages together have fewer than 22,000 words', () => {
+  const words = readdirSync(pages).map(file => read(join(pages, file)).trim().split(/\s+/).length);
+  expect(words.reduce((sum, count) => sum + count, 0)).toBeLessThan(22_000);
 });
 
 test('the page about previews explains every cause that the sources name', () => {
@@ -54,17 +59,23 @@ describe.each(all)('$code $name', ({code, name, severity, summary, remedy, clust
     expect([cluster, node, nodes, traffic].filter(look => look !== undefined)).toHaveLength(1);
   });
 
-  test('has a page with its name, its severity and every section', () => {
-    const [title, , severityLine = '', ...rest] = read(join(pages, `${code}.md`)).split('\n');
+  test('has a page with its name, its severity, what it means and every section', () => {
+    const [title, , severityLine = '', , meaning, ...rest] = read(join(pages, `${code}.md`)).split('\n');
+    expect(meaning).toMatch(/^(?![#*-])\S+ \S/);
     expect(title).toBe(`# ${code} ${name}`);
     expect(severityLine.replaceAll('`', '')).toMatch(new RegExp(`^\\*\\*Severity:\\*\\* ${severity}\\b`));
     expect(rest.filter(line => line.startsWith('## ')).map(line => line.slice(3))).toEqual(sections);
   });
 
+  test('has a page whose commands have placeholders in place of names', () => {
+    const commands = [...read(join(pages, `${code}.md`)).matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, text = '']) => text).join('');
+    expect(commands.match(/\bnode-[a-z]\b|-n shop|\bshop\/|\b10\.(?:96|244)\.\d+\.\d+|KUBE-S\w\w-[A-Z0-9]{16}/g)).toBeNull();
+  });
+
   test('has a page that shows the restart and the log that the remedy names', () => {
     const page = read(join(pages, `${code}.md`));
-    if (/^Restart kube-proxy|Then restart it/.test(remedy)) expect(page).toContain('kubectl -n kube-system delete $P');
-    if (/^Read the log/.test(remedy)) expect(page).toMatch(/kubectl -n kube-system logs \$P/);
+    if (/^Restart kube-proxy|Then restart it/.test(remedy)) expect(page).toMatch(/kubectl -n kube-system delete pod (?:PROXY|CILIUM)_POD/);
+    if (/^Read the log/.test(remedy)) expect(page).toMatch(/kubectl -n kube-system logs (?:PROXY|CILIUM)_POD/);
   });
 
   test('has a test in which it is reported and one in which it stays silent', () => {

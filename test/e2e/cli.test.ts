@@ -179,7 +179,8 @@ describe('explain', () => {
 
   test.each(['ST202', 'st202', 'missing-endpoint'])('prints the page of %s', async code => {
     const {stdout, exitCode} = await svcTrace(['explain', code]);
-    expect(stdout).toBe(readFileSync(join(root, 'docs/checks/ST202.md'), 'utf8').trimEnd());
+    expect(stdout.startsWith(readFileSync(join(root, 'docs/checks/ST202.md'), 'utf8'))).toBe(true);
+    expect(stdout).toMatch(/\n## Names in the commands\n\nWords in capitals stand for the names in your finding\. PROXY_POD is [\s\S]+$/);
     expect(exitCode).toBe(0);
   });
 

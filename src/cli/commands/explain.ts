@@ -34,10 +34,17 @@ export default class ExplainCommand extends Command {
     const width = process.stdout.columns || 80;
     if (args.code === undefined) process.stdout.write(listOf({color, width: isTerminal ? width : Infinity}));
     else {
-      const page = causesOfPreview().get(args.code) ?? packageFile(`docs/checks/${findingCode(args.code)}.md`);
+      const page = causesOfPreview().get(args.code) ?? codePage(findingCode(args.code));
       process.stdout.write(isTerminal ? pageText(page, {color, width}) : page);
     }
   }
+}
+
+/** The page of a code; if it has commands with placeholders, with the section that says what they stand for. */
+function codePage(code: string): string {
+  const page = packageFile(`docs/checks/${code}.md`);
+  const [, placeholders = ''] = packageFile('docs/checks/README.md').split(/^(?=## )/m);
+  return /\b(?:NODE|SERVICE)\b|_POD\b/.test(page) ? `${page}\n${placeholders}` : page;
 }
 
 /** The sections of the page about `preview`, each as a page, by their names. */
