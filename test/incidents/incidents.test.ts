@@ -564,10 +564,7 @@ describe('incidents', () => {
 
 describe('docs/dev/incidents.md', () => {
   const page = readFileSync(join(import.meta.dirname, '../../docs/dev/incidents.md'), 'utf8');
-  const rows = [...page.matchAll(/^\| (F\d\d) \| (.*) \| (.*) \| \[[^\]]+\]\((https:\S+)\) \|$/gm)].map(([, id = '', , codes = '']) => ({
-    id,
-    codes,
-  }));
+  const rows = [...page.matchAll(/^- (F\d\d) (.*?): .* \[[^\]]+\]\(https:\S+\)$/gm)].map(([, id = '', codes = '']) => ({id, codes}));
 
   test('has a line for each of them, in order', () => {
     expect(rows.map(({id}) => id)).toEqual(Array.from({length: 56}, (_, index) => `F${String(index + 1).padStart(2, '0')}`));
