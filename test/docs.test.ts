@@ -76,6 +76,14 @@ describe('docs/dev/security.md names a test for each bound', () => {
   });
 });
 
+test.each([
+  ['docs/dev', 12_000],
+  ['README.md and docs', 50_000],
+])('%s has fewer than %i words', (folder, most) => {
+  const counted = docPages.filter(page => (folder === 'docs/dev' ? page.startsWith('docs/dev/') : /^(?:README|docs\/)/.test(page)));
+  expect(counted.reduce((sum, page) => sum + readPage(page).trim().split(/\s+/).length, 0)).toBeLessThan(most);
+});
+
 describe('paths in the text', () => {
   // Where a page says so, paths are relative to src.
   const bases = ['', 'src'];
