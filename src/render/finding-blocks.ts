@@ -2,6 +2,7 @@ import {areOlder, type Finding, type Hits, severities, type Severity} from '../m
 import {partition, pushTo} from '../model/lists.ts';
 import {once} from '../model/once.ts';
 import {affectsAllServices} from '../model/report.ts';
+import {withNotRefused} from './not-refused.ts';
 import {namespacedName} from '../model/text.ts';
 
 /** The content of one block of text: a finding, others of the same code on the same nodes, and the findings that it probably causes. */
@@ -31,7 +32,7 @@ export function spreadBlock(group: FindingGroup): FindingBlock {
  * the API objects. The worst come first, and of equally bad ones those that explain others or affect all Services of a node.
  */
 export const causeBlocks = once((findings: readonly Finding[]): readonly FindingBlock[] => {
-  const groups = mergeNodes(groupFindings(findings));
+  const groups = mergeNodes(groupFindings(withNotRefused(findings)));
   const caused = effectsOf(groups);
   const inCaused = new Set([...caused.values()].flat());
   const {shown: nodesOfOlder, effects: older} = olderRules(groups.filter(group => !inCaused.has(group)));

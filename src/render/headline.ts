@@ -104,20 +104,39 @@ const what: Readonly<Record<string, string | Words>> = {
   ST204: (_, block) => `traffic for ${endpointsText(block)} goes to a wrong address`,
   ST205: 'not in the API, and still answers',
   ST206: ({entry}) => `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed`,
-  ST207: 'the traffic policy is not applied',
-  ST208: 'endpoints get unequal shares of the traffic',
+  ST207: byMessage('the traffic policy is not applied', {
+    'and no endpoint is on this node; they end in': 'the Local policy is not applied, clients are served where packets should be dropped',
+    'are dropped because the node has no local endpoint': 'packets are dropped although an endpoint is on the node',
+    'do not get the bypass to all endpoints': 'pods of the node cannot reach all endpoints, because the Local policy is applied to them',
+  }),
+  ST208: ({message}) => {
+    const share = /shared equally: (\S+) (\d[\d.]*%).*each should get (\S+)$/.exec(message);
+    return `endpoints get unequal shares of the traffic${share === null ? '' : `, ${share[1]} ${share[2]} in place of ${share[3]}`}`;
+  },
   ST209: 'session affinity is not as configured',
-  ST210: 'loadBalancerSourceRanges are not applied',
-  ST211: ({pod, message}) =>
-    pod === undefined && !message.includes(' to itself ') ? 'packets are masqueraded wrongly' : 'pods cannot reach themselves',
-  ST212: 'has no endpoint, and connections hang or leave the node in place of a refusal',
+  ST210: byMessage('loadBalancerSourceRanges are not applied', {
+    'loadBalancerSourceRanges are not enforced': 'clients outside loadBalancerSourceRanges are served',
+    'loadBalancerSourceRanges allow them': 'clients that loadBalancerSourceRanges allow are dropped',
+    'there are no loadBalancerSourceRanges': 'clients are dropped as if there were loadBalancerSourceRanges',
+  }),
+  ST211: byMessage('packets are masqueraded wrongly', {
+    ' to itself ': 'pods cannot reach themselves',
+    'should be masqueraded and are not': 'packets are not masqueraded, and their answers may be lost',
+    'masqueraded and should not be': "packets are masqueraded, endpoints see the node's address in place of the client's",
+    'should keep their source address': "packets are masqueraded, endpoints see the node's address in place of the client's",
+  }),
+  ST212: ({service}) => {
+    const what = 'hang or leave the node in place of a refusal';
+    return service === undefined ? `connections to Services without endpoints ${what}` : `has no endpoint, and connections ${what}`;
+  },
   ST213: 'kube-proxy refuses connections although there are endpoints',
   ST214: 'a rule jumps to a chain that is empty or missing',
   ST216: 'an unexpected rule changes what happens to packets',
   ST217: 'a rule is missing',
   ST219: "the load balancer's health checks are blocked",
-  ST301: "kube-proxy's chains are not called, Services do not work",
-  ST302: 'masquerading does not work',
+  ST301: ({message}) =>
+    lossIn(message, /no Service works (?:for pods|at any|on)/) ?? "kube-proxy's chains are not called, Services do not work",
+  ST302: ({message}) => lossIn(message) ?? 'masquerading does not work',
   ST303: ofFamily('packets to pods are dropped in FORWARD'),
   ST304: ({affects}) =>
     affects === undefined ? 'node ports do not work' : `node ports of ${plural(affects.length, 'Service')} do not work`,
@@ -145,8 +164,14 @@ const what: Readonly<Record<string, string | Words>> = {
   ST601: ofFamily('forwarding is off, the kernel forwards no packets'),
   ST602: 'packets between pods on one bridge bypass the rules',
   ST603: 'pods cannot reach themselves through a Service, hairpin mode is off',
-  ST604: 'the way back of packets is by another interface',
-  ST605: 'the table of tracked connections is full or nearly full',
+  ST604: ({severity}) =>
+    severity === 'error'
+      ? 'the kernel drops packets whose way back is by another interface'
+      : 'answers leave by another interface than the one that clients ask',
+  ST605: ({severity}) =>
+    severity === 'error'
+      ? 'the table of tracked connections is full, new connections are dropped'
+      : 'the table of tracked connections is nearly full',
   ST606: 'the kernel drops packets that it cannot track',
   ST607: 'node ports are in the range of local ports',
   ST608: 'switches of IPVS lose or delay connections',
@@ -161,6 +186,17 @@ const what: Readonly<Record<string, string | Words>> = {
   ST901: 'not checked',
   ST902: ofFamily('a family was not checked'),
 };
+
+/** The words for what the message says, or else the usual ones. */
+function byMessage(usual: string, words: Readonly<Record<string, string>>): Words {
+  return ({message}) => Object.entries(words).find(([part]) => message.includes(part))?.[1] ?? usual;
+}
+
+/** What follows the missing rule in a message, such as `node ports do not answer`; null if nothing does, or the usual words say it. */
+function lossIn(message: string, usual?: RegExp): string | null {
+  const at = message.indexOf(': ');
+  return at < 0 || usual?.test(message) === true ? null : message.slice(at + 2);
+}
 
 function ofFamily(text: string): Words {
   return ({family}) => (family === 'IPv6' ? `${text} (IPv6)` : text);

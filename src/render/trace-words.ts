@@ -26,10 +26,26 @@ export function noRulesText({reason}: UnservedAddress): string {
   return `no rules: ${reason}`;
 }
 
-/** What is wrong with an endpoint, or its expected share. */
-export function shouldBe({mark, share, expectedShare}: EndpointTrace): string {
-  if (mark !== 'wrong' || expectedShare === null || percent(expectedShare) === percent(share)) return mark;
-  return `should be ${percent(expectedShare)}`;
+/** What is wrong with an endpoint of an entry, or its expected share. */
+export function shouldBe(endpoint: EndpointTrace, entry: EntryTrace): string {
+  const {mark, share, expectedShare, masquerade} = endpoint;
+  if (mark === 'missing') return isPassedOver(entry) ? mark : 'gets none';
+  if (mark === 'stale') return isOfOthers(endpoint.rewrite) ? 'by a rule of another program' : mark;
+  if (mark !== 'wrong' || expectedShare === null) return mark;
+  if (percent(expectedShare) !== percent(share)) return `should be ${percent(expectedShare)}`;
+  return Math.abs(expectedShare - (share ?? 0)) > 1e-4 ? mark : `should ${masquerade ? 'not ' : ''}be masqueraded`;
+}
+
+/** kube-proxy's rules send packets to other endpoints: those of this one are missing. Otherwise they may exist, and not be reached. */
+function isPassedOver({endpoints, end}: EntryTrace): boolean {
+  const isStopped = end !== null && end.verdict !== 'passed';
+  return !isStopped && endpoints.some(({share, rewrite}) => share !== 0 && !isOfOthers(rewrite));
+}
+
+/** Whether it is a rule in a table or chain that is not kube-proxy's. */
+function isOfOthers(rule: CountedRule | null): boolean {
+  if (rule === null) return false;
+  return rule.table === 'nat' ? !rule.chain.startsWith('KUBE-') : /^(?:ip6?|inet) (?!kube-proxy$)/.test(rule.table);
 }
 
 /** How a path ends that reaches no endpoint. Not escaped. */

@@ -56,7 +56,7 @@ function verdictOf(report: Report, {style, suppressed, provenance}: VerdictConte
   if (errors > 0) {
     return style.red(`FAULTY: ${worstCause(report, 'error', provenance)}; ${faults(report)}`);
   }
-  if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}`);
+  if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report, provenance)}`);
   if (services === 0) return style.yellow(`no Services in ${report.scope ?? 'scope'}`);
   const counts = breakdown(summary, onNodes(report));
   if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${worstCause(report, 'warning', provenance)}; ${counts}`);
@@ -113,7 +113,7 @@ function faults(report: Report): string {
   return `${plural(summary.errors, 'error')}${allRead ? where.replace('checked ', '') : where}${sample}${warnings} (${breakdown(summary)})${unread}`;
 }
 
-function whatIsMissing(report: Report): string {
+function whatIsMissing(report: Report, provenance: Provenance | undefined): string {
   const {summary, findings, nodes} = report;
   const {nodesUnread, nodesChecked} = summary;
   const unread = new Set(nodes.filter(({status}) => status === 'unread').map(({name}) => name));
@@ -124,16 +124,35 @@ function whatIsMissing(report: Report): string {
   ).length;
   if (nodesUnread === 0) {
     const unseen = findings.find(({code}) => code.startsWith('ST9'))?.message ?? 'part of the cluster was not read';
-    return `${escapeText(nodesChecked === 0 ? whyNothingChecked(nodes) : unseen)}; ${breakdown(summary)}`;
+    const worst = worstCause({...report, findings: findings.filter(({code}) => !code.startsWith('ST9'))}, 'warning', provenance);
+    return `${escapeText(nodesChecked === 0 ? whyNothingChecked(nodes) : unseen)}; ${worst === '' ? '' : `${worst}; `}${breakdown(summary)}`;
   }
   const others = warnings > 0 ? `${plural(warnings, 'warning')}, no errors` : 'No problems';
-  return `${notChecked(report)}. ${nodesChecked === 0 ? breakdown(summary) : `${others} on the other ${nodesChecked === 1 ? 'node' : nodesChecked} (${breakdown(summary)})`}`;
+  return `${notChecked(report)}${whyUnread(report)}. ${nodesChecked === 0 ? breakdown(summary) : `${others} on the other ${nodesChecked === 1 ? 'node' : nodesChecked} (${breakdown(summary)})`}`;
 }
 
 function notChecked({nodes, summary: {nodesUnread}}: Report): string {
-  const names = nodes.filter(({status}) => status === 'unread').map(({name}) => name);
-  return `${nodesUnread} of ${plural(nodes.length, 'node')} ${nodesUnread === 1 ? 'was' : 'were'} not checked (${nodeList(names)})`;
+  const unread = nodes.filter(({status}) => status === 'unread');
+  return `${nodesUnread} of ${plural(nodes.length, 'node')} ${nodesUnread === 1 ? 'was' : 'were'} not checked (${nodeList(unread.map(({name}) => name))})`;
 }
+
+/** `: REASON`; of several reasons that of the first node, and how many nodes have another. */
+function whyUnread({nodes}: Report): string {
+  const unread = nodes.filter(({status}) => status === 'unread');
+  const [{name: first = '', reason} = {}] = unread;
+  if (reason === undefined) return '';
+  const others = unread.filter(other => other.reason !== reason).length;
+  const own = escapeText(shortened(reason));
+  return others === 0 ? `: ${own}` : `: ${escapeText(first)}: ${own}, and ${others} for another reason`;
+}
+
+/** The first line is no place for all that a tool printed. */
+function shortened(reason: string): string {
+  const line = reason.replace(/\.$/, '');
+  return line.length > maxReason ? `${line.slice(0, line.lastIndexOf(' ', maxReason))} […]` : line;
+}
+
+const maxReason = 180;
 
 /** How long the run waited, and for which nodes in vain. */
 function waitOf({wait, findings}: Report): string {

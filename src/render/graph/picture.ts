@@ -155,14 +155,15 @@ const effects: Readonly<Record<string, string>> = {
 };
 
 /** Many endpoints in sync are one box with their number; so are the faulty ones that a picture has no room for. */
-function endpointBoxes({endpoints}: EntryTrace, saysMasquerade: boolean, {all}: GraphOptions): readonly PictureBox[] {
+function endpointBoxes(entry: EntryTrace, saysMasquerade: boolean, {all}: GraphOptions): readonly PictureBox[] {
+  const {endpoints} = entry;
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
   const faulty = shown.filter(({mark}) => isFaulty(mark));
   const drawn = all ? faulty : faulty.slice(0, maxFaulty);
   return [
-    ...drawn.map(endpoint => endpointBox(endpoint, saysMasquerade)),
+    ...drawn.map(endpoint => endpointBox(endpoint, entry, saysMasquerade)),
     ...restBox(faulty.slice(drawn.length), '✗'),
-    ...shown.filter(({mark}) => !isFaulty(mark)).map(endpoint => endpointBox(endpoint, saysMasquerade)),
+    ...shown.filter(({mark}) => !isFaulty(mark)).map(endpoint => endpointBox(endpoint, entry, saysMasquerade)),
     ...restBox(hidden, '✓'),
   ];
 }
@@ -180,7 +181,7 @@ function restBox(rest: readonly EndpointTrace[], sign: '✓' | '✗'): readonly 
   return [{...shared, lines: [], fault: `faulty: ${together}, should be ${percent(expected)}`}];
 }
 
-function endpointBox(endpoint: EndpointTrace, saysMasquerade: boolean): PictureBox {
+function endpointBox(endpoint: EndpointTrace, entry: EntryTrace, saysMasquerade: boolean): PictureBox {
   const {hostPort, mark, pod, nodeName, state, share, expectedShare, masquerade, pick, rewrite} = endpoint;
   const where = nodeName === null ? '' : ` on ${escapeText(nodeName)}`;
   const about = [pod === null && state !== null ? 'no pod' : '', state ?? ''].filter(part => part !== '').join(', ');
@@ -194,17 +195,18 @@ function endpointBox(endpoint: EndpointTrace, saysMasquerade: boolean): PictureB
       [pod === null ? '' : `${escapeText(hostPort)}${where}`, about].filter(part => part !== '').join(', '),
       ...(seen.length === 0 ? [] : [seen.join(', ')]),
     ].filter(line => line !== ''),
-    fault: faultText(endpoint),
+    fault: faultText(endpoint, entry),
     share: share === null ? null : {actual: share, expected: expectedShare},
     rules: [...(pick === null ? [] : [pick]), ...(rewrite === null || isOneRule ? [] : [rewrite])].map(rule => escapeText(ruleLine(rule))),
   };
 }
 
-function faultText(endpoint: EndpointTrace): string {
+function faultText(endpoint: EndpointTrace, entry: EntryTrace): string {
   const {mark, expectedShare} = endpoint;
   if (!isFaulty(mark)) return '';
-  if (mark === 'missing') return expectedShare === null ? 'missing' : `missing: should get ${percent(expectedShare)}`;
-  return mark === 'stale' ? 'stale: not an endpoint of the Service' : shouldBe(endpoint);
+  const words = shouldBe(endpoint, entry);
+  if (mark === 'missing') return expectedShare === null ? words : `${words}: should get ${percent(expectedShare)}`;
+  return mark === 'stale' ? `${words}: not an endpoint of the Service` : words;
 }
 
 const signs = {ok: '✓', shown: '', missing: '✗', stale: '✗', wrong: '✗'} as const satisfies Record<Mark, string>;
@@ -262,7 +264,8 @@ function placeOf(node: string | null, service: Finding['service']): string {
   return JSON.stringify([node, service === undefined ? null : namespacedName(service)]);
 }
 
-function isOfTrace({family, port}: Finding, trace: PortTrace): boolean {
+/** Whether a finding of the node concerns this port in this family. */
+export function isOfTrace({family, port}: Finding, trace: PortTrace): boolean {
   const isOfPort = port === undefined || (port.protocol === trace.port.protocol && port.port === trace.port.port);
   return isOfPort && (family === undefined || family === trace.family);
 }

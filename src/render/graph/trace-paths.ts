@@ -89,11 +89,12 @@ function entryOf(trace: EntryTrace): PathEntry {
 }
 
 /** Many endpoints in sync are one box with their number; so are the faulty ones that a picture has no room for. */
-function endpointLeaves({endpoints, steps}: EntryTrace, isSaidBefore: boolean, {all}: GraphOptions): readonly Leaf[] {
+function endpointLeaves(entry: EntryTrace, isSaidBefore: boolean, {all}: GraphOptions): readonly Leaf[] {
+  const {endpoints} = entry;
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
   const drawn = all ? shown : shown.slice(0, maxEndpoints);
   return [
-    ...drawn.map(endpoint => endpointLeaf(endpoint, steps.at(-1)?.to, isSaidBefore)),
+    ...drawn.map(endpoint => endpointLeaf(endpoint, entry, isSaidBefore)),
     ...restLeaf(shown.slice(drawn.length), '✗', 'faulty'),
     ...restLeaf(hidden, '✓', 'in sync'),
   ];
@@ -107,14 +108,14 @@ function restLeaf(rest: readonly EndpointTrace[], sign: '✓' | '✗', how: stri
   return [{kind: 'endpoint', lines, isFault: sign === '✗', label: percent(shareOf(rest)), chain: null}];
 }
 
-function endpointLeaf(endpoint: EndpointTrace, pick: string | undefined, isSaidBefore: boolean): Leaf {
+function endpointLeaf(endpoint: EndpointTrace, entry: EntryTrace, isSaidBefore: boolean): Leaf {
   const {hostPort, mark, pod, nodeName, state, share, masquerade, rewrite} = endpoint;
   const owner = `${escapeText(pod ?? 'no pod')}${nodeName === null ? '' : ` on ${escapeText(nodeName)}`}`;
-  const isOwnChain = rewrite !== null && rewrite.chain !== endpoint.pick?.chain && rewrite.chain !== pick;
+  const isOwnChain = rewrite !== null && rewrite.chain !== endpoint.pick?.chain && rewrite.chain !== entry.steps.at(-1)?.to;
   return {
     kind: 'endpoint',
     lines: [
-      `${signs[mark]}${escapeText(hostPort)}${isFaulty(mark) ? ` ${shouldBe(endpoint)}` : ''}`,
+      `${signs[mark]}${escapeText(hostPort)}${isFaulty(mark) ? ` ${shouldBe(endpoint, entry)}` : ''}`,
       ...(state !== null ? [owner, state] : isFaulty(mark) ? ['not an endpoint of the Service'] : []),
     ],
     isFault: isFaulty(mark),

@@ -1,5 +1,5 @@
 import {append} from '../../model/lists.ts';
-import type {Finding} from '../../model/finding.ts';
+import type {Finding, ServiceName} from '../../model/finding.ts';
 import {entryText} from '../../model/service-port.ts';
 import {
   type CountedRule,
@@ -15,6 +15,8 @@ import {escapeText, type Style, styleOf} from '../terminal-text.ts';
 import {findingTexts, shownFindings} from './finding-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {notReadSection} from './sections.ts';
+import {isOfTrace} from '../graph/picture.ts';
+import {loudFindings} from '../finding-blocks.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/trace-paths.ts';
 import type {Report} from '../../model/report.ts';
 import {partialReading, verdictLine} from '../verdict-line.ts';
@@ -28,7 +30,9 @@ export const tree: Renderer = (report, options) => {
   const loud = shownFindings(report, options.verbose || report.traces.length === 0);
   const trees = options.quiet
     ? []
-    : portsOf(report.traces).map(traces => portTree(traces, {style, width: options.width, all: options.verbose}));
+    : portsOf(report.traces).map(traces =>
+        portTree(traces, {style, width: options.width, all: options.verbose, findings: loudFindings(report.findings)}),
+      );
   const partial = partialReading(report);
   return [
     wrapLines(verdictLine(report, style, options.provenance), options.width),
@@ -58,6 +62,8 @@ interface TreeOptions {
   readonly width: number;
   /** Every endpoint, also of a Service that has hundreds. */
   readonly all: boolean;
+  /** Errors and warnings. */
+  readonly findings: readonly Finding[];
 }
 
 function portTree(traces: readonly PortTrace[], options: TreeOptions): string {
@@ -80,7 +86,11 @@ function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptio
   const [twig, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
   const shown = ofFirstNode(group);
   const lines = shown === '' ? '' : options.style.dim(` (${escapeText(shown)})`);
-  const title = [`${nodeList(group.map(({node}) => node))}${first.family === 'IPv6' ? ' IPv6' : ''}`, lines];
+  const title = [
+    `${nodeList(group.map(({node}) => node))}${first.family === 'IPv6' ? ' IPv6' : ''}`,
+    lines,
+    ...unseenCodes(group, options),
+  ];
   const {entries, unserved = []} = first;
   const branches = [
     ...entries.map(entry => (isLast: boolean) => entryTree(entry, isLast, options)),
@@ -90,6 +100,25 @@ function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptio
     ...hang(title, {width: options.width, first: twig, rest: stem}),
     ...branches.flatMap((branch, index) => branch(index === branches.length - 1).map(line => stem + line)),
   ];
+}
+
+/** `  ✗ ST604 below`: what concerns the path, and no mark of the tree shows, such as replies that the kernel drops. */
+function unseenCodes(group: readonly PortTrace[], {findings, style}: TreeOptions): readonly string[] {
+  if (isFaultyGroup(group)) return [];
+  const own = findings.filter(finding => group.some(trace => trace.node === finding.node && concerns(finding, trace)));
+  return [...Map.groupBy(own, ({code}) => code)].map(([code, all]) => {
+    const nodes = [...new Set(all.flatMap(({node}) => node ?? []))];
+    const where = nodes.length < group.length ? ` on ${nodeList(nodes)}` : '';
+    const isError = all.some(({severity}) => severity === 'error');
+    return (isError ? style.red : style.yellow)(`  ${isError ? '✗' : '!'} ${code}${where}, below`);
+  });
+}
+
+function concerns(finding: Finding, trace: PortTrace): boolean {
+  const {service, affects, code} = finding;
+  const isOfService = (one: ServiceName): boolean => one.namespace === trace.service.namespace && one.name === trace.service.name;
+  const isNamed = service === undefined ? affects === undefined || affects.some(isOfService) : isOfService(service);
+  return isNamed && !code.startsWith('ST9') && isOfTrace(finding, trace);
 }
 
 function unservedLines(address: UnservedAddress, last: boolean, {style, width}: TreeOptions): readonly string[] {
@@ -145,16 +174,17 @@ function wordsOf(part: string): readonly string[] {
 }
 
 /** Every faulty endpoint; a few of the others when they are many. */
-function endpointLines({endpoints, steps}: EntryTrace, options: TreeOptions): readonly Line[] {
+function endpointLines(entry: EntryTrace, options: TreeOptions): readonly Line[] {
+  const {endpoints} = entry;
   const {style, all} = options;
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
-  const lines = shown.map(endpoint => endpointLine(endpoint, steps.at(-1), options));
+  const lines = shown.map(endpoint => endpointLine(endpoint, entry, options));
   if (hidden.length === 0) return lines;
   const share = percent(shareOf(hidden)).padStart(5);
   return [...lines, [`${sign('ok', style)} ${share} ${hidden.length} more endpoints in sync; -v shows them`]];
 }
 
-function endpointLine(endpoint: EndpointTrace, last: TraceStep | undefined, options: TreeOptions): Line {
+function endpointLine(endpoint: EndpointTrace, entry: EntryTrace, options: TreeOptions): Line {
   const {style} = options;
   const {hostPort, mark, share, masquerade, pod, nodeName, state} = endpoint;
   // Pasted rules may lack the endpoint's own chain: the rule that picks it has the same counters.
@@ -170,8 +200,8 @@ function endpointLine(endpoint: EndpointTrace, last: TraceStep | undefined, opti
     ...[[owner, masquerade ? 'masqueraded' : ''].filter(part => part !== '').join(', ')].flatMap(text =>
       text === '' ? [] : [`  ${text}`],
     ),
-    ...(isFaulty(mark) ? [`  ${style.red(shouldBe(endpoint))}`] : []),
-    ...(rewrite === null ? [] : placeOf(rewrite, last, options)),
+    ...(isFaulty(mark) ? [`  ${style.red(shouldBe(endpoint, entry))}`] : []),
+    ...(rewrite === null ? [] : placeOf(rewrite, entry.steps.at(-1), options)),
   ];
 }
 

@@ -46,8 +46,8 @@ test('a third-party rule stands between the client whose packets it intercepts a
   const [hijacked, ...others] = picturesOf(await traced('faults/hostport-hijack', 'shop/nodeport'), few);
   const paths = hijacked === undefined ? [] : textOf(hijacked);
   expect(paths).toHaveLength(2);
-  expect(paths[0]).toMatch(/^node port 30080 > ✗ third-party rule \(ST401\) \(intercepts the packets\) > ✗ shop\/web-1 \(missing/);
-  expect(paths[0]).toContain('✗ 10.244.13.200:80 (stale: not an endpoint of the Service)');
+  expect(paths[0]).toMatch(/^node port 30080 > ✗ third-party rule \(ST401\) \(intercepts the packets\) > ✗ shop\/web-1 \(gets none/);
+  expect(paths[0]).toContain('✗ 10.244.13.200:80 (by a rule of another program: not an endpoint of the Service)');
   expect(paths[1]).toMatch(/^cluster IP 10\.96\.1\.3:80 > ✓ shop\/web-1 /);
   expect(hijacked?.paths[0]?.sources[0]?.[1]?.lines.join('')).toContain('-A PREROUTING -p tcp -m tcp --dport 30080');
   expect(others.flatMap(textOf).join('')).not.toContain('third-party');

@@ -88,8 +88,8 @@ ST202 error  missing-endpoint  node-b
       services: ['shop/web'],
       findings: [findingOf('node-b', null, {code: 'ST901', name: 'node-not-read', severity: 'warning'})],
     });
-    expect(lines(table(report, plain)).slice(0, 5)).toEqual([
-      'INCOMPLETE: 1 of 2 nodes was not checked (node-b). No problems on the other node (1 Service in sync)',
+    expect(lines(table(report, {...plain, width: Infinity})).slice(0, 5)).toEqual([
+      'INCOMPLETE: 1 of 2 nodes was not checked (node-b): it has no iptables-save. No problems on the other node (1 Service in sync)',
       '',
       'SERVICE            node-a  node-b',
       '(the node itself)  ok      ST901',
@@ -103,8 +103,21 @@ ST202 error  missing-endpoint  node-b
       lines(
         table(reportOf({nodes: ['node-a', unreadNode('node-b', 'its dump is truncated')], services: ['shop/web'], findings}), plain),
       )[0];
-    expect(first(warning('node-b', 'ST506'))).toContain('(node-b). No problems on the other node ');
-    expect(first(warning('node-b', 'ST506'), warning('node-a', 'ST208'))).toContain('(node-b). 1 warning, no errors on the other node ');
+    expect(first(warning('node-b', 'ST506'))).toContain('(node-b): its dump is truncated. No problems on the other');
+    expect(first(warning('node-b', 'ST506'), warning('node-a', 'ST208'))).toContain(
+      '(node-b): its dump is truncated. 1 warning, no errors on',
+    );
+  });
+
+  test('the first line says why nodes were not checked, and that others have another reason, in 180 characters', () => {
+    const first = (...reasons: readonly string[]) =>
+      table(reportOf({services: ['shop/web'], nodes: ['node-a', ...reasons.map((reason, index) => unreadNode(`node-${index}`, reason))]}), {
+        ...plain,
+        width: Infinity,
+      }).split('\n')[0];
+    expect(first('no answer', 'no answer')).toContain('(node-0, node-1): no answer. ');
+    expect(first('no answer', 'no iptables')).toContain('(node-0, node-1): node-0: no answer, and 1 for another reason. ');
+    expect(first('long '.repeat(90))).toContain(`: ${'long '.repeat(36)}[…]. `);
   });
 
   test('a Service that the API does not have affects none of the others', () => {

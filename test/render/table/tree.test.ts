@@ -97,11 +97,11 @@ test('-q prints only the verdict and the findings', async () => {
   );
 });
 
-test('the reason why a node was not checked is printed once', () => {
+test('the reason why a node was not checked is printed once below the first line', () => {
   const reason = 'no pod to exec into on node-b: neither kube-proxy nor a known CNI agent runs on it';
   const finding = findingOf('node-b', null, {code: 'ST901', severity: 'warning', message: `node-b was not checked: ${reason}`});
   const report = reportOf({nodes: ['node-a', unreadNode('node-b', reason)], services: ['shop/web'], findings: [finding], traces: [trace]});
-  const said = (text: string) => text.replace(/\s+/g, ' ').split(reason).length - 1;
+  const said = (text: string) => text.slice(text.indexOf('\n\n')).replace(/\s+/g, ' ').split(reason).length - 1;
   expect(said(tree(report, plain))).toBe(1);
   expect(said(tree({...report, findings: []}, plain))).toBe(1);
 });
@@ -152,4 +152,25 @@ test('endpoints are marked where the other backend of iptables sends the packets
     expect.stringContaining('✗     ? 10.244.99.99:8080  not an endpoint of the Service  stale'),
     expect.stringContaining('✗ undetermined: iptables-legacy sends it to 10.244.99.99:8080'),
   ]);
+});
+
+test('endpoints whose packets another program takes are not said to be missing', async () => {
+  const lines = treeOf(tree(await traced('faults/hostport-hijack', 'shop/nodeport'), {...plain, width: 160}));
+  expect(lines).toContain('✗    0% 10.244.11.4:8080  shop/web-1 on node-a, ready  gets none');
+  expect(lines).toContain('✗  100% 10.244.13.200:80  not an endpoint of the Service  by a rule of another program  PREROUTING:180');
+  expect(lines).not.toContain('missing');
+});
+
+test('a node whose tree is all right has the codes of what no tree shows, such as lost replies', () => {
+  const findings = [
+    findingOf('node-a', null, {code: 'ST604', severity: 'error'}),
+    findingOf('node-b', null, {code: 'ST603', severity: 'warning'}),
+    findingOf('node-b', null, {code: 'ST402', affects: [{namespace: 'shop', name: 'other', ports: ['http']}]}),
+  ];
+  const nodes = ['node-a', 'node-b'];
+  const text = tree(reportOf({nodes, services: ['shop/web'], findings, traces: nodes.map(node => ({...trace, node}))}), {
+    ...plain,
+    width: 160,
+  });
+  expect(text).toMatch(/^└─ node-a, node-b.* {2}✗ ST604 on node-a, below {2}! ST603 on node-b, below$/m);
 });

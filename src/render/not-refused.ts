@@ -1,0 +1,37 @@
+import type {Finding} from '../model/finding.ts';
+import {namespacedName, someOf} from '../model/text.ts';
+
+/** ST101 says that connections are refused. Where an error of a node says that they hang, or still reach an address, it must not. */
+export function withNotRefused(findings: readonly Finding[]): readonly Finding[] {
+  if (!findings.some(isOfEmptyService)) return findings;
+  const errors = findings.filter(({severity, node, code}) => severity === 'error' && node !== undefined && codes.has(code));
+  if (errors.length === 0) return findings;
+  return findings.map(finding => (isOfEmptyService(finding) ? corrected(finding, errors) : finding));
+}
+
+function isOfEmptyService({code}: Finding): boolean {
+  return code === 'ST101';
+}
+
+/** They say that packets end elsewhere than in a refusal. */
+const codes: ReadonlySet<string> = new Set(['ST203', 'ST212', 'ST301']);
+
+function corrected(finding: Finding, errors: readonly Finding[]): Finding {
+  const own = errors.filter(error => isAbout(error, finding));
+  if (own.length === 0) return finding;
+  const nodes = someOf([...new Set(own.flatMap(({node}) => node ?? []))], {max: 3, noun: 'node'});
+  const because = [...new Set(own.map(({code}) => code))].join(', ');
+  return {
+    ...finding,
+    message: finding.message.replace(/Connections are refused$/, `Connections should be refused, and on ${nodes} are not (${because})`),
+    remedy: finding.remedy.replace(/ kube-proxy refuses new connections by design\.$/, ''),
+  };
+}
+
+function isAbout({code, service, affects, family, port, message}: Finding, empty: Finding): boolean {
+  if (empty.service === undefined || (family !== undefined && empty.family !== undefined && family !== empty.family)) return false;
+  const name = namespacedName(empty.service);
+  if (service === undefined)
+    return code === 'ST301' ? message.includes('Services without endpoints') : affects?.some(one => namespacedName(one) === name) === true;
+  return namespacedName(service) === name && (empty.port === undefined || port === undefined || empty.port.name === port.name);
+}

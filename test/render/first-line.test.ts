@@ -1,0 +1,64 @@
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {table} from '../../src/render/table/table.ts';
+import {headlineOf} from '../../src/render/verdict-line.ts';
+import {kernel} from '../incidents/changes.ts';
+import {type Scenario, scenario} from '../scenario.ts';
+import {plain} from './report.ts';
+
+const reported = async (change: (given: Scenario) => void) => {
+  const given = await scenario();
+  change(given);
+  return diagnose(given.snapshot(), {toolVersion: '0.0.0'});
+};
+
+const pods = '-A FORWARD -s 10.244.0.0/16 -j ACCEPT';
+
+describe('the first line says what happens, not that something is wrong', () => {
+  test.each<readonly [says: string, change: (given: Scenario) => void]>([
+    [
+      'node-b: connections to Services without endpoints hang instead of being refused (ST301)',
+      given => given.rules('node-b').delete('-A FORWARD', '-j KUBE-SERVICES'),
+    ],
+    [
+      'node-b: connections to Services without endpoints hang or leave the node in place of a refusal (ST212)',
+      given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-SERVICES'], pods),
+    ],
+    [
+      'shop/lb-ranges on node-b: clients that loadBalancerSourceRanges allow are dropped (ST210)',
+      given => given.rules('node-b').deleteAll('-A KUBE-FW-', ' -s '),
+    ],
+    [
+      'shop/lb-local on node-b: pods of the node cannot reach all endpoints, because the Local policy is applied to them (ST207)',
+      given => given.rules('node-b').delete('-A KUBE-EXT-', 'pod traffic for shop/lb-local:http'),
+    ],
+    [
+      'node-b: packets in tunnels are masqueraded twice (ST302)',
+      given => given.rules('node-b').delete('-A KUBE-POSTROUTING', '--set-xmark'),
+    ],
+    [
+      'node-a: the table of tracked connections is full, new connections are dropped (ST605)',
+      given => kernel(given, {sysctls: {'net.netfilter.nf_conntrack_count': 65_536}}),
+    ],
+    [
+      'INCOMPLETE: 1 of 3 nodes was not checked (node-b): its mode is nftables (proxy-mode), and it has no nft.json. 3 warnings',
+      given => given.file('node-b', 'proxy-mode', 'nftables'),
+    ],
+    [
+      'no node was checked: no nodes were found; shop/empty and 2 more Services: no ready endpoint (ST101); 34 Services',
+      given => given.leaveOutNodes(),
+    ],
+  ])('%s', async (says, change) => {
+    expect(headlineOf(await reported(change))).toContain(says);
+  });
+});
+
+test.each<readonly [code: string, nodes: string, change: (given: Scenario) => void]>([
+  ['ST212', 'node-b', given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-SERVICES'], pods)],
+  ['ST203', 'node-a, node-b, node-c', given => given.slices('shop/web', slice => ({...slice, endpoints: []}))],
+])('no block says that connections are refused beside %s of the same Service', async (code, nodes, change) => {
+  const text = table(await reported(change), {...plain, width: Infinity});
+  expect(text).toContain(`Connections should be refused, and on ${nodes} are not (${code})`);
+  const [, block = ''] = text.split(`are not (${code})`);
+  expect(block.split('\n\n')[0]).not.toContain('by design');
+});
