@@ -15,7 +15,11 @@ const without: Snapshot = {...healthy, nodes: []};
 const cases: readonly (readonly [string, Snapshot, RegExp])[] = [
   ['the list of nodes is empty', {...without, api: {...healthy.api, nodes: []}}, /^INCOMPLETE: no node was checked: no nodes were found; /],
   ['Nodes were not read', {...without, api: {...healthy.api, nodes: null}}, /^INCOMPLETE: no node was checked: no nodes were found; /],
-  ['no node has a dump', without, /^INCOMPLETE: 3 of 3 nodes were not checked \(node-a, node-b, node-c\)\. /],
+  [
+    'no node has a dump',
+    without,
+    /^INCOMPLETE: 3 of 3 nodes were not checked \(node-a, node-b, node-c\): the bundle has no files of this\snode\. /,
+  ],
   ['only a node that is not in the bundle was chosen', {...without, chosenNodes: true}, /^INCOMPLETE: no node was checked: /],
   [
     'every node is of another proxy',

@@ -24,7 +24,7 @@ export async function tryPage(): Promise<string> {
     inject: [standIns],
     define: {
       toolVersion: JSON.stringify(version),
-      example: JSON.stringify(readFileSync(join(root, 'test/fixtures/captures/faults/skewed-balance/nodes/node-a/iptables-save'), 'utf8')),
+      example: JSON.stringify(exampleRules()),
     },
   });
   const script = outputFiles[0]?.text ?? '';
@@ -65,6 +65,14 @@ Nothing leaves this page: the browser forbids it to connect to anything, and it 
 </body>
 </html>
 `.html;
+}
+
+/** Of one namespace: the page has less than a megabyte. */
+function exampleRules(): string {
+  const dump = readFileSync(join(root, 'test/fixtures/captures/faults/skewed-balance/nodes/node-a/iptables-save'), 'utf8');
+  const lines = dump.split('\n').filter(line => !line.includes('--comment "infra/'));
+  const named = new Set(lines.flatMap(line => (line.startsWith(':') ? [] : (line.match(/KUBE-S(?:VC|VL|EP)-\w+/g) ?? []))));
+  return lines.filter(line => !/^:KUBE-S(?:VC|VL|EP)-/.test(line) || named.has(line.slice(1).split(' ', 1)[0] ?? '')).join('\n');
 }
 
 const style = `${pageStyle}
