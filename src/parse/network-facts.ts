@@ -134,7 +134,8 @@ export function parseSysctls(text: string): ReadonlyMap<string, string> | null {
 
 /** Reads `ip -j -4 netconf` as the sysctls that it shows; null if it is not a list of interfaces. */
 export function parseInterfaceSwitches(text: string): ReadonlyMap<string, string> | null {
-  const found = listOf(text, 'interface')?.flatMap(({interface: name, forwarding, rp_filter: filter}) => {
+  const found = listOf(text, 'interface')?.flatMap(({family, interface: name, forwarding, rp_filter: filter}) => {
+    if (family === 'inet6') return [];
     const mode = ['off', 'strict', 'loose'].indexOf(String(filter));
     return [
       ...(typeof forwarding === 'boolean' ? [[`net.ipv4.conf.${String(name)}.forwarding`, String(Number(forwarding))] as const] : []),

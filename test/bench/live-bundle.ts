@@ -15,6 +15,8 @@ export interface LiveBundleReady {
 /** The response to each message: the totals since its start. */
 export interface Asked {
   readonly requests: number;
+  /** Those of them that run a command in a pod. */
+  readonly sessions: number;
   readonly connections: number;
   /** Bytes on the wire, TLS included. */
   readonly received: number;
@@ -37,7 +39,9 @@ if (process.send !== undefined) {
     exec({...anyPod, node, argv: isLegacy ? ['iptables-save'] : ['iptables', '-t', 'nat', '-S', 'INPUT']});
   process.on('disconnect', () => void server.close().then(() => process.exit()));
   process.on('message', () => {
-    process.send?.({requests: server.requests.length, connections: server.connections(), ...server.traffic()} satisfies Asked);
+    const {requests} = server;
+    const sessions = requests.filter(({argv}) => argv.length > 0).length;
+    process.send?.({requests: requests.length, sessions, connections: server.connections(), ...server.traffic()} satisfies Asked);
   });
   process.send({kubeconfig: server.kubeconfig} satisfies LiveBundleReady);
 }

@@ -19,16 +19,28 @@ test('the start-up time is a multiple of that of node and of kubectl', () => {
 });
 
 test('the cost of a live Service is a multiple of getting it, with the requests to the API server', () => {
-  const asked = {requests: 1, connections: 1, received: 900, sent: 4200};
+  const asked = {requests: 1, sessions: 0, connections: 1, received: 900, sent: 4200};
   const results = [
     cost('node -e 0', 20),
     cost('kubectl get service web -o json', 50, asked),
-    cost('Node.js: check shop/web', 150, {...asked, requests: 20}),
+    cost('Node.js: check shop/web', 150, {...asked, requests: 20, sessions: 7}),
   ];
   expect(cells(startUpTable(results)).slice(3)).toEqual([
-    ['one Service of a live cluster', 'CPU ms', 'least', 'wall ms', 'CPU / get', 'wall / get', 'requests', 'conns', 'kB to', 'kB from'],
-    ['kubectl get service web -o json', '50', '49', '100', '1.00', '1.00', '1', '1', '0.9', '4.2'],
-    ['Node.js: check shop/web', '150', '149', '300', '3.00', '3.00', '20', '1', '0.9', '4.2'],
+    [
+      'one Service of a live cluster',
+      'CPU ms',
+      'least',
+      'wall ms',
+      'CPU / get',
+      'wall / get',
+      'requests',
+      'execs',
+      'conns',
+      'kB to',
+      'kB from',
+    ],
+    ['kubectl get service web -o json', '50', '49', '100', '1.00', '1.00', '1', '0', '1', '0.9', '4.2'],
+    ['Node.js: check shop/web', '150', '149', '300', '3.00', '3.00', '20', '7', '1', '0.9', '4.2'],
   ]);
 });
 

@@ -105,6 +105,7 @@ function assertExitCode(what: string, exitCode: number, expected: number): void 
 function difference(after: Asked, before: Asked): Asked {
   return {
     requests: after.requests - before.requests,
+    sessions: after.sessions - before.sessions,
     connections: after.connections - before.connections,
     received: after.received - before.received,
     sent: after.sent - before.sent,
@@ -126,7 +127,9 @@ export function startUpTable(results: readonly StartUp[]): string {
     const traffic =
       asked === undefined
         ? []
-        : [asked.requests, asked.connections, (asked.received / 1000).toFixed(1), (asked.sent / 1000).toFixed(1)].map(String);
+        : [asked.requests, asked.sessions, asked.connections, (asked.received / 1000).toFixed(1), (asked.sent / 1000).toFixed(1)].map(
+            String,
+          );
     return line(name, [...times, ...units, ...traffic]);
   };
   return [
@@ -143,6 +146,7 @@ export function startUpTable(results: readonly StartUp[]): string {
             'CPU / get',
             'wall / get',
             'requests',
+            'execs',
             'conns',
             'kB to',
             'kB from',

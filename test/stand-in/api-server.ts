@@ -248,13 +248,21 @@ class StandIn {
 
   async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const logged = this.#log(request);
-    const fault = takeFault(this.faults, `${request.method} ${request.url}`, ['slow', 'hang', 'reset', 'status', 'cut-exec'] as const);
+    const fault = takeFault(this.faults, `${request.method} ${request.url}`, [
+      'slow',
+      'wait',
+      'hang',
+      'reset',
+      'status',
+      'cut-exec',
+    ] as const);
     socket.on('error', () => {});
     if (fault?.kind === 'reset') {
       socket.destroy();
       return;
     }
     if (fault?.kind === 'slow') await sleep(fault.delay, undefined, {ref: false});
+    if (fault?.kind === 'wait') await fault.until;
     const pod = logged.resource === null ? undefined : this.store.find('pods', logged.resource.namespace, logged.resource.name);
     const refused = this.#refusal(logged, fault) ?? execRefusal(logged, pod);
     if (refused !== null || logged.resource === null || pod === undefined) {

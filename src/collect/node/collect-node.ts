@@ -1,6 +1,8 @@
 import {errorText} from '../../model/text.ts';
 import {type CounterScope, type NodeCommand, parallel, withCounters} from './node-command.ts';
-import {firstCommands, furtherCommands, mayHaveFailed, otherBackends, versionCommand} from './node-commands.ts';
+import {otherBackends} from './backends.ts';
+import {readInFewSessions} from './few-sessions.ts';
+import {firstCommands, furtherCommands, mayHaveFailed, versionCommand} from './node-commands.ts';
 import {isBroken, NodeReader} from './node-reader.ts';
 import {misprintedCommands} from './proxy-programs.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
@@ -84,9 +86,8 @@ async function attempt(
     reading.via = shell.description;
     const reader = {shell, signal, isLast};
     const read = (commands: readonly NodeCommand[]) => reading.readAll(commands, reader);
-    // A dump can take seconds. The version shows which other ones are needed before it has arrived.
-    await allSettled([read(wanted([versionCommand])).then(() => read(wanted(otherBackends(reading.files)))), read(first)]);
-    await read(wanted(furtherCommands(reading.files)));
+    if (shell.opensSessions) await readInFewSessions(reading, {first, read, wants});
+    else await readInManyCommands(reading, {first, read, wanted});
     await read(wanted(await misprintedCommands(reading.files, argv => reading.run(argv, reader))));
     return false;
   } catch (error) {
@@ -97,6 +98,23 @@ async function attempt(
   } finally {
     if (shell !== null) await dispose(shell, reading);
   }
+}
+
+async function readInManyCommands(
+  {files}: NodeReader,
+  {
+    first,
+    read,
+    wanted,
+  }: {
+    readonly first: readonly NodeCommand[];
+    readonly read: (commands: readonly NodeCommand[]) => Promise<void>;
+    readonly wanted: (commands: readonly NodeCommand[]) => readonly NodeCommand[];
+  },
+): Promise<void> {
+  // A dump can take seconds. The version shows which other ones are needed before it has arrived.
+  await allSettled([read(wanted([versionCommand])).then(() => read(wanted(otherBackends(files)))), read(first)]);
+  await read(wanted(furtherCommands(files)));
 }
 
 /** The commands with which every read of a node begins. `byChain`: not all rules are read. */

@@ -1,5 +1,5 @@
 import {Buffer} from 'node:buffer';
-import type {NodeCommand, CommandVariant} from './node-command.ts';
+import type {NodeCommand, CommandVariant, JointCommand} from './node-command.ts';
 
 const curl = ['curl', '-sS', '--noproxy', '*', '--max-time', '5'];
 
@@ -42,14 +42,6 @@ export const kubeProxyPages: readonly NodeCommand[] = pages.map(page => ({
   file: page.file,
   variants: httpVariants(urlOf(page), page.keep),
 }));
-
-/** Several files that one run of a program may give. Those that it does not give are read one by one. */
-export interface JointCommand {
-  readonly files: readonly string[];
-  readonly argv: readonly string[];
-  /** The part of each file to keep; null for none. */
-  readonly split: (output: Buffer) => ReadonlyMap<string, Buffer | null>;
-}
 
 /** All pages of kube-proxy by one curl, which prints the URL after each. It fails if one of them is incomplete. */
 export const allPages: JointCommand = {

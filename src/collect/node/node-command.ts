@@ -33,6 +33,18 @@ export interface CommandVariant {
   readonly keepsPart?: boolean;
 }
 
+/** Files that one run of a program may give. Those that it does not give are read one by one. */
+export interface JointCommand {
+  readonly files: readonly string[];
+  readonly argv: readonly string[];
+  /** It fails where one of the things that it prints does not exist: what it printed is used. */
+  readonly keepsPart?: boolean;
+  /** If it prints more, it is stopped. */
+  readonly maxBytes?: number;
+  /** The part of each file to keep; null for none. */
+  readonly split: (output: Buffer) => ReadonlyMap<string, Buffer | null>;
+}
+
 // Commands that read a node's counters. All of them only list: nothing is reset, and no accounting is switched on.
 
 /** The table nat with its counters, by the program that prints the rules, such as `iptables-save`. */

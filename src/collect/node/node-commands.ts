@@ -1,14 +1,13 @@
 import {Buffer} from 'node:buffer';
-import type {Backend} from '../../model/ruleset.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
-import {chainByChain, parseDumpHeader} from '../../parse/iptables/dump-chain.ts';
 import {parseInterfaceSwitches, parseLinks} from '../../parse/network-facts.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
-import {type CommandVariant, type NodeCommand, parallel, type Run} from './node-command.ts';
-import {CommandFailed} from './transport.ts';
-import {append, partition} from '../../model/lists.ts';
+import type {CommandVariant, NodeCommand} from './node-command.ts';
+import {nftNames, nftTables} from './nft-tables.ts';
+import {append} from '../../model/lists.ts';
+import {backendsBut, defaultBackend, tools} from './backends.ts';
 
 /** Its version shows which backend the tools in use read. */
 export const backendCommand: readonly string[] = ['iptables-save', '--version'];
@@ -24,6 +23,9 @@ const sysctls = {
   'net.bridge': ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'],
   'net.netfilter': ['nf_conntrack_count', 'nf_conntrack_max', 'nf_conntrack_tcp_be_liberal'],
 } as const;
+
+const sysctlNames = Object.entries(sysctls).flatMap(([folder, own]) => own.map(name => `${folder}.${name}`));
+export const sysctlPaths: readonly string[] = sysctlNames.map(pathOfSysctl);
 
 /** The first reads of each node besides `versionCommand`. Only argvs: there may be no shell. */
 export const firstCommands: readonly NodeCommand[] = [
@@ -57,8 +59,7 @@ export const firstCommands: readonly NodeCommand[] = [
     ],
     maxBytes: 8_000_000,
   },
-  // As `nft list tables`, which reads all rules to print the names: 0.7 s and 110 MB where iptables-nft holds 30,000.
-  {file: 'nft-tables', partOf: 'nft.json', variants: [{commands: [['nft', 'list', 'flowtables']], join: tableNames}]},
+  nftNames,
   {file: 'kube-proxy-version', variants: [{commands: [['kube-proxy', '--version']], join: onlyVersion}]},
   ...kubeProxyPages,
   {file: 'links.json', variants: [{commands: [['ip', '-d', '-j', 'link']]}]},
@@ -71,19 +72,10 @@ export const firstCommands: readonly NodeCommand[] = [
   connectionCounts('conntrack-stats'),
 ];
 
-/** The dumps of the backend that the default tools do not read, by their version; none if that is not known. */
-export function otherBackends(read: ReadonlyMap<string, Buffer>): readonly NodeCommand[] {
-  return read.has('iptables-version') ? tools.flatMap(tool => backendsBut(tool, backendOf(beginningOf(read, 'iptables-version')))) : [];
-}
-
 /** Further reads, depending on the first results. */
 export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly NodeCommand[] {
   const commands = tools.flatMap(tool => backendsBut(tool, defaultBackend(tool, read)));
-  commands.push({
-    file: 'nft.json',
-    inParts: (run, lacks) => readNftTables(read, run, lacks),
-    variants: [{commands: ['ip', 'ip6'].map(family => nftTable(family, 'kube-proxy')), join: joinNft}],
-  });
+  commands.push(nftTables(read));
   const hasSets = dumpHolds(read, '--match-set');
   // The rules of IPVS mode match sets. To search a large dump twice takes as long as to read it.
   const hasIpvs =
@@ -122,43 +114,6 @@ export function mayHaveFailed(read: ReadonlyMap<string, Buffer>): boolean {
   return !hasRules || restoreFailures > 0 || isBehind || parseHealthz(read.get('healthz.json')?.toString('utf8') ?? '')?.healthy === false;
 }
 
-const tools = ['iptables', 'ip6tables'] as const;
-type Tool = (typeof tools)[number];
-
-/** The backend that the default tool reads; null if that is not known, or nothing was read with it. */
-function defaultBackend(tool: Tool, read: ReadonlyMap<string, Buffer>): Backend | null {
-  const header = beginningOf(read, `${tool}-save`);
-  // The headers of 1.8.4 to 1.8.7 do not name it.
-  const isNamed = header !== '' && parseDumpHeader(header.split('\n', 1)[0] ?? '')?.backend !== null;
-  const said = isNamed ? header : beginningOf(read, 'iptables-version') || header;
-  return read.has(`${tool}-save`) && said !== '' ? backendOf(said) : null;
-}
-
-function backendOf(said: string): Backend {
-  return said.includes('nf_tables') ? 'nft' : 'legacy';
-}
-
-/** The beginning of a file; empty if it was not read. */
-function beginningOf(read: ReadonlyMap<string, Buffer>, file: string): string {
-  return read.get(file)?.toString('latin1', 0, 200) ?? '';
-}
-
-function backendsBut(tool: Tool, current: Backend | null): readonly NodeCommand[] {
-  return (['legacy', 'nft'] as const)
-    .filter(backend => backend !== current)
-    .map(backend => ({
-      file: `${tool}-${backend}-save`,
-      variants: [{commands: [[`${tool}-${backend}-save`]], join: onlyWithTables}],
-      isDump: true,
-    }));
-}
-
-/** A backend without tables is not in use. */
-function onlyWithTables(outputs: readonly Buffer[]): Buffer | null {
-  const dump = Buffer.concat(outputs);
-  return dump.includes('\n*') || dump[0] === 0x2a ? dump : null;
-}
-
 function holds(read: ReadonlyMap<string, Buffer>, file: string, text: string): boolean {
   return read.get(file)?.includes(text) ?? false;
 }
@@ -169,12 +124,15 @@ function dumpHolds(read: ReadonlyMap<string, Buffer>, text: string): boolean {
 
 /** The files behind `sysctls`, which `grep` prints with their names. It fails where one of them does not exist. */
 function sysctlVariants(): readonly CommandVariant[] {
-  const names = Object.entries(sysctls).flatMap(([folder, own]) => own.map(name => `${folder}.${name}`));
-  return [grepSysctls(names.map(name => name.replaceAll('.', '/'))), {commands: [['sysctl', '-e', ...names]]}];
+  return [grepSysctls(sysctlPaths), {commands: [['sysctl', '-e', ...sysctlNames]]}];
 }
 
 function grepSysctls(paths: readonly string[]): CommandVariant {
-  return {commands: [['grep', '-sH', '', ...paths.map(path => `/proc/sys/${path}`)]], join: asSysctls, keepsPart: true};
+  return {commands: [['grep', '-sH', '', ...paths]], join: asSysctls, keepsPart: true};
+}
+
+function pathOfSysctl(name: string): string {
+  return `/proc/sys/${name.replaceAll('.', '/')}`;
 }
 
 /**
@@ -189,13 +147,13 @@ function interfaceSysctls(addresses: Buffer | undefined): readonly NodeCommand[]
   const names = links
     .filter(({name, isPeerElsewhere}) => (!isPeerElsewhere || wired.has(name)) && /^[\w.-]+$/.test(name) && !/^\.+$/.test(name))
     .slice(0, maxInterfaces);
-  const paths = names.flatMap(({name}) => ['rp_filter', 'forwarding'].map(own => `net/ipv4/conf/${name}/${own}`));
+  const paths = names.flatMap(({name}) => ['rp_filter', 'forwarding'].map(own => `/proc/sys/net/ipv4/conf/${name}/${own}`));
   return paths.length === 0 ? [] : [{file: 'interface-sysctls', variants: [grepSysctls(paths)]}];
 }
 
 const maxInterfaces = 40;
 
-function asSysctls(outputs: readonly Buffer[]): Buffer {
+export function asSysctls(outputs: readonly Buffer[]): Buffer {
   const lines = Buffer.concat(outputs).toString('utf8');
   return Buffer.from(lines.replace(/^\/proc\/sys\/(.*?):/gm, (_, path: string) => `${path.replaceAll('/', '.')} = `));
 }
@@ -214,75 +172,4 @@ function onlyVersionLine(outputs: readonly Buffer[]): Buffer | null {
 function onlyVersion(outputs: readonly Buffer[]): Buffer | null {
   const version = /v\d+\.\S+/.exec(Buffer.concat(outputs).toString('utf8'))?.[0];
   return version === undefined ? null : Buffer.from(`${version}\n`);
-}
-
-/** `ip kube-proxy`, one a line, in the order of creation. */
-function tableNames(outputs: readonly Buffer[]): Buffer {
-  const names = Buffer.concat(outputs)
-    .toString('utf8')
-    .matchAll(/^table (\S+ .+) \{$/gm);
-  return Buffer.from([...names].map(([, name = '']) => `${name}\n`).join(''));
-}
-
-function nftTable(family: string, name: string): readonly string[] {
-  return ['nft', '-j', 'list', 'table', family, name];
-}
-
-/**
- * All tables in the order of creation, as `nft -j list ruleset` prints them. Of those that iptables-save shows, only that they exist: to
- * list the rules of iptables-nft once more would take long. Null if the names are not known.
- */
-async function readNftTables(read: ReadonlyMap<string, Buffer>, run: Run, lacks: (reason: string) => void): Promise<Buffer | null> {
-  const names = read.get('nft-tables')?.toString('utf8').split('\n').slice(0, -1);
-  if (names === undefined) return null;
-  // Commands that read a bundle load this file, and not the package.
-  const {default: pLimit} = await import('p-limit');
-  const limit = pLimit(parallel);
-  const tables = names.map(async line => {
-    const [family = '', name = ''] = line.split(/ (.*)/);
-    const declared = {table: {family, name}};
-    if (isShownByIptables(read, family, name)) return {declared, document: null};
-    try {
-      return {declared, document: await limit(run, nftTable(family, name))};
-    } catch (error) {
-      if (!(error instanceof CommandFailed) || error.exitCode === null) throw error;
-      // It was deleted since then.
-      if (error.stderr.includes('No such file or directory')) return null;
-      if (name === 'kube-proxy') throw error;
-      lacks(`a table of ${family}: ${error.message}`);
-      return null;
-    }
-  });
-  const found = (await Promise.all(tables)).filter(table => table !== null);
-  const declarations = Buffer.from(JSON.stringify({nftables: found.map(({declared}) => declared)}));
-  return joinNft([declarations, ...found.flatMap(({document}) => document ?? [])]);
-}
-
-/** Iptables-nft writes tables of these names. A comment says where it understands only a part of one, or nothing. */
-function isShownByIptables(read: ReadonlyMap<string, Buffer>, family: string, name: string): boolean {
-  const tool = tools.find(name => name === {ip: 'iptables', ip6: 'ip6tables'}[family]);
-  if (tool === undefined || !/^(?:raw|mangle|nat|filter|security)$/.test(name)) return false;
-  return [`${tool}-save`, `${tool}-nft-save`].some(file => {
-    if (file === `${tool}-save` && defaultBackend(tool, read) !== 'nft') return false;
-    // All tables were read for it, and those that do nothing left out.
-    if (beginningOf(read, file).includes(chainByChain)) return true;
-    const at = read.get(file)?.indexOf(`\n*${name}\n`) ?? -1;
-    return (
-      at >= 0 &&
-      !read
-        .get(file)
-        ?.toString('latin1', Math.max(0, at - 300), at)
-        .includes(`# Table \`${name}' `)
-    );
-  });
-}
-
-/** Merges documents into one list, a truncated one last. They are not parsed, because they can be large. */
-function joinNft(documents: readonly Buffer[]): Buffer {
-  const [whole, truncated] = partition(documents, document => /\]\s*\}\s*$/.test(document.toString('latin1', document.length - 16)));
-  const lists = whole.map(document => document.subarray(document.indexOf('[') + 1, document.lastIndexOf(']')));
-  const rest = truncated[0]?.subarray(truncated[0].indexOf('[') + 1);
-  const parts = [...lists.filter(({length}) => length > 0), ...(rest === undefined ? [] : [rest])];
-  const separated = parts.flatMap((part, index) => (index === 0 ? [part] : [Buffer.from(', '), part]));
-  return Buffer.concat([Buffer.from('{"nftables": ['), ...separated, Buffer.from(rest === undefined ? ']}\n' : '')]);
 }

@@ -12,8 +12,9 @@ import {
 import {ApiError} from '../kube/kube-api.ts';
 import {ciliumAgentTable} from '../../model/node/cilium.ts';
 import {ciliumCommand, ciliumPrograms, ciliumTables, splitCiliumTables} from './cilium-tables.ts';
-import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts';
-import {type CommandVariant, type NodeCommand, parallel} from './node-command.ts';
+import {jointReads} from './joint-reads.ts';
+import {keptOf, pageOf} from './kube-proxy-pages.ts';
+import {type CommandVariant, type JointCommand, type NodeCommand, parallel} from './node-command.ts';
 import {partition} from '../../model/lists.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
@@ -69,10 +70,8 @@ export class NodeReader {
       }
     };
     const open = commands.filter(({file}) => !this.#done.has(file));
-    const pages = open.filter(({file}) => allPages.files.includes(file));
-    const isJoint = reader.shell.readPage === undefined && pages.length === allPages.files.length;
-    const single = isJoint ? open.filter(command => !pages.includes(command)) : open;
-    const together = isJoint ? [() => this.#readTogether(allPages, pages, reader)] : [];
+    const [joint, single] = jointReads(open, reader.shell);
+    const together = joint.map(one => () => this.#readTogether(one, open, reader));
     // A page that the API server reads is no command on the node.
     const [asked, run] = partition(single, ({file}) => reader.shell.readPage !== undefined && pageOf(file) !== undefined);
     const readOne = (command: NodeCommand) => () => this.#readOne(command, reader);
@@ -84,15 +83,18 @@ export class NodeReader {
    * Files that a joint command does not give are read by their own commands, one after another; if a program does not exist, only the first
    * is tried.
    */
-  async #readTogether(joint: JointCommand, commands: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
-    const given = await this.run(joint.argv, reader).then(joint.split, (error: unknown) => {
-      if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
-      return new Map<string, Buffer | null>();
-    });
-    for (const command of commands) {
+  async #readTogether(joint: JointCommand, open: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
+    const given = await this.#runInParts(joint.argv, joint, reader).then(
+      output => joint.split(output),
+      (error: unknown): ReadonlyMap<string, Buffer | null> => {
+        if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
+        return new Map();
+      },
+    );
+    for (const command of open.filter(({file}) => joint.files.includes(file))) {
       const content = given.get(command.file);
-      if (content === undefined) await this.#readOne(command, reader);
-      else this.#keep(command, content);
+      if (content !== undefined && (content?.length ?? 0) <= (command.maxBytes ?? Number.POSITIVE_INFINITY)) this.#keep(command, content);
+      else if (command.variants.length > 0) await this.#readOne(command, reader);
     }
   }
 
@@ -104,6 +106,12 @@ export class NodeReader {
       this.#unreadable(command, error);
       this.#done.add(command.file);
     }
+  }
+
+  /** What another command has shown. */
+  note(command: NodeCommand, content: Buffer): void {
+    this.#asked.set(command.file, command);
+    this.#keep(command, content);
   }
 
   #keep(command: NodeCommand, content: Buffer | null): void {
@@ -174,7 +182,7 @@ export class NodeReader {
 
   async #runInParts(
     argv: readonly string[],
-    {keepsPart, maxBytes = Number.POSITIVE_INFINITY}: {readonly keepsPart: boolean; readonly maxBytes: number | undefined},
+    {keepsPart = false, maxBytes = Number.POSITIVE_INFINITY}: {readonly keepsPart?: boolean; readonly maxBytes?: number | undefined},
     reader: NodeConnection,
   ): Promise<Buffer> {
     const tooMuch = new AbortController();

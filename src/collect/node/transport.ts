@@ -55,6 +55,8 @@ export interface NodeShell extends AsyncDisposable {
    * passed on in parts while it arrives: the promise resolves to the rest.
    */
   run(argv: readonly string[], signal: AbortSignal, take?: TakeOutput): Promise<Buffer>;
+  /** Each command is a connection of its own, which costs more than most commands. */
+  readonly opensSessions?: true;
   /** Reads a page of kube-proxy without a program on the node. Rejects with an Error with the reason if there is none. */
   readonly readPage?: (page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
 }

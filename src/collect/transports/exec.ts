@@ -26,16 +26,19 @@ export function execTransport(api: KubeApi): Transport {
           podShellSessions(api, target, signal, error => {
             isRefused ||= isForbidden(error);
           });
-        const shell = isRefused ? plain : await images.shellOf(imageOf(node, target), open, plain);
-        // Nearly always the first pod has the tools.
-        const begun = (isRefused ? [] : early).map(argv => ({argv, outcome: handled(shell.run(argv, signal)), isOnce: true}));
-        const probe = await probeTools(shell, target, signal).catch((error: Error) => {
+        const image = imageOf(node, target);
+        const shell = isRefused ? plain : await images.shellOf(image, open, plain);
+        // Nearly always the first pod has the tools. Where each command is a session, the dumps are the question for the tools.
+        const ahead = isRefused ? [] : shell.opensSessions ? early.filter(([program = '']) => program.endsWith('-save')) : early;
+        const begun = ahead.map(argv => begin(shell, argv, signal));
+        const asked = shell.opensSessions && begun.length > 0 ? begun : [begin(shell, backendCommand, signal)];
+        const probe = await probeTools(asked, target).catch((error: Error) => {
           isRefused ||= isForbidden(error.cause);
           throw error;
         });
-        if (probe !== 'lacking' && probe !== 'down') {
+        if (probe === 'there') {
           isRefused = false;
-          return {...remembering(shell, [probe, ...begun]), readPage: pagesOf(node.name)};
+          return {...remembering(shell, [...new Set([...asked, ...begun])]), readPage: pagesOf(node.name)};
         }
         if (probe === 'down') down.push(target);
         await shell[Symbol.asyncDispose]();
@@ -59,18 +62,32 @@ function namesOf(targets: readonly ExecTarget[]): string {
 interface Ran {
   readonly argv: readonly string[];
   readonly outcome: Promise<Buffer>;
+  /** When it has printed something, or ended. */
+  readonly begun: Promise<unknown>;
   /** The result is used once: the command is run again if it is requested again. */
-  readonly isOnce?: boolean;
+  readonly isOnce: boolean;
 }
 
-/** `lacking` if the pod does not exist or has no iptables-save, `down` if its container does not run: the next one may be tried then. */
-async function probeTools(shell: NodeShell, target: ExecTarget, signal: AbortSignal): Promise<Ran | 'lacking' | 'down'> {
+function begin(shell: NodeShell, argv: readonly string[], signal: AbortSignal): Ran {
+  const parts: Buffer[] = [];
+  const {promise: printed, resolve} = Promise.withResolvers<void>();
+  const take = (part: Buffer): void => {
+    parts.push(part);
+    resolve();
+  };
+  const outcome = handled(shell.run(argv, signal, take).then(rest => (parts.length === 0 ? rest : Buffer.concat([...parts, rest]))));
+  return {argv, outcome, begun: handled(Promise.race([printed, outcome])), isOnce: argv !== backendCommand};
+}
+
+/** `lacking` if the pod does not exist or has none of these programs, `down` if its container does not run: the next one may be tried then. */
+async function probeTools(asked: readonly Ran[], target: ExecTarget): Promise<'there' | 'lacking' | 'down'> {
   try {
-    return {argv: backendCommand, outcome: Promise.resolve(await shell.run(backendCommand, signal))};
-  } catch (error) {
+    await Promise.any(asked.map(({begun}) => begun));
+    return 'there';
+  } catch (failure) {
+    const error: unknown = failure instanceof AggregateError ? failure.errors[0] : failure;
     // An old iptables-save knows no --version, and exists.
-    if (error instanceof CommandFailed && error.exitCode !== null) return isMissing(error) ? 'lacking' : failedAlready(error);
-    if (error instanceof CommandFailed && isMissing(error)) return 'lacking';
+    if (error instanceof CommandFailed && (error.exitCode !== null || isMissing(error))) return isMissing(error) ? 'lacking' : 'there';
     if (error instanceof ApiError && isDown(error)) return 'down';
     if (error instanceof ApiError && error.status === 404) return 'lacking';
     throw new Unreachable(`${whatFailed(target, errorText(error))}${execRemedy(error)}`, {cause: error});
@@ -82,12 +99,8 @@ function isDown({message}: ApiError): boolean {
   return /container not found \(|container \S+ (?:is )?not (?:running|created)/i.test(message);
 }
 
-function failedAlready(error: CommandFailed): Ran {
-  return {argv: backendCommand, outcome: handled(Promise.reject<Buffer>(error))};
-}
-
 /** The result may never be awaited. */
-function handled(outcome: Promise<Buffer>): Promise<Buffer> {
+function handled<T>(outcome: Promise<T>): Promise<T> {
   outcome.catch(() => {});
   return outcome;
 }
@@ -97,6 +110,7 @@ function remembering(shell: NodeShell, ran: readonly Ran[]): NodeShell {
   const known = new Map(ran.map(one => [one.argv.join('\0'), one]));
   return {
     description: shell.description,
+    ...(shell.opensSessions ? {opensSessions: true} : {}),
     run: (argv, signal, take) => {
       const key = argv.join('\0');
       const one = known.get(key);
@@ -128,6 +142,7 @@ function isForbidden(error: unknown): boolean {
 class ShellsOfImages {
   readonly #lacking = new Set<string>();
   readonly #absent = new Map<string, Map<string, CommandFailed>>();
+  readonly #versions = new Map<string, Promise<Buffer>>();
   readonly #first = new Map<string, Promise<unknown>>();
 
   /** Sessions of the container's shell, or `plain`, which runs each command in a session of its own. */
@@ -143,22 +158,34 @@ class ShellsOfImages {
     return (await opening) ?? this.#askingOnce(image, plain);
   }
 
-  /** What one container of an image lacks, the others do: it would be a session for nothing on each node. */
+  /** What one container of an image lacks, and its version, are those of the others: it would be a session for nothing on each node. */
   #askingOnce(image: string, plain: NodeShell): NodeShell {
     const absent = this.#absent.get(image) ?? new Map<string, CommandFailed>();
     this.#absent.set(image, absent);
+    const run: NodeShell['run'] = async (argv, signal, take) => {
+      const known = absent.get(argv[0] ?? '');
+      if (known !== undefined) throw new CommandFailed(argv, {exitCode: known.exitCode, stderr: known.stderr, notFound: true});
+      try {
+        return await plain.run(argv, signal, take);
+      } catch (error) {
+        if (error instanceof CommandFailed && error.notFound) absent.set(argv[0] ?? '', error);
+        throw error;
+      }
+    };
+    const versionOf: NodeShell['run'] = (argv, signal) => {
+      const asked = this.#versions.get(image) ?? run(argv, signal);
+      this.#versions.set(image, asked);
+      // Another node may answer.
+      return asked.catch(error => {
+        this.#versions.delete(image);
+        throw error;
+      });
+    };
+    const isOfVersion = (argv: readonly string[]): boolean => argv.join(' ') === 'kube-proxy --version';
     return {
       ...plain,
-      async run(argv, signal, take) {
-        const known = absent.get(argv[0] ?? '');
-        if (known !== undefined) throw new CommandFailed(argv, {exitCode: known.exitCode, stderr: known.stderr, notFound: true});
-        try {
-          return await plain.run(argv, signal, take);
-        } catch (error) {
-          if (error instanceof CommandFailed && error.notFound) absent.set(argv[0] ?? '', error);
-          throw error;
-        }
-      },
+      opensSessions: true,
+      run: (argv, signal, take) => (isOfVersion(argv) ? versionOf(argv, signal) : run(argv, signal, take)),
     };
   }
 }

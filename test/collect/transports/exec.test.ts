@@ -195,12 +195,9 @@ describe('exec', () => {
     };
     const node = nodeWith(hostPod('kube-proxy-x'), hostPod('calico-node-1', {containers: ['calico-node']}));
     await using shell = await execTransport(api).open(node, signal, [['iptables-save']]);
-    expect(asked).toEqual([
-      ...['kube-proxy-x: sh', 'kube-proxy-x: iptables-save', 'kube-proxy-x: iptables-save --version'],
-      ...['calico-node-1: sh', 'calico-node-1: iptables-save', 'calico-node-1: iptables-save --version'],
-    ]);
+    expect(asked).toEqual([...['kube-proxy-x: sh', 'kube-proxy-x: iptables-save', 'calico-node-1: sh', 'calico-node-1: iptables-save']]);
+    expect(String(await shell.run(['iptables-save'], signal))).toBe('dump 4');
+    expect(asked).toHaveLength(4);
     expect(String(await shell.run(['iptables-save'], signal))).toBe('dump 5');
-    expect(asked).toHaveLength(6);
-    expect(String(await shell.run(['iptables-save'], signal))).toBe('dump 7');
   });
 });

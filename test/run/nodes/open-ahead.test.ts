@@ -65,16 +65,8 @@ async function check({
   }
 }
 
-// The image has no shell.
-const early = [
-  'ip -j addr',
-  'ip6tables-save',
-  'iptables-save',
-  'iptables-save --version',
-  'kube-proxy --version',
-  'nft list flowtables',
-  'sh',
-];
+// The image has no shell: the others wait for what one program tells of them at once.
+const early = ['ip6tables-save', 'iptables-save', 'sh'];
 
 test('the node that --node names is opened while the Nodes are listed, and no command runs twice', async () => {
   const {report, ahead, all} = await check({flags: {node: ['node-a']}, commandsAhead: early.length});
@@ -129,7 +121,7 @@ test('an exec that the API server refuses is reported as for every other node', 
 test('an exec that hangs takes the timeout of the node, which begins when the node is read', async () => {
   const {report} = await check({
     flags: {node: ['node-a'], 'node-timeout': '1s'},
-    faults: [{kind: 'hang', match: /command=iptables-save&command=--version/}],
+    faults: [{kind: 'hang', match: /command=ip6?tables-save/}],
   });
   expect(report.summary.nodesUnread).toBe(1);
   expect(JSON.stringify(report)).toContain('no answer within 1 s');
@@ -138,10 +130,10 @@ test('an exec that hangs takes the timeout of the node, which begins when the no
 test('a connection that breaks before the Nodes are known is opened again', async () => {
   const {report, all} = await check({
     flags: {node: ['node-a']},
-    faults: [{kind: 'cut-exec', after: 1, match: /command=iptables-save&command=--version/, times: 1}],
+    faults: [{kind: 'cut-exec', after: 1, match: /command=iptables-save$/, times: 1}],
   });
   expect(report.summary).toMatchObject({verdict: 'ok', nodesChecked: 1, nodesUnread: 0});
-  expect(all.filter(command => command === 'node-a: iptables-save --version')).toHaveLength(2);
+  expect(all.filter(command => command === 'node-a: iptables-save')).toHaveLength(2);
 });
 
 test('a run that fails before the node is read leaves no stream open', async () => {
