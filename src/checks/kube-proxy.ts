@@ -1,6 +1,7 @@
 import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
 import {nodeObject, podsOnNode} from '../expect/api-index.ts';
+import {extraSyncPeriod} from '../expect/proxy-config.ts';
 import {k3sRunsKubeProxy, kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import {othersAnswer} from '../model/node/kube-proxy-failures.ts';
 import type {PodObject} from '../model/api-objects.ts';
@@ -46,8 +47,8 @@ const withoutIptables =
   "Check whether this node's kube-proxy runs, check its log for failed syncs of nftables and for a watch that hangs, and restart it.";
 
 /** The lag is longer than kube-proxy's grace period: the rules are from an outdated state of the API. */
-function* lagReasons({lag}: NodeCheckContext): Iterable<string> {
-  if (lag?.service === undefined || lag.seconds <= gracePeriod) return;
+function* lagReasons({lag, node, api}: NodeCheckContext): Iterable<string> {
+  if (lag?.service === undefined || lag.seconds <= gracePeriod || lag.seconds <= gracePeriod + extraSyncPeriod(node, api)) return;
   yield `its rules for ${lag.service} are those of ${Math.round(lag.seconds)} s before the node was read`;
 }
 

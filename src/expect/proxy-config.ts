@@ -92,6 +92,15 @@ function showsNftDefault({fields: {mode, nodePortAddresses = []}, source}: Layer
   return source === 'configz.json' && mode === 'nftables' && nodePortAddresses.every(text => own.has(text));
 }
 
+/** Seconds that a kube-proxy lets pass between two syncs, beyond the second that is its default: a change may have to wait for so long. */
+export function extraSyncPeriod(node: NodeDump, api: ApiObjects): number {
+  const layers = layersOf({node, api, object: nodeObject(api, node.name), overrides: {}}, []);
+  const period = layers.find(({fields}) => fields.minSyncPeriod !== undefined)?.fields.minSyncPeriod ?? 1;
+  return Math.min(period, longestPeriod) - 1;
+}
+
+const longestPeriod = 300;
+
 /**
  * The configuration that leaves the proxy mode to kube-proxy's default; null if one sets it or none was read. `/configz` shows the default
  * as if it were set, so it counts only if it is empty.
@@ -106,7 +115,7 @@ export function leavesModeToDefault(node: NodeDump, api: ApiObjects): string | n
 /** A command line that only names a configuration file shows no settings, and that of k3s shows only some if the servers' is unknown. */
 function tellsSettings({fields, source}: Layer): boolean {
   if (source === argumentsOfK3s) return fields.clusterCIDRs !== undefined;
-  return source !== 'flag' && Object.keys(fields).some(name => name !== 'hostnameOverride');
+  return source !== 'flag' && Object.keys(fields).some(name => name !== 'hostnameOverride' && name !== 'minSyncPeriod');
 }
 
 const argumentsOfK3s = 'arguments of k3s in the Node';

@@ -24,6 +24,8 @@ interface Given extends ApiServerOptions {
   readonly clockAheadMs?: number;
   /** How long the syncs of kube-proxy take, by its metrics. */
   readonly syncSeconds?: number;
+  /** What kube-proxy is told to let pass between two of them. */
+  readonly minSyncPeriod?: string;
   /** Called before the node is read, with how often it is then. */
   readonly onReading?: (time: number) => Promise<void>;
 }
@@ -40,6 +42,7 @@ async function start({
   gracePeriodMs = 50,
   clockAheadMs = 0,
   syncSeconds = 0,
+  minSyncPeriod = '1s',
   onReading = async () => {},
   ...options
 }: Given = {}): Promise<Started> {
@@ -54,7 +57,7 @@ async function start({
     api.close();
     await server.close();
   });
-  const transport = capturedNode(bundle, {onReading, syncSeconds});
+  const transport = capturedNode(bundle, {onReading, syncSeconds, minSyncPeriod});
   const times = {timeoutMs: 600_000, intervalMs: 60_000, gracePeriodMs};
   const ahead = new Proxy(api, {get: (target, key) => (key === 'clockAheadMs' ? clockAheadMs : Reflect.get(target, key).bind?.(target))});
   const evaluate = new SelfCheck({api: ahead, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
@@ -62,7 +65,10 @@ async function start({
 }
 
 /** A node on which commands print what was captured of it. */
-function capturedNode(bundle: string, {onReading, syncSeconds}: Required<Pick<Given, 'onReading' | 'syncSeconds'>>): Transport {
+function capturedNode(
+  bundle: string,
+  {onReading, syncSeconds, minSyncPeriod}: Required<Pick<Given, 'onReading' | 'syncSeconds' | 'minSyncPeriod'>>,
+): Transport {
   let readings = 0;
   return {
     name: 'captured',
@@ -72,9 +78,16 @@ function capturedNode(bundle: string, {onReading, syncSeconds}: Required<Pick<Gi
         description: 'captured',
         run: async argv => {
           const metric = 'kubeproxy_sync_proxy_rules_duration_seconds';
-          const url = argv.find(word => word.endsWith('/metrics'));
-          if (argv[0] === 'curl' && url !== undefined && syncSeconds > 0)
-            return Buffer.from(`${metric}_sum ${syncSeconds * 2}\n${metric}_count 2\n\nsvc-trace ${url}\n`);
+          const pages = {
+            configz: JSON.stringify({iptables: {minSyncPeriod}}),
+            metrics: `${metric}_sum ${syncSeconds * 2}\n${metric}_count 2\n`,
+          };
+          if (argv.some(word => word.endsWith('/metrics')) && (syncSeconds > 0 || minSyncPeriod !== '1s'))
+            return Buffer.from(
+              Object.entries(pages)
+                .map(([path, body]) => `${body}\nsvc-trace http://127.0.0.1:10249/${path}\n`)
+                .join(''),
+            );
           const reply = bundleReply(bundle, {node: name, argv});
           if ('argv' in reply || reply.exitCode) throw new CommandFailed(argv, {exitCode: 127, stderr: '', notFound: true});
           return Buffer.from(reply.stdout ?? '');
@@ -206,24 +219,28 @@ describe('no result is published', () => {
 });
 
 test.each([
-  [0, ['ST201']],
-  [20, []],
-])('a change of half a second ago is missed where kube-proxy takes %i s for a sync: %j', async (syncSeconds, found) => {
-  const agent = await start({syncSeconds});
-  await watching(agent);
-  await agent.look();
-  const slice = structuredClone(
-    agent.server.store.all('endpointslices').find(({metadata}) => metadata.labels?.['kubernetes.io/service-name'] === 'web'),
-  );
-  agent.server.store.put('services', late);
-  agent.server.store.put('endpointslices', {
-    ...slice,
-    metadata: {namespace: 'shop', name: 'late-x', labels: {'kubernetes.io/service-name': 'late'}},
-  } as unknown as StoredObject);
-  await expect.poll(() => hasLate(agent)).toBe(true);
-  await sleep(500);
-  expect(codesOf(await agent.look())).toEqual(found);
-});
+  [0, '1s', ['ST201']],
+  [20, '1s', []],
+  [0, '1m30s', []],
+])(
+  'a change of half a second ago is missed where a sync takes %i s, and comes every %s at most: %j',
+  async (syncSeconds, minSyncPeriod, found) => {
+    const agent = await start({syncSeconds, minSyncPeriod});
+    await watching(agent);
+    await agent.look();
+    const slice = structuredClone(
+      agent.server.store.all('endpointslices').find(({metadata}) => metadata.labels?.['kubernetes.io/service-name'] === 'web'),
+    );
+    agent.server.store.put('services', late);
+    agent.server.store.put('endpointslices', {
+      ...slice,
+      metadata: {namespace: 'shop', name: 'late-x', labels: {'kubernetes.io/service-name': 'late'}},
+    } as unknown as StoredObject);
+    await expect.poll(() => hasLate(agent)).toBe(true);
+    await sleep(500);
+    expect(codesOf(await agent.look())).toEqual(found);
+  },
+);
 
 test('verified findings are not verified a second time', async () => {
   const agent = await start({bundle: faulty});

@@ -22,6 +22,8 @@ export interface KubeProxyFields {
   readonly ipvsScheduler?: string;
   readonly ipvsStrictARP?: boolean;
   readonly ipvsExcludeCIDRs?: readonly string[];
+  /** In seconds, of the mode that it names; unset up to the default of a second. */
+  readonly minSyncPeriod?: number;
 }
 
 /** Reads `/configz`: the internal struct up to 1.35, the versioned form in 1.36. Throws a SyntaxError for invalid JSON. */
@@ -95,6 +97,7 @@ export function parseArguments(args: readonly string[]): KubeProxyFields {
     ipvsScheduler: text('ipvs-scheduler'),
     ipvsStrictARP: truth(text('ipvs-strict-arp')),
     ipvsExcludeCIDRs: list(text('ipvs-exclude-cidrs')),
+    minSyncPeriod: longPeriod(text(text('proxy-mode') === 'ipvs' ? 'ipvs-min-sync-period' : 'iptables-min-sync-period')),
     featureGates: gatesOf(Object.fromEntries((list(text('feature-gates')) ?? []).map(pair => pair.split('=')))),
   });
 }
@@ -122,8 +125,10 @@ function fieldsOf(config: Fields): KubeProxyFields {
   const linux = part(config, 'linux', 'Linux');
   const conntrack = {...part(config, 'conntrack', 'Conntrack'), ...part(linux, 'conntrack', 'Conntrack')};
   const cidrs = local['ClusterCIDRs'] ?? local['clusterCIDRs'];
+  const mode = text(config, 'mode', 'Mode');
+  const ofMode = mode === 'ipvs' ? ipvs : mode === 'nftables' ? nftables : iptables;
   return withoutUndefined({
-    mode: text(config, 'mode', 'Mode'),
+    mode,
     clusterCIDRs: Array.isArray(cidrs) ? strings(cidrs) : list(text(config, 'clusterCIDR', 'ClusterCIDR')),
     detectLocalMode: text(config, 'detectLocalMode', 'DetectLocalMode'),
     bridgeInterface: text(local, 'bridgeInterface', 'BridgeInterface'),
@@ -140,8 +145,20 @@ function fieldsOf(config: Fields): KubeProxyFields {
     ipvsScheduler: text(ipvs, 'scheduler', 'Scheduler'),
     ipvsStrictARP: bool(ipvs, 'strictARP', 'StrictARP'),
     ipvsExcludeCIDRs: stringList(ipvs['excludeCIDRs'] ?? ipvs['ExcludeCIDRs']),
+    minSyncPeriod: longPeriod(text({...config, ...ofMode}, 'minSyncPeriod', 'MinSyncPeriod')),
     featureGates: gatesOf(part(config, 'featureGates', 'FeatureGates')),
   });
+}
+
+/** In seconds, from a duration as Go writes it, such as `1m30s`. */
+function longPeriod(text: string | undefined): number | undefined {
+  if (text === undefined || !/^(?:[\d.]+(?:h|ms|m|s|us|µs|ns))+$/.test(text)) return undefined;
+  const parts = text.matchAll(/([\d.]+)(h|ms|m|s|us|µs|ns)/g);
+  const seconds = [...parts].reduce(
+    (sum, [, number, unit = '']) => sum + Number(number) * ({h: 3600, m: 60, s: 1, ms: 0.001}[unit] ?? 0),
+    0,
+  );
+  return seconds > 1 ? seconds : undefined;
 }
 
 function asObject(value: unknown): Fields {

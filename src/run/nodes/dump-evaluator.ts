@@ -6,6 +6,7 @@ import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {gracePeriod, type ReadTime, type StateHistory} from '../../model/state-history.ts';
+import {extraSyncPeriod} from '../../expect/proxy-config.ts';
 import {chainByChain} from '../../parse/iptables/dump-chain.ts';
 import {parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {ClusterRun} from '../cluster-run.ts';
@@ -117,7 +118,7 @@ export class DumpEvaluator implements NodeEvaluator {
   #take(node: CollectedNode, time: ReadTime): readonly Problem[] {
     const {states, gracePeriodMs = gracePeriod * 1000, notBefore = 0} = this.#run;
     if (states === undefined) return takeNode(node, this.#diagnosis, undefined);
-    const grace = Math.max(1, Math.min(gracePeriodMs + slownessMs(node), time.from - notBefore));
+    const grace = Math.max(1, Math.min(gracePeriodMs + slownessMs(node, this.#diagnosis.api), time.from - notBefore));
     return takeNode(node, this.#diagnosis, {...time, gracePeriodMs: grace, history: states()});
   }
 
@@ -170,10 +171,10 @@ function hasPortOf(tracked: 'TCP' | 'UDP', {services}: ApiObjects): boolean {
   return services?.some(({spec}) => spec?.ports?.some(({protocol = 'TCP'}) => protocol === tracked) ?? false) ?? true;
 }
 
-/** What a kube-proxy may take beyond the grace period where its syncs are long: a change may come while one runs, and waits for the next. */
-function slownessMs(node: CollectedNode): number {
+/** What a kube-proxy may take beyond the grace period where its syncs are long or, by its settings, seldom: a change may come while one runs, and waits for the next. */
+function slownessMs(node: CollectedNode, api: ApiObjects): number {
   const {syncSeconds} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
-  return 2000 * Math.min(syncSeconds, longestSync);
+  return 2000 * Math.min(syncSeconds, longestSync) + 1000 * extraSyncPeriod(node, api);
 }
 
 /** Seconds. What takes longer is no slow sync: they fail, or kube-proxy hangs. */

@@ -200,7 +200,7 @@ describe('the arguments of kube-proxy', () => {
   test('of GKE are found in the command of a shell', () => {
     const command =
       'exec kube-proxy --master=https://10.128.0.2 --cluster-cidr=10.8.0.0/14 --oom-score-adj=-998 --iptables-sync-period=1m --iptables-min-sync-period=10s 1>>/var/log/kube-proxy.log 2>&1';
-    expect(parseArguments(['/bin/sh', '-c', command])).toEqual({clusterCIDRs: ['10.8.0.0/14']});
+    expect(parseArguments(['/bin/sh', '-c', command])).toEqual({clusterCIDRs: ['10.8.0.0/14'], minSyncPeriod: 10});
   });
 
   test('are read from quotes and with underscores, and boolean flags take no argument', () => {
