@@ -47,9 +47,14 @@ const withoutIptables =
   "Check whether this node's kube-proxy runs, check its log for failed syncs of nftables and for a watch that hangs, and restart it.";
 
 /** The lag is longer than kube-proxy's grace period: the rules are from an outdated state of the API. */
-function* lagReasons({lag, node, api}: NodeCheckContext): Iterable<string> {
-  if (lag?.service === undefined || lag.seconds <= gracePeriod || lag.seconds <= gracePeriod + extraSyncPeriod(node, api)) return;
-  yield `its rules for ${lag.service} are those of ${Math.round(lag.seconds)} s before the node was read`;
+function* lagReasons(context: NodeCheckContext): Iterable<string> {
+  const {lag} = context;
+  if (lag?.service !== undefined && isBehind(context))
+    yield `its rules for ${lag.service} are those of ${Math.round(lag.seconds)} s before the node was read`;
+}
+
+function isBehind({lag, node, api}: NodeCheckContext): boolean {
+  return lag?.service !== undefined && lag.seconds > gracePeriod && lag.seconds > gracePeriod + extraSyncPeriod(node, api);
 }
 
 function* healthReasons({node}: NodeCheckContext): Iterable<string> {
@@ -172,13 +177,15 @@ function isDown({status}: PodObject): boolean {
 }
 
 /** Messages of curl, wget and the API server for a connection without an answer. A process that hangs still accepts connections. */
-function* silenceReasons({node}: NodeCheckContext): Iterable<string> {
+function* silenceReasons(context: NodeCheckContext): Iterable<string> {
+  const {node} = context;
   const reasonFor = (file: string) => node.missing?.find(missing => missing.file === file)?.reason ?? '';
   const health = reasonFor('healthz.json');
-  // The API server usually cannot reach its metrics, and a firewall before all nodes may cause a timeout.
+  // The API server usually cannot reach its metrics, and a firewall before all nodes may cause a timeout: by itself that shows nothing.
   if (/through the API server/.test(health)) {
     if (/refused/i.test(health)) yield 'nothing listens at its health port 10256';
     else if (health.includes(othersAnswer)) yield 'it does not answer at its health port 10256, and those of other nodes do';
+    else if (isBehind(context) && health.startsWith('no answer at port')) yield 'it does not answer at its health port 10256';
     return;
   }
   const metrics = [reasonFor('metrics'), reasonFor('proxy-mode')];

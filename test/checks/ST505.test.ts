@@ -2,6 +2,8 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {PodObject} from '../../src/model/api-objects.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
+import {prepareNode} from '../../src/diagnosis/diagnose-node.ts';
+import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import {causesOf} from '../../src/render/headline.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {containing, scenario} from '../scenario.ts';
@@ -163,6 +165,22 @@ test('a kube-proxy that hangs is the first line of the report', async () => {
   const missing = silent('curl ended with exit code 28: curl: (28) Operation timed out after 5001 milliseconds with 0 bytes received');
   const report = diagnose({...snapshot, nodes: snapshot.nodes.map(node => ({...node, missing}))}, {toolVersion: ''});
   expect(causesOf(report, undefined)[0]?.text).toBe('node-b: kube-proxy does not answer (ST505)');
+});
+
+test('a node whose rules lag, and whose kube-proxy does not answer the API server either, hangs, also where no other node was asked', async () => {
+  const {api, nodes} = await snapshotOf('faults/frozen-node');
+  const reason = 'no answer at port 10256 of the node within 5 s (asked through the API server)';
+  const [frozen] = nodes.filter(({name}) => name === 'node-b').map(node => ({...node, missing: silent(reason)}));
+  const view = new ClusterView(api);
+  const said = (seconds: number): readonly string[] => {
+    const prepared = prepareNode(frozen as NodeDump, {api, view, services: api.services ?? [], options: {toolVersion: ''}});
+    const {findings} = prepared.evaluate({view, lag: {seconds, service: 'shop/web', changedServices: 1}}).result;
+    return findings.flatMap(({code, message}) => (code === 'ST505' ? [message] : []));
+  };
+  expect(said(22)).toEqual([
+    'kube-proxy on node-b does not keep up: its rules for shop/web are those of 22 s before the node was read; it does not answer at its health port 10256',
+  ]);
+  expect(said(14)).toEqual([]);
 });
 
 describe('a container that ends again and again', () => {
