@@ -63,6 +63,8 @@ function splitRuleset(document: Buffer, read: ReadonlyMap<string, Buffer>): {rea
     names.push(`${family} ${name}\n`);
     return declared !== undefined && isShownByIptables(read, family, name) ? Buffer.from(`${declared}, `) : part;
   });
+  // A large document is not copied.
+  if (kept.every((part, index) => part === parts[index])) return {names: Buffer.from(names.join('')), document};
   const head = document.subarray(0, starts[0] ?? document.lastIndexOf(']'));
   return {names: Buffer.from(names.join('')), document: Buffer.concat([...joinedParts([head, ...kept]), Buffer.from(']}\n')])};
 }
