@@ -366,8 +366,8 @@ describe('transient failures', () => {
   });
 
   test('--request-timeout applies to each request, not to all pages', async () => {
-    const server = await start({objects, faults: [{kind: 'slow', delay: 550}]});
-    expect((await open(server, {requestTimeout: 1500}).list(services)).items).toHaveLength(1201);
+    const server = await start({objects, faults: [{kind: 'slow', delay: 2500}]});
+    expect((await open(server, {requestTimeout: 7000}).list(services)).items).toHaveLength(1201);
   });
 
   test('close() ends pending requests', async () => {

@@ -46,10 +46,10 @@ describe('docker', () => {
     const isThere = () => isRunning(hangs);
     const stop = new AbortController();
     const running = expect(shell.run(hangs, stop.signal)).rejects.toThrow(CommandFailed);
-    await expect.poll(isThere, {timeout: 10_000}).toBe(true);
+    await expect.poll(isThere).toBe(true);
     stop.abort();
     await running;
-    await expect.poll(isThere, {timeout: 10_000}).toBe(false);
+    await expect.poll(isThere).toBe(false);
   });
 
   test('podman is used if docker is not installed', async () => {

@@ -200,10 +200,10 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
         const isThere = () => isRunning(hangs);
         const stop = new AbortController();
         const running = expect(shell.run(hangs, stop.signal)).rejects.toThrow(CommandFailed);
-        await expect.poll(isThere, {timeout: 5000}).toBe(true);
+        await expect.poll(isThere).toBe(true);
         stop.abort();
         await running;
-        await expect.poll(isThere, {timeout: 5000}).toBe(false);
+        await expect.poll(isThere).toBe(false);
       } finally {
         rmSync(join(folder, 'bin/sh'));
         await shell[Symbol.asyncDispose]();
@@ -233,10 +233,10 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     const stop = new AbortController();
     const running = expect(shell.run(['sleep', '61.5'], stop.signal)).rejects.toThrow(CommandFailed);
     const isThere = () => isRunning(['sleep', '61.5']);
-    await expect.poll(isThere, {timeout: 10_000}).toBe(true);
+    await expect.poll(isThere).toBe(true);
     stop.abort();
     await running;
-    await expect.poll(isThere, {timeout: 10_000}).toBe(false);
+    await expect.poll(isThere).toBe(false);
   });
 
   test('a sudo that requires a password is reported', async () => {
