@@ -149,7 +149,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     for (const watch of cluster.api.watches) watch.mute();
     const web = structuredClone(cluster.api.store.find('services', 'shop', 'web')) as StoredObject;
     cluster.api.store.put('services', web);
-    const {summary, exitCode, ...report} = await check('shop/web', '--agents', '--wait', '1s');
+    const {summary, exitCode, ...report} = await check('shop/web', '--agents', '--wait', '20s');
     expect(Object.values(reasons(report as CheckReport))).toEqual(
       Array.from({length: 3}, () => expect.stringMatching(/^its agent checked it \d+ s ago, before shop\/web changed$/)),
     );
