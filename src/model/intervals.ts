@@ -30,6 +30,19 @@ export function intersect(a: Intervals, b: Intervals): Intervals {
 const none = [1n, 0n] as const;
 
 export function subtract(a: Intervals, b: Intervals): Intervals {
+  const [only, ...others] = a.length < b.length ? [] : b;
+  return only !== undefined && others.length === 0 ? subtractOne(a, only) : subtractEach(a, b);
+}
+
+/** Of thousands of ranges those beside it are copied as they are. */
+function subtractOne(a: Intervals, [low, high]: Intervals[number]): Intervals {
+  const from = firstNotBelow(a, low);
+  let to = from;
+  while ((a[to]?.[0] ?? high + 1n) <= high) to++;
+  return a.slice(0, from).concat(subtractEach(a.slice(from, to), [[low, high]]), a.slice(to));
+}
+
+function subtractEach(a: Intervals, b: Intervals): Intervals {
   const result: [bigint, bigint][] = [];
   for (const [low, high] of a) {
     let from = low;

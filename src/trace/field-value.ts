@@ -5,6 +5,7 @@ import {
   type Environment,
   firstOf,
   type HookName,
+  isAddressOfClient,
   isInterfaceLike,
   type Packet,
   sourceBehind,
@@ -51,7 +52,7 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
   switch (field.name) {
     case 'saddr': {
       const address = sourceAt(at);
-      return address === null ? unknown : {kind: 'address', address, isClient: packet.client === 'source' && address === packet.source};
+      return address === null ? unknown : {kind: 'address', address, isClient: address === packet.source && isAddressOfClient(packet, 'source')};
     }
     case 'daddr':
       return {kind: 'address', address: packet.destination, isClient: packet.client === 'destination'};

@@ -185,9 +185,14 @@ export function isInterfaceLike(pattern: string, name: string): boolean {
 
 type Side = 'source' | 'destination';
 
+/** A packet of the node to itself whose source was translated has another one than its client. */
+export function isAddressOfClient({client, source, sourceBefore = source}: Packet, side: Side): boolean {
+  return client === side && (side === 'destination' || source.value === sourceBefore.value);
+}
+
 /** Notes that the path depends on whether the address of one side is one of these, if that is the client's. */
 export function askAddress(values: Intervals, side: Side, packet: Packet, {sender}: Environment): void {
-  if (sender === undefined || packet.client !== side) return;
+  if (sender === undefined || !isAddressOfClient(packet, side)) return;
   sender.ask('address', holds(values, packet[side].value) ? values : othersThan[packet.family](values));
 }
 

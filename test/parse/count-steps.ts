@@ -9,7 +9,9 @@ import {parseIpvsadm} from '../../src/parse/ipvs/ipvsadm-save.ts';
 import {snapshotOfText} from '../../src/parse/pasted/split-text.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {isInSet} from '../../src/trace/iptables/match-set.ts';
-import {packetOf} from '../trace/send.ts';
+import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
+import {allPorts, senderClasses, SenderConditions} from '../../src/trace/sender-space.ts';
+import {environment, packetOf, ruleset} from '../trace/send.ts';
 
 const address = (index: number) => `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
 const lines = (n: number, line: (index: number) => string) => Array.from({length: n}, (_, index) => line(index)).join('\n');
@@ -49,6 +51,8 @@ const files: Readonly<Record<string, (n: number) => unknown>> = {
   ],
   'ipvsadm-save': n => parseIpvsadm(lines(n, index => `-A -t ${address(index)}:80 -s rr`)),
   'ipset-save of three parts': n => inSet('hash:net,port,net', n, index => `${address(index)},tcp:80,10.0.0.0/8`),
+  'chains that drop some senders': n => chainsAbout(n, 4, index => `-s ${address(index)}/32 -j DROP`),
+  'chains about eight networks': n => chainsAbout(n, 8, index => `-s ${address(index << 8)}/24 -p tcp -m tcp --dport 80 -j REJECT`),
   'ipset-save of a list of sets': n =>
     inSet(
       'list:set',
@@ -68,6 +72,23 @@ function inSet(type: string, n: number, member: (index: number) => string, befor
       .map(packet => isInSet(sets, 's', packet, 'src,dst,dst'))
       .at(-1) ?? null
   );
+}
+
+/** Walks each sender whom chains of some rules tell apart. */
+function chainsAbout(n: number, each: number, rule: (index: number) => string): void {
+  const chains = Math.ceil(n / each);
+  const calls = lines(chains, index => `-A FORWARD -j BAN-${index}`);
+  const rules = ruleset({filter: `${calls}\n${lines(n, index => `-A BAN-${Math.floor(index / each)} ${rule(index)}`)}`});
+  const packet = {...packetOf({from: '10.0.0.1', to: '10.96.1.1', port: 80}), client: 'source' as const};
+  const {classes} = senderClasses({
+    spaces: [{address: [[10n << 24n, (11n << 24n) - 1n]], port: allPorts}],
+    pick: ({address: [[value] = [0n]]}) => ({address: value, port: 40_000}),
+    walk: (sender, note) => {
+      const source = {...packet.source, value: sender.address, text: address(Number(sender.address & 0xffffffn))};
+      return walkPacket(rules, {...packet, source}, {...environment(), sender: new SenderConditions(note)});
+    },
+  });
+  if (classes.length <= n) throw new Error(`${classes.length} classes`);
 }
 
 interface Coverage {

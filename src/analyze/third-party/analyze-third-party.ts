@@ -201,12 +201,12 @@ function reachesSameKinds(item: ServedPort, {context, sides}: WalkedRules): bool
 const maxWalked = 20_000;
 
 /** A list of a thousand networks, a rule for each, asks each class a thousand questions. */
-const maxQuestions = 10_000_000;
+const maxQuestions = 3_000_000;
 
 /** Not all senders were walked, so nothing is proved for the others. */
 function cutOff({context: {family}}: WalkedRules, {left}: Walks['effort']): Symptom<RuleText> {
   const detail = `third-party rules tell so many senders apart that only ${Math.min(maxWalked, maxWalked - left)} classes of them were walked: the outcome for packets from the others is undetermined`;
-  return {kind: 'undecided-path', severity: 'info', family, port: null, detail, expected: [], actual: []};
+  return {kind: 'undecided-path', severity: 'warning', family, port: null, detail, expected: [], actual: []};
 }
 
 interface Walks {

@@ -3,7 +3,7 @@ import {type Address, canonicalAddress, contains, parseAddress, parseCidr} from 
 import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
-import {type Packet, portQuestion, type SenderQuestions} from '../packet.ts';
+import {isAddressOfClient, type Packet, portQuestion, type SenderQuestions} from '../packet.ts';
 import {allAddresses, allPorts} from '../sender-space.ts';
 
 /** Whether a packet is in an ipset; `directions` is `src` or `dst` for each part of an element. Null if unknown. */
@@ -65,7 +65,7 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
   const {isPortDrawn = false} = packet;
   const side = isPortDrawn ? 'destination' : packet.client;
   const {sender} = questions;
-  if (side === undefined || (sender === undefined && !isPortDrawn)) return;
+  if (side === undefined || (!isPortDrawn && (sender === undefined || !isAddressOfClient(packet, side)))) return;
   const sideOf = (index: number): string => sides[index] ?? sides.at(-1) ?? 'dst';
   const isOwn = (index: number): boolean => sideOf(index) === (side === 'source' ? 'src' : 'dst');
   const indexes = [...set.parts.keys()];
