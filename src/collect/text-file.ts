@@ -1,9 +1,20 @@
-import {closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readSync} from 'node:fs';
+import {constants} from 'node:buffer';
+import {closeSync, constants as flags, fstatSync, lstatSync, openSync, readFileSync, readSync} from 'node:fs';
 import {setTimeout as sleep} from 'node:timers/promises';
 import {plainText} from '../parse/lines.ts';
 
-/** The bytes of a file of a node that is no table of rules, sets or connections. */
+/** The bytes of a file of a node that is no table of rules, sets or connections: parsed objects take a multiple of their text. */
 export const maxFile = 64 << 20;
+
+/** The bytes that are read of a file of a node. Tables of rules, sets and connections are as long as a text can be. */
+export function maxSizeOf(file: string): number {
+  if (shortFile.test(file)) return 4 << 20;
+  const isTable = /^nft(?:-ruleset)?\.json$/.test(file) || !/\.(?:json|log)$/.test(file);
+  return isTable ? constants.MAX_STRING_LENGTH : maxFile;
+}
+
+/** Settings, versions and pages of kube-proxy. */
+const shortFile = /^(?:(?:interface-)?sysctls|(?:iptables|kube-proxy)-version|kube-proxy-config\.yaml|proxy-mode|metrics)$/;
 
 /** A file as text, whichever program wrote it. `-` is standard input. Throws as `readFileSync`, and for a pipe or device as `readStream`. */
 export function readTextFile(path: string): string {
@@ -34,7 +45,7 @@ export async function readFileOrPipe(path: string, maxLength: number): Promise<B
  * with more than `maxLength` bytes. The file is opened so that no pipe blocks; a regular file is read as a whole.
  */
 function* readStream(path: string, maxLength: number): Generator<number, Buffer> {
-  const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  const file = openSync(path, flags.O_RDONLY | (flags.O_NONBLOCK ?? 0));
   try {
     if (fstatSync(file).isFile()) return readFileSync(file);
     // A pipe without a name, as of `<(…)`, has had its writer since before.

@@ -11,12 +11,37 @@ export function attempt<T>(parse: () => T): T | Error {
 /** No program prints it, and a text that is nothing else takes seventy times its size to parse. */
 const tooDeep = '['.repeat(64);
 
+/** In characters. A shorter text fills no memory, whatever it holds. */
+const longText = 4 << 20;
+
+/** Characters of a text for each object and list in it. Programs print twenty; each takes fifty bytes of memory, whatever is in it. */
+const minShare = 8;
+
+/** Reads JSON of whatever size. Throws a SyntaxError where it is none, or holds more than any program prints. */
+export function parseJson(text: string): unknown {
+  if (text.includes(tooDeep)) throw new SyntaxError('it has lists within lists, more than any program prints');
+  if (text.length > longText && countNested(text) > text.length / minShare) throw new SyntaxError('it consists of brackets');
+  return JSON.parse(text);
+}
+
+function countNested(text: string): number {
+  let count = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === openBrace || code === openBracket) count++;
+  }
+  return count;
+}
+
+const openBrace = 0x7b;
+const openBracket = 0x5b;
+
 /** Reads JSON from an untrusted or truncated file: invalid JSON gives undefined, not an exception. */
 export function readJson(text: string): unknown {
   // Many nodes have no such file, and an exception takes long.
-  if (text === '' || text.includes(tooDeep)) return undefined;
+  if (text === '') return undefined;
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;

@@ -95,7 +95,12 @@ function run(socket: WebSocket, send: Send, {argv, stdin}: ExecCommand, node: St
     return null;
   }
   const [command = '', ...rest] = [...(node.enter ?? []), file, ...args];
-  const child = spawn(command, rest, {stdio: [stdin === true ? 'pipe' : 'ignore', 'pipe', 'pipe'], env: {...process.env, PATH: path}});
+  const child = spawn(command, rest, {
+    stdio: [stdin === true ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+    env: {...process.env, PATH: path},
+    // As container engines do it.
+    detached: true,
+  });
   child.stdin?.on('error', () => {});
   child.stdout?.on('data', (data: Buffer) => send(1, data));
   child.stderr?.on('data', (data: Buffer) => send(2, data));

@@ -1,6 +1,7 @@
 import type {ReadTime, RecordedHistory, StateChange} from '../../model/state-history.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
+import {parseJson} from '../../parse/attempt.ts';
 import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import {usableItems} from '../objects/usable-items.ts';
 
@@ -22,7 +23,7 @@ export function readHistory(content: Buffer | null): {readonly history?: Recorde
 
 function parse(text: string): RecordedHistory | null {
   try {
-    const {since, changes, nodes} = JSON.parse(text) as Readonly<Record<string, unknown>>;
+    const {since, changes, nodes} = parseJson(text) as Readonly<Record<string, unknown>>;
     if (typeof since !== 'number' || !Array.isArray(changes) || typeof nodes !== 'object' || nodes === null) return null;
     if (!changes.every(isChange) || !Object.values(nodes).every(isTime)) return null;
     return {since, changes, nodes: nodes as RecordedHistory['nodes']};

@@ -17,6 +17,7 @@ import {serviceNameLabel} from '../../model/endpoint.ts';
 import {append, pushTo} from '../../model/lists.ts';
 import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
 import {errorText, namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
+import {attempt, parseJson} from '../../parse/attempt.ts';
 import {plainText} from '../../parse/lines.ts';
 import {snapshotOfText, noDump} from '../../parse/pasted/split-text.ts';
 import {
@@ -30,7 +31,7 @@ import {
   serviceShape,
 } from '../objects/api-shapes.ts';
 import {dropGarbage, type Shape, usableItems} from '../objects/usable-items.ts';
-import {maxFile, readFileOrPipe} from '../text-file.ts';
+import {maxSizeOf, readFileOrPipe} from '../text-file.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
 import {historyFile, readHistory} from './history-file.ts';
 import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
@@ -200,7 +201,7 @@ function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'r
     .map(([name, all]) => {
       const tooLarge = all.flatMap(file => {
         const size = files.sizeOf(`nodes/${name}/${file}`);
-        const most = maxSize(file);
+        const most = maxSizeOf(file);
         return size > most ? [{file, reason: tooLargeText(size, most)}] : [];
       });
       const names = tooLarge.length === 0 ? all : all.filter(file => !tooLarge.some(other => other.file === file));
@@ -209,11 +210,6 @@ function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'r
         read: file => (names.includes(file) ? files.read(`nodes/${name}/${file}`) : null),
       };
     });
-}
-
-/** As of a live node: tables of rules, sets and connections are as long as a text can be, and parsed objects take a multiple of their text. */
-function maxSize(file: string): number {
-  return file.endsWith('.json') && !isRuleDump(file) ? maxFile : constants.MAX_STRING_LENGTH;
 }
 
 function tooLargeText(bytes: number, most: number = constants.MAX_STRING_LENGTH): string {
@@ -272,16 +268,7 @@ const largeSize = 16 << 20;
 function parsedContent(text: string | null): {readonly parsed: NonNullable<unknown> | null; readonly size: number} {
   if (text === null) return {parsed: null, size: 0};
   // The word null is valid JSON, but not a list.
-  return {parsed: parseJson(text) ?? {}, size: text.length};
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (error instanceof Error) return error;
-    throw error;
-  }
+  return {parsed: attempt(() => parseJson(text)) ?? {}, size: text.length};
 }
 
 function itemsOf(value: unknown): readonly unknown[] | null {

@@ -1,4 +1,5 @@
 import {type ApiObjects, isServiceList, type Problem, type UnreadNode} from '../../model/snapshot.ts';
+import {parseJson} from '../../parse/attempt.ts';
 
 /** The content of `snapshot.json` of a bundle: when and how it was captured, and what could not be read. */
 export interface SnapshotRecord {
@@ -117,7 +118,7 @@ function asObject(value: unknown): Readonly<Record<string, unknown>> {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch (error) {
     if (error instanceof SyntaxError) return null;
     throw error;

@@ -1,5 +1,6 @@
 import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
+import {parseJson} from '../../parse/attempt.ts';
 import {CommandFailed} from '../node/transport.ts';
 import {type FailedRequest, isStatus, noAnswer, realmOf, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, isAnsweredByNode, listPages, requestUrl, retryDelay} from './api-request.ts';
@@ -137,7 +138,7 @@ class HttpKubeApi implements KubeApi {
   async #json<T>(request: ApiRequest, signal?: AbortSignal): Promise<T> {
     const {body} = await this.#request(request, signal);
     try {
-      const value: unknown = JSON.parse(body.toString('utf8'));
+      const value: unknown = parseJson(body.toString('utf8'));
       if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as T;
     } catch (error) {
       throw new ApiError(`cannot ${describeRequest(request)}: the answer of ${this.#config.server.host} is no JSON. Is it an API server?`, {

@@ -20,7 +20,7 @@ import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text.ts';
 import {plainText} from '../../parse/lines.ts';
-import {maxFile} from '../text-file.ts';
+import {maxFile, maxSizeOf} from '../text-file.ts';
 
 interface NodeConnection {
   readonly shell: NodeShell;
@@ -115,7 +115,9 @@ export class NodeReader {
   }
 
   #keep(command: NodeCommand, content: Buffer | null): void {
+    const most = maxSizeOf(command.file);
     if (content === null) this.#miss(command, nothingInIt);
+    else if (content.length > most) this.#miss(command, new TooMuchOutput([command.file], most).message);
     else this.files.set(command.file, plainText(content));
     this.#done.add(command.file);
   }
@@ -160,7 +162,7 @@ export class NodeReader {
       try {
         if (isDump) outputs.push(await this.#runDump(argv, reader));
         else if (keepsPart || maxBytes !== undefined) outputs.push(await this.#runInParts(argv, {keepsPart, maxBytes}, reader));
-        else outputs.push(within(argv, await this.run(argv, reader)));
+        else outputs.push(await this.run(argv, reader));
       } catch (error) {
         if (reader.signal.aborted || isBroken(error)) throw error;
         failure ??= error;
@@ -362,12 +364,6 @@ function isTruncated(dump: Buffer): boolean {
   const lines = dump.toString('latin1', Math.max(0, dump.length - 4096)).split('\n');
   const last = lines.findLast(line => line.trim() !== '' && !line.startsWith('#'));
   return last !== undefined && last.trim() !== 'COMMIT';
-}
-
-/** Tables of connections and sets are as long as those of rules; other files are short. Throws a TooMuchOutput. */
-function within(argv: readonly string[], output: Buffer): Buffer {
-  if (output.length > maxFile && !/^(?:conntrack|cat|grep|ipset|ipvsadm)/.test(argv[0] ?? '')) throw new TooMuchOutput(argv, maxFile);
-  return output;
 }
 
 /** A single output is not copied, because it can be large. */

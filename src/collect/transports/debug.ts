@@ -85,7 +85,7 @@ async function create(api: KubeApi, pod: DebugPodOptions, signal: AbortSignal): 
  */
 async function enteredShell(api: KubeApi, pod: DebugPodOptions, signal: AbortSignal): Promise<NodeShell> {
   const target: ExecTarget = {namespace: pod.namespace, pod: pod.name, container: debugContainer};
-  const inside = (await podShellSessions(api, target, signal)) ?? podShell(api, target);
+  const inside = (await podShellSessions(api, target, {stop: signal, lifetimeMs: pod.lifetimeSeconds * 1000})) ?? podShell(api, target);
   const onHost = entering(inside, pod);
   const whyNotHost = await whyNoTools(onHost, pod, signal);
   if (whyNotHost === null) return onHost;

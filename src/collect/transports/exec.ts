@@ -8,8 +8,13 @@ import {agentsOn, ciliumAgentOn, proxyLabels, unusableAgents} from './host-agent
 import {openShellSessions} from './shell-session.ts';
 import {isProgramMissing} from './root-command.ts';
 
+export interface ExecOptions {
+  /** After this time what still runs in a shell of a pod is ended there, in milliseconds. */
+  readonly lifetimeMs?: number;
+}
+
 /** Execs into a pod that already runs on the node in its network namespace and has the tools. Creates nothing. */
-export function execTransport(api: KubeApi): Transport {
+export function execTransport(api: KubeApi, {lifetimeMs = 600_000}: ExecOptions = {}): Transport {
   const pagesOf = nodeProxyPages(api);
   const images = new ShellsOfImages();
   // After an exec that the API server refused, one request shows whether it refuses the next one too.
@@ -23,7 +28,7 @@ export function execTransport(api: KubeApi): Transport {
       for (const target of agents) {
         const plain = podShell(api, target);
         const open = () =>
-          podShellSessions(api, target, signal, error => {
+          podShellSessions(api, target, {stop: signal, lifetimeMs}, error => {
             isRefused ||= isForbidden(error);
           });
         const image = imageOf(node, target);
@@ -200,17 +205,18 @@ function imageOf({pods}: NodeInfo, {namespace, pod, container}: ExecTarget): str
 export function podShellSessions(
   api: KubeApi,
   target: ExecTarget,
-  stop: AbortSignal,
+  {stop, lifetimeMs}: {readonly stop: AbortSignal; readonly lifetimeMs: number},
   onFailure: (error: unknown) => void = () => {},
 ): Promise<NodeShell | null> {
-  return openShellSessions(podShell(api, target), async ({signal, take, begin}) => {
+  const start: Parameters<typeof openShellSessions>[1] = async ({signal, take, begin}) => {
     try {
       await api.exec(target, ['sh'], AbortSignal.any([signal, stop]), take, begin);
     } catch (error) {
       onFailure(error);
       throw error;
     }
-  });
+  };
+  return openShellSessions(podShell(api, target), start, lifetimeMs);
 }
 
 /** Runs commands in a container of a pod. */

@@ -4,13 +4,14 @@ import type {KubeApi} from '../kube/kube-api.ts';
 import type {Transport} from '../node/transport.ts';
 import {type DebugOptions, debugTransport} from './debug.ts';
 import {dockerTransport} from './docker.ts';
-import {execTransport} from './exec.ts';
+import {type ExecOptions, execTransport} from './exec.ts';
 import {type LocalOptions, localTransport} from './local.ts';
 import {type SshOptions, sshTransport} from './ssh.ts';
 
 /** What transports depend on; each uses its own part. */
 interface TransportSettings {
   readonly api: KubeApi;
+  readonly exec?: ExecOptions;
   readonly debug?: DebugOptions;
   readonly ssh?: SshOptions;
   readonly local?: LocalOptions;
@@ -32,7 +33,7 @@ export const transports = {
     summary: 'a pod that already runs on the node, in its network: kube-proxy, else a CNI agent',
     usesPods: true,
     permissions: () => [...execPermissions('kube-system'), nodeProxyPermission],
-    make: ({api}) => execTransport(api),
+    make: ({api, exec}) => execTransport(api, exec),
   },
   debug: {
     summary: 'a privileged pod, made for this and deleted afterwards',

@@ -12,10 +12,10 @@ type StartShell = (session: {
 
 /**
  * Runs all commands of a node in at most two sessions of a shell there, so that the large dumps of both families run side by side: each
- * session that is opened costs more than most commands. Resolves to null if there is no shell, or one that gets no input.
+ * session that is opened costs more than most commands. What hangs there is ended after the lifetime. Resolves to null if there is no shell, or one that gets no input.
  */
-export async function openShellSessions(plain: NodeShell, start: StartShell): Promise<NodeShell | null> {
-  const sessions = [new ShellSession(start)];
+export async function openShellSessions(plain: NodeShell, start: StartShell, lifetimeMs: number): Promise<NodeShell | null> {
+  const sessions = [new ShellSession(start, lifetimeMs)];
   if (!(await sessions[0]?.started)) return null;
   let mostSessions = 2;
   let isDisposed = false;
@@ -24,7 +24,7 @@ export async function openShellSessions(plain: NodeShell, start: StartShell): Pr
     const [first] = open;
     if (first !== undefined && (first.commands === 0 || open.length >= mostSessions)) return first;
     if (mostSessions === 1 || isDisposed) return null;
-    const added = new ShellSession(start);
+    const added = new ShellSession(start, lifetimeMs);
     sessions.push(added);
     return added;
   };
@@ -76,7 +76,7 @@ class ShellSession {
   #hasAnswered: (answers: boolean) => void;
   #rest: Buffer = Buffer.alloc(0);
 
-  constructor(start: StartShell) {
+  constructor(start: StartShell, lifetimeMs: number) {
     const {promise, resolve} = Promise.withResolvers<boolean>();
     this.started = promise;
     this.#hasAnswered = resolve;
@@ -84,7 +84,7 @@ class ShellSession {
     promise.finally(() => clearTimeout(timer));
     const begin = (send: (text: string) => void): void => {
       this.#send = send;
-      send(`printf '\\n%s 0\\n\\n%s\\n' ${this.#mark} ${this.#mark}\n`);
+      send(`${endingAfter(Math.ceil(lifetimeMs / 1000))}printf '\\n%s 0\\n\\n%s\\n' ${this.#mark} ${this.#mark}\n`);
     };
     this.#waiting.push({argv: ['sh'], take: () => {}, resolve: () => this.#hasAnswered(true), reject: () => this.#hasAnswered(false)});
     start({signal: this.#stop.signal, take: part => this.#take(part), begin}).then(
@@ -131,7 +131,7 @@ class ShellSession {
     return Buffer.concat(parts);
   }
 
-  /** A command that still runs ends when it writes. */
+  /** A command that still runs ends when it writes, or with the lifetime. */
   end(): void {
     if (!this.#isOpen) return;
     if (this.#waiting.length > 0) this.#stop.abort();
@@ -185,6 +185,15 @@ class ShellSession {
 
 /** In milliseconds. A shell that gets no input says nothing. */
 const startMs = 5000;
+
+/**
+ * No container engine ends a program that hangs when its client is gone. Engines start each exec in a process group of its own; without
+ * that, or without `sleep`, nothing is ended.
+ */
+function endingAfter(seconds: number): string {
+  const watch = `trap 'kill $s' TERM; sleep ${seconds} & s=$!; wait $s && kill -s KILL -- -$$`;
+  return `( ${watch} ) >/dev/null 2>&1 & w=$!; trap 'kill $w' EXIT; `;
+}
 
 /** What a command prints goes on as it is; its messages are kept until its end. */
 function lineOf(argv: readonly string[], mark: string): string {

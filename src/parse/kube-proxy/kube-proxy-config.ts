@@ -1,4 +1,4 @@
-import {readJson} from '../attempt.ts';
+import {parseJson, readJson} from '../attempt.ts';
 import {readYaml} from '../yaml-text.ts';
 
 /** The fields of a KubeProxyConfiguration that matter here, from any format. Undefined means unset. */
@@ -28,7 +28,7 @@ export interface KubeProxyFields {
 
 /** Reads `/configz`: the internal struct up to 1.35, the versioned form in 1.36. Throws a SyntaxError for invalid JSON. */
 export function parseConfigz(text: string): KubeProxyFields {
-  const whole = asObject(JSON.parse(text));
+  const whole = asObject(parseJson(text));
   return fieldsOf(asObject(whole['kubeproxy.config.k8s.io'] ?? whole));
 }
 

@@ -4,6 +4,8 @@ import type {NodeInfo, NodeShell} from '../../collect/node/transport.ts';
 import {execTransport} from '../../collect/transports/exec.ts';
 import {agentsOn} from '../../collect/transports/host-agents.ts';
 import type {ClusterRun} from '../cluster-run.ts';
+import {lifetimeOf} from '../options/transport.ts';
+import {nodeTimeout} from './node-source.ts';
 
 interface AheadInput {
   readonly proxyPods: Promise<ProxyPodsReading>;
@@ -28,12 +30,14 @@ export function openAhead(run: ClusterRun, input: AheadInput): NodeAhead | undef
 export class NodeAhead {
   readonly #name: string;
   readonly #run: ClusterRun;
+  readonly #lifetimeMs: number;
   readonly #end = new AbortController();
   #opened: {readonly at: number; readonly shell: Promise<NodeShell>} | null = null;
 
   constructor(name: string, run: ClusterRun, {proxyPods, chains}: AheadInput) {
     this.#name = name;
     this.#run = run;
+    this.#lifetimeMs = lifetimeOf(nodeTimeout(run.flags['node-timeout']));
     // A failure to read them ends the run, or is a problem of it.
     Promise.all([proxyPods, chains]).then(
       ([{pods}, chainsOfPort]) =>
@@ -61,7 +65,7 @@ export class NodeAhead {
     const {flags, cluster, signal, clock} = this.#run;
     if (agentsOn(node).length === 0) return;
     const early = earlyCommands({counters: flags.counters ? 'rules' : undefined, byChain});
-    const shell = execTransport(cluster.api).open(node, AbortSignal.any([signal, this.#end.signal]), early);
+    const shell = execTransport(cluster.api, {lifetimeMs: this.#lifetimeMs}).open(node, AbortSignal.any([signal, this.#end.signal]), early);
     // Nobody may take it.
     shell.catch(() => {});
     this.#opened = {at: clock.now(), shell};

@@ -24,9 +24,9 @@ export function transportOf(flags: ParsedTransportFlags, api: KubeApi, timeoutMs
   const sudo = flags.sudo ?? false;
   return transportNamed(flags.transport as TransportName | 'auto', {
     api,
+    exec: {lifetimeMs: lifetimeOf(timeoutMs)},
     debug: {
-      // Leaves time for the commands after the start, and lets a pod outlive the node's timeout only briefly.
-      ...{startTimeoutMs: timeoutMs, lifetimeMs: timeoutMs + 60_000},
+      ...{startTimeoutMs: timeoutMs, lifetimeMs: lifetimeOf(timeoutMs)},
       ...given('image', flags['debug-image']),
       ...given('namespace', flags['debug-namespace']),
       ...given('imagePullSecret', flags['image-pull-secret']),
@@ -41,6 +41,11 @@ export function transportOf(flags: ParsedTransportFlags, api: KubeApi, timeoutMs
     },
     local: {sudo, onlyNode: flags.node?.length === 1},
   });
+}
+
+/** Leaves time for the commands after the start, and lets what runs on a node outlive the node's timeout only briefly. */
+export function lifetimeOf(timeoutMs: number): number {
+  return timeoutMs + 60_000;
 }
 
 function given<Name extends string, T>(name: Name, value: T | undefined): {readonly [key in Name]?: T} {

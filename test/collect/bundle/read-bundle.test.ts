@@ -110,16 +110,21 @@ describe('a directory', () => {
       'nodes/node-a/iptables-save': '',
       'nodes/node-a/sysctls': 'net.ipv4.ip_forward = 1\n',
       'nodes/node-a/links.json': '',
+      'nodes/node-a/metrics': '',
     });
     truncateSync(join(path, 'nodes/node-a/links.json'), 65 << 20);
+    truncateSync(join(path, 'nodes/node-a/metrics'), 5 << 20);
     // Without content on the disk.
     for (const file of ['api/nodes.json', 'nodes/node-a/iptables-save']) truncateSync(join(path, file), 600 << 20);
     const {api, nodes, problems} = await readBundle(path);
     const tooLarge = 'it has 600 MiB, and of one file at most 512 MiB are read';
     const links = {file: 'links.json', reason: 'it has 65 MiB, and of one file at most 64 MiB are read'};
+    const metrics = {file: 'metrics', reason: 'it has 5 MiB, and of one file at most 4 MiB are read'};
     expect(api.services).toEqual([]);
     expect(problems).toEqual([{message: `api/nodes.json was not read: ${tooLarge}`}]);
-    expect(nodes).toMatchObject([{name: 'node-a', files: ['sysctls'], missing: [{file: 'iptables-save', reason: tooLarge}, links]}]);
+    expect(nodes).toMatchObject([
+      {name: 'node-a', files: ['sysctls'], missing: [{file: 'iptables-save', reason: tooLarge}, links, metrics]},
+    ]);
     const dump = join(path, 'nodes/node-a/iptables-save');
     await expect(readBundle(dump)).rejects.toThrow(`cannot read the bundle ${dump}: ${tooLarge}`);
   });

@@ -1,5 +1,5 @@
 import type {Buffer} from 'node:buffer';
-import {spawn} from 'node:child_process';
+import {spawn, spawnSync} from 'node:child_process';
 import {chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {dirname, join} from 'node:path';
@@ -31,16 +31,26 @@ const plain: NodeShell = {
 async function openSessions(
   program = 'sh',
   args: readonly string[] = [],
+  lifetimeMs = 60_000,
 ): Promise<{readonly shell: NodeShell; readonly count: () => number}> {
   let count = 0;
-  const shell = await openShellSessions(plain, ({signal: stop, take, begin}) => {
-    count++;
-    const child = spawn(program, args, {stdio: ['pipe', 'pipe', 'ignore'], signal: stop});
-    child.stdin.on('error', () => {});
-    child.stdout.on('data', take);
-    begin(text => child.stdin.write(text));
-    return new Promise((resolve, reject) => void child.on('error', reject).on('close', resolve));
-  });
+  const shell = await openShellSessions(
+    plain,
+    ({signal: stop, take, begin}) => {
+      count++;
+      const child = spawn(program, args, {stdio: ['pipe', 'pipe', 'ignore'], detached: true});
+      child.stdin.on('error', () => {});
+      child.stdout.on('data', take);
+      begin(text => child.stdin.write(text));
+      // A container engine ends nothing when the client is gone.
+      stop.addEventListener('abort', () => child.stdin.end(() => child.stdout.destroy()));
+      return new Promise((resolve, reject) => {
+        child.on('error', reject).on('close', resolve);
+        stop.addEventListener('abort', reject);
+      });
+    },
+    lifetimeMs,
+  );
   if (shell === null) throw new Error(`${program} does not answer`);
   onTestFinished(async () => shell[Symbol.asyncDispose]());
   return {shell, count: () => count};
@@ -107,6 +117,25 @@ describe('commands in sessions of a shell', () => {
     expect((await Promise.all(others)).map(String)).toEqual(['0\n', '1\n', '2\n', '3\n', '4\n', '5\n']);
   });
 
+  test.each(['dash', 'bash'])(
+    'one that hangs in %s when its client is gone is ended after the lifetime, and nothing else stays',
+    async program => {
+      const running = (...words: readonly string[]) => spawnSync('pgrep', ['-fx', words.join(' ')], {encoding: 'utf8'}).stdout;
+      const {shell} = await openSessions(program, [], 3000);
+      const stop = new AbortController();
+      const hangs = shell.run(['sh', '-c', 'trap "" TERM; sleep 4711'], stop.signal);
+      await expect.poll(() => running('sleep 4711')).not.toBe('');
+      stop.abort();
+      await expect(hangs).rejects.toMatchObject({exitCode: null});
+      await expect.poll(() => running('sleep 4711'), {timeout: 20_000}).toBe('');
+      const {shell: other} = await openSessions(program, [], 1_234_000);
+      await other.run(['true'], signal);
+      expect(running('sleep 1234')).not.toBe('');
+      await other[Symbol.asyncDispose]();
+      await expect.poll(() => running('sleep 1234'), {timeout: 20_000}).toBe('');
+    },
+  );
+
   test('output that is cut by the end of the shell is no output', async () => {
     const {shell} = await openSessions();
     await expect(shell.run(['sh', '-c', 'echo half; kill -9 $PPID; sleep 0.1'], signal)).rejects.toMatchObject({
@@ -116,7 +145,7 @@ describe('commands in sessions of a shell', () => {
   });
 
   test('a shell that gets no input is none', async () => {
-    expect(await openShellSessions(plain, async () => {})).toBeNull();
+    expect(await openShellSessions(plain, async () => {}, 60_000)).toBeNull();
     await expect(openSessions('true')).rejects.toThrow('true does not answer');
   });
 });
