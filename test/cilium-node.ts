@@ -2,7 +2,8 @@ import type {EndpointSliceObject, ServiceObject} from '../src/model/api-objects.
 import {diagnose} from '../src/diagnose.ts';
 import type {Finding} from '../src/model/finding.ts';
 import type {Report} from '../src/model/report.ts';
-import {type ApiObjects, noObjects} from '../src/model/snapshot.ts';
+import type {DiagnoseOptions} from '../src/diagnosis/diagnosis-options.ts';
+import {type ApiObjects, noObjects, type Snapshot} from '../src/model/snapshot.ts';
 
 /** A row of an agent's table; in the tests one key is enough to name it. */
 export interface Row {
@@ -75,11 +76,15 @@ export class CiliumTables {
     };
   }
 
-  report(): Report {
+  snapshot(): Snapshot {
     const files = this.printed();
     const names = Object.keys(files).filter(name => files[name] !== undefined);
     const dump = {name: 'node-a', files: names, read: (file: string) => (files[file] === undefined ? null : Buffer.from(files[file]))};
-    return diagnose({origin: 'test', api: this.api, nodes: [dump], problems: []}, {toolVersion: '0.0.0'});
+    return {origin: 'test', api: this.api, nodes: [dump], problems: []};
+  }
+
+  report(options: Partial<DiagnoseOptions> = {}): Report {
+    return diagnose(this.snapshot(), {toolVersion: '0.0.0', ...options});
   }
 
   /** Findings of the node. */

@@ -52,11 +52,11 @@ function isOfOthers(rule: CountedRule | null): boolean {
 export function endText({verdict, reason, rule}: NonNullable<EntryTrace['end']>, mark: EntryTrace['mark']): string {
   const words = {
     // kube-proxy itself rejects only packets to Services without endpoints.
-    rejected: mark === 'ok' ? 'refused (no endpoints)' : 'refused (REJECT)',
+    rejected: mark === 'ok' ? 'refused (no endpoints)' : `refused (${reason ?? 'REJECT'})`,
     // Without a rule it is the kernel itself.
     dropped: `dropped${rule === null && reason !== undefined ? '' : ' (DROP)'}${reason === undefined ? '' : `: ${reason}`}`,
     undecided: `undetermined: ${reason ?? ''}`,
-    passed: 'not rewritten: no rule matches',
+    passed: `not rewritten: ${reason ?? 'no rule matches'}`,
   };
   return words[verdict];
 }
@@ -88,7 +88,7 @@ export function ofFirstNode(group: readonly PortTrace[]): string {
 
 /**
  * The line of a rule in the node's dump or in pasted text. 0 if it has none: rules in JSON are counted in their chain, and IPVS servers,
- * elements of ipsets and addresses are found by their key.
+ * elements of ipsets, entries of Cilium's map and addresses are found by their key.
  */
 export function dumpLine({table, line, isOrdinal}: Pick<RuleText, 'table' | 'line' | 'isOrdinal'>): number {
   return isOrdinal || keyed.has(table) ? 0 : line;
@@ -99,4 +99,4 @@ export function tableName({table, backend}: Pick<RuleText, 'table' | 'backend'>)
   return backend === undefined ? table : `${table} (${backend})`;
 }
 
-const keyed: ReadonlySet<string> = new Set(['ipvs', 'ipset', 'kube-ipvs0']);
+const keyed: ReadonlySet<string> = new Set(['ipvs', 'ipset', 'kube-ipvs0', 'cilium']);

@@ -26,6 +26,20 @@ test('a healthy node is checked and without a finding, and says the version of C
   expect(node).toMatchObject({status: 'checked', proxyMode: 'cilium', ciliumVersion: '1.19.4', families: ['IPv4']});
 });
 
+test('without cilium-config, what the agent serves shows whether it serves every Service; if nothing does, none is called missing', () => {
+  const unread = (change: (tables: CiliumTables) => void = () => {}) =>
+    given(tables => {
+      change(tables);
+      tables.api = {...tables.api, configMaps: []};
+    });
+  expect(unread().texts()).toEqual([]);
+  const labeled = unread(tables => {
+    tables.rows = [{...tables.row(clusterIP), service: 'labeled'}];
+  });
+  expect(labeled.report().nodes).toMatchObject([{status: 'unread', reason: containing('k8s-service-proxy-name) was not read')}]);
+  expect(labeled.texts().filter(text => / ST20/.test(` ${text}`))).toEqual([]);
+});
+
 test('ids, order, slots above the count and backends that end are no findings', () => {
   const tables = given(({rows}) => {
     for (const row of rows) row.backends.reverse();

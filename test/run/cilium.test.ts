@@ -1,5 +1,6 @@
 import {afterEach, describe, expect, test} from 'vitest';
 import type {Report} from '../../src/model/report.ts';
+import {askCluster} from '../../src/run/packet/ask-cluster.ts';
 import {openCluster} from '../../src/run/open-cluster.ts';
 import {diagnoseCluster} from '../../src/run/diagnose-cluster.ts';
 import {seededRandom} from '../bench/random.ts';
@@ -119,6 +120,23 @@ describe('kube-proxy beside Cilium', () => {
     expect(report.nodes).toMatchObject([{status: 'unread', reason: containing('of its Cilium')}]);
     expect(texts(report)).toContainEqual(containing('ST202'));
   });
+});
+
+test('packet asks the map of the agents', async () => {
+  const {kubeconfig} = await given(({tables}) => void tables.row(clusterIP).backends.pop()).start();
+  const flags = {
+    ...{transport: 'auto' as const, concurrency: 16, 'node-timeout': '10m', namespace: 'shop', kubeconfig},
+    ...{source: '10.1.0.1', destination: 'web'},
+  };
+  const cluster = openCluster(flags);
+  try {
+    const progress = {say: () => {}, note: () => {}, close: () => {}};
+    const {answers, unread} = await askCluster({flags, cluster, signal: new AbortController().signal, progress});
+    expect(answers).toMatchObject([{node: 'node-a', outcomes: [{verdict: 'accept', destination: '10.1.0.1:8080', probability: 1}]}]);
+    expect(unread).toEqual([]);
+  } finally {
+    cluster.api.close();
+  }
 });
 
 test('the older name of the program is tried where the newer one is missing', async () => {

@@ -70,7 +70,8 @@ function refusedService(ports: readonly ComparedPort[], table: AgentTable): Symp
   return {...ciliumSymptom('service-refused', first.port, {detail, service: {namespace, name}}), port: null};
 }
 
-function isOwn(frontend: AgentFrontend | undefined, {namespace, service}: ServicePort): boolean {
+/** Whether a frontend is of the Service of this port. */
+export function isOwn(frontend: AgentFrontend | undefined, {namespace, service}: ServicePort): frontend is AgentFrontend {
   return frontend !== undefined && frontend.namespace === namespace && frontend.service === service;
 }
 
@@ -78,7 +79,7 @@ function portSymptoms(compared: ComparedPort, table: AgentTable): readonly Sympt
   const {port, promised} = compared;
   const found = promised.flatMap(frontend => {
     const own = table.get(frontend.key);
-    return own !== undefined && isOwn(own, port) ? [{frontend, own}] : [];
+    return isOwn(own, port) ? [{frontend, own}] : [];
   });
   const policy = policySymptoms(compared, found);
   if (policy.length > 0) return policy;
@@ -162,7 +163,7 @@ function stateOf({backends}: AgentFrontend, name: string): string | undefined {
 }
 
 /** Backends of local redirects, of proxies and of other clusters are in no EndpointSlice of this cluster. */
-function isComparable(own: AgentFrontend, {port, node}: ComparedPort): boolean {
+export function isComparable(own: AgentFrontend, {port, node}: ComparedPort): boolean {
   const isProxied = node.state.map.get(agentKey(own))?.flags.includes('l7-load-balancer') === true;
   return own.type !== 'LocalRedirect' && !isProxied && !isGlobal(port.object);
 }

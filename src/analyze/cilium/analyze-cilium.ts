@@ -13,14 +13,25 @@ import {serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/address.ts';
 import {newestApi} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import type {AgentFrontend} from '../../parse/cilium/agent-table.ts';
 import type {NodeAnalysis, NodeInput, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {agentKey, comparedPort, isGlobal, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
+import {
+  agentKey,
+  type ComparedPort,
+  comparedPort,
+  isGlobal,
+  isOwn,
+  kindApart,
+  serviceSymptoms,
+  staleFrontends,
+} from './agent-differences.ts';
 import {hostPortSymptoms} from './host-ports.ts';
-import {mapSymptoms, settingSymptoms} from './map-differences.ts';
+import {type MapCase, mapSymptoms, settingSymptoms} from './map-differences.ts';
+import {traceCiliumPort} from './trace-cilium.ts';
 
 /** The analysis of a node with tables of Cilium, and of the kube-proxy beside it, if there is one. */
 export function withCilium(
@@ -53,6 +64,7 @@ export function withCilium(
     ...base,
     ...{unread, cilium: tables.version},
     symptoms: [...base.symptoms, ...tables.symptoms, ...(withoutRules ? [unreadKubeProxy(node.name)] : [])],
+    traces: [...tables.traces, ...base.traces],
     families: families.filter(family => [...base.families, ...tables.families].includes(family)),
     counts: {rules: base.counts.rules + tables.frontends, chains: base.counts.chains},
     status: reasons.length === 0 || base.status.kind !== 'checked' ? base.status : {kind: 'unread', reason: reasons.join('; ')},
@@ -81,6 +93,7 @@ interface ComparedTables {
   readonly families: readonly Family[];
   readonly unread: readonly UnreadFamily[];
   readonly symptoms: readonly Symptom[];
+  readonly traces: readonly PortTrace[];
   /** How many rows of the agent's table were compared. */
   readonly frontends: number;
 }
@@ -90,6 +103,8 @@ function compareTables(input: NodeInput): ComparedTables | string {
   const state = readCilium(input.node, input.api);
   if (typeof state === 'string') return state;
   const {proxyName, replacesKubeProxy} = state.settings;
+  if (proxyName === null)
+    return 'which Services its Cilium serves is not known: ConfigMap cilium-config (k8s-service-proxy-name) was not read, and no Service that the agent serves shows it';
   if (proxyName !== '') return `its Cilium serves only Services with the label service.kubernetes.io/service-proxy-name=${proxyName}`;
   if (replacesKubeProxy === null) return 'whether its Cilium replaces kube-proxy is not known: it has no status.json of the agent';
   const results = families.map(family => familyOf(family, input, state));
@@ -98,19 +113,23 @@ function compareTables(input: NodeInput): ComparedTables | string {
     families: results.filter(({isUsed}) => isUsed).map(({family}) => family),
     unread: results.flatMap(({family, reason}) => (reason === null ? [] : [{family, reason}])),
     symptoms: [...results.flatMap(({symptoms}) => symptoms), ...nodeSymptoms(input, state)],
+    traces: results.flatMap(({traces}) => traces),
     frontends: state.frontends.length,
   };
 }
 
-function familyOf(
-  family: Family,
-  {view, api, node, facts}: NodeInput,
-  state: CiliumState,
-): {readonly family: Family; readonly reason: string | null; readonly isUsed: boolean; readonly symptoms: readonly Symptom[]} {
+interface ComparedFamily extends Pick<ComparedTables, 'symptoms' | 'traces'> {
+  readonly family: Family;
+  readonly reason: string | null;
+  readonly isUsed: boolean;
+}
+
+function familyOf(family: Family, input: NodeInput, state: CiliumState): ComparedFamily {
+  const {view, api, node, facts} = input;
   const entries = view.entries(family, newestApi).filter(({port}) => api.unsure?.has(serviceKey(port)) !== true);
   const frontends = state.frontends.filter(({address}) => address.includes(':') === (family === 'IPv6'));
   const isOn = state.settings.families[family];
-  const base = {family, isUsed: entries.length > 0 || frontends.length > 0, symptoms: []};
+  const base = {family, isUsed: entries.length > 0 || frontends.length > 0, symptoms: [], traces: []};
   if (isOn === false) return {...base, isUsed: false, reason: null};
   if (isOn === null && frontends.length === 0)
     return {
@@ -125,37 +144,39 @@ function familyOf(
   const cilium: CiliumNode = {name: node.name, object: nodeObject(api, node.name), addresses, state, view, proxy: newestApi};
   const table = new Map(frontends.map(frontend => [agentKey(frontend), frontend]));
   const ports = entries.map(entry => comparedPort(entry, cilium));
-  const byKey = new Map(ports.flatMap(({port, promised}) => promised.map(({key}): [string, ServicePort] => [key, port])));
-  const owned = new Map([...byKey].filter(([key, port]) => isSame(table.get(key), port)));
   const services = new Map((api.services ?? []).map(service => [namespacedName(service.metadata), service]));
+  const symptoms = [
+    ...[...Map.groupBy(ports, ({port}) => serviceKey(port)).values()].flatMap(own => serviceSymptoms(own, table)),
+    ...staleFrontends(frontends, {family, services, node: cilium}),
+    // Pods of some Services alone do not show that there are no others.
+    ...(api.pods === null || api.podsOf !== undefined ? [] : hostPortSymptoms({family, node: node.name, pods: api.pods, state, frontends})),
+    ...tableSymptoms({family, state, frontends, own: new Set(addresses)}, ports, table),
+  ];
   return {
     ...base,
     reason: state.nodePortAddresses === null && frontends.some(({type}) => type === 'NodePort') ? noNodeAddresses : null,
-    symptoms: [
-      ...[...Map.groupBy(ports, ({port}) => serviceKey(port)).values()].flatMap(own => serviceSymptoms(own, table)),
-      ...staleFrontends(frontends, {family, services, node: cilium}),
-      // Pods of some Services alone do not show that there are no others.
-      ...(api.pods === null || api.podsOf !== undefined
-        ? []
-        : hostPortSymptoms({family, node: node.name, pods: api.pods, state, frontends})),
-      ...mapSymptoms({family, state, frontends, ports: owned, own: new Set(addresses)}),
-      ...ports.flatMap(({port, promised}) =>
-        settingSymptoms(
-          port,
-          promised.map(({key}) => key).filter(key => owned.has(key)),
-          state,
-        ),
-      ),
-    ],
+    symptoms,
+    traces: ports.filter(({port}) => input.traces(port, symptoms)).map(port => traceCiliumPort(port, table)),
   };
+}
+
+/** What the map has otherwise than the agent, and than the API where the agent's table does not show it. */
+function tableSymptoms(
+  given: Omit<MapCase, 'ports'>,
+  ports: readonly ComparedPort[],
+  table: ReadonlyMap<string, AgentFrontend>,
+): readonly Symptom[] {
+  const keysOf = ({port, promised}: ComparedPort): readonly string[] =>
+    promised.map(({key}) => key).filter(key => isOwn(table.get(key), port));
+  const owned = new Map(ports.flatMap(compared => keysOf(compared).map((key): [string, ServicePort] => [key, compared.port])));
+  return [
+    ...mapSymptoms({...given, ports: owned}),
+    ...ports.flatMap(compared => settingSymptoms(compared.port, keysOf(compared), given.state)),
+  ];
 }
 
 const noNodeAddresses =
   'the addresses at which node ports are served were not read (cilium-dbg shell -- db/show node-addresses): node ports were compared at no address of the node';
-
-function isSame(frontend: AgentFrontend | undefined, {namespace, service}: ServicePort): boolean {
-  return frontend?.namespace === namespace && frontend.service === service;
-}
 
 /** What is said of the node as a whole. */
 function nodeSymptoms({api, node}: NodeInput, state: CiliumState): readonly Symptom[] {

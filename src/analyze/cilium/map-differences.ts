@@ -25,7 +25,7 @@ export function mapSymptoms(given: MapCase): readonly Symptom[] {
   const taken = new Set(given.frontends.map(agentKey));
   const expected = new Set<string>();
   const symptoms = given.frontends.flatMap(frontend => {
-    const keys = keysInMap(frontend, {given, taken});
+    const keys = keysInMap(frontend, given.state, taken);
     for (const key of keys) expected.add(key);
     return frontendSymptoms(frontend, keys, given);
   });
@@ -33,13 +33,11 @@ export function mapSymptoms(given: MapCase): readonly Symptom[] {
 }
 
 /** A frontend on no address in particular is also at each address of the node for node ports, unless another frontend has that address. */
-function keysInMap(
-  frontend: AgentFrontend,
-  {given: {state, family}, taken}: {readonly given: MapCase; readonly taken: ReadonlySet<string>},
-): readonly string[] {
+export function keysInMap(frontend: AgentFrontend, state: CiliumState, taken: {has(key: string): boolean}): readonly string[] {
   const own = agentKey(frontend);
-  if (frontend.address !== unspecified[family]) return [own];
-  const addresses = (state.nodePortAddresses ?? []).filter(address => address.includes(':') === (family === 'IPv6'));
+  const {address: on} = frontend;
+  if (on !== unspecified.IPv4 && on !== unspecified.IPv6) return [own];
+  const addresses = (state.nodePortAddresses ?? []).filter(address => address.includes(':') === on.includes(':'));
   const others = addresses.map(address => frontendKey(address, frontend));
   const isTaken = (address: string): boolean =>
     [false, true].some(isInternal => taken.has(frontendKey(address, {...frontend, isInternal})));

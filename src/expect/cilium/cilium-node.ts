@@ -1,6 +1,7 @@
 import {ciliumAgentTable, isCiliumAgent} from '../../model/node/cilium.ts';
 import type {Family} from '../../model/address.ts';
-import type {PodObject} from '../../model/api-objects.ts';
+import {type PodObject, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
+import {namespacedName} from '../../model/text.ts';
 import type {ApiObjects, NodeDump} from '../../model/snapshot.ts';
 import {
   type AgentFrontend,
@@ -33,11 +34,15 @@ interface CiliumSettings {
   readonly hasAffinity: boolean;
   readonly hasHostPorts: boolean;
   readonly hasExternalIPs: boolean;
+  /** Connections of pods and of the node itself are translated when they are opened. */
+  readonly hasSocketLB: boolean;
+  /** What is sent to a frontend without backends is dropped, and not refused. */
+  readonly dropsWithoutBackend: boolean;
   readonly checksRanges: boolean;
   readonly usesTopology: boolean | null;
   readonly families: Readonly<Record<Family, boolean | null>>;
-  /** It serves only Services with this name in their label; empty for those without the label. */
-  readonly proxyName: string;
+  /** It serves only Services with this name in their label; empty for those without the label. Null if it is not known. */
+  readonly proxyName: string | null;
 }
 
 const mapFile = 'bpf-lb-list.json';
@@ -81,7 +86,7 @@ export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | strin
   if (frontends.length === 0 && map.size > 0)
     return "the agent's table has no Service while the kernel's map has some: the agent is starting";
   return {
-    ...{version, frontends, map, apiTrouble: status.apiTrouble, settings: settingsOf(api, status)},
+    ...{version, frontends, map, apiTrouble: status.apiTrouble, settings: settingsOf(api, {status, frontends})},
     ranges: parseMapRanges(textOf(node, 'bpf-lb-list-source-ranges.json')),
     nodePortAddresses: parseNodePortAddresses(textOf(node, 'db-show-node-addresses.txt')),
   };
@@ -96,7 +101,12 @@ function whyMissing({missing = []}: NodeDump, files: readonly string[]): string 
     .join('; ');
 }
 
-function settingsOf({configMaps}: ApiObjects, status: ReturnType<typeof parseAgentStatus>): CiliumSettings {
+interface AgentReading {
+  readonly status: ReturnType<typeof parseAgentStatus>;
+  readonly frontends: readonly AgentFrontend[];
+}
+
+function settingsOf({configMaps, services}: ApiObjects, {status, frontends}: AgentReading): CiliumSettings {
   const data = (configMaps ?? []).find(({metadata}) => metadata.name === 'cilium-config')?.data;
   const setting = (name: string): boolean | null => (data === undefined ? null : /^(?:true|1|t)$/i.test(data[name] ?? ''));
   // Helm always writes both; the agent serves both unless it is told not to.
@@ -104,11 +114,21 @@ function settingsOf({configMaps}: ApiObjects, status: ReturnType<typeof parseAge
   return {
     replacesKubeProxy: status.replaces ?? setting('kube-proxy-replacement'),
     ...{hasAffinity: status.hasAffinity, hasHostPorts: status.hasHostPorts, hasExternalIPs: status.hasExternalIPs},
+    hasSocketLB: status.hasSocketLB,
+    dropsWithoutBackend: data?.['service-no-backend-response'] === 'drop',
     checksRanges: data?.['enable-svc-source-range-check'] === undefined || setting('enable-svc-source-range-check') === true,
     usesTopology: setting('enable-service-topology'),
     families: {IPv4: family('enable-ipv4'), IPv6: family('enable-ipv6')},
-    proxyName: data?.['k8s-service-proxy-name'] ?? '',
+    proxyName: data === undefined ? seenProxyName(services ?? [], frontends) : (data['k8s-service-proxy-name'] ?? ''),
   };
+}
+
+/** The name in the label of a Service that the agent serves. That of the API server never has the label. */
+function seenProxyName(services: readonly ServiceObject[], frontends: readonly AgentFrontend[]): string | null {
+  const served = new Set(frontends.map(({namespace, service}) => `${namespace}/${service}`));
+  if (served.has('default/kubernetes')) return '';
+  const names = services.flatMap(({metadata}) => (served.has(namespacedName(metadata)) ? [metadata.labels?.[proxyNameLabel] ?? ''] : []));
+  return names.includes('') ? '' : (names[0] ?? null);
 }
 
 /** The pod of Cilium's agent on a node, running ones first. */

@@ -173,27 +173,33 @@ export interface FrontendCase {
   readonly node: CiliumNode;
 }
 
+/** The sets of endpoints, by `ip:port`, of which a frontend may have each. */
+export function allowedBackends(given: FrontendCase, frontend: PromisedFrontend): readonly ReadonlySet<string>[] {
+  return allowedAt(given, frontend)?.choices ?? [];
+}
+
 /** How the backends that a frontend uses break what the API promises of it. */
-export function backendBreaches(
-  {port, endpoints, node}: FrontendCase,
-  {entry, isInternal}: PromisedFrontend,
-  backends: readonly AgentBackend[],
-): readonly Breach[] {
+export function backendBreaches(given: FrontendCase, frontend: PromisedFrontend, backends: readonly AgentBackend[]): readonly Breach[] {
+  const promised = allowedAt(given, frontend);
+  if (promised === null) return [];
+  const used = usedBackends(backends);
+  const names = used.map(({hostPort, protocol}) => (protocol === given.port.protocol ? hostPort : `${hostPort}/${protocol}`));
+  // How the source is rewritten is Cilium's matter, and in no table.
+  const destinations = new Map(names.map(name => [name, {masquerade: true}]));
+  const seen = {destinations, passed: 0, rejected: used.length === 0 ? 1 : 0, dropped: 0, undecided: 0};
+  return breaches({...promised, keepsSource: false}, seen);
+}
+
+function allowedAt({port, endpoints, node}: FrontendCase, {entry, isInternal}: PromisedFrontend): Allowed | null {
   const source = parseAddress(port.family === 'IPv4' ? '192.0.2.1' : '2001:db8::1');
-  if (source === null) return [];
+  if (source === null) return null;
   const input = promiseInput(port, endpoints, node);
   // Source ranges are compared by themselves, and without them the addresses of load balancers are promised what external IPs are.
   const promised =
     isInternal || entry.kind === 'clusterIP'
       ? allows(input, 'pod', {kind: 'clusterIP', source})
       : allows(input, 'outside', {kind: 'externalIP', source});
-  if (promised === null) return [];
-  const used = usedBackends(backends);
-  const names = used.map(({hostPort, protocol}) => (protocol === port.protocol ? hostPort : `${hostPort}/${protocol}`));
-  // How the source is rewritten is Cilium's matter, and in no table.
-  const destinations = new Map(names.map(name => [name, {masquerade: true}]));
-  const seen = {destinations, passed: 0, rejected: used.length === 0 ? 1 : 0, dropped: 0, undecided: 0};
-  return breaches({...withHints(promised, input), keepsSource: false}, seen);
+  return promised === null ? null : withHints(promised, input);
 }
 
 function promiseInput(port: ServicePort, endpoints: readonly Endpoint[], {name, object, addresses}: CiliumNode): PromiseInput {

@@ -94,6 +94,7 @@ export interface AgentStatus {
   readonly hasAffinity: boolean;
   readonly hasHostPorts: boolean;
   readonly hasExternalIPs: boolean;
+  readonly hasSocketLB: boolean;
   /** What it says of its connection to the API server, if that is not well. */
   readonly apiTrouble: string | null;
 }
@@ -112,7 +113,7 @@ export function parseAgentStatus(status: string, version: string): AgentStatus {
   const replacement = fields(said['kube-proxy-replacement']);
   const features = fields(replacement.features);
   const {state, msg} = fields(said.kubernetes);
-  const isOn = (name: 'sessionAffinity' | 'hostPort' | 'externalIPs'): boolean =>
+  const isOn = (name: 'sessionAffinity' | 'hostPort' | 'externalIPs' | 'socketLB'): boolean =>
     features[name] === undefined || fields(features[name]).enabled === true;
   return {
     version: versionOf(text(fields(daemon).Version)) ?? versionOf(text(fields(said.cilium).msg)) ?? versionOf(text(fields(client).Version)),
@@ -120,6 +121,7 @@ export function parseAgentStatus(status: string, version: string): AgentStatus {
     hasAffinity: isOn('sessionAffinity'),
     hasHostPorts: isOn('hostPort'),
     hasExternalIPs: isOn('externalIPs'),
+    hasSocketLB: isOn('socketLB'),
     apiTrouble: state === 'Failure' || state === 'Warning' ? text(msg) || text(state) : null,
   };
 }
@@ -147,7 +149,7 @@ type Fields = Readonly<
     Record<
       | ('status' | 'realized' | 'flags' | 'frontend-address' | 'backend-addresses' | 'ip' | 'port' | 'protocol' | 'scope' | 'state')
       | ('type' | 'namespace' | 'name' | 'cluster' | 'extTrafficPolicy' | 'intTrafficPolicy')
-      | ('kube-proxy-replacement' | 'features' | 'sessionAffinity' | 'hostPort' | 'externalIPs' | 'enabled' | 'mode')
+      | ('kube-proxy-replacement' | 'features' | 'sessionAffinity' | 'hostPort' | 'externalIPs' | 'socketLB' | 'enabled' | 'mode')
       | ('kubernetes' | 'cilium' | 'msg' | 'Daemon' | 'Client' | 'Version'),
       unknown
     >

@@ -92,7 +92,8 @@ function askedText({query: {protocol, source, destination, port, entry}}: Pick<P
 }
 
 function packetTree({nodes, query, outcomes, senders, haveSameSenders}: AnswerGroup, style: Style, width: number): string {
-  const lineNumbers = nodes.length > 1 ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
+  const hasLines = outcomes.some(({path, onward}) => [...path, ...(onward?.path ?? [])].some(rule => dumpLine(rule) > 0));
+  const lineNumbers = nodes.length > 1 && hasLines ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
   const head = `${style.bold(nodeList(nodes))}${lineNumbers}:`;
   const asked = `${askedText({query})}  ${answerText(outcomes, style)}`;
   const lines = [...wrap(`${head} ${asked}`, width, '')];

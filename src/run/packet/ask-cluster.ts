@@ -15,7 +15,7 @@ import {clearLeftovers} from '../nodes/node-intake.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {unlessInterrupted} from '../clock.ts';
 import {progressText} from '../nodes/node-progress.ts';
-import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
+import {type NodeSourceFlags, nodeSource, withCiliumSettings} from '../nodes/node-source.ts';
 import {hasClusterIP, nodeAsker, nodesByAddress, notAmong, type PacketFlags, packetQuery, startNode} from './packet-flags.ts';
 import {parseServiceName} from '../scope/select-services.ts';
 
@@ -43,7 +43,8 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const snapshot: Snapshot = {origin: cluster.description, api: objects, nodes: [], problems: []};
   const {destination} = packetQuery(flags, snapshot);
   const start = startNode(flags, snapshot);
-  const {nodes, transport, concurrency, timeoutMs} = await unlessInterrupted(nodeSource(flags, {api, objects: objects.nodes}), signal);
+  const source = await unlessInterrupted(nodeSource(flags, {api, objects: objects.nodes}), signal);
+  const {nodes, transport, concurrency, timeoutMs, cilium} = source;
   await clearLeftovers(transport, {cluster, flags});
   if (nodes.length === 0) throw new Errors.CLIError('no node is known: name one with --node', {exit: 3});
   const answers: PacketAnswer[] = [];
@@ -56,13 +57,13 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const isStart = ({name}: {readonly name: string}): boolean => start === null || name === start;
   const isKept = ({name}: {readonly name: string}): boolean => reached.has(name);
   const kept: CollectedNode[] = [];
-  const collected = collectNodes(nodes.filter(isKept), transport, {signal, concurrency, timeoutMs, onProgress, wants});
+  const collected = collectNodes(nodes.filter(isKept), transport, {signal, concurrency, timeoutMs, onProgress, wants, cilium});
   for await (const node of collected) kept.push(node);
-  const ask = nodeAsker(flags, {...snapshot, nodes: kept});
+  const ask = nodeAsker(flags, {...snapshot, api: withCiliumSettings(objects, source), nodes: kept});
   const rest = collectNodes(
     nodes.filter(node => !isKept(node) && isStart(node)),
     transport,
-    {signal, concurrency, timeoutMs, onProgress, wants},
+    {signal, concurrency, timeoutMs, onProgress, wants, cilium},
   );
   for await (const node of inTurn(kept, rest)) {
     if (node.status === 'unread') unread.push(escapeText(`${node.name}: ${node.problems.map(({message}) => message).join('; ')}`));
@@ -109,7 +110,7 @@ async function readNamed(
   ]);
   if (service !== null && reading.api.services === null)
     throw new Errors.CLIError(escapeText(reading.problems.map(({message}) => message).join('; ')), {exit: 3});
-  return {...reading.api, pods};
+  return {...reading.api, pods, podsOf: new Set()};
 }
 
 /** The Services with this address, or with this node port. Without the right to list Services the answer is that of the rules alone. */

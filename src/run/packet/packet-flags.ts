@@ -1,8 +1,10 @@
 import {hasCiliumTables} from '../../expect/cilium/cilium-node.ts';
+import {askMap, notInMap} from '../../analyze/cilium/packet-in-map.ts';
 import {Errors} from '@oclif/core';
-import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseCidr} from '../../model/address.ts';
+import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
+import {isLoopback} from '../../expect/node-context.ts';
 import {addressesOfPod, podCIDRsOf} from '../../expect/own-pods.ts';
 import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type PacketQuery} from '../../analyze/packet-query.ts';
 import type {PacketRules} from '../../analyze/packet-rules.ts';
@@ -67,17 +69,31 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
     },
     isPod: address => podNetworks(snapshot.api).some(network => contains(network, address)),
   };
+  const isInside = isInCluster(flags, query, snapshot);
   return node => {
+    const facts = withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? []);
+    const asked = {...query, entry: askedEntry(query, snapshot.api, facts)};
+    const isOwn = isLoopback(query.source) || facts.addresses.includes(query.source);
+    const byMap = askMap(asked, {node, facts, api: snapshot.api, nodeOf: others.nodeOf, isInside: isOwn || isInside});
+    if (byMap !== null) return byMap;
     const here = packetNode(node);
-    if (here === null) {
-      const why = hasCiliumTables(node)
-        ? `: Cilium serves its Services, and packets are followed through rules alone ("kubectl svc-trace check" compares its tables)`
-        : '';
-      throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through${why}`, {exit: 3});
-    }
-    return askPacket({...query, entry: askedEntry(query, snapshot.api, here.facts)}, here, others);
+    if (here !== null) return askPacket(asked, here, others);
+    if (hasCiliumTables(node)) return notInMap(asked, node.name);
+    throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
   };
 }
+
+/** Whether the source is a pod or a node of the cluster; null if it may be a pod that was not read. */
+function isInCluster({source: text}: PacketFlags, {source}: PacketQuery, {api}: Snapshot): boolean | null {
+  const address = parseAddress(source);
+  if (canonicalAddress(text) === null || address === null || nodesByAddress(api).has(source)) return true;
+  if (podNetworks(api).some(network => contains(network, address))) return true;
+  const isWhole = api.pods !== null && api.podsOf === undefined && api.namespaces === undefined;
+  return isWhole || (address.family === 'IPv4' && !privateIPv4.test(source)) ? false : null;
+}
+
+/** Pods of IPv6 often have public addresses. */
+const privateIPv4 = /^(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01])|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])|169\.254)\./;
 
 /** The nodes of endpoints, pods and nodes by their addresses, as the API has them. */
 export const nodesByAddress = once(({pods, endpointSlices, nodes}: ApiObjects): ReadonlyMap<string, string> => {
