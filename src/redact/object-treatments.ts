@@ -3,6 +3,7 @@ import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
+import {ciliumAnnotations, ciliumSettings} from './redact-cilium.ts';
 import {redactArguments, redactConfigText} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
 import {type Treatment, treat} from './treatment.ts';
@@ -117,7 +118,7 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   },
 };
 
-/** Of containers only the replaced name is kept; of those in kube-proxy's pods also the image and the command line. */
+/** Of containers the replaced name and the ports are kept; of those in kube-proxy's pods the image and the command line. */
 function podTreatment(pod: unknown, replacements: Replacements): unknown {
   const {metadata: about} = asObject(pod);
   const {name, namespace, labels: given} = asObject(about);
@@ -126,8 +127,12 @@ function podTreatment(pod: unknown, replacements: Replacements): unknown {
     namespace: String(namespace),
     labels: asObject(given) as Readonly<Record<string, string>>,
   });
-  return treat(pod, podFields({list: isKubeProxy ? kubeProxyContainer : {fields: {name: 'word'}}}), replacements);
+  return treat(pod, podFields({list: isKubeProxy ? kubeProxyContainer : container}), replacements);
 }
+
+const container: Treatment = {
+  fields: {name: 'word', ports: {list: {fields: {containerPort: 'kept', hostPort: 'kept', hostIP: 'address', protocol: 'kept'}}}},
+};
 
 function podFields(containers: Treatment): Treatment {
   return {
@@ -166,7 +171,7 @@ const commonKeys: ReadonlySet<string> = new Set(
   app.kubernetes.io/managed-by
   kubernetes.io/service-name kubernetes.io/os kubernetes.io/arch kubernetes.io/hostname kubernetes.io/metadata.name
   beta.kubernetes.io/os beta.kubernetes.io/arch
-  service.kubernetes.io/headless service.kubernetes.io/service-proxy-name
+  service.kubernetes.io/headless service.kubernetes.io/service-proxy-name service.cilium.io/node
   endpointslice.kubernetes.io/managed-by endpointslice.kubernetes.io/skip-mirror
   topology.kubernetes.io/zone topology.kubernetes.io/region failure-domain.beta.kubernetes.io/zone
   failure-domain.beta.kubernetes.io/region node.kubernetes.io/exclude-from-external-load-balancers node.kubernetes.io/instance-type
@@ -194,10 +199,26 @@ function annotations(value: unknown, replacements: Replacements): unknown {
       if (keptAnnotations.has(key)) return typeof text === 'string' && isKnownText(text) ? [[key, text]] : [];
       // Words that are no code of a finding mean nothing.
       if (key === 'svc-trace.dev/skip') return [[key, (String(text).match(/\bST\d{3}\b/gi) ?? []).join(',')]];
+      if (key.startsWith(healthCheck)) return [[healthCheck, 'true']];
+      if (key === 'service.cilium.io/node-selector') return [[key, nodeSelector(String(text), replacements)]];
+      const ofCilium = Object.hasOwn(ciliumAnnotations, key) ? ciliumAnnotations[key] : undefined;
+      if (ofCilium !== undefined) return [[key, treat(String(text), ofCilium, replacements)]];
       const words = nodeArgs.has(key) ? readJson(String(text)) : undefined;
       return Array.isArray(words) ? [[key, JSON.stringify(redactArguments(words, replacements))]] : [];
     }),
   );
+}
+
+const healthCheck = 'service.cilium.io/health-check';
+
+/** `pool in (blue, green),!old`: the first word of each part is the key of a label, the others are values. */
+function nodeSelector(selector: string, replacements: Replacements): string {
+  const parts = selector.split(/,(?![^(]*\))/).map(part => {
+    const [, not = '', key = '', rest = ''] = /^(\s*!?\s*)([^\s=!<>()]+)(.*)$/s.exec(part) ?? [];
+    const values = rest.replace(/[^\s=!<>(),]+/g, text => (/^(?:in|notin)$/.test(text) ? text : replacements.names.replace(text)));
+    return `${not}${labelKey(key, replacements)}${values}`;
+  });
+  return parts.join(',');
 }
 
 function kubeProxyContainer(value: unknown, replacements: Replacements): unknown {
@@ -218,12 +239,14 @@ function redactImage(image: string): string {
 
 const configKeys: ReadonlySet<string> = new Set(configMapPlaces.map(({key}) => key));
 
-/** Only the configuration of kube-proxy is kept. */
+/** Only the configuration of kube-proxy, and settings of Cilium, are kept. */
 function configData(value: unknown, replacements: Replacements): unknown {
   return Object.fromEntries(
-    Object.entries(asObject(value)).flatMap(([key, text]) =>
-      configKeys.has(key) && typeof text === 'string' ? [[key, redactConfigText(text, replacements)] as const] : [],
-    ),
+    Object.entries(asObject(value)).flatMap(([key, text]): readonly (readonly [string, unknown])[] => {
+      const ofCilium = Object.hasOwn(ciliumSettings, key) ? ciliumSettings[key] : undefined;
+      if (ofCilium !== undefined) return [[key, treat(text, ofCilium, replacements)]];
+      return configKeys.has(key) && typeof text === 'string' ? [[key, redactConfigText(text, replacements)]] : [];
+    }),
   );
 }
 

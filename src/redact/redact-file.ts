@@ -2,6 +2,7 @@ import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
 import {commonTables, redactNftName, redactObjectName} from './nft-names.ts';
+import {ciliumFiles} from './redact-cilium.ts';
 import {redactConfigText, redactConfigz, unreadable} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
 import {redactNft} from './redact-nft.ts';
@@ -107,6 +108,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'proxy-mode': keepOnly(/^(?:iptables|ipvs|nftables|userspace|kernelspace)$/),
   'healthz.json': (text, replacements) => (text.trim() === 'ok' ? text : redactJson(healthz)(text, replacements)),
   metrics: redactMetrics,
+  ...ciliumFiles,
 };
 
 /** Only the line that says why kube-proxy fails. */

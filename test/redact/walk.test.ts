@@ -4,6 +4,7 @@ import {basename, dirname, join} from 'node:path';
 import * as kubernetes from '@kubernetes/client-node';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {captureGroups, captureNames, fixture, readFixture} from '../fixtures.ts';
+import {CiliumTables} from '../cilium-node.ts';
 import {objectTreatments} from '../../src/redact/object-treatments.ts';
 import {redactConfigz} from '../../src/redact/redact-config.ts';
 import {Replacements} from '../../src/redact/replacements.ts';
@@ -229,6 +230,8 @@ const connectionCounts = [
   'cpu=0 \tfound=2 invalid=0 insert=0 insert_failed=0 drop=0 early_drop=0 error=0 search_restart=0 clash_resolve=0',
 ];
 
+const tablesOfCilium = new CiliumTables().writeMap().printed();
+
 /** The files of nodes, planted: each is a list of contents. */
 function plantedFiles(): Readonly<Record<string, readonly string[]>> {
   const linesOf = (name: RegExp): readonly string[] => [...plantedIn(formsOf(texts(name)))];
@@ -263,6 +266,13 @@ function plantedFiles(): Readonly<Record<string, readonly string[]>> {
       .filter(contains)
       .slice(0, 20),
     'healthz.json': documents(json(/healthz\.json$/)),
+    ...Object.fromEntries(
+      ['service-list.json', 'bpf-lb-list.json', 'bpf-lb-list-frontends.json', 'status.json', 'version.json'].map(file => [
+        file,
+        documents([JSON.parse(tablesOfCilium[file] ?? '') as Json]),
+      ]),
+    ),
+    'db-show-node-addresses.txt': [...plantedIn([tablesOfCilium['db-show-node-addresses.txt'] ?? ''])],
     'proxy-mode': [word, `iptables ${word}`],
     'iptables-version': [...plantedIn(['iptables v1.8.9 (nf_tables)'])],
     'kube-proxy-version': [...plantedIn(['Kubernetes v1.33.2-gke.1+k3s1'])],

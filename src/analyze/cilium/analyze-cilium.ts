@@ -103,9 +103,10 @@ function compareTables(input: NodeInput): ComparedTables | string {
   const state = readCilium(input.node, input.api);
   if (typeof state === 'string') return state;
   const {proxyName, replacesKubeProxy} = state.settings;
-  if (proxyName === null)
+  if (proxyName === null && families.some(family => input.view.entries(family, newestApi).length > 0))
     return 'which Services its Cilium serves is not known: ConfigMap cilium-config (k8s-service-proxy-name) was not read, and no Service that the agent serves shows it';
-  if (proxyName !== '') return `its Cilium serves only Services with the label service.kubernetes.io/service-proxy-name=${proxyName}`;
+  if (proxyName !== null && proxyName !== '')
+    return `its Cilium serves only Services with the label service.kubernetes.io/service-proxy-name=${proxyName}`;
   if (replacesKubeProxy === null) return 'whether its Cilium replaces kube-proxy is not known: it has no status.json of the agent';
   const results = families.map(family => familyOf(family, input, state));
   return {

@@ -1,0 +1,139 @@
+import {joinHostPort} from '../model/virtual-server.ts';
+import {readJson} from '../parse/attempt.ts';
+import {isKnownText, knownVersion} from './known-words.ts';
+import {unreadable} from './redact-config.ts';
+import type {Replacements} from './replacements.ts';
+import {treat, treatAddress, type Treatment} from './treatment.ts';
+
+/** Words of Cilium: types, scopes, states, protocols, flags of entries, and names of settings. */
+const words: ReadonlySet<string> = new Set(
+  `
+  ClusterIP NodePort ExternalIPs HostPort LoadBalancer LocalRedirect Cluster Local internal external active terminating
+  terminating-not-serving quarantined maintenance TCP UDP SCTP ANY True False Ok Warning Failure Disabled InternalLocal two-scopes
+  sessionAffinity non-routable deny 46x64 l7-load-balancer loopback delegate-if-local dsr allow external-only
+  `
+    .trim()
+    .split(/\s+/)
+    .concat('check source-range', ''),
+);
+
+/** A word that no Cilium has is another one; and what has another type is none. */
+const word: Treatment = value => {
+  if (typeof value === 'string') return words.has(value) || isKnownText(value) ? value : 'other';
+  return typeof value === 'number' || typeof value === 'boolean' ? value : null;
+};
+const version: Treatment = value => (typeof value === 'string' ? knownVersion(value) : null);
+const message: Treatment = (value, {words: texts}) => (typeof value === 'string' ? texts.message(value) : null);
+
+/** `web`; of a host port `pod:host-port:8080:UID`, and of a health check `web:healthserver`. */
+const serviceName: Treatment = (value, replacements) => {
+  const [name = '', kind, port, id] = String(value).split(':');
+  const own = replacements.names.replace(name, 'service');
+  if (kind === 'healthserver') return `${own}:healthserver`;
+  return kind === 'host-port' && id !== undefined ? `${own}:host-port:${Number(port)}:${replacements.uid(id)}` : own;
+};
+
+const place = {ip: 'address', port: 'kept', protocol: word} as const;
+const realized: Treatment = {
+  fields: {
+    'backend-addresses': {list: {fields: {...place, nodeName: 'node', state: word, weight: 'kept'}}},
+    flags: {
+      fields: {
+        ...{name: serviceName, namespace: 'namespace', type: word, cluster: 'word', healthCheckNodePort: 'kept'},
+        ...{extTrafficPolicy: word, intTrafficPolicy: word, trafficPolicy: word},
+      },
+    },
+    ...{'frontend-address': {fields: {...place, scope: word}}, id: 'kept'},
+  },
+};
+
+const enabled: Treatment = {fields: {enabled: 'kept'}};
+const features = {sessionAffinity: enabled, hostPort: enabled, externalIPs: enabled, nodePort: enabled, socketLB: enabled} as const;
+const status: Treatment = {
+  fields: {
+    ...{cilium: {fields: {state: word, msg: version}}, kubernetes: {fields: {state: word, msg: message}}},
+    'kube-proxy-replacement': {fields: {mode: word, features: {fields: features}}},
+  },
+};
+const versions: Treatment = {fields: {Client: {fields: {Version: version}}, Daemon: {fields: {Version: version}}}};
+
+function json(treatment: Treatment): (text: string, replacements: Replacements) => string {
+  return (text, replacements) => {
+    const value = readJson(text);
+    // What is no JSON stays unusable.
+    return value === undefined ? unreadable : `${JSON.stringify(treat(value, treatment, replacements))}\n`;
+  };
+}
+
+/** `bpf lb list`: keys are places or networks, and values places, or numbers and flags. */
+function redactMap(text: string, replacements: Replacements): string {
+  const rows = readJson(text);
+  if (typeof rows !== 'object' || rows === null || Array.isArray(rows)) return unreadable;
+  const entries = Object.entries(rows).map(([key, values]) => [
+    withoutPlaces(key, replacements),
+    Array.isArray(values) ? values.map(value => withoutPlaces(String(value), replacements)) : [],
+  ]);
+  return `${JSON.stringify(Object.fromEntries(entries))}\n`;
+}
+
+/** `10.0.0.1:80/TCP/i (0)`, `10.0.0.0/8 (7)`, `0.0.0.0:0 (7) (0) [ClusterIP, non-routable] `, `0 2[1] (7) [0x60 0x30]`. */
+function withoutPlaces(text: string, replacements: Replacements): string {
+  if (text.length > longest) return 'other';
+  const [, six, four = '', port, rest = ''] = /^(?:\[([\da-f:.]+)\]|([\d.]+)):(\d+)((?:\/[A-Z]{2,4})?(?:\/i)?(?: .*)?)$/i.exec(text) ?? [];
+  if (port !== undefined) return `${joinHostPort(treatAddress(six ?? four, replacements), Number(port))}${numbersAndFlags(rest)}`;
+  const [, network, id] = /^([\da-f:.]+\/\d+) (\(\d+\))$/i.exec(text) ?? [];
+  return network === undefined ? numbersAndFlags(text) : `${treatAddress(network, replacements)} ${id}`;
+}
+
+/** Of a row of a map, in characters. */
+const longest = 400;
+
+function numbersAndFlags(text: string): string {
+  const [all, before = '', flags = '', after = ''] = /^([^[\]]*)\[([^\]]*)\](.*)$/.exec(text) ?? [];
+  if (all === undefined) return plainText.test(text) ? text : 'other';
+  const known = flags.split(', ').map(flag => (words.has(flag) || /^(?:\d+|0x[\da-f]+ 0x[\da-f]+)$/.test(flag) ? flag : 'other'));
+  return `${numbersAndFlags(before)}[${known.join(', ')}]${numbersAndFlags(after)}`;
+}
+
+const plainText = /^(?:(?:\/[A-Z]{2,4})?(?:\/i)?[\s\d()]*|backend \d+ not found| ?\(L7LB Proxy Port: \d+\) ?)$/;
+
+/** Each row begins with an address, and ends with a device. */
+function redactNodeAddresses(text: string, replacements: Replacements): string {
+  const [heading = '', ...rows] = text.split('\n');
+  if (!/^Address\s+NodePort\b/.test(heading)) return unreadable;
+  const kept = rows.flatMap(row => {
+    const [address = '', nodePort = '', primary = '', device = ''] = row.trim().split(/\s+/);
+    if (!/^(?:true|false)$/.test(nodePort)) return [];
+    const isPrimary = /^(?:true|false)$/.test(primary) ? primary : 'false';
+    return [`${treatAddress(address, replacements)}   ${nodePort}   ${isPrimary}   ${replacements.interfaces.replace(device)}`];
+  });
+  return `${['Address   NodePort   Primary   DeviceName', ...kept].join('\n')}\n`;
+}
+
+/** What is kept of the tables of Cilium, by the name of the file. */
+export const ciliumFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
+  'service-list.json': json({list: {fields: {status: {fields: {realized}}}}}),
+  'bpf-lb-list.json': redactMap,
+  'bpf-lb-list-frontends.json': redactMap,
+  'bpf-lb-list-source-ranges.json': redactMap,
+  'status.json': json(status),
+  'version.json': json(versions),
+  'db-show-node-addresses.txt': redactNodeAddresses,
+};
+
+/** The settings of ConfigMap cilium-config that frontends depend on. */
+export const ciliumSettings: Readonly<Record<string, Treatment>> = {
+  ...{'enable-ipv4': word, 'enable-ipv6': word, 'enable-service-topology': word, 'enable-svc-source-range-check': word},
+  ...{'kube-proxy-replacement': word, 'service-no-backend-response': word, 'k8s-service-proxy-name': 'word'},
+};
+
+/** The annotations of Cilium that frontends depend on. */
+export const ciliumAnnotations: Readonly<Record<string, Treatment>> = {
+  'service.cilium.io/type': word,
+  'service.cilium.io/node': 'word',
+  'service.cilium.io/src-ranges-policy': word,
+  'service.cilium.io/scope': word,
+  'service.cilium.io/weight': word,
+  'service.cilium.io/global': word,
+  'io.cilium/global-service': word,
+};
