@@ -1,5 +1,6 @@
 import {afterEach, describe, expect, test} from 'vitest';
 import type {Report} from '../../src/model/report.ts';
+import {captureCluster} from '../../src/run/capture/capture-cluster.ts';
 import {askCluster} from '../../src/run/packet/ask-cluster.ts';
 import {openCluster} from '../../src/run/open-cluster.ts';
 import {diagnoseCluster} from '../../src/run/diagnose-cluster.ts';
@@ -8,6 +9,7 @@ import {nodeDump} from '../cluster.ts';
 import {withRules} from '../rendered-dump.ts';
 import {proxyPod} from '../stand-in/bundle-cluster.ts';
 import {CiliumTables} from '../cilium-node.ts';
+import {findingCounts} from '../redact/redacted.ts';
 import {containing} from '../scenario.ts';
 import {agentPod, CiliumCluster} from '../stand-in/cilium-agent.ts';
 import type {ApiServerOptions} from '../stand-in/api-server.ts';
@@ -122,20 +124,41 @@ describe('kube-proxy beside Cilium', () => {
   });
 });
 
+/** What a command that reads the cluster is given. */
+async function runOf<T extends object>(cluster: CiliumCluster, more: T) {
+  const {kubeconfig} = await cluster.start();
+  const flags = {transport: 'auto' as const, concurrency: 16, 'node-timeout': '10m', namespace: 'shop', kubeconfig, ...more};
+  const progress = {say: () => {}, note: () => {}, close: () => {}};
+  return {flags, cluster: openCluster(flags), signal: new AbortController().signal, progress};
+}
+
 test('packet asks the map of the agents', async () => {
-  const {kubeconfig} = await given(({tables}) => void tables.row(clusterIP).backends.pop()).start();
-  const flags = {
-    ...{transport: 'auto' as const, concurrency: 16, 'node-timeout': '10m', namespace: 'shop', kubeconfig},
-    ...{source: '10.1.0.1', destination: 'web'},
-  };
-  const cluster = openCluster(flags);
+  const cluster = given(({tables}) => void tables.row(clusterIP).backends.pop());
+  const run = await runOf(cluster, {source: '10.1.0.1', destination: 'web'});
   try {
-    const progress = {say: () => {}, note: () => {}, close: () => {}};
-    const {answers, unread} = await askCluster({flags, cluster, signal: new AbortController().signal, progress});
+    const {answers, unread} = await askCluster(run);
     expect(answers).toMatchObject([{node: 'node-a', outcomes: [{verdict: 'accept', destination: '10.1.0.1:8080', probability: 1}]}]);
     expect(unread).toEqual([]);
   } finally {
-    cluster.api.close();
+    run.cluster.api.close();
+  }
+});
+
+test('capture has the tables and the settings of Cilium, and the bundle the verdict of the cluster', async () => {
+  const run = await runOf(
+    given(({tables}) => void tables.row(clusterIP).backends.push('10.1.1.9:8080')),
+    {},
+  );
+  try {
+    const {api, nodes, problems, close} = await captureCluster(run);
+    const read = await Array.fromAsync(nodes);
+    close?.();
+    expect(read.map(({name, status}) => `${name} ${status}`)).toEqual(['node-a read']);
+    expect(read[0]?.files).toEqual(expect.arrayContaining(Object.keys(new CiliumTables().printed())));
+    expect(api.configMaps?.map(({metadata}) => metadata.name)).toEqual(['cilium-config']);
+    expect(findingCounts({origin: 'test', api, nodes: read, problems})).toMatchObject({'ST203 error': 1});
+  } finally {
+    run.cluster.api.close();
   }
 });
 
