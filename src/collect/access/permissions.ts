@@ -1,4 +1,5 @@
 import type {Permission} from '../../model/access.ts';
+import {ciliumConfigMap} from '../../model/node/cilium.ts';
 import {systemConfigMaps} from '../../model/proxy-config.ts';
 import {readerAccount} from '../agents/agent-tokens.ts';
 import {type TransportName, transports} from '../transports/index.ts';
@@ -116,6 +117,7 @@ function readPermissions(namespace: string | null, podsNeeded: boolean): readonl
     ...podsOfServices(namespace),
     kubeProxyLogs,
     ...configMaps,
+    ciliumConfig,
     serviceCIDRs,
     networkPolicies(namespace),
   ];
@@ -196,3 +198,8 @@ const configMaps: readonly Permission[] = systemConfigMaps.map(name => ({
   ...{verb: 'get', group: '', resource: 'configmaps', name, namespace: 'kube-system', needed: false},
   ...{purpose: "kube-proxy's settings", without: 'they are taken from the pod, from the node, or off its rules'},
 }));
+
+const ciliumConfig: Permission = {
+  ...{verb: 'get', group: '', resource: 'configmaps', name: ciliumConfigMap, namespace: 'kube-system', needed: false},
+  ...{purpose: "Cilium's settings", without: 'what its agents serve shows which Services and families they should have'},
+};

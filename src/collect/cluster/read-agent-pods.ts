@@ -1,4 +1,4 @@
-import {isCiliumAgent} from '../../model/node/cilium.ts';
+import {ciliumConfigMap, isCiliumAgent} from '../../model/node/cilium.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';
 import {pushTo, uniqueBy} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';
@@ -71,7 +71,7 @@ const proxySelectors = ['k8s-app in (kube-proxy,cilium)', 'component=kube-proxy'
 export async function readCiliumSettings(api: KubeApi, pods: readonly PodObject[]): Promise<readonly ConfigMapObject[]> {
   const namespace = pods.find(isCiliumAgent)?.metadata.namespace;
   if (namespace === undefined) return [];
-  const path = `/api/v1/namespaces/${namespace}/configmaps/cilium-config`;
+  const path = `/api/v1/namespaces/${namespace}/configmaps/${ciliumConfigMap}`;
   const reader = new ClusterReader(api, {anyFailure: true});
   return (await reader.get<ConfigMapObject>({path, shape: configMapShape, remedy: ''})) ?? [];
 }

@@ -1,4 +1,4 @@
-import {ciliumAgentTable, isCiliumAgent} from '../../model/node/cilium.ts';
+import {ciliumAgentTable, ciliumConfigMap, isCiliumAgent} from '../../model/node/cilium.ts';
 import type {Family} from '../../model/address.ts';
 import {type PodObject, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
 import {namespacedName} from '../../model/text.ts';
@@ -107,7 +107,7 @@ interface AgentReading {
 }
 
 function settingsOf({configMaps, services}: ApiObjects, {status, frontends}: AgentReading): CiliumSettings {
-  const data = (configMaps ?? []).find(({metadata}) => metadata.name === 'cilium-config')?.data;
+  const data = (configMaps ?? []).find(({metadata}) => metadata.name === ciliumConfigMap)?.data;
   const setting = (name: string): boolean | null => (data === undefined ? null : /^(?:true|1|t)$/i.test(data[name] ?? ''));
   // Helm always writes both; the agent serves both unless it is told not to.
   const family = (name: string): boolean | null => (data === undefined ? null : data[name] === undefined || setting(name));

@@ -27,6 +27,7 @@ test.each(['ssh', 'docker', 'local'] as const)('%s only reads the API', transpor
     'get pods/log kube-system',
     'get configmaps/kube-proxy kube-system',
     'get configmaps/kube-proxy-config kube-system',
+    'get configmaps/cilium-config kube-system',
     'list servicecidrs.networking.k8s.io (all)',
     'list networkpolicies.networking.k8s.io (all)',
   ]);

@@ -1,7 +1,7 @@
 import {setTimeout as sleep} from 'node:timers/promises';
 import {describe, expect, onTestFinished, test} from 'vitest';
 import {permissionsFor} from '../../../src/collect/access/permissions.ts';
-import {nodeInfos, readAgentPods} from '../../../src/collect/cluster/read-agent-pods.ts';
+import {nodeInfos, readAgentPods, readCiliumSettings} from '../../../src/collect/cluster/read-agent-pods.ts';
 import {type ClusterReading, readCluster, readServicePods} from '../../../src/collect/cluster/read-cluster.ts';
 import {collectNode} from '../../../src/collect/node/collect-node.ts';
 import {watchServices} from '../../../src/collect/watch/service-watches.ts';
@@ -30,6 +30,7 @@ const objects = {
       spec: {nodeName: 'node-a', hostNetwork: true, containers: [{name: 'kube-proxy'}]},
       status: {phase: 'Running'},
     },
+    {metadata: {namespace: 'kube-system', name: 'cilium-1', labels: {'k8s-app': 'cilium'}}, spec: {nodeName: 'node-b'}},
     {metadata: {namespace: 'shop', name: 'web-1', labels: {app: 'web'}}, spec: {nodeName: 'node-a'}, status: {phase: 'Pending'}},
   ],
 };
@@ -62,6 +63,7 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
   const cluster = await readCluster(api, scope);
   const named = await readCluster(api, {kind: 'services', services: [{namespace: 'shop', name: 'web'}]});
   const agents = await readAgentPods(api, ['node-a']);
+  await readCiliumSettings(api, agents.pods ?? []);
   const {podsOf} = await readServicePods(api, cluster.api.services ?? []);
   const problems = [...cluster.problems, ...named.problems, ...agents.problems].map(({message}) => message);
   // What was not listed cannot be watched.
