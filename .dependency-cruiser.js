@@ -42,6 +42,7 @@ export const features = {
       'run/packet/',
       'analyze/packet-query.ts',
       'analyze/packet-rules.ts',
+      'analyze/packet-in-map.ts',
       'analyze/packet-in-text.ts',
       'analyze/packet-service.ts',
       'analyze/packet-on-bridges.ts',

@@ -239,6 +239,13 @@ test('exec that is refused makes the node unread, and the right is named', async
   expect(report.nodes).toMatchObject([{status: 'unread', reason: containing('get and create on pods/exec in that namespace')}]);
 });
 
+test('without the right to read cilium-config, what the agents serve shows their settings, and the right is named', async () => {
+  const report = await diagnose(given(), {allow: ({resource}) => resource !== 'configmaps'});
+  expect(report.nodes).toMatchObject([{status: 'checked', ciliumVersion: '1.19.4'}]);
+  const told = report.findings.filter(({remedy}) => remedy.includes('ConfigMap cilium-config'));
+  expect(told).toMatchObject([{code: 'ST901', severity: 'info', message: containing('configmaps/cilium-config')}]);
+});
+
 test('an agent whose pod does not run makes the node unread', async () => {
   const report = await diagnose(given(), {objects: {pods: [agentPod('node-a', 'Pending')]}});
   expect(report.nodes).toMatchObject([{status: 'unread', reason: containing('kube-system/cilium-node-a is Pending')}]);

@@ -8,7 +8,6 @@ import type {MapEntry} from '../../parse/cilium/lb-map.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import {type ComparedPort, isComparable, isOwn} from './agent-differences.ts';
 import {keysInMap} from './map-differences.ts';
-import {sharesOf, slotRule} from './packet-in-map.ts';
 
 type AgentTable = ReadonlyMap<string, AgentFrontend>;
 
@@ -114,4 +113,19 @@ function endpointTraces(
 function nearestOf(choices: readonly ReadonlySet<string>[], does: ReadonlySet<string>): ReadonlySet<string> {
   const distance = (choice: ReadonlySet<string>): number => choice.size + does.size - 2 * [...choice].filter(name => does.has(name)).length;
   return choices.toSorted((a, b) => distance(a) - distance(b))[0] ?? new Set();
+}
+
+/** One slot of an entry as a step of a path: it has no line. */
+export function slotRule({key, flags}: MapEntry, text: string): RuleText {
+  return {table: 'cilium', chain: key, line: 1, text: `${key} [${flags.filter(flag => flag !== '').join(', ')}] ${text}`};
+}
+
+/** The share of new connections of each backend of an entry, by `ip:port`; `null` for slots without a backend. */
+export function sharesOf({backends, count}: MapEntry): ReadonlyMap<string | null, number> {
+  const shares = new Map<string | null, number>();
+  for (const backend of backends) {
+    const name = backend?.slice(0, backend.lastIndexOf('/')) ?? null;
+    shares.set(name, (shares.get(name) ?? 0) + 1 / Math.max(1, count));
+  }
+  return shares;
 }

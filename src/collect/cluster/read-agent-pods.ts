@@ -68,12 +68,17 @@ async function listProxyPods(reader: ClusterReader, query: Readonly<Record<strin
 const proxySelectors = ['k8s-app in (kube-proxy,cilium)', 'component=kube-proxy'];
 
 /** The settings of Cilium, in the namespace of its agents; none if none of the pods is one. */
-export async function readCiliumSettings(api: KubeApi, pods: readonly PodObject[]): Promise<readonly ConfigMapObject[]> {
+export async function readCiliumSettings(
+  api: KubeApi,
+  pods: readonly PodObject[],
+): Promise<{readonly configMaps: readonly ConfigMapObject[]; readonly problems: readonly Problem[]}> {
   const namespace = pods.find(isCiliumAgent)?.metadata.namespace;
-  if (namespace === undefined) return [];
+  if (namespace === undefined) return {configMaps: [], problems: []};
   const path = `/api/v1/namespaces/${namespace}/configmaps/${ciliumConfigMap}`;
+  const remedy = `Get the right to read ConfigMap ${ciliumConfigMap}; without it, what the agents serve shows their settings.`;
   const reader = new ClusterReader(api, {anyFailure: true});
-  return (await reader.get<ConfigMapObject>({path, shape: configMapShape, remedy: ''})) ?? [];
+  const configMaps = await reader.get<ConfigMapObject>({path, shape: configMapShape, remedy, isMinor: true});
+  return {configMaps: configMaps ?? [], problems: reader.problems};
 }
 
 /** Namespaces of CNI agents other than kube-system. */

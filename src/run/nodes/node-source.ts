@@ -58,12 +58,19 @@ export async function nodeSource(flags: NodeSourceFlags, cluster: NodesOfCluster
   const without = new Set((objects ?? []).filter(object => whyWithoutKubeProxy(object) !== null).map(({metadata}) => metadata.name));
   const wanted = objects === null ? (flags.node ?? null) : chooseNodes(flags, objects).names;
   const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !without.has(name)) ?? null, {anyFailure, proxyPods});
-  const configMaps = await readCiliumSettings(api, pods ?? []);
+  const settings = await readCiliumSettings(api, pods ?? []);
   const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));
   const nodes = nodeInfos(names, objects ?? [], {pods, problems});
   return {
     ...{transport, readLog: kubeProxyLogOf(api), cilium: node => ciliumShell(api, node), nodes},
-    ...{concurrency: flags.concurrency, timeoutMs, pods, configMaps, ...sample, problems},
+    ...{
+      concurrency: flags.concurrency,
+      timeoutMs,
+      pods,
+      configMaps: settings.configMaps,
+      ...sample,
+      problems: [...problems, ...settings.problems],
+    },
   };
 }
 

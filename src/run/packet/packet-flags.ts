@@ -1,5 +1,5 @@
 import {hasCiliumTables} from '../../expect/cilium/cilium-node.ts';
-import {askMap, notInMap} from '../../analyze/cilium/packet-in-map.ts';
+import {askMap, notInMap} from '../../analyze/packet-in-map.ts';
 import {Errors} from '@oclif/core';
 import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';

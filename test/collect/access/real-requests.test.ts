@@ -63,9 +63,9 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
   const cluster = await readCluster(api, scope);
   const named = await readCluster(api, {kind: 'services', services: [{namespace: 'shop', name: 'web'}]});
   const agents = await readAgentPods(api, ['node-a']);
-  await readCiliumSettings(api, agents.pods ?? []);
+  const settings = await readCiliumSettings(api, agents.pods ?? []);
   const {podsOf} = await readServicePods(api, cluster.api.services ?? []);
-  const problems = [...cluster.problems, ...named.problems, ...agents.problems].map(({message}) => message);
+  const problems = [...cluster.problems, ...named.problems, ...agents.problems, ...settings.problems].map(({message}) => message);
   // What was not listed cannot be watched.
   if (problems.length > 0) return {server, problems, files: []};
   problems.push(...(await watched(api, server, {scope, cluster})));

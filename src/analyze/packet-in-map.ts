@@ -6,19 +6,19 @@ import {
   leavesKubeProxy,
   oldestCilium,
   readCilium,
-} from '../../expect/cilium/cilium-node.ts';
-import {unspecified} from '../../expect/cilium/promised-frontends.ts';
-import {isLoopback} from '../../expect/node-context.ts';
-import {canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
-import type {NodeFacts} from '../../model/node/node-facts.ts';
-import {once} from '../../model/once.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import type {ApiObjects, NodeDump} from '../../model/snapshot.ts';
-import {frontendKey} from '../../parse/cilium/agent-table.ts';
-import type {MapEntry} from '../../parse/cilium/lb-map.ts';
-import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import type {PacketAnswer, PacketQuery} from '../packet-query.ts';
-import type {PacketOutcome} from '../packet-rules.ts';
+} from '../expect/cilium/cilium-node.ts';
+import {unspecified} from '../expect/cilium/promised-frontends.ts';
+import {isLoopback} from '../expect/node-context.ts';
+import {canonicalAddress, contains, parseAddress, parseCidr} from '../model/address.ts';
+import type {NodeFacts} from '../model/node/node-facts.ts';
+import {once} from '../model/once.ts';
+import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import {frontendKey} from '../parse/cilium/agent-table.ts';
+import type {MapEntry} from '../parse/cilium/lb-map.ts';
+import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
+import {sharesOf, slotRule} from './cilium/trace-cilium.ts';
+import type {PacketAnswer, PacketQuery} from './packet-query.ts';
+import type {PacketOutcome} from './packet-rules.ts';
 
 interface Asked {
   readonly node: NodeDump;
@@ -61,21 +61,6 @@ export function notInMap(query: PacketQuery, node: string): PacketAnswer {
   const isLost = entry.kind === 'clusterIP';
   const reason = `${what}, and only ${isLost ? 'a rule that was not read' : 'another host or a rule that was not read'} can send it on`;
   return {node, query, outcomes: [{...end('undecided', reason), noEndpointOf: entry.service}]};
-}
-
-/** One slot of an entry as a step of a path: it has no line. */
-export function slotRule({key, flags}: MapEntry, text: string): RuleText {
-  return {table: 'cilium', chain: key, line: 1, text: `${key} [${flags.filter(flag => flag !== '').join(', ')}] ${text}`};
-}
-
-/** The share of new connections of each backend of an entry, by `ip:port`; `null` for slots without a backend. */
-export function sharesOf({backends, count}: MapEntry): ReadonlyMap<string | null, number> {
-  const shares = new Map<string | null, number>();
-  for (const backend of backends) {
-    const name = backend?.slice(0, backend.lastIndexOf('/')) ?? null;
-    shares.set(name, (shares.get(name) ?? 0) + 1 / Math.max(1, count));
-  }
-  return shares;
 }
 
 type OfSide = Asked & {readonly isInside: boolean};
