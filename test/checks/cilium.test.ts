@@ -1,5 +1,6 @@
 import {expect, test} from 'vitest';
 import type {PodObject} from '../../src/model/api-objects.ts';
+import type {ApiObjects} from '../../src/model/snapshot.ts';
 import {CiliumTables, type Row} from '../cilium-node.ts';
 import {causesOf} from '../../src/render/headline.ts';
 import {containing} from '../scenario.ts';
@@ -38,6 +39,15 @@ test('without cilium-config, what the agent serves shows whether it serves every
   });
   expect(labeled.report().nodes).toMatchObject([{status: 'unread', reason: containing('k8s-service-proxy-name) was not read')}]);
   expect(labeled.texts().filter(text => / ST20/.test(` ${text}`))).toEqual([]);
+});
+
+test('a port without a name, in a slice too, is that of its Service', () => {
+  const tables = given(given => {
+    const withoutNames = (key: string, value: unknown): unknown =>
+      key === 'ports' ? (value as object[]).map(port => ({...port, name: undefined})) : value;
+    given.api = JSON.parse(JSON.stringify(given.api, withoutNames)) as ApiObjects;
+  });
+  expect(tables.texts()).toEqual([]);
 });
 
 test('ids, order, slots above the count and backends that end are no findings', () => {

@@ -1,4 +1,5 @@
 import {afterEach, describe, expect, test} from 'vitest';
+import type {BundledNode} from '../../src/collect/bundle/write-bundle.ts';
 import type {Report} from '../../src/model/report.ts';
 import {captureCluster} from '../../src/run/capture/capture-cluster.ts';
 import {askCluster} from '../../src/run/packet/ask-cluster.ts';
@@ -151,7 +152,8 @@ test('capture has the tables and the settings of Cilium, and the bundle the verd
   );
   try {
     const {api, nodes, problems, close} = await captureCluster(run);
-    const read = await Array.fromAsync(nodes);
+    const read: BundledNode[] = [];
+    for await (const node of nodes) read.push(node);
     close?.();
     expect(read.map(({name, status}) => `${name} ${status}`)).toEqual(['node-a read']);
     expect(read[0]?.files).toEqual(expect.arrayContaining(Object.keys(new CiliumTables().printed())));

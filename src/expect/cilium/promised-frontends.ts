@@ -100,7 +100,7 @@ export function isServedHere({metadata}: ServiceObject, {object}: CiliumNode): b
 /** The endpoints of a Service port as this Cilium reads them, with the conditions that it takes them for. */
 export function ciliumEndpoints({port, set}: PortEntry, {name, state, view, proxy}: CiliumNode): readonly Endpoint[] {
   const given = view.slicesOf(serviceKey(port), proxy);
-  const slices = given.map(withEachAddress);
+  const slices = given.map(asCiliumReads);
   const names = new Set(slices.flatMap(({ports}) => (ports ?? []).map(one => one.name ?? '')));
   // A name matches a port without one, on either side.
   const others = [...names].filter(other => other === port.portName || port.portName === '' || other === '');
@@ -125,12 +125,13 @@ export function ciliumEndpoints({port, set}: PortEntry, {name, state, view, prox
     });
 }
 
-/** Cilium takes all addresses of an endpoint, and kube-proxy the first. */
-function withEachAddress(slice: EndpointSliceObject): EndpointSliceObject {
-  const endpoints = slice.endpoints ?? [];
-  if (endpoints.every(({addresses}) => (addresses ?? []).length < 2)) return slice;
-  const each = endpoints.flatMap(endpoint => (endpoint.addresses ?? []).map(address => ({...endpoint, addresses: [address]})));
-  return {...slice, endpoints: each};
+/** Cilium takes all addresses of an endpoint, and kube-proxy the first; and a port without a name, which kube-proxy leaves out, has the empty one. */
+function asCiliumReads(slice: EndpointSliceObject): EndpointSliceObject {
+  const {endpoints, ports} = slice;
+  const isUsual = (endpoints ?? []).every(({addresses}) => (addresses ?? []).length < 2) && (ports ?? []).every(({name}) => name != null);
+  if (isUsual) return slice;
+  const each = (endpoints ?? []).flatMap(endpoint => (endpoint.addresses ?? []).map(address => ({...endpoint, addresses: [address]})));
+  return {...slice, endpoints: each, ports: (ports ?? []).map(port => ({...port, name: port.name ?? ''}))};
 }
 
 /**

@@ -15,7 +15,7 @@ function given(change: (map: Record<string, string[]>, tables: CiliumTables) => 
 
 const clusterIP = '10.96.1.1:80/TCP';
 const balancer = '192.0.2.10:80/TCP';
-const options = {color: false, links: false, width: 160, verbose: false, quiet: false, provenance: false};
+const options = {color: false, links: false, width: 160, verbose: false, quiet: false, failOn: 'error'} as const;
 
 function trace(tables: CiliumTables): string {
   return tree(tables.report({trace: true}), options);
