@@ -6,7 +6,7 @@ import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {withCilium} from './cilium/analyze-cilium.ts';
-import {hasCiliumTables, leavesKubeProxy} from '../expect/cilium/cilium-node.ts';
+import {ciliumPod, hasCiliumTables, leavesKubeProxy, oldestCilium} from '../expect/cilium/cilium-node.ts';
 import {describeRules} from './iptables/excerpt.ts';
 import {misnamedChains} from './iptables/misnamed-chains.ts';
 import {countRules} from './iptables/node-rulesets.ts';
@@ -39,7 +39,7 @@ function analyzeKubeProxy(input: NodeInput): NodeAnalysis {
   const held = {rulesets: dumps.current, backends: dumps.both, nft: input.nft};
   const base = {...held, families: [], unread: [], symptoms: [], traces: [], config, counts: countRules(dumps)};
   const other = servedByOther(input, dumps.current);
-  if (other !== null) return {...base, status: {kind: 'not-served', reason: other}};
+  if (other !== null) return {...base, status: {kind: 'not-served', reason: other, ...(other === ofCilium ? {remedy: byExec} : {})}};
   const mode = proxyModes.find(({name}) => name === config.mode.value);
   if (mode === undefined)
     return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${config.mode.value} mode, which is not supported yet`}};
@@ -85,14 +85,16 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
   const nat = rulesets.get('IPv4')?.tables.get('nat');
   const chains = [...(nat?.chains.keys() ?? [])];
   if (chains.some(name => name.startsWith('KUBE-SVC-') || name === 'KUBE-SERVICES')) return null;
-  if (chains.some(name => name.startsWith('CILIUM_')))
-    return 'the node has rules of Cilium and none of kube-proxy: Cilium serves its Services';
+  if (chains.some(name => name.startsWith('CILIUM_')) || ciliumPod(api, node.name) !== undefined) return ofCilium;
   if (chains.some(name => name.startsWith('OVN-KUBE-')))
     return 'the node has rules of OVN-Kubernetes and none of kube-proxy: OVN-Kubernetes serves its Services';
   return inK3s === false
     ? 'the node has no rules of kube-proxy, which is disabled (--disable-kube-proxy): another program serves its Services'
     : null;
 }
+
+const ofCilium = 'Cilium serves its Services: it runs on the node, which has no rules of kube-proxy';
+const byExec = `From ${oldestCilium} on, Cilium is checked by exec into its agents: use check without --agents, and with the rights that "kubectl svc-trace access" names.`;
 
 function holdsRules({node, rulesets}: Pick<NodeInput, 'node'> & {readonly rulesets: ReadonlyMap<Family, Ruleset>}): boolean {
   return [...rulesets.values()].some(({tables}) => tables.size > 0) || node.files.some(file => /^(?:nft.*\.json|ipvsadm-save)$/.test(file));

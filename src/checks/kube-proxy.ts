@@ -91,7 +91,8 @@ export const noKubeProxy: Check<'ST903'> = {
   summary: "The node's Services are served by something other than kube-proxy",
   remedy: 'Use the tool of the program that serves Services on this node (cilium-dbg service list, ovn-nbctl lb-list).',
   *node({api, node, status}) {
-    if (status.kind === 'not-served') yield {node: node.name, message: `${node.name}: ${status.reason}`};
+    if (status.kind === 'not-served')
+      yield {node: node.name, message: `${node.name}: ${status.reason}`, ...(status.remedy === undefined ? {} : {remedy: status.remedy})};
     const object = nodeObject(api, node.name);
     const never = object === undefined || status.kind !== 'checked' ? null : whyWithoutKubeProxy(object);
     if (never !== null)

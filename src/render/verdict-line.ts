@@ -83,7 +83,7 @@ function rulesAloneFaults({errors, warnings}: Report['summary']): string {
 function inSync(report: Report): string {
   const {summary, services} = report;
   const {servicesInSync} = summary;
-  const without = withoutRulesText(summary);
+  const without = withoutRulesText(report);
   if (services.length === 0) return without;
   const others = without === '' ? '' : ` (${without})`;
   return `${plural(servicesInSync, 'Service')} ${servicesInSync === 1 ? 'is' : 'are'} in sync${onNodes(report)}${others}`;
@@ -217,11 +217,13 @@ function breakdown(summary: Summary, where = ''): string {
 }
 
 /** `3 Services have no kube-proxy rules: 1 ExternalName, 1 headless, 1 other proxy`; empty without such Services. */
-export function withoutRulesText({servicesWithoutRules}: Summary): string {
+export function withoutRulesText({summary: {servicesWithoutRules}, nodes}: Pick<Report, 'summary' | 'nodes'>): string {
   const number = sumOf(servicesWithoutRules);
   if (number === 0) return '';
+  const isCiliums = nodes.length > 0 && nodes.every(({proxyMode}) => proxyMode === 'cilium');
+  const what = isCiliums ? 'frontends of Cilium' : 'kube-proxy rules';
   const reasons = Object.entries(servicesWithoutRules).map(([kind, each]) => `${each} ${kinds[kind as UnservedKind]}`);
-  return `${plural(number, 'Service')} ${number === 1 ? 'has' : 'have'} no kube-proxy rules: ${reasons.join(', ')}`;
+  return `${plural(number, 'Service')} ${number === 1 ? 'has' : 'have'} no ${what}: ${reasons.join(', ')}`;
 }
 
 const kinds: Readonly<Record<UnservedKind, string>> = {

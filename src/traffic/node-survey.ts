@@ -34,6 +34,7 @@ export interface SurveyedPort extends PortEntry {
 export function surveyNode(node: NodeDump, surroundings: NodeSurroundings): NodeSurvey {
   const {report, proxy, traces} = diagnoseNode(node, surroundings);
   const mode = report.proxyMode ?? null;
+  if (mode === 'cilium') return {...unreadSurvey(node.name, uncounted), status: 'unsupported'};
   const asked = new Set(surroundings.services);
   const entries = proxy === null ? [] : report.families.flatMap(family => surroundings.view.entries(family, proxy));
   const ports = entries
@@ -49,6 +50,8 @@ export function surveyNode(node: NodeDump, surroundings: NodeSurroundings): Node
     ...(report.reason === undefined ? {} : {reason: report.reason}),
   };
 }
+
+const uncounted = 'Cilium serves its Services, and its map counts no connections';
 
 /** A node that could not be read. */
 export function unreadSurvey(name: string, reason: string): NodeSurvey {

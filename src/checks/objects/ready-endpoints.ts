@@ -1,3 +1,4 @@
+import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {readsEndpoints, usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import {families, familyOf} from '../../model/address.ts';
@@ -11,12 +12,14 @@ import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
 import {editService, showPods, showSlices} from '../commands/commands.ts';
 import {askedEntries, unusualEntries} from './node-ports-and-target-ports.ts';
 
+const startPods = 'Start ready pods that match the selector, or delete the Service.';
+
 export const noReadyEndpoint: Check<'ST101'> = {
   code: 'ST101',
   name: 'no-ready-endpoint',
   severity: 'warning',
   summary: 'A Service that kube-proxy serves has no endpoint that it would use',
-  remedy: 'Start ready pods that match the selector, or delete the Service. kube-proxy refuses new connections by design.',
+  remedy: `${startPods} ${refusal('kube-proxy')}`,
   // Silent for a port whose name is in no slice although the Service has endpoints: that is ST102.
   *cluster(context) {
     // Slices that were not read may exist.
@@ -40,8 +43,10 @@ function* observe(entries: readonly PortEntry[], context: ClusterContext): Itera
   const {port} = first;
   const whole = empty.length === entries.length;
   const subject = whole ? `${port.namespace}/${port.service}` : port.servicePortName;
-  const message = `${subject} has no endpoint that kube-proxy would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}${unusedEndpoints(first, context)}. Connections are refused`;
-  const command = {...candidates(port.object), ...(hasSelector(port.object) ? {} : {remedy: withoutSelector})};
+  const proxy = serviceProxy(context.api);
+  const remedy = `${hasSelector(port.object) ? startPods : withoutSelector} ${refusal(proxy)}`;
+  const message = `${subject} has no endpoint that ${proxy} would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}${unusedEndpoints(first, context)}. Connections are refused`;
+  const command = {...candidates(port.object), remedy};
   yield whole ? {service: nameOf(port.object), family: port.family, message, ...command} : {...ofPort(port), message, ...command};
 }
 
@@ -56,7 +61,12 @@ function hasSelector({spec}: ServiceObject): boolean {
 }
 
 const withoutSelector =
-  'Check the program that writes its EndpointSlices, or write one (label kubernetes.io/service-name), or delete the Service. kube-proxy refuses new connections by design.';
+  'Check the program that writes its EndpointSlices, or write one (label kubernetes.io/service-name), or delete the Service.';
+
+/** Said after what to do. */
+function refusal(proxy: string): string {
+  return `${proxy} refuses new connections by design.`;
+}
 
 function isUsed({set}: PortEntry, context: ClusterContext): boolean {
   return set.endpoints.some(endpoint => isUsable(endpoint, context));

@@ -131,6 +131,13 @@ function seenProxyName(services: readonly ServiceObject[], frontends: readonly A
   return names.includes('') ? '' : (names[0] ?? null);
 }
 
+/** Who serves Services in this cluster, as far as its objects show it. */
+export function serviceProxy({configMaps, pods}: ApiObjects): 'kube-proxy' | 'Cilium' {
+  const data = (configMaps ?? []).find(({metadata}) => metadata.name === ciliumConfigMap)?.data;
+  const replaces = /^(?:true|1|t)$/i.test(data?.['kube-proxy-replacement'] ?? '');
+  return replaces && !(pods ?? []).some(({metadata}) => metadata.labels?.['k8s-app'] === 'kube-proxy') ? 'Cilium' : 'kube-proxy';
+}
+
 /** The pod of Cilium's agent on a node, running ones first. */
 export function ciliumPod(api: ApiObjects, node: string): PodObject | undefined {
   const pods = podsOnNode(api, node).filter(isCiliumAgent);

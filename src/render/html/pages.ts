@@ -96,7 +96,7 @@ function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: No
   const legend = titles.flatMap(title => title.legend);
   const notes = [
     ...(isLong(legend) ? [] : legend),
-    ...(withoutRulesText(report.summary) === '' ? [] : [withoutRulesText(report.summary)]),
+    ...(withoutRulesText(report) === '' ? [] : [withoutRulesText(report)]),
     ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings not shown`] : []),
     ...(groups.length > shown.length ? [`${plural(groups.length - shown.length, 'more group')} of nodes not shown`] : []),
   ];

@@ -57,7 +57,7 @@ export function matrix(report: Report, {style, width, all, headers}: MatrixOptio
     ...(caused.length > 0 ? [`${causedText(caused.length)}; -o wide shows ${caused.length === 1 ? 'it' : 'them'}`] : []),
     ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; -o wide shows ${hidden === 1 ? 'it' : 'them'}`] : []),
     ...(fine.length > 0 ? [fineText(report, cells, fine)] : []),
-    ...(withoutRulesText(report.summary) === '' ? [] : [withoutRulesText(report.summary)]),
+    ...(withoutRulesText(report) === '' ? [] : [withoutRulesText(report)]),
     ...(fit.shown.length < columns.length
       ? [`${plural(columns.length - fit.shown.length, 'more column')} of nodes: widen the terminal, or use -o wide`]
       : []),

@@ -15,6 +15,8 @@ export function answerLine(report: TrafficReport): string {
 function nothingMeasured(nodes: TrafficReport['nodes']): string {
   if (nodes.length === 0) return 'No node is known';
   const unread = nodes.filter(({status}) => status === 'unread').length;
+  const others = nodes.filter(({status}) => status === 'unsupported').length;
+  if (others === nodes.length) return `Not measured: nothing counts the connections of ${counted(others, 'node')}`;
   if (unread === 0) return 'No node serves these Services';
   const rest = unread === nodes.length ? '' : '; no other node serves these Services';
   return `Not measured: ${unread} of ${counted(nodes.length, 'node')} could not be read${rest}`;
