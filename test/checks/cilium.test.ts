@@ -50,6 +50,25 @@ test('a port without a name, in a slice too, is that of its Service', () => {
   expect(tables.texts()).toEqual([]);
 });
 
+test('what the API alone shows is told as Cilium takes it where it replaces kube-proxy', () => {
+  const codes = (change: (tables: CiliumTables) => void): readonly string[] => {
+    const tables = new CiliumTables();
+    tables.api = structuredClone(tables.api);
+    Object.assign(tables.api.configMaps?.[0]?.data ?? {}, {'kube-proxy-replacement': 'true'});
+    change(tables);
+    return tables.report().findings.flatMap(({code, node, message}) => (node === undefined ? `${code} ${message}` : []));
+  };
+  const [dns] = codes(() => {}).filter(text => text.startsWith('ST101'));
+  expect(dns).toContain('no endpoint that Cilium would use');
+  const unnamed = (tables: CiliumTables): void => void Object.assign(tables.api.endpointSlices?.[0]?.ports?.[0] ?? {}, {name: ''});
+  expect(codes(unnamed).filter(text => text.includes('shop/web') && /^ST10[12]/.test(text))).toEqual([]);
+  const nowhere = (tables: CiliumTables): void => {
+    Object.assign(tables.api.services?.[0]?.spec ?? {}, {externalTrafficPolicy: 'Local'});
+    for (const endpoint of tables.api.endpointSlices?.[0]?.endpoints ?? []) Object.assign(endpoint, {nodeName: undefined});
+  };
+  expect(codes(nowhere).filter(text => text.startsWith('ST108'))).toEqual([]);
+});
+
 test('ids, order, slots above the count and backends that end are no findings', () => {
   const tables = given(({rows}) => {
     for (const row of rows) row.backends.reverse();

@@ -1,3 +1,4 @@
+import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {isNoNode} from '../../expect/api-index.ts';
 import {usesLocalEndpoints} from '../../model/service-port.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
@@ -36,6 +37,8 @@ function whyNowhereLocal({port, set}: PortEntry, {api, proxy: {version, gates}}:
     ({ready, serving, terminating}) => ready || (serving && terminating && usesTerminatingEndpoints(version, gates)),
   );
   if (usable.length === 0 || usable.some(({nodeName}) => nodeName !== null && !isNoNode(api, nodeName))) return null;
+  // For Cilium, an endpoint without a node is local to each.
+  if (usable.some(({nodeName}) => nodeName === null) && serviceProxy(api) === 'Cilium') return null;
   return usable.every(({nodeName}) => nodeName === null)
     ? 'none of its endpoints names a node'
     : 'none of its endpoints is on a node of this cluster';

@@ -26,7 +26,9 @@ export const noReadyEndpoint: Check<'ST101'> = {
     if (context.api.endpointSlices === null && context.api.endpoints === null) return;
     const concerned = new Set(unusualEntries(context).flatMap(entry => (isUsed(entry, context) ? [] : entry.port.object)));
     if (concerned.size === 0) return;
-    const named = askedEntries(context).filter(entry => concerned.has(entry.port.object) && isNamedInSlices(entry, context));
+    const named = askedEntries(context).filter(
+      entry => concerned.has(entry.port.object) && isNamedInSlices(entry, context) && !isMatchedByCilium(entry, context),
+    );
     for (const family of families)
       for (const ofService of Map.groupBy(
         named.filter(({port}) => port.family === family),
@@ -150,13 +152,23 @@ export const portWithoutEndpoint: Check<'ST102'> = {
 function isNamedInSlices({port, set}: PortEntry, context: ClusterContext): boolean {
   if (set.endpoints.length > 0) return true;
   const ports = slicePorts(port, context);
+  // For Cilium, a side without a name matches every name.
+  const isAny = (name: string): boolean => name === '' && serviceProxy(context.api) === 'Cilium';
   return (
     ports.length === 0 ||
     ports.some(
       ({name, protocol, port: number}) =>
-        (name ?? undefined) === port.portName && (protocol ?? 'TCP') === port.protocol && number !== null && number !== undefined,
+        ((name ?? undefined) === port.portName || isAny(port.portName) || isAny(name ?? '')) &&
+        (protocol ?? 'TCP') === port.protocol &&
+        number !== null &&
+        number !== undefined,
     )
   );
+}
+
+/** Its port is in a slice by the rules of Cilium alone. */
+function isMatchedByCilium({set, port}: PortEntry, context: ClusterContext): boolean {
+  return set.endpoints.length === 0 && slicePorts(port, context).length > 0 && serviceProxy(context.api) === 'Cilium';
 }
 
 /** The ports of a Service's slices with endpoints. */

@@ -1,6 +1,7 @@
 import {ciliumAgentTable, ciliumConfigMap, isCiliumAgent} from '../../model/node/cilium.ts';
 import type {Family} from '../../model/address.ts';
 import {type PodObject, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
+import {once} from '../../model/once.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {ApiObjects, NodeDump} from '../../model/snapshot.ts';
 import {
@@ -132,11 +133,11 @@ function seenProxyName(services: readonly ServiceObject[], frontends: readonly A
 }
 
 /** Who serves Services in this cluster, as far as its objects show it. */
-export function serviceProxy({configMaps, pods}: ApiObjects): 'kube-proxy' | 'Cilium' {
+export const serviceProxy = once(({configMaps, pods}: ApiObjects): 'kube-proxy' | 'Cilium' => {
   const data = (configMaps ?? []).find(({metadata}) => metadata.name === ciliumConfigMap)?.data;
   const replaces = /^(?:true|1|t)$/i.test(data?.['kube-proxy-replacement'] ?? '');
   return replaces && !(pods ?? []).some(({metadata}) => metadata.labels?.['k8s-app'] === 'kube-proxy') ? 'Cilium' : 'kube-proxy';
-}
+});
 
 /** The pod of Cilium's agent on a node, running ones first. */
 export function ciliumPod(api: ApiObjects, node: string): PodObject | undefined {
