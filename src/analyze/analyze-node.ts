@@ -39,7 +39,8 @@ function analyzeKubeProxy(input: NodeInput): NodeAnalysis {
   const held = {rulesets: dumps.current, backends: dumps.both, nft: input.nft};
   const base = {...held, families: [], unread: [], symptoms: [], traces: [], config, counts: countRules(dumps)};
   const other = servedByOther(input, dumps.current);
-  if (other !== null) return {...base, status: {kind: 'not-served', reason: other, ...(other === ofCilium ? {remedy: byExec} : {})}};
+  if (other !== null)
+    return {...base, status: {kind: 'not-served', reason: other, ...(other === byItsRules || other === byItsPod ? {remedy: byExec} : {})}};
   const mode = proxyModes.find(({name}) => name === config.mode.value);
   if (mode === undefined)
     return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${config.mode.value} mode, which is not supported yet`}};
@@ -85,7 +86,8 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
   const nat = rulesets.get('IPv4')?.tables.get('nat');
   const chains = [...(nat?.chains.keys() ?? [])];
   if (chains.some(name => name.startsWith('KUBE-SVC-') || name === 'KUBE-SERVICES')) return null;
-  if (chains.some(name => name.startsWith('CILIUM_')) || ciliumPod(api, node.name) !== undefined) return ofCilium;
+  if (chains.some(name => name.startsWith('CILIUM_'))) return byItsRules;
+  if (ciliumPod(api, node.name) !== undefined) return byItsPod;
   if (chains.some(name => name.startsWith('OVN-KUBE-')))
     return 'the node has rules of OVN-Kubernetes and none of kube-proxy: OVN-Kubernetes serves its Services';
   return inK3s === false
@@ -93,7 +95,8 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
     : null;
 }
 
-const ofCilium = 'Cilium serves its Services: it runs on the node, which has no rules of kube-proxy';
+const byItsRules = 'the node has rules of Cilium and none of kube-proxy: Cilium serves its Services';
+const byItsPod = 'the node has an agent of Cilium and no rules of kube-proxy: Cilium serves its Services';
 const byExec = `From ${oldestCilium} on, Cilium is checked by exec into its agents: use check without --agents, and with the rights that "kubectl svc-trace access" names.`;
 
 function holdsRules({node, rulesets}: Pick<NodeInput, 'node'> & {readonly rulesets: ReadonlyMap<Family, Ruleset>}): boolean {

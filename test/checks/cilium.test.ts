@@ -1,6 +1,7 @@
 import {expect, test} from 'vitest';
 import type {PodObject} from '../../src/model/api-objects.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
+import {diagnose} from '../../src/diagnose.ts';
 import {CiliumTables, type Row} from '../cilium-node.ts';
 import {causesOf} from '../../src/render/headline.ts';
 import {containing} from '../scenario.ts';
@@ -67,6 +68,19 @@ test('what the API alone shows is told as Cilium takes it where it replaces kube
     for (const endpoint of tables.api.endpointSlices?.[0]?.endpoints ?? []) Object.assign(endpoint, {nodeName: undefined});
   };
   expect(codes(nowhere).filter(text => text.startsWith('ST108'))).toEqual([]);
+});
+
+test('ST903: a node whose agent of Cilium was not read, and that has no rules of kube-proxy, is said to be served by Cilium', () => {
+  const pod = {metadata: {name: 'c', namespace: 'kube-system', labels: {'k8s-app': 'cilium'}}, spec: {nodeName: 'node-a'}};
+  const found = (pods: readonly PodObject[]) => {
+    const {api} = new CiliumTables();
+    const rules = {name: 'node-a', files: ['iptables-save'], read: () => Buffer.from('*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n')};
+    return diagnose({origin: 'test', api: {...api, pods}, nodes: [rules], problems: []}, {toolVersion: '0.0.0'}).findings;
+  };
+  expect(found([pod]).filter(({node}) => node !== undefined)).toMatchObject([
+    {code: 'ST903', message: containing('an agent of Cilium'), remedy: containing('without --agents')},
+  ]);
+  expect(found([]).map(({code}) => code)).not.toContain('ST903');
 });
 
 test('ids, order, slots above the count and backends that end are no findings', () => {
