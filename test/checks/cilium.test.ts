@@ -74,7 +74,11 @@ test('ST903: a node whose agent of Cilium was not read, and that has no rules of
   const pod = {metadata: {name: 'c', namespace: 'kube-system', labels: {'k8s-app': 'cilium'}}, spec: {nodeName: 'node-a'}};
   const found = (pods: readonly PodObject[]) => {
     const {api} = new CiliumTables();
-    const rules = {name: 'node-a', files: ['iptables-save'], read: () => Buffer.from('*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n')};
+    const rules = {
+      name: 'node-a',
+      files: ['iptables-save'],
+      read: (file: string) => (file !== 'iptables-save' ? null : Buffer.from('*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n')),
+    };
     return diagnose({origin: 'test', api: {...api, pods}, nodes: [rules], problems: []}, {toolVersion: '0.0.0'}).findings;
   };
   expect(found([pod]).filter(({node}) => node !== undefined)).toMatchObject([
