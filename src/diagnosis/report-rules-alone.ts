@@ -1,7 +1,8 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
 import type {Report} from '../model/report.ts';
-import type {PortTrace} from '../model/service-trace.ts';
+import type {Finding} from '../model/finding.ts';
+import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
@@ -23,13 +24,14 @@ export function reportRulesAlone(
   const diagnosis = new Diagnosis(snapshot.api, options);
   for (const node of snapshot.nodes) diagnosis.add(node);
   const report = diagnosis.report([]);
-  const traces = snapshot.nodes.flatMap(node => countTraces(select(servicesInRules(node)), node));
-  const hidden = new Set(snapshot.nodes.flatMap(node => (traces.length === 0 && isPrintedByNft(node) ? [node.name] : [])));
-  const chains = new Set(traces.flatMap(chainsOf));
+  const shown = snapshot.nodes.flatMap(node => countTraces(select(servicesInRules(node)), node));
+  const hidden = new Set(snapshot.nodes.flatMap(node => (shown.length === 0 && isPrintedByNft(node) ? [node.name] : [])));
+  const chains = new Set(shown.flatMap(chainsOf));
   const findings = report.findings.filter(
     ({name, actual = []}) =>
       (name === misprinted && actual.length > 0) || (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
   );
+  const traces = withEqualShares(shown, findings);
   const count = (severity: string): number => findings.filter(finding => finding.severity === severity).length;
   const names = new Set(traces.map(({service}) => `${service.namespace}/${service.name}`));
   return {
@@ -50,6 +52,31 @@ export function reportRulesAlone(
       reason: hidden.has(node.name) ? printedByNft : 'from rules alone: nothing to compare with',
     })),
   };
+}
+
+/** What kube-proxy writes where the rules of a chain give its endpoints unequal shares. */
+function withEqualShares(traces: readonly PortTrace[], findings: readonly Finding[]): readonly PortTrace[] {
+  const uneven = new Set(
+    findings.flatMap(({name, node = '', family = '', actual: [first] = []}) =>
+      name === 'uneven-balance' && first !== undefined ? [[node, family, first.chain].join(' ')] : [],
+    ),
+  );
+  if (uneven.size === 0) return traces;
+  return traces.map(trace => ({
+    ...trace,
+    entries: trace.entries.map(entry => {
+      const isUneven = ({pick}: EndpointTrace): boolean => uneven.has([trace.node, trace.family, pick?.chain].join(' '));
+      const own = entry.endpoints.filter(isUneven);
+      const due = own.reduce((sum, {share}) => sum + (share ?? 0), 0) / own.length;
+      const endpoints = entry.endpoints.map(
+        (endpoint): EndpointTrace =>
+          !isUneven(endpoint) || endpoint.share === null || Math.abs(endpoint.share - due) < 0.001
+            ? endpoint
+            : {...endpoint, mark: 'wrong', expectedShare: due},
+      );
+      return {...entry, endpoints};
+    }),
+  }));
 }
 
 const printedByNft = "kube-proxy's rules of iptables as nft prints them, without the names of Services: paste what iptables-save prints";

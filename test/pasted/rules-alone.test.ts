@@ -137,6 +137,16 @@ describe('check of rules without API objects finds', () => {
     const uneven = (given: string) => found(given).filter(line => line.includes('shares'));
     expect(uneven(text('0.50000000000'))).toEqual([]);
     expect(uneven(text('0.20000000019'))).toEqual([expect.stringMatching(/rule 1 of 2 takes 20%.*kube-proxy writes 1\/2/)]);
+    const marks = (given: string) =>
+      traceText(snapshotOfText(text(given)), 'web').traces.flatMap(({entries}) =>
+        entries.flatMap(({endpoints}) => endpoints.map(({mark, expectedShare}) => [mark, expectedShare])),
+      );
+    const half = ['wrong', expect.closeTo(0.5)];
+    expect(marks('0.20000000019')).toEqual([half, half]);
+    expect(marks('0.50000000000')).toEqual([
+      ['shown', null],
+      ['shown', null],
+    ]);
   });
 
   test('a chain that no rule jumps to', () => {

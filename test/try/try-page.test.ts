@@ -16,8 +16,9 @@ import {describeWith} from '../require.ts';
 const looks: readonly PageOptions[] = [
   {width: 1280, scheme: 'light'},
   {width: 1280, scheme: 'dark'},
+  {width: 390, scheme: 'light'},
+  {width: 390, scheme: 'dark'},
   {width: 360, scheme: 'light'},
-  {width: 360, scheme: 'dark'},
 ];
 
 /** Dumps of each rule system, whole and in part, with a Service in them and a packet to it. */
@@ -78,7 +79,7 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
     await put(page, {source, destination, port});
     await click(page, '#packet button');
     const answers = askNodes({...packet, protocol: 'TCP'}, snapshot, () => true);
-    expect(words(await shown(page, 'output'))).toBe(words(packetRenderers.tree(answers, options)));
+    expect(words(await shown(page, 'answer'))).toBe(words(packetRenderers.tree(answers, options)));
     expect(page.requests).toEqual([]);
     expect(page.complaints).toEqual([]);
   });
@@ -91,7 +92,40 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
       expect(await drawingFaults(page), selector).toEqual([]);
       expect(await contrastFaults(page), selector).toEqual([]);
     }
-    expect(await shown(page, 'output')).toContain('accepted');
+    expect(await shown(page, 'answer')).toContain('accepted');
+  });
+
+  test('lists the Services of what is pasted, those with faults first, and draws the one that is clicked', async () => {
+    const page = await open(html, {});
+    await put(page, {rules: readFixture('captures/faults/skewed-balance/nodes/node-a/iptables-save').toString('utf8')});
+    await page.evaluate(`{
+      document.getElementById('rules').dispatchEvent(new ClipboardEvent('paste'));
+      new Promise(resolve => setTimeout(resolve, 300));
+    }`);
+    const buttons: readonly string[] = await page.evaluate(
+      `[...document.querySelectorAll('#services button')].map(each => each.textContent)`,
+    );
+    expect(buttons).toHaveLength(30);
+    expect(buttons[0]).toBe('shop/web✗ ST208 uneven balance · 3 endpoints, cluster IP 10.96.1.1:80');
+    expect(buttons.filter(each => each.includes('✗'))).toHaveLength(1);
+    expect(buttons).toContain('shop/emptyno endpoint: refused, cluster IP 10.96.1.14:80');
+    await click(page, '#services button');
+    expect(await page.evaluate(`document.getElementById('service').value`)).toBe('shop/web');
+    expect(await page.evaluate(`document.querySelector('[aria-current=true]').value`)).toBe('shop/web');
+    // What is wrong is in the picture, which is above the text, and red.
+    expect(await page.evaluate(`[...document.querySelectorAll('svg.wide .fault text.fault')].map(each => each.textContent)`)).toEqual([
+      '✗',
+      'should be 33.3%',
+      '✗',
+      'should be 33.3%',
+      '✗',
+      'should be 33.3%',
+    ]);
+    expect(await page.evaluate(`getComputedStyle(document.querySelector('svg.wide .fault rect.bar')).fill`)).toBe('rgb(179, 38, 30)');
+    const places = `['#services', '#status', '#pictures svg.wide', '#findings', '#text', '#packet'].map(each => document.querySelector(each).getBoundingClientRect().top)`;
+    const tops: readonly number[] = await page.evaluate(places);
+    expect(tops).toEqual([...tops].sort((a, b) => a - b));
+    expect(await shown(page, 'status')).toBe('from rules alone: nothing to compare with; 1 warning in the rules themselves');
   });
 
   test('works with the keyboard alone, and each field has a name', async () => {
@@ -105,13 +139,21 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
     expect(await shown(page, 'output')).toContain('default/hostnames');
     const order: string[] = [];
     await focus('rules');
-    for (let at = 0; at < 13; at++) {
+    for (let at = 0; at < 14; at++) {
       await page.press('Tab');
       order.push(await page.evaluate(`document.activeElement.id || document.activeElement.textContent`));
     }
     expect(order).toEqual([
-      ...['file', 'service', 'Trace', 'example', 'source', 'destination', 'port', 'protocol', 'local-address', 'Walk the packet'],
-      ...['output', 'Chains and rules', 'Licenses'],
+      ...[
+        'file',
+        'service',
+        'Trace',
+        'example',
+        'default/hostnamesendpoints are not in this text',
+        'Chains and rules',
+        'As the program prints it',
+      ],
+      ...['source', 'destination', 'port', 'protocol', 'local-address', 'Walk the packet', 'Licenses'],
     ]);
     expect(
       await page.evaluate(`[...document.querySelectorAll('input, select, textarea')].filter(field => field.labels.length === 0).length`),
@@ -126,16 +168,16 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
     expect(await shown(page, 'status')).toBe(
       'Error: Service "shop/wep" is not in these rules; did you mean shop/web or shop/empty or shop/sleepy?',
     );
-    expect(await shown(page, 'output')).toBe('');
+    expect(await page.evaluate(`document.getElementById('text').hidden && document.querySelector('#pictures *') === null`)).toBe(true);
     await put(page, {rules: 'hello'});
     await click(page, '#trace button');
     expect(await shown(page, 'status')).toMatch(/^Error: pasted text is neither a bundle nor a dump of iptables-save or nft: /);
     await put(page, {rules: '*nat\n:KUBE-SERVICES - [0:0]\nCOMMIT\n', source: '10.0.0.1', destination: '10.0.0.300', port: '80'});
     await click(page, '#packet button');
-    expect(await shown(page, 'status')).toBe('Error: --destination 10.0.0.300: is not an IP address, and no Service has this name');
+    expect(await shown(page, 'packet-status')).toBe('Error: --destination 10.0.0.300: is not an IP address, and no Service has this name');
     await put(page, {destination: '10.0.0.3', port: '99999'});
     await click(page, '#packet button');
-    expect(await shown(page, 'status')).toBe('Error: --port 99999 is no port number');
+    expect(await shown(page, 'packet-status')).toBe('Error: --port 99999 is no port number');
   });
 
   test('shows markup in names, comments and errors as text, and connects to nothing', async () => {
@@ -150,11 +192,11 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
     ].join('\n');
     await put(page, {rules, service: '10.96.9.9', source: '10.244.9.8', destination: '10.96.9.9', port: '80'});
     await click(page, '#packet button');
-    expect(await shown(page, 'output')).toContain('onerror=alert(1)');
-    expect(await page.evaluate(`document.querySelectorAll('img, #output *').length`)).toBe(0);
+    expect(await shown(page, 'answer')).toContain('onerror=alert(1)');
+    expect(await page.evaluate(`document.querySelectorAll('img, #answer *').length`)).toBe(0);
     await click(page, '#trace button');
     expect(await shown(page, 'pictures')).toContain('onerror=alert(1)');
-    expect(await page.evaluate(`document.querySelectorAll('img, #output *, #pictures script').length`)).toBe(0);
+    expect(await page.evaluate(`document.querySelectorAll('img, #output *, #pictures script, #services script').length`)).toBe(0);
     await put(page, {service: comment});
     await click(page, '#trace button');
     expect(await shown(page, 'status')).toContain('onerror=alert(1)');
@@ -175,8 +217,7 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
       document.getElementById('file').dispatchEvent(new Event('change'));
       new Promise(resolve => setTimeout(resolve, 300));
     }`);
-    expect(await shown(page, 'status')).toBe('rules.txt is read. Choose "Trace".');
-    await click(page, '#trace button');
+    expect(await shown(page, 'services')).toContain('default/hostnames');
     expect(await shown(page, 'output')).toContain('default/hostnames');
   });
 

@@ -20,7 +20,7 @@ export async function tryPage(): Promise<string> {
     entryPoints: [join(import.meta.dirname, 'page.ts')],
     ...{bundle: true, write: false, metafile: true, minify: true},
     ...{platform: 'browser', format: 'iife', target: 'es2023', charset: 'ascii', legalComments: 'none', logLevel: 'warning'},
-    alias: {'node:crypto': standIns, '@oclif/core': standIns},
+    alias: {'node:crypto': standIns, '@oclif/core': standIns, 'js-yaml': standIns},
     inject: [standIns],
     define: {
       toolVersion: JSON.stringify(version),
@@ -37,14 +37,17 @@ export async function tryPage(): Promise<string> {
 Nothing leaves this page: the browser forbids it to connect to anything, and it works offline.</p>
 <form id="trace">
 <label class="whole" for="rules">Rules</label>
-<textarea id="rules" class="whole" rows="12" spellcheck="false" autocomplete="off" autocapitalize="off" wrap="off"></textarea>
+<textarea id="rules" class="whole" rows="7" spellcheck="false" autocomplete="off" autocapitalize="off" wrap="off"></textarea>
 <label>or a file: <input id="file" type="file"></label>
-<label>Service: <input id="service" list="services" autocomplete="off" placeholder="all" aria-describedby="service-forms"></label>
-<datalist id="services"></datalist>
+<label>Service: <input id="service" autocomplete="off" placeholder="all" aria-describedby="service-forms"></label>
 <button>Trace</button>
 <button id="example" type="button">Example</button>
 <p id="service-forms" class="note whole">A name, <code>namespace/name</code>, an address or a chain. Empty lists the Services in the rules.</p>
 </form>
+<nav id="services" aria-label="Services in these rules" hidden></nav>
+<p id="status" role="status"></p>
+<div id="pictures"></div>
+<details id="text" hidden><summary>As the program prints it</summary><div><pre id="output" tabindex="0" role="region" aria-label="Result"></pre></div></details>
 <h2>What the rules do to one packet</h2>
 <form id="packet">
 <label>Source: <input id="source" required autocomplete="off" placeholder="10.244.11.20"></label>
@@ -54,9 +57,8 @@ Nothing leaves this page: the browser forbids it to connect to anything, and it 
 <label>Addresses of the node: <input id="local-address" autocomplete="off" placeholder="192.0.2.11"></label>
 <button>Walk the packet</button>
 </form>
-<p id="status" role="status"></p>
-<pre id="output" tabindex="0" role="region" aria-label="Result" hidden></pre>
-<div id="pictures"></div>
+<p id="packet-status" role="status"></p>
+<pre id="answer" tabindex="0" role="region" aria-label="What happens to the packet" hidden></pre>
 <noscript><p>This page needs JavaScript. The program does the same: <code>svc-trace trace --from rules.txt</code>.</p></noscript>
 </main>
 <footer>svc-trace ${version}. Without the objects of the API, it shows where packets go, and not whether that is right: <code>kubectl svc-trace check</code> compares.
@@ -82,8 +84,17 @@ h1 { margin-bottom: 8px }
 textarea { font: 13px/1.5 ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; color: inherit; background: var(--ground); border: 1px solid var(--line); border-radius: 4px; padding: 6px 8px; resize: vertical; max-width: 100% }
 button { cursor: pointer; padding: 3px 14px }
 form label { flex-wrap: wrap }
-#status { min-height: 1.5em; margin: 12px 0 4px; overflow-wrap: anywhere }
-#status.error { color: var(--bad); font-weight: bold }
+[role=status] { min-height: 1.5em; margin: 12px 0 4px; overflow-wrap: anywhere }
+[role=status].error { color: var(--bad); font-weight: bold }
+[role=status].warning { color: var(--warn); font-weight: bold }
+#services { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(230px, 100%), 1fr)); gap: 6px; max-height: 236px; overflow-y: auto; margin: 12px 0; padding: 3px }
+#services[hidden] { display: none }
+#services p { grid-column: 1 / -1; margin: 0 }
+#services button { text-align: left; padding: 5px 10px; border-color: var(--edge); border-left: 4px solid var(--edge); overflow-wrap: anywhere }
+#services button span { display: block; color: var(--soft); font-size: 13px }
+#services button.error, #services button.warning { border-left-color: var(--bad) }
+#services button.error b, #services button.warning b { color: var(--bad) }
+#services button[aria-current=true] { border-color: var(--info); background: var(--box) }
 `;
 
 if (import.meta.main) {

@@ -1,16 +1,21 @@
-// The script of the page: pasted rules in, the text that `trace --from` and `packet --from` print out. It sends and loads nothing.
+// The script of the page: pasted rules in; Services to choose from, pictures, and the text that `trace --from` and `packet --from` print out.
+// It sends and loads nothing.
 import {reportRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
 import {plainText} from '../../src/parse/lines.ts';
 import type {Report} from '../../src/model/report.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {noDump, snapshotOfText} from '../../src/parse/pasted/split-text.ts';
+import {findingsHtml, listFindings, NodeRanges} from '../../src/render/html/finding-list.ts';
 import {picturesHtml} from '../../src/render/html/paths.ts';
 import type {RenderOptions} from '../../src/render/renderer.ts';
 import {packetRenderers} from '../../src/render/table/packet.ts';
 import {serviceList} from '../../src/render/table/service-list.ts';
 import {tree} from '../../src/render/table/tree.ts';
+import {styleOf} from '../../src/render/terminal-text.ts';
+import {verdictLine} from '../../src/render/verdict-line.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {selectInRules} from '../../src/run/scope/select-in-rules.ts';
+import {listedServices, serviceButtons} from './service-buttons.ts';
 import {Errors} from './stand-ins.ts';
 
 /** build.ts puts the version and the example in their places. */
@@ -19,112 +24,136 @@ declare const example: string;
 
 const rules = byId('rules', HTMLTextAreaElement);
 const file = byId('file', HTMLInputElement);
-const output = byId('output', HTMLPreElement);
+const service = byId('service', HTMLInputElement);
+const services = byId('services', HTMLElement);
 const pictures = byId('pictures', HTMLElement);
-const status = byId('status', HTMLElement);
+const text = byId('text', HTMLDetailsElement);
+const output = byId('output', HTMLPreElement);
+const answer = byId('answer', HTMLPreElement);
 const pasted = 'pasted text';
 let name = pasted;
+/** The rules whose Services are listed. */
+let listed = '';
 
-byId('trace', HTMLFormElement).addEventListener('submit', event => run(event, trace));
-byId('packet', HTMLFormElement).addEventListener('submit', event => run(event, packet));
-byId('example', HTMLButtonElement).addEventListener('click', event => {
+byId('trace', HTMLFormElement).addEventListener('submit', event => {
+  event.preventDefault();
+  trace();
+});
+byId('packet', HTMLFormElement).addEventListener('submit', event => {
+  event.preventDefault();
+  run('packet-status', packet);
+});
+byId('example', HTMLButtonElement).addEventListener('click', () => {
   name = pasted;
   rules.value = example;
-  field('service').value = 'shop/web';
-  run(event, trace);
+  choose('shop/web');
+});
+services.addEventListener('click', event => {
+  const button = event.target instanceof Element ? event.target.closest('button') : null;
+  if (button !== null) choose(button.value);
 });
 rules.addEventListener('input', () => {
   name = pasted;
 });
+// The Services of what is pasted or opened are listed at once.
+rules.addEventListener('paste', () => setTimeout(() => choose('')));
 file.addEventListener('change', async () => {
   const [chosen] = file.files ?? [];
   if (chosen === undefined) return;
+  const content = plainText(Buffer.from(await chosen.arrayBuffer())).toString('utf8');
   name = chosen.name;
-  rules.value = plainText(Buffer.from(await chosen.arrayBuffer())).toString('utf8');
-  field('service').value = '';
-  show(`${chosen.name} is read. Choose "Trace".`);
+  rules.value = content;
+  choose('');
 });
 
-/** Shows what the work returns, or the error in the words of the program. */
-function run(event: Event, work: (snapshot: Snapshot) => Result): void {
-  event.preventDefault();
-  const start = performance.now();
-  try {
-    const content = Buffer.from(rules.value);
-    const snapshot = snapshotOfText(name, content);
-    if (snapshot === null) throw new Errors.CLIError(`${rules.value.trim() === '' ? 'an empty text' : name} ${noDump}`);
-    const {text, drawn = ''} = work(snapshot);
-    show(`Done in ${Math.round(performance.now() - start)} ms, in this page.`);
-    output.hidden = false;
-    output.textContent = text;
-    pictures.innerHTML = drawn;
-    status.scrollIntoView();
-  } catch (error) {
-    const isExpected = error instanceof Errors.CLIError;
-    show(`Error: ${error instanceof Error ? error.message : String(error)}${isExpected ? '' : ' (please report it, with the text)'}`, true);
-  }
+function choose(wanted: string): void {
+  service.value = wanted;
+  trace();
 }
 
-interface Result {
-  readonly text: string;
-  /** HTML of the renderer of pages, which escapes all that it puts in. */
-  readonly drawn?: string;
-}
-
-function trace(snapshot: Snapshot): Result {
-  const service = field('service').value.trim();
-  const selection = {names: service === '' ? [] : [service], namespace: undefined, allNamespaces: true};
-  let all: Report['services'] = [];
-  const report = reportRulesAlone(snapshot, {toolVersion}, traces => {
-    all = traces.map(each => each.service);
-    return selectInRules(traces, selection);
+function trace(): void {
+  pictures.replaceChildren();
+  text.hidden = true;
+  run('status', snapshot => {
+    list(snapshot);
+    const wanted = service.value.trim();
+    const report = reportOf(snapshot, wanted === '' ? [] : [wanted]);
+    const places = {ranges: new NodeRanges(report), readAt: undefined, pathOf: () => null};
+    if (wanted !== '')
+      // HTML of the renderer of pages, which escapes all that it puts in.
+      pictures.innerHTML = picturesHtml(report, '', {all: false, max: 12}).html + findingsHtml(listFindings(report.findings), places).html;
+    pictures.querySelector('details.block, details.finding')?.setAttribute('open', '');
+    text.hidden = false;
+    output.textContent = (wanted === '' ? serviceList : tree)(report, options(output));
+    const {errors, warnings} = report.summary;
+    const state = errors > 0 ? 'error' : warnings > 0 ? 'warning' : '';
+    return [verdictLine(report, styleOf(false)), wanted === '' ? '' : state];
   });
-  const names = [...new Set(all.map(each => `${each.namespace}/${each.name}`))];
-  byId('services', HTMLDataListElement).replaceChildren(...names.slice(0, 500).map(each => new Option('', each)));
-  if (service === '') return {text: serviceList(report, options())};
-  return {text: tree(report, options()), drawn: picturesHtml(report, '', {all: false, max: 12}).html};
 }
 
-function packet(snapshot: Snapshot): Result {
-  const given = (id: string) => field(id).value.trim() || undefined;
+function reportOf(snapshot: Snapshot, names: readonly string[]): Report {
+  const selection = {names, namespace: undefined, allNamespaces: true};
+  return reportRulesAlone(snapshot, {toolVersion}, traces => selectInRules(traces, selection));
+}
+
+/** Lists the Services of rules that were not listed yet, and marks the chosen one. */
+function list(snapshot: Snapshot): void {
+  if (listed !== rules.value) {
+    services.hidden = true;
+    services.innerHTML = serviceButtons(listedServices(reportOf(snapshot, []))).html;
+    services.hidden = services.childElementCount === 0;
+    listed = rules.value;
+  }
+  for (const button of services.querySelectorAll('button'))
+    button.setAttribute('aria-current', String(button.value === service.value.trim()));
+}
+
+function packet(snapshot: Snapshot): readonly [line: string, state: string] {
+  const given = (id: string) => byId(id, HTMLInputElement).value.trim() || undefined;
   const flags = {
     ...{source: given('source') ?? '', destination: given('destination') ?? '', port: given('port')},
     protocol: byId('protocol', HTMLSelectElement).value,
     'local-address': given('local-address') === undefined ? undefined : [given('local-address') ?? ''],
   };
-  return {
-    text: packetRenderers.tree(
-      askNodes(flags, snapshot, () => true),
-      options(),
-    ),
-  };
+  const answers = askNodes(flags, snapshot, () => true);
+  answer.hidden = false;
+  answer.textContent = packetRenderers.tree(answers, options(answer));
+  return ['', ''];
 }
 
-function options(): RenderOptions {
-  return {color: false, width: Math.max(40, columns()), quiet: false, verbose: false, failOn: 'error'};
+/** Does the work with the rules, and shows its line, or the error in the words of the program. */
+function run(place: string, work: (snapshot: Snapshot) => readonly [line: string, state: string]): void {
+  const status = byId(place, HTMLElement);
+  if (place === 'packet-status') answer.hidden = true;
+  try {
+    const snapshot = snapshotOfText(name, Buffer.from(rules.value));
+    if (snapshot === null) throw new Errors.CLIError(`${rules.value.trim() === '' ? 'an empty text' : name} ${noDump}`);
+    [status.textContent, status.className] = work(snapshot);
+  } catch (error) {
+    const isExpected = error instanceof Errors.CLIError;
+    const message = error instanceof Error ? error.message : String(error);
+    status.textContent = `Error: ${message}${isExpected ? '' : ' (please report it, with the text)'}`;
+    status.className = 'error';
+  }
+  status.scrollIntoView();
 }
 
-/** How many characters a line of the output holds. */
-function columns(): number {
-  output.hidden = false;
+function options(place: HTMLPreElement): RenderOptions {
+  return {color: false, width: Math.max(40, columnsOf(place)), quiet: false, verbose: false, failOn: 'error'};
+}
+
+/** How many characters a line there holds. */
+function columnsOf(place: HTMLPreElement): number {
+  const wasOpen = text.open;
+  text.open = true;
   const ruler = document.createElement('span');
   ruler.textContent = 'x'.repeat(20);
-  output.replaceChildren(ruler);
-  const {paddingLeft, paddingRight} = getComputedStyle(output);
-  const room = output.clientWidth - Number.parseFloat(paddingLeft) - Number.parseFloat(paddingRight);
-  return Math.floor(room / (ruler.getBoundingClientRect().width / 20));
-}
-
-/** One line in place of what was shown before. */
-function show(text: string, isError = false): void {
-  status.textContent = text;
-  status.className = isError ? 'error' : '';
-  output.hidden = true;
-  pictures.replaceChildren();
-}
-
-function field(id: string): HTMLInputElement {
-  return byId(id, HTMLInputElement);
+  place.replaceChildren(ruler);
+  const {paddingLeft, paddingRight} = getComputedStyle(place);
+  const room = place.clientWidth - Number.parseFloat(paddingLeft) - Number.parseFloat(paddingRight);
+  const columns = Math.floor(room / (ruler.getBoundingClientRect().width / 20));
+  text.open = wasOpen;
+  return columns;
 }
 
 function byId<T extends HTMLElement>(id: string, type: new () => T): T {
