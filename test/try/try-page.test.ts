@@ -96,7 +96,7 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
   });
 
   test('lists the Services of what is pasted, those with faults first, and draws the one that is clicked', async () => {
-    const page = await open(html, {});
+    const page = await open(html, {height: 500});
     await put(page, {rules: readFixture('captures/faults/skewed-balance/nodes/node-a/iptables-save').toString('utf8')});
     await page.evaluate(`{
       document.getElementById('rules').dispatchEvent(new ClipboardEvent('paste'));
@@ -106,6 +106,7 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
       `[...document.querySelectorAll('#services button')].map(each => each.textContent)`,
     );
     expect(buttons).toHaveLength(30);
+    expect(await page.evaluate(`document.getElementById('services').getBoundingClientRect().top`)).toBeGreaterThan(-2);
     expect(buttons[0]).toBe('shop/web✗ ST208 uneven balance · 3 endpoints, cluster IP 10.96.1.1:80');
     expect(buttons.filter(each => each.includes('✗'))).toHaveLength(1);
     expect(buttons).toContain('shop/emptyno endpoint: refused, cluster IP 10.96.1.14:80');

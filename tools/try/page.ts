@@ -135,7 +135,8 @@ function run(place: string, work: (snapshot: Snapshot) => readonly [line: string
     status.textContent = `Error: ${message}${isExpected ? '' : ' (please report it, with the text)'}`;
     status.className = 'error';
   }
-  status.scrollIntoView();
+  const isListed = place === 'status' && status.className !== 'error' && pictures.childElementCount === 0 && !services.hidden;
+  (isListed ? services : status).scrollIntoView();
 }
 
 function options(place: HTMLPreElement): RenderOptions {
