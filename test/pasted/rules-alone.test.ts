@@ -3,6 +3,8 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {packetsText} from '../../src/render/trace-words.ts';
 import {serviceList} from '../../src/render/table/service-list.ts';
+import {tree} from '../../src/render/table/tree.ts';
+import {plain} from '../render/report.ts';
 import {askText, answerText} from './ask.ts';
 import {snapshotOfText, traceText} from './trace-text.ts';
 
@@ -143,6 +145,9 @@ describe('check of rules without API objects finds', () => {
       );
     const half = ['wrong', expect.closeTo(0.5)];
     expect(marks('0.20000000019')).toEqual([half, half]);
+    const drawn = tree(traceText(snapshotOfText(text('0.20000000019')), 'web'), {...plain, width: 200});
+    expect(drawn).toMatch(/✗ {3}20% 10\.244\.1\.5:80 +should be 50% /);
+    expect(drawn).not.toContain('not an endpoint');
     expect(marks('0.50000000000')).toEqual([
       ['shown', null],
       ['shown', null],

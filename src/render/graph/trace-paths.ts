@@ -109,14 +109,14 @@ function restLeaf(rest: readonly EndpointTrace[], sign: '✓' | '✗', how: stri
 }
 
 function endpointLeaf(endpoint: EndpointTrace, entry: EntryTrace, isSaidBefore: boolean): Leaf {
-  const {hostPort, mark, pod, nodeName, state, share, masquerade, rewrite} = endpoint;
+  const {hostPort, mark, pod, nodeName, state, share, expectedShare, masquerade, rewrite} = endpoint;
   const owner = `${escapeText(pod ?? 'no pod')}${nodeName === null ? '' : ` on ${escapeText(nodeName)}`}`;
   const isOwnChain = rewrite !== null && rewrite.chain !== endpoint.pick?.chain && rewrite.chain !== entry.steps.at(-1)?.to;
   return {
     kind: 'endpoint',
     lines: [
       `${signs[mark]}${escapeText(hostPort)}${isFaulty(mark) ? ` ${shouldBe(endpoint, entry)}` : ''}`,
-      ...(state !== null ? [owner, state] : isFaulty(mark) ? ['not an endpoint of the Service'] : []),
+      ...(state !== null ? [owner, state] : isFaulty(mark) && expectedShare === null ? ['not an endpoint of the Service'] : []),
     ],
     isFault: isFaulty(mark),
     label: [percent(share), packetsText(endpoint.pick ?? {}), masquerade && !isSaidBefore ? 'masqueraded' : '']

@@ -186,12 +186,12 @@ function endpointLines(entry: EntryTrace, options: TreeOptions): readonly Line[]
 
 function endpointLine(endpoint: EndpointTrace, entry: EntryTrace, options: TreeOptions): Line {
   const {style} = options;
-  const {hostPort, mark, share, masquerade, pod, nodeName, state} = endpoint;
+  const {hostPort, mark, share, expectedShare, masquerade, pod, nodeName, state} = endpoint;
   // Pasted rules may lack the endpoint's own chain: the rule that picks it has the same counters.
   const rewrite = endpoint.rewrite ?? (mark === 'shown' ? endpoint.pick : null);
   const owner =
     state === null
-      ? isFaulty(mark)
+      ? isFaulty(mark) && expectedShare === null
         ? style.red('not an endpoint of the Service')
         : ''
       : `${escapeText(pod ?? 'no pod')}${nodeName === null ? '' : ` on ${escapeText(nodeName)}`}, ${state}`;
