@@ -92,8 +92,15 @@ export function shortError(error: ParseError, givenWords: GivenWords): string {
 /** The command closest to a mistyped first word; null if none is close. */
 function meantCommand(error: Error, {word, commands}: Pick<GivenWords, 'word' | 'commands'>): string | null {
   const {oclif} = error as ParseError;
-  return word === null || oclif?.exit !== 2 ? null : (closest(word, commands)[0] ?? null);
+  return word === null || oclif?.exit !== 2 ? null : (otherWords.get(word) ?? closest(word, commands)[0] ?? null);
 }
+
+/** Commands of other programs, and what does here what they do. A Service may have such a name. */
+const otherWords: ReadonlyMap<string, string> = new Map([
+  ['version', '--version'],
+  ...['list', 'ls', 'get', 'status'].map(word => [word, 'check -A'] as const),
+  ['describe', 'trace'],
+]);
 
 /** The parser's messages in plain words. */
 function plainMessage(message: string): string {

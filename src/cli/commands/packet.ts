@@ -4,7 +4,7 @@ import {connectionFlags} from '../options/connection-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
 import {namespaceNames, outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
-import {askNodes, notAmong, type PacketFlags, startNode} from '../../run/packet/packet-flags.ts';
+import {askNodes, notAmong, type PacketFlags, startNode, withPrintedPorts} from '../../run/packet/packet-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {packetRenderers} from '../../render/table/packet.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
@@ -57,7 +57,7 @@ export default class PacketCommand extends BaseCommand {
 
   async run(): Promise<void> {
     const {flags} = await this.parse(PacketCommand);
-    const {answers, unread, notes = []} = await this.answers(flags);
+    const {answers, unread, notes = []} = await this.answers(withPrintedPorts(flags));
     if (answers.length === 0) throw new Errors.CLIError(`no node could be read: ${unread.join('; ') || 'no nodes were found'}`, {exit: 3});
     for (const reason of [...notes, ...unread]) process.stderr.write(`not read: ${reason}\n`);
     const render = packetRenderers[flags.output as keyof typeof packetRenderers];

@@ -1,6 +1,6 @@
 import {constants} from 'node:buffer';
 import {existsSync, readdirSync} from 'node:fs';
-import {join} from 'node:path';
+import {basename, dirname, join, resolve} from 'node:path';
 import process from 'node:process';
 import type {Readable} from 'node:stream';
 import type {
@@ -47,12 +47,14 @@ export async function readBundle(path: string, {archiveLimit = defaultArchiveLim
   const opened = await open(path, archiveLimit);
   if (!('dump' in opened)) {
     const inside = bundlesIn(path);
-    if (inside.length > 1) throw new UnreadableBundle(severalBundles(path, inside));
+    if (inside.length > 0) throw new UnreadableBundle(severalBundles(path, inside));
+    const whole = bundleAround(path);
+    if (whole !== null) throw new UnreadableBundle(`${path} is a part of the bundle ${whole}: --from ${shellWord(whole)}`);
     return await snapshotOf(path, opened);
   }
   if (opened.dump.length === 0) throw new UnreadableBundle(path === '-' ? emptyInput : `${path} is empty`);
   const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
-  if (snapshot === null) throw new UnreadableBundle(`${path} ${noDump}`);
+  if (snapshot === null) throw new UnreadableBundle(`${path} ${isManifest(opened.dump) ? noRules(path) : noDump}`);
   return {...snapshot, origin: path};
 }
 
@@ -61,16 +63,37 @@ const emptyInput = 'standard input is empty: pipe a bundle or a dump into it, as
 /** The bundles in a folder that is none itself. */
 function bundlesIn(folder: string): readonly string[] {
   if (folder === '-' || !isDirectory(folder)) return [];
-  const isBundle = (path: string): boolean => ['api', 'nodes', 'snapshot.json'].some(name => existsSync(join(path, name)));
   if (isBundle(folder)) return [];
   const paths = readdirSync(folder).map(name => join(folder, name));
   return paths.filter(path => (/\.(?:tgz|tar\.gz|tar)$/.test(path) ? !isDirectory(path) : isDirectory(path) && isBundle(path))).sort();
 }
 
+function isBundle(path: string): boolean {
+  return ['api', 'nodes', 'snapshot.json'].some(name => existsSync(join(path, name)));
+}
+
+/** The bundle whose `api`, `nodes` or folder of a node this is; null if it is none. */
+function bundleAround(folder: string): string | null {
+  if (folder === '-' || !isDirectory(folder) || isBundle(folder)) return null;
+  const parent = dirname(resolve(folder));
+  if (['api', 'nodes'].includes(basename(resolve(folder)))) return isBundle(parent) ? parent : null;
+  return basename(parent) === 'nodes' && isBundle(dirname(parent)) ? dirname(parent) : null;
+}
+
+/** Objects of Kubernetes, as YAML or JSON. */
+function isManifest(content: Buffer): boolean {
+  const text = content.toString('utf8', 0, 100_000);
+  return /^\s*(?:- )?"?apiVersion"?\s*:/m.test(text) && /^\s*(?:- )?"?kind"?\s*:/m.test(text);
+}
+
+function noRules(path: string): string {
+  return `holds objects of Kubernetes and no rules: "kubectl svc-trace rules -f ${shellWord(path)} --for-node NODE" prints the rules that kube-proxy writes for them, "kubectl svc-trace preview -f ${shellWord(path)}" what they would change`;
+}
+
 function severalBundles(folder: string, bundles: readonly string[]): string {
   const [first = '', second] = bundles;
   const compare = second === undefined ? '' : `. "kubectl svc-trace diff ${shellWord(first)} ${shellWord(second)}" compares two`;
-  return `${folder} is a folder of ${plural(bundles.length, 'bundle')}: ${someOf(bundles)}. Name one, as in --from ${shellWord(first)}${compare}`;
+  return `${folder} is a folder of ${plural(bundles.length, 'bundle')}: ${someOf(bundles)}. Name ${second === undefined ? 'it' : 'one'}, as in --from ${shellWord(first)}${compare}`;
 }
 
 async function open(path: string, archiveLimit: number): Promise<BundleFiles | {readonly dump: Buffer}> {

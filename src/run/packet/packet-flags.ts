@@ -26,7 +26,7 @@ import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
 import {servicesInRules} from '../../analyze/services-in-rules/services-in-rules.ts';
 import type {NodeChoice} from '../scope/choose-nodes.ts';
 import {selectInRules} from '../scope/select-in-rules.ts';
-import {parseServiceName} from '../scope/select-services.ts';
+import {parseServiceName, splitPort} from '../scope/select-services.ts';
 import {namespacedName} from '../../model/text.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -42,6 +42,17 @@ export interface PacketFlags {
   readonly 'in-interface'?: string | undefined;
   readonly 'source-port'?: number | undefined;
   readonly 'local-address'?: readonly string[] | undefined;
+}
+
+/** Ports as reports print them, behind a name or an address, are those of the flags. Throws a CLIError (exit 2) where both are given and differ. */
+export function withPrintedPorts<F extends PacketFlags>(flags: F): F {
+  const [to, from] = [splitPort(flags.destination), splitPort(flags.source)];
+  const refuse = (flag: string): never => wrong(`${flag} and the port in the address are not the same: give one of them`);
+  if (to.port !== undefined && flags.port !== undefined && flags.port !== to.port) refuse('--port');
+  const number = from.port === undefined ? flags['source-port'] : Number(from.port);
+  if (number !== undefined && !(number >= 1 && number <= 65_535)) wrong(`--source ${flags.source}: ${from.port} is no port number`);
+  if (from.port !== undefined && flags['source-port'] !== undefined && flags['source-port'] !== number) refuse('--source-port');
+  return {...flags, destination: to.host, port: to.port ?? flags.port, source: from.host, 'source-port': number};
 }
 
 /**

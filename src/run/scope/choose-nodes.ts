@@ -21,7 +21,8 @@ export interface ChosenNodes {
 /** Throws a CLIError (exit 2) for an unknown node name, and if no node matches the label selector. */
 export function chooseNodes(flags: NodeChoice, nodes: readonly NodeObject[]): ChosenNodes {
   const known = nodes.map(({metadata}) => metadata.name);
-  const wanted = new Set(flags.node ?? []);
+  // As kubectl prints them with -o name.
+  const wanted = new Set((flags.node ?? []).map(name => name.replace(/^(?:node|nodes|no)\//, '')));
   const unknown = [...wanted].find(name => !known.includes(name));
   if (unknown !== undefined)
     throw new Errors.CLIError(escapeText(`node "${unknown}" not found`), {exit: 2, suggestions: closest(unknown, known).map(escapeText)});

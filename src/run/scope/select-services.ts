@@ -1,5 +1,6 @@
 import {Errors} from '@oclif/core';
-import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
+import type {PodObject, ServiceObject, ServicePortSpec} from '../../model/api-objects.ts';
+import {serviceNameLabel} from '../../model/endpoint.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/terminal-text.ts';
@@ -18,10 +19,10 @@ export interface Selection {
 }
 
 /** Pods show that a namespace exists; they are missing where it is known otherwise. */
-export type SelectableObjects = Pick<ApiObjects, 'services'> & Partial<Pick<ApiObjects, 'pods'>>;
+export type SelectableObjects = Pick<ApiObjects, 'services'> & Partial<Pick<ApiObjects, 'pods' | 'endpointSlices' | 'nodes'>>;
 
 export interface SelectionInput {
-  /** `name`, `svc/name`, `namespace/name`, a DNS name in the cluster, or an address of a Service. */
+  /** `name`, `svc/name`, `namespace/name`, a DNS name in the cluster, or an address of a Service, each also with a port; or a node port. */
   readonly names: readonly string[];
   /** One, or several with commas between them. */
   readonly namespace: string | undefined;
@@ -38,7 +39,7 @@ export function selectServices(input: SelectionInput, api: SelectableObjects): S
   const services = api.services ?? [];
   const wanted = wantedServices(input);
   const unknown = wanted.find(one => !services.some(service => isNamed(service, one)));
-  if (unknown !== undefined) throw unknownService(unknown, services);
+  if (unknown !== undefined) throw unknownService(unknown, services, api);
   const requirements = input.selector === undefined ? [] : parseSelector(input.selector);
   const namespaces = input.namespace?.split(',');
   const inNamespace = (service: ServiceObject): boolean =>
@@ -87,6 +88,8 @@ export interface WantedService {
   readonly name: string;
   /** In place of a name. */
   readonly address?: string;
+  /** The name or number of a port that it must have, as reports print it: `shop/web:http`, `10.96.1.1:80`. A node port alone has no name. */
+  readonly port?: string;
 }
 
 /** What the arguments name. `svc web` is `svc/web`, as kubectl takes it. Throws a CLIError (exit 2). */
@@ -100,8 +103,22 @@ const serviceKinds: ReadonlySet<string> = new Set(['svc', 'service', 'services']
 /** Names of Services have no dots. */
 const dnsName = /^([a-z][a-z0-9-]*)\.([a-z0-9][a-z0-9-]*)(?:\.svc(?:\..+)?)?$/;
 
+/** What is printed as `NAME:PORT`, `ADDRESS:PORT` or `[ADDRESS]:PORT`, and a port after a blank name. */
+export function splitPort(text: string): {readonly host: string; readonly port?: string} {
+  const [, host, port] = /^(\[[^\]]*\]|[^:]*):([\w-]+)$/.exec(text) ?? [];
+  return host === undefined || port === undefined ? {host: text} : {host: host.replace(/^\[|\]$/g, ''), port};
+}
+
+/** Reads a name, an address or a node port of a Service, with the port that it must have. Throws a CLIError (exit 2). */
+export function parseServiceName(text: string, input: SelectionInput): WantedService {
+  const nodePort = /^:?(\d+)$/.exec(text)?.[1];
+  if (nodePort !== undefined) return {namespace: undefined, name: '', port: nodePort};
+  const {host, port} = splitPort(text);
+  return {...parseHost(host, input), ...(port === undefined ? {} : {port})};
+}
+
 /** Reads `name`, `svc/name`, `namespace/name`, `name.namespace.svc.cluster.local`, or an address. Throws a CLIError (exit 2). */
-export function parseServiceName(text: string, {namespace, allNamespaces}: SelectionInput): WantedService {
+function parseHost(text: string, {namespace, allNamespaces}: SelectionInput): WantedService {
   const [first = '', second, ...rest] = text.split('/');
   if (rest.length > 0 || first === '' || second === '')
     throw new Errors.CLIError(`"${text}" is not a Service name: write NAME, svc/NAME or NAMESPACE/NAME`, {exit: 2});
@@ -116,7 +133,18 @@ export function parseServiceName(text: string, {namespace, allNamespaces}: Selec
   return serviceKinds.has(first) ? {namespace: own, name: second} : {namespace: first, name: second};
 }
 
-function isNamed({metadata, spec, status}: ServiceObject, {namespace, name, address}: WantedService): boolean {
+function isNamed(service: ServiceObject, wanted: WantedService): boolean {
+  const ports = service.spec?.ports ?? [];
+  if (wanted.name === '') return ports.some(({nodePort}) => String(nodePort) === wanted.port);
+  return isAt(service, wanted) && (wanted.port === undefined || ports.some(port => isPort(port, wanted.port)));
+}
+
+function isPort({name, port, nodePort}: ServicePortSpec, text: string | undefined): boolean {
+  return name === text || String(port) === text || String(nodePort) === text;
+}
+
+/** Whatever its ports are. */
+function isAt({metadata, spec, status}: ServiceObject, {namespace, name, address}: WantedService): boolean {
   if (address !== undefined) {
     const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []);
     const own = [spec?.clusterIP ?? '', ...(spec?.clusterIPs ?? []), ...(spec?.externalIPs ?? []), ...ingress];
@@ -136,8 +164,12 @@ const otherKinds: ReadonlySet<string> = new Set(
   'po pod pods deploy deployment deployments ds daemonset sts statefulset ep endpoints endpointslice no node nodes ing ingress'.split(' '),
 );
 
-function unknownService({namespace, name, address}: WantedService, services: readonly ServiceObject[]): Error {
-  if (address !== undefined) return new Errors.CLIError(`${escapeText(name)} is the address of no Service`, {exit: 2});
+function unknownService(wanted: WantedService, services: readonly ServiceObject[], api: SelectableObjects): Error {
+  const {namespace, name, port} = wanted;
+  const other = services.find(service => name !== '' && isAt(service, wanted));
+  if (other !== undefined) return withoutPort(other, port);
+  const own = ofPlace(wanted, services, api);
+  if (own !== null) return own;
   const near = closest(
     name,
     services.map(({metadata}) => metadata.name),
@@ -157,4 +189,64 @@ function unknownService({namespace, name, address}: WantedService, services: rea
       ...(suggestions.length === 0 ? {} : {suggestions: suggestions.slice(0, 3)}),
     },
   );
+}
+
+function withoutPort({metadata, spec}: ServiceObject, port = ''): Error {
+  const ports = (spec?.ports ?? []).map(({name, port: number, protocol = 'TCP'}) => `${name ?? number} (${number}/${protocol})`);
+  return new Errors.CLIError(
+    escapeText(`Service ${namespacedName(metadata)} has no port "${port}"; it has ${ports.join(', ') || 'none'}`),
+    {
+      exit: 2,
+    },
+  );
+}
+
+/** What an address, a number or the name of a pod or node is, if it is no Service; null for other names. */
+function ofPlace(wanted: WantedService, services: readonly ServiceObject[], api: SelectableObjects): Error | null {
+  const {name, address, port} = wanted;
+  const refuse = (text: string, owners: readonly ServiceName[] = []): Error => {
+    const suggestions = [...new Set(owners.map(owner => escapeText(namespacedName(owner))))].slice(0, 3);
+    return new Errors.CLIError(escapeText(text), {exit: 2, ...(suggestions.length === 0 ? {} : {suggestions})});
+  };
+  if (name === '') return refuse(`${port ?? ''} is the node port of no Service`);
+  const node = (api.nodes ?? []).find(({metadata, status}) =>
+    address === undefined ? metadata.name === name : (status?.addresses ?? []).some(one => canonicalAddress(one.address ?? '') === address),
+  );
+  const backed = servicesWith(wanted, api);
+  const pod = (api.pods ?? []).find(({metadata, status}) =>
+    address === undefined ? isPodNamed(metadata, wanted) : status?.podIP === address && node === undefined,
+  );
+  const what = address === undefined ? `Service "${name}" not found` : `${name} is the address of no Service`;
+  if (pod !== undefined || backed.length > 0)
+    return refuse(
+      `${what}: it is ${pod === undefined ? 'an endpoint' : `${address === undefined ? '' : 'that of '}pod ${namespacedName(pod.metadata)}`}${backed.length === 0 ? ', which is no endpoint' : ''}`,
+      backed,
+    );
+  if (node !== undefined) {
+    const owners = services.filter(({spec}) => port !== undefined && (spec?.ports ?? []).some(({nodePort}) => String(nodePort) === port));
+    return refuse(
+      `${what}: it is ${address === undefined ? 'a node' : `that of node ${node.metadata.name}`}${owners.length === 0 ? `; "kubectl svc-trace check -A --node ${node.metadata.name}" checks the node` : ''}`,
+      owners.map(({metadata: {namespace = 'default', name: own}}) => ({namespace, name: own})),
+    );
+  }
+  return address === undefined ? null : refuse(what);
+}
+
+function isPodNamed({namespace, name}: PodObject['metadata'], wanted: WantedService): boolean {
+  return name === wanted.name && (wanted.namespace === undefined || podKinds.has(wanted.namespace) || namespace === wanted.namespace);
+}
+
+const podKinds: ReadonlySet<string> = new Set(['po', 'pod', 'pods']);
+
+/** The Services with an endpoint at this address, or of the pod of this name. */
+function servicesWith(wanted: WantedService, {endpointSlices}: SelectableObjects): readonly ServiceName[] {
+  return (endpointSlices ?? []).flatMap(({metadata, endpoints}) => {
+    const isOwn = (endpoints ?? []).some(({addresses, targetRef}) =>
+      wanted.address === undefined
+        ? targetRef?.kind === 'Pod' && isPodNamed({namespace: targetRef.namespace ?? '', name: targetRef.name ?? ''}, wanted)
+        : addresses?.some(one => canonicalAddress(one) === wanted.address),
+    );
+    const name = metadata.labels?.[serviceNameLabel];
+    return isOwn && name !== undefined ? [{namespace: metadata.namespace ?? 'default', name}] : [];
+  });
 }
