@@ -17,6 +17,7 @@ import {transportFlags} from '../options/transport-flags.ts';
 import {writableFile} from '../output-file.ts';
 import {pieceRenderers, renderers} from '../../render/index.ts';
 import type {PieceRenderer} from '../../render/renderer.ts';
+import {withClosingLine} from '../closing-line.ts';
 import type {Report} from '../../model/report.ts';
 import {planCheckRenderers, planExitCode} from '../../render/preview/plan-check.ts';
 import type {PreviewPlan} from '../../model/preview.ts';
@@ -111,7 +112,8 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     const pieces = (pieceRenderers as Partial<Record<string, PieceRenderer>>)[format];
     if (flags['summary-file'] !== undefined) this.append(renderers.markdown(report, {...options, color: false}), flags['summary-file']);
     const verdict = verdictLine(report, styleOf(false));
-    if (pieces === undefined) this.print(renderers[format](report, options), flags['output-file'], verdict);
+    const close = ['table', 'wide'].includes(format) && flags['output-file'] === undefined ? withClosingLine : (text: string) => text;
+    if (pieces === undefined) this.print(close(renderers[format](report, options), report, options), flags['output-file'], verdict);
     else await this.printPieces(pieces(report, options), flags['output-file'], verdict);
   }
 }

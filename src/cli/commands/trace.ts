@@ -13,6 +13,7 @@ import {
   sourceFlags,
   verboseFlag,
 } from '../options/flags.ts';
+import {withClosingLine} from '../closing-line.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {traceRenderers} from '../../render/trace-index.ts';
 import {isRulesAlone, reportRulesAlone} from '../../diagnosis/report-rules-alone.ts';
@@ -62,16 +63,19 @@ export default class TraceCommand extends BaseCommand {
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(TraceCommand);
     const known = this.baseline(flags.baseline);
-    const options = {toolVersion: this.config.version, known, trace: true};
+    const evaluation = {toolVersion: this.config.version, known, trace: true};
     const names = argv as string[];
     refuseFull(flags, names);
     const alone = flags.from === undefined ? null : await this.rulesAlone(flags.from, flags, names);
     if (alone === null && names.length === 0 && flags.selector === undefined)
       throw new Errors.CLIError('name a Service (svc-trace trace NAME) or a selector (-l app=web)', {exit: 2});
-    const report = alone ?? (await this.report(flags, names, options));
+    const report = alone ?? (await this.report(flags, names, evaluation));
     const isList = alone !== null && names.length === 0 && flags.output === 'tree';
     const render = isList ? serviceList : traceRenderers[flags.output as keyof typeof traceRenderers];
-    this.print(render(report, this.renderOptions({...flags, verbose: flags.verbose || flags.counters})), flags['output-file']);
+    const options = this.renderOptions({...flags, verbose: flags.verbose || flags.counters});
+    const text = render(report, options);
+    const isTree = flags.output === 'tree' && flags['output-file'] === undefined;
+    this.print(isTree ? withClosingLine(text, report, options) : text, flags['output-file']);
     process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn);
   }
 

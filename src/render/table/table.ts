@@ -24,6 +24,8 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   const parts = [wrapLines(verdictLine(report, style, options.provenance), width)];
   if (!options.quiet && report.nodes.length > 0)
     parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all, headers: options.headers ?? true}));
+  if (!options.quiet && report.summary.services > 0 && report.scope?.startsWith('namespace') === true)
+    parts.push(wrapLines(style.dim(`Services of ${report.scope} only; -A checks all namespaces`), width));
   if (report.wait !== undefined) parts.push(wrapLines(waitSection(report.wait, {style, all}), width));
   append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 10, spread: all, readAt: readTime(options.provenance)}));
   if (options.verbose) parts.push(wrapLines(settings(report, style), width), ...notReadSection(report, {style, width}));

@@ -40,6 +40,6 @@ export function exitCode(report: Report, failOn: FailOn): number {
   return nodesUnread > 0 || verdict === 'incomplete' || (nodesChecked === 0 && services > 0) ? 3 : 0;
 }
 
-export function reaches({severity}: Finding, failOn: FailOn): boolean {
+export function reaches({severity}: Pick<Finding, 'severity'>, failOn: FailOn): boolean {
   return failOn !== 'never' && severities.indexOf(severity) <= severities.indexOf(failOn);
 }

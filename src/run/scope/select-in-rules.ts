@@ -4,7 +4,8 @@ import {namespacedName} from '../../model/text.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {closest} from './closest.ts';
-import {parseServiceName, type WantedService} from './select-services.ts';
+import type {WantedService} from './not-a-service.ts';
+import {parseServiceName} from './select-services.ts';
 
 interface RulesSelection {
   /** `name`, `svc/name` or `namespace/name`; also an address or a chain name, because rules may show no names. */

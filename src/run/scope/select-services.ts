@@ -1,12 +1,11 @@
 import {Errors} from '@oclif/core';
 import type {PodObject, ServiceObject, ServicePortSpec} from '../../model/api-objects.ts';
-import {serviceNameLabel} from '../../model/endpoint.ts';
 import type {ServiceName} from '../../model/finding.ts';
-import type {ApiObjects} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {canonicalAddress} from '../../model/address.ts';
 import {matchesSelector, parseSelector} from './choose-nodes.ts';
 import {closest} from './closest.ts';
+import {ofPlace, refuse, type SelectableObjects, servicesWith, type WantedService} from './not-a-service.ts';
 import {namespacedName} from '../../model/text.ts';
 
 export interface Selection {
@@ -17,9 +16,6 @@ export interface Selection {
   /** The requested scope, as text: `namespace shop`. */
   readonly scope: string;
 }
-
-/** Pods show that a namespace exists; they are missing where it is known otherwise. */
-export type SelectableObjects = Pick<ApiObjects, 'services'> & Partial<Pick<ApiObjects, 'pods' | 'endpointSlices' | 'nodes'>>;
 
 export interface SelectionInput {
   /** `name`, `svc/name`, `namespace/name`, a DNS name in the cluster, or an address of a Service, each also with a port; or a node port. */
@@ -80,16 +76,6 @@ export function refuseNamesWithSelector({names, selector}: Pick<SelectionInput, 
     throw new Errors.CLIError(escapeText(`a name (${name}) cannot be combined with a selector (-l ${selector}): use one of them`), {
       exit: 2,
     });
-}
-
-export interface WantedService {
-  /** Undefined searches all namespaces. */
-  readonly namespace: string | undefined;
-  readonly name: string;
-  /** In place of a name. */
-  readonly address?: string;
-  /** The name or number of a port that it must have, as reports print it: `shop/web:http`, `10.96.1.1:80`. A node port alone has no name. */
-  readonly port?: string;
 }
 
 /** What the arguments name. `svc web` is `svc/web`, as kubectl takes it. Throws a CLIError (exit 2). */
@@ -153,6 +139,11 @@ function isAt({metadata, spec, status}: ServiceObject, {namespace, name, address
   return metadata.name === name && (namespace === undefined || (metadata.namespace ?? 'default') === namespace);
 }
 
+function portsOf({spec}: ServiceObject): string {
+  const ports = (spec?.ports ?? []).map(({name, port, protocol = 'TCP'}) => `${name ?? port} (${port}/${protocol})`);
+  return ports.join(', ') || 'none';
+}
+
 /** A selector that matches nothing is an error: a gate that checks nothing must not pass. */
 function nothingSelected({namespace, selector, allNamespaces}: SelectionInput): Error {
   const where = namespace === undefined || allNamespaces ? '' : ` in namespace ${namespace}`;
@@ -167,8 +158,10 @@ const otherKinds: ReadonlySet<string> = new Set(
 function unknownService(wanted: WantedService, services: readonly ServiceObject[], api: SelectableObjects): Error {
   const {namespace, name, port} = wanted;
   const other = services.find(service => name !== '' && isAt(service, wanted));
-  if (other !== undefined) return withoutPort(other, port);
-  const own = ofPlace(wanted, services, api);
+  if (other !== undefined) return refuse(`Service ${namespacedName(other.metadata)} has no port "${port}"; it has ${portsOf(other)}`);
+  if (otherKinds.has(namespace ?? '') && !services.some(({metadata}) => metadata.namespace === namespace))
+    return refuse(`"${namespace}/${name}" is not a Service: write NAME, svc/NAME or NAMESPACE/NAME`, servicesWith(wanted, api));
+  const own = ofPlace(wanted, {...api, services});
   if (own !== null) return own;
   const near = closest(
     name,
@@ -177,8 +170,6 @@ function unknownService(wanted: WantedService, services: readonly ServiceObject[
   const suggestions = services
     .filter(({metadata}) => near.includes(metadata.name))
     .map(({metadata}) => escapeText(namespacedName(metadata)));
-  if (otherKinds.has(namespace ?? '') && !services.some(({metadata}) => metadata.namespace === namespace))
-    return new Errors.CLIError(escapeText(`"${namespace}/${name}" is not a Service: write NAME, svc/NAME or NAMESPACE/NAME`), {exit: 2});
   const where = namespace === undefined ? 'any namespace' : `namespace ${namespace}`;
   return new Errors.CLIError(
     escapeText(
@@ -189,64 +180,4 @@ function unknownService(wanted: WantedService, services: readonly ServiceObject[
       ...(suggestions.length === 0 ? {} : {suggestions: suggestions.slice(0, 3)}),
     },
   );
-}
-
-function withoutPort({metadata, spec}: ServiceObject, port = ''): Error {
-  const ports = (spec?.ports ?? []).map(({name, port: number, protocol = 'TCP'}) => `${name ?? number} (${number}/${protocol})`);
-  return new Errors.CLIError(
-    escapeText(`Service ${namespacedName(metadata)} has no port "${port}"; it has ${ports.join(', ') || 'none'}`),
-    {
-      exit: 2,
-    },
-  );
-}
-
-/** What an address, a number or the name of a pod or node is, if it is no Service; null for other names. */
-function ofPlace(wanted: WantedService, services: readonly ServiceObject[], api: SelectableObjects): Error | null {
-  const {name, address, port} = wanted;
-  const refuse = (text: string, owners: readonly ServiceName[] = []): Error => {
-    const suggestions = [...new Set(owners.map(owner => escapeText(namespacedName(owner))))].slice(0, 3);
-    return new Errors.CLIError(escapeText(text), {exit: 2, ...(suggestions.length === 0 ? {} : {suggestions})});
-  };
-  if (name === '') return refuse(`${port ?? ''} is the node port of no Service`);
-  const node = (api.nodes ?? []).find(({metadata, status}) =>
-    address === undefined ? metadata.name === name : (status?.addresses ?? []).some(one => canonicalAddress(one.address ?? '') === address),
-  );
-  const backed = servicesWith(wanted, api);
-  const pod = (api.pods ?? []).find(({metadata, status}) =>
-    address === undefined ? isPodNamed(metadata, wanted) : status?.podIP === address && node === undefined,
-  );
-  const what = address === undefined ? `Service "${name}" not found` : `${name} is the address of no Service`;
-  if (pod !== undefined || backed.length > 0)
-    return refuse(
-      `${what}: it is ${pod === undefined ? 'an endpoint' : `${address === undefined ? '' : 'that of '}pod ${namespacedName(pod.metadata)}`}${backed.length === 0 ? ', which is no endpoint' : ''}`,
-      backed,
-    );
-  if (node !== undefined) {
-    const owners = services.filter(({spec}) => port !== undefined && (spec?.ports ?? []).some(({nodePort}) => String(nodePort) === port));
-    return refuse(
-      `${what}: it is ${address === undefined ? 'a node' : `that of node ${node.metadata.name}`}${owners.length === 0 ? `; "kubectl svc-trace check -A --node ${node.metadata.name}" checks the node` : ''}`,
-      owners.map(({metadata: {namespace = 'default', name: own}}) => ({namespace, name: own})),
-    );
-  }
-  return address === undefined ? null : refuse(what);
-}
-
-function isPodNamed({namespace, name}: PodObject['metadata'], wanted: WantedService): boolean {
-  return name === wanted.name && (wanted.namespace === undefined || podKinds.has(wanted.namespace) || namespace === wanted.namespace);
-}
-
-const podKinds: ReadonlySet<string> = new Set(['po', 'pod', 'pods']);
-
-/** The Services with an endpoint at this address, or of the pod of this name. */
-function servicesWith(wanted: WantedService, {endpointSlices}: SelectableObjects): readonly ServiceName[] {
-  return (endpointSlices ?? []).flatMap(({metadata, endpoints}) => {
-    const isOwn = (endpoints ?? []).some(({addresses, targetRef}) =>
-      wanted.address === undefined
-        ? targetRef?.kind === 'Pod' && isPodNamed({namespace: targetRef.namespace ?? '', name: targetRef.name ?? ''}, wanted)
-        : addresses?.some(one => canonicalAddress(one) === wanted.address),
-    );
-    const name = metadata.labels?.[serviceNameLabel];
-    return isOwn && name !== undefined ? [{namespace: metadata.namespace ?? 'default', name}] : [];
-  });
 }

@@ -1,0 +1,50 @@
+import {describe, expect, test} from 'vitest';
+import {withPrintedPorts} from '../../../src/run/packet/packet-flags.ts';
+import {selectServices} from '../../../src/run/scope/select-services.ts';
+import {snapshotOf} from '../../fixtures.ts';
+
+const {api} = await snapshotOf('healthy/1.36-iptables');
+
+function chosen(...names: readonly string[]): readonly string[] {
+  const {selects} = selectServices({names, namespace: undefined, allNamespaces: false, selector: undefined}, api);
+  return (api.services ?? []).filter(selects).map(({metadata}) => `${metadata.namespace}/${metadata.name}`);
+}
+
+describe('Services are named as reports print them', () => {
+  test.each([
+    ['shop/web:http', 'shop/web'],
+    ['shop/web:80', 'shop/web'],
+    ['svc/web:http', 'shop/web'],
+    ['10.96.1.1:80', 'shop/web'],
+    ['30080', 'shop/nodeport'],
+    [':30080', 'shop/nodeport'],
+  ])('%s is %s', (name, service) => expect(chosen(name)).toEqual([service]));
+
+  test.each([
+    ['shop/web:https', 'Service shop/web has no port "https"; it has http (80/TCP)'],
+    ['10.96.1.1:81', 'Service shop/web has no port "81"; it has http (80/TCP)'],
+    ['1', '1 is the node port of no Service'],
+    ['10.244.11.4:8080', '10.244.11.4 is the address of no Service: it is that of pod shop/web-1'],
+    ['shop/web-1', 'Service "web-1" not found: it is pod shop/web-1'],
+    ['pod/web-1', '"pod/web-1" is not a Service: write NAME, svc/NAME or NAMESPACE/NAME'],
+    ['node-a', 'Service "node-a" not found: it is node node-a; "kubectl svc-trace check -A --node node-a" checks the node'],
+    ['10.96.77.77', '10.96.77.77 is the address of no Service'],
+  ])('%s is refused: %s', (name, message) => expect(() => chosen(name)).toThrow(expect.objectContaining({message})));
+
+  test('the Services of a pod or of a node port at the address of a node are suggested', () => {
+    const node = api.nodes?.[0]?.status?.addresses?.[0]?.address ?? '';
+    expect(() => chosen('10.244.11.4')).toThrow(expect.objectContaining({suggestions: expect.arrayContaining(['shop/external-ips'])}));
+    expect(() => chosen(`${node}:30080`)).toThrow(expect.objectContaining({suggestions: ['shop/nodeport']}));
+  });
+});
+
+test('packet takes the ports behind a name or an address, and refuses two that differ', () => {
+  const flags = {source: '10.244.11.4:4000', destination: '[fd00:96::3]:80'};
+  expect(withPrintedPorts(flags)).toEqual({source: '10.244.11.4', 'source-port': 4000, destination: 'fd00:96::3', port: '80'});
+  expect(withPrintedPorts({source: 'pod/web-1', destination: 'fd00:96::3', port: 'http'})).toMatchObject({
+    destination: 'fd00:96::3',
+    port: 'http',
+  });
+  expect(() => withPrintedPorts({...flags, port: '81'})).toThrow('--port and the port in the address are not the same');
+  expect(() => withPrintedPorts({...flags, source: '10.244.11.4:http'})).toThrow('--source 10.244.11.4:http: http is no port number');
+});
