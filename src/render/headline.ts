@@ -13,6 +13,8 @@ export interface Cause {
   /** Empty if it affects all Services of its nodes. */
   readonly services: readonly ServiceName[];
   readonly since?: Since;
+  /** The rules of its nodes are older than the API, as their findings show together. */
+  readonly isOutdated: boolean;
   /** `shop/web on node-a: pod web-2 gets no traffic`. Not escaped. */
   readonly message: string;
   /** The same with the code; without it where only the rules show the cause, and the code is that of one of its effects. */
@@ -32,10 +34,17 @@ export function causesOf({findings, nodes}: Pick<Report, 'findings'> & Partial<R
       nodes: block.nodes,
       services,
       ...(since === null ? {} : {since}),
+      isOutdated: block.reason === 'older-rules',
       message,
       text: block.reason === 'older-rules' ? message : `${message} (${code})`,
     };
   });
+}
+
+/** The nodes that the table calls `outdated`, with the cause. */
+export function outdatedNodes(report: Pick<Report, 'findings' | 'nodes'>, readAt?: string): ReadonlyMap<string, Cause> {
+  const causes = causesOf(report, readAt).filter(({isOutdated}) => isOutdated);
+  return new Map(causes.flatMap(cause => cause.nodes.map(node => [node, cause] as const)));
 }
 
 function servicesOf(block: FindingBlock): readonly ServiceName[] {

@@ -2,7 +2,7 @@ import {dump} from 'js-yaml';
 import {type Finding, hitsText} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 import type {RuleText} from '../model/ruleset.ts';
-import {causesOf} from './headline.ts';
+import {causesOf, outdatedNodes} from './headline.ts';
 import {headlineOf} from './verdict-line.ts';
 import {originOf, readTime, type Renderer, type RenderOptions} from './renderer.ts';
 import {escapeUnsafe, isUnsafe} from './terminal-text.ts';
@@ -45,9 +45,11 @@ function reportHead(report: Report, options: Pick<RenderOptions, 'provenance'>):
   const {tool, summary, wait, nodes} = report;
   const origin = originOf(report.scope, options);
   const {verdict, ...counts} = summary;
-  const causes = causesOf(report, readTime(options.provenance)).map(({severity: _, text: __, ...cause}) => cause);
+  const causes = causesOf(report, readTime(options.provenance)).map(({severity: _, text: __, isOutdated: ___, ...cause}) => cause);
   const told = {verdict, headline: headlineOf(report, options.provenance), causes, ...counts};
-  return {schemaVersion, tool, ...(origin === null ? {} : {origin}), summary: told, wait, nodes};
+  const outdated = outdatedNodes(report);
+  const states = nodes.map(node => (outdated.has(node.name) ? {...node, state: 'outdated'} : node));
+  return {schemaVersion, tool, ...(origin === null ? {} : {origin}), summary: told, wait, nodes: states};
 }
 
 export function findingObject(finding: Finding): object {

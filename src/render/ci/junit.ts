@@ -1,9 +1,10 @@
 import {type Finding, severities, type Severity} from '../../model/finding.ts';
 import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
 import {causeBlocks} from '../finding-blocks.ts';
+import {type Cause, outdatedNodes} from '../headline.ts';
 import {findingTexts} from '../table/finding-text.ts';
 import {markup} from '../markup.ts';
-import {originOf, provenanceRows, type Renderer, type RenderOptions} from '../renderer.ts';
+import {originOf, provenanceRows, readTime, type Renderer, type RenderOptions} from '../renderer.ts';
 import {styleOf} from '../terminal-text.ts';
 import {waitText} from '../table/sections.ts';
 import {namespacedName} from '../../model/text.ts';
@@ -15,10 +16,15 @@ import {namespacedName} from '../../model/text.ts';
  */
 export const junit: Renderer = (report, options) => {
   const {failOn} = options;
+  const older = failOn === 'never' ? new Map<string, Cause>() : outdatedNodes(report, readTime(options.provenance));
   const analyze = (finding: Finding): boolean => !finding.known && failOn !== 'never' && rank(finding.severity) <= rank(failOn);
   const suites = suitesOf(report).map(suite => ({
     ...suite,
-    cases: suite.cases.map(made => ({...made, failing: made.findings.filter(analyze)})),
+    cases: suite.cases.map(made => ({
+      ...made,
+      failing: made.findings.filter(analyze),
+      outdated: made.name === nodeName ? older.get(suite.name) : undefined,
+    })),
   }));
   const all = suites.flatMap(({cases}) => cases);
   const timestamp = timestampOf(originOf(report.scope, options)?.readAt);
@@ -145,11 +151,13 @@ function waitOf(wait: NodeWait | undefined): Pick<Case, 'wait'> {
 
 interface EvaluatedCase extends Case {
   readonly failing: readonly Finding[];
+  /** Of a node: the findings of its Services show that its rules are older than the API. */
+  readonly outdated: Cause | undefined;
 }
 
 /** The states of a test case, in order of precedence. */
-function outcomeOf({failing, error, skipped}: EvaluatedCase): 'failure' | 'error' | 'skipped' | 'passed' {
-  if (failing.length > 0) return 'failure';
+function outcomeOf({failing, outdated, error, skipped}: EvaluatedCase): 'failure' | 'error' | 'skipped' | 'passed' {
+  if (failing.length > 0 || outdated !== undefined) return 'failure';
   if (error !== undefined) return 'error';
   return skipped === undefined ? 'passed' : 'skipped';
 }
@@ -170,16 +178,17 @@ function timeOf(cases: readonly EvaluatedCase[]): string {
 }
 
 function caseLines(suite: string, made: EvaluatedCase): readonly string[] {
-  const {name, findings, failing, error = '', skipped = '', wait, causes} = made;
+  const {name, findings, failing, outdated, error = '', skipped = '', wait, causes} = made;
   const [first] = failing;
   const cause = first === undefined ? undefined : causes?.get(first);
   const follows = cause === undefined ? '' : ` (likely from ${cause.code} ${cause.name})`;
   const open = `    <testcase classname="${attribute(suite)}" name="${attribute(name)}" time="${timeOf([made])}"`;
   const text = findingTexts(findings, {style: styleOf(false), width: Infinity, max: 20, spread: true}).join('\n\n');
-  const told = [...(wait === undefined ? [] : [waitText(wait)]), ...(text === '' ? [] : [text])].join('\n\n');
-  const codes = [...new Set(failing.map(({code}) => code))].join(' ');
+  const why = outdated === undefined ? [] : [outdated.message];
+  const told = [...(wait === undefined ? [] : [waitText(wait)]), ...why, ...(text === '' ? [] : [text])].join('\n\n');
+  const codes = failing.length === 0 ? 'outdated' : [...new Set(failing.map(({code}) => code))].join(' ');
   const outcome = {
-    failure: `      <failure type="${attribute(codes)}" message="${attribute(`${first?.message ?? ''}${follows}`)}">${xml(told)}</failure>`,
+    failure: `      <failure type="${attribute(codes)}" message="${attribute(first === undefined ? (outdated?.message ?? '') : `${first.message}${follows}`)}">${xml(told)}</failure>`,
     error: `      <error type="ST901" message="${attribute(error)}">${xml(told || error)}</error>`,
     skipped: `      <skipped message="${attribute(skipped)}"/>`,
     passed: '',

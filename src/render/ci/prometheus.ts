@@ -1,5 +1,6 @@
 import type {Report} from '../../model/report.ts';
 import {escapeText} from '../terminal-text.ts';
+import {outdatedNodes} from '../headline.ts';
 import type {Renderer} from '../renderer.ts';
 
 /** Prometheus' text format: findings by code, node and Service, and what was checked. All are gauges of one run. */
@@ -7,6 +8,7 @@ export const prometheus: Renderer = report =>
   [
     metric('svc_trace_findings', 'Findings by code, node and Service that the baseline does not suppress.', findings(report)),
     metric('svc_trace_node_checked', 'Whether the rules of a node were checked (1) or not (0).', nodes(report)),
+    metric('svc_trace_node_outdated', 'Whether the rules of a node are older than the API (1) or not (0).', outdated(report)),
     metric('svc_trace_rules', 'Rules found on a node.', rules(report)),
     metric('svc_trace_services', 'Services in scope.', [sample({}, report.summary.services)]),
     metric('svc_trace_service_ports', 'Service ports in scope that kube-proxy serves.', [sample({}, report.summary.servicePorts)]),
@@ -63,6 +65,11 @@ function nodes(report: Report): readonly Sample[] {
     .map(({name, status, proxyMode = '', kubeProxyVersion = ''}) =>
       sample({node: name, mode: proxyMode, version: kubeProxyVersion}, status === 'checked' ? 1 : 0),
     );
+}
+
+function outdated(report: Report): readonly Sample[] {
+  const older = outdatedNodes(report);
+  return report.nodes.filter(({status}) => status === 'checked').map(({name}) => sample({node: name}, older.has(name) ? 1 : 0));
 }
 
 function rules(report: Report): readonly Sample[] {

@@ -5,17 +5,20 @@ import type {Finding, Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
-import {namespacedName} from '../../model/text.ts';
+import {namespacedName, plural} from '../../model/text.ts';
+import {olderText} from '../block-texts.ts';
+import {causeBlocks, freshFindings, membersOf} from '../finding-blocks.ts';
 import {docsOf, toJson} from '../json.ts';
 import type {Renderer} from '../renderer.ts';
 import {escapeText} from '../terminal-text.ts';
 
 /**
- * SARIF 2.1.0 for GitHub code scanning and other dashboards: a rule for each code found, a result for each finding. Contains every field
- * that GitHub requires.
+ * SARIF 2.1.0 for GitHub code scanning and other dashboards: a rule for each code found, a result for each finding; of those that have one
+ * cause, one for each node. Contains every field that GitHub requires.
  */
 export const sarif: Renderer = report => {
-  const findings = report.findings.slice(0, maxResults);
+  const folded = foldEffects(report.findings);
+  const findings = folded.slice(0, maxResults);
   const codes = [...new Set(findings.map(({code}) => code))].sort();
   const log: Log = {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
@@ -33,7 +36,7 @@ export const sarif: Renderer = report => {
         invocations: [
           {
             executionSuccessful: report.summary.verdict !== 'incomplete' && report.summary.nodesUnread === 0,
-            ...notificationsOf(report.findings.slice(maxResults)),
+            ...notificationsOf(folded.slice(maxResults)),
           },
         ],
         results: sarifResults(report, findings, codes),
@@ -76,21 +79,49 @@ function byCode(findings: readonly Finding[]): string {
   return [...counts].map(([code, count]) => `${count} of ${code}`).join(', ');
 }
 
+/** A finding whose others on its node are left out, as the table leaves them out: what they have in common, and how many they are. */
+interface FoldedFinding extends Finding {
+  readonly cause?: {readonly text: string; readonly others: number};
+}
+
+function foldEffects(findings: readonly Finding[]): readonly FoldedFinding[] {
+  const causes = new Map<Finding, NonNullable<FoldedFinding['cause']> | null>();
+  for (const block of causeBlocks(freshFindings(findings)).filter(({effects}) => effects.length > 0))
+    for (const [node, own] of Map.groupBy(membersOf(block), finding => finding.node)) {
+      const [first, ...others] = own;
+      for (const other of others) causes.set(other, null);
+      const text = olderText({...block, nodes: node === undefined ? [] : [node]}) ?? '';
+      if (first !== undefined) causes.set(first, {text, others: others.length});
+    }
+  return findings.flatMap(finding => {
+    const cause = causes.get(finding);
+    return cause === null ? [] : cause === undefined ? finding : {...finding, cause};
+  });
+}
+
+/** The message, with the cause before it and the number of the findings that are left out behind it. */
+function messageOf({message, cause}: FoldedFinding): string {
+  if (cause === undefined) return message;
+  const before = cause.text === '' ? '' : `${cause.text}. `;
+  return `${before}${message}; ${plural(cause.others, 'more finding')} on this node, likely from this cause`;
+}
+
 const levels = {error: 'error', warning: 'warning', info: 'note'} as const satisfies Readonly<Record<Severity, Result.level>>;
 
 /** A result for each finding. Two findings with the same code and subject are numbered, so that dashboards keep both. */
-function sarifResults({nodes}: Report, findings: readonly Finding[], codes: readonly string[]): Result[] {
+function sarifResults({nodes}: Report, findings: readonly FoldedFinding[], codes: readonly string[]): Result[] {
   const modes = new Map(nodes.map(({name, proxyMode}) => [name, proxyMode]));
   const seen = new Map<string, number>();
   return findings.map(finding => {
-    const {code, severity, message, remedy, known, node = ''} = finding;
-    const place = placeOf(finding);
+    const {code, severity, remedy, known, node = ''} = finding;
+    // Which of its findings stands for a node changes from run to run.
+    const place = finding.cause === undefined || finding.cause.text === '' ? placeOf(finding) : `node ${node}`;
     const print = createHash('sha256').update(`${code}\n${place}`).digest('hex').slice(0, 32);
     const nth = (seen.get(print) ?? 0) + 1;
     seen.set(print, nth);
     return {
       ...{ruleId: code, ruleIndex: codes.indexOf(code), level: levels[severity]},
-      message: {text: escapeText(`${message}. ${remedy}`)},
+      message: {text: escapeText(`${messageOf(finding)}. ${remedy}`)},
       locations: [
         {...physicalLocation(finding, modes.get(node)), logicalLocations: [{fullyQualifiedName: escapeText(place) || 'cluster'}]},
       ],

@@ -5,6 +5,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
 import {type FindingGroup, groupFindings, loudFindings} from '../finding-blocks.ts';
+import {outdatedNodes} from '../headline.ts';
 import {docsOf, toYaml} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import type {Renderer, RenderOptions} from '../renderer.ts';
@@ -124,6 +125,7 @@ function policyResults(report: Report, verbose: boolean): PolicyResults {
   const own = ownFindings(verbose ? report.findings : loudFindings(report.findings));
   const namespaces = new Map<string, PolicyResult[]>();
   const unclear = doubt(report);
+  const older = outdatedNodes(report);
   for (const service of report.services) {
     const findings = own.ofService(service);
     const results = namespaces.get(service.namespace) ?? [];
@@ -136,7 +138,7 @@ function policyResults(report: Report, verbose: boolean): PolicyResults {
       ...own.ofCluster(),
       ...report.nodes.flatMap(node => {
         const found = own.ofNode(node.name);
-        return [...found.results, ...nodeResults(node, found)];
+        return [...found.results, ...nodeResults(node, found, older.get(node.name)?.message)];
       }),
       ...own.others(report),
     ],
@@ -215,10 +217,12 @@ function isUnseen({code, severity, service}: Finding): boolean {
 function nodeResults(
   {name, status, reason = 'the node was not checked'}: NodeReport,
   {results, isLoud}: OwnResults,
+  outdated: string | undefined,
 ): readonly PolicyResult[] {
   const reference = nodeReference(name);
   if (status === 'unread')
     return results.some(({result}) => result === 'error') ? [] : [ownResult('node-read', 'error', escapeText(reason), reference)];
+  if (outdated !== undefined) return [ownResult('rules-current', 'fail', escapeText(outdated), reference)];
   if (isLoud) return [];
   if (status === 'unsupported') return [ownResult('node-read', 'skip', escapeText(reason), reference)];
   return [ownResult('node-read', 'pass', 'checked', reference)];
