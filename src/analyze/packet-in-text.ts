@@ -8,9 +8,10 @@ import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
 import type {Packet} from '../trace/packet.ts';
 import type {Address} from '../model/address.ts';
 import {servesNothing} from './iptables/excerpt.ts';
-import {holdsKubeProxy, isGap, mayNameInterface, withoutInterfaces} from './iptables/text-gaps.ts';
+import {holdsKubeProxy, isGap, mayNameInterface, withoutInterfaces, withoutRule} from './iptables/text-gaps.ts';
 import {type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
-import {type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
+import type {PartOfServers} from './ipvs/shown-servers.ts';
+import {type Taker, takersOf, type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
 
 /**
  * Walks the rules of pasted text. An outcome stands only if no rule that the text leaves out can change it; otherwise the answer says what
@@ -32,8 +33,12 @@ export function walkShown(
   };
   const plain: PacketRules = rules.iptables === null ? rules : {...rules, iptables: withoutInterfaces(rules.iptables)};
   const elsewhere = onceAsked(() => walkRules(plain, {...here, environment: {...here.environment, isLocal: () => false}}));
+  const takers = onceAsked(() =>
+    plain.iptables === null || shown.iptables === null ? [] : takersOf(shown.iptables, plain.iptables, walked),
+  );
   const text: ShownText = {
     ...shown,
+    takers,
     missing: missingOf(shown),
     assumed: place,
     packet,
@@ -48,7 +53,8 @@ export function walkShown(
   ];
   const outcomes = walkRules(rules, here);
   const others = plain === rules ? outcomes : walkRules(plain, here);
-  if (outcomes.some(({doubt}) => mayNameInterface(doubt))) return others.map(outcome => ifNoInterface(answerOf(outcome, text, uncalled)));
+  if (outcomes.some(({doubt}) => mayNameInterface(doubt)))
+    return others.map(outcome => ifNoInterface(answerOf(outcome, text, uncalled), otherwise(outcome, plain, here)));
   // A row that may name an interface, and that jumps to a chain that is not shown, changes nothing that the walk knows.
   return (gapsOf(others) > gapsOf(outcomes) ? others : outcomes).map(outcome => answerOf(outcome, text, uncalled));
 }
@@ -58,13 +64,27 @@ function gapsOf(outcomes: readonly PacketOutcome[]): number {
 }
 
 /** Rows of `iptables -L` do not show interfaces without `-v`. */
-function ifNoInterface(outcome: PacketOutcome): PacketOutcome {
+function ifNoInterface(outcome: PacketOutcome, instead: string | null): PacketOutcome {
   const {verdict, reason} = outcome;
-  const condition = 'if no rule on this path names an interface, which iptables -L shows with -v alone';
-  if (verdict === 'undecided') return {...outcome, reason: `${condition}; ${reason ?? ''}`};
+  const other = instead === null ? '' : ` (${instead})`;
+  const condition = `if no rule on this path names an interface, which iptables -L shows with -v alone${other}`;
+  if (verdict === 'undecided') {
+    const made = {...outcome, reason: `${condition}; ${reason ?? ''}`};
+    return instead === null || outcome.condition !== undefined ? made : {...made, condition: instead};
+  }
   const word = {accept: 'accepted', drop: 'dropped', reject: 'refused'}[verdict];
   const made = undecidedAt(outcome, `${[word, reason].filter(part => part !== undefined).join(' ')}, ${condition}`);
   return {...made, condition: `${word} if no rule names an interface`};
+}
+
+/** What becomes of a packet that a rule accepts, if this rule names another interface; null if that is not one word. */
+function otherwise({verdict, path}: PacketOutcome, plain: PacketRules, walked: Walked): string | null {
+  const last = path.findLast(rule => !isGap(rule));
+  if (verdict !== 'accept' || plain.iptables === null || last === undefined) return null;
+  if (!mayNameInterface(last) || !last.text.endsWith('-j ACCEPT')) return null;
+  const [end, ...others] = walkRules({...plain, iptables: withoutRule(plain.iptables, last)}, walked);
+  if (end === undefined || others.length > 0 || (end.verdict !== 'drop' && end.verdict !== 'reject')) return null;
+  return `${end.verdict === 'drop' ? 'dropped' : 'refused'} ${stoppedBy(end).by} if line ${last.line} names another interface`;
 }
 
 /** What nftables lack. */
@@ -74,8 +94,8 @@ interface Missing {
   readonly isOfKubeProxy: boolean;
 }
 
-/** Whether the text shows virtual servers of IPVS, all or some. */
-export type ShownServers = 'all' | 'some' | 'none';
+/** Whether the text shows virtual servers of IPVS: all, none, or what it shows of that of the packet. */
+export type ShownServers = 'all' | 'none' | PartOfServers;
 
 interface ShownText {
   readonly iptables: Ruleset | null;
@@ -90,6 +110,7 @@ interface ShownText {
   readonly servers: ShownServers;
   /** The outcomes if the node does not have the destination of the packet, as after address translation to a pod. */
   readonly elsewhere: () => readonly PacketOutcome[];
+  readonly takers: () => readonly Taker[];
 }
 
 /** Whether the destination is taken as an address of the node: by the chains that the text shows; null where nothing has to be assumed. */
@@ -123,12 +144,18 @@ interface Uncalled {
 function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chains}: Uncalled): PacketOutcome {
   const refusing = chains.find(({path, verdict}) => (verdict === 'drop' || verdict === 'reject') && isRefusal(path));
   if (refusing?.verdict === 'drop' || refusing?.verdict === 'reject')
-    return {...outcome, verdict: refusing.verdict, destination: null, path: refusing.path, reason: noEndpoint};
+    return {...outcome, verdict: refusing.verdict, destination: null, path: refusing.path, reason: whyRefused(refusing.path)};
   const led = outcome.verdict === 'undecided' ? outcome.reason : undefined;
   const calls = chains.map(({place, effect}) => `where ${place} is called is not shown; if it is called, the packet is ${effect}`);
   const isUnmatched = calls.length + outcome.path.length === 0 && led === undefined;
   const shown = `this text does not show ${someOf(missing, {max: 6})}${isUnmatched ? ', and no rule that it shows matches the packet' : ''}`;
-  const reason = [aboutKubeProxy(text), led, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
+  const takers = text.takers();
+  const names = [...new Set(takers.map(({name}) => name))];
+  const rivals =
+    names.length < 2
+      ? undefined
+      : `${names.length} programs take the packet, and the first that translates it wins: ${takers.map(({effect}) => effect).join('; ')}`;
+  const reason = [aboutKubeProxy(text), led, rivals, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
   const made = undecidedAt({...outcome, path: [...outcome.path, ...(chains[0]?.path ?? [])]}, reason);
   if (servesNothing(text.iptables)) return {...made, condition: 'KUBE-SERVICES is empty and serves no Service'};
   const [called] = chains;
@@ -137,6 +164,8 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
     const more = effect === called.effect ? '' : ', and on the conditions below';
     return {...made, condition: `${effect} if ${called.place} is called${more}`};
   }
+  if (typeof text.servers === 'object' && text.servers.condition !== undefined) return {...made, condition: text.servers.condition};
+  if (rivals !== undefined) return {...made, condition: `${someOf(names)} take it, and the first that translates it wins`};
   return made.rewrittenTo === undefined
     ? made
     : {...made, condition: `sent to ${made.rewrittenTo} unless rules that are not shown decide otherwise`};
@@ -158,7 +187,7 @@ function ofWhole(outcome: PacketOutcome, text: ShownText): PacketOutcome {
 
 /** A rule or policy stops the packet, unless a rule that is not shown does something else before. */
 function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: ShownText): PacketOutcome {
-  if (isRefusal(outcome.path)) return ofRefusal(outcome, gaps);
+  if (isRefusal(outcome.path)) return ofRefusal(outcome, gaps, text);
   const {iptables, nft, missing, assumed, packet, server} = text;
   if (server !== undefined && outcome.path.at(-1)?.table === 'ipvs') return {...outcome, reason: outcome.reason ?? whyUnbalanced(server)};
   const {by, table} = stoppedBy(outcome);
@@ -209,12 +238,15 @@ function passes(table: string | undefined): (outcome: PacketOutcome) => boolean 
 }
 
 /** kube-proxy's rule for a Service port without endpoints; a chain of the Service that is not shown may send the packet to one before. */
-function ofRefusal(outcome: PacketOutcome, gaps: readonly RuleText[]): PacketOutcome {
-  const before = gaps.find(({table, chain}) => table === 'nat' && parseChainName(chain) !== null);
-  if (before === undefined) return {...outcome, reason: outcome.reason ?? noEndpoint};
+function ofRefusal(outcome: PacketOutcome, gaps: readonly RuleText[], {iptables}: ShownText): PacketOutcome {
+  const isUnseen = ({table, chain}: RuleText): boolean => iptables?.chain(table, chain) === undefined;
+  const before = gaps.find(gap => gap.table === 'nat' && parseChainName(gap.chain) !== null && isUnseen(gap));
+  const why = whyRefused(outcome.path);
+  if (before === undefined) return {...outcome, reason: outcome.reason ?? why};
   const sends = `nat/${before.chain}, which this text does not show, sends it to an endpoint`;
-  const made = undecidedAt(outcome, `refused, since ${noEndpoint}, unless ${sends}`);
-  return {...made, condition: `refused unless nat/${before.chain} sends it to an endpoint`};
+  const done = outcome.verdict === 'drop' ? 'dropped' : 'refused';
+  const made = undecidedAt(outcome, `${done}, since ${why}, unless ${sends}`);
+  return {...made, condition: `${done} unless nat/${before.chain} sends it to an endpoint`};
 }
 
 function whyUnbalanced({protocol, address, port, realServers}: VirtualServer): string {
@@ -231,7 +263,11 @@ function stoppedBy({policy, path}: PacketOutcome): {readonly by: string; readonl
   return {by: last === undefined ? '' : `by this rule of ${last.table}/${last.chain}: ${last.text}`, table: last?.table};
 }
 
-const noEndpoint = 'kube-proxy writes this for a Service port without endpoints';
+function whyRefused(path: readonly RuleText[]): string {
+  return path.some(({text}) => text.includes('has no local endpoints'))
+    ? 'kube-proxy writes this for a Local traffic policy without an endpoint on this node'
+    : 'kube-proxy writes this for a Service port without endpoints';
+}
 
 /** What kube-proxy writes for a Service port without endpoints: nothing sends its packets elsewhere. */
 function isRefusal(path: readonly RuleText[]): boolean {
@@ -250,7 +286,7 @@ function aboutKubeProxy({iptables, nft, server, servers, packet}: ShownText): st
   if (tables.some(({chains}) => holdsKubeProxy(chains))) return undefined;
   if (nft !== null && tables.length === 0) return 'this text shows no table of kube-proxy';
   if (tables.some(({name, complete}) => name === 'nat' && complete)) return 'table nat is shown whole, and kube-proxy has no rule in it';
-  if (servers === 'some') return 'this text shows virtual servers of IPVS only in part (trace draws them)';
+  if (typeof servers === 'object') return servers.reason;
   const asked = `${packet.protocol.toUpperCase()} ${joinHostPort(packet.destination.text, packet.port)}`;
   return servers === 'all' ? `none of the virtual servers that this text shows is ${asked}` : 'this text shows no rule of kube-proxy';
 }

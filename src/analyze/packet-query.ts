@@ -10,6 +10,7 @@ import type {Environment, Packet} from '../trace/packet.ts';
 import {anyPort} from '../trace/side.ts';
 import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
+import {shownInPart} from './ipvs/shown-servers.ts';
 import {environmentOf, kernelObstacle, ownObstacle, podsHere, reversePath} from './outcomes/environment.ts';
 import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
@@ -169,13 +170,12 @@ function walkNode(
     ]),
     environment: sender === undefined ? environment : {...environment, sender},
   };
-  const outcomes = shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, {...walked, servers: serversOf(node)});
+  const outcomes = shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, {...walked, servers: serversOf(node, packet)});
   return outcomes.map(outcome => acrossBridge(outcome, {packet, environment, facts, rules}));
 }
 
-function serversOf(node: PacketNode): ShownServers {
-  if (settingOf(node).readsServers) return 'all';
-  return node.node.read('ipvsadm-part') === null && node.node.read('ipvsadm-save') === null ? 'none' : 'some';
+function serversOf(node: PacketNode, packet: Packet): ShownServers {
+  return settingOf(node).readsServers ? 'all' : (shownInPart(node.node, packet) ?? 'none');
 }
 
 /** A packet that the node sends on to an endpoint of another one meets the rules there. */

@@ -1,6 +1,6 @@
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import type {NftChain, NftRuleset, NftTable} from '../model/nft-ruleset.ts';
-import type {Ruleset, RuleText} from '../model/ruleset.ts';
+import type {Rule, Ruleset, RuleText} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
 import {nftRule} from '../parse/nftables/nft-rule.ts';
 import {type ChainResult, limitsFor} from '../trace/branch.ts';
@@ -8,6 +8,7 @@ import {walkIptablesChain} from '../trace/iptables/walk-packet.ts';
 import {tablesOf, walkNftChain} from '../trace/nftables/walk-nft-packet.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
 import {pathRules} from '../trace/packet.ts';
+import {listChain} from './iptables/chain-texts.ts';
 import {withChains} from './nftables/nft-case.ts';
 import {isGap, mayNameInterface} from './iptables/text-gaps.ts';
 
@@ -36,7 +37,9 @@ export function uncalledChains(shown: Ruleset, rules: Ruleset, {packet, environm
     const roots = [...table.chains.values()].filter(chain => chain.policy === null && !isBaseChain(chain.name) && !called.has(chain.name));
     return roots.flatMap(({name}) => {
       const chain = rules.chain(table.name, name);
-      return chain === undefined ? [] : effectOf(`${table.name}/${name}`, walkIptablesChain(context, chain, packet));
+      if (chain === undefined) return [];
+      const ends = walkIptablesChain(context, chain, packet);
+      return orSentOn(effectOf(`${table.name}/${name}`, ends), ends, shown);
     });
   });
 }
@@ -103,6 +106,45 @@ function effectOf<R extends RuleText>(place: string, ends: readonly ChainResult<
   const path = pathRules(first.path).filter(rule => !isGap(rule));
   const hidden = path.some(mayNameInterface) ? ', unless a rule there names an interface, which iptables -L shows with -v alone' : '';
   return [{place, effect: [...new Set(words), ...(passes ? ['let through'] : [])].join(' or ') + hidden, verdict: first.verdict, path}];
+}
+
+/** A chain that only jumps to chains that are not shown: they decide. */
+function orSentOn(found: readonly UncalledChain[], ends: readonly ChainResult<Rule>[], shown: Ruleset): readonly UncalledChain[] {
+  const sure = ends.find(({supposed}) => supposed === null);
+  if (found.length > 0 || sure === undefined) return found;
+  const path = pathRules(sure.path);
+  const isUnseen = (rule: Rule, at: number): boolean =>
+    isGap(rule) && path[at - 1]?.line !== 0 && shown.chain(rule.table, rule.chain) === undefined;
+  const unseen = path.filter(isUnseen).map(({chain}) => chain);
+  const [first] = path;
+  if (first === undefined || unseen.length === 0) return [];
+  const effect = `sent on to ${unseen.join(' and then to ')}, which the text does not show`;
+  return [{place: `${first.table}/${first.chain}`, effect, verdict: sure.verdict, path: path.filter(rule => !isGap(rule))}];
+}
+
+/** What a program of nat/PREROUTING does to a packet. */
+export interface Taker {
+  /** The chain that PREROUTING jumps to. */
+  readonly name: string;
+  readonly effect: string;
+}
+
+/** The programs whose rules of nat/PREROUTING take a packet. */
+export function takersOf(shown: Ruleset, rules: Ruleset, {packet, environment}: Walk): readonly Taker[] {
+  const chain = packet.origin === 'arriving' ? rules.chain('nat', 'PREROUTING') : undefined;
+  if (chain === undefined) return [];
+  const context = {rules, environment: {...environment, isLocal: () => true}, limits: limitsFor(rules)};
+  const isKnown = environment.isLocal(packet.destination) !== null;
+  return chain.rules().flatMap(rule => {
+    const alone = listChain({table: 'nat', name: 'PREROUTING', policy: null, complete: true}, [rule]);
+    const ends = walkIptablesChain(context, alone, packet);
+    const [found] = orSentOn(effectOf('nat/PREROUTING', ends), ends, shown);
+    if (found === undefined) return [];
+    const ifLocal = !isKnown && / --dst-type LOCAL /.test(rule.text) ? ` if the node has ${packet.destination.text}` : '';
+    const line = rule.line === 0 ? '' : ` (line ${rule.line})`;
+    const name = rule.target?.name ?? '';
+    return [{name, effect: `${name}${line}: ${found.effect}${ifLocal}`}];
+  });
 }
 
 function wordOf({verdict, packet, reason}: ChainResult<RuleText>): string {

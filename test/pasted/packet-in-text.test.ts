@@ -220,7 +220,21 @@ describe('a list of virtual servers', () => {
       'none of the virtual servers that this text shows is TCP 10.96.0.11:80',
     );
     const part = `$ ipvsadm -Ln | grep 10.96.0.10\n${server(1)}`;
-    expect(answer(part, {destination: '10.96.0.10'})).toContain('shows virtual servers of IPVS only in part');
+    expect(answer(part, {destination: '10.96.0.11'})).toContain('only in part, and none of them is TCP 10.96.0.11:80');
+  });
+
+  test('that may lack some says what it shows of the one that is asked for', () => {
+    const heading = ['Prot LocalAddress:Port Scheduler Flags', '  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn'];
+    const command = '$ ipvsadm -Ln -t 10.96.0.10:80';
+    const one = (...rows: readonly string[]) => [...heading, 'TCP  10.96.0.10:80 rr', ...rows, ''].join('\n');
+    const real = '  -> 10.244.0.2:8080              Masq    1      0          0         ';
+    const asked = {destination: '10.96.0.10'};
+    expect(answer(`${command}\n${one()}`, asked)).toContain('is shown without real servers: if it has none, IPVS refuses the packet');
+    expect(answer(`${command}\n${one(real)}`, asked)).toContain(
+      'sends packets to 10.244.0.2:8080, and to real servers that the text may lack',
+    );
+    expect(answer(`${command}\n${one(real.replace('Masq    1', 'Masq    0'))}`, asked)).toContain('has the weight 0 and takes no new');
+    expect(answer(`${command}\n${one(real)}\n${one()}`, asked)).toContain('has other real servers on line 9 than on line 4');
   });
 });
 
@@ -239,6 +253,33 @@ describe('rules of a kube-proxy before 1.20', () => {
       /^undecided: refused, .* unless nat\/KUBE-SVC-GQKCP75KCV7PRX6J, which this text does not show, sends it to an endpoint$/,
     );
   });
+});
+
+test('programs that take the same packet are all named', () => {
+  const rules = [
+    '-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT',
+    '-A PREROUTING -j KUBE-SERVICES',
+    '-A CNI-HOSTPORT-DNAT -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.42.0.7:80',
+    '-A KUBE-SERVICES -d 10.7.2.9/32 -p tcp -m tcp --dport 80 -j KUBE-FW-AAAAAAAAAAAAAAAA\n',
+  ].join('\n');
+  expect(answer(rules)).toContain(
+    'CNI-HOSTPORT-DNAT (line 1): sent to 10.42.0.7:80 if the node has 10.7.2.9; KUBE-SERVICES (line 2): sent on to KUBE-FW-AAAAAAAAAAAAAAAA, which the text does not show',
+  );
+  expect(answer(rules.replace('-d 10.7.2.9/32', '-d 10.7.2.8/32'))).not.toContain('programs');
+});
+
+test('a chain that no rule calls, and that only jumps to chains that are not shown, leads to these', () => {
+  const row = (chain: string) => `-A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports 80 -j ${chain}\n`;
+  expect(answer(row('CNI-DN-old') + row('CNI-DN-new'))).toContain(
+    'is sent on to CNI-DN-old and then to CNI-DN-new, which the text does not show',
+  );
+});
+
+test('what becomes of a packet if the row that accepts it names another interface is said', () => {
+  const text = ['Chain INPUT (policy DROP)', columns, 'ACCEPT     all  --  0.0.0.0/0            0.0.0.0/0', ''].join('\n');
+  expect(answer(text, {'local-address': ['10.7.2.9']})).toContain(
+    '(dropped by the policy of filter/INPUT if line 3 names another interface)',
+  );
 });
 
 test('a whole table nat whose KUBE-SERVICES is empty serves no Service', () => {

@@ -86,6 +86,17 @@ export function mayNameInterface(rule: RuleText | undefined): boolean {
   return rule?.text.includes(`-m ${hidden}`) === true;
 }
 
+/** The same rules without one of them. */
+export function withoutRule(rules: Ruleset, {table, chain: name, line}: RuleText): Ruleset {
+  const own = rules.chain(table, name);
+  if (own === undefined) return rules;
+  const left = listChain(
+    own,
+    own.rules().filter(rule => rule.line !== line),
+  );
+  return {...rules, chain: (ofTable, ofName) => (ofTable === table && ofName === name ? left : rules.chain(ofTable, ofName))};
+}
+
 /** The same rules, if none of them names an interface that the listing does not show. */
 export function withoutInterfaces(rules: Ruleset): Ruleset {
   const made = new Map<Chain, Chain>();
