@@ -20,9 +20,9 @@ import {type Taker, takersOf, type UncalledChain, uncalledChains, uncalledNftCha
 export function walkShown(
   rules: PacketRules,
   shown: PacketRules,
-  walked: Walked & {readonly servers: ShownServers},
+  walked: Walked & Pick<ShownText, 'servers' | 'isUnbound'>,
 ): readonly PacketOutcome[] {
-  const {packet, environment, servers} = walked;
+  const {packet, environment, servers, isUnbound} = walked;
   const isLocal = environment.isLocal(packet.destination);
   const server = environment.virtualServer?.(packet);
   // kube-proxy gives the node the addresses of its virtual servers.
@@ -44,6 +44,7 @@ export function walkShown(
     packet,
     server,
     servers,
+    isUnbound,
     elsewhere,
     isLocal: place ?? isLocal,
   };
@@ -108,6 +109,8 @@ interface ShownText {
   /** The virtual server of the packet. */
   readonly server: VirtualServer | undefined;
   readonly servers: ShownServers;
+  /** kube-ipvs0, as far as the text shows it, lacks the destination of the packet. */
+  readonly isUnbound: boolean;
   /** The outcomes if the node does not have the destination of the packet, as after address translation to a pod. */
   readonly elsewhere: () => readonly PacketOutcome[];
   readonly takers: () => readonly Taker[];
@@ -128,7 +131,9 @@ function answerOf(found: PacketOutcome, text: ShownText, uncalled: () => readonl
   const {verdict, lost} = outcome;
   if (lost === undefined && (verdict === 'drop' || verdict === 'reject')) return ofStopped(outcome, gaps, text);
   const missing = [
-    ...(text.server !== undefined && text.assumed === true ? [`that kube-ipvs0 has ${text.packet.destination.text}`] : []),
+    ...(text.server !== undefined && text.assumed === true
+      ? [`that ${text.isUnbound ? 'another interface than kube-ipvs0, which lacks it,' : 'kube-ipvs0'} has ${text.packet.destination.text}`]
+      : []),
     ...namesOf(gaps, text),
     ...(text.missing === null ? [] : [text.missing.text]),
   ];
@@ -154,7 +159,7 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   const rivals =
     names.length < 2
       ? undefined
-      : `${names.length} programs take the packet, and the first that translates it wins: ${takers.map(({effect}) => effect).join('; ')}`;
+      : `${names.length} programs are asked in this order, and the first that translates the packet wins: ${takers.map(({label, effect}) => `${label}: ${effect}`).join('; ')}`;
   const reason = [aboutKubeProxy(text), led, rivals, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
   const made = undecidedAt({...outcome, path: [...outcome.path, ...(chains[0]?.path ?? [])]}, reason);
   if (servesNothing(text.iptables)) return {...made, condition: 'KUBE-SERVICES is empty and serves no Service'};
@@ -165,10 +170,12 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
     return {...made, condition: `${effect} if ${called.place} is called${more}`};
   }
   if (typeof text.servers === 'object' && text.servers.condition !== undefined) return {...made, condition: text.servers.condition};
-  if (rivals !== undefined) return {...made, condition: `${someOf(names)} take it, and the first that translates it wins`};
-  return made.rewrittenTo === undefined
-    ? made
-    : {...made, condition: `sent to ${made.rewrittenTo} unless rules that are not shown decide otherwise`};
+  if (rivals !== undefined) return {...made, condition: `${someOf(names)} are asked in this order, and the first that translates it wins`};
+  const [only] = takers;
+  if (made.rewrittenTo === undefined) return only?.effect.startsWith('sent on to ') === true ? {...made, condition: only.effect} : made;
+  if (text.isUnbound)
+    return {...made, condition: `not served unless another interface has ${text.packet.destination.text}: kube-ipvs0 lacks it`};
+  return {...made, condition: `sent to ${made.rewrittenTo} unless rules that are not shown decide otherwise`};
 }
 
 function undecidedAt(outcome: PacketOutcome, reason: string): PacketOutcome {

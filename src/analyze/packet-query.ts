@@ -122,6 +122,8 @@ interface Setting {
   readonly environment: Environment;
   /** Whether the virtual servers of IPVS were read. */
   readonly readsServers: boolean;
+  /** The addresses of kube-ipvs0; null if they were not read. */
+  readonly bound: readonly string[] | null;
 }
 
 /** What is known of a node beside its rules. Many nodes send packets on to the same one. */
@@ -139,6 +141,7 @@ const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
       ...reversePath(facts),
     },
     readsServers: servers !== null,
+    bound,
   };
 });
 
@@ -170,7 +173,10 @@ function walkNode(
     ]),
     environment: sender === undefined ? environment : {...environment, sender},
   };
-  const outcomes = shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, {...walked, servers: serversOf(node, packet)});
+  const {bound} = settingOf(node);
+  const isUnbound = bound?.includes(packet.destination.text) === false;
+  const outcomes =
+    shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, {...walked, isUnbound, servers: serversOf(node, packet)});
   return outcomes.map(outcome => acrossBridge(outcome, {packet, environment, facts, rules}));
 }
 

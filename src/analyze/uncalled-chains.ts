@@ -1,6 +1,7 @@
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import type {NftChain, NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Rule, Ruleset, RuleText} from '../model/ruleset.ts';
+import {someOf} from '../model/text.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
 import {nftRule} from '../parse/nftables/nft-rule.ts';
 import {type ChainResult, limitsFor} from '../trace/branch.ts';
@@ -39,7 +40,7 @@ export function uncalledChains(shown: Ruleset, rules: Ruleset, {packet, environm
       const chain = rules.chain(table.name, name);
       if (chain === undefined) return [];
       const ends = walkIptablesChain(context, chain, packet);
-      return orSentOn(effectOf(`${table.name}/${name}`, ends), ends, shown);
+      return orSentOn(effectOf(`${table.name}/${name}`, ends), ends, shown).map(found => unlessBefore(found, ends, shown));
     });
   });
 }
@@ -104,8 +105,12 @@ function effectOf<R extends RuleText>(place: string, ends: readonly ChainResult<
   const words = sure.length > 0 ? sure.map(wordOf) : unsure.map(end => `${wordOf(end)} if ${conditionOf(end)}`);
   const passes = ends.some(({verdict, supposed}) => verdict === 'return' && supposed === null) && sure.length > 0;
   const path = pathRules(first.path).filter(rule => !isGap(rule));
+  const doubts = sure.length === 0 ? [] : ends.filter(end => end.supposed !== null && end.verdict !== first.verdict);
+  const unless = doubts.length === 0 ? '' : `, unless ${doubtsIn(doubts)}`;
   const hidden = path.some(mayNameInterface) ? ', unless a rule there names an interface, which iptables -L shows with -v alone' : '';
-  return [{place, effect: [...new Set(words), ...(passes ? ['let through'] : [])].join(' or ') + hidden, verdict: first.verdict, path}];
+  return [
+    {place, effect: [...new Set(words), ...(passes ? ['let through'] : [])].join(' or ') + unless + hidden, verdict: first.verdict, path},
+  ];
 }
 
 /** A chain that only jumps to chains that are not shown: they decide. */
@@ -113,19 +118,35 @@ function orSentOn(found: readonly UncalledChain[], ends: readonly ChainResult<Ru
   const sure = ends.find(({supposed}) => supposed === null);
   if (found.length > 0 || sure === undefined) return found;
   const path = pathRules(sure.path);
-  const isUnseen = (rule: Rule, at: number): boolean =>
-    isGap(rule) && path[at - 1]?.line !== 0 && shown.chain(rule.table, rule.chain) === undefined;
-  const unseen = path.filter(isUnseen).map(({chain}) => chain);
+  const unseen = unseenOf(path, shown);
   const [first] = path;
   if (first === undefined || unseen.length === 0) return [];
   const effect = `sent on to ${unseen.join(' and then to ')}, which the text does not show`;
   return [{place: `${first.table}/${first.chain}`, effect, verdict: sure.verdict, path: path.filter(rule => !isGap(rule))}];
 }
 
+/** The chains that shown rules jump to and that are not shown. */
+function unseenOf(path: readonly Rule[], shown: Ruleset): readonly string[] {
+  const isUnseen = (rule: Rule, at: number): boolean =>
+    isGap(rule) && path[at - 1]?.line !== 0 && shown.chain(rule.table, rule.chain) === undefined;
+  return path.filter(isUnseen).map(({chain}) => chain);
+}
+
+/** A chain that the text does not show, and that the packet meets before its end. */
+function unlessBefore(found: UncalledChain, ends: readonly ChainResult<Rule>[], shown: Ruleset): UncalledChain {
+  const end = ends.find(({verdict}) => verdict === found.verdict);
+  if (end === undefined || (found.verdict !== 'drop' && found.verdict !== 'reject')) return found;
+  const before = [...new Set(unseenOf(pathRules(end.path), shown))];
+  if (before.length === 0) return found;
+  return {...found, effect: `${found.effect}, unless ${someOf(before)}, which the text does not show, takes it before`};
+}
+
 /** What a program of nat/PREROUTING does to a packet. */
 export interface Taker {
   /** The chain that PREROUTING jumps to. */
   readonly name: string;
+  /** The chain, its line, and on what the jump depends. */
+  readonly label: string;
   readonly effect: string;
 }
 
@@ -136,14 +157,18 @@ export function takersOf(shown: Ruleset, rules: Ruleset, {packet, environment}: 
   const context = {rules, environment: {...environment, isLocal: () => true}, limits: limitsFor(rules)};
   const isKnown = environment.isLocal(packet.destination) !== null;
   return chain.rules().flatMap(rule => {
+    if (isGap(rule)) return [];
     const alone = listChain({table: 'nat', name: 'PREROUTING', policy: null, complete: true}, [rule]);
     const ends = walkIptablesChain(context, alone, packet);
     const [found] = orSentOn(effectOf('nat/PREROUTING', ends), ends, shown);
     if (found === undefined) return [];
-    const ifLocal = !isKnown && / --dst-type LOCAL /.test(rule.text) ? ` if the node has ${packet.destination.text}` : '';
-    const line = rule.line === 0 ? '' : ` (line ${rule.line})`;
+    const where = [
+      ...(rule.line === 0 ? [] : [`line ${rule.line}`]),
+      ...(!isKnown && / --dst-type LOCAL /.test(rule.text) ? [`if the node has ${packet.destination.text}`] : []),
+    ];
     const name = rule.target?.name ?? '';
-    return [{name, effect: `${name}${line}: ${found.effect}${ifLocal}`}];
+    const effect = found.effect.startsWith(`sent on to ${name},`) ? 'its rules are not shown' : found.effect;
+    return [{name, label: `${name}${where.length === 0 ? '' : ` (${where.join(', ')})`}`, effect}];
   });
 }
 
@@ -151,6 +176,14 @@ function wordOf({verdict, packet, reason}: ChainResult<RuleText>): string {
   const where = packet.rewritten ? ` to ${joinHostPort(packet.destination.text, packet.port)}` : '';
   if (verdict === 'accept') return where === '' ? 'accepted' : `sent${where}`;
   return verdict === 'drop' ? 'dropped' : verdict === 'reject' ? 'refused' : `undetermined (${reason ?? 'its match is unknown'})`;
+}
+
+/** The rules before, whose match is unknown. */
+function doubtsIn(ends: readonly ChainResult<RuleText>[]): string {
+  const [first] = ends;
+  const sets = ends.flatMap(({supposed}) => / --match-set (\S+) /.exec(supposed?.text ?? '')?.[1] ?? []);
+  if (first === undefined || sets.length === 0) return `a rule before matches, which cannot be told: ${first?.supposed?.text ?? ''}`;
+  return `${someOf([...new Set(sets)], {max: 2})}, which the text does not show, has ${first.packet.destination.text}`;
 }
 
 /** Of the rule whose match is unknown: mostly it asks for a set that the text does not show. */

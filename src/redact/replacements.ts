@@ -166,7 +166,7 @@ function looksLikeHost(text: string): boolean {
  */
 const messageWords: ReadonlySet<string> = new Set(
   `
-  a able about accept accept-new accepts access accessible account addr address addresses addresses.json addresstype after afterwards
+  a able about add accept accept-new accepts access accessible account addr address addresses addresses.json addresstype after afterwards
   again against agent agents agents-namespace agents-selector agents-token-file ago algorithm all allow allowed allows alone already
   alternative an and annotation another answer answered any api apigroup apiversion app apparmor applied apply archive are argument
   arguments as ask asked asks assertion at attach auth auth-provider authenticate authentication authorities authority authorized bad
@@ -177,16 +177,16 @@ const messageWords: ReadonlySet<string> = new Set(
   clusterrole clusterrole.rbac.authorization.k8s.io cni code com combined come command commands commit compare compiled-in complete
   component components concurrency config configmap configmaps configuration configz configz.json connect connected connection connections
   conntrack container containers contains context continue contradict contradicts converged copy core correct corrected could couldn
-  couldn't count counters counting create created creates credential credentials curl current current-context cut daemonset daddr data deadline
+  couldn't count counters counting create created creates creating credential credentials curl current current-context cut daemonset daddr data deadline
   debug debug-image debug-namespace decode decoding default delete deleted denial denials denied denies deploy deployment deployments
   describe destination detectlocal determine device dial did didn differ different differs digits directory disconnected discovery.k8s.io
   dns do does doesn doesn't domain done dropped ds due dump dumped dumps duration e eacces each earlier econnrefused econnreset
   ehostunreach either else elsewhere empty encoded encoding end ended endpoint endpoints endpoints.json endpointslice endpointslices
-  endpointslices.discovery.k8s.io endpointslices.json enetunreach enotfound environment eof epipe error errors etimedout event events
+  endpointslices.discovery.k8s.io endpointslices.json enetunreach enotfound environment eof epipe entry error errors etimedout event events
   eventually every everyone everything exceeded exec execcredential executable execute exist exists exit exited expected expired expires
   explain export extension external externalip extra f fail failed failing fails failure false families family fargate fatal fault fib field
   fields file files filter find finding firewall first flag flags folder follow for for-node forbidden form format found fqdn from full function
-  gateway gather gave generated get give given go got group groups gssapi-keyex gssapi-with-mic had hand handshake hangs hardware has
+  gateway gather gave generated get getting give given go got group groups gssapi-keyex gssapi-with-mic had hand handshake hangs hardware has
   hashsize have head headers health healthy healthz healthz.json held help here higher hold holding holds host hostkey hostname
   hostname-override how http https https_proxy i i/o id identity if iifname image image-pull-secret impersonate in incompatible incomplete
   index info ing ingress init initialization initialize inotify input insecure insecure-http insecure-skip-tls-verify insmod insert install
@@ -218,7 +218,7 @@ const messageWords: ReadonlySet<string> = new Set(
   sessionaffinity set sets setting settings several should shows sign signal signature signed since sleep smaller snapshot.json so socket
   some something soon source spec specified split ss ssh ssh-add ssh-address ssh-keygen ssh-option ssh-port ssh-user standard start
   started starting startup state statefulset states statistic statistics status stay stderr stdin stdout still stop stopped stops stream
-  strict stricthostkeychecking string sts subject subjectaccessreview subprotocol such sudo sufficient support supported svc-trace sync
+  strict stricthostkeychecking string sts subject subjectaccessreview subprotocol such sudo sufficient support sure supported svc-trace sync
   synced syncing sys sysctl sysctls system t table tables taken takes talk target tcp temporarily ten terminal terminated test text than
   that the their them then there these they this those throttled through time timed timeout timer times tls tls-server-name to token
   tokenreview tokens too took tool tools trace tracked transport trim true truncated trust trusted try trying tty two type types udp uid

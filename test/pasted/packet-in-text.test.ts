@@ -263,9 +263,55 @@ test('programs that take the same packet are all named', () => {
     '-A KUBE-SERVICES -d 10.7.2.9/32 -p tcp -m tcp --dport 80 -j KUBE-FW-AAAAAAAAAAAAAAAA\n',
   ].join('\n');
   expect(answer(rules)).toContain(
-    'CNI-HOSTPORT-DNAT (line 1): sent to 10.42.0.7:80 if the node has 10.7.2.9; KUBE-SERVICES (line 2): sent on to KUBE-FW-AAAAAAAAAAAAAAAA, which the text does not show',
+    'CNI-HOSTPORT-DNAT (line 1, if the node has 10.7.2.9): sent to 10.42.0.7:80; KUBE-SERVICES (line 2): sent on to KUBE-FW-AAAAAAAAAAAAAAAA, which the text does not show',
   );
-  expect(answer(rules.replace('-d 10.7.2.9/32', '-d 10.7.2.8/32'))).not.toContain('programs');
+  expect(answer(rules.replace('-d 10.7.2.9/32', '-d 10.7.2.8/32'))).not.toContain('in this order');
+});
+
+test('of a program whose chain is not shown, its place before kube-proxy is said', () => {
+  const rows = ['CNI-HOSTPORT-DNAT', 'KUBE-SERVICES'].map(jump);
+  expect(answer(['Chain PREROUTING (policy ACCEPT)', wide, ...rows, ''].join('\n'))).toContain(
+    '2 programs are asked in this order, and the first that translates the packet wins: CNI-HOSTPORT-DNAT (line 3): its rules are not shown; KUBE',
+  );
+});
+
+test('a chain that no rule calls stops a packet only if no chain that it jumps to before, and that is not shown, takes it', () => {
+  const rows = ['KUBE-SVC-AAAAAAAAAAAAAAAA', 'DROP'].map(jump);
+  expect(answer(['Chain MINE (1 references)', wide, ...rows, ''].join('\n'))).toContain(
+    'the packet is dropped, unless KUBE-SVC-AAAAAAAAAAAAAAAA, which the text does not show, takes it before',
+  );
+});
+
+describe('what ipset list prints', () => {
+  const set = (count: number) =>
+    `Name: KUBE-IPVS-IPS\nType: hash:ip\nHeader: family inet\nNumber of entries: ${count}\nMembers:\n10.7.2.9\n10.7.2.8\n`;
+  const row = (words: string) => `    0     0 ${words}`;
+  const chain = [
+    ...['Chain KUBE-IPVS-FILTER (1 references)', wide],
+    row('RETURN  all  --  *  *  0.0.0.0/0  0.0.0.0/0  match-set KUBE-CLUSTER-IP dst,dst'),
+    row('REJECT  all  --  *  *  0.0.0.0/0  0.0.0.0/0  ctstate NEW match-set KUBE-IPVS-IPS dst reject-with icmp-port-unreachable'),
+    '\n',
+  ].join('\n');
+
+  test('is what the sets have, and one that it leaves out stays unknown', () => {
+    expect(answer(chain + set(2))).toContain('refused, unless KUBE-CLUSTER-IP, which the text does not show, has 10.7.2.9');
+    expect(answer(chain + set(2), {destination: '10.7.2.7'})).toContain('no rule that it shows matches the packet');
+  });
+
+  test('is left out where it has fewer members than it says', () => {
+    expect(answer(chain + set(3))).toContain('refused if KUBE-IPVS-IPS, which the text does not show, has 10.7.2.9');
+  });
+});
+
+test('a virtual server whose address kube-ipvs0 lacks gets no packet', () => {
+  const servers = ['Prot LocalAddress:Port Scheduler Flags', '  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn'];
+  const real = '  -> 10.244.0.2:8080              Masq    1      0          0         ';
+  const device = ['6: kube-ipvs0: <BROADCAST,NOARP> mtu 1500 qdisc noop state DOWN', '    inet 10.96.0.1/32 scope global kube-ipvs0', ''];
+  const text = [...servers, 'TCP  10.96.0.10:80 rr', real, '', ...device].join('\n');
+  expect(answer(text, {destination: '10.96.0.10'})).toContain(
+    'not show that another interface than kube-ipvs0, which lacks it, has 10.96.0.10',
+  );
+  expect(answer(text.replace('10.96.0.1/', '10.96.0.10/'), {destination: '10.96.0.10'})).not.toContain('kube-ipvs0');
 });
 
 test('a chain that no rule calls, and that only jumps to chains that are not shown, leads to these', () => {

@@ -91,6 +91,22 @@ const failuresOfRules: readonly KnownFailure[] = [
     remedy: 'Use a node with Linux 5.13 and nft 1.0.1 or later, or set mode: iptables in the configuration of kube-proxy.',
   },
   {
+    pattern: /.*error getting ipset version.*/i,
+    cause: 'ipset does not run: the image of kube-proxy lacks it or its libraries, or the kernel lacks ip_set',
+    remedy: 'Run ipset --version in the image of kube-proxy and on the node, and modprobe ip_set on the node.',
+  },
+  {
+    pattern: /.*(?:error creating ipset|Failed to make sure ip set).*|.*ipset v\S+: Unknown argument.*/i,
+    cause: 'ipset cannot create the sets that the rules of IPVS mode match with: it is too old, or the kernel lacks the type',
+    remedy:
+      'Create one by hand on the node (ipset create TRY hash:ip,port,ip comment): what it answers is the reason. Then update ipset, or load ip_set_hash_ipport, ip_set_hash_ipportip, ip_set_hash_ipportnet, ip_set_hash_ip and ip_set_bitmap_port.',
+  },
+  {
+    pattern: /.*(?:cannot parse '\w+' as a protocol|Failed to add entry: .* to ip ?set).*/i,
+    cause: 'ipset cannot write entries of the sets that the rules of IPVS mode match with: mostly its image has no /etc/protocols',
+    remedy: 'Use an image of kube-proxy with /etc/protocols and /etc/services, or mount those of the node.',
+  },
+  {
     pattern:
       /.*(?:can't use (?:the )?IPVS proxier|IPVS proxier will not be used|Native loadbalancing will not work|Running modprobe ip_vs failed).*/i,
     cause: 'the kernel lacks the modules of IPVS',
@@ -99,7 +115,7 @@ const failuresOfRules: readonly KnownFailure[] = [
   },
   {
     pattern:
-      /.*(?:invalid CIDR address|invalid mask `|host\/network `[^']*' not found|Bad argument `-j'|clusterCIDR.*(?:invalid|must be)).*/i,
+      /.*(?:invalid CIDR address|invalid mask `|host\/network `[^']*' not found|Bad argument `(?:-j|KUBE-SVC-\w+)'|clusterCIDR.*(?:invalid|must be)).*/i,
     cause: 'a CIDR in its settings is not valid, and a rule with it makes the whole restore fail',
     remedy: 'Correct clusterCIDR (or --cluster-cidr) and nodePortAddresses in the configuration of kube-proxy.',
   },

@@ -1,4 +1,6 @@
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
+import {asSavedSets, listedDevice} from './listed-state.ts';
+import {parseConntrack} from '../conntrack.ts';
 import {breaksLines, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
 /** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump`). */
@@ -9,9 +11,20 @@ export function snapshotOfText(origin: string, content: Buffer): Snapshot | null
   return {origin, api: noObjects, nodes: [{name, files: [...files.keys()], read: file => files.get(file) ?? null}], problems: []};
 }
 
-/** Follows the name of the file or the text. */
-export const noDump =
-  'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
+/** Why a text has no rules. It follows the name of the file or the text. */
+export function noDump(content: Buffer): string {
+  const [first] = ['udp', 'tcp'].flatMap(protocol => [...parseConntrack(content.toString('utf8', 0, maxShown), protocol)]);
+  if (first === undefined)
+    return 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
+  const {line, original, reply} = first;
+  const way =
+    reply.source === original.destination
+      ? `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`
+      : `its packets go to ${reply.source}:${reply.sourcePort}`;
+  return `is a list of tracked connections, without rules. Of the one on line ${line}, ${way}. To check it, put it into a bundle as nodes/NAME/conntrack`;
+}
+
+const maxShown = 100_000;
 
 /** The files of a bundle that a pasted text contains. */
 type PastedFiles = ReadonlyMap<string, Buffer>;
@@ -25,7 +38,7 @@ function splitText(content: Buffer): PastedFiles {
   if (isPlainDump(content) && !otherTools.some(sign => content.indexOf(sign) >= 0)) return new Map([[dumpFile(content), content]]);
   const text = content.toString('utf8');
   const json = jsonOf(text);
-  const lines = (breaksLines(text) ? text.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : text).split('\n');
+  const lines = asSavedSets((breaksLines(text) ? text.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : text).split('\n'));
   const parts = partLines(json === null ? lines : lines.map(() => ''));
   const files = new Map<string, Buffer>();
   if (parts.rules.some(line => isRuleLine.test(undecorate(line)))) {
@@ -37,10 +50,12 @@ function splitText(content: Buffer): PastedFiles {
   if (parts.ipvs.some(line => line !== ''))
     files.set(parts.isPartOfIpvs ? 'ipvsadm-part' : 'ipvsadm-save', Buffer.from(parts.ipvs.join('\n')));
   if (parts.ipset.some(line => line !== '')) files.set('ipset-save', Buffer.from(parts.ipset.join('\n')));
+  const device = files.size === 0 ? null : listedDevice(lines);
+  if (device !== null) files.set('kube-ipvs0.json', Buffer.from(device));
   return files;
 }
 
-const otherTools = ['\ntable ', 'IP Virtual Server', '\n-A -t ', '\n-A -u ', '\ncreate ', '"nftables"'];
+const otherTools = ['\ntable ', 'IP Virtual Server', '\n-A -t ', '\n-A -u ', '\ncreate ', '"nftables"', 'kube-ipvs0: <', 'Members:'];
 const isRuleLine =
   /^\s*(?:\*(?:nat|filter|mangle|raw|security)\s*$|-[APN] \S+|(?:[>+*-]\s+)*Chain \S+ \(|\[\d+:\d+\] -A|:[A-Za-z][\w-]* [A-Z-])/;
 

@@ -24,7 +24,12 @@ export function answerText(outcomes: readonly Outcome[], style: Style): string {
     share: own.reduce((sum, {probability}) => sum + probability, 0),
     ends: new Set(own.map(({destination}) => destination)).size,
   }));
-  const conditions = new Set(outcomes.map(({condition = ''}) => condition));
+  const ends = new Set(outcomes.map(({rewrittenTo}) => rewrittenTo)).size;
+  const conditions = new Set(
+    outcomes.map(({condition = '', rewrittenTo = ''}) =>
+      ends === 1 || rewrittenTo === '' ? condition : condition.replace(rewrittenTo, `one of ${ends} endpoints`),
+    ),
+  );
   const [condition = ''] = conditions.size === 1 ? conditions : [];
   // Of several endpoints beside something else, the text has the share of each.
   const texts = parts.map(({text, share, isServed, ends}) =>

@@ -228,6 +228,19 @@ describe('a bare dump', () => {
     await expect(readBundle(path)).rejects.toThrow('is neither a bundle nor a dump of iptables-save or nft');
   });
 
+  test('that is a list of tracked connections is told from rules, with where its first one leads', async () => {
+    const flow = (to: string) =>
+      `udp 17 29 src=172.18.0.1 dst=10.10.10.10 sport=6000 dport=80 [UNREPLIED] src=${to} dst=172.18.0.2 sport=80 dport=6000\n`;
+    const refusal = async (to: string) => {
+      const path = join(folder.bundle({file: flow(to)}), 'file');
+      await readBundle(path);
+    };
+    await expect(refusal('10.10.10.10')).rejects.toThrow(
+      'is a list of tracked connections, without rules. Of the one on line 1, no rule translated 10.10.10.10',
+    );
+    await expect(refusal('10.244.1.7')).rejects.toThrow('its packets go to 10.244.1.7:80');
+  });
+
   test('that is empty is said to be empty', async () => {
     await expect(readBundle(join(folder.bundle({file: ''}), 'file'))).rejects.toThrow('/file is empty');
   });
