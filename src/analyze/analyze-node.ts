@@ -5,6 +5,7 @@ import type {Family} from '../model/address.ts';
 import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {withCilium} from './cilium/analyze-cilium.ts';
 import {ciliumPod, hasCiliumTables, leavesKubeProxy, oldestCilium} from '../expect/cilium/cilium-node.ts';
 import {describeRules} from './iptables/excerpt.ts';
@@ -90,6 +91,11 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
   if (ciliumPod(api, node.name) !== undefined) return byItsPod;
   if (chains.some(name => name.startsWith('OVN-KUBE-')))
     return 'the node has rules of OVN-Kubernetes and none of kube-proxy: OVN-Kubernetes serves its Services';
+  const interfaces = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '') ?? [];
+  const device = interfaces.find(({name}) => devicesOfOthers.has(name))?.name ?? '';
+  const program = devicesOfOthers.get(device);
+  if (program !== undefined)
+    return `the node has the interface ${device} of ${program}, and no rules of kube-proxy: ${program} serves its Services`;
   return inK3s === false
     ? 'the node has no rules of kube-proxy, which is disabled (--disable-kube-proxy): another program serves its Services'
     : null;
@@ -98,6 +104,13 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
 const byItsRules = 'the node has rules of Cilium and none of kube-proxy: Cilium serves its Services';
 const byItsPod = 'the node has an agent of Cilium and no rules of kube-proxy: Cilium serves its Services';
 const byExec = `From ${oldestCilium} on, Cilium is checked by exec into its agents: use check without --agents, and with the rights that "kubectl svc-trace access" names.`;
+
+/** Interfaces that other programs create if they serve Services. */
+const devicesOfOthers: ReadonlyMap<string, string> = new Map([
+  ['bpfin.cali', 'Calico in eBPF mode'],
+  ['kube-dummy-if', 'kube-router'],
+  ['ovn-k8s-mp0', 'OVN-Kubernetes'],
+]);
 
 function holdsRules({node, rulesets}: Pick<NodeInput, 'node'> & {readonly rulesets: ReadonlyMap<Family, Ruleset>}): boolean {
   return [...rulesets.values()].some(({tables}) => tables.size > 0) || node.files.some(file => /^(?:nft.*\.json|ipvsadm-save)$/.test(file));

@@ -12,6 +12,16 @@ test.each([
 });
 
 test.each([
+  ['Calico in eBPF mode', 'bpfin.cali'],
+  ['kube-router', 'kube-dummy-if'],
+  ['OVN-Kubernetes', 'ovn-k8s-mp0'],
+])('a node with an interface that %s creates to serve Services, and without rules of kube-proxy, is an info', async (name, device) => {
+  const given = await without('');
+  given.file('node-b', 'addresses.json', JSON.stringify([{ifname: device, addr_info: []}]));
+  expect(given.newFindings()).toEqual([{...place, message: containing(`the interface ${device}`, `${name} serves its Services`)}]);
+});
+
+test.each([
   ['Windows', {'kubernetes.io/os': 'windows'}],
   ['Fargate', {'eks.amazonaws.com/compute-type': 'fargate'}],
   ['virtual', {type: 'virtual-kubelet'}],

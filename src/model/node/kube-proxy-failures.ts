@@ -99,7 +99,7 @@ const failuresOfRules: readonly KnownFailure[] = [
     pattern: /.*(?:error creating ipset|Failed to make sure ip set).*|.*ipset v\S+: Unknown argument.*/i,
     cause: 'ipset cannot create the sets that the rules of IPVS mode match with: it is too old, or the kernel lacks the type',
     remedy:
-      'Create one by hand on the node (ipset create TRY hash:ip,port,ip comment): what it answers is the reason. Then update ipset, or load ip_set_hash_ipport, ip_set_hash_ipportip, ip_set_hash_ipportnet, ip_set_hash_ip and ip_set_bitmap_port.',
+      'Create one by hand on the node (ipset create TRY hash:ip,port,ip comment; ipset destroy TRY): what it answers is the reason. Then update ipset, or load ip_set_hash_ipport, ip_set_hash_ipportip, ip_set_hash_ipportnet, ip_set_hash_ip and ip_set_bitmap_port.',
   },
   {
     pattern: /.*(?:cannot parse '\w+' as a protocol|Failed to add entry: .* to ip ?set).*/i,
