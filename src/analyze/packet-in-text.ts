@@ -171,6 +171,9 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   }
   if (typeof text.servers === 'object' && text.servers.condition !== undefined) return {...made, condition: text.servers.condition};
   if (rivals !== undefined) return {...made, condition: `${someOf(names)} are asked in this order, and the first that translates it wins`};
+  const {doubt} = outcome;
+  if (led !== undefined && doubt !== undefined && doubt.line > 0)
+    return {...made, condition: `line ${doubt.line} decides, whose match cannot be told`};
   const [only] = takers;
   if (made.rewrittenTo === undefined) return only?.effect.startsWith('sent on to ') === true ? {...made, condition: only.effect} : made;
   if (text.isUnbound)

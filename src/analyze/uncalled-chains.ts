@@ -53,11 +53,20 @@ export function uncalledNftChains(nft: NftRuleset, {packet, environment}: Walk):
     .flatMap(table => {
       const called = calledIn(table);
       const roots = [...table.chains.values()].filter(({base, name}) => base === null && !called.has(name));
-      const found = roots.flatMap(chain =>
-        effectOf(`${chain.name} of table ${table.id}`, walkNftChain(table, chain, {packet, environment})),
-      );
+      const found = roots
+        .flatMap(chain => effectOf(`${chain.name} of table ${table.id}`, walkNftChain(table, chain, {packet, environment})))
+        .map(one => orToUnseen(one, table));
       return [...found, ...unaskedMaps(table, {packet, environment})];
     });
+}
+
+/** The walk takes a chain that is not shown as one without rules. */
+function orToUnseen(found: UncalledChain, table: NftTable): UncalledChain {
+  const jumps = found.path.flatMap(({text}) => [...text.matchAll(/\b(?:jump|goto) ([\w./-]+)/g)].map(([, name = '']) => name));
+  const unseen = [...new Set(jumps)].filter(name => !table.chains.has(name));
+  if (unseen.length === 0) return found;
+  const effect = found.effect.replace(/(?: or )?let through$/, '');
+  return {...found, effect: `${effect}, or sent on to ${someOf(unseen)}, which the text does not show`};
 }
 
 /** The maps of kube-proxy that no shown rule asks: each is asked as kube-proxy does. */

@@ -282,6 +282,14 @@ test('a chain that no rule calls stops a packet only if no chain that it jumps t
   );
 });
 
+test('a chain of nftables that leads to one that is not shown says so', () => {
+  const chain = (name: string, rule: string) => `chain ${name} {\n    ${rule}\n}\n`;
+  const pick = 'numgen random mod 2 vmap { 0 : goto endpoint-A, 1 : goto endpoint-B }';
+  expect(answer(chain('service-A', pick) + chain('endpoint-A', 'meta l4proto tcp dnat to 10.244.1.7:8080'))).toContain(
+    'the packet is sent to 10.244.1.7:8080, or sent on to endpoint-B, which the text does not show',
+  );
+});
+
 describe('what ipset list prints', () => {
   const set = (count: number) =>
     `Name: KUBE-IPVS-IPS\nType: hash:ip\nHeader: family inet\nNumber of entries: ${count}\nMembers:\n10.7.2.9\n10.7.2.8\n`;
