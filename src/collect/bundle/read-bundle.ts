@@ -19,6 +19,7 @@ import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapsh
 import {errorText, namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
 import {attempt, parseJson} from '../../parse/attempt.ts';
 import {plainText} from '../../parse/lines.ts';
+import {parseConntrack} from '../../parse/conntrack.ts';
 import {snapshotOfText, noDump} from '../../parse/pasted/split-text.ts';
 import {
   configMapShape,
@@ -55,9 +56,23 @@ export async function readBundle(path: string, {archiveLimit = defaultArchiveLim
   if (opened.dump.length === 0) throw new UnreadableBundle(path === '-' ? emptyInput : `${path} is empty`);
   const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
   if (snapshot === null)
-    throw new UnreadableBundle(`${path} ${isManifest(opened.dump) ? noRules(path) : noDump(opened.dump)}`);
+    throw new UnreadableBundle(`${path} ${isManifest(opened.dump) ? noRules(path) : (listOfConnections(opened.dump) ?? noDump)}`);
   return {...snapshot, origin: path};
 }
+
+/** What a text shows that is no dump of rules but a list of tracked connections; null if it is neither. */
+function listOfConnections(content: Buffer): string | null {
+  const [first] = ['udp', 'tcp'].flatMap(protocol => [...parseConntrack(content.toString('utf8', 0, maxShown), protocol)]);
+  if (first === undefined) return null;
+  const {line, original, reply} = first;
+  const way =
+    reply.source === original.destination
+      ? `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`
+      : `its packets go to ${reply.source}:${reply.sourcePort}`;
+  return `is a list of tracked connections, without rules. Of the one on line ${line}, ${way}. To check it, put it into a bundle as nodes/NAME/conntrack`;
+}
+
+const maxShown = 100_000;
 
 const emptyInput = 'standard input is empty: pipe a bundle or a dump into it, as in "iptables-save | kubectl svc-trace packet --from - …"';
 

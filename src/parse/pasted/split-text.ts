@@ -1,6 +1,5 @@
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {asSavedSets, listedDevice} from './listed-state.ts';
-import {parseConntrack} from '../conntrack.ts';
 import {breaksLines, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
 /** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump`). */
@@ -11,20 +10,9 @@ export function snapshotOfText(origin: string, content: Buffer): Snapshot | null
   return {origin, api: noObjects, nodes: [{name, files: [...files.keys()], read: file => files.get(file) ?? null}], problems: []};
 }
 
-/** Why a text has no rules. It follows the name of the file or the text. */
-export function noDump(content: Buffer): string {
-  const [first] = ['udp', 'tcp'].flatMap(protocol => [...parseConntrack(content.toString('utf8', 0, maxShown), protocol)]);
-  if (first === undefined)
-    return 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
-  const {line, original, reply} = first;
-  const way =
-    reply.source === original.destination
-      ? `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`
-      : `its packets go to ${reply.source}:${reply.sourcePort}`;
-  return `is a list of tracked connections, without rules. Of the one on line ${line}, ${way}. To check it, put it into a bundle as nodes/NAME/conntrack`;
-}
-
-const maxShown = 100_000;
+/** Follows the name of the file or the text. */
+export const noDump =
+  'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
 
 /** The files of a bundle that a pasted text contains. */
 type PastedFiles = ReadonlyMap<string, Buffer>;
