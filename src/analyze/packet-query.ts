@@ -311,8 +311,11 @@ function explainPing(outcome: PacketOutcome, {protocol, isClusterIP = false, des
 
 /** The node's iptables are those of IPVS mode, and its virtual servers were not read. */
 function asUnseen(outcome: PacketOutcome): PacketOutcome {
-  if (outcome.verdict !== 'accept' || outcome.destination !== null) return outcome;
-  return {...outcome, verdict: 'undecided', reason: 'kube-proxy runs in IPVS mode, and the virtual servers of the node were not read'};
+  const {verdict, destination, rewrittenTo, condition, reason: led} = outcome;
+  const reason = 'kube-proxy runs in IPVS mode, and the virtual servers of the node were not read';
+  if (verdict === 'accept' && destination === null) return {...outcome, verdict: 'undecided', reason};
+  if (verdict !== 'undecided' || rewrittenTo !== undefined || condition !== undefined) return outcome;
+  return {...outcome, reason: `${reason}; ${led ?? ''}`, condition: 'the virtual servers of IPVS are not shown'};
 }
 
 /** Paths that end alike and pass the same rules are one outcome. */

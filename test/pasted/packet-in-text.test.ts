@@ -306,7 +306,8 @@ describe('what ipset list prints', () => {
     expect(answer(chain + set(2), {destination: '10.7.2.7'})).toContain('no rule that it shows matches the packet');
   });
 
-  test('is left out where it has fewer members than it says', () => {
+  test('is left out where it has fewer members than it says, or leaves some out', () => {
+    expect(answer(chain + set(2).replace(/Number.*\n/, '') + '...')).toContain('refused if KUBE-IPVS-IPS, which');
     expect(answer(chain + set(3))).toContain('refused if KUBE-IPVS-IPS, which the text does not show, has 10.7.2.9');
   });
 });
@@ -333,6 +334,15 @@ test('what becomes of a packet if the row that accepts it names another interfac
   const text = ['Chain INPUT (policy DROP)', columns, 'ACCEPT     all  --  0.0.0.0/0            0.0.0.0/0', ''].join('\n');
   expect(answer(text, {'local-address': ['10.7.2.9']})).toContain(
     '(dropped by the policy of filter/INPUT if line 3 names another interface)',
+  );
+});
+
+test('a table nat of IPVS mode without virtual servers leaves the answer to these', () => {
+  const chains = ['PREROUTING', 'OUTPUT', 'POSTROUTING'].map(name => `:${name} ACCEPT [0:0]`);
+  const taken = '-A KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT';
+  const rules = [...chains, ':KUBE-SERVICES - [0:0]', ':KUBE-LOAD-BALANCER - [0:0]', '-A PREROUTING -j KUBE-SERVICES', taken];
+  expect(answer(['*nat', ...rules, 'COMMIT', ''].join('\n'))).toMatch(
+    /^undecided: .*IPVS mode, and the virtual servers of the node were not read/,
   );
 });
 

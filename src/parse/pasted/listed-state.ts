@@ -12,13 +12,14 @@ export function asSavedSets(lines: readonly string[]): readonly string[] {
     const length = lines.slice(start, start + maxHeading).findIndex(text => /^\s*Members:\s*$/.test(text));
     if (length < 0) continue;
     const heading = lines.slice(start, start + length).join('\n');
-    const rest = lines.slice(start + length + 1);
-    const end = rest.findIndex(text => !isMember.test(text));
-    const members = end < 0 ? rest : rest.slice(0, end);
+    const first = start + length + 1;
+    let end = first;
+    while (end < lines.length && isMember.test(lines[end] ?? '')) end++;
+    const type = /^\s*Type: ((?:hash|bitmap):\S+)/m.exec(heading)?.[1];
     const count = /^\s*Number of entries: (\d+)/m.exec(heading)?.[1];
-    if (count !== undefined && Number(count) !== members.length) continue;
-    made[start] = `create ${name} ${/^\s*Type: (\S+)/m.exec(heading)?.[1] ?? ''} ${/^\s*Header: (.*)/m.exec(heading)?.[1] ?? ''}`;
-    for (const [at, member] of members.entries()) made[start + length + 1 + at] = `add ${name} ${member.trim()}`;
+    if (type === undefined || Number(count ?? end - first) !== end - first || /^\s*(?:\.{3,}|…)/.test(lines[end] ?? '')) continue;
+    made[start] = `create ${name} ${type} ${/^\s*Header: (.*)/m.exec(heading)?.[1] ?? ''}`;
+    for (let at = first; at < end; at++) made[at] = `add ${name} ${(lines[at] ?? '').trim()}`;
   }
   return made;
 }
@@ -30,7 +31,7 @@ const isMember = /^\s*[\da-fA-F][\w.:,/-]*(?:\s+(?:comment|timeout|nomatch|packe
 
 /** The addresses of kube-ipvs0 in what `ip addr` prints, as `ip -j addr` has them; null if it does not print them all. */
 export function listedDevice(lines: readonly string[]): string | null {
-  const start = lines.findIndex(line => new RegExp(`^\\s*\\d+: ${ipvsDevice}: <`).test(line));
+  const start = lines.findIndex(line => line.includes(`: ${ipvsDevice}: <`));
   if (start < 0) return null;
   const rest = lines.slice(start + 1);
   const end = rest.findIndex(line => !/^\s*(?:link\/|inet6? |valid_lft |altname )/.test(line));
