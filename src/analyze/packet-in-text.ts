@@ -11,7 +11,7 @@ import {servesNothing} from './iptables/excerpt.ts';
 import {holdsKubeProxy, isGap, mayNameInterface, withoutInterfaces, withoutRule} from './iptables/text-gaps.ts';
 import {type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
 import type {PartOfServers} from './ipvs/shown-servers.ts';
-import {type Taker, takersOf, type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
+import {rivalsOf, type Taker, takersOf, type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
 
 /**
  * Walks the rules of pasted text. An outcome stands only if no rule that the text leaves out can change it; otherwise the answer says what
@@ -155,12 +155,8 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   const isUnmatched = calls.length + outcome.path.length === 0 && led === undefined;
   const shown = `this text does not show ${someOf(missing, {max: 6})}${isUnmatched ? ', and no rule that it shows matches the packet' : ''}`;
   const takers = text.takers();
-  const names = [...new Set(takers.map(({name}) => name))];
-  const rivals =
-    names.length < 2
-      ? undefined
-      : `${names.length} programs are asked in this order, and the first that translates the packet wins: ${takers.map(({label, effect}) => `${label}: ${effect}`).join('; ')}`;
-  const reason = [aboutKubeProxy(text), led, rivals, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
+  const rivals = rivalsOf(takers);
+  const reason = [aboutKubeProxy(text), led, rivals?.reason, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
   const made = undecidedAt({...outcome, path: [...outcome.path, ...(chains[0]?.path ?? [])]}, reason);
   if (servesNothing(text.iptables)) return {...made, condition: 'KUBE-SERVICES is empty and serves no Service'};
   const [called] = chains;
@@ -170,7 +166,7 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
     return {...made, condition: `${effect} if ${called.place} is called${more}`};
   }
   if (typeof text.servers === 'object' && text.servers.condition !== undefined) return {...made, condition: text.servers.condition};
-  if (rivals !== undefined) return {...made, condition: `${someOf(names)} are asked in this order, and the first that translates it wins`};
+  if (rivals !== undefined) return {...made, condition: rivals.condition};
   const {doubt} = outcome;
   if (led !== undefined && doubt !== undefined && doubt.line > 0)
     return {...made, condition: `line ${doubt.line} decides, whose match cannot be told`};

@@ -1,4 +1,5 @@
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
+import type {Address} from '../model/address.ts';
 import type {NftChain, NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Rule, Ruleset, RuleText} from '../model/ruleset.ts';
 import {someOf} from '../model/text.ts';
@@ -156,6 +157,8 @@ export interface Taker {
   readonly name: string;
   /** The chain, its line, and on what the jump depends. */
   readonly label: string;
+  /** The jump is a rule of the text, not one that is assumed. */
+  readonly isShown: boolean;
   readonly effect: string;
 }
 
@@ -163,7 +166,11 @@ export interface Taker {
 export function takersOf(shown: Ruleset, rules: Ruleset, {packet, environment}: Walk): readonly Taker[] {
   const chain = packet.origin === 'arriving' ? rules.chain('nat', 'PREROUTING') : undefined;
   if (chain === undefined) return [];
-  const context = {rules, environment: {...environment, isLocal: () => true}, limits: limitsFor(rules)};
+  const context = {
+    rules,
+    environment: {...environment, isLocal: (address: Address) => environment.isLocal(address) ?? true},
+    limits: limitsFor(rules),
+  };
   const isKnown = environment.isLocal(packet.destination) !== null;
   return chain.rules().flatMap(rule => {
     if (isGap(rule)) return [];
@@ -177,8 +184,20 @@ export function takersOf(shown: Ruleset, rules: Ruleset, {packet, environment}: 
     ];
     const name = rule.target?.name ?? '';
     const effect = found.effect.startsWith(`sent on to ${name},`) ? 'its rules are not shown' : found.effect;
-    return [{name, label: `${name}${where.length === 0 ? '' : ` (${where.join(', ')})`}`, effect}];
+    return [{name, isShown: rule.line > 0, label: `${name}${where.length === 0 ? '' : ` (${where.join(', ')})`}`, effect}];
   });
+}
+
+/** Several programs that are asked for a packet; undefined if there is one. */
+export function rivalsOf(takers: readonly Taker[]): {readonly reason: string; readonly condition: string} | undefined {
+  const names = [...new Set(takers.map(({name}) => name))];
+  if (names.length < 2) return undefined;
+  const order = takers.every(({isShown}) => isShown) ? 'in this order' : 'in an order that is not shown';
+  const each = takers.slice(0, 6).map(({label, effect}) => `${label}: ${effect}`);
+  return {
+    reason: `${names.length} programs are asked ${order}, and the first that translates the packet wins: ${each.join('; ')}`,
+    condition: `${someOf(names)} are asked ${order}, and the first that translates it wins`,
+  };
 }
 
 function wordOf({verdict, packet, reason}: ChainResult<RuleText>): string {
