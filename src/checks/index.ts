@@ -5,7 +5,7 @@ import {duplicateEndpoint, noReadyEndpoint, portWithoutEndpoint} from './objects
 import {externalIPWithRanges, headlessLabelWithClusterIP, rangesOfOneFamily} from './objects/conflicting-fields.ts';
 import {hintsIgnored, nodesExcludedFromLoadBalancers} from './objects/endpoints-by-place.ts';
 import {addressFamilyMismatch, nodeAddressAsExternalIP, notServedByKubeProxy} from './objects/service-addresses.ts';
-import {endpointOnUnknownNode, localPolicyNowhereLocal} from './objects/local-endpoints.ts';
+import {endpointIsClusterIP, endpointOnUnknownNode, localPolicyNowhereLocal} from './objects/local-endpoints.ts';
 import {nodePortCollision, targetPortNotDeclared} from './objects/node-ports-and-target-ports.ts';
 import {policySeesNode} from './objects/network-policies.ts';
 import {modeMismatch, modeNotSet, otherModeLeftovers, twoBackends} from './two-modes.ts';
@@ -32,6 +32,7 @@ const all = [
   notServedByKubeProxy,
   localPolicyNowhereLocal,
   endpointOnUnknownNode,
+  endpointIsClusterIP,
   nodePortCollision,
   nodesExcludedFromLoadBalancers,
   targetPortNotDeclared,

@@ -3,7 +3,10 @@ import {isNoNode} from '../../expect/api-index.ts';
 import {usesLocalEndpoints} from '../../model/service-port.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
-import {someOf} from '../../model/text.ts';
+import {canonicalAddress} from '../../model/address.ts';
+import type {ServiceObject} from '../../model/api-objects.ts';
+import {once} from '../../model/once.ts';
+import {namespacedName, someOf} from '../../model/text.ts';
 import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
 import {patchService, showSlices} from '../commands/commands.ts';
 import {unusualEntries} from './node-ports-and-target-ports.ts';
@@ -66,3 +69,40 @@ export const endpointOnUnknownNode: Check<'ST109'> = {
     }
   },
 };
+
+export const endpointIsClusterIP: Check<'ST117'> = {
+  code: 'ST117',
+  name: 'endpoint-is-cluster-ip',
+  severity: 'warning',
+  summary: 'An endpoint is the cluster IP of a Service, and packets are translated once',
+  remedy: 'Write the addresses of the pods or servers into the EndpointSlice, or make the Service an ExternalName of the other one.',
+  *cluster(context) {
+    for (const {port, set} of unusualEntries(context)) {
+      // Hand-made endpoints name no node.
+      const handMade = set.endpoints.filter(({nodeName}) => nodeName === null);
+      if (handMade.length === 0) continue;
+      const holders = holdersOfClusterIPs(context.api.services ?? []);
+      const lost = handMade.filter(({address}) => holders.has(address));
+      if (lost.length === 0) continue;
+      const names = someOf(lost.map(({address, hostPort}) => `${hostPort}, which is the cluster IP of ${holders.get(address) ?? ''}`));
+      yield {
+        ...ofPort(port),
+        ...showSlices(nameOf(port.object), 'yaml'),
+        message: `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints cannot be reached (${names}): kube-proxy sends packets there as they are, and no rule translates them again`,
+      };
+    }
+  },
+};
+
+/** By address, as `namespace/name`. */
+const holdersOfClusterIPs = once(
+  (services: readonly ServiceObject[]): ReadonlyMap<string, string> =>
+    new Map(
+      services.flatMap(({metadata, spec}) =>
+        (spec?.clusterIPs ?? [spec?.clusterIP ?? '']).flatMap(text => {
+          const address = canonicalAddress(text);
+          return address === null ? [] : [[address, namespacedName(metadata)] as const];
+        }),
+      ),
+    ),
+);
