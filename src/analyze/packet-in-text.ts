@@ -168,7 +168,9 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   if (typeof text.servers === 'object' && text.servers.condition !== undefined) return {...made, condition: text.servers.condition};
   if (rivals !== undefined) return {...made, condition: rivals.condition};
   const {doubt} = outcome;
-  if (led !== undefined && doubt !== undefined && doubt.line > 0)
+  // Who the packet comes from afterwards does not decide where it goes.
+  const isDecisive = doubt !== undefined && doubt.line > 0 && !/ -j (?:MASQUERADE|SNAT)\b/.test(doubt.text);
+  if (led !== undefined && isDecisive && made.rewrittenTo === undefined)
     return {...made, condition: `line ${doubt.line} decides, whose match cannot be told`};
   const [only] = takers;
   if (made.rewrittenTo === undefined) return only?.effect.startsWith('sent on to ') === true ? {...made, condition: only.effect} : made;

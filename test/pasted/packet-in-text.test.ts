@@ -282,6 +282,17 @@ test('a chain that no rule calls stops a packet only if no chain that it jumps t
   );
 });
 
+test('the answer names the line that decides, and no line that only masquerades', () => {
+  const chains = ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'].map(name => `:${name} ACCEPT [0:0]`);
+  const asked = {source: '10.7.1.5', destination: '10.7.2.9', port: '80', 'in-interface': 'eth0'};
+  const condition = (rule: string) =>
+    askNodes(asked, snapshotOfText(['*nat', ...chains, rule, 'COMMIT', ''].join('\n'))).map(({outcomes: [first]}) => first?.condition);
+  expect(condition('-A PREROUTING -m set --match-set MINE dst -j DNAT --to-destination 10.7.3.3:80')).toEqual([
+    'line 6 decides, whose match cannot be told',
+  ]);
+  expect(condition('-A POSTROUTING ! -o docker0 -j MASQUERADE')).toEqual([undefined]);
+});
+
 test('a chain of nftables that leads to one that is not shown says so', () => {
   const chain = (name: string, rule: string) => `chain ${name} {\n    ${rule}\n}\n`;
   const pick = 'numgen random mod 2 vmap { 0 : goto endpoint-A, 1 : goto endpoint-B }';
