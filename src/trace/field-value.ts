@@ -52,7 +52,9 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
   switch (field.name) {
     case 'saddr': {
       const address = sourceAt(at);
-      return address === null ? unknown : {kind: 'address', address, isClient: address === packet.source && isAddressOfClient(packet, 'source')};
+      return address === null
+        ? unknown
+        : {kind: 'address', address, isClient: address === packet.source && isAddressOfClient(packet, 'source')};
     }
     case 'daddr':
       return {kind: 'address', address: packet.destination, isClient: packet.client === 'destination'};
