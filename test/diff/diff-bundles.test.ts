@@ -170,8 +170,15 @@ test('what is longer than a screen is counted: -v shows all', () => {
   ).flat();
   const text = diffRenderers.table({...nothing, endpoints, rules}, plain);
   expect(text).toContain('DIFFERENT: 670 endpoints, 4550 rules on 90 nodes\n');
-  expect(text).toContain('\nand 630 more; -v shows them\n');
-  expect(text).toContain('\n  and 10 more chains and lists; -v shows them\nand rules on 89 more nodes; -v shows them');
+  expect(text).toContain('\nand 650 more; -v shows them\n');
+  expect(text).toContain('\n  and 40 more chains and lists; -v shows them\nand rules on 89 more nodes; -v shows them');
+  // At any width: what does not fit is cut, and the counts of what is hidden stay.
+  expect(text.split('\n').length).toBeLessThan(60);
+  const long = rules.map(change => ({...change, came: [`-A X ${'--word '.repeat(40)}`, 'b', 'c', 'd']}));
+  const narrow = diffRenderers.table({...nothing, endpoints, rules: long}, {...plain, width: 80});
+  expect(narrow.split('\n').length).toBeLessThan(60);
+  expect(narrow).toContain('and more lines; -v shows them');
+  expect(narrow).toMatch(/\nand rules on 1 more node; -v shows them$/);
   const all = diffRenderers.table({...nothing, endpoints, rules}, {...plain, verbose: true});
   expect(all.match(/\+ shop\/web/g)).toHaveLength(670);
   expect(all.match(/^node-\d+$/gm)).toHaveLength(90);

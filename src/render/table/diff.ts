@@ -51,12 +51,40 @@ function sections(diff: BundleDiff, options: TextOptions): string {
     ['RULES', [...rulesLines(rulesToShow(diff, options), options), ...switchedLines(diff, options)]],
     ...connectionsSection(diff, options),
   ];
-  const text = [
-    verdict(diff, style),
-    ...parts.filter(([, lines]) => lines.length > 0).map(([title, lines]) => [style.bold(title), ...lines].join('\n')),
-    ...notCompared.map(reason => style.dim(`not compared: ${escapeText(reason)}`)),
-  ].join('\n\n');
-  return wrapLines(text, options.width);
+  const filled = parts
+    .filter(([, lines]) => lines.length > 0)
+    .map(([title, lines]) => ({title: style.bold(title), lines: linesOf(lines, options)}));
+  const rooms = options.all ? filled.map(() => Infinity) : roomsOf(filled.map(({lines}) => lines.length));
+  const texts = filled.map(({title, lines}, index) => [title, ...cut(lines, rooms[index] ?? 0, style)].join('\n'));
+  const reasons = notCompared.map(reason => wrapLines(style.dim(`not compared: ${escapeText(reason)}`), options.width));
+  return [wrapLines(verdict(diff, style), options.width), ...texts, ...reasons].join('\n\n');
+}
+
+function linesOf(texts: readonly string[], {width}: TextOptions): readonly string[] {
+  return texts.flatMap(text => wrapLines(text, width).split('\n'));
+}
+
+/** What fits on two screens: the shorter sections whole, and the longer ones as much as the others leave. */
+function roomsOf(lengths: readonly number[]): readonly number[] {
+  const rooms = lengths.map(() => 0);
+  let left = maxLinesInAll - 2 * lengths.length;
+  const byLength = [...lengths.keys()].sort((a, b) => (lengths[a] ?? 0) - (lengths[b] ?? 0));
+  for (const [at, index] of byLength.entries()) {
+    rooms[index] = Math.min(lengths[index] ?? 0, Math.floor(left / (byLength.length - at)));
+    left -= rooms[index] ?? 0;
+  }
+  return rooms;
+}
+
+/** Without the first line, and with what could not be compared: fewer than 60. */
+const maxLinesInAll = 52;
+
+function cut(lines: readonly string[], room: number, style: Style): readonly string[] {
+  if (lines.length <= room) return lines;
+  const last = lines.at(-1) ?? '';
+  // It counts what is hidden anyway.
+  if (/\band \S.* more\b|^and rules on/.test(last)) return [...lines.slice(0, room - 2), style.dim('and more lines; -v shows them'), last];
+  return [...lines.slice(0, room - 1), style.dim(`and ${lines.length - room + 1} more lines; -v shows them`)];
 }
 
 /** The first of them, and how many more there are. */
@@ -66,7 +94,7 @@ function listed<T>(changes: readonly T[], textOf: (change: T) => string, {all, s
   return [...shown.map(textOf), ...(hidden > 0 ? [style.dim(`and ${hidden} more; -v shows them`)] : [])];
 }
 
-const maxListed = 40;
+const maxListed = 20;
 
 /** The busiest Service ports, with the new connections of each endpoint. */
 function connectionsSection({connections}: BundleDiff, {all}: TextOptions): readonly (readonly [string, readonly string[]])[] {
@@ -212,8 +240,8 @@ function rulesLines(rules: readonly RulesChange[], options: TextOptions): readon
   ];
 }
 
-const maxPlaces = 40;
-const maxLines = 6;
+const maxPlaces = 10;
+const maxLines = 3;
 
 function placesLines(changes: readonly RulesChange[], options: TextOptions): readonly string[] {
   const shown = options.all ? changes : changes.slice(0, maxPlaces);
