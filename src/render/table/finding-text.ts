@@ -179,10 +179,13 @@ function commandLines(block: FindingGroup, style: Style): readonly string[] {
 /** For many nodes, line numbers are those of the first. */
 function lineText(rule: RuleText, node: string): string {
   const line = dumpLine(rule);
-  return line > 0 ? `${node}line ${line}: ` : '';
+  if (line > 0) return `${node}line ${line}: `;
+  return rule.isOrdinal && rule.line > 0 ? `${node}rule ${rule.line}: ` : '';
 }
 
 function ruleText(rule: RuleText): string {
-  const {text} = rule;
-  return escapeText(`${tableName(rule)} ${text.length > 400 ? `${text.slice(0, 400)}…` : text}`);
+  const {text, chain, table} = rule;
+  // Rules and elements of nftables do not name their chain, set or map.
+  const place = /^(?:ip6?|inet|bridge|arp|netdev) /.test(table) && !text.includes(chain) ? `${tableName(rule)} ${chain}:` : tableName(rule);
+  return escapeText(`${place} ${text.length > 400 ? `${text.slice(0, 400)}…` : text}`);
 }
