@@ -1,5 +1,5 @@
 import type {NftHook, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
-import type {Rule} from '../../model/ruleset.ts';
+import type {Rule, RuleOption} from '../../model/ruleset.ts';
 import type {NodeRule, Outcome} from '../../trace/packet.ts';
 import {plural} from '../../model/text.ts';
 import {markChange} from '../../parse/iptables/comparable-rule.ts';
@@ -130,17 +130,25 @@ export function namesDestination(rule: NodeRule): boolean {
 }
 
 /** A rule that every first packet of a connection matches, whoever sends it to whom. */
-export function isUnconditional(rule: NodeRule): boolean {
-  if ('target' in rule) return rule.options.every(({flag}) => flag === '-p') && rule.matches.every(isOfEach);
-  const others = rule.body.replaceAll(
-    /counter packets \d+ bytes \d+|comment "[^"]*"|meta l4proto \S+|ct state (?:\{ )?[\w, ]*\bnew\b[\w, ]*(?: \})?/g,
-    '',
-  );
+export function isUnconditional(rule: NodeRule, isOfAllPods: (network: string) => boolean): boolean {
+  if ('target' in rule) return rule.options.every(option => isForEach(option, isOfAllPods)) && rule.matches.every(isOfEach);
+  const others = rule.body
+    .replaceAll(/\bip6? daddr ([0-9a-f.:/]+)/g, (text, network: string) => (isOfAllPods(network) ? '' : text))
+    .replaceAll(
+      /counter packets \d+ bytes \d+|comment "[^"]*"|meta l4proto \S+|iif(?:name)? != "?lo"?|ct state (?:\{ )?[\w, ]*\bnew\b[\w, ]*(?: \})?/g,
+      '',
+    );
   return /^(?:drop|reject.*|accept|return|(?:jump|goto) \S+|meta mark set .*)?$/.test(others.trim());
 }
 
+function isForEach({flag, values: [value = ''], negated}: RuleOption, isOfAllPods: (network: string) => boolean): boolean {
+  return flag === '-p' || (flag === '-i' && negated && value === 'lo') || (flag === '-d' && !negated && isOfAllPods(value));
+}
+
+/** A mark is what the rules before it made of the packet. */
 function isOfEach({name, options}: Rule['matches'][number]): boolean {
-  return name === 'comment' || options.every(({flag, values}) => /^--(?:ct)?state$/.test(flag) && values.join().includes('NEW'));
+  if (name === 'comment' || name === 'mark') return true;
+  return options.every(({flag, values}) => /^--(?:ct)?state$/.test(flag) && values.join().includes('NEW'));
 }
 
 /** A rule that is about the interface by which packets arrive or leave. */

@@ -2,12 +2,13 @@ import type {ServedPort} from '../../model/endpoint.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {type Family, parseAddress} from '../../model/address.ts';
 import {type AffectedSenders, severities, type Severity} from '../../model/finding.ts';
-import {holds, type Intervals} from '../../model/intervals.ts';
+import {holds, type Intervals, subtract} from '../../model/intervals.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Backend, RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
+import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {ConnectionOutcome, Environment, NodeRule} from '../../trace/packet.ts';
 import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
@@ -196,7 +197,10 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
     : {kind: 'dropped-by-other-rule' as const, detail: `${who} are ${refused} ${by}`};
   if (rule === null || !isOfPolicy(rule)) return {...base, ...usual};
   const detail = `${who} are ${refused} by a network policy`;
-  const isForAll = path.filter(one => !effectCase.isOwn(one)).every(isUnconditional);
+  const pods = [...walkedProbe.pods, ...walkedProbe.remotePods];
+  const isOfAllPods = (network: string): boolean =>
+    pods.length > 0 && subtract(pods, addressesIn([network], probe.packet.family)).length === 0;
+  const isForAll = path.filter(one => !effectCase.isOwn(one)).every(one => isUnconditional(one, isOfAllPods));
   return {kind: 'dropped-by-other-rule', severity: 'info', rule, detail, ifNoPolicy: {...usual, isForAll}};
 }
 

@@ -6,7 +6,13 @@ import {someOf} from '../../cases.ts';
 const names = ['WEAVE-NPC', 'KUBE-POD-FW-ABCDEFGH', 'KUBE-NWPLCY-ABCDEFGH', 'KUBE-ROUTER-FORWARD', 'cali-pi-_default', 'ANTREA-FORWARD'];
 
 describe.each(someOf(names))('in a chain %s', name => {
-  test.each(['-j DROP', '-m conntrack --ctstate NEW -j DROP', '-j REJECT --reject-with icmp-port-unreachable'])(
+  test.each([
+    '-j DROP',
+    '-m conntrack --ctstate NEW -j DROP',
+    '-j REJECT --reject-with icmp-port-unreachable',
+    '-d 10.244.0.0/16 ! -i lo -j DROP',
+    '-m mark ! --mark 0x10000/0x10000 -j DROP',
+  ])(
     'a rule "%s" for every pod is an error',
     async rule => {
       const found = (await withRules([`:${name} - [0:0]`, `-A FORWARD -j ${name}`, `-A ${name} ${rule}`])).filter(needsAction);
