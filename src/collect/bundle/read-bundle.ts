@@ -290,6 +290,9 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
       gaps: noGaps,
       problems: [{message: `${file} holds no list: it has no "items". Write it with: kubectl get … -A -o json`}],
     };
+  const others = kindsBeside(file, [parsed, ...list]);
+  if (others.length > 0)
+    return {items: null, gaps: noGaps, problems: [{message: `${file} was not read: it holds objects of another kind (${others.join(', ')})`}]};
   const usable = usableItems<T>(file, list, shape);
   const problems = [...usable.problems];
   const more = continuation(parsed);
@@ -315,6 +318,17 @@ function itemsOf(value: unknown): readonly unknown[] | null {
   if ('items' in value && Array.isArray(value.items)) return value.items;
   // Some tools print an empty list as null.
   return 'items' in value && value.items === null ? [] : null;
+}
+
+/** The kinds that a list and its items name and that are not those of the file: `Service`, `ServiceList` and `List` are of `services.json`. */
+function kindsBeside(file: string, all: readonly unknown[]): readonly string[] {
+  const kinds = new Set(all.map(one => (typeof one === 'object' && one !== null && 'kind' in one ? one.kind : undefined)));
+  const name = /([^/]*)\.json$/.exec(file)?.[1] ?? '';
+  const isOther = (kind: unknown): kind is string => {
+    const own = typeof kind === 'string' ? kind.replace(/List$/, '').toLowerCase() : '';
+    return own !== '' && ![own, `${own}s`, own.replace(/y$/, 'ies')].includes(name);
+  };
+  return [...kinds].filter(isOther).slice(0, 3);
 }
 
 function continuation(value: unknown): boolean {

@@ -5,6 +5,21 @@ import {readApiList} from '../../../src/collect/bundle/read-bundle.ts';
 
 const good = {metadata: {name: 'web', namespace: 'shop'}, spec: {clusterIP: '10.96.1.1', ports: [{port: 80}]}};
 
+test.each([
+  ['api/services.json', {kind: 'PodList', items: []}, 'PodList'],
+  ['api/endpointslices.json', {kind: 'List', items: [{kind: 'EndpointSlice', metadata: {name: 'a'}}, {kind: 'Pod', metadata: {name: 'a'}}]}, 'Pod'],
+])('%s with objects of another kind is unread', (file, list, kind) => {
+  const {items, problems} = readApiList(file, () => JSON.stringify(list), serviceShape);
+  expect(items).toBeNull();
+  expect(problems).toEqual([{message: `${file} was not read: it holds objects of another kind (${kind})`}]);
+});
+
+test.each(['NetworkPolicy', 'Endpoints', 'ServiceCIDR', 'ConfigMap'])('a list of kind %s is of its file', kind => {
+  const name = {NetworkPolicy: 'networkpolicies', Endpoints: 'endpoints', ServiceCIDR: 'servicecidrs', ConfigMap: 'configmaps'}[kind];
+  const read = (list: object) => readApiList(`api/${name}.json`, () => JSON.stringify(list), {fields: {}});
+  expect(read({kind: `${kind}List`, items: [{kind, metadata: {name: 'a'}}]})).toMatchObject({items: [{kind}], problems: []});
+});
+
 describe('a file', () => {
   test('that does not exist is null, which is no problem by itself', () => {
     expect(readApiList('api/services.json', () => null, serviceShape)).toMatchObject({items: null, problems: []});
@@ -26,7 +41,7 @@ describe('a file', () => {
   });
 
   test('whose items are null, as Go prints an empty list, is empty', () => {
-    expect(readApiList('api/services.json', () => '{"items":null}', serviceShape)).toMatchObject({items: [], problems: []});
+    expect(readApiList('api/services.json', () => '{"kind":"List","items":null}', serviceShape)).toMatchObject({items: [], problems: []});
   });
 
   test('that is large is garbage once it is parsed, and an executable collects it; a small file is not worth it', () => {
