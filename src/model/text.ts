@@ -86,7 +86,7 @@ export function joinedCommand(...parts: readonly (CommandLine | null)[]): Comman
   return parts.includes(null) ? null : (parts.filter(part => part !== '').join(' ') as CommandLine);
 }
 
-const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
 /** One word for a shell, as it is where it needs no quotes. bash, zsh, dash and BusyBox read single quotes alike. */
 export function shellWord(text: string): string {

@@ -25,13 +25,14 @@ function unicodeEscape(character: string): string {
   return character.replace(/[\s\S]/g, unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not reach the terminal
-const unsafe = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udc7f]/g;
+/** What a terminal interprets, what turns the direction of text, and what it shows nothing for: two names may differ by it alone. */
+const invisible =
+  '\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb';
+const invisiblePairs = '[\\udb40-\\udb43][\\udc00-\\udfff]|\\ud834[\\udd73-\\udd7a]|\\ud82f[\\udca0-\\udca3]';
+const unsafe = new RegExp(`[\\u0000-\\u001f${invisible}]|${invisiblePairs}`, 'g');
 
 /** JSON of a large report has millions of lines, and each match takes time and memory. */
-const unsafeButNewline =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
-  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udc7f]/g;
+const unsafeButNewline = new RegExp(`[\\u0000-\\u0009\\u000b-\\u001f${invisible}]|${invisiblePairs}`, 'g');
 
 /** Colors text, or leaves it unchanged. */
 export interface Style {

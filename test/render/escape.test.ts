@@ -21,6 +21,14 @@ test.each([
   expect(escapeText(text)).toBe(escaped);
 });
 
+test('every control character, and every one that Unicode shows as nothing, is escaped', () => {
+  const all = Array.from({length: 0x11_0000}, (_, code) => String.fromCodePoint(code));
+  const hidden = all.filter(character => /[\p{Cc}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Bidi_Control}]/u.test(character));
+  expect(hidden.length).toBeGreaterThan(4000);
+  expect(hidden.filter(character => escapeText(character) === character)).toEqual([]);
+  expect(hidden.filter(character => character !== '\n' && escapeUnsafe(character) === character)).toEqual([]);
+});
+
 test('ordinary text of any language stays unchanged', () => {
   const text = 'shop/web-1 "quoted" → größer 東京 🙂';
   expect(escapeText(text)).toBe(text);
