@@ -38,12 +38,21 @@ export function detached(text: string): string {
 
 /**
  * The content as UTF-8 whose lines end with a newline alone, and without a byte-order mark. PowerShell writes a mark into every redirected
- * file, and version 5.1 writes UTF-16; Windows, terminals and e-mail end lines with CR LF. Every text passes here once, when it is read.
+ * file, and version 5.1 writes UTF-16; Windows, terminals and e-mail end lines with CR LF, and what is copied from a screen with blanks.
+ * Every text passes here once, when it is read.
  */
 export function plainText(content: Buffer): Buffer {
   const text = withoutByteOrderMark(content);
-  return text.includes(carriageReturn) ? withoutCarriageReturns(text) : text;
+  return text.includes(carriageReturn) || hasBlankEnds(text) ? withoutLineEnds(text) : text;
 }
+
+/** Of a long text, the beginning and the end tell: to search a dump of a large node as a whole takes as long as to read it. */
+function hasBlankEnds(text: Buffer): boolean {
+  const parts = text.length <= 2 * searched ? [text] : [text.subarray(0, searched), text.subarray(-searched)];
+  return parts.some(part => [' \n', '\t\n', '\0\n'].some(end => part.includes(end)));
+}
+
+const searched = 256 << 10;
 
 function withoutByteOrderMark(content: Buffer): Buffer {
   if (content[0] === 0xff && content[1] === 0xfe) return Buffer.from(content.toString('utf16le', 2), 'utf8');
@@ -56,21 +65,23 @@ function swapped(content: Buffer): Buffer {
   return Buffer.from(content.subarray(0, content.length & ~1)).swap16();
 }
 
-/** Those at the end of a line: twice converted text has several. Others are part of a text, such as a comment of a rule. */
-function withoutCarriageReturns(text: Buffer): Buffer {
+/** Twice converted text has several CRs at the end of a line. Those inside a line are part of a text, such as a comment of a rule. */
+function withoutLineEnds(text: Buffer): Buffer {
   const plain = Buffer.allocUnsafeSlow(text.length);
-  let length = 0;
+  let [length, kept] = [0, 0];
   for (let at = 0; at < text.length; at++) {
     const byte = text[at] ?? 0;
-    const next = text[at + 1] ?? newline;
-    if (byte === carriageReturn && (next === newline || next === carriageReturn)) continue;
+    if (byte === newline) length = kept;
     plain[length++] = byte;
+    if (byte !== carriageReturn && byte !== space && byte !== tab && byte !== 0) kept = length;
   }
-  return plain.subarray(0, length);
+  return plain.subarray(0, kept);
 }
 
 const newline = 10;
 const carriageReturn = 13;
+const space = 32;
+const tab = 9;
 
 /** The number of a last line without a newline, which may be incomplete. Null if there is none; all tools end their last line. */
 export function truncatedLine(text: string): number | null {

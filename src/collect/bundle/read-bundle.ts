@@ -292,7 +292,11 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
     };
   const others = kindsBeside(file, [parsed, ...list]);
   if (others.length > 0)
-    return {items: null, gaps: noGaps, problems: [{message: `${file} was not read: it holds objects of another kind (${others.join(', ')})`}]};
+    return {
+      items: null,
+      gaps: noGaps,
+      problems: [{message: `${file} was not read: it holds objects of another kind (${others.join(', ')})`}],
+    };
   const usable = usableItems<T>(file, list, shape);
   const problems = [...usable.problems];
   const more = continuation(parsed);

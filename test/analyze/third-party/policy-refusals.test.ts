@@ -12,16 +12,13 @@ describe.each(someOf(names))('in a chain %s', name => {
     '-j REJECT --reject-with icmp-port-unreachable',
     '-d 10.244.0.0/16 ! -i lo -j DROP',
     '-m mark ! --mark 0x10000/0x10000 -j DROP',
-  ])(
-    'a rule "%s" for every pod is an error',
-    async rule => {
-      const found = (await withRules([`:${name} - [0:0]`, `-A FORWARD -j ${name}`, `-A ${name} ${rule}`])).filter(needsAction);
-      expect(found.map(({code, severity}) => [code, severity])).toContainEqual(['ST303', 'error']);
-      expect(found.find(({code}) => code === 'ST303')?.message).toMatch(
-        /are sent to an endpoint and then (?:dropped|refused) by a third-party rule: it refuses every sender, and no network policy asks for that/,
-      );
-    },
-  );
+  ])('a rule "%s" for every pod is an error', async rule => {
+    const found = (await withRules([`:${name} - [0:0]`, `-A FORWARD -j ${name}`, `-A ${name} ${rule}`])).filter(needsAction);
+    expect(found.map(({code, severity}) => [code, severity])).toContainEqual(['ST303', 'error']);
+    expect(found.find(({code}) => code === 'ST303')?.message).toMatch(
+      /are sent to an endpoint and then (?:dropped|refused) by a third-party rule: it refuses every sender, and no network policy asks for that/,
+    );
+  });
 
   test.each(['-d 10.244.2.0/24 -j DROP', '-s 10.244.1.3/32 -j DROP', '-o veth1 -j DROP', '-m mark --mark 0x20000/0x20000 -j DROP'])(
     'a rule "%s" for some packets stays an info',

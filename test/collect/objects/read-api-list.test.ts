@@ -7,7 +7,17 @@ const good = {metadata: {name: 'web', namespace: 'shop'}, spec: {clusterIP: '10.
 
 test.each([
   ['api/services.json', {kind: 'PodList', items: []}, 'PodList'],
-  ['api/endpointslices.json', {kind: 'List', items: [{kind: 'EndpointSlice', metadata: {name: 'a'}}, {kind: 'Pod', metadata: {name: 'a'}}]}, 'Pod'],
+  [
+    'api/endpointslices.json',
+    {
+      kind: 'List',
+      items: [
+        {kind: 'EndpointSlice', metadata: {name: 'a'}},
+        {kind: 'Pod', metadata: {name: 'a'}},
+      ],
+    },
+    'Pod',
+  ],
 ])('%s with objects of another kind is unread', (file, list, kind) => {
   const {items, problems} = readApiList(file, () => JSON.stringify(list), serviceShape);
   expect(items).toBeNull();
