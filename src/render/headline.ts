@@ -107,10 +107,12 @@ const what: Readonly<Record<string, string | Words>> = {
   ST117: 'an endpoint is the cluster IP of a Service, connections to it fail',
   ST201: 'not programmed, connections fail',
   ST202: (_, block) => `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic`,
-  ST203: ({endpoint}, block) =>
-    endpointCount(block) > 1
-      ? `traffic goes to ${endpointCount(block)} addresses that are no endpoints`
-      : `traffic goes to ${endpoint ?? 'an address'}, which is no usable endpoint`,
+  ST203: ({endpoint, program}, block) => {
+    const sends = program === undefined ? 'traffic goes to' : `${program} still sends to`;
+    return endpointCount(block) > 1
+      ? `${sends} ${endpointCount(block)} addresses that are no endpoints`
+      : `${sends} ${endpoint ?? 'an address'}, which is no usable endpoint`;
+  },
   ST204: (_, block) => `traffic for ${endpointsText(block)} goes to a wrong address`,
   ST205: 'not in the API, and still answers',
   ST206: ({entry}) => `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed`,

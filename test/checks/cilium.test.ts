@@ -118,6 +118,8 @@ test('what the agent lacks or keeps is reported as on other nodes, and the agent
 test('what stopped following the API is the agent, and not kube-proxy', () => {
   const found = given(tables => tables.row(clusterIP).backends.push('10.1.1.9:8080')).findings();
   const since = {after: '2026-11-23T15:10:00Z'};
+  const [plain] = causesOf({findings: found}, undefined);
+  expect(plain?.message).toContain('the Cilium agent still sends to 10.1.1.9:8080, which is no usable endpoint');
   const [cause] = causesOf({findings: found.map(finding => ({...finding, since}))}, undefined);
   expect(cause?.message).toContain('the Cilium agent stopped applying changes after 2026-11-23 15:10:00');
 });

@@ -37,9 +37,10 @@ export function krewManifest(version: string, sums: ReadonlyMap<string, string>,
 
 const description = `Traces a Service through kube-proxy's actual rules on every node
 (iptables, nftables, IPVS) to each endpoint, and compares them with the
-rules that kube-proxy should have written. Missing, stale and wrong rules
-are reported with the node, the line and the remedy: for one Service, or
-for all of them in CI.
+rules that kube-proxy should have written. On nodes of Cilium (1.18 and
+later), the agent's table and the kernel's map are compared. Missing, stale
+and wrong rules are reported with the node, the line and the remedy: for
+one Service, or for all of them in CI.
 
 Nodes are read through pods that already run there, or from a saved bundle.
 Nothing is changed, and nothing is created unless you ask for it.
