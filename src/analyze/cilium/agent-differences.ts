@@ -16,7 +16,7 @@ import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import {entryText, type ServicePort} from '../../model/service-port.ts';
 import {someOf} from '../../model/text.ts';
-import {type AgentFrontend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
+import {type AgentFrontend, usedBackends} from '../../parse/cilium/agent-table.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 
@@ -25,10 +25,6 @@ export interface ComparedPort extends FrontendCase {
   /** Endpoints whose state is open. */
   readonly open: ReadonlySet<string>;
   readonly promised: readonly PromisedFrontend[];
-}
-
-export function agentKey(frontend: AgentFrontend): string {
-  return frontendKey(frontend.address, frontend);
 }
 
 export function comparedPort(entry: PortEntry, node: CiliumNode): ComparedPort {
@@ -122,8 +118,9 @@ function missingEntries(port: ServicePort, missing: readonly PromisedFrontend[])
 function backendSymptoms(compared: ComparedPort, found: readonly FoundFrontend[]): readonly Symptom[] {
   const {port, open} = compared;
   const [extra, lacking] = [new Map<string, FoundFrontend[]>(), new Map<string, FoundFrontend[]>()];
-  for (const one of found.filter(({own}) => isComparable(own, compared)))
+  for (const one of found)
     for (const {kind, endpoints} of backendBreaches(compared, one.frontend, one.own.backends)) {
+      if (!isComparable(one.own, compared)) continue;
       // Nothing is reached at all: every endpoint is missing.
       const names = kind === 'refused' ? choiceOf(compared, one.frontend) : endpoints;
       for (const name of names.filter(name => !open.has(name))) pushTo(kind === 'unwanted' ? extra : lacking, name, one);
@@ -164,7 +161,7 @@ function stateOf({backends}: AgentFrontend, name: string): string | undefined {
 
 /** Backends of local redirects, of proxies and of other clusters are in no EndpointSlice of this cluster. */
 export function isComparable(own: AgentFrontend, {port, node}: ComparedPort): boolean {
-  const isProxied = node.state.map.get(agentKey(own))?.flags.includes('l7-load-balancer') === true;
+  const isProxied = node.state.map.get(own.key)?.flags.includes('l7-load-balancer') === true;
   return own.type !== 'LocalRedirect' && !isProxied && !isGlobal(port.object);
 }
 
@@ -231,7 +228,7 @@ export function staleFrontends(
     const [first] = stale;
     if (first === undefined) return [];
     const name = {namespace: first.namespace, name: first.service};
-    const keys = someOf(stale.map(agentKey));
+    const keys = someOf(stale.map(({key}) => key));
     const detail =
       object === undefined
         ? `the agent still serves ${key} at ${keys}: the API has no such Service (any more)`

@@ -19,16 +19,7 @@ import {namespacedName, someOf} from '../../model/text.ts';
 import type {AgentFrontend} from '../../parse/cilium/agent-table.ts';
 import type {NodeAnalysis, NodeInput, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {
-  agentKey,
-  type ComparedPort,
-  comparedPort,
-  isGlobal,
-  isOwn,
-  kindApart,
-  serviceSymptoms,
-  staleFrontends,
-} from './agent-differences.ts';
+import {type ComparedPort, comparedPort, isGlobal, isOwn, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
 import {hostPortSymptoms} from './host-ports.ts';
 import {type MapCase, mapSymptoms, settingSymptoms} from './map-differences.ts';
 import {traceCiliumPort} from './trace-cilium.ts';
@@ -143,7 +134,7 @@ function familyOf(family: Family, input: NodeInput, state: CiliumState): Compare
     };
   const addresses = [...new Set([...facts.hostIPs, ...(state.nodePortAddresses ?? [])])];
   const cilium: CiliumNode = {name: node.name, object: nodeObject(api, node.name), addresses, state, view, proxy: newestApi};
-  const table = new Map(frontends.map(frontend => [agentKey(frontend), frontend]));
+  const table = new Map(frontends.map(frontend => [frontend.key, frontend]));
   const ports = entries.map(entry => comparedPort(entry, cilium));
   const services = new Map((api.services ?? []).map(service => [namespacedName(service.metadata), service]));
   const symptoms = [
@@ -200,9 +191,9 @@ function whatIsApart({frontends, map}: CiliumState, global: ReadonlySet<string>)
   const kindOf = (frontend: AgentFrontend): string | null => {
     if (frontend.type === 'HostPort') return null;
     if (global.has(serviceKey(frontend))) return 'the endpoints of a Service of several clusters';
-    const entry = map.get(agentKey(frontend));
+    const entry = map.get(frontend.key);
     return kindApart(frontend) ?? (entry?.flags.includes('l7-load-balancer') === true ? 'behind a proxy of the node' : null);
   };
   const groups = Map.groupBy(frontends, frontend => kindOf(frontend));
-  return [...groups].flatMap(([kind, all]) => (kind === null ? [] : [`${someOf(all.map(agentKey))} (${kind})`]));
+  return [...groups].flatMap(([kind, all]) => (kind === null ? [] : [`${someOf(all.map(({key}) => key))} (${kind})`]));
 }

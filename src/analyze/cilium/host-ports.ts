@@ -5,7 +5,6 @@ import {namespacedName} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey} from '../../parse/cilium/agent-table.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {agentKey} from './agent-differences.ts';
 
 interface HostPortCase {
   readonly family: Family;
@@ -25,10 +24,10 @@ export function hostPortSymptoms({family, node, pods, state, frontends}: HostPor
     const why = frontend.type === 'HostPort' ? whyStale(frontend, {byName, node}) : null;
     const [name = ''] = frontend.service.split(':', 1);
     const service = {namespace: frontend.namespace, name};
-    const detail = `the agent still serves host port ${agentKey(frontend)}: ${why}`;
+    const detail = `the agent still serves host port ${frontend.key}: ${why}`;
     return why === null ? [] : [{...base, kind: 'stale-service', service, detail}];
   });
-  const keys = new Set(frontends.map(agentKey));
+  const keys = new Set(frontends.map(({key}) => key));
   const missing = pods.flatMap(pod =>
     hostPortsOf(pod, node, family).flatMap((key): readonly Symptom[] => {
       if (keys.has(key)) return [];

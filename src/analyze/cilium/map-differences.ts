@@ -6,7 +6,7 @@ import {plural, someOf} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
 import type {MapEntry} from '../../parse/cilium/lb-map.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {agentKey, ciliumSymptom} from './agent-differences.ts';
+import {ciliumSymptom} from './agent-differences.ts';
 
 /** What the kernel's map of one family is compared with. */
 export interface MapCase {
@@ -22,7 +22,7 @@ export interface MapCase {
 
 /** What the kernel's map has otherwise than the agent's table. */
 export function mapSymptoms(given: MapCase): readonly Symptom[] {
-  const taken = new Set(given.frontends.map(agentKey));
+  const taken = new Set(given.frontends.map(({key}) => key));
   const expected = new Set<string>();
   const symptoms = given.frontends.flatMap(frontend => {
     const keys = keysInMap(frontend, given.state, taken);
@@ -34,7 +34,7 @@ export function mapSymptoms(given: MapCase): readonly Symptom[] {
 
 /** A frontend on no address in particular is also at each address of the node for node ports, unless another frontend has that address. */
 export function keysInMap(frontend: AgentFrontend, state: CiliumState, taken: {has(key: string): boolean}): readonly string[] {
-  const own = agentKey(frontend);
+  const own = frontend.key;
   const {address: on} = frontend;
   if (on !== unspecified.IPv4 && on !== unspecified.IPv6) return [own];
   const addresses = (state.nodePortAddresses ?? []).filter(address => address.includes(':') === on.includes(':'));
@@ -59,7 +59,7 @@ function frontendSymptoms(frontend: AgentFrontend, keys: readonly string[], give
 type MakeSymptom = (kind: SymptomKind, detail: string, endpoint?: string) => Symptom;
 
 function symptomsOf(frontend: AgentFrontend, {ports, family}: MapCase): MakeSymptom {
-  const port = ports.get(agentKey(frontend)) ?? null;
+  const port = ports.get(frontend.key) ?? null;
   const service = {namespace: frontend.namespace, name: frontend.service};
   return (kind, detail, endpoint) => {
     const more = endpoint === undefined ? {} : {endpoint};

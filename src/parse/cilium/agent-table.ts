@@ -13,6 +13,8 @@ export interface AgentBackend {
 
 /** A row of the agent's own table: `cilium-dbg service list`. */
 export interface AgentFrontend {
+  /** As `frontendKey` gives it. */
+  readonly key: string;
   readonly address: string;
   readonly port: number;
   readonly protocol: string;
@@ -59,11 +61,13 @@ function frontendOf(row: unknown): AgentFrontend | null {
   const address = canonicalAddress(text(place.ip));
   const backends = backendsOf(realized['backend-addresses']);
   if (address === null || text(flags.type) === '' || backends === null) return null;
+  const scoped = {port: number(place.port), protocol: text(place.protocol).toUpperCase(), isInternal: place.scope === 'internal'};
   return {
+    key: frontendKey(address, scoped),
     address,
-    port: number(place.port),
-    protocol: text(place.protocol).toUpperCase(),
-    isInternal: place.scope === 'internal',
+    port: scoped.port,
+    protocol: scoped.protocol,
+    isInternal: scoped.isInternal,
     type: text(flags.type),
     namespace: text(flags.namespace),
     service: text(flags.name),

@@ -21,18 +21,20 @@ export interface MapEntry {
 
 /** The entries by key; or what is wrong with the text. */
 export function parseLbMap({list, frontends}: {readonly list: string; readonly frontends: string}): ReadonlyMap<string, MapEntry> | string {
-  const slots = slotsOf(list, 'bpf-lb-list.json');
+  const slots = slotsOf(rowsOf(list), 'bpf-lb-list.json');
   if (typeof slots === 'string') return slots;
-  const counts = slotsOf(frontends, 'bpf-lb-list-frontends.json');
-  if (typeof counts === 'string') return counts;
+  const counts = rowsOf(frontends);
+  if (counts === null) return isNoTable('bpf-lb-list-frontends.json');
   const entries = new Map<string, MapEntry>();
   for (const [key, {place, texts}] of slots) {
-    const entry = entryOf(key, {place, texts, counted: counts.get(key)?.texts.get(0)});
+    const entry = entryOf(key, {place, texts, counted: firstOf(counts[`${key} (0)`])});
     // A frontend whose slot 0 is only in one of the two was written or removed between the two commands.
     if (typeof entry === 'string') return entry;
     if (entry !== null) entries.set(key, entry);
   }
-  return entries;
+  // Rows of an unknown form are not found by their key: they would seem to be missing.
+  const unknown = entries.size === slots.size ? null : slotsOf(counts, 'bpf-lb-list-frontends.json');
+  return typeof unknown === 'string' ? unknown : entries;
 }
 
 interface Slots {
@@ -40,23 +42,41 @@ interface Slots {
   readonly texts: Map<number, string>;
 }
 
-const keyForm = /^((?:\[([^\]]+)\]|([^[\]:]+)):(\d+)\/[A-Z]+(?:\/i)?) \((\d+)\)$/;
+type Rows = Readonly<Record<string, unknown>>;
 
-function slotsOf(text: string, file: string): ReadonlyMap<string, Slots> | string {
+function rowsOf(text: string): Rows | null {
   const rows = readJson(text);
-  if (typeof rows !== 'object' || rows === null || Array.isArray(rows)) return `${file} is not what the agent prints`;
+  return typeof rows !== 'object' || rows === null || Array.isArray(rows) ? null : (rows as Rows);
+}
+
+function isNoTable(file: string): string {
+  return `${file} is not what the agent prints`;
+}
+
+function firstOf(values: unknown): string | undefined {
+  const value: unknown = Array.isArray(values) ? values[0] : undefined;
+  return typeof value === 'string' ? value : undefined;
+}
+
+const keyForm = /^(?:\[([^\]]+)\]|([^[\]:]+)):(\d+)\/[A-Z]+(?:\/i)?$/;
+
+function slotsOf(rows: Rows | null, file: string): ReadonlyMap<string, Slots> | string {
+  if (rows === null) return isNoTable(file);
   const slots = new Map<string, Slots>();
   for (const [row, values] of Object.entries(rows)) {
-    const found = keyForm.exec(row);
-    const value: unknown = Array.isArray(values) ? values[0] : undefined;
-    if (found === null || typeof value !== 'string') return `${file} has a row of an unknown form: ${row}`;
-    const [, key = '', six, four = '', port, slot] = found;
+    const end = row.lastIndexOf(' (');
+    const key = row.slice(0, end);
+    const slot = row.endsWith(')') ? Number(row.slice(end + 2, -1)) : Number.NaN;
+    const value = firstOf(values);
     let of = slots.get(key);
     if (of === undefined) {
+      const [, six, four = '', port] = keyForm.exec(key) ?? [];
+      if (port === undefined) return `${file} has a row of an unknown form: ${row}`;
       of = {place: {address: six ?? four, port: Number(port)}, texts: new Map()};
       slots.set(key, of);
     }
-    of.texts.set(Number(slot), value);
+    if (end < 0 || !Number.isInteger(slot) || value === undefined) return `${file} has a row of an unknown form: ${row}`;
+    of.texts.set(slot, value);
   }
   return slots;
 }
