@@ -1,4 +1,4 @@
-import {allowedBackends, type PromisedFrontend, unspecified} from '../../expect/cilium/promised-frontends.ts';
+import {allowedBackends, isServedHere, type PromisedFrontend, unspecified} from '../../expect/cilium/promised-frontends.ts';
 import {podOf} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, PortTrace} from '../../model/service-trace.ts';
@@ -18,8 +18,13 @@ export function traceCiliumPort(compared: ComparedPort, table: AgentTable): Port
     ...{node: node.name, family: port.family, service: {namespace: port.namespace, name: port.service}},
     port: {name: port.portName, protocol: port.protocol, port: port.port},
     entries: promised.flatMap(frontend => entryTrace(compared, frontend, table) ?? []),
+    ...(isServedHere(port.object, node) === false
+      ? {unserved: [{kind: 'clusterIP' as const, address: port.clusterIP, port: port.port, reason: leftOut}]}
+      : {}),
   };
 }
+
+const leftOut = "the Service's annotation service.cilium.io/node-selector or service.cilium.io/node leaves this node out";
 
 function entryTrace(compared: ComparedPort, frontend: PromisedFrontend, table: AgentTable): EntryTrace | null {
   const {port, node} = compared;

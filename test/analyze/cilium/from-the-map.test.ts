@@ -55,6 +55,17 @@ test('trace marks what the map keeps, lacks and does not have at an address, and
   expect(trace(tables.writeMap())).toContain('not rewritten: the agent does not have it');
 });
 
+test('trace says of a node that an annotation of the Service leaves out why it has no entry', () => {
+  const tables = new CiliumTables();
+  const [web, dns] = tables.api.services ?? [];
+  const services = [web, dns]
+    .flatMap(one => one ?? [])
+    .map(one => ({...one, metadata: {...one.metadata, annotations: {'service.cilium.io/node': 'x'}}}));
+  tables.api = {...tables.api, services, nodes: [{metadata: {name: 'node-a', labels: {}}}]};
+  tables.rows = [];
+  expect(trace(tables)).toContain('○ cluster IP 10.96.1.1:80: no rules: the Service');
+});
+
 test('packet answers from the map, by its slots, and says which entry it used', () => {
   expect(ask(given(), {source: pod, destination: 'web'})).toEqual(both);
   const slots = given(map => (map[clusterIP] = ['ClusterIP', '10.1.9.9:8080', 'backend 12 not found']));
