@@ -286,7 +286,7 @@ export class NodeReader {
 
   /** Reading was interrupted before everything was read. */
   stopped(reason: string): void {
-    const open = [...this.#asked.keys()].filter(file => !this.#done.has(file));
+    const open = [...this.#asked.values()].flatMap(({file, variants}) => (this.#done.has(file) || variants.length === 0 ? [] : [file]));
     const what =
       this.via === null ? '' : open.length === 0 ? ', so that not all was read' : `: ${open.join(', ')} not read${this.#where()}`;
     this.#problems.push(`${reason}${what}${this.#isRestarting(open) ? restarting : ''}`);

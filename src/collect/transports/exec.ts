@@ -78,7 +78,8 @@ function begin(shell: NodeShell, argv: readonly string[], signal: AbortSignal): 
   const {promise: printed, resolve} = Promise.withResolvers<void>();
   const take = (part: Buffer): void => {
     parts.push(part);
-    resolve();
+    // The API server opens each stream with an empty part.
+    if (part.length > 0) resolve();
   };
   const outcome = handled(shell.run(argv, signal, take).then(rest => (parts.length === 0 ? rest : Buffer.concat([...parts, rest]))));
   return {argv, outcome, begun: handled(Promise.race([printed, outcome])), isOnce: argv !== backendCommand};

@@ -15,6 +15,7 @@ const addresses = '[{"ifname":"eth0","addr_info":[]}]\n';
 
 /** A node of iptables mode: its image of kube-proxy has `nft` and `grep`, and neither `sysctl` nor a shell. */
 const outputs: Readonly<Record<string, string>> = {
+  'iptables-save --version': 'iptables-save v1.8.11 (legacy)\n',
   ...{'iptables-save': dump, 'ip6tables-save': dump, 'ip -j addr': addresses, 'kube-proxy --version': 'Kubernetes v1.36.2\n'},
 };
 

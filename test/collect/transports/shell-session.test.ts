@@ -231,6 +231,14 @@ describe('a node that is read by exec', () => {
       );
   });
 
+  test('an image without a shell and without iptables is left, and named', async () => {
+    const {sessions, read: nodes} = await read(['node-a'], false, {without: ['iptables-save', 'ip6tables-save']});
+    expect(sessions).toEqual(['sh', 'iptables-save', 'ip6tables-save']);
+    expect(nodes[0]?.problems).toMatchObject([
+      {message: expect.stringContaining('no iptables-save in kube-system/kube-proxy-node-a on node-a')},
+    ]);
+  });
+
   test('an image without a shell is asked for one once', async () => {
     const {sessions, read: nodes} = await read(['node-a', 'node-b', 'node-c'], false);
     expect(nodes.map(({status}) => status)).toEqual(['read', 'read', 'read']);
