@@ -64,6 +64,16 @@ const secondInterface: Given = {
   routes: [{dst: 'default', gateway: '172.19.0.1', dev: 'eth1', table: '2'}],
   rules: [{priority: 1536, src: '10.244.11.5', table: '2'}],
 };
+/** The node's address has a rule of its own, as nodes with two networks have it; the default route is by the other interface. */
+const secondUplink: Given = {
+  links: secondInterface.links ?? [],
+  routes: [{dst: 'default', gateway: '172.18.0.1', dev: 'eth0', table: '101'}],
+  rules: [{priority: 100, src: '172.18.0.11', table: '101'}],
+  change: given => {
+    const routes = [{...byDefault, gateway: '172.19.0.1', dev: 'eth1'}, ...usualRoutes.slice(1), ...(secondUplink.routes ?? [])];
+    given.file('node-a', 'routes.json', JSON.stringify(routes));
+  },
+};
 /** Pods behind links of their own, a route to those of another node, and a table of policy routing that leads to a second uplink. */
 const policyRouting = (...rules: readonly object[]): Given => ({
   links: [
@@ -251,6 +261,18 @@ const cases: readonly Case[] = [
     },
   },
   {
+    ...{code: 'ST604', title: 'answers of the node alone have a rule, and outside is behind the other interface', severity: 'info'},
+    fires: {...secondUplink, sysctls: strict},
+    says: 'policy rules route packets of 4 pods',
+    silent: {'nothing is filtered, and no rule does it': {...secondUplink, rules: []}},
+  },
+  {
+    ...{code: 'ST604', title: 'the same without strict filtering', severity: 'info'},
+    fires: secondUplink,
+    says: 'policy routing sends the answers of 4 pods',
+    silent: {},
+  },
+  {
     ...{code: 'ST604', title: 'a rule sends all answers by another interface', severity: 'info'},
     fires: {...secondInterface, rules: [{priority: 100, src: 'all', not: null, fwmark: '0xca6c', table: '2'}]},
     says: 'sends the answers of the node and its pods to clients outside by eth1',
@@ -278,7 +300,7 @@ const cases: readonly Case[] = [
     silent: {},
   },
   {
-    ...{code: 'ST604', title: 'two interfaces lead to the same place', severity: 'warning'},
+    ...{code: 'ST604', title: 'two interfaces lead to the same place', severity: 'info'},
     fires: {...twoDefaults, sysctls: strict, change: given => preferSecond(given)},
     says: 'leave by eth1: the kernel drops such packets when they arrive on eth0',
     silent: {

@@ -54,13 +54,14 @@ function podsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
   const [first] = lost;
   if (first === undefined) return null;
   const which = `${plural(lost.length, 'pod')} (${someOf(lost.map(({address}) => address))})`;
+  const isAsked = usualDevice(context.facts, client) === dev || serviceAddressOn(context, uplink, first.other) !== null;
   if (isStrict)
     return {
-      severity: 'error',
+      severity: isAsked ? 'error' : 'info',
       message: `rp_filter of ${dev} is strict (1), and policy rules route packets of ${which} by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`,
       commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
     };
-  return sentElsewhere(context, {...uplink, client, which, ...first});
+  return ifAsked(isAsked, sentElsewhere(context, {...uplink, client, which, ...first}));
 }
 
 const maxPods = 50;
@@ -73,17 +74,22 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
     const client = to.prefix === 0 ? outsideOf(family)[0] : parseAddress(hostInside(to.text));
     const other = client === undefined || client === null ? null : wayBack(context, client, {source: own});
     if (other === null || other === dev || !isWired(context, other, to.prefix)) continue;
-    return {
+    return ifAsked(to.prefix > 0 || serviceAddressOn(context, uplink, other) !== null, {
       message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
       commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
-    };
+    });
   }
   const [client] = outsideOf(family);
   if (client === undefined || !isPolicyRouted(context, family) || usualDevice(context.facts, client) !== dev) return null;
   const other = wayBack(context, client, {source: own});
   if (other === null || other === dev) return null;
   const found = sentElsewhere(context, {...uplink, client, other, which: 'the node and its pods', sender: {source: own, iif: 'lo'}});
-  return found === null || serviceAddressOn(context, uplink, other) !== null ? found : {...found, severity: 'info'};
+  return ifAsked(serviceAddressOn(context, uplink, other) !== null, found);
+}
+
+/** Where outside is behind another interface, it is not known that clients there ask this one. */
+function ifAsked(isAsked: boolean, found: Asymmetric | null): Asymmetric | null {
+  return found === null || isAsked ? found : {...found, severity: 'info'};
 }
 
 interface Elsewhere extends Uplink {
