@@ -7,7 +7,7 @@ import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
-import {anyPort} from '../trace/side.ts';
+import {anyPort, type Side} from '../trace/side.ts';
 import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {shownInPart} from './ipvs/shown-servers.ts';
@@ -19,6 +19,7 @@ import {type AskedEntry, explainUnserved} from './packet-service.ts';
 import {acrossBridge} from './packet-on-bridges.ts';
 import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
 import {ipsetsOf} from './proxy-mode.ts';
+import {linkTo, lostMessages} from './third-party/neighbor-discovery.ts';
 
 /** The packet of a query. */
 export interface PacketQuery {
@@ -145,6 +146,29 @@ const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
   };
 });
 
+/** Why the kernel may not find the neighbor of a packet that leaves: rules drop what asks for it. Asked once for each interface. */
+const neighborDoubt = once((node: PacketNode) => {
+  const {facts, rules} = node;
+  const own = parseAddress(hostIP(facts, 'IPv6') ?? '');
+  const {iptables, nft, others = []} = rules;
+  const side: Side = {iptables: [...(iptables === null ? [] : [iptables]), ...others], nft, environment: settingOf(node).environment};
+  const known = new Map<string, string | null>();
+  const ask = (dev: string, neighbor: Address): string | null => {
+    const lost = own === null ? undefined : lostMessages(side, dev, {own, neighbor}).find(({isToSend}) => isToSend);
+    if (lost === undefined) return null;
+    const {path, policy} = lost.outcome;
+    const cause = policy === undefined ? `"${path.at(-1)?.text ?? ''}"` : `the policy of ${policy}`;
+    return `${cause} drops ${lost.text}: by ${dev} the kernel finds only neighbors that it has permanent entries for`;
+  };
+  return ({family, destination}: Packet): ReturnType<NonNullable<Environment['doubtedWay']>> => {
+    const [link] = family === 'IPv6' && node.shown === undefined ? linkTo(facts, side, destination) : [];
+    if (link === undefined) return null;
+    const reason = known.has(link[0]) ? (known.get(link[0]) ?? null) : ask(...link);
+    known.set(link[0], reason);
+    return reason === null ? null : {reason, isKnown: () => false};
+  };
+});
+
 function walkNode(
   node: PacketNode,
   packet: Packet,
@@ -163,6 +187,7 @@ function walkNode(
     ...base,
     isLocal: address => base.isLocal(address) ?? (isSender(address) || isElsewhere(address) ? false : null),
     isKnown: ({text}) => others.nodeOf(text) !== null,
+    doubtedWay: (sent, own) => base.doubtedWay?.(sent, own) ?? neighborDoubt(node)(sent),
   };
   const walked = {
     packet,
@@ -223,6 +248,7 @@ function followOn(
   if (isAnsweredStraight(outcome, sent, environment, {here, there, others})) return [{...outcome, onward, ...lostAnswer(there, sent)}];
   return walkNode(there, arriving, {others, sender})
     .map(further => answeredBeyond(further, arriving, {here: there, others}))
+    .map(further => (further.verdict === 'accept' && further.path.some(isCapturing) ? {...further, ...capturedOn(name)} : further))
     .map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
       ...outcome,
       ...{verdict, probability: outcome.probability * probability, onward: {node: name, path}},
@@ -231,6 +257,14 @@ function followOn(
       ...(reason === undefined ? {} : {reason}),
       ...(policy === undefined ? {} : {policy}),
     }));
+}
+
+function isCapturing({text}: RuleText): boolean {
+  return /-j TPROXY |(?:^| )tproxy /.test(text);
+}
+
+function capturedOn(name: string): Pick<PacketOutcome, 'verdict' | 'reason'> {
+  return {verdict: 'undecided', reason: `TPROXY gives the packet to a program of ${name} in place of the endpoint`};
 }
 
 /** The other node may rewrite the packet and send it on in turn. */

@@ -58,7 +58,7 @@ function contested(...orders: readonly (readonly PacketOutcome[])[]): PacketOutc
 }
 
 function walkIn(side: Side, {packet, environment, pods}: Walked): readonly PacketOutcome[] {
-  return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...rest}) => {
+  return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...rest}, _, all) => {
     const outcome = withBackends(rest, side);
     const {sourceAfter, verdict, destination, path} = outcome;
     // A pod of the node answers through the node, whatever the address.
@@ -74,6 +74,13 @@ function walkIn(side: Side, {packet, environment, pods}: Walked): readonly Packe
       };
     }
     if (verdict !== 'accept' || sourceAfter === undefined || isHere || environment.isLocal(sourceAfter) !== false) return outcome;
+    const isChance = all.some(other => other.destination === destination && other.sourceAfter === undefined && other.masquerade);
+    if (isChance)
+      return {
+        ...outcome,
+        verdict: 'undecided',
+        reason: `which address SNAT takes is not known, and the node does not have ${sourceAfter.text}`,
+      };
     const reason = `the node does not have the address ${sourceAfter.text} that SNAT gave the packet, so the reply does not come back to it`;
     return {...outcome, verdict: 'drop', lost: 'reply', reason};
   });

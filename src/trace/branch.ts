@@ -48,10 +48,10 @@ function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): readonl
   const merged = new Map<string, Branch<R>>();
   for (const branch of branches) {
     const {packet, supposed, inferred} = branch;
-    const {mark, connectionMark, destination, port, untracked, masquerade} = packet;
+    const {mark, connectionMark, destination, port, untracked, masquerade, sourceAfter} = packet;
     const rules = (supposed === null ? inferred : [supposed]).map(({table, line, text}) => `${table} ${line} ${text}`);
     const kind = supposed === null ? 'real' : 'supposed';
-    const key = JSON.stringify([mark, connectionMark, destination.text, port, untracked, masquerade, kind, rules]);
+    const key = JSON.stringify([mark, connectionMark, destination.text, port, untracked, masquerade, sourceAfter?.text, kind, rules]);
     const before = merged.get(key);
     merged.set(key, before === undefined ? branch : {...before, probability: before.probability + branch.probability});
   }

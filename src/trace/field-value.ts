@@ -82,12 +82,15 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return outInterface(at);
     case 'mark':
       return {kind: 'number', value: packet.mark};
+    case 'icmp type':
+      return isIcmp(packet) ? word(...(icmpTypes[packet.icmpType ?? (packet.protocol === 'icmp' ? 8 : 128)] ?? [])) : none;
     case 'packet type':
-      return word('host', 'unicast');
+      return isOfNeighbors(packet) ? unknown : word('host', 'unicast');
     case 'saddr type':
     case 'daddr type':
-      return addressType(field, at);
+      return isOfNeighbors(packet) ? unknown : addressType(field, at);
     case 'reverse path':
+      if (isOfNeighbors(packet)) return unknown;
       // Assumes symmetric routing: the packet arrived on the interface by which replies leave.
       return word('exists');
     case 'random':
@@ -139,6 +142,19 @@ function protocolValue({protocol}: Packet): PacketValue {
 function isIcmp({protocol}: Packet): boolean {
   return protocol === 'icmp' || protocol === 'icmpv6';
 }
+
+/** What asks for a neighbor, or answers, has addresses that no route is about. */
+function isOfNeighbors({icmpType}: Packet): boolean {
+  return icmpType !== undefined;
+}
+
+/** As iptables and nft write them. */
+const icmpTypes: Readonly<Record<number, readonly string[]>> = {
+  8: ['8', '8/0', 'echo-request', 'ping'],
+  128: ['128', '128/0', 'echo-request', 'ping'],
+  135: ['135', '135/0', 'nd-neighbor-solicit', 'neighbor-solicitation', 'neighbour-solicitation'],
+  136: ['136', '136/0', 'nd-neighbor-advert', 'neighbor-advertisement', 'neighbour-advertisement'],
+};
 
 const protocolNumbers: Readonly<Record<string, string>> = {icmp: '1', tcp: '6', udp: '17', sctp: '132'};
 

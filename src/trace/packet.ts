@@ -68,6 +68,8 @@ export interface Packet {
   readonly zone?: {readonly original: number; readonly reply: number};
   /** The number of hops that a rule left it. */
   readonly hops?: number;
+  /** Of ICMP; left out for an echo request. */
+  readonly icmpType?: number;
   /** TPROXY gives it to a program of the node, whatever its destination. */
   readonly captured?: true;
   /** Of a packet that is not the first of its connection. */

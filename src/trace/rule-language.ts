@@ -80,6 +80,7 @@ export type FieldName =
   | 'oif'
   | 'mark'
   | 'packet type'
+  | 'icmp type'
   | 'saddr type'
   | 'daddr type'
   | 'reverse path'

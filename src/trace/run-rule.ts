@@ -1,5 +1,5 @@
 import {type Address, formatAddress, parseAddress} from '../model/address.ts';
-import {intersect} from '../model/intervals.ts';
+import {intersect, type Intervals, sizeOf, subtract} from '../model/intervals.ts';
 import type {NftSet} from '../model/nft-ruleset.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {parseInterval} from '../parse/nftables/address-list.ts';
@@ -95,12 +95,21 @@ function act<R extends RuleText>(run: RuleRun<R>, action: Action, at: At<R>): Br
       // Later it is too late.
       return isBeforeTracking(run) ? {...branch, packet: {...branch.packet, untracked: true}} : at.branch;
     case 'capture':
-      return end(out, {...branch, packet: {...branch.packet, captured: true}, verdict: 'accept'});
+      return end(out, capture(branch, run.environment));
     case 'noted':
       return branch;
     case 'unknown':
       return end(out, undecided(branch, action.reason));
   }
+}
+
+/** Of a connection that is there, TPROXY gives a packet to the process of the node that has it, and drops it if there is none. */
+function capture<R extends RuleText>(branch: Branch<R>, {isLocal}: Environment): ChainResult<R> {
+  const {packet} = branch;
+  const {connection, destination} = packet;
+  if (connection === undefined) return {...branch, packet: {...packet, captured: true}, verdict: 'accept'};
+  if (!connection.isTranslated && isLocal(destination) !== false) return {...branch, verdict: 'accept'};
+  return {...branch, verdict: 'drop', reason: 'TPROXY takes them, and no process of the node has their connection'};
 }
 
 /** Adds the rule to those that the packet matched. */
@@ -179,9 +188,13 @@ function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: A
   const isOfSource = run.hook === 'postrouting' || run.hook === 'input';
   if (action.nat === 'masquerade' || action.nat === 'snat' || (action.nat === 'netmap' && isOfSource)) {
     const text = action.to?.kind === 'constant' ? constantAddress(action.to.text, packet.source) : null;
-    const address = text === null ? null : newSource(text, packet, run.environment);
-    const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address})};
-    return end(out, {...branch, packet: {...changed, ...portsToDraw(action.port ?? '', action.isRandom)}, verdict: 'accept'});
+    const ports = portsToDraw(action.port ?? '', action.isRandom);
+    const sources = text === null ? [{address: null, share: 1}] : newSources(text, packet, run.environment);
+    for (const {address, share} of sources) {
+      const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address}), ...ports};
+      end(out, {...branch, packet: changed, probability: branch.probability * share, verdict: 'accept'});
+    }
+    return null;
   }
   const targets = targetsOf(run, action, branch);
   if (targets === null)
@@ -193,13 +206,24 @@ function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: A
   return null;
 }
 
-/** Of a range it is unknown which address is taken: any stands for all where the node has none of them. Otherwise null. */
-function newSource(text: string, {family}: Packet, {localAddresses}: Environment): Address | null {
+/**
+ * Of a range, the kernel takes an address by a hash of the sender: any that the node does not have stands for all such, and those that it has
+ * are as that of MASQUERADE.
+ */
+function newSources(
+  text: string,
+  {family}: Packet,
+  {localAddresses}: Environment,
+): readonly {readonly address: Address | null; readonly share: number}[] {
   const range = parseInterval(text);
-  if (range === null || range.low === range.high) return parseAddress(text);
+  if (range === null || range.low === range.high) return [{address: parseAddress(text), share: 1}];
+  const whole: Intervals = [[range.low, range.high]];
   const own = localAddresses?.(family);
-  if (own === undefined || intersect(own, [[range.low, range.high]]).length > 0) return null;
-  return {family, value: range.low, text: formatAddress(family, range.low)};
+  const [foreign] = own === undefined ? [] : subtract(whole, own);
+  if (own === undefined || foreign === undefined) return [{address: null, share: 1}];
+  const address: Address = {family, value: foreign[0], text: formatAddress(family, foreign[0])};
+  const share = Number(sizeOf(intersect(own, whole))) / Number(sizeOf(whole));
+  return [{address, share: 1 - share}, ...(share === 0 ? [] : [{address: null, share}])];
 }
 
 /**

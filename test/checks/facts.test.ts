@@ -48,13 +48,13 @@ async function factsFound({capture, node = 'node-a', change, ...given}: Given): 
 }
 
 /** The pods of a node on a bridge, with two of their ports. */
-const port = (name: string, hairpin: boolean) => ({
+const port = (name: string, hairpin: boolean, isolated = false) => ({
   ...{...up, ifname: name, master: 'cni0', link_netnsid: 0},
-  linkinfo: {info_kind: 'veth', info_slave_kind: 'bridge', info_slave_data: {hairpin}},
+  linkinfo: {info_kind: 'veth', info_slave_kind: 'bridge', info_slave_data: {hairpin, isolated}},
 });
 const bridge = (data: object = {}) => ({...up, ifname: 'cni0', linkinfo: {info_kind: 'bridge', info_data: data}});
-const bridged = (hairpin: boolean): Given => ({
-  links: [bridge(), port('veth1', hairpin), port('veth2', hairpin)],
+const bridged = (hairpin: boolean, isolated = false): Given => ({
+  links: [bridge(), port('veth1', hairpin, isolated), port('veth2', hairpin, isolated)],
   routes: [{dst: '10.244.11.0/24', dev: 'cni0', prefsrc: '10.244.11.1'}],
 });
 
@@ -87,6 +87,10 @@ const policyRouting = (...rules: readonly object[]): Given => ({
     {dst: '10.244.12.0/24', dev: 'wireguard.cali', table: '3'},
   ],
   rules,
+});
+const toOthers = (route: object): Given => ({
+  ...policyRouting({priority: 100, src: 'all', dst: '10.244.12.0', dstlen: 24, table: '2'}),
+  routes: [{dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'}, route],
 });
 const strict = {'net.ipv4.conf.all.rp_filter': 1};
 const twoDefaults: Given = {
@@ -232,6 +236,12 @@ const cases: readonly Case[] = [
       },
       'the pods are on no bridge': {...bridged(false), routes: [{dst: '10.244.11.5', dev: 'veth7'}]},
     },
+  },
+  {
+    ...{code: 'ST603', title: 'bridge ports are isolated', severity: 'warning'},
+    fires: bridged(true, true),
+    says: '2 of 2 ports of cni0 are isolated (veth1, veth2): the bridge sends nothing from one to another',
+    silent: {'one port is': {...bridged(true), links: [bridge(), port('veth1', true, true), port('veth2', true)]}},
   },
   {
     ...{code: 'ST604', title: 'strict filtering meets policy routing of pods', severity: 'error'},
@@ -395,6 +405,32 @@ const cases: readonly Case[] = [
       'it is about other pods': {rules: [{priority: 100, src: '10.244.99.5', dst: '10.244.0.0', dstlen: 16, action: 'prohibit'}]},
       'it is about other destinations': {rules: [{priority: 100, src: '10.244.11.5', dst: '192.0.2.0', dstlen: 24, action: 'blackhole'}]},
       'it looks up another table': secondInterface,
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule refuses packets from pods of another node', severity: 'error'},
+    fires: {rules: [{priority: 100, src: '10.244.12.0', srclen: 24, action: 'blackhole'}]},
+    says: 'the routing rules of the node refuse packets from 10.244.12.',
+    silent: {
+      'it is for what pods here send there': {
+        rules: [{priority: 100, src: '10.244.12.0', srclen: 24, dst: '192.0.2.1', action: 'blackhole'}],
+      },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule refuses packets of the node', severity: 'error'},
+    fires: {rules: [{priority: 100, src: '172.18.0.11', action: 'prohibit'}]},
+    says: 'the routing rules of the node refuse packets from 172.18.0.11 to 10.244.1',
+    silent: {},
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule looks pods of another node up in a table that asks for them on an uplink', severity: 'error'},
+    fires: toOthers({dst: 'default', dev: 'eth1', table: '2'}),
+    says: '"100: from all to 10.244.12.0/24 lookup 2" sends packets of pods of this node',
+    silent: {
+      'a tunnel takes all': toOthers({dst: 'default', dev: 'wireguard.cali', table: '2'}),
+      'a gateway there knows them': toOthers({dst: 'default', gateway: '172.19.0.1', dev: 'eth1', table: '2'}),
+      'the table names them': toOthers({dst: '10.244.12.0/24', dev: 'eth1', table: '2'}),
     },
   },
   {

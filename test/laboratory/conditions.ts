@@ -17,6 +17,12 @@ function uplink(further: readonly string[]): Step {
   return sh(lines.map(line => `ip ${line}`).join('\n'));
 }
 
+const forgetNeighbors = sh('ip -6 neighbour flush nud permanent');
+
+/** Translates before kube-proxy does. */
+const nftPort = (hook: string, rule: string): Step =>
+  nft(`table ip early { chain c { type nat hook ${hook} priority -110; policy accept; ${rule}; }; }`);
+
 const strict = sh('sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1');
 
 /** As on AWS: what arrived by the uplink is answered with a mark. */
@@ -66,9 +72,30 @@ export const conditions: readonly Scenario[] = [
   {name: 'answers-of-node-to-node', load: [rules('filter', '-I OUTPUT -s 172.18.0.11 -d 172.18.0.12 -p tcp --sport 8080 -j DROP')]},
   {name: 'answers-to-nodes-and-more', load: [rules('filter', '-I FORWARD -d 172.18.0.0/16 -j DROP')]},
   {name: 'answers-to-client', load: [rules('filter', '-I FORWARD -s 10.244.11.0/24 -d 203.0.113.0/24 -j REJECT')], isPurpose: true},
+  {name: 'nodes-to-cluster-ips', load: [rules('raw', '-A PREROUTING -s 172.18.0.12/32 -d 10.96.0.0/12 -j DROP')]},
+  {name: 'tproxy-pods', isAboutPods: true, load: [rules('mangle', '-A PREROUTING -i cali+ -p tcp --dport 80 -j TPROXY --on-port 15006')]},
+  {name: 'tproxy-uplink', load: [rules('mangle', '-A PREROUTING -i eth0 -p tcp -j TPROXY --on-port 15006')]},
+  {name: 'neighbors-dropped', isIPv6Only: true, load: [rules('filter', '-I INPUT -p ipv6-icmp -j DROP'), forgetNeighbors]},
+  {
+    name: 'neighbors-accepted',
+    load: [
+      rules('filter', ...[135, 136].map(type => `-A INPUT -p ipv6-icmp --icmpv6-type ${type} -j ACCEPT`), '-A INPUT -p ipv6-icmp -j DROP'),
+      forgetNeighbors,
+    ],
+    isIPv6Only: true,
+  },
+  {name: 'nft-dnat-port', load: [nftPort('prerouting', 'ip daddr 10.96.1.2 tcp dport 80 dnat to :8080')]},
+  {name: 'nft-dnat-port-of-node', load: [nftPort('prerouting', 'tcp dport 30080 dnat to :8080')]},
+  {name: 'nft-dnat-port-output', load: [nftPort('output', 'tcp dport 80 dnat to :8080')]},
+  {name: 'snat-range-partly', load: [rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 172.18.0.11-172.18.0.12')]},
   {name: 'snat-range', load: [rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 198.18.0.1-198.18.0.9')]},
   // Policy routing: a second uplink on which nobody answers.
   {name: 'ip-rule-from-pods', load: [secondUplink('from 10.244.11.0/24')]},
+  {name: 'ip-rule-interface', load: [secondUplink('iif cali4')]},
+  {name: 'ip-rule-interface-uplink', load: [secondUplink('iif eth0')]},
+  {name: 'ip-rule-to-far-pods', load: [secondUplink('to 10.244.12.0/24')]},
+  {name: 'ip-rule-prohibits-far-pods', load: [sh('ip rule add from 10.244.12.0/24 prohibit pref 60')]},
+  {name: 'ip-rule-blackhole-node', load: [sh('ip rule add from 172.18.0.11 blackhole pref 60')]},
   {name: 'ip-rule-from-one-pod', load: [secondUplink('from 10.244.11.4')]},
   {name: 'ip-rule-mark-of-kube-proxy', load: [secondUplink('fwmark 0x4000/0x4000')]},
   {name: 'ip-rule-other-mark', load: [secondUplink('fwmark 0x100/0xff00')]},

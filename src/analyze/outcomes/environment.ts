@@ -20,6 +20,7 @@ import {
   isUnroutedHere,
   isUsualRule,
   otherUplink,
+  podLink,
   routedAstray,
   routingCause,
 } from '../../model/node/policy-routing.ts';
@@ -256,7 +257,8 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
   };
   return {
     arrivesBy: (packet, environment) => {
-      const dev = arrivalOf(facts, packet.source, packet.destination);
+      // Where rules ask for the interface of a packet, a pod's is still the one that leads to the pod.
+      const dev = arrivalOf(facts, packet.source, packet.destination) ?? podLink(facts, packet.source);
       if (dev !== null) ask(packet, environment);
       return dev;
     },

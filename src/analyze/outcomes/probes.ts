@@ -30,6 +30,8 @@ export interface Senders {
   readonly text: string;
   /** Running pods, as `namespace/name`. */
   readonly pods: readonly string[];
+  /** They are other nodes. */
+  readonly areNodes?: boolean;
   /** It is about some of the source ports from which clients connect. */
   readonly ofSomePorts?: true;
   /** The most that a loss can be: a class without a pod or node, or a part of the clients outside, is hit on purpose. */

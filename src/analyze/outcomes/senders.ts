@@ -190,18 +190,13 @@ function sendersOf({source, packet: {family}}: Probe, {address, port}: SenderSpa
   const exceptions = isMost && size < all ? ` (all but ${rangesText(subtract(whole.address, address), family)})` : '';
   if (isMost && !holdsNoPodOf(source, {address, port}, groups))
     return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...ofSomePorts, ...mostOf(isManyPorts(port))};
-  const who =
-    pods.length > 0
-      ? namesText(pods, 'pod')
-      : (kind === 'outside' || kind === 'other-node') && nodes.length > 0
-        ? namesText(nodes, 'node')
-        : kind === 'node'
-          ? 'of the node itself'
-          : '';
+  const areNodes = pods.length === 0 && (kind === 'outside' || kind === 'other-node') && nodes.length > 0;
+  const who = pods.length > 0 ? namesText(pods, 'pod') : areNodes ? namesText(nodes, 'node') : kind === 'node' ? 'of the node itself' : '';
   const isUnknownPod = isOfPods(source) && groups.arePodsUnknown;
   return {
     text: `${rangesText(address, family)}${who === '' ? '' : ` (${who})`}${ports}`,
     pods,
+    ...(areNodes ? {areNodes} : {}),
     ...ofSomePorts,
     ...mostOf(isManyPorts(port), who !== '' ? undefined : isUnknownPod ? 'warning' : 'info'),
   };

@@ -21,6 +21,7 @@ import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../out
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
 import {holdsThirdPartyRules} from './iptables-rules.ts';
+import {neighborSymptoms} from './neighbor-discovery.ts';
 import {maySelect, PolicyRefusals} from './network-policies.ts';
 import {isOwnTable, masquerades} from './node-rule.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
@@ -91,7 +92,14 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
     });
   });
   const masquerading = [...Map.groupBy(minor, ({effect}) => chainKey(effect)).values()].map(alike => oneSymptom(alike, context.family));
-  return [...onBridges, ...symptoms, ...masquerading, ...(walks.effort.isCut ? [cutOff(thirdPartyCase, walks.effort)] : [])];
+  const ofNeighbors = neighborSymptoms(thirdPartyCase.sides.all, ports, walks);
+  return [
+    ...onBridges,
+    ...ofNeighbors,
+    ...symptoms,
+    ...masquerading,
+    ...(walks.effort.isCut ? [cutOff(thirdPartyCase, walks.effort)] : []),
+  ];
 }
 
 /** Rules of other programs may set a mark by which policy routing sends packets elsewhere. */
@@ -287,7 +295,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
         const {environment} = all;
         const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment, pods, remotePods}, effects);
         if (effect === null) return [];
-        const limited = atMost(effect, own.senders?.most);
+        const limited = atMost(effect, isTranslatedThere(own, effect) ? 'info' : own.senders?.most);
         if (!hitsOnlyItself(own, outcome, groups)) return [limited];
         return [{...atMost(limited, 'warning'), detail: `${effect.detail}; the only such pod that runs is this endpoint itself`}];
       };
@@ -376,6 +384,12 @@ function isRoutedFlat({spaces}: SenderGroups, {interfaceOf}: Environment, family
     return value === undefined ? null : (interfaceOf?.({family, value, text: formatAddress(family, value)}) ?? null);
   });
   return pod !== null && pod === node;
+}
+
+/** What other nodes send to cluster IPs, these translate themselves: a rule here that refuses it as it was sent refuses nothing. */
+function isTranslatedThere({source: {kind}, entry, senders, direct}: Probe, {kind: effect, isLater}: RuleEffect): boolean {
+  const isToClusterIP = kind === 'outside' && entry.kind === 'clusterIP' && direct === undefined;
+  return isToClusterIP && senders?.areNodes === true && isLater !== true && effect === 'dropped-by-other-rule';
 }
 
 /** Endpoints of this node whose connections to themselves, and from other nodes, are walked. */

@@ -42,7 +42,7 @@ export function untracks(rule: NodeRule): boolean {
 
 /** It makes the kernel lose the packet later. */
 export function decides(rule: NodeRule): boolean {
-  return untracks(rule) || setsZone(rule) || setsHops(rule);
+  return untracks(rule) || setsZone(rule) || setsHops(rule) || captures(rule);
 }
 
 /** It sends packets to the chain that kube-proxy marks packets in that the kubelet's rule drops. */

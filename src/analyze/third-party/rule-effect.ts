@@ -166,7 +166,7 @@ function beyond(rule: NodeRule): string {
 }
 
 function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
-  const {probe, environment} = walkedProbe;
+  const {probe, environment, pathOutcome} = walkedProbe;
   const {verdict, path, policy} = outcome;
   const untracking = path.find(one => untracks(one) && !effectCase.isOwn(one));
   if (untracking !== undefined) return intercepted(untracking, walkedProbe, effectCase);
@@ -191,12 +191,14 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const unusual = !acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
   const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual ? {severity: 'info' as const} : {})};
   const why = rule !== null && setsMark(rule) && outcome.reason !== undefined ? `, because ${outcome.reason}` : '';
-  const by = rule !== null ? `by a third-party rule${inBackend(rule, effectCase)}${why}` : byPolicy(policy, effectCase);
+  const by = `${causeText(rule, policy, effectCase)}${why}`;
   const usual = isSentOn
     ? {kind: 'forward-blocked' as const, detail: `${who} are sent to an endpoint and then ${refused} ${by}`}
     : {kind: 'dropped-by-other-rule' as const, detail: `${who} are ${refused} ${by}`};
   if (rule === null || !isOfPolicy(rule)) return {...base, ...usual};
-  const detail = `${who} are ${refused} by a network policy`;
+  // Other endpoints are not of this policy.
+  const which = outcome.destination === null || pathOutcome.destinations.size === 0 ? '' : ` that are sent to ${outcome.destination}`;
+  const detail = `${who}${which} are ${refused} by a network policy`;
   const pods = [...walkedProbe.pods, ...walkedProbe.remotePods];
   const isOfAllPods = (network: string): boolean =>
     pods.length > 0 && subtract(pods, addressesIn([network], probe.packet.family)).length === 0;
@@ -204,7 +206,9 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   return {kind: 'dropped-by-other-rule', severity: 'info', rule, detail, ifNoPolicy: {...usual, isForAll}};
 }
 
-function byPolicy(policy = 'a chain', effectCase: EffectCase): string {
+/** What refuses packets, in words: a rule, or else the policy of a chain. */
+export function causeText(rule: NodeRule | null, policy = 'a chain', effectCase: EffectCase): string {
+  if (rule !== null) return `by a third-party rule${inBackend(rule, effectCase)}`;
   const [table = '', chain = ''] = policy.split('/', 2);
   return `because no rule accepts them and the policy of ${policy}${inBackend({table, chain}, effectCase)} is DROP`;
 }
@@ -250,7 +254,7 @@ function lostLater(
   const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
   const base = {kind: 'dropped-by-other-rule', isLater: true, rule} as const;
   if (rule !== null && isOfPolicy(rule)) return {...base, severity: 'info', detail: `${who} are ${refused} by a network policy`};
-  const by = rule !== null ? `by a third-party rule${inBackend(rule, effectCase)}` : byPolicy(policy, effectCase);
+  const by = causeText(rule, policy, effectCase);
   const isUnknown = rule !== null && decides(rule) && outcome.path.at(-1) !== rule;
   const reason = outcome.reason ?? (isUnknown ? unrecognized : undefined);
   const drawn = share < 1 ? ', depending on the source port that masquerading draws' : '';

@@ -111,10 +111,12 @@ const table = [
     code: 'ST603',
     name: 'hairpin-off',
     severity: 'warning',
-    summary: 'A pod does not reach itself through its Service, because its bridge port does not send packets back',
+    summary:
+      'A pod does not reach itself, or others of its node, through a Service, because bridge ports send nothing back or to each other',
     remedy:
-      'Set hairpinMode in the configuration of the bridge plugin (/etc/cni/net.d), which applies to new pods, and hairpin_mode of the ports that are there.',
+      'Set hairpinMode in the configuration of the bridge plugin (/etc/cni/net.d), or take portIsolation out, which applies to new pods, and change the ports that are there.',
     *find(context) {
+      yield* isolatedPorts(context);
       for (const family of familiesOnNode(context)) {
         // Without br_netfilter packets are routed by the node, which may send them back.
         if (bridgeCalls(networkOf(context), family) !== 'on') continue;
@@ -312,7 +314,7 @@ const table = [
         if (lost.length === 0 && first !== undefined)
           yield {
             family,
-            message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from these pods is lost, or the answers are.`,
+            message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from ${refused.length === 1 ? 'it' : 'them'} is lost, or the answers are.`,
             commands: [commandLine`ip rule show`, commandLine`ip route get ${first.to} from ${first.from} iif ${first.iif}`],
           };
         const marked = refusedMarked(context, family);
@@ -402,6 +404,19 @@ function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolea
   return Object.keys(annotations).some(name =>
     /^(?:metallb\.(?:io|universe\.tf)|kube-vip\.io|purelb\.io|(?:lb|eip)\.(?:openelb|kubesphere)\.io)\//.test(name),
   );
+}
+
+/** Pods of a bridge whose ports are isolated, once for both families. */
+function isolatedPorts(context: NodeCheckContext): readonly Found[] {
+  const [bridges = []] = familiesOnNode(context)
+    .map(family => podBridges(context, family))
+    .filter(({length}) => length > 0);
+  return bridges.flatMap(({name, ports, endpoints}) => {
+    const isolated = ports.filter(({isIsolated}) => isIsolated);
+    if (isolated.length < 2) return [];
+    const message = `${isolated.length} of ${plural(ports.length, 'port')} of ${name} are isolated (${someOf(isolated.map(port => port.name))}): the bridge sends nothing from one to another, so the pods behind them do not reach each other, through Services either. ${plural(endpoints.length, 'endpoint')} of Services ${endpoints.length === 1 ? 'is' : 'are'} on this bridge (${someOf(endpoints)}).`;
+    return [{message, commands: isolated.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} isolated off`)}];
+  });
 }
 
 interface Unrouted {

@@ -102,25 +102,27 @@ interface Refused {
   readonly iif: string;
 }
 
-/** Pods of the node whose packets to an endpoint, or to another one of the node, routing rules refuse although the node has a route there. */
+/** Pods of the node or of others, or the node itself, whose packets to an endpoint routing rules refuse although the node has a route there. */
 export function refusedPods(context: NodeCheckContext, family: Family): readonly Refused[] {
   const {policyRules} = networkOf(context);
   if (!policyRules[family]?.some(rule => !isUsualRule(rule))) return [];
   const pods = podAddresses(context, family);
-  const own = parseAddress(hostIP(context.facts, family) ?? '');
+  const here = new Set(pods.get(context.node.name)?.map(({address}) => address));
   const ends = firstPods(context, family);
-  return (pods.get(context.node.name) ?? []).slice(0, maxPods).flatMap(({address: from}) => {
-    const source = parseAddress(from);
-    const way = source === null || own === null ? 'unknown' : routeOf(networkOf(context), source, {mark: 0, source: own, iif: 'lo'});
-    if (source === null || way === 'unknown' || way.kind !== 'unicast') return [];
-    const {dev: iif} = way;
-    const to = ends.find(end => {
-      if (end.text === from) return false;
-      const route = routeOf(networkOf(context), end, {mark: 0, source, iif});
-      return route !== 'unknown' && route.kind === 'unreachable';
-    });
-    return to === undefined ? [] : [{from, to: to.text, iif}];
-  });
+  return groupsOf(context, family).flatMap(({senders}) =>
+    senders.flatMap(({source, mark, iif: given}) => {
+      const isOwn = source.text === hostIP(context.facts, family);
+      // In a tunnel, pods of other nodes arrive by its interface.
+      const iif = isOwn ? given : usualDevice(context.facts, source);
+      if (mark !== 0 || iif === null) return [];
+      const to = ends.find(end => {
+        if (end.text === source.text || !(isOwn || here.has(source.text) || here.has(end.text))) return false;
+        const route = routeOf(networkOf(context), end, {mark, source, iif});
+        return route !== 'unknown' && route.kind === 'unreachable';
+      });
+      return to === undefined ? [] : [{from: source.text, to: to.text, iif}];
+    }),
+  );
 }
 
 /** A pod of each node. */

@@ -72,9 +72,10 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
   for (const {to, hops, kind} of isStrict ? (networkOf(context).routes[family] ?? []) : []) {
     if (kind !== 'unicast' || !hops.some(hop => hop.dev === dev && hop.gateway !== null)) continue;
     const client = to.prefix === 0 ? outsideOf(family)[0] : parseAddress(hostInside(to.text));
-    const other = client === undefined || client === null ? null : wayBack(context, client, {source: own});
+    if (client === undefined || client === null) continue;
+    const other = wayBack(context, client, {source: own});
     if (other === null || other === dev || !isWired(context, other, to.prefix)) continue;
-    return ifAsked(to.prefix > 0 || serviceAddressOn(context, uplink, other) !== null, {
+    return ifAsked(to.prefix > 0 || usualDevice(context.facts, client) === dev || serviceAddressOn(context, uplink, other) !== null, {
       message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
       commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
     });

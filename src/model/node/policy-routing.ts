@@ -28,8 +28,9 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Quer
   const route = routeOf(network, destination, query);
   if (!isUnicast(usual) || !isUnicast(route) || isSame(route, usual) || !(leadsToPods(facts, family, usual) || asksForAll(facts, route)))
     return null;
-  if (!isDefaultWay(network, route, family, query)) return null;
   const rule = ruleBehind(network, family, without => isSame(usual, routeOf(without, destination, query)));
+  const isDefault = isDefaultWay(network, route, family, query) || (asksForAll(facts, route) && isByDefaultOf(network, rule, destination));
+  if (!isDefault) return null;
   // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which leads back to each pod.
   if (rule !== null && rule.iif !== null && route.gateway !== null) return null;
   return {dev: route.dev, instead: usual.dev, rule};
@@ -132,6 +133,13 @@ export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): st
   return isUnicast(route) && (home === null || home === route.dev) ? route.dev : null;
 }
 
+/** The interface by which table main leads to an address, if not by its default route; null if it does not, or if that is unknown. */
+export function podLink({network = noNetworkFacts}: NodeFacts, address: Address): string | null {
+  const usual = withUsualRules(network);
+  const way = routeOf(usual, address);
+  return isUnicast(way) && !isDefaultWay(usual, way, address.family) ? way.dev : null;
+}
+
 /** The interface that has an address, or whose network holds it. */
 function homeOf(facts: NodeFacts, asked: Address): string | null {
   const isOwn = ({name, network}: {readonly name: string; readonly network: string}): boolean =>
@@ -197,6 +205,13 @@ function isSame(a: Unicast, b: RouteResult | 'unknown'): boolean {
 function isDefaultWay(network: NetworkFacts, route: Unicast, family: Family, query: Query = {}): boolean {
   const [anywhere] = outsideOf(family);
   return anywhere !== undefined && isSame(route, routeOf(network, anywhere, query));
+}
+
+/** Whether the table that a rule leads to has nothing for an address but a default route. */
+function isByDefaultOf({routes}: NetworkFacts, rule: PolicyRule | null, address: Address): boolean {
+  const table = rule?.action.kind === 'lookup' ? rule.action.table : null;
+  const own = (routes[address.family] ?? []).filter(route => route.table === table && contains(route.to, address));
+  return own.length > 0 && own.every(({to}) => to.prefix === 0);
 }
 
 /** Interfaces to a single other end, as those of WireGuard, need none. */

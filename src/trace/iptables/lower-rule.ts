@@ -71,7 +71,7 @@ function lowerMatch(match: Match): readonly Condition[] {
         options.some(({flag}) => flag === '--invert'),
       ),
     ];
-  if (name === 'icmp' || name === 'icmp6') return isEcho(match) ? [isOneOf(fieldOf('protocol'), ['icmp', 'icmpv6'])] : [never];
+  if (name === 'icmp' || name === 'icmp6') return [isOneOf(fieldOf('protocol'), ['icmp', 'icmpv6']), ...options.flatMap(icmpType)];
   if (name === 'comment' || name === 'nfacct') return [];
   if (extensionHeaders.has(name) || (name === 'ipv6header' && options.every(isOfExtension))) return [never];
   const lower = Object.hasOwn(optionsOf, name) ? optionsOf[name] : undefined;
@@ -88,10 +88,8 @@ function isOfExtension({flag, values, negated}: RuleOption): boolean {
   return flag === '--soft' || (!negated && /hop|opts|dst|route|frag|esp|ah|auth/.test(values[0] ?? ''));
 }
 
-/** The only packet of ICMP that is walked is an echo request. */
-function isEcho({options: [option]}: Match): boolean {
-  const type = option?.values[0] ?? 'any';
-  return /^(?:any|255|8|8\/0|128|128\/0|echo-request|ping)$/.test(type) !== (option?.negated === true);
+function icmpType({values: [type = 'any'], negated}: RuleOption): readonly Condition[] {
+  return /^(?:any|255)$/.test(type) ? (negated ? [never] : []) : [isOneOf(fieldOf('icmp type'), [type], negated)];
 }
 
 /** Null if the option is not understood. */

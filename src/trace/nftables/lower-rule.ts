@@ -145,6 +145,7 @@ function lowerSelector(text: string): Field {
   if (first === 'fib') return lowerFib(words);
   if (text === 'meta random') return {name: 'random', first: 0, count: 2 ** 32};
   if (first === 'exthdr') return {name: 'extension header'};
+  if (second === 'type' && (first === 'icmp' || first === 'icmpv6')) return {name: 'icmp type', of: first === 'icmp' ? 'IPv4' : 'IPv6'};
   if (headersWithoutFields.has(first)) return {name: 'none'};
   const of = Object.hasOwn(headers, first) ? headers[first] : undefined;
   const name = of === undefined ? names.get(text) : fieldsOfHeaders.get(`${first === 'ip6' ? 'ip' : first} ${second}`);

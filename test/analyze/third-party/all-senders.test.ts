@@ -95,7 +95,7 @@ const cases: readonly Case[] = [
     title: 'another node',
     table: 'raw',
     rules: ['-A PREROUTING -s 172.18.0.12/32 -j DROP'],
-    iptables: /^ST402 error packets from 172\.18\.0\.12 \(node node-b\) to the cluster IP/,
+    iptables: /^ST402 error packets from 172\.18\.0\.12 \(node node-b\) to the node port/,
     ipvs: /^ST402 error packets from 172\.18\.0\.12 \(node node-b\) to the node port/,
   },
   {

@@ -28,6 +28,24 @@ describe.each(someOf(names))('in a chain %s', name => {
   );
 });
 
+test('a policy that refuses one of several endpoints is an info that names it', async () => {
+  const chain = 'KUBE-POD-FW-ABCDEFGH';
+  const jumps = ['-A FORWARD -j KUBE-ROUTER-FORWARD', `-A KUBE-ROUTER-FORWARD -d 10.244.11.4/32 -j ${chain}`];
+  const found = await withRules([
+    `:${chain} -`,
+    ':KUBE-ROUTER-FORWARD -',
+    ...jumps,
+    `-A ${chain} -m mark ! --mark 0x10000/0x10000 -j REJECT`,
+  ]);
+  expect(found).toContainEqual(
+    expect.objectContaining({
+      ...{code: 'ST402', severity: 'info'},
+      message:
+        'shop/web:http: packets from a pod of this node to its cluster IP 10.96.1.1:80 that are sent to 10.244.11.4:8080 are refused by a network policy',
+    }),
+  );
+});
+
 test('where NetworkPolicies select the pods of every Service, they may ask for it', async () => {
   const found = await withRules([':WEAVE-NPC - [0:0]', '-A FORWARD -j WEAVE-NPC', '-A WEAVE-NPC -j DROP'], given =>
     given.api(({services}) => {

@@ -57,8 +57,10 @@ test('a range of new source addresses of which the node has none gets no answer'
   );
 });
 
-test('a range of new source addresses that holds one of the node is in nobody’s way', async () => {
-  expect(await found('nat', '-A POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 172.18.0.11-172.18.0.12')).not.toContainEqual(
-    expect.stringMatching(/which the node does not have/),
+test('a range of new source addresses of which the node has one loses the replies to the others', async () => {
+  const range = (last: number) => found('nat', `-A POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 172.18.0.11-172.18.0.${last}`);
+  expect(await range(12)).toContainEqual(
+    expect.stringMatching(/^ST302 error .*get the source address 172\.18\.0\.12, which the node does not have/),
   );
+  expect(await range(11)).not.toContainEqual(expect.stringMatching(/which the node does not have/));
 });
