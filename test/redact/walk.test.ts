@@ -292,7 +292,12 @@ describe('no planted word is in a redacted bundle', () => {
       for (const [file, contents] of Object.entries(files)) write(join(bundle, 'nodes', `${word}-${number}`, file), contents[number]);
     }
     for (const [file, kind] of Object.entries(kinds)) {
-      const namespaced = {...(objectOf(kind) as object), metadata: {name: `${word}-0`, namespace: word, labels: {[word]: word}}};
+      // A list of objects of another kind is not read.
+      const namespaced = {
+        ...(objectOf(kind) as object),
+        kind: kind.slice(2),
+        metadata: {name: `${word}-0`, namespace: word, labels: {[word]: word}},
+      };
       write(
         join(bundle, 'api', `${file}.json`),
         JSON.stringify({kind: 'List', items: file === 'pods' ? [namespaced, kubeProxyPod] : [namespaced]}),
