@@ -14,8 +14,11 @@ process.exit = code => {
   throw new Ended();
 };
 
-// Nothing is asked before the last answer was sent.
-process.on('message', async request => process.send(await run(request)));
+// Nothing is asked before the last answer was sent. Nobody waits for one when the tests have ended.
+process.on('message', async request => {
+  const answer = await run(request);
+  if (process.connected) process.send(answer);
+});
 
 async function run({args, env, cwd}) {
   const written = {stdout: '', stderr: ''};
