@@ -1,7 +1,7 @@
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
-import type {Ruleset, RuleText} from '../model/ruleset.ts';
+import type {ChainsByName, Ruleset, RuleText} from '../model/ruleset.ts';
 import {onceAsked} from '../model/once.ts';
 import {someOf} from '../model/text.ts';
 import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
@@ -149,7 +149,7 @@ interface Uncalled {
 function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chains}: Uncalled): PacketOutcome {
   const refusing = chains.find(({path, verdict}) => (verdict === 'drop' || verdict === 'reject') && isRefusal(path));
   if (refusing?.verdict === 'drop' || refusing?.verdict === 'reject')
-    return {...outcome, verdict: refusing.verdict, destination: null, path: refusing.path, reason: whyRefused(refusing.path)};
+    return {...outcome, verdict: refusing.verdict, destination: null, path: refusing.path, reason: whyRefused(refusing)};
   const led = outcome.verdict === 'undecided' ? outcome.reason : undefined;
   const calls = chains.map(({place, effect}) => `where ${place} is called is not shown; if it is called, the packet is ${effect}`);
   const isUnmatched = calls.length + outcome.path.length === 0 && led === undefined;
@@ -188,9 +188,20 @@ function undecidedAt(outcome: PacketOutcome, reason: string): PacketOutcome {
 /** The text shows all rules on the path. */
 function ofWhole(outcome: PacketOutcome, text: ShownText): PacketOutcome {
   const kubeProxy = servesNothing(text.iptables) ? undefined : aboutKubeProxy(text);
+  if (outcome.verdict === 'undecided' && text.isLocal === null) return ifElsewhere(outcome, text, kubeProxy);
   if (kubeProxy === undefined || outcome.verdict !== 'accept') return outcome;
   if (outcome.destination !== null) return {...outcome, reason: kubeProxy};
   return {...outcome, verdict: 'undecided', reason: `${kubeProxy}; the rules that it shows accept the packet`};
+}
+
+/** What stops a packet to another address than those of the node: mostly that of a Service or a pod is asked for. */
+function ifElsewhere(outcome: PacketOutcome, {elsewhere, packet}: ShownText, kubeProxy: string | undefined): PacketOutcome {
+  const [only, ...others] = elsewhere();
+  if (only === undefined || others.length > 0 || (only.verdict !== 'drop' && only.verdict !== 'reject')) return outcome;
+  const done = `${only.verdict === 'drop' ? 'dropped' : 'refused'} ${stoppedBy(only).by}`;
+  const condition = `${packet.destination.text} is no address of the node (--local-address)`;
+  const reason = [kubeProxy, `${done}, if ${condition}`, outcome.reason].filter(part => part !== undefined).join('; ');
+  return {...outcome, path: only.path, reason, condition: `${done} if ${condition}`};
 }
 
 /** A rule or policy stops the packet, unless a rule that is not shown does something else before. */
@@ -249,7 +260,7 @@ function passes(table: string | undefined): (outcome: PacketOutcome) => boolean 
 function ofRefusal(outcome: PacketOutcome, gaps: readonly RuleText[], {iptables}: ShownText): PacketOutcome {
   const isUnseen = ({table, chain}: RuleText): boolean => iptables?.chain(table, chain) === undefined;
   const before = gaps.find(gap => gap.table === 'nat' && parseChainName(gap.chain) !== null && isUnseen(gap));
-  const why = whyRefused(outcome.path);
+  const why = whyRefused(outcome);
   if (before === undefined) return {...outcome, reason: outcome.reason ?? why};
   const sends = `nat/${before.chain}, which this text does not show, sends it to an endpoint`;
   const done = outcome.verdict === 'drop' ? 'dropped' : 'refused';
@@ -271,8 +282,10 @@ function stoppedBy({policy, path}: PacketOutcome): {readonly by: string; readonl
   return {by: last === undefined ? '' : `by this rule of ${last.table}/${last.chain}: ${last.text}`, table: last?.table};
 }
 
-function whyRefused(path: readonly RuleText[]): string {
-  return path.some(({text}) => text.includes('has no local endpoints'))
+/** In nftables mode kube-proxy refuses packets to a Service port without endpoints, and drops them where none is on this node. */
+function whyRefused({path, verdict}: {readonly path: readonly RuleText[]; readonly verdict: string}): string {
+  const isByMap = path.some(({text}) => text.includes('vmap @no-endpoint-'));
+  return (isByMap && verdict === 'drop') || path.some(({text}) => text.includes('has no local endpoints'))
     ? 'kube-proxy writes this for a Local traffic policy without an endpoint on this node'
     : 'kube-proxy writes this for a Service port without endpoints';
 }
@@ -291,6 +304,8 @@ function aboutKubeProxy({iptables, nft, server, servers, packet}: ShownText): st
     return undefined;
   const tables = [...(iptables?.tables.values() ?? [])];
   if (servesNothing(iptables)) return 'table nat is shown whole, and its KUBE-SERVICES is empty: it serves no Service';
+  if (tables.some(({name, complete, chains}) => name === 'nat' && complete && holdsKubeProxy(chains) && !leadsToServices(chains)))
+    return 'table nat is shown whole, and has no rule of a Service: those of kube-proxy may be in the other backend of iptables';
   if (tables.some(({chains}) => holdsKubeProxy(chains))) return undefined;
   if (nft !== null && tables.length === 0) return 'this text shows no table of kube-proxy';
   if (tables.some(({name, complete}) => name === 'nat' && complete)) return 'table nat is shown whole, and kube-proxy has no rule in it';
@@ -389,4 +404,8 @@ function textsOf({chains, sets}: Pick<NftTable, 'chains' | 'sets'>): readonly {r
     ...[...chains.values()].map(chain => ({name: chain.name, text: chain.text().replace(/"[^"]*"/g, '""')})),
     ...[...sets.values()].map(set => ({name: set.name, text: [...set.elements.values()].map(({value}) => value ?? '').join('\n')})),
   ];
+}
+
+function leadsToServices(chains: ChainsByName): boolean {
+  return chains.has('KUBE-SERVICES') || chains.has('KUBE-PORTALS-CONTAINER');
 }

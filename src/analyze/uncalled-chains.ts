@@ -1,6 +1,6 @@
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import type {Address} from '../model/address.ts';
-import type {NftChain, NftRuleset, NftTable} from '../model/nft-ruleset.ts';
+import {type NftChain, type NftRuleset, type NftTable, unnamedTable} from '../model/nft-ruleset.ts';
 import type {Rule, Ruleset, RuleText} from '../model/ruleset.ts';
 import {someOf} from '../model/text.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
@@ -54,20 +54,41 @@ export function uncalledNftChains(nft: NftRuleset, {packet, environment}: Walk):
     .flatMap(table => {
       const called = calledIn(table);
       const roots = [...table.chains.values()].filter(({base, name}) => base === null && !called.has(name));
-      const found = roots
-        .flatMap(chain => effectOf(`${chain.name} of table ${table.id}`, walkNftChain(table, chain, {packet, environment})))
-        .map(one => orToUnseen(one, table));
+      const found = roots.flatMap(chain => {
+        const where = table.name === unnamedTable ? '' : ` of table ${table.id}`;
+        const [place, ends] = [`${chain.name}${where}`, walkNftChain(table, chain, {packet, environment})];
+        const known = effectOf(place, ends).map(one => orToUnseen(one, table));
+        return known.length > 0 ? known : toUnseen(place, ends, table);
+      });
       return [...found, ...unaskedMaps(table, {packet, environment})];
     });
 }
 
 /** The walk takes a chain that is not shown as one without rules. */
 function orToUnseen(found: UncalledChain, table: NftTable): UncalledChain {
-  const jumps = found.path.flatMap(({text}) => [...text.matchAll(/\b(?:jump|goto) ([\w./-]+)/g)].map(([, name = '']) => name));
-  const unseen = [...new Set(jumps)].filter(name => !table.chains.has(name));
+  const unseen = unseenOn(found.path, table);
   if (unseen.length === 0) return found;
   const effect = found.effect.replace(/(?: or )?let through$/, '');
   return {...found, effect: `${effect}, or sent on to ${someOf(unseen)}, which the text does not show`};
+}
+
+/** A chain that does nothing by what is shown of it. */
+function toUnseen(place: string, ends: readonly ChainResult<RuleText>[], table: NftTable): readonly UncalledChain[] {
+  const all = ends.flatMap(end => (end.supposed === null ? pathRules(end.path) : []));
+  // Nothing comes back from a chain by goto.
+  const last = all.findIndex(rule => / goto /.test(` ${rule.text}`) && unseenOn([rule], table).length > 0);
+  const path = last < 0 ? all : all.slice(0, last + 1);
+  const unseen = unseenOn(path, table);
+  if (unseen.length === 0) return [];
+  return [{place, effect: `sent on to ${someOf(unseen)}, which the text does not show`, verdict: 'undecided', path}];
+}
+
+function unseenOn(path: readonly RuleText[], table: NftTable): readonly string[] {
+  return [...new Set(path.flatMap(({text}) => jumpsOf(text)))].filter(name => !table.chains.has(name));
+}
+
+function jumpsOf(text: string): readonly string[] {
+  return [...text.matchAll(/\b(?:jump|goto) ([\w./-]+)/g)].map(([, name = '']) => name);
 }
 
 /** The maps of kube-proxy that no shown rule asks: each is asked as kube-proxy does. */
@@ -103,7 +124,7 @@ function calledIn({chains, sets}: NftTable): ReadonlySet<string> {
     ...[...chains.values()].map(chain => chain.text()),
     ...[...sets.values()].flatMap(({elements}) => [...elements.values()].map(({value}) => value ?? '')),
   ];
-  return new Set(texts.flatMap(text => [...text.matchAll(/\b(?:jump|goto) ([\w./-]+)/g)].map(([, name = '']) => name)));
+  return new Set(texts.flatMap(jumpsOf));
 }
 
 function effectOf<R extends RuleText>(place: string, ends: readonly ChainResult<R>[]): readonly UncalledChain[] {

@@ -180,6 +180,9 @@ export interface NftSet {
   readonly complete: boolean;
 }
 
+/** In pasted text, the name of a table whose own line is not shown. */
+export const unnamedTable = 'not-shown';
+
 /** What a walk needs of one table, whether actual or expected. */
 export interface NftTableSource {
   /** Family and name: `ip kube-proxy`. */

@@ -189,7 +189,10 @@ const what: Readonly<Record<string, string | Words>> = {
   ST608: 'switches of IPVS lose or delay connections',
   ST609: 'every node answers ARP for load-balancer addresses',
   ST610: 'the MTU of a tunnel leaves no room for its headers',
-  ST611: 'no route to pods',
+  ST611: byMessage('no route to pods', {
+    'addresses of Services': "the node's own processes have no route to Services",
+    'routing rules of the node refuse packets': 'the routing rules of the node refuse packets to pods',
+  }),
   ST612: 'packets in a tunnel are masqueraded a second time',
   ST613: 'the MTU of pods differs from other nodes',
   ST701: 'a setting of kube-proxy breaks what the API promises',

@@ -166,6 +166,25 @@ describe('check of rules without API objects finds', () => {
   });
 });
 
+describe('an entry of a Local policy, on a node without an endpoint', () => {
+  const ends = (text: string) =>
+    traceText(snapshotOfText(text)).traces.flatMap(({entries}) => entries.map(({endpoints, end}) => [endpoints.length, end?.verdict]));
+  const service = ['-m comment --comment "Shop/web:http', '-m tcp --dport 30080'] as const;
+  const to = (chain: string) => `-A KUBE-NODEPORTS -p tcp ${service[0]}" ${service[1]} -j ${chain}`;
+  const svc = 'KUBE-SVC-TCOU7JCQXEZGVUNU';
+
+  test('is dropped, whatever its chain does with packets of pods', () => {
+    const own = svc.replace('SVC', 'EXT');
+    const pods = `-A ${own} -s 10.244.0.0/16 ${service[0].replace('"', '"pod traffic for ')} external destinations" -j ${svc}`;
+    const drop = `-A KUBE-EXTERNAL-SERVICES -p tcp ${service[0]} has no local endpoints" -m addrtype --dst-type LOCAL ${service[1]} -j DROP`;
+    expect(ends([to(own), pods, drop, ''].join('\n'))).toEqual([[0, 'dropped']]);
+    expect(ends([to(own), pods, ''].join('\n'))).toEqual([[0, 'undecided']]);
+    const old = svc.replace('SVC', 'XLB');
+    const none = `-A ${old} ${service[0]} has no local endpoints" -j KUBE-MARK-DROP`;
+    expect(ends([to(old), `-A ${old} -s 10.244.0.0/16 -j ${svc}`, none, ''].join('\n'))).toEqual([[0, 'dropped']]);
+  });
+});
+
 describe('ipvsadm without -n', () => {
   const text = [
     'IP Virtual Server version 1.2.1 (size=4096)',

@@ -15,13 +15,18 @@ export interface PartOfServers {
 export function shownInPart(node: NodeDump, {protocol, destination, port}: Packet): PartOfServers | null {
   const text = (node.read('ipvsadm-part') ?? node.read('ipvsadm-save'))?.toString('utf8');
   if (text === undefined) return null;
-  const {servers, unweighted, contradiction} = parseIpvsadm(text);
+  const {servers, unweighted, contradiction, strays} = parseIpvsadm(text);
   const server = `${protocol.toUpperCase()} ${joinHostPort(destination.text, port)}`;
   const isAsked = (one: {readonly protocol: string; readonly address: string; readonly port: number}): boolean =>
     one.protocol === protocol.toUpperCase() && one.address === destination.text && one.port === port;
   const weighted = servers.find(isAsked);
   const found = weighted ?? unweighted.find(isAsked);
-  if (found === undefined) return {reason: `this text shows virtual servers of IPVS only in part, and none of them is ${server}`};
+  if (found === undefined) {
+    const [named] = strays;
+    if (named === undefined) return {reason: `this text shows virtual servers of IPVS only in part, and none of them is ${server}`};
+    const names = `this text lists names in place of addresses, as on line ${named.line}`;
+    return {reason: `${names}, so that it is not known which virtual server is ${server}: ipvsadm -Ln prints addresses`, condition: names};
+  }
   const reals = found.realServers.map(({hostPort}) => hostPort);
   const isOther = contradiction !== null && (text.split('\n')[contradiction - 1] ?? '').includes(joinHostPort(destination.text, port));
   if (isOther) {

@@ -3,7 +3,7 @@ import {pushTo} from '../../model/lists.ts';
 import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import type {EntryTrace, PortTrace, TraceStep} from '../../model/service-trace.ts';
-import {entryTrace, notInText, type ShownPath, type ShownPick, stepOf, unseenEntry} from './shown-port.ts';
+import {entryTraces, notInText, type ShownPath, type ShownPick, stepOf, unseenEntry} from './shown-port.ts';
 
 /** A rule that matches packets to one entry of a Service port. */
 interface EntryRule {
@@ -29,15 +29,16 @@ function portTrace(node: string, {family}: Ruleset, items: readonly EntryRule[])
   const [first] = items;
   if (first === undefined) return [];
   const {port, protocol} = first;
-  const entries: EntryTrace[] = [];
-  const seen = new Set<string>();
-  for (const {entry, path} of items) {
-    const key = `${entry.kind} ${entry.address} ${entry.port}`;
-    if (!seen.has(key)) entries.push(entryTrace(entry, path));
-    seen.add(key);
-  }
   const own = items.find(({entry}) => entry.kind !== 'nodePort' && entry.port !== 0)?.entry.port ?? 0;
-  return [{node, family, service: {namespace: port.namespace, name: port.name}, port: {name: port.portName, protocol, port: own}, entries}];
+  return [
+    {
+      node,
+      family,
+      service: {namespace: port.namespace, name: port.name},
+      port: {name: port.portName, protocol, port: own},
+      entries: entryTraces(items),
+    },
+  ];
 }
 
 function serviceEntries(ruleset: Ruleset, names: ReadonlyMap<string, CommentedPort>): readonly EntryRule[] {
@@ -160,7 +161,7 @@ function parseComment(comment: string): CommentedPort | null {
     /^(?:Balancing rule \d+ for|masquerade (?:LOCAL )?traffic for|pod traffic for|route LOCAL traffic for) /,
     '',
   );
-  const found = /^([a-z0-9][a-z0-9.-]*)\/([a-z0-9][a-z0-9.-]*)(?::([a-z0-9-]*))?(?:\s+(.*))?$/.exec(text);
+  const found = /^([a-z0-9][a-z0-9.-]*)\/([a-z0-9][a-z0-9.-]*)(?::([a-z0-9-]*))?(?:\s+(.*))?$/i.exec(text);
   if (found === null) return null;
   const [, namespace = '', name = '', portName = '', rest = ''] = found;
   return {namespace, name, portName, rest};
@@ -193,7 +194,9 @@ function pathFrom(ruleset: Ruleset, first: string, start: readonly TraceStep[]):
     const rules = chain.rules();
     if (rules.some(isPick)) return {steps, masquerade, ...picksOf(ruleset, chain)};
     masquerade ||= rules.some(rule => rule.target?.name === 'KUBE-MARK-MASQ' && isForAll(rule));
-    const jump = rules.findLast(rule => leadsOn(rule) && isForAll(rule)) ?? rules.find(leadsOn);
+    // The conditions of these chains are for pods and the node itself, those of KUBE-FW for clients in the source ranges.
+    const isForOutside = ['EXT', 'XLB'].includes(parseChainName(name)?.role ?? '');
+    const jump = rules.findLast(rule => leadsOn(rule) && isForAll(rule)) ?? (isForOutside ? undefined : rules.find(leadsOn));
     if (jump === undefined || steps.length > 8) return {steps, picks: [], masquerade, end: endOf(chain)};
     name = jump.target?.name ?? '';
     steps.push(stepOf(jump, name));

@@ -5,7 +5,7 @@ import type {NftRule, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import {ruleTextOf} from '../../model/ruleset.ts';
 import {joinHostPort} from '../../model/virtual-server.ts';
 import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
-import {entryTrace, notInText, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
+import {entryTraces, notInText, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
 
 interface NftEntry {
   readonly entry: Entry;
@@ -38,7 +38,7 @@ function portTrace(node: string, table: NftTable, items: readonly NftEntry[]): r
     {
       ...{node, family: table.family === 'ip6' ? 'IPv6' : 'IPv4', service: {namespace, name: service}},
       port: {name: servicePortName.split(':')[1] ?? '', protocol: first.protocol, port: own},
-      entries: items.map(({entry, path}) => entryTrace(entry, path)),
+      entries: entryTraces(items),
     },
   ];
 }

@@ -22,6 +22,19 @@ export interface ShownPick {
   readonly rewrite: RuleText | null;
 }
 
+/** Each entry once: what is stopped where it is sent nowhere else shows the rule that stops it. */
+export function entryTraces(items: readonly {readonly entry: Entry; readonly path: ShownPath}[]): readonly EntryTrace[] {
+  const entries = new Map<string, EntryTrace>();
+  for (const {entry, path} of items) {
+    const key = `${entry.address} ${entry.port}`;
+    const known = entries.get(key);
+    const isStopped = path.end?.verdict === 'rejected' || path.end?.verdict === 'dropped';
+    if (known === undefined) entries.set(key, entryTrace(entry, path));
+    else if (known.endpoints.length === 0 && isStopped) entries.set(key, {...known, end: path.end});
+  }
+  return [...entries.values()];
+}
+
 export function entryTrace(entry: Entry, {steps, picks, masquerade, end}: ShownPath): EntryTrace {
   return {
     ...{entry, from: entry.kind === 'clusterIP' ? sourceNames.pod : sourceNames.outside, mark: 'shown', steps, end},

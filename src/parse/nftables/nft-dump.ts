@@ -1,4 +1,4 @@
-import type {NftChain, NftJsonCheck, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
+import {type NftChain, type NftJsonCheck, type NftRuleset, type NftStray, unnamedTable} from '../../model/nft-ruleset.ts';
 import type {Cut} from '../../model/ruleset.ts';
 import {NftDumpChain, nftPriority, type RuleText} from './nft-dump-chain.ts';
 import {
@@ -129,7 +129,7 @@ class TextReader {
   #unnamedTable(): State & {readonly kind: 'table'} {
     const content = this.#bytes.toString('utf8', 0, 65_536);
     const family = /\bip6 [sd]addr |ipv6_addr/.test(content) ? 'ip6' : 'ip';
-    const name = namesOfProxy.test(content) ? 'kube-proxy' : 'not-shown';
+    const name = namesOfProxy.test(content) ? 'kube-proxy' : unnamedTable;
     const table = this.#tables.get(tableId(family, name)) ?? new NftDumpTable(family, name, new NftChainList());
     this.#tables.set(table.id, table);
     this.#isUnnamed = true;
