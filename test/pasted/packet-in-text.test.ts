@@ -322,7 +322,7 @@ describe('what ipset list prints', () => {
   });
 
   test('is left out where it has fewer members than it says, or leaves some out', () => {
-    expect(answer(chain + set(2).replace(/Number.*\n/, '') + '...')).toContain('refused if KUBE-IPVS-IPS, which');
+    expect(answer(`${chain + set(2).replace(/Number.*\n/, '')}...`)).toContain('refused if KUBE-IPVS-IPS, which');
     expect(answer(chain + set(3))).toContain('refused if KUBE-IPVS-IPS, which the text does not show, has 10.7.2.9');
   });
 });

@@ -25,7 +25,10 @@ export function execTransport(api: KubeApi, {lifetimeMs = 600_000}: ExecOptions 
       const agents = agentsOn(node);
       if (agents.length === 0) throw new Unreachable(noAgent(node), {isPermanent: node.isUnlisted === true});
       const down: ExecTarget[] = [];
-      for (const target of agents) {
+      // A pod with iptables shows more. An image for nftables mode may hold nft alone.
+      const attempts = [backendCommand, nftVersion].flatMap(question => agents.map(target => ({target, question})));
+      for (const {target, question} of attempts) {
+        if (down.includes(target)) continue;
         const plain = podShell(api, target);
         const open = () =>
           podShellSessions(api, target, {stop: signal, lifetimeMs}, error => {
@@ -34,9 +37,10 @@ export function execTransport(api: KubeApi, {lifetimeMs = 600_000}: ExecOptions 
         const image = imageOf(node, target);
         const shell = isRefused ? plain : await images.shellOf(image, open, plain);
         // Nearly always the first pod has the tools. Where each command is a session, the dumps are the question for the tools.
-        const ahead = isRefused ? [] : shell.opensSessions ? early.filter(([program = '']) => program.endsWith('-save')) : early;
+        const isFirst = !isRefused && question === backendCommand;
+        const ahead = !isFirst ? [] : shell.opensSessions ? early.filter(([program = '']) => program.endsWith('-save')) : early;
         const begun = ahead.map(argv => begin(shell, argv, signal));
-        const asked = shell.opensSessions && begun.length > 0 ? begun : [begin(shell, backendCommand, signal)];
+        const asked = shell.opensSessions && begun.length > 0 ? begun : [begin(shell, question, signal)];
         const probe = await probeTools(asked, target).catch((error: Error) => {
           isRefused ||= isForbidden(error.cause);
           throw error;
@@ -62,6 +66,8 @@ function noTools(node: NodeInfo, {agents, down}: {readonly agents: readonly Exec
 function namesOf(targets: readonly ExecTarget[]): string {
   return targets.map(({namespace, pod}) => `${namespace}/${pod}`).join(', ');
 }
+
+const nftVersion = ['nft', '--version'];
 
 /** A command that was run, and its result. */
 interface Ran {

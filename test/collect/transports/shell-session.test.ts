@@ -231,9 +231,9 @@ describe('a node that is read by exec', () => {
       );
   });
 
-  test('an image without a shell and without iptables is left, and named', async () => {
-    const {sessions, read: nodes} = await read(['node-a'], false, {without: ['iptables-save', 'ip6tables-save']});
-    expect(sessions).toEqual(['sh', 'iptables-save', 'ip6tables-save']);
+  test('an image without a shell, iptables and nft is left, and named', async () => {
+    const {sessions, read: nodes} = await read(['node-a'], false, {without: ['iptables-save', 'ip6tables-save', 'nft']});
+    expect(sessions).toEqual(['sh', 'iptables-save', 'ip6tables-save', 'nft --version']);
     expect(nodes[0]?.problems).toMatchObject([
       {message: expect.stringContaining('no iptables-save in kube-system/kube-proxy-node-a on node-a')},
     ]);

@@ -176,7 +176,6 @@ describe('a missing permission is named, and everything else is checked', () => 
 });
 
 describe('an unreadable node does not affect the others', () => {
-  const open = /node-b\/exec.*command=--version/;
   const any = /node-b\/exec/;
   const noRoute = 'error dialing backend: dial tcp 172.18.0.12:10250: connect: no route to host';
   test.each<{
@@ -188,7 +187,7 @@ describe('an unreadable node does not affect the others', () => {
   }>([
     {
       what: 'it hangs forever when it is opened',
-      faults: [{kind: 'hang', match: open}],
+      faults: [{kind: 'hang', match: any}],
       args: ['--node-timeout', '20s'],
       says: /no answer within 20 s/,
     },
