@@ -20,21 +20,18 @@ const minShare = 8;
 /** Reads JSON of whatever size. Throws a SyntaxError where it is none, or holds more than any program prints. */
 export function parseJson(text: string): unknown {
   if (text.includes(tooDeep)) throw new SyntaxError('it has lists within lists, more than any program prints');
-  if (text.length > longText && countNested(text) > text.length / minShare) throw new SyntaxError('it consists of brackets');
+  if (text.length > longText && hasMoreNested(text, text.length / minShare)) throw new SyntaxError('it consists of brackets');
   return JSON.parse(text);
 }
 
-function countNested(text: string): number {
+/** Searching takes a tenth of the time of looking at each character, which takes as long as parsing does. */
+function hasMoreNested(text: string, most: number): boolean {
   let count = 0;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === openBrace || code === openBracket) count++;
+  for (const bracket of ['{', '[']) {
+    for (let at = text.indexOf(bracket); at !== -1 && count <= most; at = text.indexOf(bracket, at + 1)) count++;
   }
-  return count;
+  return count > most;
 }
-
-const openBrace = 0x7b;
-const openBracket = 0x5b;
 
 /** Reads JSON from an untrusted or truncated file: invalid JSON gives undefined, not an exception. */
 export function readJson(text: string): unknown {

@@ -2,7 +2,6 @@ import {once} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
-import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import {podPorts} from '../../model/node/bridges.ts';
 import {type Link, type NetworkFacts, noNetworkFacts, routeOf, type RouteResult} from '../../model/node/node-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
@@ -49,15 +48,17 @@ const nodeAddresses = once(
 /** The same for all nodes. */
 const podsByNode = once((entries: readonly PortEntry[]): ReadonlyMap<string, readonly PodAddress[]> => {
   const pods = new Map<string, Map<string, PodAddress>>();
-  const isUsable = (endpoint: Endpoint): boolean =>
-    endpoint.ready && !endpoint.terminating && endpoint.nodeName !== null && podOf(endpoint) !== null;
   for (const {port, set} of entries) {
-    for (const {address, nodeName} of set.endpoints.filter(isUsable)) {
-      const node = nodeName ?? '';
-      const known = pods.get(node) ?? new Map<string, PodAddress>();
-      pods.set(node, known);
-      const isExternal = hasExternalEntry(port) || (known.get(address)?.isExternal ?? false);
-      known.set(address, {address, node, isExternal});
+    const isExternal = hasExternalEntry(port);
+    for (const {address, nodeName: node, ready, terminating, sliceEndpoint} of set.endpoints) {
+      const {kind, name} = sliceEndpoint.targetRef ?? {};
+      if (!ready || terminating || node === null || kind !== 'Pod' || name === undefined) continue;
+      const known = pods.get(node);
+      const before = known?.get(address);
+      if (before?.isExternal === true || (before !== undefined && !isExternal)) continue;
+      const pod = {address, node, isExternal};
+      if (known === undefined) pods.set(node, new Map([[address, pod]]));
+      else known.set(address, pod);
     }
   }
   return new Map([...pods].map(([node, own]) => [node, [...own.values()]]));
