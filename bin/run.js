@@ -6,6 +6,8 @@ if (major < 22 || (major === 22 && minor < 19)) {
   console.error(`svc-trace needs Node.js 22.19 or newer, and this is ${process.version}. In a checkout, "npm ci" installs a newer one.`);
   process.exit(2);
 }
+/** A version has under 200, and each of them is looked at when the program starts. */
+const mostFiles = 600;
 const cache = compileCache();
 if (cache !== undefined) process.getBuiltinModule('node:module').enableCompileCache(cache);
 const {main} = await import('../dist/main.js');
@@ -40,7 +42,17 @@ function compileCache() {
       rmSync(folder, {recursive: true});
       mkdirSync(folder, {mode: 0o700});
     }
-    return readdirSync(folder, {recursive: true}).every(name => own(join(folder, name))) ? folder : undefined;
+    // Node.js keeps the files of a version in one folder, and never removes any: after some versions it begins anew.
+    const paths = readdirSync(folder, {withFileTypes: true}).flatMap(entry => {
+      const path = join(folder, entry.name);
+      return entry.isDirectory() ? [path, ...readdirSync(path).map(name => `${path}/${name}`)] : [path];
+    });
+    if (paths.length > mostFiles) {
+      rmSync(folder, {recursive: true});
+      mkdirSync(folder, {mode: 0o700});
+      return folder;
+    }
+    return paths.every(own) ? folder : undefined;
   } catch {
     // A folder that is absent or cannot be read or written: the program starts without.
     return undefined;

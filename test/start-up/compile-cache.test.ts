@@ -72,6 +72,14 @@ test.runIf(root).each(['', '.kube', '.kube/cache', '.kube/cache/svc-trace', '.ku
   },
 );
 
+test('a cache of many old versions is emptied, as each of its files is looked at in every run', async () => {
+  const {home, cache} = homeWithCache();
+  for (let file = 0; file < 700; file++) writeFileSync(join(cache, `old-${file}`), '');
+  const kept = await cachedAfterRun(cache, {HOME: home});
+  expect(kept).toHaveLength(1);
+  expect(kept).not.toContain(planted);
+});
+
 test('a cache that is a link elsewhere is not used', async () => {
   const {home, cache} = homeWithCache();
   const other = homeWithCache();
