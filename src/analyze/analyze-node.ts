@@ -1,4 +1,4 @@
-import {nodeObject} from '../expect/api-index.ts';
+import {nodeObject, podsOnNode} from '../expect/api-index.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {k3sRunsKubeProxy, kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import type {Family} from '../model/address.ts';
@@ -92,10 +92,17 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
   if (chains.some(name => name.startsWith('OVN-KUBE-')))
     return 'the node has rules of OVN-Kubernetes and none of kube-proxy: OVN-Kubernetes serves its Services';
   const interfaces = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '') ?? [];
-  const device = interfaces.find(({name}) => devicesOfOthers.has(name))?.name ?? '';
-  const program = devicesOfOthers.get(device);
-  if (program !== undefined)
-    return `the node has the interface ${device} of ${program}, and no rules of kube-proxy: ${program} serves its Services`;
+  const names = podsOnNode(api, node.name).map(({metadata}) => metadata.name);
+  // Where the pods of the system were read, an interface without a pod of its program was left behind.
+  const isKnown =
+    api.podsOf === undefined &&
+    api.namespaces === undefined &&
+    api.pods?.some(({metadata}) => metadata.namespace === 'kube-system') === true;
+  const other = devicesOfOthers.find(
+    ({device, pod}) => interfaces.some(({name}) => name === device) && (!isKnown || names.some(name => pod.test(name))),
+  );
+  if (other !== undefined)
+    return `the node has the interface ${other.device} of ${other.program}, and no rules of kube-proxy: ${other.program} serves its Services`;
   return inK3s === false
     ? 'the node has no rules of kube-proxy, which is disabled (--disable-kube-proxy): another program serves its Services'
     : null;
@@ -106,11 +113,12 @@ const byItsPod = 'the node has an agent of Cilium and no rules of kube-proxy: Ci
 const byExec = `From ${oldestCilium} on, Cilium is checked by exec into its agents: use check without --agents, and with the rights that "kubectl svc-trace access" names.`;
 
 /** Interfaces that other programs create if they serve Services. */
-const devicesOfOthers: ReadonlyMap<string, string> = new Map([
-  ['bpfin.cali', 'Calico in eBPF mode'],
-  ['kube-dummy-if', 'kube-router'],
-  ['ovn-k8s-mp0', 'OVN-Kubernetes'],
-]);
+const devicesOfOthers = [
+  {device: 'bpfin.cali', program: 'Calico in eBPF mode', pod: /^calico-node/},
+  {device: 'kube-dummy-if', program: 'kube-router', pod: /^kube-router/},
+  {device: 'ovn-k8s-mp0', program: 'OVN-Kubernetes', pod: /^ovnkube/},
+  {device: 'cilium_host', program: 'Cilium', pod: /^cilium-(?!operator|envoy)/},
+] as const;
 
 function holdsRules({node, rulesets}: Pick<NodeInput, 'node'> & {readonly rulesets: ReadonlyMap<Family, Ruleset>}): boolean {
   return [...rulesets.values()].some(({tables}) => tables.size > 0) || node.files.some(file => /^(?:nft.*\.json|ipvsadm-save)$/.test(file));

@@ -294,7 +294,7 @@ function whyRefused({path, verdict}: {readonly path: readonly RuleText[]; readon
 function isRefusal(path: readonly RuleText[]): boolean {
   const last = path.at(-1);
   if (last !== undefined && /^KUBE-(?:EXTERNAL-)?SERVICES$/.test(last.chain) && /has no (?:local )?endpoints/.test(last.text)) return true;
-  return path.some(({text}) => text.includes('vmap @no-endpoint-'));
+  return path.some(({text}) => text.includes('vmap @no-endpoint-') || / has no (?:local )?endpoints" -j KUBE-MARK-DROP$/.test(text));
 }
 
 /** What the text shows of kube-proxy, where that is nothing. */

@@ -33,6 +33,15 @@ export function kubeProxyTrouble({api, node}: Place): KubeProxyTrouble {
   return {container: container?.text ?? null, log, remedy: found?.failure.remedy ?? ofContainer};
 }
 
+/** The line of the log that says that a node port is in use; null if there is none. kube-proxy before 1.22 then writes no rules for it. */
+export function portInUse({node}: Place, servicePortName: string, nodePort: number): string | null {
+  const log = node.read?.(kubeProxyLog)?.toString('utf8') ?? '';
+  const names = ['"', ':"', ' '].map(end => `nodePort for ${servicePortName}${end}`);
+  const isSaid = (line: string): boolean =>
+    line.includes('address already in use') && line.includes(`:${nodePort}: bind`) && names.some(name => line.includes(name));
+  return log.split('\n').findLast(isSaid)?.trim() ?? null;
+}
+
 const namesOfNodes = once(({nodes}: ApiObjects): ReadonlySet<string> => new Set((nodes ?? []).map(({metadata}) => metadata.name ?? '')));
 
 /** An interface of Calico that only its eBPF mode makes shows who deletes chains of kube-proxy. */

@@ -9,7 +9,7 @@ import {symptomObservations} from './symptom-observations.ts';
 import {mendedBugs} from '../expect/patch-releases.ts';
 import {withUpgrade} from './upgrade-advice.ts';
 import {ofDetector, otherNodeName} from './promise-checks.ts';
-import {kubeProxyTrouble, replacementOf, troubleText} from './kube-proxy-trouble.ts';
+import {kubeProxyTrouble, portInUse, replacementOf, troubleText} from './kube-proxy-trouble.ts';
 
 /** A check that only reports the symptoms of its name. */
 interface SymptomCheck {
@@ -359,11 +359,27 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
       const why = row.name === 'no-service-rules' ? troubleText(kubeProxyTrouble(context)) : null;
       return symptomObservations(context.node.name, symptoms).map(({symptom, observation}) => {
         const {message} = observation;
+        const taken = takenPort(context, symptom);
+        if (taken !== null) {
+          const {line, ...action} = taken;
+          return {...observation, ...action, message: `${message}. Of kube-proxy: its log says: ${line}`};
+        }
         return withAction(context, symptom, {...observation, message: why === null ? message : `${message}. Of kube-proxy: ${why}`});
       });
     },
   };
 });
+
+/** A node port without rules, of which the log of kube-proxy says that another process listens there. */
+function takenPort(
+  context: NodeCheckContext,
+  {kind, entry, port}: Symptom,
+): (Pick<Observation, 'remedy' | 'command'> & {readonly line: string}) | null {
+  if (kind !== 'missing-entry' || entry?.kind !== 'nodePort' || port === null) return null;
+  const line = portInUse(context, port.servicePortName, entry.port);
+  const remedy = `Another process listens on port ${entry.port} of the node, and this kube-proxy then leaves the node port out. Stop the process or give it another port (ss -ltnup shows it), then restart kube-proxy ${howToRestart}`;
+  return line === null ? null : {line, remedy, ...showLog(context)};
+}
 
 /** What a kube-proxy that missed an update leaves. */
 const updates: ReadonlySet<SymptomKind> = new Set(['service-not-programmed', 'missing-endpoint', 'stale-endpoint', 'missing-entry']);

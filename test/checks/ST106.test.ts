@@ -50,6 +50,12 @@ test.each([
   },
 );
 
+test('an external IP at which the API server answers, and that is no address of a Node, is reported', async () => {
+  expect(await withExternalIPs(['172.18.0.1'])).toMatchObject([
+    {code: 'ST106', message: containing('172.18.0.1', 'an endpoint of default/kubernetes')},
+  ]);
+});
+
 async function withExternalIPs(externalIPs: readonly string[]): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   given.leaveOutNodes();

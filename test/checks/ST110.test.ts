@@ -63,6 +63,37 @@ test('a Service that kube-proxy does not serve claims nothing', async () => {
   expect(given.newFindings()).toEqual([]);
 });
 
+test.each([
+  [
+    'of the API server is an error',
+    'shop/nodeport',
+    6443,
+    'default/kubernetes',
+    [['error', containing('6443/TCP', '172.18.0.11:6443', 'default/kubernetes:https')]],
+  ],
+  [
+    'of a pod in the network of its node is reported',
+    'shop/nodeport',
+    9100,
+    'infra/node-exporter',
+    [['warning', containing('172.18.0.11:9100')]],
+  ],
+  ['of its own pods there is not', 'infra/node-exporter', 9100, 'infra/node-exporter', []],
+])('a node port that is the port %s', async (_, name, nodePort, listening, found) => {
+  const given = await cluster();
+  given.service(name, object => ({
+    ...object,
+    spec: {...object.spec, type: 'NodePort', ports: (object.spec?.ports ?? []).map(port => ({...port, nodePort}))},
+  }));
+  given.slices(listening, slice => ({...slice, endpoints: [{addresses: ['172.18.0.11'], conditions: {ready: true}, nodeName: 'node-a'}]}));
+  expect(
+    given
+      .newFindings()
+      .filter(({code}) => code === 'ST110')
+      .map(({severity, message}) => [severity, message]),
+  ).toEqual(found);
+});
+
 async function cluster(): Promise<Scenario> {
   const given = await scenario();
   given.leaveOutNodes();

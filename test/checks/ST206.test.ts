@@ -16,6 +16,20 @@ test('a node port without its rules is reported with them, while the cluster IP 
 });
 
 test.each([
+  '"nodePort for shop/nodeport:http" (:30080/tcp), skipping this nodePort: listen tcp :30080',
+  'port, skipping it: err="listen tcp4 :30080',
+])('a node port that another process holds is reported with the line of the log: %s', async line => {
+  const given = await scenario();
+  given.rules('node-b').deleteAll('-A KUBE-NODEPORTS', '"shop/nodeport:http"');
+  given.file(
+    'node-b',
+    'kube-proxy.log',
+    `E0918 10:21:56.675529       1 proxier.go:1054] can't open ${line}: bind: address already in use port={Description:nodePort for shop/nodeport:http IP:}\n`,
+  );
+  expect(given.newFindings()).toMatchObject([{...place, message: containing('Of kube-proxy: its log says:', 'address already in use')}]);
+});
+
+test.each([
   ['cluster IP', 'shop/lb-cluster', '10.96.1.5:80'],
   ['load-balancer IP', 'shop/lb-cluster', '203.0.113.10:80'],
   ['external IP', 'shop/external-ips', '198.51.100.11:80'],

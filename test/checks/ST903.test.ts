@@ -15,10 +15,15 @@ test.each([
   ['Calico in eBPF mode', 'bpfin.cali'],
   ['kube-router', 'kube-dummy-if'],
   ['OVN-Kubernetes', 'ovn-k8s-mp0'],
+  ['Cilium', 'cilium_host'],
 ])('a node with an interface that %s creates to serve Services, and without rules of kube-proxy, is an info', async (name, device) => {
   const given = await without('');
   given.file('node-b', 'addresses.json', JSON.stringify([{ifname: device, addr_info: []}]));
   expect(given.newFindings()).toEqual([{...place, message: containing(`the interface ${device}`, `${name} serves its Services`)}]);
+  // The pods of the system are there, and none of its program.
+  const pod = {metadata: {name: 'coredns-x', namespace: 'kube-system'}, spec: {nodeName: 'node-b'}};
+  given.api(({pods}) => ({pods: [...(pods ?? []), pod]}));
+  expect(loud(given)).toContain('ST305');
 });
 
 test.each([

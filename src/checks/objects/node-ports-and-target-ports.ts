@@ -1,10 +1,11 @@
-import {once} from '../../model/once.ts';
+import {once, onceAsked} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {families} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import {podOf} from '../../model/endpoint.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
+import type {Observation} from '../../model/finding.ts';
 import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
 import {editService, showPods} from '../commands/commands.ts';
 
@@ -15,6 +16,7 @@ export const nodePortCollision: Check<'ST110'> = {
   summary: 'Two Service ports claim the same address, protocol and port',
   remedy: 'Change one of them: on each node the rule that happens to stand first wins.',
   *cluster(context) {
+    yield* takenFromHosts(context);
     const claimed = claims(context);
     if (claimed.size === 0) return;
     const asked = new Set(context.services);
@@ -29,6 +31,33 @@ export const nodePortCollision: Check<'ST110'> = {
     }
   },
 };
+
+/** Node ports at which pods in the network of their nodes listen, or the API server: the Service gets what others send there. */
+function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generator<Observation> {
+  const asked = new Set(services);
+  const hosts = onceAsked(() => new Set((api.nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => address))));
+  for (const entries of families.map(family => view.entries(family, proxy))) {
+    const owners = new Map(
+      entries.flatMap(({port, set}) => (port.nodePort === 0 ? [] : [[`${port.nodePort}/${port.protocol}`, {port, set}] as const])),
+    );
+    if (owners.size === 0) return;
+    const told = new Set<ServicePort>();
+    for (const {port, set} of entries) {
+      for (const {address, port: number, hostPort} of set.endpoints) {
+        const owner = owners.get(`${number}/${port.protocol}`);
+        if (owner === undefined || told.has(owner.port) || !asked.has(owner.port.object) || !hosts().has(address)) continue;
+        if (owner.set.endpoints.some(own => own.hostPort === hostPort)) continue;
+        told.add(owner.port);
+        yield {
+          ...ofPort(owner.port),
+          ...(port.namespace === 'default' && port.service === 'kubernetes' ? {severity: 'error' as const} : {}),
+          message: `${owner.port.servicePortName}: its ${nodePortText(owner.port)} is the port at which ${hostPort}, an endpoint of ${port.servicePortName} in the network of its node, listens: the Service takes connections to it that come from outside, other nodes and pods`,
+          ...editService(nameOf(owner.port.object)),
+        };
+      }
+    }
+  }
+}
 
 /** Claims by more than one Service port. Few addresses have several ports, so claims are only compared in detail for those. */
 function claims({view, proxy}: ClusterContext): ReadonlyMap<string, ReadonlySet<ServicePort>> {

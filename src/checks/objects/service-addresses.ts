@@ -43,7 +43,7 @@ export const nodeAddressAsExternalIP: Check<'ST106'> = {
   severity: 'warning',
   summary: "externalIPs holds a node's own address",
   remedy: 'Use an address that no node has. The Service intercepts this port of the node, and in IPVS mode every node binds the address.',
-  *cluster({services, api}) {
+  *cluster({services, api, view, proxy}) {
     // Seldom used, and the addresses of thousands of nodes take longer to read than one Service to check.
     const concerned = services.filter(({spec}) => (spec?.externalIPs ?? []).length > 0);
     if (concerned.length === 0) return;
@@ -52,10 +52,21 @@ export const nodeAddressAsExternalIP: Check<'ST106'> = {
       for (const {address, type} of node.status?.addresses ?? [])
         if (address !== undefined && type !== 'Hostname') owners.set(canonicalAddress(address) ?? address, node);
     }
+    const apiServers = new Set(
+      families
+        .flatMap(family => view.entries(family, proxy).filter(({port}) => port.namespace === 'default' && port.service === 'kubernetes'))
+        .flatMap(({set}) => set.endpoints.map(endpoint => endpoint.address)),
+    );
     for (const service of concerned) {
       for (const address of service.spec?.externalIPs ?? []) {
         const node = owners.get(canonicalAddress(address) ?? address);
         const {namespace, name} = nameOf(service);
+        if (node === undefined && apiServers.has(canonicalAddress(address) ?? address))
+          yield {
+            service: {namespace, name},
+            message: `${namespace}/${name}: external IP ${address} is the address at which the API server answers (an endpoint of default/kubernetes): in IPVS mode each node binds it to kube-ipvs0 and no longer reaches the API server there, in other modes the Service takes its own ports`,
+            ...editService({namespace, name}),
+          };
         if (node === undefined) continue;
         const lost = lostWith(service, node, api);
         const effect = lost ?? 'the Service takes its ports from the programs of the node';

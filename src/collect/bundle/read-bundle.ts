@@ -56,7 +56,9 @@ export async function readBundle(path: string, {archiveLimit = defaultArchiveLim
   if (opened.dump.length === 0) throw new UnreadableBundle(path === '-' ? emptyInput : `${path} is empty`);
   const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
   if (snapshot === null)
-    throw new UnreadableBundle(`${path} ${isManifest(opened.dump) ? noRules(path) : (listOfConnections(opened.dump) ?? noDump)}`);
+    throw new UnreadableBundle(
+      `${path} ${isManifest(opened.dump) ? noRules(path) : (listOfConnections(opened.dump) ?? noDump(opened.dump))}`,
+    );
   return {...snapshot, origin: path};
 }
 

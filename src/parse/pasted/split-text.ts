@@ -2,7 +2,7 @@ import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {asSavedSets, listedDevice} from './listed-state.ts';
 import {breaksLines, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
-/** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump`). */
+/** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump` says why). */
 export function snapshotOfText(origin: string, content: Buffer): Snapshot | null {
   const files = splitText(content);
   if (files.size === 0) return null;
@@ -10,9 +10,19 @@ export function snapshotOfText(origin: string, content: Buffer): Snapshot | null
   return {origin, api: noObjects, nodes: [{name, files: [...files.keys()], read: file => files.get(file) ?? null}], problems: []};
 }
 
-/** Follows the name of the file or the text. */
-export const noDump =
-  'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
+/** Why a text has no rules, to follow the name of the file or the text. */
+export function noDump(content: Buffer): string {
+  const lines = content.toString('utf8', 0, maxShown).split('\n');
+  const row = lines.findIndex(line => isRow.test(undecorate(line)));
+  if (row >= 0)
+    return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it`;
+  if (listedDevice(lines) !== null)
+    return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
+  return 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
+}
+
+const maxShown = 100_000;
+const isRow = /^\s*(?:\d+[KMGT]?\s+\d+[KMGT]?\s+)?[A-Za-z][\w-]*\s+(?:tcp|udp|sctp|icmp|all|\d+)\s+(?:--|-f|!f)\s/;
 
 /** The files of a bundle that a pasted text contains. */
 type PastedFiles = ReadonlyMap<string, Buffer>;

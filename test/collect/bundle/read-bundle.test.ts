@@ -219,13 +219,23 @@ describe('a bare dump', () => {
     expect(snapshot.nodes.map(({name, files}) => ({name, files}))).toEqual([{name: `nft.${type}`, files: ['nft.json']}]);
   });
 
+  const neither = 'is neither a bundle nor a dump of iptables-save or nft';
   test.each([
-    ['text', 'Dear Sir or Madam\n'],
-    ['JSON', '{"items": []}'],
-    ['bytes', Buffer.from(Array.from({length: 4096}, (_, index) => (index * 7919) % 256))],
-  ])('that is %s is refused as neither bundle nor dump', async (_, content) => {
-    const path = join(folder.bundle({file: content}), 'file');
-    await expect(readBundle(path)).rejects.toThrow('is neither a bundle nor a dump of iptables-save or nft');
+    ['text', 'Dear Sir or Madam\n', neither],
+    ['JSON', '{"items": []}', neither],
+    ['bytes', Buffer.from(Array.from({length: 4096}, (_, index) => (index * 7919) % 256)), neither],
+    [
+      'rows of a listing',
+      '$ iptables -nL | grep web\nDROP       tcp  --  0.0.0.0/0            0.0.0.0/0\n',
+      'on line 2: paste the whole listing',
+    ],
+    [
+      'kube-ipvs0',
+      '4: kube-ipvs0: <BROADCAST,NOARP> mtu 1500\n    inet 10.96.0.1/32 scope global\n',
+      'lists the addresses of kube-ipvs0 alone',
+    ],
+  ])('that is %s is refused with what it is', async (_, content, why) => {
+    await expect(readBundle(join(folder.bundle({file: content}), 'file'))).rejects.toThrow(why);
   });
 
   test('that is a list of tracked connections is told from rules, with where its first one leads', async () => {
