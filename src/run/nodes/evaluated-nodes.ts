@@ -84,6 +84,8 @@ export class EvaluatedNodes implements NodeRecords {
 
   /** Reports why nodes that were not read are missing. */
   giveUp(names: readonly string[], reason: string): void {
-    for (const name of names) if (!this.#names.has(name)) this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end.'});
+    for (const name of names)
+      if (!this.#names.has(name))
+        this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end, and give --wait more time.'});
   }
 }
