@@ -39,12 +39,18 @@ export function detached(text: string): string {
 /**
  * The content as UTF-8 whose lines end with a newline alone, and without a byte-order mark. PowerShell writes a mark into every redirected
  * file, and version 5.1 writes UTF-16; Windows, terminals and e-mail end lines with CR LF, and what is copied from a screen with blanks.
- * Every text passes here once, when it is read.
+ * Every text passes here when it is read.
  */
 export function plainText(content: Buffer): Buffer {
+  if (plainTexts.has(content)) return content;
   const text = withoutByteOrderMark(content);
-  return text.includes(carriageReturn) || hasBlankEnds(text) ? withoutLineEnds(text) : text;
+  const plain = text.includes(carriageReturn) || hasBlankEnds(text) ? withoutLineEnds(text) : text;
+  plainTexts.add(plain);
+  return plain;
 }
+
+/** What a parser gets may have passed where a file was read. */
+const plainTexts = new WeakSet<Buffer>();
 
 /** Of a long text, the beginning and the end tell: to search a dump of a large node as a whole takes as long as to read it. */
 function hasBlankEnds(text: Buffer): boolean {

@@ -27,9 +27,14 @@ export interface Shape {
 }
 
 /** Whether it can matter in which zone the node is. */
-export function dependsOnZone({first: {port, set}}: Shape): boolean {
-  return port.object.spec?.topologyKeys !== undefined || set.endpoints.some(({zoneHints}) => zoneHints !== null);
+export function dependsOnZone({first}: Shape): boolean {
+  return isChosenByZone(first);
 }
+
+/** The same for all nodes. */
+const isChosenByZone = once(
+  ({port, set}: PortEntry) => port.object.spec?.topologyKeys !== undefined || set.endpoints.some(({zoneHints}) => zoneHints !== null),
+);
 
 /** Where duplicates leave it open which endpoints there are, nothing is asked. */
 export function shapesOf({view, config, facts, api}: PromiseNode, family: Family): readonly Shape[] {
