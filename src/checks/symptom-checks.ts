@@ -406,5 +406,5 @@ function ownerOf({expected = [], actual = []}: Observation): 'kube-proxy' | 'thi
   // A rule that kube-proxy would have written is missing.
   if (expected.length > 0) return 'kube-proxy';
   if (actual.length === 0) return null;
-  return actual.some(({table, chain}) => isKubeProxyChain(chain) || table.endsWith(' kube-proxy')) ? 'kube-proxy' : 'third party';
+  return actual.some(({table, chain}) => isKubeProxyChain(chain, table) || table.endsWith(' kube-proxy')) ? 'kube-proxy' : 'third party';
 }

@@ -92,6 +92,11 @@ class NftTableComparison<Owner> {
       this.#compareHook(name, base);
       this.#compareChain(name, rules, null);
     }
+    const hooked = new Set(baseRules.map(({name}) => name));
+    // A further one that holds rules is among the unexpected chains.
+    for (const {name, base, ruleCount} of this.#actual.baseChains)
+      if (base?.policy === 'drop' && ruleCount === 0 && !hooked.has(name))
+        this.#note({kind: 'extra', what: 'hook', rule: this.#text(name, hookText(base), 1), owner: null});
     for (const shape of baseSets) this.#compareSet(shape, null);
     for (const element of baseElements) this.#noteElement(element, null);
     for (const owner of owners) this.#compareOwner(owner);

@@ -59,7 +59,7 @@ export function textsOf(rules: readonly Rule[], source: ChainSource): readonly s
   const visit = ({table, text, target}: Rule): void => {
     texts.push(text);
     const name = target?.name ?? '';
-    if (isHookedChain(name) || isKubeProxyChain(name) || seen.has(`${table}/${name}`)) return;
+    if (isHookedChain(name) || isKubeProxyChain(name, table) || seen.has(`${table}/${name}`)) return;
     seen.add(`${table}/${name}`);
     source.chain(table, name)?.rules().forEach(visit);
   };

@@ -4,7 +4,7 @@ import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {partition} from '../../model/lists.ts';
-import type {RuleText} from '../../model/ruleset.ts';
+import type {ChainSource, RuleText} from '../../model/ruleset.ts';
 import type {Severity} from '../../model/finding.ts';
 import {usesClusterEndpoints} from '../../model/service-port.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
@@ -20,7 +20,7 @@ import {bridgeSymptoms} from './bridge-rules.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
-import {holdsThirdPartyRules} from './iptables-rules.ts';
+import {holdsThirdPartyRules, strayChains} from './iptables-rules.ts';
 import {neighborSymptoms} from './neighbor-discovery.ts';
 import {maySelect, PolicyRefusals} from './network-policies.ts';
 import {isOwnTable, masquerades} from './node-rule.ts';
@@ -194,7 +194,11 @@ function thirdPartyTables({rules, context, sides}: WalkedRules): readonly NftTab
 function effectCase({context, rules, mode, sides}: WalkedRules): EffectCase {
   const nft = rules.nft();
   const isCut = (nft !== null && nft.cut !== null) || rules.iptables.some(({cut}) => cut !== null);
-  const isOwn = (rule: Pick<NodeRule, 'table' | 'chain'>): boolean => isOwnTable(rule) ?? mode.isOwnChain(rule.chain);
+  const isExpected = (ruleset: ChainSource, chain: string): boolean =>
+    sides.should.iptables.some(one => one.chain('nat', chain)?.text() === ruleset.chain('nat', chain)?.text());
+  const strays = new Set(rules.iptables.flatMap(ruleset => strayChains(ruleset).filter(chain => !isExpected(ruleset, chain))));
+  const isOwn = (rule: Pick<NodeRule, 'table' | 'chain'>): boolean =>
+    isOwnTable(rule) ?? (mode.isOwnChain(rule.chain, rule.table) && !(rule.table === 'nat' && strays.has(rule.chain)));
   return {...mode, context, isOwn, nft, isCut, backendOf: place => backendOf(sides.all, place)};
 }
 

@@ -1,10 +1,14 @@
 import type {Chain, Ruleset} from '../../model/ruleset.ts';
 
 /** Whether a packet of a Service can meet more than the rules of kube-proxy and the kubelet. Most nodes are done here. */
-export function holdsThirdPartyRules(ruleset: Ruleset, isOwnChain: (name: string) => boolean): boolean {
+export function holdsThirdPartyRules(ruleset: Ruleset, isOwnChain: IsOwnChain): boolean {
   if (dropsByDefault(ruleset) || dropsUnmarked(ruleset)) return true;
-  return hookedIn.some(([table, names]) => names.some(name => !holdsOnlyHooks(ruleset.chain(table, name)?.text() ?? '', isOwnChain)));
+  return hookedIn.some(([table, names]) =>
+    names.some(name => !holdsOnlyHooks(ruleset.chain(table, name)?.text() ?? '', target => isOwnChain(target, table))),
+  );
 }
+
+type IsOwnChain = (name: string, table: string) => boolean;
 
 const hookedIn = [
   ['raw', ['PREROUTING', 'OUTPUT']],
@@ -15,7 +19,7 @@ const hookedIn = [
 ] as const;
 
 /** Whether all rules of a base chain are jumps to chains of kube-proxy, as on most nodes: then they need not be parsed. */
-function holdsOnlyHooks(text: string, isOwnChain: (name: string) => boolean): boolean {
+function holdsOnlyHooks(text: string, isOwnChain: (target: string) => boolean): boolean {
   const isHook = (name: string): boolean => isHookedChain(name) && isOwnChain(name);
   return text === '' || text.split('\n').every(line => isHook(plainJump.exec(line)?.[1] ?? ''));
 }
@@ -57,18 +61,32 @@ const hookedChains = new Set([
   'KUBE-POSTROUTING',
 ]);
 
-/** Chains that kube-proxy and the kubelet write in iptables mode. */
-export function isKubeProxyChain(name: string): boolean {
-  return /^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|FORWARD|FIREWALL|POSTROUTING|MARK-MASQ|MARK-DROP|PROXY-CANARY|KUBELET-CANARY|IPTABLES-HINT|(?:SVC|SVL|SEP|EXT|FW|XLB)-.+)$/.test(
-    name,
-  );
+/** Chains that kube-proxy and the kubelet write rules into in iptables mode. Of the same name in another table, a chain is somebody else's. */
+export function isKubeProxyChain(name: string, table: string): boolean {
+  return iptablesNames[table]?.test(name) === true;
 }
 
-/** Chains that kube-proxy and the kubelet write in IPVS mode. */
-export function isIpvsChain(name: string): boolean {
-  return /^KUBE-(?:SERVICES|NODE-PORT|LOAD-BALANCER|IPVS-FILTER|IPVS-OUT-FILTER|SOURCE-RANGES-FIREWALL|PROXY-FIREWALL|FORWARD|FIREWALL|POSTROUTING|MARK-MASQ|MARK-DROP|PROXY-CANARY|KUBELET-CANARY|IPTABLES-HINT)$/.test(
-    name,
+const iptablesNames: Readonly<Record<string, RegExp>> = {
+  nat: /^KUBE-(?:SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|MARK-DROP|(?:SVC|SVL|SEP|EXT|FW|XLB)-.+)$/,
+  filter: /^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|FORWARD|FIREWALL)$/,
+};
+
+/** Those of IPVS mode. */
+export function isIpvsChain(name: string, table: string): boolean {
+  return ipvsNames[table]?.test(name) === true;
+}
+
+const ipvsNames: Readonly<Record<string, RegExp>> = {
+  nat: /^KUBE-(?:SERVICES|NODE-PORT|LOAD-BALANCER|FIREWALL|POSTROUTING|MARK-MASQ|MARK-DROP)$/,
+  filter: /^KUBE-(?:NODE-PORT|IPVS-FILTER|IPVS-OUT-FILTER|SOURCE-RANGES-FIREWALL|PROXY-FIREWALL|FORWARD|FIREWALL)$/,
+};
+
+/** Chains of nat with such names that base chains jump to, which kube-proxy never does. */
+export function strayChains(ruleset: Ruleset): readonly string[] {
+  const targets = ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'].flatMap(name =>
+    [...(ruleset.chain('nat', name)?.text() ?? '').matchAll(/ -[jg] (KUBE-\S+)/g)].map(([, target = '']) => target),
   );
+  return targets.filter(target => !isHookedChain(target));
 }
 
 /** Rules of network policies: by design they treat clients differently. */
@@ -81,14 +99,15 @@ const kubeRouterChains = ['KUBE-ROUTER-', 'KUBE-NWPLCY-', 'KUBE-POD-FW-'];
 
 const chainsOf = new WeakMap<Ruleset, readonly Chain[]>();
 
-/** All chains that are not kube-proxy's. Of kube-proxy's, which may be a quarter of a million, no object is made. */
+/** All chains that are not kube-proxy's. Of kube-proxy's in nat, which may be a quarter of a million, no object is made. */
 export function thirdPartyChains(ruleset: Ruleset): readonly Chain[] {
   const known = chainsOf.get(ruleset);
   if (known !== undefined) return known;
-  const found = [...ruleset.tables.values()].flatMap(({chains}) => [
-    ...chains.notStartingWith('KUBE-'),
-    ...chains.startingWith(...kubeRouterChains),
-  ]);
+  const found = [...ruleset.tables.values()].flatMap(({name: table, chains}) =>
+    table === 'nat'
+      ? [...chains.notStartingWith('KUBE-'), ...chains.startingWith(...kubeRouterChains, ...strayChains(ruleset))]
+      : [...chains.values()].filter(({name}) => !isKubeProxyChain(name, table) && !isIpvsChain(name, table)),
+  );
   chainsOf.set(ruleset, found);
   return found;
 }

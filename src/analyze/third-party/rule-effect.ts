@@ -67,8 +67,8 @@ export interface EffectCase {
   readonly isOwn: (rule: Pick<NodeRule, 'table' | 'chain'>) => boolean;
   /** The backend of iptables that has a rule, or the policy of a chain, if the node has rules in both; otherwise null. */
   readonly backendOf: (place: Pick<RuleText, 'table' | 'chain'> & Partial<RuleText>) => Backend | null;
-  /** Whether kube-proxy, in this mode, writes a chain of iptables of this name. */
-  readonly isOwnChain: (chain: string) => boolean;
+  /** Whether kube-proxy, in this mode, writes a chain of iptables of this name in this table. */
+  readonly isOwnChain: (chain: string, table: string) => boolean;
   readonly nft: NftRuleset | null;
   /** What a packet passes to be masqueraded: kube-proxy's chain or rules. */
   readonly masquerading: string;
@@ -220,8 +220,8 @@ function inBackend(place: Parameters<EffectCase['backendOf']>[0], {backendOf}: E
 }
 
 /** Of a Service that another mode of kube-proxy served. */
-function isLeftBehind({chain}: NodeRule): boolean {
-  return isKubeProxyChain(chain) && !/^KUBE-(?:FIREWALL|MARK-DROP)$/.test(chain);
+function isLeftBehind({table, chain}: NodeRule): boolean {
+  return isKubeProxyChain(chain, table) && !/^KUBE-(?:FIREWALL|MARK-DROP)$/.test(chain);
 }
 
 /** The third-party rule that refuses a packet: the last one, or one that makes kube-proxy's rules or the kernel do it. */

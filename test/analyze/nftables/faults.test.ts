@@ -203,6 +203,14 @@ describe('the base rules', () => {
       replaced('ip saddr != 10.244.0.0/16 meta mark', 'ip saddr != 10.99.0.0/16 meta mark'),
       ['ST302 warning'],
     ],
+    [
+      'may have a further base chain whose policy drops everything',
+      replaced(
+        '\tchain services {\n',
+        '\tchain extra {\n\t\ttype filter hook forward priority -200; policy drop;\n\t}\n\n\tchain services {\n',
+      ),
+      ['ST216 error'],
+    ],
     ['may drop everything', replaced('\tchain services {\n', '\tchain services {\n\t\tdrop\n'), ['ST216 error']],
     [
       'may drop one Service',

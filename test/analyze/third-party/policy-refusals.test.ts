@@ -2,6 +2,7 @@
 import {describe, expect, test} from 'vitest';
 import {needsAction, type Scenario, scenario} from '../../scenario.ts';
 import {someOf} from '../../cases.ts';
+import {EditableDump, withRule} from '../../editable-dump.ts';
 
 const names = ['WEAVE-NPC', 'KUBE-POD-FW-ABCDEFGH', 'KUBE-NWPLCY-ABCDEFGH', 'KUBE-ROUTER-FORWARD', 'cali-pi-_default', 'ANTREA-FORWARD'];
 
@@ -65,6 +66,19 @@ test('where they select the pods of one Service, it is an error for the others',
   expect(blocked?.message).toMatch(/infra\/|default\//);
   expect(found.some(({message, severity}) => severity !== 'info' && message.includes('shop/'))).toBe(false);
 });
+
+test.each(['filter FORWARD KUBE-SVC-ABC', 'filter FORWARD KUBE-MARK-MASQ', 'mangle FORWARD KUBE-FORWARD', 'nat PREROUTING KUBE-MARK-DROP'])(
+  'no name makes a rule for all packets one of kube-proxy: %s',
+  async place => {
+    const [table = '', hook = '', chain = ''] = place.split(' ');
+    const given = await scenario();
+    const dump = given.rules('node-a');
+    const rules = [`-A ${chain} -j ${table === 'nat' ? 'ACCEPT' : 'DROP'}`, `-A ${hook} -j ${chain}`];
+    dump.become(new EditableDump(rules.reduce((text, rule) => withRule(table, rule)(text), dump.toString())));
+    const found = (await given.newFindings({nodes: name => name === 'node-a'})).filter(needsAction);
+    expect(found.map(({severity, actual}) => [severity, actual?.join()])).toEqual([['error', expect.stringContaining(`-A ${chain} -j`)]]);
+  },
+);
 
 async function withRules(filter: readonly string[], change: (given: Scenario) => void = () => {}) {
   const given = await scenario();

@@ -120,7 +120,7 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
   if (first === undefined) return [];
   const duplicate = differences.every(({kind}) => kind === 'duplicate');
   const found = actual.chain(first.rule.chain);
-  const table = first.what === 'rule' && found !== undefined ? withChains(view, new Map([[first.rule.chain, found]])) : view;
+  const table = first.what !== 'element' && found !== undefined ? withChains(view, new Map([[first.rule.chain, found]])) : view;
   const other = first.what === 'element' ? withSet(view, first.rule.chain, expected.set(first.rule.chain)) : view;
   const changes = changedProbes({expected, table, other}, probesOf(nftCase, rules));
   const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
