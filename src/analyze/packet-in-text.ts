@@ -131,13 +131,18 @@ function answerOf(found: PacketOutcome, text: ShownText, uncalled: () => readonl
   const {verdict, lost} = outcome;
   if (lost === undefined && (verdict === 'drop' || verdict === 'reject')) return ofStopped(outcome, gaps, text);
   const missing = [
-    ...(text.server !== undefined && text.assumed === true
+    ...((text.server !== undefined && text.assumed === true) || isPartUnbound(text)
       ? [`that ${text.isUnbound ? 'another interface than kube-ipvs0, which lacks it,' : 'kube-ipvs0'} has ${text.packet.destination.text}`]
       : []),
     ...namesOf(gaps, text),
     ...(text.missing === null ? [] : [text.missing.text]),
   ];
   return missing.length === 0 ? ofWhole(outcome, text) : ofPart(outcome, missing, {text, chains: uncalled()});
+}
+
+/** A list of some virtual servers has that of the packet, and kube-ipvs0 lacks its address: nothing gives the packet to IPVS. */
+function isPartUnbound({servers, isUnbound}: ShownText): boolean {
+  return isUnbound && typeof servers === 'object' && servers.condition?.startsWith('sent to') === true;
 }
 
 interface Uncalled {
@@ -165,6 +170,8 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
     const more = effect === called.effect ? '' : ', and on the conditions below';
     return {...made, condition: `${effect} if ${called.place} is called${more}`};
   }
+  const unbound = `not served unless another interface has ${text.packet.destination.text}: kube-ipvs0 lacks it`;
+  if (isPartUnbound(text)) return {...made, condition: unbound};
   if (typeof text.servers === 'object' && text.servers.condition !== undefined) return {...made, condition: text.servers.condition};
   if (rivals !== undefined) return {...made, condition: rivals.condition};
   const {doubt} = outcome;
@@ -174,8 +181,7 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
     return {...made, condition: `line ${doubt.line} decides, whose match cannot be told`};
   const [only] = takers;
   if (made.rewrittenTo === undefined) return only?.effect.startsWith('sent on to ') === true ? {...made, condition: only.effect} : made;
-  if (text.isUnbound)
-    return {...made, condition: `not served unless another interface has ${text.packet.destination.text}: kube-ipvs0 lacks it`};
+  if (text.isUnbound) return {...made, condition: unbound};
   return {...made, condition: `sent to ${made.rewrittenTo} unless rules that are not shown decide otherwise`};
 }
 

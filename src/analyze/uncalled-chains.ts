@@ -139,8 +139,10 @@ function effectOf<R extends RuleText>(place: string, ends: readonly ChainResult<
   const doubts = sure.length === 0 ? [] : ends.filter(end => end.supposed !== null && end.verdict !== first.verdict);
   const unless = doubts.length === 0 ? '' : `, unless ${doubtsIn(doubts)}`;
   const hidden = path.some(mayNameInterface) ? ', unless a rule there names an interface, which iptables -L shows with -v alone' : '';
+  // Of rules whose match is unknown, the first that matches decides.
+  const or = sure.length > 0 ? ' or ' : ', or else ';
   return [
-    {place, effect: [...new Set(words), ...(passes ? ['let through'] : [])].join(' or ') + unless + hidden, verdict: first.verdict, path},
+    {place, effect: [...new Set(words), ...(passes ? ['let through'] : [])].join(or) + unless + hidden, verdict: first.verdict, path},
   ];
 }
 

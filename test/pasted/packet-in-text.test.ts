@@ -53,6 +53,17 @@ describe('a listing without its command', () => {
     );
   });
 
+  test('may have an arrow that points to a row', () => {
+    expect(answer(forward('ACCEPT', `${jump('DROP')}    <-----------`))).toMatch(
+      /^drop: by this rule of filter\/FORWARD: -A FORWARD -j DROP;/,
+    );
+  });
+
+  test('of IPVS mode has rules without a port, which sets have', () => {
+    const row = 'KUBE-NODE-PORT  tcp  --  0.0.0.0/0  0.0.0.0/0  tcp match-set KUBE-NODE-PORT-TCP dst';
+    expect(answer(['Chain KUBE-SERVICES (2 references)', columns, row, ''].join('\n'))).not.toContain('older than');
+  });
+
   test('of FORWARD alone says that the destination is taken as no address of the node', () => {
     expect(answer(forward('DROP'))).toMatch(/^drop: by the policy of filter\/FORWARD; .*10\.7\.2\.9 is taken as no address of the node/);
     expect(answer(forward('DROP').replace('FORWARD', 'INPUT'))).toMatch(/10\.7\.2\.9 is taken as an address of the node/);
@@ -237,6 +248,10 @@ describe('a list of virtual servers', () => {
     );
     expect(answer(`${command}\n${one(real.replace('Masq    1', 'Masq    0'))}`, asked)).toContain('has the weight 0 and takes no new');
     expect(answer(`${command}\n${one(real)}\n${one()}`, asked)).toContain('has other real servers on line 9 than on line 4');
+    const device = '4: kube-ipvs0: <BROADCAST,NOARP> mtu 1500\n    inet 10.96.0.1/32 scope global kube-ipvs0\n';
+    expect(answer(`${command}\n${one(real)}${device}`, asked)).toContain(
+      'another interface than kube-ipvs0, which lacks it, has 10.96.0.10',
+    );
     const named = list('TCP  ip-10-96-0-10.internal:ht rr', '  -> ip-10-244-0-2.internal Masq    1      0          0');
     expect(answer(named, asked)).toMatch(/^undecided: this text lists names in place of addresses, as on line 3/);
   });
@@ -432,6 +447,12 @@ describe('chains of nftables without the line of their table', () => {
   test('name the chain that they lead to and that is not shown, and none after a goto', () => {
     expect(answer(zones('eth0'))).toContain(called('trusted'));
     expect(answer(zones('cali*'))).toContain(called('public'));
+  });
+
+  test('tell states of which none is set, and each rule whose interface decides', () => {
+    const drop = (more: string) => `chain own {\n ${more} ct state ! related,established counter drop\n oifname "out0" accept\n}\n`;
+    expect(answer(drop(''))).toContain('if it is called, the packet is dropped;');
+    expect(answer(drop('oifname "out0"'))).toMatch(/the packet is dropped if this rule matches, .* counter drop, or else accepted if/);
   });
 });
 

@@ -181,7 +181,9 @@ describe('an entry of a Local policy, on a node without an endpoint', () => {
     expect(ends([to(own), pods, ''].join('\n'))).toEqual([[0, 'undecided']]);
     const old = svc.replace('SVC', 'XLB');
     const none = `-A ${old} ${service[0]} has no local endpoints" -j KUBE-MARK-DROP`;
-    expect(ends([to(old), `-A ${old} -s 10.244.0.0/16 -j ${svc}`, none, ''].join('\n'))).toEqual([[0, 'dropped']]);
+    const chain = [`-A ${old} -s 10.244.0.0/16 -j ${svc}`, none, ''].join('\n');
+    expect(ends([to(old), chain].join('\n'))).toEqual([[0, 'dropped']]);
+    expect(traceText(snapshotOfText(chain)).traces[0]?.entries[0]?.from).toBe('outside the cluster');
   });
 });
 

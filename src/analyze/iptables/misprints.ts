@@ -147,7 +147,8 @@ const portChains = [
 ];
 
 function portSigns(ruleset: Ruleset): Sign {
-  const isOfPort = (text: string): boolean => / -p (?:tcp|udp) /.test(text);
+  // In IPVS mode sets have the ports.
+  const isOfPort = (text: string): boolean => / -p (?:tcp|udp) /.test(text) && !text.includes(' --match-set ');
   const isKept = (text: string): boolean => text.includes(' --dport ');
   const found = signs(linesIn(ruleset, portChains), isOfPort, isKept);
   if (found.lost.length + found.kept > 0) return found;

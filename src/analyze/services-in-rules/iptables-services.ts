@@ -109,7 +109,16 @@ function chainsWithoutEntry(
     const protocol = path.picks
       .map(({rewrite}) => (rewrite === null ? null : / -p (tcp|udp|sctp)\b/.exec(rewrite.text)?.[1]))
       .find(Boolean);
-    return [{rule, entry: unseenEntry, protocol: (protocol ?? 'tcp').toUpperCase(), port, path}];
+    const isForOutside = chain.name.startsWith('KUBE-XLB-');
+    return [
+      {
+        rule,
+        entry: isForOutside ? {...unseenEntry, kind: 'nodePort'} : unseenEntry,
+        protocol: (protocol ?? 'tcp').toUpperCase(),
+        port,
+        path,
+      },
+    ];
   });
 }
 

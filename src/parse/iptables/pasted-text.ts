@@ -199,7 +199,11 @@ const tags =
 const entities: Readonly<Record<string, string>> = {lt: '<', gt: '>', amp: '&', quot: '"', apos: "'", nbsp: ' ', '#39': "'", '#34': '"'};
 
 function withoutTags(text: string): string {
-  return text.replace(tags, '').replace(/&(lt|gt|amp|quot|apos|nbsp|#39|#34);/g, (whole, name: string) => entities[name] ?? whole);
+  // An arrow at the end of a line points to it.
+  return text
+    .replace(/\s+<-{2,}\s*$/, '')
+    .replace(tags, '')
+    .replace(/&(lt|gt|amp|quot|apos|nbsp|#39|#34);/g, (whole, name: string) => entities[name] ?? whole);
 }
 
 /** The beginnings of relevant lines: a rule, a declaration, a table, a heading, a counter. */

@@ -216,6 +216,8 @@ function readCondition(reader: TokenReader): NftStatement | null {
     const value = readExpression(reader);
     return value === null ? back(reader, start) : {kind: 'assign', target: left.text, value};
   }
+  if (left.kind === 'selector' && left.text === 'ct state' && reader.take('!'))
+    return noneOf(left, readExpression(reader)) ?? back(reader, start);
   const operator = operators[reader.peek()];
   if (operator !== undefined) reader.next();
   if (!isValueAhead(reader)) return back(reader, start);
@@ -225,6 +227,13 @@ function readCondition(reader: TokenReader): NftStatement | null {
   const mask = reader.take('/') ? readOperand(reader) : null;
   const masked: NftExpression = mask === null ? left : {kind: 'binary', operator: '&', left, right: mask};
   return {kind: 'match', left: masked, operator: operator ?? '==', right};
+}
+
+/** `ct state ! related,established`, as newer versions print a mask of states of which none is set: a packet has one state. */
+function noneOf(left: NftExpression, states: NftExpression | null): NftStatement | null {
+  if (states?.kind !== 'value') return null;
+  const elements = states.text.split(',').map(key => ({key, value: null}));
+  return {kind: 'match', left, operator: '!=', right: {kind: 'list', elements}};
 }
 
 function back(reader: TokenReader, start: number): null {
