@@ -10,7 +10,7 @@ import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-sta
 import type {Check, NodeCheckContext} from './check.ts';
 import {logAndRestart, run, showLog} from './commands/commands.ts';
 import {kubeProxyTrouble} from './kube-proxy-trouble.ts';
-import {gracePeriod} from '../model/state-history.ts';
+import {gracePeriod, healthTimeout, type NodeLag} from '../model/state-history.ts';
 
 const notFollowing: ReadonlySet<SymptomKind> = new Set([
   'service-not-programmed',
@@ -37,24 +37,43 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     if (container === null && signs.length === 0) return;
     // Why it stopped may be long ago in the log: by itself a line says nothing about now.
     const reasons = [container, ...signs, log].filter(reason => reason !== null);
+    const late = reasons.length === 1 && !missesChanges(context) ? lagOf(context) : null;
+    if (late !== null) {
+      const {seconds, service} = late;
+      yield {
+        node: node.name,
+        message: `kube-proxy on ${node.name} is ${Math.round(seconds)} s behind: its rules for ${service} are those of that long ago`,
+        remedy: whileSlow,
+        ...showLog(context),
+      };
+      return;
+    }
     const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
     const usual = context.config.mode.value === 'nftables' ? {remedy: withoutIptables} : {};
     yield {node: node.name, message, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },
 };
 
+const whileSlow =
+  "Check again in a minute: a kube-proxy that is slow follows. If it stays behind, see what takes the node's processors and what the log says of long syncs; a restart writes all rules again, which takes longest.";
+
 const withoutIptables =
   "Check whether this node's kube-proxy runs, check its log for failed syncs of nftables and for a watch that hangs, and restart it.";
 
 /** The lag is longer than kube-proxy's grace period: the rules are from an outdated state of the API. */
 function* lagReasons(context: NodeCheckContext): Iterable<string> {
-  const {lag} = context;
-  if (lag?.service !== undefined && isBehind(context))
-    yield `its rules for ${lag.service} are those of ${Math.round(lag.seconds)} s before the node was read`;
+  const lag = lagOf(context);
+  if (lag !== null) yield `its rules for ${lag.service} are those of ${Math.round(lag.seconds)} s before the node was read`;
 }
 
-function isBehind({lag, node, api}: NodeCheckContext): boolean {
-  return lag?.service !== undefined && lag.seconds > gracePeriod && lag.seconds > gracePeriod + extraSyncPeriod(node, api);
+function lagOf({lag, node, api}: NodeCheckContext): (NodeLag & {readonly service: string}) | null {
+  const {seconds = 0, service} = lag ?? {};
+  return lag !== undefined && service !== undefined && seconds > gracePeriod + extraSyncPeriod(node, api) ? {...lag, service} : null;
+}
+
+/** Rules that are only old have no symptoms: they are those that the API asked for then. */
+function missesChanges({symptoms}: NodeCheckContext): boolean {
+  return symptoms.some(({kind}) => notFollowing.has(kind));
 }
 
 function* healthReasons({node}: NodeCheckContext): Iterable<string> {
@@ -65,15 +84,12 @@ function* healthReasons({node}: NodeCheckContext): Iterable<string> {
   yield `it says that it is not healthy${age}`;
 }
 
-/** A change that waits for longer than this was not carried out; kube-proxy itself takes twice its sync period for the limit. */
-const patience = 60;
-
 function* syncReasons({node, config}: NodeCheckContext): Iterable<string> {
   const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
   for (const [family, queued] of lastQueued) {
     const synced = lastSync.get(family) ?? 0;
     const now = (nowOf(node) ?? 0) / 1000;
-    if (synced >= queued || now - queued < patience) continue;
+    if (synced >= queued || now - queued < healthTimeout) continue;
     const failures =
       restoreFailures > 0 ? ` (${restoreFailures} failed ${config.mode.value === 'nftables' ? 'sync' : 'iptables-restore'})` : '';
     yield `a change ${family === '' ? '' : `of ${family} `}has been waiting for ${Math.round(now - queued)} s${failures}`;
@@ -154,7 +170,7 @@ function servesByKubeRouter({metadata, spec}: PodObject): boolean {
  * common while kube-proxy is replaced, or if it does not listen on its default ports.
  */
 function* kubeProxyHealthReasons(context: NodeCheckContext): Iterable<string> {
-  if (!context.symptoms.some(({kind}) => notFollowing.has(kind))) return;
+  if (!missesChanges(context)) return;
   yield* podReasons(context);
   yield* silenceReasons(context);
 }
@@ -186,7 +202,7 @@ function* silenceReasons(context: NodeCheckContext): Iterable<string> {
   if (/through the API server/.test(health)) {
     if (/refused/i.test(health)) yield 'nothing listens at its health port 10256';
     else if (health.includes(othersAnswer)) yield 'it does not answer at its health port 10256, and those of other nodes do';
-    else if (isBehind(context) && health.startsWith('no answer at port')) yield 'it does not answer at its health port 10256';
+    else if (lagOf(context) !== null && health.startsWith('no answer at port')) yield 'it does not answer at its health port 10256';
     return;
   }
   const metrics = [reasonFor('metrics'), reasonFor('proxy-mode')];

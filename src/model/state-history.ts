@@ -54,3 +54,6 @@ export interface NodeLag {
 
 /** Seconds that kube-proxy may take to apply a change: the delay of its watch, its minSyncPeriod, and a sync of a large node. */
 export const gracePeriod = 15;
+
+/** Seconds for which kube-proxy says that it is healthy while a change waits: twice its `syncPeriod`. */
+export const healthTimeout = 60;

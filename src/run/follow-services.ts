@@ -54,16 +54,23 @@ export class FollowedServices {
   }
 
   /**
-   * Adds the states from this time on, which is before the first list, to the history; once. Where the API server does not know them any
-   * more, or may not be asked, they stay unknown.
+   * Adds the states from this time on, which is before the first list, to the history. Where the API server does not know them any more, or
+   * may not be asked, they stay unknown.
    */
   async recall(since: number): Promise<void> {
-    const past = this.#past;
-    this.#past = null;
-    if (past === null || this.#isPolled) return;
-    const {api} = this.#input;
-    const states = await recallStates({api, past, listedAt: this.#listedAt, signal: this.#end.signal}, since);
-    if (states !== null) this.history.recall(states);
+    if (this.#isPolled) return;
+    const isEarlier = since < this.#listedAt - gracePeriod * 1000;
+    const end = new AbortController();
+    const signal = AbortSignal.any([this.#end.signal, end.signal]);
+    const past = isEarlier ? watchServices(this.#input.api, {...this.#watched(since), ...ignored}, signal).past : this.#past;
+    if (!isEarlier) this.#past = null;
+    try {
+      const {api} = this.#input;
+      const states = past === null ? null : await recallStates({api, past, listedAt: this.#listedAt, signal}, since);
+      if (states !== null) this.history.recall(states);
+    } finally {
+      end.abort(new Error('what was before is known'));
+    }
   }
 
   close(): void {
@@ -71,16 +78,15 @@ export class FollowedServices {
   }
 
   #follow(): void {
-    const {api, scope, objects, versions, clock} = this.#input;
+    const {api, scope, clock} = this.#input;
     if (countPlaces(scope) > maxWatchedPlaces) {
       void this.#poll(null);
       return;
     }
-    const listed = {objects, versions, listedAt: this.#listedAt, clockAheadMs: api.clockAheadMs};
     const {past, ended} = watchServices(
       api,
       {
-        ...{scope, objects, versions, from: earlierVersions(listed, this.#listedAt - gracePeriod * 1000)},
+        ...this.#watched(this.#listedAt - gracePeriod * 1000),
         onChange: ({isListed, ...seen}) => {
           const now = clock.now();
           this.history.note(seen, now, isListed ? this.#heardAt : undefined);
@@ -92,6 +98,13 @@ export class FollowedServices {
     );
     this.#past = past;
     void ended;
+  }
+
+  /** What is watched, from versions of before the lists on: if possible of this time. */
+  #watched(since: number) {
+    const {api, scope, objects, versions} = this.#input;
+    const listed = {objects, versions, listedAt: this.#listedAt, clockAheadMs: api.clockAheadMs};
+    return {scope, objects, versions, from: earlierVersions(listed, since)};
   }
 
   /** A watch that is further behind a list than this is broken. */
@@ -124,6 +137,9 @@ function notWatched(refusal: ApiError): Problem {
     isMinor: true,
   };
 }
+
+/** A watch for what was before the lists: the others tell what comes. */
+const ignored = {onChange: () => {}, onRefused: () => {}};
 
 function countPlaces(scope: ClusterScope): number {
   return scope.kind === 'cluster' ? 1 : scope.kind === 'namespaces' ? scope.namespaces.length : scope.services.length;

@@ -30,6 +30,8 @@ interface RecheckInput {
   readonly clock: Clock;
   /** How long kube-proxy may take to apply a change, in milliseconds. */
   readonly gracePeriodMs?: number;
+  /** The same for the kube-proxy of each node, where that is known. */
+  readonly periods?: ReadonlyMap<string, number>;
   readonly say: (text: string) => void;
 }
 
@@ -53,6 +55,7 @@ export async function recheck(input: RecheckInput): Promise<readonly Finding[]> 
     await input.take(objects);
     diagnosis.renew(objects);
     await input.evaluateAgain(namesOf(suspectsOf(input)));
+    if (rounds === 0) await recallFurther(input, gracePeriodMs);
     const doubts = suspectsOf(input).flatMap(finding => {
       const doubt = doubtOf(finding, state(finding.node));
       return doubt === null ? [] : [{finding, ...doubt}];
@@ -79,6 +82,28 @@ export async function recheck(input: RecheckInput): Promise<readonly Finding[]> 
     }
     await input.readNodes(namesOf(findings));
   }
+}
+
+/** Rules may be older than the grace period where kube-proxy is slow. What happened then costs watches of its own. */
+async function recallFurther(input: RecheckInput, gracePeriodMs: number): Promise<void> {
+  const {history, nodeReadAt, periods, recall, evaluateAgain} = input;
+  const late = suspectsOf(input).flatMap(finding => {
+    const period = finding.program === undefined ? (periods?.get(finding.node) ?? 0) : 0;
+    const start = (nodeReadAt.get(finding.node) ?? 0) - period;
+    return period > gracePeriodMs && knownSince(finding, history) > start ? [{finding, start}] : [];
+  });
+  if (recall === undefined || late.length === 0) return;
+  await recall(-largest(late.map(({start}) => -start)));
+  await evaluateAgain(namesOf(late.map(({finding}) => finding)));
+}
+
+/** From when on all states are known that a finding is about. */
+function knownSince(finding: NodeFinding, history: RecheckInput['history']): number {
+  return Math.max(0, largest(servicesOf(finding, history).map(service => history.knownSince(service))));
+}
+
+function servicesOf(finding: NodeFinding, {partlyKnown}: RecheckInput['history']): readonly string[] {
+  return finding.service === undefined ? partlyKnown : [serviceOf(finding)];
 }
 
 /** kube-proxy's default minimum interval between two syncs. In milliseconds. */
@@ -117,10 +142,9 @@ function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt},
     if (finding.code.startsWith('ST8')) return null;
   }
   const start = readAt - gracePeriodMs;
-  const services = finding.service === undefined ? history.partlyKnown : [serviceOf(finding)];
-  const knownSince = Math.max(0, largest(services.map(service => history.knownSince(service))));
-  const isMoving = services.some(service => history.hasChanged(service, start));
-  if (knownSince > start) return {settledAt: knownSince + gracePeriodMs, isUnknown: true, isMoving};
+  const isMoving = servicesOf(finding, history).some(service => history.hasChanged(service, start));
+  const known = knownSince(finding, history);
+  if (known > start) return {settledAt: known + gracePeriodMs, isUnknown: true, isMoving};
   // A dump can show one table before kube-proxy's change and another one after it.
   const torn = diagnosis.resultOf(finding.node)?.perhapsTorn ?? [];
   const isPerhapsTorn = isMoving && (finding.service === undefined || torn.includes(serviceOf(finding)));

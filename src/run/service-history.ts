@@ -19,6 +19,8 @@ type SeenObject =
 export class ServiceHistory {
   #since: number;
   #changes: StateChange[] = [];
+  /** How many of them, the first ones, happened before the objects were first read. */
+  #recalled = 0;
   readonly #services: Map<string, ServiceObject>;
   readonly #slices: Map<string, EndpointSliceObject>;
   /** The last state of deleted objects. */
@@ -48,11 +50,12 @@ export class ServiceHistory {
     return {since: this.#since, changes: [...this.#changes]};
   }
 
-  /** Adds what is known now of the time before the objects were first read. */
+  /** Adds what is known now of the time before the objects were first read, in place of what was known of it before. */
   recall({since, changes}: StateHistory): void {
     if (since >= this.#since) return;
     this.#since = since;
-    this.#changes = [...changes, ...this.#changes];
+    this.#changes = [...changes, ...this.#changes.slice(this.#recalled)];
+    this.#recalled = changes.length;
   }
 
   /** Discards states before this time, for a history that lives as long as the process. */

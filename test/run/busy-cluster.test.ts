@@ -133,9 +133,34 @@ test('a change that all nodes have followed costs no request', async () => {
   expect([found(followed.report), followed.sleeps, followed.requests - quiet.requests]).toEqual([[], 0, 0]);
 });
 
-test('a node that lags for longer than the grace period has a finding', async () => {
-  const {report, sleeps} = await check({ago: 40_000, late: ['node-b']});
-  expect([found(report), sleeps]).toEqual([['ST203 node-b'], 0]);
+/** What each kube-proxy says at its ports, by path. */
+const says =
+  (pages: Readonly<Record<string, string>>): Given['nodePage'] =>
+  (_node, _port, path) => ({body: pages[path] ?? '', status: path in pages ? 200 : 404});
+const healthz = (healthy: boolean) => ({
+  '/healthz': JSON.stringify({lastUpdated: '2030-01-01T00:00:00Z', currentTime: '2030-01-01T00:00:00Z', healthy}),
+});
+const metrics = (isPending: boolean) => ({
+  '/metrics': `kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds ${isPending ? 1002 : 1000}\nkubeproxy_sync_proxy_rules_last_timestamp_seconds 1001\n`,
+});
+
+test.each([
+  ['says nothing', 40, 'ST203', {}],
+  ['says that it is healthy', 40, 'ST505', healthz(true)],
+  ['says that it is healthy', 70, 'ST203', healthz(true)],
+  ['says that it is not healthy', 40, 'ST203', healthz(false)],
+  ['has a change to write', 40, 'ST505', metrics(true)],
+  ['has no change to write', 40, 'ST203', {...healthz(true), ...metrics(false)}],
+])('a node that lags, whose kube-proxy %s, has after %i s the finding %s', async (_, seconds, code, pages) => {
+  const {report, sleeps} = await check({ago: seconds * 1000, late: ['node-b'], nodePage: says(pages)});
+  expect([found(report).filter(text => code === 'ST505' || !text.startsWith('ST505')), sleeps]).toEqual([[`${code} node-b`], 0]);
+});
+
+test('a lag is a warning that says how long it is', async () => {
+  const {report} = await check({ago: 40_000, late: ['node-b'], nodePage: says(healthz(true))});
+  const {severity, message} = report.findings.find(({code}) => code === 'ST505') ?? {};
+  expect(severity).toBe('warning');
+  expect(message).toMatch(/^kube-proxy on node-b is 4\d s behind: its rules for shop\/web are those of that long ago$/);
 });
 
 test('a missing rule is found while nodes lag', async () => {

@@ -109,9 +109,8 @@ export function mayHaveFailed(read: ReadonlyMap<string, Buffer>): boolean {
     dumpHolds(read, 'KUBE-CLUSTER-IP') ||
     holds(read, 'nft.json', 'service-ips') ||
     holds(read, 'nft-ruleset.json', 'service-ips');
-  const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(read.get('metrics')?.toString('utf8') ?? '');
-  const isBehind = [...lastQueued].some(([family, queued]) => queued - (lastSync.get(family) ?? 0) > 0);
-  return !hasRules || restoreFailures > 0 || isBehind || parseHealthz(read.get('healthz.json')?.toString('utf8') ?? '')?.healthy === false;
+  const {isPending, restoreFailures} = parseSyncMetrics(read.get('metrics')?.toString('utf8') ?? '');
+  return !hasRules || restoreFailures > 0 || isPending || parseHealthz(read.get('healthz.json')?.toString('utf8') ?? '')?.healthy === false;
 }
 
 function holds(read: ReadonlyMap<string, Buffer>, file: string, text: string): boolean {

@@ -37,6 +37,8 @@ function toTime(value: unknown): number | null {
 interface SyncMetrics {
   readonly lastSync: ReadonlyMap<Family | '', number>;
   readonly lastQueued: ReadonlyMap<Family | '', number>;
+  /** A change waits, or is being written. */
+  readonly isPending: boolean;
   readonly restoreFailures: number;
   /** How long the last sync took, with the wait for it, or one does on average: the longer of the two, in seconds. */
   readonly syncSeconds: number;
@@ -58,7 +60,8 @@ export function parseSyncMetrics(text: string): SyncMetrics {
   }
   const average = [...sums].map(([family, sum]) => sum / (counts.get(family) || Number.POSITIVE_INFINITY));
   const last = [...lastSync].map(([family, synced]) => synced - (lastQueued.get(family) ?? synced));
-  return {lastSync, lastQueued, restoreFailures, syncSeconds: Math.max(0, ...average, ...last)};
+  const isPending = [...lastQueued].some(([family, queued]) => queued > (lastSync.get(family) ?? 0));
+  return {lastSync, lastQueued, isPending, restoreFailures, syncSeconds: Math.max(0, ...average, ...last)};
 }
 
 /** The sum of a counter of `/metrics` over its labels; 0 where it is not there. A counter at zero means "not seen", never "not used". */

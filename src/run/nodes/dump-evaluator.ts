@@ -5,10 +5,10 @@ import type {RequestedEntries} from '../../collect/node/read-chains.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import {gracePeriod, type ReadTime, type StateHistory} from '../../model/state-history.ts';
+import {gracePeriod, healthTimeout, type ReadTime, type StateHistory} from '../../model/state-history.ts';
 import {extraSyncPeriod} from '../../expect/proxy-config.ts';
 import {chainByChain} from '../../parse/iptables/dump-chain.ts';
-import {parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
+import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {EvaluatedNodes, type NodeEvaluator} from './evaluated-nodes.ts';
 import {asUnread, takeNode} from './node-intake.ts';
@@ -118,7 +118,9 @@ export class DumpEvaluator implements NodeEvaluator {
   #take(node: CollectedNode, time: ReadTime): readonly Problem[] {
     const {states, gracePeriodMs = gracePeriod * 1000, notBefore = 0} = this.#run;
     if (states === undefined) return takeNode(node, this.#diagnosis, undefined);
-    const grace = Math.max(1, Math.min(gracePeriodMs + slownessMs(node, this.#diagnosis.api), time.from - notBefore));
+    const period = periodMs(node, {api: this.#diagnosis.api, gracePeriodMs});
+    const grace = Math.max(1, Math.min(period, time.from - notBefore));
+    this.evaluated.periods.set(node.name, grace);
     return takeNode(node, this.#diagnosis, {...time, gracePeriodMs: grace, history: states()});
   }
 
@@ -171,10 +173,16 @@ function hasPortOf(tracked: 'TCP' | 'UDP', {services}: ApiObjects): boolean {
   return services?.some(({spec}) => spec?.ports?.some(({protocol = 'TCP'}) => protocol === tracked) ?? false) ?? true;
 }
 
-/** What a kube-proxy may take beyond the grace period where its syncs are long or, by its settings, seldom: a change may come while one runs, and waits for the next. */
-function slownessMs(node: CollectedNode, api: ApiObjects): number {
-  const {syncSeconds} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
-  return 2000 * Math.min(syncSeconds, longestSync) + 1000 * extraSyncPeriod(node, api);
+/**
+ * A change may come while a sync runs, and waits for the next: where syncs are long or, by the settings, seldom, that takes longer than the
+ * grace period. One that shows that it is at work, or says without its metrics that it is well, has the time after which it says otherwise.
+ */
+function periodMs(node: CollectedNode, {api, gracePeriodMs}: {readonly api: ApiObjects; readonly gracePeriodMs: number}): number {
+  const metrics = node.read('metrics')?.toString('utf8');
+  const {syncSeconds, isPending} = parseSyncMetrics(metrics ?? '');
+  const period = gracePeriodMs + 2000 * Math.min(syncSeconds, longestSync) + 1000 * extraSyncPeriod(node, api);
+  const isAtWork = metrics === undefined ? parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.healthy === true : isPending;
+  return isAtWork ? Math.max(period, 1000 * healthTimeout) : period;
 }
 
 /** Seconds. What takes longer is no slow sync: they fail, or kube-proxy hangs. */

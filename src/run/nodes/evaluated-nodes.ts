@@ -27,6 +27,8 @@ export interface NodeEvaluator {
 interface NodeRecords {
   /** When the reading of a node began, in milliseconds since 1970. */
   readonly readAt: ReadonlyMap<string, number>;
+  /** How long the kube-proxy of a node may take to apply a change, in milliseconds. */
+  readonly periods: ReadonlyMap<string, number>;
   /** What could not be read of nodes that were read. */
   readonly problems: readonly Problem[];
   /** Nodes that were read in part. */
@@ -38,6 +40,7 @@ interface NodeRecords {
 /** The nodes that a diagnosis contains, and what is known of them beside their findings. The same for every way to evaluate nodes. */
 export class EvaluatedNodes implements NodeRecords {
   readonly readAt = new Map<string, number>();
+  readonly periods = new Map<string, number>();
   /** What could not be read, by node. */
   readonly problemsOf = new Map<string, readonly Problem[]>();
   readonly permanent = new Map<string, string>();
