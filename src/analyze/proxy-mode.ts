@@ -93,6 +93,11 @@ export interface FamilyResult {
   readonly differing: readonly (readonly [ServedPort, readonly string[]])[];
 }
 
+/** Without the one that no requested Service has. */
+export function askedFamilies(all: readonly Family[], {leftOut}: NodeDump): readonly Family[] {
+  return all.filter(family => family !== leftOut);
+}
+
 /** A family of which nothing was found, because it was not evaluated. */
 export function unreadFamily(family: Family, reason: string): FamilyResult {
   return {family, reasons: [reason], evaluated: false, symptoms: [], traces: [], differing: []};

@@ -73,8 +73,8 @@ export const familyNotRead: Check<'ST902'> = {
 /**
  * kube-proxy in nftables mode needs no iptables, but other programs on the node may use it. A dump may also show that there are no rules.
  */
-function unseenIptables({files}: NodeDump): readonly string[] {
-  return ['iptables', 'ip6tables']
+function unseenIptables({files, leftOut}: NodeDump): readonly string[] {
+  return ['iptables', ...(leftOut === 'IPv6' ? [] : ['ip6tables'])]
     .filter(tool => !files.some(file => file.startsWith(tool) && file.endsWith('-save')))
     .map(tool => `${tool}-save`);
 }

@@ -1,3 +1,4 @@
+import type {Family} from './address.ts';
 import type {RecordedHistory} from './state-history.ts';
 import type {
   ConfigMapObject,
@@ -71,6 +72,8 @@ export interface NodeDump {
   readonly via?: string | null;
   /** Missing files, and why, if known. */
   readonly missing?: readonly {readonly file: string; readonly reason: string}[];
+  /** The family that no requested Service has, and whose iptables were not read for that reason. */
+  readonly leftOut?: Family;
   /** Reads one file; null if it does not exist. A dump is read when it is needed and dropped after the node was evaluated. */
   read(file: string): Buffer | null;
 }

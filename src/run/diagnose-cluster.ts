@@ -80,6 +80,7 @@ async function diagnoseUntil(run: ClusterRun): Promise<Report> {
   const nodes = access.evaluatorOf(diagnosis, {
     ...(followed === null ? {} : {states: () => followed.history.states}),
     ...(ahead === undefined ? {} : {ahead}),
+    byName: asked.selection.byName === true,
     ...(chains === null ? {} : {requested: requestedEntries(services, asked.api.endpointSlices ?? [], chains)}),
     // --wait: nodes must have every change that was made before the run.
     ...(run.wait === undefined ? {} : {notBefore: flags.agents ? readAt : clock.now()}),
@@ -154,6 +155,8 @@ interface FollowedStates {
   readonly notBefore?: number | undefined;
   /** See `DumpEvaluator`. */
   readonly requested?: RequestedEntries | undefined;
+  /** See `DumpEvaluator`. */
+  readonly byName: boolean;
   /** See `DumpEvaluator`. */
   readonly ahead?: NodeAhead | undefined;
 }

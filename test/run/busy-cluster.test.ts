@@ -135,7 +135,7 @@ test('a change that all nodes have followed costs no request', async () => {
 
 /** What each kube-proxy says at its ports, by path. */
 const says =
-  (pages: Readonly<Record<string, string>>): Given['nodePage'] =>
+  (pages: Readonly<Record<string, string>>): Required<Given>['nodePage'] =>
   (_node, _port, path) => ({body: pages[path] ?? '', status: path in pages ? 200 : 404});
 const healthz = (healthy: boolean) => ({
   '/healthz': JSON.stringify({lastUpdated: '2030-01-01T00:00:00Z', currentTime: '2030-01-01T00:00:00Z', healthy}),

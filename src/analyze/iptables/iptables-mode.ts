@@ -11,6 +11,7 @@ import type {NodeDump} from '../../model/snapshot.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {
+  askedFamilies,
   cutReason,
   type FamilyResult,
   joinFamilies,
@@ -51,7 +52,7 @@ export const iptablesMode: ProxyMode = {
 };
 
 function analyzeFamilies(input: NodeInput): ModeAnalysis {
-  const results = servedFamilies(input, input.dumps.current).flatMap(family => resultOf(family, input) ?? []);
+  const results = askedFamilies(servedFamilies(input, input.dumps.current), input.node).flatMap(family => resultOf(family, input) ?? []);
   return {...joinFamilies(results), config: input.config, counts: countRules(input.dumps)};
 }
 

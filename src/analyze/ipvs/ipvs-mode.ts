@@ -14,6 +14,7 @@ import type {Side} from '../../trace/side.ts';
 import {misprintsOf, whyMisprinted} from '../iptables/misprints.ts';
 import {whyNoTables} from '../iptables/node-rulesets.ts';
 import {
+  askedFamilies,
   type FamilyResult,
   joinFamilies,
   knowsZone,
@@ -64,7 +65,9 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
   const ports = servedInAnyFamily(input);
   const config = resolveIpvsVersion(input, {state, ports, rulesetOf: family => wholeRuleset(input, family)});
   const own = {...input, config, facts: hostFacts(input.facts, state, ports, config.version.value)};
-  const results = families.map(family => resultOf(family, own, {state, hasPorts: ports.some(port => port.family === family)}));
+  const results = askedFamilies(families, input.node).map(family =>
+    resultOf(family, own, {state, hasPorts: ports.some(port => port.family === family)}),
+  );
   return {...joinFamilies(results), isReadPiecemeal: true, config, counts: countsOf(input, state)};
 }
 

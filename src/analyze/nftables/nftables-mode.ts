@@ -11,6 +11,7 @@ import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {
   allOf,
+  askedFamilies,
   cutReason,
   type FamilyResult,
   joinFamilies,
@@ -61,7 +62,7 @@ const crashes =
   'nft 0.9.8 crashes on the rules of kube-proxy, and 1.0.2 to 1.0.9 on those that nft 1.1.6 wrote: read the node with the nft of its kube-proxy (--transport exec), or with 1.1.3 or later';
 
 function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
-  const results = families.flatMap(family => resultOf(family, input, ruleset) ?? []);
+  const results = askedFamilies(families, input.node).flatMap(family => resultOf(family, input, ruleset) ?? []);
   const joined = joinFamilies(results);
   const first = joined.families[0] ?? joined.unread[0]?.family;
   return {

@@ -1,8 +1,10 @@
+import {Buffer} from 'node:buffer';
 import {errorText} from '../../model/text.ts';
 import {type CounterScope, type NodeCommand, parallel, withCounters} from './node-command.ts';
 import {otherBackends} from './backends.ts';
 import {readInFewSessions} from './few-sessions.ts';
 import {firstCommands, furtherCommands, mayHaveFailed, versionCommand} from './node-commands.ts';
+import {ipv6LeftOut} from './nft-tables.ts';
 import {isBroken, NodeReader} from './node-reader.ts';
 import {misprintedCommands} from './proxy-programs.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
@@ -80,6 +82,7 @@ async function attempt(
 ): Promise<boolean> {
   let shell: NodeShell | null = null;
   const wanted = (commands: readonly NodeCommand[]) => withCounters(commands, counters).filter(({file}) => wants(file));
+  if (!wants('ip6tables-save')) reading.note(ipv6LeftOut, Buffer.alloc(0));
   const first = wanted(requested === undefined ? firstCommands : firstCommands.map(command => inParts(command, requested)));
   try {
     shell = await openUntil(transport, node, {signal, early: certainCommands(first.filter(({file}) => !reading.isDone(file)))});
@@ -117,15 +120,18 @@ async function readInManyCommands(
   await read(wanted(furtherCommands(files)));
 }
 
-/** The commands with which every read of a node begins. `byChain`: not all rules are read. */
+/** The commands with which every read of a node begins. `byChain`: not all rules are read. `byName`: perhaps none of IPv6 are. */
 export function earlyCommands({
   counters,
   byChain,
+  byName,
 }: {
   readonly counters: CounterScope | undefined;
   readonly byChain: boolean;
+  readonly byName: boolean;
 }): readonly (readonly string[])[] {
-  return certainCommands(withCounters(firstCommands, counters).filter(({isRequired}) => !(byChain && isRequired === true)));
+  const isSure = ({file, isRequired}: NodeCommand): boolean => !(byChain && isRequired === true) && !(byName && file.startsWith('ip6'));
+  return certainCommands(withCounters(firstCommands, counters).filter(isSure));
 }
 
 /** The commands that run whatever others find, as far as they may run while the transport searches for the tools, which is a command itself. */

@@ -10,6 +10,9 @@ const listNames = ['nft', 'list', 'flowtables'];
 
 export const nftNames: NodeCommand = {file: 'nft-tables', partOf: 'nft.json', variants: [{commands: [listNames], join: tableNames}]};
 
+/** Noted where iptables of IPv6 are left out: then its tables are as well, in which nothing else is. */
+export const ipv6LeftOut: NodeCommand = {file: 'ipv6-left-out', partOf: 'ip6tables-save', variants: []};
+
 /** All tables; their names were read before. */
 export function nftTables(read: ReadonlyMap<string, Buffer>): NodeCommand {
   return nftJson((run, lacks) => readNftTables(read, run, lacks));
@@ -122,10 +125,11 @@ async function readNftTables(read: ReadonlyMap<string, Buffer>, run: Run, lacks:
   return joinNft([declarations, ...found.flatMap(({document}) => document ?? [])]);
 }
 
-/** Iptables-nft writes tables of these names. A comment says where it understands only a part of one, or nothing. */
+/** Iptables-nft writes tables of these names, or those are left out. A comment says where it understands only a part of one, or nothing. */
 function isShownByIptables(read: ReadonlyMap<string, Buffer>, family: string, name: string): boolean {
   const tool = tools.find(name => name === {ip: 'iptables', ip6: 'ip6tables'}[family]);
   if (tool === undefined || !/^(?:raw|mangle|nat|filter|security)$/.test(name)) return false;
+  if (family === 'ip6' && read.has(ipv6LeftOut.file)) return true;
   return [`${tool}-save`, `${tool}-nft-save`].some(file => {
     if (file === `${tool}-save` && defaultBackend(tool, read) !== 'nft') return false;
     // All tables were read for it, and those that do nothing left out.

@@ -3,7 +3,7 @@ import type {CollectedNode, Transport} from '../../collect/node/transport.ts';
 import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {RequestedEntries} from '../../collect/node/read-chains.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
-import type {NodeObject} from '../../model/api-objects.ts';
+import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {gracePeriod, healthTimeout, type ReadTime, type StateHistory} from '../../model/state-history.ts';
 import {extraSyncPeriod} from '../../expect/proxy-config.ts';
@@ -29,6 +29,8 @@ interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'
   readonly gracePeriodMs?: number;
   /** Read only the chains that packets to these entries can reach, where that is faster. */
   readonly requested?: RequestedEntries | undefined;
+  /** The Services were requested by name: what cannot concern them is not read. */
+  readonly byName?: boolean;
   /** A node that may be open already. */
   readonly ahead?: NodeAhead | undefined;
 }
@@ -82,11 +84,13 @@ export class DumpEvaluator implements NodeEvaluator {
     const wanted = new Set(names);
     const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.evaluated.isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-    for await (const node of collectNodes(nodes, this.#timed(), {
+    const leftOut = this.#leftOut;
+    for await (const collected of collectNodes(nodes, this.#timed(), {
       ...{signal, concurrency, timeoutMs, onProgress, counters, requested, cilium},
       wants: this.#wants,
       ...(readLog === undefined ? {} : {log: {read: readLog, of: 'failing'}}),
     })) {
+      const node = leftOut === undefined ? collected : {...collected, leftOut};
       const to = this.#run.clock.now();
       const time = {from: this.evaluated.readAt.get(node.name) ?? to, to};
       // Events of the watches that have arrived are processed before the node is analyzed, which can take seconds.
@@ -105,9 +109,13 @@ export class DumpEvaluator implements NodeEvaluator {
   }
 
   async evaluateAgain(names: readonly string[]): Promise<void> {
-    const dropped = names.filter(name => !this.#kept.has(name));
-    for (const name of names) {
+    const keptOf = (name: string) => {
       const kept = this.#kept.get(name);
+      return kept?.node.leftOut === this.#leftOut ? kept : undefined;
+    };
+    const dropped = names.filter(name => keptOf(name) === undefined);
+    for (const name of names) {
+      const kept = keptOf(name);
       if (kept === undefined) continue;
       this.#take(kept.node, kept.time);
       this.#keep(kept.node, kept.time);
@@ -145,8 +153,16 @@ export class DumpEvaluator implements NodeEvaluator {
     return this.#source.nodes.map(({name}) => name);
   }
 
+  /** IPv6 where no requested Service has it. */
+  get #leftOut(): 'IPv6' | undefined {
+    const {services} = this.#diagnosis;
+    const isWithout = ({spec}: ServiceObject): boolean => (spec?.ipFamilies ?? []).join() === 'IPv4';
+    return this.#run.byName === true && services.length > 0 && services.every(isWithout) ? 'IPv6' : undefined;
+  }
+
   /** Tracked connections matter for Services of their protocol only, and a busy node has many. */
   readonly #wants = (file: string): boolean => {
+    if (file.startsWith('ip6')) return this.#leftOut === undefined;
     const tracked = file === 'conntrack' ? 'UDP' : file === 'conntrack-tcp' ? 'TCP' : null;
     return tracked === null || hasPortOf(tracked, this.#diagnosis.api);
   };

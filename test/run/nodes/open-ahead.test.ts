@@ -66,7 +66,7 @@ async function check({
 }
 
 // The image has no shell: the others wait for what one program tells of them at once.
-const early = ['ip6tables-save', 'iptables-save', 'sh'];
+const early = ['iptables-save', 'sh'];
 
 test('the node that --node names is opened while the Nodes are listed, and no command runs twice', async () => {
   const {report, ahead, all} = await check({flags: {node: ['node-a']}, commandsAhead: early.length});
@@ -78,13 +78,15 @@ test('the node that --node names is opened while the Nodes are listed, and no co
 });
 
 test.each([
-  ['TCP Service', 'shop/web', ['tcp']],
-  ['SCTP Service', 'infra/sctp', []],
-  ['Service of TCP and UDP', 'infra/dns', ['tcp', 'udp']],
-])('of tracked connections, a check of a %s reads those of its protocols', async (_, name, protocols) => {
+  ['TCP Service', 'shop/web', ['tcp'], []],
+  ['SCTP Service', 'infra/sctp', [], []],
+  ['Service of TCP and UDP', 'infra/dns', ['tcp', 'udp'], []],
+  ['Service of both families', 'infra/dual', ['tcp'], [' ip6tables-save', ' ip6tables-legacy-save']],
+])('of tracked connections and families, a check of a %s reads those that it has', async (_, name, protocols, six) => {
   const {all} = await check({names: [name], flags: {node: ['node-a']}});
   const lists = new Set(all.flatMap(command => /conntrack -L -p (\w+)/.exec(command)?.[1] ?? []));
   expect([...lists].sort()).toEqual(protocols);
+  expect(all.flatMap(command => / ip6.+| ip -6.+/.exec(command) ?? [])).toEqual(six);
 });
 
 test('the report is that of a node that is opened afterwards', async () => {
