@@ -70,6 +70,12 @@ describe('/metrics', () => {
   });
 
   test('that are missing are left out', () => {
-    expect(parseSyncMetrics('')).toEqual({lastSync: new Map(), lastQueued: new Map(), restoreFailures: 0, syncSeconds: 0});
+    expect(parseSyncMetrics('')).toEqual({
+      lastSync: new Map(),
+      lastQueued: new Map(),
+      isPending: false,
+      restoreFailures: 0,
+      syncSeconds: 0,
+    });
   });
 });
