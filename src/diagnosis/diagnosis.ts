@@ -194,17 +194,11 @@ interface ClusterInScope {
   readonly view: ClusterView;
   readonly services: readonly ServiceObject[];
   /** Made when a node has a finding about a Service. */
-  readonly names: () => ServiceNames;
+  readonly names: () => {readonly requested: ReadonlySet<string>; readonly existing: ReadonlySet<string>};
   /** The codes that Services leave out by their annotation, by `namespace/name`. */
   readonly skips: () => ReadonlyMap<string, ReadonlySet<string>>;
   /** How many requested Services have endpoints that could not be read. */
   readonly unsure: number;
-}
-
-/** The requested Services, and all, as `namespace/name`. */
-interface ServiceNames {
-  readonly requested: ReadonlySet<string>;
-  readonly existing: ReadonlySet<string>;
 }
 
 function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): ClusterInScope {

@@ -205,17 +205,11 @@ function firstLine(text: string): string {
   return text.trim().split('\n', 1)[0] ?? '';
 }
 
-/** A KubeProxyConfiguration in a ConfigMap. */
-interface MappedConfig {
-  readonly name: string;
-  readonly text: string;
-}
-
 /**
  * The configuration that kube-proxy's pod reads from a ConfigMap; null if none is known. A pod reads only the ConfigMaps that it mounts:
  * one that is left over from another installation is ignored.
  */
-function kubeProxyConfigMap({configMaps}: ApiObjects, pod: PodObject | undefined): MappedConfig | null {
+function kubeProxyConfigMap({configMaps}: ApiObjects, pod: PodObject | undefined): {readonly name: string; readonly text: string} | null {
   if (configMaps === null) return null;
   const mounted = pod?.spec?.volumes?.flatMap(({configMap}) => configMap?.name ?? []);
   return (

@@ -47,24 +47,13 @@ interface NftFamilyCase {
   readonly isPartial: boolean;
 }
 
-interface NftFamilyAnalysis {
+/** Everything that is wrong with one family's table on one node. A healthy node costs one comparison and no walk. */
+export function analyzeNftFamily({expect, ruleset, rules, actual, knowsZone, eachService, serviceRanges, isPartial}: NftFamilyCase): {
   readonly symptoms: readonly Symptom[];
   /** The expectation that the table was compared with in the end. */
   readonly expected: ExpectedTable;
   readonly byPort: ReadonlyMap<NftPort, readonly unknown[]>;
-}
-
-/** Everything that is wrong with one family's table on one node. A healthy node costs one comparison and no walk. */
-export function analyzeNftFamily({
-  expect,
-  ruleset,
-  rules,
-  actual,
-  knowsZone,
-  eachService,
-  serviceRanges,
-  isPartial,
-}: NftFamilyCase): NftFamilyAnalysis {
+} {
   const plain = expect({});
   if (actual === null || (!eachService && holdsNoServices(plain, actual)))
     return {expected: plain, symptoms: servesAny(plain) ? [noRules(plain, actual)] : [], byPort: new Map()};

@@ -42,17 +42,11 @@ export function zoneUnknown({family}: Pick<NodeContext, 'family'>, ports: readon
   return {kind: 'zone-unknown-to-kube-proxy', family, port: null, detail, expected: [], actual: []};
 }
 
-/** A chain of iptables or nftables. */
-interface AnyChain {
-  readonly name: string;
-  rules(): readonly RuleText[];
-}
-
 /**
  * One symptom for all of the chains that are left over and that no rule jumps to; none if there are no such chains. `inUse` has the targets
  * of all rules that are in use.
  */
-export function orphanChains<C extends AnyChain>(
+export function orphanChains<C extends {readonly name: string; rules(): readonly RuleText[]}>(
   leftovers: readonly C[],
   {family, inUse, targetsOf}: {readonly family: Family; readonly inUse: Iterable<string>; targetsOf(chain: C): readonly string[]},
 ): readonly Symptom[] {

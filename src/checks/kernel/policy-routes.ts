@@ -95,15 +95,11 @@ function groupsOf(context: NodeCheckContext, family: Family): readonly Group[] {
   ];
 }
 
-/** A pod, one to which its packets are refused, and the interface by which they arrive. */
-interface Refused {
-  readonly from: string;
-  readonly to: string;
-  readonly iif: string;
-}
-
 /** Pods of the node or of others, or the node itself, whose packets to an endpoint routing rules refuse although the node has a route there. */
-export function refusedPods(context: NodeCheckContext, family: Family): readonly Refused[] {
+export function refusedPods(
+  context: NodeCheckContext,
+  family: Family,
+): readonly {readonly from: string; readonly to: string; readonly iif: string}[] {
   const {policyRules} = networkOf(context);
   if (!policyRules[family]?.some(rule => !isUsualRule(rule))) return [];
   const pods = podAddresses(context, family);

@@ -121,14 +121,8 @@ export function balanceByIpvs<R extends RuleText>(
   };
 }
 
-/** A real server with its share of new connections, 0 to 1. */
-interface RealShare {
-  readonly real: RealServer;
-  readonly share: number;
-}
-
 /** How a virtual server distributes new connections of many clients in the long run. Empty if no real server accepts connections. */
-export function sharesOf({scheduler, realServers}: VirtualServer): readonly RealShare[] {
+export function sharesOf({scheduler, realServers}: VirtualServer): readonly {readonly real: RealServer; readonly share: number}[] {
   const usable = realServers.filter(({weight}) => weight > 0);
   const chosen = failover.has(scheduler) ? heaviest(usable) : usable;
   const weightOf = ({weight}: RealServer): number => (blindToWeight.has(scheduler) || failover.has(scheduler) ? 1 : weight);
