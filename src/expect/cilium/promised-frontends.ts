@@ -1,14 +1,13 @@
-import {parseAddress, type Family} from '../../model/address.ts';
+import {type Family, parseAddress} from '../../model/address.ts';
 import {type EndpointSliceObject, headlessLabel, type NodeObject, type ServiceObject} from '../../model/api-objects.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {uniqueBy} from '../../model/lists.ts';
+import type {ProxyVersion} from '../../model/proxy-config.ts';
 import type {Entry, ServicePort} from '../../model/service-port.ts';
-import {frontendKey, type AgentBackend, usedBackends} from '../../parse/cilium/agent-table.ts';
+import {type AgentBackend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
 import {type ClusterView, type PortEntry, serviceKey} from '../cluster/cluster-view.ts';
 import {endpointSet} from '../cluster/endpoint-sets.ts';
-import {allows, type Allowed, type Breach, breaches, promisedEntries, type PromiseInput} from '../cluster/promised.ts';
-import type {ProxyVersion} from '../../model/proxy-config.ts';
-import {matchesSelector} from './node-selector.ts';
+import {type Allowed, allows, type Breach, breaches, promisedEntries, type PromiseInput} from '../cluster/promised.ts';
 import type {CiliumState} from './cilium-node.ts';
 
 /** A node and its Cilium, as far as frontends depend on them. */
@@ -217,4 +216,29 @@ function withHints(promised: Allowed, {endpoints, node}: PromiseInput): Allowed 
   const names = new Set(hinted.map(({hostPort}) => hostPort));
   const narrowed = promised.choices.map(choice => new Set([...choice].filter(name => names.has(name)))).filter(({size}) => size > 0);
   return {...promised, choices: [...promised.choices, ...narrowed]};
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+/** Whether labels match a selector as kubectl writes it (`pool in (blue, green),!old`); null for a form that is not known. */
+function matchesSelector(selector: string, labels: Labels): boolean | null {
+  const requirements = selector.split(/,(?![^(]*\))/).map(text => text.trim());
+  const results = requirements.filter(text => text !== '').map(text => matchesRequirement(text, labels));
+  return results.includes(false) ? false : results.includes(null) ? null : true;
+}
+
+function matchesRequirement(text: string, labels: Labels): boolean | null {
+  const [, key = '', operator, list = ''] = /^(\S+)\s+(in|notin)\s*\(([^)]*)\)$/.exec(text) ?? [];
+  if (operator !== undefined) {
+    const isListed = list
+      .split(',')
+      .map(value => value.trim())
+      .includes(labels[key] ?? '');
+    // A node without the label is in no list.
+    return operator === 'in' ? labels[key] !== undefined && isListed : labels[key] === undefined || !isListed;
+  }
+  const [, name = '', sign, value = ''] = /^([^\s=!]+)\s*(==?|!=)\s*(\S*)$/.exec(text) ?? [];
+  if (sign !== undefined) return (labels[name] === value) === (sign !== '!=');
+  const [, not, exists] = /^(!?)\s*([^\s=!<>()]+)$/.exec(text) ?? [];
+  return exists === undefined ? null : (labels[exists] !== undefined) === (not === '');
 }
