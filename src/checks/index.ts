@@ -7,7 +7,7 @@ import {hintsIgnored, nodesExcludedFromLoadBalancers} from './objects/endpoints-
 import {addressFamilyMismatch, nodeAddressAsExternalIP, notServedByKubeProxy} from './objects/service-addresses.ts';
 import {endpointIsClusterIP, endpointOnUnknownNode, localPolicyNowhereLocal} from './objects/local-endpoints.ts';
 import {nodePortCollision, targetPortNotDeclared} from './objects/node-ports-and-target-ports.ts';
-import {policySeesNode} from './objects/network-policies.ts';
+import {policySeesNode} from './objects/st113-policy-sees-node.ts';
 import {modeMismatch, modeNotSet, otherModeLeftovers, twoBackends} from './two-modes.ts';
 import {kubeProxyNotSyncing, noKubeProxy, twoProxies} from './kube-proxy.ts';
 import {dumpUnreliable, familyNotRead, nodeNotRead} from './what-was-not-read.ts';

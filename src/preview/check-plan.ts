@@ -21,7 +21,7 @@ import type {NodeDump} from '../model/snapshot.ts';
 import {compareText, namespacedName} from '../model/text.ts';
 import {probeOutcome} from './effect.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
-import {basisOf, type PreviewRunInput} from './preview.ts';
+import {basisOf, type PreviewRunInput} from './preview-run.ts';
 import {outcomesOf} from './preview-change.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';

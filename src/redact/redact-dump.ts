@@ -1,5 +1,5 @@
 import {fromPastedText, type ListingCommand, parseListingCommand} from '../parse/iptables/pasted-text.ts';
-import {type ChainNames, servicePortPattern} from './chain-names.ts';
+import {type ChainNames, servicePortPattern} from './redact-chain-names.ts';
 import {isKnownText} from './known-words.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './sorted-order.ts';

@@ -1,7 +1,7 @@
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
-import {commonTables, redactNftName, redactObjectName} from './nft-names.ts';
+import {commonTables, redactNftName, redactObjectName} from './redact-nft-names.ts';
 import {ciliumFiles} from './redact-cilium.ts';
 import {redactConfigText, redactConfigz, unreadable} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';

@@ -2,7 +2,7 @@ import {formatAddress, parseAddress} from '../model/address.ts';
 import {readJson} from '../parse/attempt.ts';
 import {mergeAddresses} from '../parse/nftables/address-list.ts';
 import {jsonItems} from '../parse/nftables/nft-json-bytes.ts';
-import {commonTables, nftEndpoint, redactObjectName} from './nft-names.ts';
+import {commonTables, nftEndpoint, redactObjectName} from './redact-nft-names.ts';
 import {isKnownText} from './known-words.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './sorted-order.ts';

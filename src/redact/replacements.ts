@@ -1,5 +1,5 @@
 import {AddressMap, AddressText, KeyedHash, looksLikeAddress} from './addresses.ts';
-import {ChainNames} from './chain-names.ts';
+import {ChainNames} from './redact-chain-names.ts';
 import {isKnownText} from './known-words.ts';
 import {Interfaces, Names} from './names.ts';
 

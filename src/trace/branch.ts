@@ -212,7 +212,7 @@ class SeenRules {
   }
 
   /** A walk through a real node's rules evaluates each some dozens of times, or once for each endpoint of a large Service. */
-  get goesRound(): boolean {
+  get isRepeating(): boolean {
     return this.#evaluated > 50_000 && this.#evaluated > 100 * this.#rules;
   }
 }
@@ -221,17 +221,17 @@ class SeenRules {
 const walkBudget = 500_000;
 
 /** Rulesets whose chains branch and join again without end: after one walk that hit the limit, later walks through them are short. */
-const inVain = new WeakSet<object>();
+const endlessRules = new WeakSet<object>();
 const shortBudget = 2_000;
 
 /** The limits of one walk through these rules. */
 export function limitsFor(rules: object): WalkLimits {
-  return {budget: inVain.has(rules) ? shortBudget : walkBudget, seen: new SeenRules()};
+  return {budget: endlessRules.has(rules) ? shortBudget : walkBudget, seen: new SeenRules()};
 }
 
 /** Records that a walk hit the limit. */
 export function noteWalk(rules: object, {budget}: WalkLimits): void {
-  if (budget < 0) inVain.add(rules);
+  if (budget < 0) endlessRules.add(rules);
 }
 
 /** The kernel allows no loops and far fewer levels than this. */
@@ -250,7 +250,7 @@ export function enterChain(limits: WalkLimits, chain: Countable, above: Call | n
   if (call.depth > deepestChain || isOpen(chain.name, above))
     return `chains call each other in a circle, or more than ${deepestChain} deep`;
   limits.seen?.enter(chain);
-  if (limits.seen?.goesRound) limits.budget = 0;
+  if (limits.seen?.isRepeating) limits.budget = 0;
   return call;
 }
 

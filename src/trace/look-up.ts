@@ -107,7 +107,7 @@ function askLookup(key: readonly PacketValue[], where: NftSet | readonly NftList
 export function questionOf(value: PacketValue, {environment: {sender, drawnPort}}: PacketAt): ((alike: Intervals) => void) | null {
   if (value.kind === 'number' && value.isDrawn === true) return drawnPort ?? null;
   if (sender === undefined || !('isClient' in value) || value.isClient !== true) return null;
-  return alike => sender.ask(value.kind === 'number' ? 'port' : 'address', alike);
+  return alike => sender.add(value.kind === 'number' ? 'port' : 'address', alike);
 }
 
 interface Range {

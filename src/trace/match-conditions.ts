@@ -26,16 +26,16 @@ function matchNoting(conditions: readonly Condition[], at: Evaluation, sender: S
   let likelihood: Likelihood = 1;
   let failed: readonly [from: number, to: number] | null = null;
   for (const condition of conditions) {
-    const from = sender.count;
+    const from = sender.stagedCount;
     const one = matchCondition(condition, at);
-    if (sender.keep() && one === 0) failed ??= [from, sender.count];
+    if (sender.stage() && one === 0) failed ??= [from, sender.stagedCount];
     else likelihood = both(likelihood, one);
     if (likelihood === 0) {
-      sender.forget();
+      sender.discard();
       return 0;
     }
   }
-  sender.decide(...(failed ?? []));
+  sender.commit(...(failed ?? []));
   return failed === null ? likelihood : 0;
 }
 

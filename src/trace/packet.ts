@@ -195,7 +195,7 @@ export function isAddressOfClient({client, source, sourceBefore = source}: Packe
 /** Notes that the path depends on whether the address of one side is one of these, if that is the client's. */
 export function askAddress(values: Intervals, side: Side, packet: Packet, {sender}: Environment): void {
   if (sender === undefined || !isAddressOfClient(packet, side)) return;
-  sender.ask('address', holds(values, packet[side].value) ? values : othersThan[packet.family](values));
+  sender.add('address', holds(values, packet[side].value) ? values : othersThan[packet.family](values));
 }
 
 /** All other addresses of a family: a list of thousands of them is asked for in each walk. */
@@ -207,7 +207,7 @@ const othersThan: Readonly<Record<Family, (values: Intervals) => Intervals>> = {
 /** Notes the ports with the same answer, where the port of a side stands for others; null where it is that one alone. */
 export function portQuestion(side: Side, packet: Packet, {sender, drawnPort}: SenderQuestions): ((alike: Intervals) => void) | null {
   if (side === 'destination' && packet.isPortDrawn === true) return drawnPort ?? null;
-  return sender === undefined || packet.client !== side ? null : alike => sender.ask('port', alike);
+  return sender === undefined || packet.client !== side ? null : alike => sender.add('port', alike);
 }
 
 /** The interface of the client's side follows from its address. In a chain that was compared for alike ones, these are one answer. */

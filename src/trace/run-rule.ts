@@ -7,7 +7,7 @@ import {type Branch, type ChainResult, type Outlets, suppose, undecided} from '.
 import {isBeforeTracking} from './field-value.ts';
 import type {Evaluation} from './look-up.ts';
 import {choose, elementsIn, matchConditions, numberOf} from './match-conditions.ts';
-import {mappedVerdict} from './nftables/lower-rule.ts';
+import {mappedVerdict} from './nftables/lower-nft-rule.ts';
 import type {Environment, HookName, Packet} from './packet.ts';
 import type {Action, AssignedField, Condition, LoweredRule} from './rule-language.ts';
 
@@ -52,7 +52,7 @@ function runFrom<R extends RuleText>(run: RuleRun<R>, start: number, from: Branc
     if (likelihood === 0) return;
     branch = likelihood === 1 ? branch : {...branch, probability: branch.probability * likelihood};
     const next = action === null ? branch : act(run, action, {branch, rest, out});
-    run.environment.sender?.decideAlone();
+    run.environment.sender?.commitAdded();
     if (next === null) return;
     branch = next;
   }

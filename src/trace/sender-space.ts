@@ -34,52 +34,51 @@ export type NoteCondition = (field: SenderField, alike: Intervals) => void;
 
 /**
  * Collects the conditions on the sender that decide a walk. A rule that fails by a condition on something else tells no senders apart, so
- * the conditions of a rule are kept back until it is decided.
+ * the conditions of a rule are staged until it is known whether they decide it.
  */
 export class SenderConditions {
   /** Whether an endpoint that connects to itself is a sender like all others, and not one of its own kind. */
   readonly countsEndpoints: boolean;
   readonly #note: NoteCondition;
-  #asked: (readonly [SenderField, Intervals])[] = [];
-  #kept: (readonly [SenderField, Intervals])[] = [];
+  #added: (readonly [SenderField, Intervals])[] = [];
+  #staged: (readonly [SenderField, Intervals])[] = [];
 
   constructor(note: NoteCondition, {countsEndpoints = false} = {}) {
     this.#note = note;
     this.countsEndpoints = countsEndpoints;
   }
 
-  ask(field: SenderField, alike: Intervals): void {
-    this.#asked.push([field, alike]);
+  add(field: SenderField, alike: Intervals): void {
+    this.#added.push([field, alike]);
   }
 
-  /** Whether the condition that was just evaluated is about the sender. Then it is kept back until `decide`. */
-  keep(): boolean {
-    if (this.#asked.length === 0) return false;
-    append(this.#kept, this.#asked);
-    this.#asked = [];
+  /** Whether the match that was just evaluated is about the sender. Then its conditions are staged until `commit`. */
+  stage(): boolean {
+    if (this.#added.length === 0) return false;
+    append(this.#staged, this.#added);
+    this.#added = [];
     return true;
   }
 
-  /** What the evaluated condition asked decides the walk by itself. */
-  decideAlone(): void {
-    this.keep();
-    this.decide();
+  /** The match that was just evaluated decides the walk by itself. */
+  commitAdded(): void {
+    this.stage();
+    this.commit();
   }
 
-  /** How many conditions are kept back. */
-  get count(): number {
-    return this.#kept.length;
+  get stagedCount(): number {
+    return this.#staged.length;
   }
 
-  /** The conditions from one index on decide the rule; by default all. */
-  decide(from = 0, to = this.#kept.length): void {
-    for (const [field, alike] of this.#kept.slice(from, to)) this.#note(field, alike);
-    this.forget();
+  /** The staged conditions from one index on decide the rule; by default all. The others are discarded. */
+  commit(from = 0, to = this.#staged.length): void {
+    for (const [field, alike] of this.#staged.slice(from, to)) this.#note(field, alike);
+    this.discard();
   }
 
-  forget(): void {
-    this.#asked = [];
-    this.#kept = [];
+  discard(): void {
+    this.#added = [];
+    this.#staged = [];
   }
 }
 

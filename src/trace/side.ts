@@ -237,7 +237,7 @@ function isItself(first: Packet, end: Packet, environment: Environment): boolean
   if (end.masquerade || first.origin === 'node' || !(end.rewritten || end.virtual !== undefined)) return false;
   const {value} = end.destination;
   if (sender?.countsEndpoints === true) askAddress([[value, value]], 'source', first, environment);
-  sender?.decideAlone();
+  sender?.commitAdded();
   return first.source.value === value;
 }
 
@@ -252,7 +252,7 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
   const isHere = environment.isLocal(end.destination) === true;
   if (!isHere && !isPodHere(end.destination) && !end.masquerade && first.origin !== 'node') {
     askAddress(pods, 'source', first, environment);
-    environment.sender?.decideAlone();
+    environment.sender?.commitAdded();
     if (!isPodHere(first.source)) return null;
   }
   if (end.untracked && (isHere || first.origin === 'node' || !isAsItWas(end))) return null;

@@ -9,7 +9,7 @@ import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {PreviewChange} from '../../src/model/preview.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../../src/model/snapshot.ts';
-import {preview} from '../../src/preview/preview.ts';
+import {preview} from '../../src/preview/preview-run.ts';
 import {randomCase} from './random-case.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
@@ -90,7 +90,7 @@ async function loadFullWalks(): Promise<FullWalks> {
     },
   });
   const {diagnose: diagnoseInFull} = await import(`${source}diagnose.ts?${mark}`);
-  const {preview: previewInFull} = await import(`${source}preview/preview.ts?${mark}`);
+  const {preview: previewInFull} = await import(`${source}preview/preview-run.ts?${mark}`);
   hooks.deregister();
   if (replaced.size < Object.keys(shortCuts).length) throw new Error(`only these files were loaded: ${[...replaced].join(', ')}`);
   return {diagnoseInFull, previewInFull};

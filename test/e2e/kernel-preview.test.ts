@@ -8,7 +8,7 @@ import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {effectOnPacket, probeOutcome} from '../../src/preview/effect.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {plannedConfig} from '../../src/preview/plan.ts';
-import {preview} from '../../src/preview/preview.ts';
+import {preview} from '../../src/preview/preview-run.ts';
 import {actualSide, expectedSide} from '../../src/preview/sides.ts';
 import {type WalkedSide, sideOutcome} from '../../src/preview/walk-side.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';

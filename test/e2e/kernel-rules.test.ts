@@ -5,7 +5,7 @@ import type {ExpectedRules} from '../../src/model/expected-rules.ts';
 import {type Family, families} from '../../src/model/address.ts';
 import {pushTo} from '../../src/model/lists.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
-import {expectedRules} from '../../src/preview/rules/expected-rules.ts';
+import {expectedRules} from '../../src/preview/rules/write-expected-rules.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {rulesRenderers} from '../../src/render/rules/index.ts';
 import {nodeDump} from '../cluster.ts';

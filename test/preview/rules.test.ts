@@ -8,7 +8,7 @@ import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {memberText, parseIpsetSave} from '../../src/parse/ipvs/ipset-save.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
-import {expectedRules} from '../../src/preview/rules/expected-rules.ts';
+import {expectedRules} from '../../src/preview/rules/write-expected-rules.ts';
 import {rulesRenderers} from '../../src/render/rules/index.ts';
 import {nodeDump, service} from '../cluster.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';

@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {Ajv2020} from 'ajv/dist/2020.js';
 import {expect, test} from 'vitest';
-import {preview} from '../../src/preview/preview.ts';
+import {preview} from '../../src/preview/preview-run.ts';
 import {previewRenderers} from '../../src/render/preview/index.ts';
 import {snapshotOf} from '../fixtures.ts';
 

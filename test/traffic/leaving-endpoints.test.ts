@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import type {EndpointSliceObject} from '../../src/model/api-objects.ts';
 import {withLeavingEndpoints} from '../../src/traffic/leaving-endpoints.ts';
-import {trafficReport} from '../../src/traffic/traffic-report.ts';
+import {trafficReport} from '../../src/traffic/measure-traffic.ts';
 import {webPort} from '../checks/traffic.ts';
 import {endpoint, slice} from '../cluster.ts';
 import {natTable, sampleOf, surveyOf, tracked} from './reads.ts';

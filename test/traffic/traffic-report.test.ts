@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {answerLine} from '../../src/render/top/answer-line.ts';
 import {topTable} from '../../src/render/top/top-table.ts';
-import {trafficReport} from '../../src/traffic/traffic-report.ts';
+import {trafficReport} from '../../src/traffic/measure-traffic.ts';
 import {webPort} from '../checks/traffic.ts';
 import {type GivenSample, natTable, sampleOf, surveyOf, tracked} from './reads.ts';
 import type {NodeSurvey} from '../../src/traffic/node-survey.ts';

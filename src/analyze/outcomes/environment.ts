@@ -236,7 +236,7 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     if (astray === null) return null;
     // Other senders may have other routes.
     askAddress([[source.value, source.value]], 'source', packet, environment);
-    environment.sender?.decideAlone();
+    environment.sender?.commitAdded();
     return astrayText(astray, destination);
   };
 }
@@ -253,7 +253,7 @@ export function ownObstacle(facts: NodeFacts): NonNullable<Environment['ownObsta
 export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arrivesBy' | 'arrivalObstacle' | 'doubtedWay'>> {
   const ask = (packet: Packet, environment: Environment): void => {
     askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
-    environment.sender?.decideAlone();
+    environment.sender?.commitAdded();
   };
   return {
     arrivesBy: (packet, environment) => {
@@ -331,7 +331,7 @@ function forwardingObstacle({network = noNetworkFacts}: NodeFacts): NonNullable<
     const dev = virtual === undefined ? inInterface : (environment.interfaceOf?.(destination) ?? null);
     if (isMixed && virtual === undefined) {
       askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
-      environment.sender?.decideAlone();
+      environment.sender?.commitAdded();
     }
     // IPv4 has a switch for each interface, which the one for all writes to.
     const own = family === 'IPv4' && dev !== null ? `net.ipv4.conf.${dev}.forwarding` : null;

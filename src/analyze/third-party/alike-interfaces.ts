@@ -1,8 +1,8 @@
 import type {Intervals} from '../../model/intervals.ts';
 import type {NftSet, NftTable} from '../../model/nft-ruleset.ts';
-import {lowerRule} from '../../trace/iptables/lower-rule.ts';
+import {lowerRule} from '../../trace/iptables/lower-iptables-rule.ts';
 import {elementsIn} from '../../trace/match-conditions.ts';
-import {lowerNftRule, mappedVerdict} from '../../trace/nftables/lower-rule.ts';
+import {lowerNftRule, mappedVerdict} from '../../trace/nftables/lower-nft-rule.ts';
 import {type AlikeInterfaces, isInterfaceLike, type NodeRule} from '../../trace/packet.ts';
 import type {Action, Condition, Expression, LoweredRule} from '../../trace/rule-language.ts';
 import type {ThirdParties} from './distinctions.ts';

@@ -22,7 +22,7 @@ import {escapeText} from '../../render/terminal-text.ts';
 import type {Provenance, RenderOptions} from '../../render/renderer.ts';
 import {cannotWrite, writeReport} from '../output-file.ts';
 import {isClosedPipe, showsLinks, wantsColor} from '../terminal.ts';
-import type {PreviewRunInput} from '../../preview/preview.ts';
+import type {PreviewRunInput} from '../../preview/preview-run.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import type {NodeByNode} from '../../run/preview/preview-cluster.ts';
 import {emptyNodeDump} from '../../run/rules/choose-rules-node.ts';

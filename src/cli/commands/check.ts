@@ -25,7 +25,7 @@ import {escapeText, styleOf} from '../../render/terminal-text.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
-import type {PreviewRunInput} from '../../preview/preview.ts';
+import type {PreviewRunInput} from '../../preview/preview-run.ts';
 import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {BaseCommand} from './base-command.ts';

@@ -9,7 +9,7 @@ import type {Snapshot} from '../../model/snapshot.ts';
 import {type NodeSetup, nodeSetup} from '../../preview/node-setup.ts';
 import {plannedConfig} from '../../preview/plan.ts';
 import {serviceNotes} from '../../preview/manifests/add-manifests.ts';
-import {expectedRules, writableModes} from '../../preview/rules/expected-rules.ts';
+import {expectedRules, writableModes} from '../../preview/rules/write-expected-rules.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {formatOfMode, formatsOfMode, type RulesFormat, rulesRenderers} from '../../render/rules/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';

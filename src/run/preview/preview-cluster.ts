@@ -1,7 +1,7 @@
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
-import type {PreviewRunInput} from '../../preview/preview.ts';
+import type {PreviewRunInput} from '../../preview/preview-run.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {emptyNodeDump, requireServices} from '../rules/choose-rules-node.ts';
 import {unlessInterrupted} from '../clock.ts';

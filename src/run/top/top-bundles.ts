@@ -11,7 +11,7 @@ import {hasCounters} from '../../parse/iptables/rule-counters.ts';
 import {parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
 import type {NodeSample} from '../../traffic/measure-port.ts';
 import {type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
-import {type NodeRead, trafficReport} from '../../traffic/traffic-report.ts';
+import {type NodeRead, trafficReport} from '../../traffic/measure-traffic.ts';
 import {wantedChains, wantedConnections} from '../../traffic/wanted-counters.ts';
 
 /** The totals of one bundle, or the difference between two of the same cluster, the older one first. */

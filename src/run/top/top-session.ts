@@ -12,7 +12,7 @@ import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {withLeavingEndpoints} from '../../traffic/leaving-endpoints.ts';
 import type {NodeSample} from '../../traffic/measure-port.ts';
 import {type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
-import {type NodeRead, trafficReport} from '../../traffic/traffic-report.ts';
+import {type NodeRead, trafficReport} from '../../traffic/measure-traffic.ts';
 import {type Clock, unlessInterrupted} from '../clock.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {FollowedServices} from '../follow-services.ts';

@@ -64,19 +64,19 @@ function askSenders(index: ChainIndex, searched: SearchedChain, packet: Packet, 
   }
   const client = packet[side];
   askAddress(senders.alikeTo(client.value) ?? senders.all, side, packet, environment);
-  environment.sender?.decideAlone();
+  environment.sender?.commitAdded();
   const decided = networks.of(client, packet).filter(({isDecided}) => isDecided);
   for (const at of [...(byHost.get(client.text) ?? []), ...decided.map(one => one.at)]) {
     const rule = ruleAt(chain, at);
-    if (rule !== undefined) decidedHosts.set(rule, side === 'source' ? 'saddr' : 'daddr');
+    if (rule !== undefined) searchedFields.set(rule, side === 'source' ? 'saddr' : 'daddr');
   }
 }
 
-const decidedHosts = new WeakMap<RuleText, 'saddr' | 'daddr'>();
+const searchedFields = new WeakMap<RuleText, 'saddr' | 'daddr'>();
 
 /** The field by which the list of hosts was searched that a rule is in: it matches, and is asked for already. */
-export function decidedHost(rule: RuleText): 'saddr' | 'daddr' | undefined {
-  return decidedHosts.get(rule);
+export function searchedField(rule: RuleText): 'saddr' | 'daddr' | undefined {
+  return searchedFields.get(rule);
 }
 
 /** Chains up to this number of rules are not indexed. */

@@ -94,8 +94,8 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
     const make = () => (set.exceptions.length > 0 ? null : behindInterfaces(fitting, {atInterface, network}, packet, questions));
     const inside = isWhole ? once(set, `${packet.family} behind`, make) : make();
     const {value} = packet[side];
-    if (inside === null) sender.ask('address', [[value, value]]);
-    else sender.ask('address', holds(inside, value) ? inside : subtract(allAddresses(packet.family), inside));
+    if (inside === null) sender.add('address', [[value, value]]);
+    else sender.add('address', holds(inside, value) ? inside : subtract(allAddresses(packet.family), inside));
     return;
   }
   for (const index of addresses) {
@@ -110,8 +110,8 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
       isPlain && set.parts.length === 1
         ? once(set, packet.family, () => intervalsOf(rangesOf(set.elements)))
         : intervalsOf(rangesOf(set.elements));
-    if (isPlain) sender.ask('address', holds(inside, value) ? inside : subtract(all, inside));
-    else sender.ask('address', betweenBounds(value, [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all));
+    if (isPlain) sender.add('address', holds(inside, value) ? inside : subtract(all, inside));
+    else sender.add('address', betweenBounds(value, [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all));
   }
 }
 

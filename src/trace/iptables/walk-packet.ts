@@ -5,8 +5,8 @@ import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summari
 import type {Environment, HookName, Outcome, Packet} from '../packet.ts';
 import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
 import {type ChainWalk, walkBaseChain, walkChain, type WalkedChain} from '../walk-chain.ts';
-import {candidateRules, decidedHost} from './chain-index.ts';
-import {lowerRule} from './lower-rule.ts';
+import {candidateRules, searchedField} from './chain-index.ts';
+import {lowerRule} from './lower-iptables-rule.ts';
 
 export interface WalkContext {
   readonly rules: ChainSource;
@@ -90,7 +90,7 @@ function walkedChain<R extends RuleText>(rules: ChainSource, chain: Chain): Walk
     ruleCount,
     complete,
     rules: (packet, environment) => candidateRules({rules}, chain, packet, environment).map(lowerRule),
-    decided: decidedHost,
+    decided: searchedField,
   };
 }
 

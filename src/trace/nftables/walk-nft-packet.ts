@@ -5,7 +5,7 @@ import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summari
 import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Outcome, type Packet} from '../packet.ts';
 import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
 import {walkBaseChain, walkChain, type WalkedChain, type WalkedTable} from '../walk-chain.ts';
-import {lowerNftRule} from './lower-rule.ts';
+import {lowerNftRule} from './lower-nft-rule.ts';
 
 /**
  * Walks the first packet of a connection through all tables of nftables that see it, in the order of hooks and priorities. The
@@ -112,7 +112,7 @@ function atInterface<R extends RuleText>(
   // nft up to 1.0.6 does not show them in JSON.
   const {devices = null} = base;
   for (const device of devices ?? []) askInterface(device, side, packet, environment, {table, chain: name});
-  environment.sender?.decideAlone();
+  environment.sender?.commitAdded();
   const isThere = devices?.some(device => at !== null && isInterfaceLike(device, at)) ?? false;
   const canBe = (device: string): boolean =>
     at === null ? environment.canBeInterface(device, packet[side]) !== false : environment.isPortOf?.(device, at) === true;

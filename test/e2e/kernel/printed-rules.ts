@@ -3,7 +3,7 @@ import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
 import {families} from '../../../src/model/address.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {nodeSetup} from '../../../src/preview/node-setup.ts';
-import {expectedRules} from '../../../src/preview/rules/expected-rules.ts';
+import {expectedRules} from '../../../src/preview/rules/write-expected-rules.ts';
 import {rulesRenderers} from '../../../src/render/rules/index.ts';
 
 /** A capture in which a node holds what `rules` prints for other settings, in place of what its kube-proxy wrote. */

@@ -5,7 +5,7 @@ import {describe, expect, test} from 'vitest';
 import type {TrafficReport} from '../../../src/model/traffic/traffic-report.ts';
 import {topJson} from '../../../src/render/top/top-json.ts';
 import {topTable} from '../../../src/render/top/top-table.ts';
-import {trafficReport} from '../../../src/traffic/traffic-report.ts';
+import {trafficReport} from '../../../src/traffic/measure-traffic.ts';
 import {webPort} from '../../checks/traffic.ts';
 import {type GivenSample, natTable, sampleOf, surveyOf, tracked} from '../../traffic/reads.ts';
 

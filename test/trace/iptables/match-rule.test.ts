@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {parseRule} from '../../../src/parse/iptables/rule.ts';
-import {lowerRule} from '../../../src/trace/iptables/lower-rule.ts';
+import {lowerRule} from '../../../src/trace/iptables/lower-iptables-rule.ts';
 import {matchConditions} from '../../../src/trace/match-conditions.ts';
 import type {Packet} from '../../../src/trace/packet.ts';
 import {environment, type NodeSetup, packetOf, type Sent} from '../send.ts';

@@ -63,7 +63,7 @@ describe('a packet is in an ipset', () => {
     const asked: Intervals[] = [];
     const sender = new SenderConditions((_, alike) => void asked.push(alike));
     expect(isInSet(read, 's', {...packetOf(sent), client: 'source'}, 'src', {sender})).toBe(true);
-    sender.decideAlone();
+    sender.commitAdded();
     const [low, high] = ['10.244.1.0', '10.244.1.29'].map(text => parseAddress(text)?.value ?? 0n);
     expect(asked).toEqual([[[low, high]]]);
   });
@@ -100,7 +100,7 @@ describe('a set of networks at interfaces tells senders apart by what is behind 
         const inInterface = last === 4 ? 'cali4' : last >= 100 && last < 200 ? 'eth0' : 'cni0';
         const packet: Packet = {...packetOf({...sent, from: `10.0.0.${last}`, inInterface}), client: 'source'};
         const answer = isInSet(sets, 's', packet, 'src,src', {sender, behind});
-        sender.decideAlone();
+        sender.commitAdded();
         return answer;
       },
     });

@@ -27,7 +27,7 @@ import {isSameConfig, type PlannedChange, plannedConfig, plannedSettings} from '
 import {type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';
 import {requirementsOf} from './requirements.ts';
-import {writableModes} from './rules/expected-rules.ts';
+import {writableModes} from './rules/write-expected-rules.ts';
 
 interface PreviewInput {
   readonly snapshot: Snapshot;
