@@ -13,11 +13,12 @@ export function symptomObservations(
 }
 
 function observationOf(node: string, symptom: Symptom): Observation {
-  const {port, family, severity, entry, endpoint, expected, actual, detail, remedy, affects, senders, share, by} = symptom;
+  const {port, family, severity, entry, endpoint, expected, actual, detail, variant, remedy, affects, senders, share, by} = symptom;
   const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
   const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
     ...{node, family, expected, actual, message: `${subject}${detail}`},
+    ...(variant === undefined ? {} : {variant}),
     ...(by === undefined ? {} : {program: 'the Cilium agent' as const}),
     ...(service === undefined ? {} : {service}),
     ...(port === null ? {} : {port: {name: port.portName, protocol: port.protocol, port: port.port}}),

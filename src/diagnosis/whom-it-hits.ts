@@ -48,8 +48,8 @@ function isOfOtherRules({code, senders, share}: Finding): boolean {
 const losesAll = /no Service works (?:on this node|for pods|at any)|the node forwards no IPv/;
 
 /** A pod that the Service sends back to itself gets no reply. */
-function isOfItself({code, endpoint, endpoints, pod, message}: Finding): boolean {
-  return code === 'ST211' && endpoint !== undefined && endpoints !== undefined && pod !== undefined && message.includes(' to itself ');
+function isOfItself({variant, endpoint, endpoints, pod}: Finding): boolean {
+  return variant === 'to-itself' && endpoint !== undefined && endpoints !== undefined && pod !== undefined;
 }
 
 function placeOf(finding: Finding): string {

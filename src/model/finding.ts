@@ -59,6 +59,27 @@ export interface Since {
   readonly before?: string;
 }
 
+/** What happens, where findings with one code differ in it: other code reads this in place of the message. */
+export type Variant =
+  // ST207
+  | 'served-without-local-endpoint'
+  | 'dropped-beside-local-endpoint'
+  | 'bypass-missing'
+  // ST210
+  | 'ranges-not-enforced'
+  | 'allowed-client-dropped'
+  | 'ranges-not-configured'
+  // ST211
+  | 'to-itself'
+  | 'not-masqueraded'
+  | 'masqueraded'
+  // ST301: no Service works for some clients at least, or those without endpoints do not refuse.
+  | 'no-service-works'
+  | 'no-refusal'
+  // ST611
+  | 'no-route-to-services'
+  | 'refused-by-routing-rules';
+
 /** The result of a check. The code and its properties are added when it becomes a Finding. */
 export interface Observation {
   /** Set if it is not the usual severity of the check. */
@@ -78,6 +99,7 @@ export interface Observation {
   /** The share of connections from pods of the node (of `senders`, if these are a part) that does not reach a usable endpoint because of it, from 0 to 1; left out if not known. */
   readonly share?: number;
   readonly message: string;
+  readonly variant?: Variant;
   /** Rules that are expected and missing. */
   readonly expected?: readonly RuleText[];
   /** Rules that are on the node. */

@@ -1,4 +1,4 @@
-import type {Finding, ServiceName, Since} from '../model/finding.ts';
+import type {Finding, ServiceName, Since, Variant} from '../model/finding.ts';
 import {entryText} from '../model/service-port.ts';
 import type {Report} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
@@ -118,26 +118,25 @@ const what: Readonly<Record<string, string | Words>> = {
   ST204: (_, block) => `traffic for ${endpointsText(block)} goes to a wrong address`,
   ST205: 'not in the API, and still answers',
   ST206: ({entry}) => `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed`,
-  ST207: byMessage('the traffic policy is not applied', {
-    'and no endpoint is on this node; they end in': 'the Local policy is not applied, clients are served where packets should be dropped',
-    'are dropped because the node has no local endpoint': 'packets are dropped although an endpoint is on the node',
-    'do not get the bypass to all endpoints': 'pods of the node cannot reach all endpoints, because the Local policy is applied to them',
+  ST207: byVariant('the traffic policy is not applied', {
+    'served-without-local-endpoint': 'the Local policy is not applied, clients are served where packets should be dropped',
+    'dropped-beside-local-endpoint': 'packets are dropped although an endpoint is on the node',
+    'bypass-missing': 'pods of the node cannot reach all endpoints, because the Local policy is applied to them',
   }),
   ST208: ({message}) => {
     const share = /shared equally: (\S+) (\d[\d.]*%).*each should get (\S+)$/.exec(message);
     return `endpoints get unequal shares of the traffic${share === null ? '' : `, ${share[1]} ${share[2]} in place of ${share[3]}`}`;
   },
   ST209: 'session affinity is not as configured',
-  ST210: byMessage('loadBalancerSourceRanges are not applied', {
-    'loadBalancerSourceRanges are not enforced': 'clients outside loadBalancerSourceRanges are served',
-    'loadBalancerSourceRanges allow them': 'clients that loadBalancerSourceRanges allow are dropped',
-    'there are no loadBalancerSourceRanges': 'clients are dropped as if there were loadBalancerSourceRanges',
+  ST210: byVariant('loadBalancerSourceRanges are not applied', {
+    'ranges-not-enforced': 'clients outside loadBalancerSourceRanges are served',
+    'allowed-client-dropped': 'clients that loadBalancerSourceRanges allow are dropped',
+    'ranges-not-configured': 'clients are dropped as if there were loadBalancerSourceRanges',
   }),
-  ST211: byMessage('packets are masqueraded wrongly', {
-    ' to itself ': 'pods cannot reach themselves',
-    'should be masqueraded and are not': 'packets are not masqueraded, and their answers may be lost',
-    'masqueraded and should not be': "packets are masqueraded, endpoints see the node's address in place of the client's",
-    'should keep their source address': "packets are masqueraded, endpoints see the node's address in place of the client's",
+  ST211: byVariant('packets are masqueraded wrongly', {
+    'to-itself': 'pods cannot reach themselves',
+    'not-masqueraded': 'packets are not masqueraded, and their answers may be lost',
+    masqueraded: "packets are masqueraded, endpoints see the node's address in place of the client's",
   }),
   ST212: ({service}) => {
     const what = 'hang or leave the node in place of a refusal';
@@ -191,9 +190,9 @@ const what: Readonly<Record<string, string | Words>> = {
   ST608: 'switches of IPVS lose or delay connections',
   ST609: 'every node answers ARP for load-balancer addresses',
   ST610: 'the MTU of a tunnel leaves no room for its headers',
-  ST611: byMessage('no route to pods', {
-    'addresses of Services': "the node's own processes have no route to Services",
-    'routing rules of the node refuse packets': 'the routing rules of the node refuse packets to pods',
+  ST611: byVariant('no route to pods', {
+    'no-route-to-services': "the node's own processes have no route to Services",
+    'refused-by-routing-rules': 'the routing rules of the node refuse packets to pods',
   }),
   ST612: 'packets in a tunnel are masqueraded a second time',
   ST613: 'the MTU of pods differs from other nodes',
@@ -204,9 +203,10 @@ const what: Readonly<Record<string, string | Words>> = {
   ST902: ofFamily('a family was not checked'),
 };
 
-/** The words for what the message says, or else the usual ones. */
-function byMessage(usual: string, words: Readonly<Record<string, string>>): Words {
-  return ({message}) => Object.entries(words).find(([part]) => message.includes(part))?.[1] ?? usual;
+function byVariant(usual: string, words: Readonly<Partial<Record<Variant, string>>>): Words {
+  // That of an agent may be any text.
+  const known = new Map<string | undefined, string>(Object.entries(words));
+  return ({variant}) => known.get(variant) ?? usual;
 }
 
 /** What follows the missing rule in a message, such as `node ports do not answer`; null if nothing does, or the usual words say it. */

@@ -32,8 +32,8 @@ function timeOf(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }
 
-/** As in the JSON of `check`, but missing rules have a place, too. */
+/** As in the JSON of `check`, with what other code reads in place of the message, and a place for missing rules, too. */
 function resultFinding(finding: Finding): object {
-  const {expected = []} = finding;
-  return {...findingObject(finding), ...(expected.length === 0 ? {} : {expected: expected.map(place)})};
+  const {expected = [], variant} = finding;
+  return {...findingObject(finding), variant, ...(expected.length === 0 ? {} : {expected: expected.map(place)})};
 }

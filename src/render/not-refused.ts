@@ -28,10 +28,10 @@ function corrected(finding: Finding, errors: readonly Finding[]): Finding {
   };
 }
 
-function isAbout({code, service, affects, family, port, message}: Finding, empty: Finding): boolean {
+function isAbout({code, service, affects, family, port, variant}: Finding, empty: Finding): boolean {
   if (empty.service === undefined || (family !== undefined && empty.family !== undefined && family !== empty.family)) return false;
   const name = namespacedName(empty.service);
   if (service === undefined)
-    return code === 'ST301' ? message.includes('Services without endpoints') : affects?.some(one => namespacedName(one) === name) === true;
+    return code === 'ST301' ? variant === 'no-refusal' : affects?.some(one => namespacedName(one) === name) === true;
   return namespacedName(service) === name && (empty.port === undefined || port === undefined || empty.port.name === port.name);
 }

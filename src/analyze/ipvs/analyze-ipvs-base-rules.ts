@@ -199,7 +199,8 @@ function analyzeChain(key: string, differences: readonly BaseRuleDifference[], b
   if (harm === 'none') return harmless(differences, where);
   const detail = `the rules of ${where} are not those that kube-proxy writes: ${consequences[harm]}`;
   const refuses = harm === 'refuses' ? ({refuses: true} as const) : {};
-  return [{kind: kindOf(key, harm, differences), severity: severityOf(harm, 'info'), ...refuses, detail, ...evidence}];
+  const variant = harm === 'admits' ? ({variant: 'ranges-not-enforced'} as const) : {};
+  return [{kind: kindOf(key, harm, differences), ...variant, severity: severityOf(harm, 'info'), ...refuses, detail, ...evidence}];
 }
 
 function harmless(differences: readonly BaseRuleDifference[], where: string): readonly NodeSymptom[] {

@@ -272,6 +272,7 @@ function analyzeChain(baseRulesCase: NftBaseRulesCase, name: string, differences
     for (const one of found) explained.add(one);
     symptoms.push({
       kind: loss.kind,
+      ...(severity === 'info' || isOtherJump || loss.variant === undefined ? {} : {variant: loss.variant}),
       severity,
       family: expected.context.family,
       port: null,

@@ -76,7 +76,7 @@ export function missingEndpoint<R extends RuleText>(item: ServedPort, {endpoint,
     };
   const detail = `packets from endpoint ${endpoint} to itself through its ${entryText(probe.entry)} are lost: a pod that reaches itself through the Service never gets a reply`;
   return {
-    symptom: {kind: 'masquerade-mismatch', severity: 'error', endpoint, entry: probe.entry, detail, ...evidence},
+    symptom: {kind: 'masquerade-mismatch', variant: 'to-itself', severity: 'error', endpoint, entry: probe.entry, detail, ...evidence},
     key: `masquerade true ${endpoint}`,
     unless: `missing ${endpoint}`,
   };
@@ -171,6 +171,7 @@ function sayOtherMasquerade<R extends RuleText>(
   outcomeCase.symptoms.say(
     {
       kind: 'masquerade-mismatch',
+      variant: should ? (isHairpin ? 'to-itself' : 'not-masqueraded') : 'masqueraded',
       severity: mustReturn ? 'error' : 'warning',
       ...(isHairpin ? {endpoint: destination} : {}),
       entry: probe.entry,
@@ -192,8 +193,9 @@ export function sayRefused<R extends RuleText>(outcomeCase: OutcomeCase<R>, comp
   if (outcome !== undefined && outcomeCase.semantics.refusedFor(outcome) === 'ranges') {
     const ranges = outcomeCase.item.port.sourceRanges.length > 0;
     const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges allow them' : 'there are no loadBalancerSourceRanges'}`;
+    const variant = ranges ? 'allowed-client-dropped' : 'ranges-not-configured';
     return outcomeCase.symptoms.say(
-      {kind: 'source-ranges-mismatch', refuses: true, entry: probe.entry, detail, ...evidence},
+      {kind: 'source-ranges-mismatch', variant, refuses: true, entry: probe.entry, detail, ...evidence},
       `ranges ${entryText(probe.entry)}`,
     );
   }

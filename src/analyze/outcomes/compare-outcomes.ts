@@ -168,7 +168,10 @@ function shouldBeRefused<R extends RuleText>(outcomeCase: OutcomeCase<R>, compar
   if (reason === 'ranges') return outsideRanges(outcomeCase, comparison, evidence);
   if (expected.dropped > 0) {
     const detail = `${whose(probe)} must be dropped, since the policy is Local and no endpoint is on this node; they end in ${describePathOutcome(actual)}`;
-    return outcomeCase.symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entry}`);
+    return outcomeCase.symptoms.say(
+      {kind: 'traffic-policy-mismatch', variant: 'served-without-local-endpoint', entry: probe.entry, detail, ...evidence},
+      `policy ${entry}`,
+    );
   }
   if (actual.destinations.size > 0) return compareEndpoints(outcomeCase, comparison);
   if (expected.rejected === 0) return;
@@ -183,7 +186,7 @@ function outsideRanges<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual,
   const end = describePathOutcome(actual);
   if (actual.destinations.size > 0) {
     const detail = `${whose(probe)} must be dropped, and end in ${end}: loadBalancerSourceRanges are not enforced`;
-    return outcomeCase.symptoms.say({...symptom, detail}, `ranges ${entry}`);
+    return outcomeCase.symptoms.say({...symptom, variant: 'ranges-not-enforced', detail}, `ranges ${entry}`);
   }
   if (actual.passed > 0) {
     const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: they leave the node or hang`;
@@ -204,6 +207,10 @@ function saidOtherPolicy<R extends RuleText>(outcomeCase: OutcomeCase<R>, compar
     ? `${whose(probe)} are dropped because the node has no local endpoint, and should reach ${describePathOutcome(expected)}`
     : `${whose(probe)} are balanced by the ${does} policy, and should be by the ${should} policy`;
   const evidence = outcomeCase.semantics.evidence({kind: 'policy', comparison});
-  outcomeCase.symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entryText(probe.entry)}`);
+  const variant = dropped ? ({variant: 'dropped-beside-local-endpoint'} as const) : {};
+  outcomeCase.symptoms.say(
+    {kind: 'traffic-policy-mismatch', ...variant, entry: probe.entry, detail, ...evidence},
+    `policy ${entryText(probe.entry)}`,
+  );
   return true;
 }

@@ -43,7 +43,10 @@ export function deadEnd<R extends RuleText>(
   const {entry} = probe;
   if (port.externalPolicyLocal && policy === 'Cluster') {
     const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without an endpoint`;
-    return {key: `policy ${entryText(entry)}`, symptom: {kind: 'traffic-policy-mismatch', entry, detail, ...evidence}};
+    return {
+      key: `policy ${entryText(entry)}`,
+      symptom: {kind: 'traffic-policy-mismatch', variant: 'bypass-missing', entry, detail, ...evidence},
+    };
   }
   const detail = `packets to its ${entryText(entry)} are sent to ${chain}, which returns them without an endpoint`;
   return {key: `entry ${entryText(entry)}`, symptom: {kind: 'missing-entry', entry, detail, ...evidence}};

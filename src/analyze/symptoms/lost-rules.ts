@@ -100,6 +100,7 @@ function lostSymptom({kind, table, place, missing, left, effect}: SharedPlace, m
     {
       ...{kind, family: first.family, port: null},
       ...(severe === undefined ? {} : {severity: severe}),
+      ...(effect === undefined && first.variant !== undefined ? {variant: first.variant} : {}),
       detail: `${place} ${lacks} that it should hold: ${whole ?? partly}`,
       expected: missing.slice(0, 3),
       actual: [],

@@ -1,6 +1,6 @@
 import type {Entry, ServicePort} from '../../model/service-port.ts';
 import type {Family} from '../../model/address.ts';
-import type {AffectedSenders, ServiceName, Severity} from '../../model/finding.ts';
+import type {AffectedSenders, ServiceName, Severity, Variant} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 
 /** What is wrong with a node's rules, named as the finding that reports it. */
@@ -64,6 +64,7 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly endpoint?: string;
   /** One sentence without the names of node and Service. */
   readonly detail: string;
+  readonly variant?: Variant;
   /** Symptoms of several Services with the same cause are one finding for the node. A setting is also known without rules. */
   readonly cause?: 'scheduler' | 'setting';
   /** Set if Cilium serves the Service, and not kube-proxy. */

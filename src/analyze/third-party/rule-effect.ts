@@ -1,7 +1,7 @@
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {type Family, parseAddress} from '../../model/address.ts';
-import {type AffectedSenders, severities, type Severity} from '../../model/finding.ts';
+import {type AffectedSenders, severities, type Severity, type Variant} from '../../model/finding.ts';
 import {holds, type Intervals, subtract} from '../../model/intervals.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Backend, RuleText} from '../../model/ruleset.ts';
@@ -45,6 +45,7 @@ export interface RuleEffect {
   readonly severity?: Severity;
   readonly probe: Probe;
   readonly detail: string;
+  readonly variant?: Variant;
   /** Null when it is the policy of a chain, whose name may be in `policy`. */
   readonly rule: NodeRule | null;
   readonly policy?: string;
@@ -317,7 +318,9 @@ function addressLost(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effec
   const isLocal = probe.source.kind === 'outside';
   const detail = `${whose(probe)} should keep their source address${isLocal ? ' (externalTrafficPolicy: Local)' : ''}, but a third-party rule masquerades them`;
   return (
-    wrongAddress(outcome, walkedProbe, effectCase) ?? {kind: 'masquerade-mismatch', rule, detail, severity: isLocal ? 'error' : 'info'}
+    wrongAddress(outcome, walkedProbe, effectCase) ?? {
+      ...{kind: 'masquerade-mismatch', variant: 'masqueraded', rule, detail, severity: isLocal ? 'error' : 'info'},
+    }
   );
 }
 
@@ -374,7 +377,7 @@ function affectedSenders({source, senders, packet}: Probe): AffectedSenders {
 }
 
 /** For a rule about particular Services. */
-export function symptomOfPort({kind, severity, probe, detail, rule, share}: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
+export function symptomOfPort({kind, severity, probe, detail, variant, rule, share}: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
   const base = {
     kind,
     family: port.family,
@@ -384,6 +387,7 @@ export function symptomOfPort({kind, severity, probe, detail, rule, share}: Rule
     senders: affectedSenders(probe),
     expected: [],
     actual: rule === null ? [] : [rule],
+    ...(variant === undefined ? {} : {variant}),
     ...(share === undefined ? {} : {share}),
   };
   return severity === undefined ? base : {...base, severity};
@@ -391,7 +395,7 @@ export function symptomOfPort({kind, severity, probe, detail, rule, share}: Rule
 
 /** For a rule that concerns the node. */
 export function symptomOfNode(
-  {kind, severity, detail, rule, probe, share}: RuleEffect,
+  {kind, severity, detail, variant, rule, probe, share}: RuleEffect,
   items: Iterable<ServedPort>,
   family: Family,
 ): Symptom<RuleText> {
@@ -400,6 +404,7 @@ export function symptomOfNode(
   return {
     ...{kind, family, port: null, affects: ports, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]},
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,
+    ...(variant === undefined ? {} : {variant}),
     ...(share === undefined || probe.entry.kind !== 'clusterIP' ? {} : {share}),
     ...(severity === undefined ? {} : {severity}),
   };

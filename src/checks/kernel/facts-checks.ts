@@ -1,6 +1,6 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {type Family, parseAddress} from '../../model/address.ts';
-import type {Severity} from '../../model/finding.ts';
+import type {Severity, Variant} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
 import {type ConnectionStatistics, isOlderKernel, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
 import {outsideOf} from '../../model/node/policy-routing.ts';
@@ -25,6 +25,7 @@ interface FactsCheck {
 
 interface Found {
   readonly message: string;
+  readonly variant?: Variant;
   readonly family?: Family;
   readonly severity?: Severity;
   readonly remedy?: string;
@@ -313,14 +314,14 @@ const table = [
         const [first] = refused;
         if (lost.length === 0 && first !== undefined)
           yield {
-            family,
+            ...{family, variant: 'refused-by-routing-rules'},
             message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from ${refused.length === 1 ? 'it' : 'them'} is lost, or the answers are.`,
             commands: [commandLine`ip rule show`, commandLine`ip route get ${first.to} from ${first.from} iif ${first.iif}`],
           };
         const marked = refusedMarked(context, family);
         if (lost.length === 0 && refused.length === 0 && marked !== null)
           yield {
-            family,
+            ...{family, variant: 'refused-by-routing-rules'},
             message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
             commands: [commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`],
           };
@@ -329,7 +330,7 @@ const table = [
         const [address] = unrouted;
         if (address !== undefined)
           yield {
-            ...{family, severity},
+            ...{family, severity, variant: 'no-route-to-services'},
             message: `no route of the node leads to ${plural(unrouted.length, 'address', 'addresses')} of Services (${someOf(unrouted)}): the kernel refuses what the node's own processes and pods with hostNetwork send there before kube-proxy's rules are asked.`,
             remedy:
               'Add a default route, or a route to the range of these addresses by any interface that is up. Where it leads does not matter: kube-proxy sends the packets to an endpoint.',

@@ -164,7 +164,7 @@ const setting: Shape = {fields: {value: 'string', source: 'string'}};
 const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
 
 const findingFields: Readonly<Record<string, Shape>> = {
-  ...{code: 'string', severity: 'string', message: 'string', endpoints: 'number'},
+  ...{code: 'string', severity: 'string', message: 'string', variant: 'string', endpoints: 'number'},
   ...{pod: 'string', share: 'number', since: {fields: {after: 'string', before: 'string'}}},
   ...{node: 'string', family: 'string', endpoint: 'string', service: serviceName},
   port: {fields: {name: 'string', protocol: 'string', port: 'number'}},

@@ -330,9 +330,9 @@ export function fineText({nodes}: Report, cells: MatrixCells, fine: readonly str
   return left.length === 0 ? text : `${text}; ${plural(left.flat().length, 'Service')}: ${leftText}`;
 }
 
-/** Other errors of a node may concern some Services only, as their messages say: node ports, Services without endpoints. */
-function isOfEachService({code, message}: Finding): boolean {
-  return code === 'ST305' || (code === 'ST301' && message.includes('no Service works'));
+/** Other errors of a node may concern some Services only: node ports, Services without endpoints. */
+function isOfEachService({code, variant}: Finding): boolean {
+  return code === 'ST305' || variant === 'no-service-works';
 }
 
 interface NodeTitle {

@@ -2,7 +2,7 @@ import {canaryChain, canaryTables} from '../../../expect/iptables/base-rules.ts'
 import {ensuresMarkDrop, hasCanary} from '../../../expect/iptables/iptables-versions.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {parseAddress} from '../../../model/address.ts';
-import type {Severity} from '../../../model/finding.ts';
+import type {Severity, Variant} from '../../../model/finding.ts';
 import type {Rule, Ruleset} from '../../../model/ruleset.ts';
 import {hasExternalEntry} from '../../../model/service-port.ts';
 import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
@@ -150,18 +150,27 @@ function analyzeHooks({actual, differences, changesOutcomes}: LeftBaseRules): re
     const needed = isNeeded(hook.rule, actual, changesOutcomes);
     const severity = needed ? severityOfLoss(hook) : closest.length === 0 ? 'warning' : 'info';
     const isHarmless = severity === 'info' || (hook.rule.table === 'nat' && !needed);
-    const loss = hook.rule.table === 'nat' && closest.length > 0 ? unmatched : hookLoss(hook.rule, actual);
+    const isOther = hook.rule.table === 'nat' && closest.length > 0;
+    const loss = isOther ? unmatched : hookLoss(hook.rule, actual);
+    const variant = isHarmless || isOther ? undefined : variantOf(hook.rule, actual);
     // Another chain may lead there.
     const what =
       isHarmless && closest.length === 0 ? `${hook.rule.table}/${hook.rule.chain} has no jump to ${hook.rule.target?.name}` : state;
     const detail = `${what}: ${isHarmless ? 'no traffic is affected' : loss}`;
-    return {symptom: {kind: 'services-chain-not-hooked', severity, detail, expected: [hook.rule], actual: closest}, explained: [hook]};
+    const symptom = {kind: 'services-chain-not-hooked', severity, detail, expected: [hook.rule], actual: closest} as const;
+    return {symptom: variant === undefined ? symptom : {...symptom, variant}, explained: [hook]};
   });
 }
 
 /** Without the rules that accept health checks or protect the loopback address, no packet of a Service is lost. */
 function severityOfLoss({rule: {table, target}}: PortDifference): 'warning' | 'error' {
   return table === 'filter' && (target?.name === 'KUBE-NODEPORTS' || target?.name === 'KUBE-FIREWALL') ? 'warning' : 'error';
+}
+
+function variantOf({table, target}: Rule, actual: Ruleset): Variant | undefined {
+  if (table === 'nat') return 'no-service-works';
+  const isRefusing = target?.name === 'KUBE-SERVICES' || target?.name === 'KUBE-EXTERNAL-SERVICES';
+  return isRefusing && (actual.chain(table, target.name)?.ruleCount ?? 0) > 0 ? 'no-refusal' : undefined;
 }
 
 function hookLoss({table, chain, target: jump}: Rule, actual: Ruleset): string {

@@ -1,7 +1,7 @@
 import {isServiceCIDRRule, networksIn, serviceRangeRule} from '../../../expect/nftables/base-chains.ts';
 import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
 import {parseAddress} from '../../../model/address.ts';
-import type {Severity} from '../../../model/finding.ts';
+import type {Severity, Variant} from '../../../model/finding.ts';
 import type {NftChain, NftRule, NftTableSource} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {mergeAddresses, parseInterval} from '../../../parse/nftables/address-list.ts';
@@ -18,6 +18,7 @@ export interface BaseChainLoss {
   readonly severity: Severity;
   readonly what: string;
   readonly loss: string;
+  readonly variant?: Variant;
 }
 
 /** What it means that a base chain, its hook, or rules of it are missing. */
@@ -41,7 +42,7 @@ export function lossOfChain(name: string, missing: readonly NftPortDifference[],
   return {what: state, ...meaningOf(name, targets)};
 }
 
-type Meaning = Pick<BaseChainLoss, 'kind' | 'severity' | 'loss'>;
+type Meaning = Omit<BaseChainLoss, 'what'>;
 
 function meaningOf(name: string, targets: readonly string[]): Meaning {
   const own = ofChain[name];
@@ -50,17 +51,19 @@ function meaningOf(name: string, targets: readonly string[]): Meaning {
   const known = targets.flatMap(target => ofTarget[target] ?? []);
   const [first] = known;
   if (first === undefined) return {kind: 'missing-rule', severity: 'error', loss: 'traffic is affected'};
-  return {...first, loss: [...new Set(known.map(({loss}) => loss))].join('; ')};
+  const variant = known.find(one => one.variant !== undefined)?.variant;
+  return {...first, ...(variant === undefined ? {} : {variant}), loss: [...new Set(known.map(({loss}) => loss))].join('; ')};
 }
 
 function ofServices(targets: readonly string[]): Meaning {
-  if (targets.includes('service-ips')) return {...notHooked, loss: 'no Service works at any of its addresses'};
+  if (targets.includes('service-ips')) return {...noService, loss: 'no Service works at any of its addresses'};
   if (targets.includes('service-nodeports') || targets.includes('nodeport-ips'))
     return {kind: 'node-ports-unreachable', severity: 'error', loss: 'node ports do not answer where they should'};
   return {kind: 'postrouting-broken', severity: 'warning', loss: 'traffic to cluster IPs is not marked for masquerading'};
 }
 
 const notHooked = {kind: 'services-chain-not-hooked', severity: 'error'} as const;
+const noService = {...notHooked, variant: 'no-service-works'} as const;
 
 const postrouting: Meaning = {
   kind: 'postrouting-broken',
@@ -70,6 +73,7 @@ const postrouting: Meaning = {
 
 const noRefusal: Meaning = {
   ...notHooked,
+  variant: 'no-refusal',
   loss: 'clients of Services without endpoints wait until they time out, where they should get "connection refused"',
 };
 
@@ -86,8 +90,8 @@ const noPortCheck: Meaning = {
 };
 
 const ofChain: Readonly<Record<string, Meaning>> = {
-  'nat-prerouting': {...notHooked, loss: 'no Service works for pods and for traffic that enters the node'},
-  'nat-output': {...notHooked, loss: 'no Service works for the node itself'},
+  'nat-prerouting': {...noService, loss: 'no Service works for pods and for traffic that enters the node'},
+  'nat-output': {...noService, loss: 'no Service works for the node itself'},
   'nat-postrouting': postrouting,
   masquerading: postrouting,
   'mark-for-masquerade': postrouting,
