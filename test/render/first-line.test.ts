@@ -41,6 +41,10 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => kernel(given, {sysctls: {'net.netfilter.nf_conntrack_count': 65_536}}),
     ],
     [
+      "node-a: the node's own processes have no route to Services (ST611)",
+      given => kernel(given, {routes: [{type: 'blackhole', dst: '10.96.0.1'}]}),
+    ],
+    [
       'INCOMPLETE: 1 of 3 nodes was not checked (node-b): its mode is nftables (proxy-mode), and it has no nft.json. 3 warnings',
       given => given.file('node-b', 'proxy-mode', 'nftables'),
     ],
