@@ -61,6 +61,9 @@ export interface Since {
 
 /** What happens, where findings with one code differ in it: other code reads this in place of the message. */
 export type Variant =
+  // ST106, ST110
+  | 'of-api-server'
+  | 'port-of-node-program'
   // ST207
   | 'served-without-local-endpoint'
   | 'dropped-beside-local-endpoint'

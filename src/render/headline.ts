@@ -97,11 +97,11 @@ const what: Readonly<Record<string, string | Words>> = {
   ST102: ({port}) => `port ${port?.name || (port?.port ?? '')} has no endpoint`,
   ST103: 'EndpointSlices contradict one another',
   ST105: 'an address is of a family that the Service does not have',
-  ST106: byMessage("externalIPs holds a node's own address", {'the API server answers': 'externalIPs holds the address of the API server'}),
+  ST106: byVariant("externalIPs holds a node's own address", {'of-api-server': 'externalIPs holds the address of the API server'}),
   ST108: 'the Local traffic policy has no local endpoint on any node',
   ST109: 'an endpoint is on a node that does not exist',
-  ST110: byMessage('another Service port claims the same address and port', {
-    'in the network of its node': 'its node port is the port of a program on the nodes',
+  ST110: byVariant('another Service port claims the same address and port', {
+    'port-of-node-program': 'its node port is the port of a program on the nodes',
   }),
   ST114: 'loadBalancerSourceRanges leave one address family open',
   ST115: 'loadBalancerSourceRanges are ignored for an external IP',

@@ -51,6 +51,7 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
         yield {
           ...ofPort(owner.port),
           ...(port.namespace === 'default' && port.service === 'kubernetes' ? {severity: 'error' as const} : {}),
+          variant: 'port-of-node-program',
           message: `${owner.port.servicePortName}: its ${nodePortText(owner.port)} is the port at which ${hostPort}, an endpoint of ${port.servicePortName} in the network of its node, listens: the Service takes connections to it that come from outside, other nodes and pods`,
           ...editService(nameOf(owner.port.object)),
         };

@@ -64,6 +64,7 @@ export const nodeAddressAsExternalIP: Check<'ST106'> = {
         if (node === undefined && apiServers.has(canonicalAddress(address) ?? address))
           yield {
             service: {namespace, name},
+            variant: 'of-api-server',
             message: `${namespace}/${name}: external IP ${address} is the address at which the API server answers (an endpoint of default/kubernetes): in IPVS mode each node binds it to kube-ipvs0 and no longer reaches the API server there, in other modes the Service takes its own ports`,
             ...editService({namespace, name}),
           };
