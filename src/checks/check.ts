@@ -49,6 +49,8 @@ export interface NodeCheckContext extends NodeAnalysis {
   /** The Services were followed while the node was read: `view` contains the states that the node matches best. */
   readonly isFollowed?: boolean;
   readonly lag?: NodeLag;
+  /** Left out where all Services are asked for. */
+  readonly isAsked?: ((port: ServicePort) => boolean) | undefined;
 }
 
 /** How a finding names a Service. */

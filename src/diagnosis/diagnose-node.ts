@@ -11,7 +11,7 @@ import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import type {NodeCheckContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
 import {podWay} from '../checks/kernel/st613-mtu-differs.ts';
-import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
+import {type ClusterView, type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
 import {clusterIPOf} from '../expect/cluster/service-ports.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {readNodeFacts} from '../expect/node-facts.ts';
@@ -24,7 +24,7 @@ import type {ProxyConfig, ProxyVersion, Setting} from '../model/proxy-config.ts'
 import type {NodeReport} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace, UnservedAddress} from '../model/service-trace.ts';
-import {type NodeDump, nothingInIt} from '../model/snapshot.ts';
+import {type ApiObjects, type NodeDump, nothingInIt} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import {countTraces} from './count-traces.ts';
@@ -45,7 +45,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
   const seen = onceAsked(() => seenConfig(dumps.current, nft));
   const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seen);
   const {facts, problem: unreadable} = readNodeFacts(node, api);
-  const traces = tracedPorts(services, options.trace ?? false);
+  const traces = tracedPorts(askedPorts(services, api) ?? (() => true), options.trace ?? false);
   const told = [...problems, ...(unreadable === null ? [] : [unreadable])].map(({message}) =>
     problemFinding({node: node.name, message, remedy: 'Correct or remove the file; the settings were taken from elsewhere.'}),
   );
@@ -56,7 +56,9 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
       const evaluated = analyzeNode({...parsed, view, config, facts, traces, eachService});
       const analysis = {...evaluated, symptoms: withinWhatWasRead(evaluated.symptoms, api)};
       const isFollowed = view !== latest;
-      const context: NodeCheckContext = {node, facts, api, view, ...analysis, isFollowed, ...(lag === undefined ? {} : {lag})};
+      // A symptom may be told in another way beside a broken promise of any Service.
+      const isAsked = analysis.symptoms.length > 0 || config.nodeName.value !== facts.name ? undefined : askedPorts(services, api);
+      const context: NodeCheckContext = {node, facts, api, view, ...analysis, isFollowed, isAsked, ...(lag === undefined ? {} : {lag})};
       const findings = checks.flatMap(check =>
         check.node === undefined || (isWithoutKubeProxy(analysis) && check.code.startsWith('ST5'))
           ? []
@@ -156,14 +158,19 @@ function clusterIP(
   return [{kind: 'clusterIP', address, port: port.port, reason: `kube-proxy on this node serves ${served} only`}];
 }
 
+/** Undefined where all Services are asked for. */
+function askedPorts(services: readonly ServiceObject[], {services: all}: ApiObjects): ((port: ServicePort) => boolean) | undefined {
+  if (services.length === all?.length) return undefined;
+  const asked = new Set(services.map(({metadata}) => namespacedName(metadata)));
+  return port => asked.has(serviceKey(port));
+}
+
 /**
  * The Service ports of a node that are traced. The number of faulty Services is limited to what a report can show: traces take memory on
  * every node.
  */
-function tracedPorts(services: readonly ServiceObject[], trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {
+function tracedPorts(isAsked: (port: ServicePort) => boolean, trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {
   if (trace === false) return () => false;
-  const asked = new Set(services.map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.name}`));
-  const isAsked = ({namespace, service}: ServicePort): boolean => asked.has(`${namespace}/${service}`);
   if (trace !== 'faulty') return isAsked;
   const faulty = oncePerFamily(found => new Set(faultyServices(found).slice(0, maxServices)));
   return (port, found) => isAsked(port) && faulty(found).has(`${port.namespace}/${port.service}`);

@@ -80,6 +80,23 @@ test.each([
   expect(findings.filter(({severity}) => severity === 'error').map(finding => finding.code)).toEqual([code]);
 });
 
+test.each(['healthy/1.23-iptables', 'settings/masquerade-all'])(
+  '%s: of one Service, what breaks promises is said as it is of all, where it breaks one of that Service',
+  async name => {
+    const snapshot = await snapshotOf(name);
+    const promised = (selects: (service: ServiceObject) => boolean): readonly Finding[] =>
+      diagnose(snapshot, {...options, selects}).findings.filter(({code}) => code.startsWith('ST7'));
+    const all = promised(() => true);
+    expect(all).not.toEqual([]);
+    const rare = new Set(all.flatMap(({affects = []}) => (affects.length < 3 ? affects.map(namespacedName) : [])));
+    const isTried = ({metadata}: ServiceObject, index: number): boolean => index % 9 === 0 || rare.has(namespacedName(metadata));
+    for (const service of (snapshot.api.services ?? []).filter(isTried)) {
+      const own = all.filter(({affects = []}) => affects.some(one => namespacedName(one) === namespacedName(service.metadata)));
+      expect(promised(other => other === service)).toEqual(own);
+    }
+  },
+);
+
 test('a stale Service is still reported if its namespace was read completely', async () => {
   const snapshot = await snapshotOf('healthy/1.36-iptables');
   const services = (snapshot.api.services ?? []).filter(({metadata}) => metadata.namespace === 'shop' && metadata.name !== 'web');

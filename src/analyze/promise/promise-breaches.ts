@@ -28,7 +28,7 @@ import {type WrittenSide, writtenSide} from '../expected-side.ts';
 import {collectPathOutcome} from '../outcomes/path-outcome.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import {outsideAddress, podInterface} from '../outcomes/sources.ts';
-import {dependsOnZone, promisedNode, type PromiseNode, shapesOf, smallView} from './shapes.ts';
+import {dependsOnZone, promisedNode, type PromiseNode, type Shape, shapesOf, smallView} from './shapes.ts';
 
 /** Why kube-proxy writes something else than the API promises. */
 type Cause =
@@ -57,14 +57,23 @@ type CausedBreach = ShapeBreach & Pick<BrokenPromise, 'cause'>;
 /** Below, kube-proxy knows unready endpoints no more than most of the fields. */
 const oldestMinor = 21;
 
-/** What kube-proxy with the node's version and settings should write, compared with what the API promises: once for each shape and setting. */
+/**
+ * What kube-proxy with the node's version and settings should write, compared with what the API promises: once for each shape and setting.
+ * Where the promises of the Services that are asked for are kept, the others are left out.
+ */
 export const brokenPromises = once((node: PromiseNode): readonly BrokenPromise[] => {
-  const {config, api} = node;
+  const {config, isAsked} = node;
   const facts = promisedNode(node);
   if (facts === null || config.version.value.minor < oldestMinor || !walkedModes.has(config.mode.value)) return [];
+  const isKept = isAsked !== undefined && brokenIn(node, facts, shape => shape.entries().some(({port}) => isAsked(port))).length === 0;
+  return isKept ? [] : brokenIn(node, facts, () => true);
+});
+
+function brokenIn(node: PromiseNode, facts: NodeFacts, isWanted: (shape: Shape) => boolean): readonly BrokenPromise[] {
+  const {config, api} = node;
   const known = knownBreaches(api);
   return node.families.flatMap(family => {
-    const shapes = shapesOf(node, family);
+    const shapes = shapesOf(node, family).filter(isWanted);
     const settings = shapes.length === 0 ? '' : settingsKey(config, facts, family);
     return shapes.flatMap(shape => {
       const zone = dependsOnZone(shape) ? config.zone.value : null;
@@ -74,7 +83,7 @@ export const brokenPromises = once((node: PromiseNode): readonly BrokenPromise[]
       return found.length === 0 ? [] : found.map(breach => ({...breach, family, ports: shape.entries().map(({port}) => port)}));
     });
   });
-});
+}
 
 const walkedModes: ReadonlySet<string> = new Set(['iptables', 'ipvs', 'nftables']);
 

@@ -8,6 +8,7 @@ import {pushTo, uniqueBy} from '../../model/lists.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import {once} from '../../model/once.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 
 /** A node of which it is asked whether what its kube-proxy writes keeps what the API promises. */
@@ -17,6 +18,8 @@ export interface PromiseNode {
   readonly config: ProxyConfig;
   readonly facts: NodeFacts;
   readonly families: readonly Family[];
+  /** Left out where all Services are asked for, and where what is promised of others matters for what is said of these. */
+  readonly isAsked?: ((port: ServicePort) => boolean) | undefined;
 }
 
 /** Service ports that neither the API nor kube-proxy treats differently on this node: one of them stands for all. */
