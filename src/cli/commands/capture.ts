@@ -51,7 +51,7 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
           )
         : await this.untilInterrupted(async signal => writeCapture(await this.#again(from, flags), {...options, signal}));
     if (!flags.quiet) process.stderr.write(captureSummary(path, record, redaction));
-    if (from === undefined && !isComplete(record)) process.exitCode = 3;
+    if (from === undefined ? !isComplete(record) : Object.keys(record.nodes).length === 0) process.exitCode = 3;
   }
 
   /** An existing bundle. */

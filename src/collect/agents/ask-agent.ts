@@ -226,8 +226,12 @@ function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, inte
   if (!whole) return 'it has a finding without code, severity or message';
   const unknown = findings.find(({code}) => !known.has(code));
   if (unknown !== undefined) return `it has a finding ${JSON.stringify(unknown.code)}, which this version does not know`;
-  const other = findings.find(finding => finding.node !== node.name);
-  return other === undefined ? null : `it has a finding about ${JSON.stringify(other.node ?? null)}, and is the agent of ${node.name}`;
+  const ofOther = (what: string, of: string | undefined) =>
+    `it has a ${what} about ${JSON.stringify(of ?? null)}, and is the agent of ${node.name}`;
+  const finding = findings.find(one => one.node !== node.name);
+  if (finding !== undefined) return ofOther('finding', finding.node);
+  const problem = problems.find(one => one.node !== undefined && one.node !== node.name);
+  return problem === undefined ? null : ofOther('problem', problem.node);
 }
 
 /** A day. */
@@ -252,12 +256,15 @@ function asAnswer({
     now: Date.parse(now),
     trouble: trouble ?? null,
     result: {
-      ...{tool, problems, seconds, intervalSeconds, report: node, proxy: proxy === undefined || proxy === null ? null : asProxy(proxy)},
+      ...{tool, seconds, intervalSeconds, report: node, proxy: proxy === undefined || proxy === null ? null : asProxy(proxy)},
       ...{judgedAt: Date.parse(judgedAt), seen: api.seen, apiCurrentAt: Date.parse(api.currentAt)},
       findings: findings.map(asFinding),
+      problems: problems.map(problem => ({...problem, remedy: ofProblem})),
     },
   };
 }
+
+const ofProblem = 'See the log of its agent (kubectl logs), or check the node without --agents.';
 
 /** While reading, a null patch became a missing field. */
 function asProxy({version, gates}: ProxyVersion): ProxyVersion {

@@ -328,6 +328,11 @@ describe('a node is unread, and the report has the reason and the remedy,', () =
       'the answer of its agent svc-trace/agent-node-b cannot be used: it has a finding about "node-a", and is the agent of node-b',
     ],
     [
+      'whose agent could not read another node',
+      {edit: text => text.replace('"problems":[]', '"problems":[{"node":"node-a","message":"x"}]')},
+      'the answer of its agent svc-trace/agent-node-b cannot be used: it has a problem about "node-a", and is the agent of node-b',
+    ],
+    [
       'whose agent reports what no check finds',
       {edit: text => withFinding(text, {code: 'ST299', node: 'node-b'})},
       'the answer of its agent svc-trace/agent-node-b cannot be used: it has a finding "ST299", which this version does not know',
