@@ -34,7 +34,7 @@ export function uncalledChains(shown: Ruleset, rules: Ruleset, {packet, environm
   const context = {rules, environment, limits: limitsFor(rules)};
   return [...shown.tables.values()].flatMap(table => {
     if (table.complete) return [];
-    const names = [...table.chains.keys(), 'PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
+    const names = [...table.chains.keys(), 'KUBE-SERVICES', 'PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
     const called = new Set(names.flatMap(name => rules.chain(table.name, name)?.rules() ?? []).map(({target}) => target?.name));
     const roots = [...table.chains.values()].filter(chain => chain.policy === null && !isBaseChain(chain.name) && !called.has(chain.name));
     return roots.flatMap(({name}) => {

@@ -53,6 +53,18 @@ describe('a listing without its command', () => {
     );
   });
 
+  test('that grep left without its headings shows entries of Services, whose chains they tell', () => {
+    const own = {destination: '10.7.2.9', port: '30080', 'local-address': ['10.7.2.9']};
+    const row = (target: string, to: string, more: string) =>
+      `${target}  tcp  --  0.0.0.0/0            ${to}            /* shop/web:http${more}\n`;
+    const entry = row('KUBE-SVC-TCOU7JCQXEZGVUNU', '0.0.0.0/0', ' */ tcp dpt:30080');
+    expect(answer(`$ iptables -t nat -nL | grep 30080\n${entry}`, own)).toMatch(
+      /^undecided: .*nat\/KUBE-SVC-TCOU7JCQXEZGVUNU, filter\/INPUT/,
+    );
+    const none = row('REJECT', '10.96.0.9', ' has no endpoints */ tcp dpt:80 reject-with icmp-port-unreachable');
+    expect(answer(none, {destination: '10.96.0.9'})).toBe('reject: kube-proxy writes this for a Service port without endpoints');
+  });
+
   test('may have an arrow that points to a row', () => {
     expect(answer(forward('ACCEPT', `${jump('DROP')}    <-----------`))).toMatch(
       /^drop: by this rule of filter\/FORWARD: -A FORWARD -j DROP;/,

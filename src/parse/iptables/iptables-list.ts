@@ -19,7 +19,27 @@ export type ListedLine =
 
 /** Whether a text contains output of `iptables -L`. */
 export function isListing(text: string): boolean {
-  return chainHeadings.test(text);
+  return chainHeadings.test(text) || entryRows.test(text);
+}
+
+/** Whether a line is a row of an entry of a Service, which tells its chain: `iptables -L | grep` leaves the heading out. */
+export function isEntryRow(line: string): boolean {
+  return entryRow.test(line);
+}
+
+const entry = String.raw`^[ \t]*(?:\d+[KMGT]?[ \t]+\d+[KMGT]?[ \t]+)?(?:KUBE-(?:SVC|EXT|XLB|FW)-[A-Z2-7]{16}|KUBE-MARK-MASQ|REJECT)[ \t]+(?:tcp|udp|sctp|6|17|132)[ \t]+--[ \t].{0,200}/\* [^\s/]{1,64}/\S{1,300} .{0,200}\bdpt:\S`;
+const entryRow = new RegExp(entry);
+const entryRows = new RegExp(entry, 'm');
+
+/** The chain that kube-proxy writes such a row into; null if it may be another one. */
+function chainOfEntry(line: string): string | null {
+  if (!entryRow.test(line)) return null;
+  const [, to = '', , ...rest] = long.exec(line.trim()) ?? short.exec(line.trim()) ?? [];
+  const [destination = '', extra = ''] = rest.slice(-2);
+  const isAnywhere = /^(?:anywhere|0\.0\.0\.0\/0|::\/0)$/.test(destination);
+  if (to === 'REJECT') return !/ has no endpoints /.test(extra) ? null : isAnywhere ? 'KUBE-EXTERNAL-SERVICES' : 'KUBE-SERVICES';
+  if (isAnywhere) return 'KUBE-NODEPORTS';
+  return to === 'KUBE-MARK-MASQ' ? null : 'KUBE-SERVICES';
 }
 
 const heading = String.raw`^[ \t]*(?:[>+*\-][ \t]+)*Chain (\S+) \((?:policy (\w+)[^)\n]*|(\d+) references)\)`;
@@ -36,7 +56,8 @@ export function readListedLine(line: string, listing: Listing): ListedLine {
   }
   const header = columns.exec(line);
   if (header !== null) return {kind: 'columns', verbose: header[2] !== undefined, numbered: header[1] !== undefined};
-  const text = listing.chain === null ? null : ruleOf(line, listing.chain, listing);
+  const chain = listing.chain ?? chainOfEntry(line);
+  const text = chain === null ? null : ruleOf(line, chain, listing);
   return text === null ? {kind: 'other'} : {kind: 'rule', text};
 }
 

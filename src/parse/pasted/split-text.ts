@@ -1,4 +1,5 @@
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
+import {isEntryRow} from '../iptables/iptables-list.ts';
 import {asSavedSets, listedDevice} from './listed-state.ts';
 import {breaksLines, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
@@ -39,7 +40,7 @@ function splitText(content: Buffer): PastedFiles {
   const lines = asSavedSets((breaksLines(text) ? text.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : text).split('\n'));
   const parts = partLines(json === null ? lines : lines.map(() => ''));
   const files = new Map<string, Buffer>();
-  if (parts.rules.some(line => isRuleLine.test(undecorate(line)))) {
+  if (parts.rules.some(line => isRuleLine.test(undecorate(line)) || isEntryRow(undecorate(line)))) {
     const rules = Buffer.from(parts.rules.join('\n'));
     files.set(dumpFile(rules), rules);
   }
