@@ -32,7 +32,7 @@ const anyPod = {namespace: 'kube-system', pod: 'kube-proxy', container: 'kube-pr
 if (process.send !== undefined) {
   const [folder = ''] = process.argv.slice(2);
   const exec = (command: ExecCommand) =>
-    (isLegacy ? null : listing(folder, command)) ?? wholeDump(folder, command) ?? grepOfImage(folder, command);
+    (isLegacy ? null : listing(folder, command)) ?? wholeDump(folder, command) ?? programOfImage(folder, command);
   const server = await startBundleCluster(folder, {exec});
   // To read a big dump and to find its chains takes seconds, for which the first command to be measured would wait.
   for (const node of readdirSync(join(folder, 'nodes')))
@@ -53,14 +53,26 @@ function wholeDump(folder: string, {node, argv}: ExecCommand): ExecReply | null 
   return command === 'iptables-save' || command === 'ip6tables-save' ? {stdout: dumpOf(folder, node, command)} : null;
 }
 
-/** Images of kube-proxy have `grep` and no `sysctl`: it prints the values with the names of their files. Null for other commands. */
-function grepOfImage(folder: string, {node, argv}: ExecCommand): ExecReply | null {
+/** Images of kube-proxy have `grep`, `ip` and no `sysctl`: values are printed with the names of their files. Null for other commands. */
+function programOfImage(folder: string, {node, argv}: ExecCommand): ExecReply | null {
   if (argv[0] === 'sysctl') return {exitCode: 127, stderr: 'sysctl: not found'};
+  if (argv.includes('-batch')) {
+    const addresses = readFileSync(join(folder, 'nodes', node, 'addresses.json'), 'utf8').replaceAll('\n', '');
+    return {stdout: [addresses, netconf, policyRules, routes, ''].join('\n'), exitCode: 1, stderr: 'Command failed /proc/self/cmdline:1\n'};
+  }
   const file = join(folder, 'nodes', node, 'sysctls');
   if (argv[0] !== 'grep' || !existsSync(file)) return null;
   const inFiles = (name: string) => `/proc/sys/${name.replaceAll('.', '/')}:`;
-  return {stdout: readFileSync(file, 'latin1').replaceAll(/^(\S+) = /gm, (_, name: string) => inFiles(name))};
+  const sysctls = readFileSync(file, 'latin1').replaceAll(/^(\S+) = /gm, (_, name: string) => inFiles(name));
+  if (!argv.includes('-asHP')) return {stdout: sysctls};
+  return {stdout: `${lost}${sysctls.trimEnd()}\n/proc/self/status:Uid:\t0\t0\t0\t0\n${lost}`};
 }
+
+const netconf = '[{"interface":"all","forwarding":true,"rp_filter":"off"}]';
+const policyRules = '[{"priority":0,"src":"all","table":"local"},{"priority":32766,"src":"all","table":"main"}]';
+const routes = '[{"dst":"default","gateway":"172.18.0.1","dev":"eth0","flags":[]}]';
+const lost =
+  '/proc/net/stat/nf_conntrack:entries insert_failed drop early_drop\n/proc/net/stat/nf_conntrack:00000010 00000000 00000000 00000000\n';
 
 /** Of one chain, as the nft backend lists it; null for other commands. What iptables-nft-save itself takes on such a node is not in any figure. */
 function listing(folder: string, {node, argv}: ExecCommand): ExecReply | null {
