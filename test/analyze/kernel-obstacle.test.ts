@@ -169,8 +169,8 @@ test('a packet to an endpoint without a route is dropped, and others are accepte
 
 test('a node port on 127.0.0.1 does not answer without route_localnet', async () => {
   const loopback = {source: '127.0.0.1', destination: '127.0.0.1', port: '30080'};
-  const withSwitch = (value: number) =>
-    asked(loopback, {sysctls: `net.ipv4.ip_forward = 1\nnet.ipv4.conf.all.route_localnet = ${value}\n`});
+  const withSwitch = (value: number, ofInterface = '') =>
+    asked(loopback, {sysctls: `net.ipv4.ip_forward = 1\nnet.ipv4.conf.all.route_localnet = ${value}\n${ofInterface}`});
   expect((await withSwitch(0)).map(String)).toContainEqual(expect.stringMatching(/^drop,the kernel sends nothing from a loopback address/));
   expect(new Set((await withSwitch(1)).map(([verdict]) => verdict))).toEqual(new Set(['accept']));
 });

@@ -687,8 +687,23 @@ describe('ST614: the switch that lets node ports answer on 127.0.0.1 is off', ()
     expect(found?.message).toMatch(/^net\.ipv4\.conf\.all\.route_localnet is 0, .* at \d+ node ports \(30080, .* hang, unless/);
   });
 
+  const ofInterfaces = (eth0: number, veth9: number) => ({
+    sysctls: {...off, 'net.ipv4.conf.eth0.route_localnet': eth0, 'net.ipv4.conf.veth9.route_localnet': veth9},
+  });
+
+  test('names the interfaces whose own switch is off, where all were read', async () => {
+    const behind = async (given: Given) =>
+      (await factsFound({capture: 'healthy/1.36-iptables', ...given})).map(({message}) => message.replace(/^.*? hang/, ''));
+    expect(await behind(ofInterfaces(0, 0))).toEqual([', where they reach an endpoint behind eth0, veth9, whose own switch is 0 too']);
+    expect(await behind(ofInterfaces(0, 1))).toEqual([', where they reach an endpoint behind eth0, whose own switch is 0 too']);
+    expect(await behind({sysctls: {...off, 'net.ipv4.conf.eth0.route_localnet': 0}})).toEqual([
+      ', unless the interface to the endpoint has the switch of its own',
+    ]);
+  });
+
   test.each<[string, Given]>([
     ['it is on', {sysctls: {'net.ipv4.conf.all.route_localnet': 1}}],
+    ['it is on for the interfaces to the endpoints', ofInterfaces(1, 1)],
     ['it was not read', {}],
     ['kube-proxy runs in nftables mode', {capture: 'nftables/1.36', sysctls: off}],
     ['kube-proxy serves none there by its setting', {sysctls: off, change: withConfig('iptables:\n  localhostNodePorts: false')}],

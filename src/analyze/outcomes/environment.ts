@@ -10,6 +10,7 @@ import {
   type PolicyRule,
   type Route,
   routeOf,
+  routesLoopback,
   sysctlNumber,
 } from '../../model/node/node-facts.ts';
 import {
@@ -225,8 +226,12 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
       const reason = forwarding(packet, environment);
       if (reason !== null || packet.virtual !== undefined) return reason;
     } else if (family === 'IPv4' && isLoopback(source.text)) {
-      if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') === 0)
-        return 'the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0)';
+      const route = routeOf(network, destination, {mark, source, iif: 'lo'});
+      const dev = route === 'unknown' || route.kind === 'unreachable' ? null : route.dev;
+      const own =
+        dev === null ? '' : routesLoopback(network, dev) === false ? `, and so is that of ${dev}` : `; that of ${dev} was not read`;
+      if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') === 0 && routesLoopback(network, dev) !== true)
+        return `the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0${own})`;
     }
     const iif = origin === 'node' ? 'lo' : inInterface;
     const query = {mark, source, ...(iif === null ? {} : {iif})};

@@ -1,9 +1,10 @@
 import {nodeContext} from '../../expect/node-context.ts';
-import {sysctlNumber} from '../../model/node/node-facts.ts';
+import {routesLoopback, sysctlNumber} from '../../model/node/node-facts.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {entriesOnNode, networkOf} from './node-paths.ts';
+import {deviceTo, entriesOnNode, networkOf} from './node-paths.ts';
 
 const name = 'net.ipv4.conf.all.route_localnet';
 
@@ -20,10 +21,28 @@ export const loopbackRoutingOff: Check<'ST614'> = {
     if (config.mode.value !== 'iptables' || !context.families.includes('IPv4')) return;
     if (sysctlNumber(networkOf(context), name) !== 0) return;
     if (!nodeContext('IPv4', config, facts, {nfacct: false, clearsMark: null, dropsInvalid: null}).localhostNodePorts) return;
-    const served = entriesOnNode(context, 'IPv4').filter(({port, set}) => port.nodePort > 0 && set.endpoints.some(({ready}) => ready));
-    const nodePorts = [...new Set(served.map(({port}) => port.nodePort))].sort((a, b) => a - b);
+    const network = networkOf(context);
+    const devices = new Map<string, string | null>();
+    const isLost = ({address, ready}: Endpoint): boolean => {
+      if (!devices.has(address)) devices.set(address, deviceTo(context, address));
+      return ready && routesLoopback(network, devices.get(address) ?? null) !== true;
+    };
+    const lost = entriesOnNode(context, 'IPv4').flatMap(({port, set}) => {
+      const endpoints = port.nodePort > 0 ? set.endpoints.filter(isLost) : [];
+      return endpoints.length === 0 ? [] : [{port, behind: endpoints.map(({address}) => devices.get(address) ?? null)}];
+    });
+    const nodePorts = [...new Set(lost.map(({port}) => port.nodePort))].sort((a, b) => a - b);
     if (nodePorts.length === 0) return;
-    const message = `${name} is 0, and kube-proxy sets it to 1: on the node, connections to 127.0.0.1 at ${plural(nodePorts.length, 'node port')} (${someOf(nodePorts.map(String))}) hang, unless the interface to the endpoint has the switch of its own`;
+    const behind = new Set(lost.flatMap(one => one.behind));
+    const off = [...behind]
+      .filter(dev => dev !== null && routesLoopback(network, dev) === false)
+      .map(String)
+      .sort();
+    const isKnown = off.length === behind.size;
+    const which = isKnown
+      ? `, where they reach an endpoint behind ${someOf(off)}, whose own switch is 0 too`
+      : ', unless the interface to the endpoint has the switch of its own';
+    const message = `${name} is 0, and kube-proxy sets it to 1: on the node, connections to 127.0.0.1 at ${plural(nodePorts.length, 'node port')} (${someOf(nodePorts.map(String))}) hang${which}`;
     yield {node: node.name, family: 'IPv4', message, ...run(commandLine`sysctl -w ${name}=1`)};
   },
 };

@@ -6,7 +6,7 @@ import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-
 import {kubeProxyPages} from './kube-proxy-pages.ts';
 import type {CommandVariant, NodeCommand} from './node-command.ts';
 import {nftNames, nftTables} from './nft-tables.ts';
-import {append} from '../../model/lists.ts';
+import {append, partition} from '../../model/lists.ts';
 import {backendsBut, defaultBackend, tools} from './backends.ts';
 
 /** Its version shows which backend the tools in use read. */
@@ -92,8 +92,10 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
       ...{file: kubeProxyLog, maxBytes: 1_000_000},
       variants: [{commands: [['journalctl', '-q', '--no-pager', '-o', 'cat', '-n', '1000', ...journalUnits.map(unit => `-u${unit}`)]]}],
     });
-  if (parseInterfaceSwitches(read.get('netconf.json')?.toString('utf8') ?? '') === null)
-    append(commands, interfaceSysctls(read.get('addresses.json')));
+  const isListed = parseInterfaceSwitches(read.get('netconf.json')?.toString('utf8') ?? '') !== null;
+  // kube-proxy turns it on in iptables mode. Where it is off, interfaces may have it on.
+  const isLoopbackOff = holds(read, 'sysctls', 'net.ipv4.conf.all.route_localnet = 0') && dumpHolds(read, 'KUBE-SVC-');
+  append(commands, interfaceSysctls(read.get('addresses.json'), {isListed, isLoopbackOff}));
   // Counts since the node was booted: what grows while it is read is lost now.
   if (read.has('conntrack-stats')) commands.push(connectionCounts('conntrack-stats-after'));
   if (hasIpvs || hasSets) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});
@@ -135,22 +137,33 @@ function pathOfSysctl(name: string): string {
 }
 
 /**
- * Those of each interface, where `ip netconf` did not list them, without the ones that lead to pods: to search the folders of hundreds takes
- * most of a second. The interface of a node that is itself a container has its other end elsewhere too, and is known by its network.
+ * Those of each interface that `ip netconf` did not list, most of them without the interfaces that lead to pods: to search the folders of
+ * hundreds takes most of a second. The interface of a node that is itself a container has its other end elsewhere too, and is known by its network.
  */
-function interfaceSysctls(addresses: Buffer | undefined): readonly NodeCommand[] {
+function interfaceSysctls(
+  addresses: Buffer | undefined,
+  {isListed, isLoopbackOff}: {readonly isListed: boolean; readonly isLoopbackOff: boolean},
+): readonly NodeCommand[] {
+  if (isListed && !isLoopbackOff) return [];
   const text = addresses?.toString('utf8') ?? '';
   const links = parseLinks(text) ?? [];
   const isNetwork = (network: string): boolean => /\.\d+\/(?!32$)/.test(network);
   const wired = new Set(parseNodeAddresses(text)?.flatMap(({name, networks}) => (networks.some(isNetwork) ? name : [])));
-  const names = links
-    .filter(({name, isPeerElsewhere}) => (!isPeerElsewhere || wired.has(name)) && /^[\w.-]+$/.test(name) && !/^\.+$/.test(name))
-    .slice(0, maxInterfaces);
-  const paths = names.flatMap(({name}) => ['rp_filter', 'forwarding'].map(own => `/proc/sys/net/ipv4/conf/${name}/${own}`));
+  const [own, ofPods] = partition(
+    links.filter(({name}) => /^[\w.-]+$/.test(name) && !/^\.+$/.test(name)),
+    ({name, isPeerElsewhere}) => !isPeerElsewhere || wired.has(name),
+  );
+  const listed = own.slice(0, maxInterfaces);
+  const pathsOf = (names: readonly string[], of: readonly {readonly name: string}[]): readonly string[] =>
+    of.flatMap(({name}) => names.map(each => `/proc/sys/net/ipv4/conf/${name}/${each}`));
+  const paths = [
+    ...(isListed ? [] : pathsOf(['rp_filter', 'forwarding'], listed)),
+    ...(isLoopbackOff ? pathsOf(['route_localnet'], [...listed, ...ofPods.slice(0, maxPodInterfaces)]) : []),
+  ];
   return paths.length === 0 ? [] : [{file: 'interface-sysctls', variants: [grepSysctls(paths)]}];
 }
 
-const maxInterfaces = 40;
+const [maxInterfaces, maxPodInterfaces] = [40, 256];
 
 export function asSysctls(outputs: readonly Buffer[]): Buffer {
   const lines = Buffer.concat(outputs).toString('utf8');

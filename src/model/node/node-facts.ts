@@ -147,6 +147,13 @@ export function sysctlNumber({sysctls}: NetworkFacts, name: string): number | nu
   return text === undefined || !/^-?\d+$/.test(text) ? null : Number(text);
 }
 
+/** Whether packets with a loopback address may leave by an interface; null if that was not seen. Follows `IN_DEV_ROUTE_LOCALNET`. */
+export function routesLoopback(network: NetworkFacts, dev: string | null): boolean | null {
+  const [all, own] = ['all', dev ?? ''].map(name => sysctlNumber(network, `net.ipv4.conf.${name}.route_localnet`));
+  if (all === 1 || own === 1 || dev === 'lo') return true;
+  return all === 0 && own === 0 ? false : null;
+}
+
 /** Where the kernel sends a packet. `unreachable`: it is refused or dropped, or no route leads there. */
 export type RouteResult =
   | {readonly kind: 'local' | 'unicast'; readonly dev: string; readonly gateway: string | null; readonly source: string | null}

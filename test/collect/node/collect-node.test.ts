@@ -326,23 +326,39 @@ describe('one node', () => {
     expect(node.files).toEqual(expect.arrayContaining(['ipvsadm-save', 'kube-ipvs0.json', 'ipset-save']));
   });
 
+  /** What else the programs are asked that tell of interfaces: one that is not answered is not asked again. */
+  const besides = {
+    ...{'ip -d -j link': '[]', 'ip -j route show table all': '[]', 'ip -j rule': '[]', 'ip -6 -j rule': '[]', [grepSysctls]: ''},
+    ...{'conntrack -L -p udp': '', 'conntrack -L -p udp -f ipv6': '', 'conntrack -L -p tcp --state SYN_SENT': ''},
+    'conntrack -L -p tcp --state ESTABLISHED --dst-nat': '',
+  };
+
   test('switches of interfaces are those of ip netconf, and else those of files, without the interfaces of pods', async () => {
-    const ip = {...{'ip -d -j link': '[]', 'ip -j route show table all': '[]', 'ip -j rule': '[]', 'ip -6 -j rule': '[]'}};
     const links = '[{"ifname":"eth0","addr_info":[]},{"ifname":"veth1","link_netnsid":0,"addr_info":[]}]';
     const files = 'grep -sH  /proc/sys/net/ipv4/conf/eth0/rp_filter /proc/sys/net/ipv4/conf/eth0/forwarding';
-    const greps = {
-      [grepSysctls]: '',
-      'conntrack -L -p udp': '',
-      'conntrack -L -p udp -f ipv6': '',
-      'conntrack -L -p tcp --state SYN_SENT': '',
-    };
-    const tcp = {'conntrack -L -p tcp --state ESTABLISHED --dst-nat': ''};
-    const answers = {...ip, ...greps, ...tcp, 'ip -j addr': links, [files]: '/proc/sys/net/ipv4/conf/eth0/forwarding:1\n'};
+    const answers = {...besides, 'ip -j addr': links, [files]: '/proc/sys/net/ipv4/conf/eth0/forwarding:1\n'};
     const modern = new FakeNode({...answers, 'ip -j -4 netconf': '[{"interface":"eth0","forwarding":true,"rp_filter":"off"}]'});
     expect((await collect(modern)).files).toContain('netconf.json');
     expect(modern.commands).not.toContain(files);
     const old = await collect(new FakeNode({...answers, 'ip -j -4 netconf': 'inet eth0 forwarding on rp_filter off\n'}));
     expect(textOf(old, 'interface-sysctls')).toBe('net.ipv4.conf.eth0.forwarding = 1\n');
+  });
+
+  test('the switch for loopback addresses is read of each interface where kube-proxy in iptables mode finds it off', async () => {
+    const folder = '/proc/sys/net/ipv4/conf';
+    const asked = async (sysctl: string, rules: string) => {
+      const node = new FakeNode({
+        ...besides,
+        [grepSysctls]: `${folder}/all/route_localnet:${sysctl}\n`,
+        'iptables-save': `*nat\n:KUBE-SVC-${rules} - [0:0]\nCOMMIT\n`,
+        'ip -j addr': '[{"ifname":"eth0","addr_info":[]},{"ifname":"cali1","link_netnsid":0,"addr_info":[]}]',
+        'ip -j -4 netconf': '[{"interface":"eth0","forwarding":true,"rp_filter":"off"}]',
+      });
+      await collect(node);
+      return node.commands.filter(command => command.includes('conf/eth0/'));
+    };
+    expect(await asked('0', 'A')).toEqual([`grep -sH  ${folder}/eth0/route_localnet ${folder}/cali1/route_localnet`]);
+    expect(await asked('1', 'A')).toEqual([]);
   });
 
   test('a kernel without IPv6 is no problem, a missing permission is', async () => {
