@@ -123,7 +123,8 @@ function slotOutcome(
   const holder = asked.nodeOf(splitHostPort(name).address);
   // Clients outside are answered by the node that they asked, unless the other node answers itself (dsr).
   const masquerade = !asked.isInside && holder !== null && holder !== asked.node.name && !entry.flags.includes('dsr');
-  return {verdict: 'accept', destination: name, probability: share, masquerade, path: [slotRule(entry, `→ ${name}`)]};
+  const reason = 'policies of Cilium, which may drop it, were not walked';
+  return {verdict: 'accept', destination: name, probability: share, masquerade, path: [slotRule(entry, `→ ${name}`)], reason};
 }
 
 function noBackend({key}: MapEntry, {settings}: CiliumState): PacketOutcome {

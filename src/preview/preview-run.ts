@@ -215,6 +215,8 @@ function isWithoutMode({mode, version}: ProxyConfig): boolean {
   return mode.value === 'nftables' && version.value.minor < oldestNftMinor;
 }
 
+export const servedByCilium = 'Cilium serves its Services, and a preview is about rules of kube-proxy; --expected-only computes both sides';
+
 /** Whether a node can be previewed. */
 export function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after: ProxyConfig, expectedOnly: boolean): PreviewNode {
   const {name} = node;
@@ -233,9 +235,7 @@ export function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after:
     ? {name, basis: 'actual'}
     : {
         ...{name, basis: 'unread'},
-        reason: hasCiliumTables(node)
-          ? 'Cilium serves its Services, and a preview is about rules of kube-proxy; --expected-only computes both sides'
-          : `the rules of ${mode} mode were not read; --expected-only computes both sides`,
+        reason: hasCiliumTables(node) ? servedByCilium : `the rules of ${mode} mode were not read; --expected-only computes both sides`,
       };
 }
 

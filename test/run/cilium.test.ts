@@ -3,6 +3,9 @@ import type {BundledNode} from '../../src/collect/bundle/write-bundle.ts';
 import type {Report} from '../../src/model/report.ts';
 import {captureCluster} from '../../src/run/capture/capture-cluster.ts';
 import {askCluster} from '../../src/run/packet/ask-cluster.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {PreviewRun, type PreviewRunInput} from '../../src/preview/preview-run.ts';
+import {previewCluster} from '../../src/run/preview/preview-cluster.ts';
 import {openCluster} from '../../src/run/open-cluster.ts';
 import {diagnoseCluster} from '../../src/run/diagnose-cluster.ts';
 import {seededRandom} from '../bench/random.ts';
@@ -138,8 +141,27 @@ test('packet asks the map of the agents', async () => {
   const run = await runOf(cluster, {source: '10.1.0.1', destination: 'web'});
   try {
     const {answers, unread} = await askCluster(run);
-    expect(answers).toMatchObject([{node: 'node-a', outcomes: [{verdict: 'accept', destination: '10.1.0.1:8080', probability: 1}]}]);
+    expect(answers).toMatchObject([
+      {
+        node: 'node-a',
+        outcomes: [{verdict: 'accept', destination: '10.1.0.1:8080', probability: 1, reason: containing('policies of Cilium')}],
+      },
+    ]);
     expect(unread).toEqual([]);
+  } finally {
+    run.cluster.api.close();
+  }
+});
+
+test('preview of a node without iptables says that it does not apply', async () => {
+  const run = await runOf(given(), {});
+  try {
+    const input = ({api}: Snapshot): PreviewRunInput => ({
+      ...{api, apiAfter: api, plan: {overrides: {mode: 'nftables'}, configFile: null}, notes: [], services: 1, scope: []},
+      ...{selects: () => true, expectedOnly: false},
+    });
+    const {nodes} = await previewCluster({...run, input, start: planned => new PreviewRun(planned), chooses: () => () => true});
+    expect(nodes).toMatchObject([{basis: 'unread', reason: containing('Cilium serves its Services, and a preview is about rules of')}]);
   } finally {
     run.cluster.api.close();
   }

@@ -1,3 +1,5 @@
+import {ciliumAgentOn} from '../../collect/transports/host-agents.ts';
+import {servedByCilium} from '../../preview/preview-run.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
@@ -58,6 +60,7 @@ export async function previewCluster<T>({flags, cluster, signal, progress, input
   })) {
     const reason = node.problems.map(({message}) => message).join('; ');
     if (node.status !== 'unread') run.add(node);
+    else if (nodes.some(info => info.name === node.name && ciliumAgentOn(info) !== null)) run.addUnread(node.name, servedByCilium);
     // Without the right to read nodes, the change of kube-proxy's own rules is still previewed.
     else if (node.problems.some(({isPermanent}) => isPermanent === true)) run.addExpected(emptyNodeDump(node.name), reason);
     else run.addUnread(node.name, reason);

@@ -31,7 +31,12 @@ function ask(...input: Parameters<typeof answers>): Pick<PacketOutcome, 'verdict
 }
 
 const [pod, outside] = ['10.1.0.1', '203.0.113.9'];
-const half = (destination: string) => ({verdict: 'accept', destination, probability: 0.5, reason: ''});
+const half = (destination: string) => ({
+  verdict: 'accept',
+  destination,
+  probability: 0.5,
+  reason: containing('policies of Cilium, which may drop it'),
+});
 const both = [half('10.1.0.1:8080'), half('10.1.1.2:8080')];
 
 test('trace draws entry, agent, map and endpoints', () => {
