@@ -97,13 +97,12 @@ describe('each command of a cluster whose names are written for a shell', () => 
       const bundle = writeHostileBundle(capture, folder);
       for (const [format, commandsOf] of Object.entries(commandsIn)) {
         const found = [...new Set(commandsOf(await run('check', '-A', '-v', '-o', format, '--from', bundle)))].filter(isCommand);
-        expect(found.length, format).toBeGreaterThan(4);
+        expect(found.length, format).toBeGreaterThan(3);
         expect(found.join('\n'), format).toContain('Xqpod');
         expectQuoted(found);
         if (capture.endsWith('hijack')) expect(found.join('\n'), format).toContain('qX/100.forwarding');
       }
     },
-    120_000,
   );
 
   test('of trace, of preview, and of errors about files likewise', async () => {
@@ -118,7 +117,7 @@ describe('each command of a cluster whose names are written for a shell', () => 
     expect(found[0]?.join('\n')).toContain(`Xqfile`);
     const table = await run('preview', '-A', '--proxy-mode', 'nftables', '--from', bundle);
     expectQuoted(linesOfTable(table).filter(line => isCommand(line)));
-  }, 120_000);
+  });
 });
 
 test('a name with a newline, or with what a terminal must not get, gives no command', async () => {
@@ -129,4 +128,4 @@ test('a name with a newline, or with what a terminal must not get, gives no comm
     expect(commands.length).toBeGreaterThan(0);
     expect(commands.filter(line => /delete|logs/.test(line))).toEqual([]);
   }
-}, 60_000);
+});
