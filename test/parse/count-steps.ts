@@ -25,6 +25,7 @@ const texts: Readonly<Record<string, (n: number) => string>> = {
   'rules that jump from chain to chain': n => lines(n, index => `-A C${index} -j C${index + 1}`),
   'the same rule': n => lines(n, () => '-A INPUT -j ACCEPT'),
   'rules of two chains by turns': n => `*nat\n${lines(n, index => `-A C${index % 2} -s ${address(index)} -j RETURN`)}\nCOMMIT`,
+  'rules of seven chains by turns, of no table': n => lines(n, index => `-A KUBE-X${index % 7} -s ${address(index)} -j DROP`),
   'listed chains': n =>
     lines(n, index => `Chain KUBE-SVC-${index} (1 references)\ntarget prot opt source destination\nACCEPT all -- any any\n`),
   'chains of nft': n => `table ip kube-proxy {\n${lines(n, index => `\tchain c${index} {\n\t\tip saddr 10.0.0.1 drop\n\t}`)}\n}`,

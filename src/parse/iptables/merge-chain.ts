@@ -94,9 +94,11 @@ function woven(rules: readonly PastedRule[], block: readonly PastedRule[], known
 
 /** kube-proxy writes no rule after one that matches all packets. */
 function addAtEnd(rules: PastedRule[], block: readonly PastedRule[]): void {
-  let last = rules.findIndex(isLastPick);
+  const isPick = ({text}: PastedRule): boolean => text.includes('--probability');
+  // Lines of several chains in turns are a block each: not all rules are searched for each of them.
+  let last = block.some(isPick) ? rules.findIndex(isLastPick) : -1;
   for (const rule of block) {
-    if (last >= 0 && rule.text.includes('--probability')) rules.splice(last++, 0, rule);
+    if (last >= 0 && isPick(rule)) rules.splice(last++, 0, rule);
     else {
       if (last < 0 && isLastPick(rule)) last = rules.length;
       rules.push(rule);
