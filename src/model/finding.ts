@@ -53,7 +53,7 @@ export function clientKey({kind, entry}: Client): string {
   return `${clientKinds.indexOf(kind)} ${entryText(entry)}`;
 }
 
-const clientKinds: readonly Client['kind'][] = ['pod', 'node', 'outside', 'remote'];
+export const clientKinds: readonly Client['kind'][] = ['pod', 'node', 'outside', 'remote'];
 
 /** Who notices a finding, and how: pods of its node, or other clients alone. */
 export interface Hits {

@@ -126,8 +126,9 @@ function run(place: string, work: (snapshot: Snapshot) => readonly [line: string
   const status = byId(place, HTMLElement);
   if (place === 'packet-status') answer.hidden = true;
   try {
-    const snapshot = snapshotOfText(name, Buffer.from(rules.value));
-    if (snapshot === null) throw new Errors.CLIError(`${rules.value.trim() === '' ? 'an empty text' : name} ${noDump}`);
+    const content = Buffer.from(rules.value);
+    const snapshot = snapshotOfText(name, content);
+    if (snapshot === null) throw new Errors.CLIError(`${rules.value.trim() === '' ? 'an empty text' : name} ${noDump(content)}`);
     [status.textContent, status.className] = work(snapshot);
   } catch (error) {
     const isExpected = error instanceof Errors.CLIError;
