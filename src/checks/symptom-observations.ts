@@ -13,8 +13,7 @@ export function symptomObservations(
 }
 
 function observationOf(node: string, symptom: Symptom): Observation {
-  const {port, family, severity, entry, endpoint, expected, actual, detail, variant, remedy, affects, senders, clients, share, by} =
-    symptom;
+  const {port, family, severity, entry, endpoint, expected, actual, detail, variant, remedy, affects, senders, clients, share, by} = symptom;
   const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
   const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
