@@ -1,6 +1,6 @@
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
-import {type AffectedService, distinctClients, type Observation} from '../model/finding.ts';
+import type {AffectedService, Observation} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
 import type {ServicePort} from '../model/service-port.ts';
 
@@ -13,7 +13,7 @@ export function symptomObservations(
 }
 
 function observationOf(node: string, symptom: Symptom): Observation {
-  const {port, family, severity, entry, endpoint, expected, actual, detail, variant, remedy, affects, senders, clients, share, by} = symptom;
+  const {port, family, severity, entry, endpoint, expected, actual, detail, variant, remedy, affects, senders, share, by} = symptom;
   const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
   const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
@@ -28,7 +28,6 @@ function observationOf(node: string, symptom: Symptom): Observation {
     ...(endpoint === undefined ? {} : {endpoint}),
     ...(affects === undefined ? {} : {affects: affectedServices(affects)}),
     ...(senders === undefined ? {} : {senders}),
-    ...(clients === undefined ? {} : {clients}),
     ...(share === undefined ? {} : {share}),
   };
 }
@@ -68,7 +67,6 @@ function merge(group: readonly Symptom[]): readonly Symptom[] {
       port: null,
       service: {namespace: first.port.namespace, name: first.port.service},
       detail: `${serviceKey(first.port)} (ports ${ports}): ${first.detail}`,
-      clients: distinctClients(group.flatMap(({clients = []}) => clients)),
       expected: group.flatMap(({expected}) => expected).slice(0, 8),
     },
   ];

@@ -3,37 +3,28 @@ import type {PodObject} from '../model/api-objects.ts';
 import type {Finding, Hits} from '../model/finding.ts';
 import {entryText} from '../model/service-port.ts';
 import {namespacedName, plural, someOf} from '../model/text.ts';
-import {clientsText, effectOnClients} from './hit-clients.ts';
 
 /** The pods of a node; null if they were not all read. */
 type PodsOf = (node: string) => readonly PodObject[] | null;
 
-/** Adds to the errors of nodes what clients notice: once for a Service port, whatever the number of its findings. */
+/** Adds to the errors of nodes what the pods there notice: once for a Service port, whatever the number of its findings. */
 export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly Finding[] {
-  const errors = findings.filter(({node, severity}) => node !== undefined && severity === 'error');
-  if (errors.length === 0) return findings;
+  const ofPort = Map.groupBy(findings.filter(isFelt), placeOf);
+  if (ofPort.size === 0) return findings;
   const counts = new Map<string, number | undefined>();
-  const podsOn = ({node = '', family = 'IPv4'}: Finding): number | undefined => {
-    const key = `${family} ${node}`;
-    if (!counts.has(key)) counts.set(key, clientsAmong(podsOf(node), family));
-    return counts.get(key);
-  };
   const hits = new Map<Finding, Hits>();
-  for (const own of Map.groupBy(errors.filter(isFelt), placeOf).values()) {
+  for (const own of ofPort.values()) {
     const [first] = own;
     const effect = effectOf(own);
-    if (first === undefined || effect === null) continue;
+    if (first?.node === undefined || effect === null) continue;
+    const {node, family = 'IPv4'} = first;
+    const key = `${family} ${node}`;
+    if (!counts.has(key)) counts.set(key, clientsAmong(podsOf(node), family));
     const some = isOfOtherRules(first) ? (first.senders?.pods.length ?? 0) : 0;
-    const pods = isOfItself(first) ? placesOf(own, ['ST211']).length : some > 0 ? some : podsOn(first);
-    const found = hitsOf(effect, pods, othersOf(own), entryOf(first));
-    if (found !== null) for (const finding of own) hits.set(finding, found);
-  }
-  for (const finding of errors) {
-    const effect = hits.has(finding) ? null : effectOnClients(finding);
-    if (effect === null) continue;
-    const {somePods, way = '', others = '', ...rest} = effect;
-    const found = effect.who === undefined ? hitsOf(rest, somePods ?? podsOn(finding), others, way) : rest;
-    if (found !== null) hits.set(finding, found);
+    const pods = isOfItself(first) ? placesOf(own, ['ST211']).length : some > 0 ? some : counts.get(key);
+    if (pods === 0) continue;
+    const found = {...effect, ...(pods === undefined ? {} : {pods})};
+    for (const finding of own) hits.set(finding, found);
   }
   return findings.map(finding => {
     const found = hits.get(finding);
@@ -41,26 +32,9 @@ export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly
   });
 }
 
-/** What `pods` pods of the node notice; where none of them runs, what others do, who come through entries of their own. */
-function hitsOf(effect: Omit<Hits, 'pods'>, pods: number | undefined, others: string, way: string): Hits | null {
-  if (pods !== 0) return {...effect, ...(pods === undefined ? {} : {pods}), ...(others === '' ? {} : {others})};
-  return others === '' ? null : {...effect, effect: effect.effect.replace(way, ''), who: others};
-}
-
-/** Who else than pods of the node, in words. */
-function othersOf(findings: readonly Finding[]): string {
-  const [{service, message = ''} = {}] = findings;
-  if (service === undefined && /no Service works (?:on this node|at any)/.test(message))
-    return 'processes of the node, and clients outside';
-  if (service === undefined && /traffic that enters the node|node ports lead to no pod/.test(message)) return 'clients outside';
-  return clientsText(
-    findings.flatMap(({clients = []}) => clients.filter(({kind}) => kind !== 'pod')),
-    service !== undefined,
-  );
-}
-
 function isFelt(finding: Finding): boolean {
-  const {code, share, service, message} = finding;
+  const {node, severity, code, share, service, message} = finding;
+  if (node === undefined || severity !== 'error') return false;
   if (isOfItself(finding)) return true;
   return share !== undefined || (service === undefined ? losesAll.test(message) : code === 'ST202');
 }

@@ -1,6 +1,6 @@
 import type {Family} from './address.ts';
 import type {RuleText} from './ruleset.ts';
-import {type Entry, entryText} from './service-port.ts';
+import type {Entry} from './service-port.ts';
 import {plural} from './text.ts';
 
 /** The effect on packets: lost or sent to a wrong place (error), served but not as configured (warning), by design or harmless (info). */
@@ -34,49 +34,21 @@ export interface AffectedSenders {
   readonly pods: readonly string[];
 }
 
-/** A kind of client, and the entry through which its packets come. */
-export interface Client {
-  /** Pods of the node, its own processes, what comes from outside the cluster, and other nodes or their pods, which send straight to endpoints. */
-  readonly kind: 'pod' | 'node' | 'outside' | 'remote';
-  readonly entry: Entry;
-}
-
-/** Each once, by kind, then by entry. Those that notice it at the cluster IP, which is how they usually connect, are told with that alone. */
-export function distinctClients(clients: readonly Client[]): readonly Client[] {
-  const atClusterIP = new Set(clients.flatMap(({kind, entry}) => (entry.kind === 'clusterIP' ? [kind] : [])));
-  const told = clients.filter(({kind, entry}) => entry.kind === 'clusterIP' || !atClusterIP.has(kind));
-  const byKey = new Map(told.map(client => [clientKey(client), client]));
-  return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, client]) => client);
-}
-
-export function clientKey({kind, entry}: Client): string {
-  return `${clientKinds.indexOf(kind)} ${entryText(entry)}`;
-}
-
-export const clientKinds: readonly Client['kind'][] = ['pod', 'node', 'outside', 'remote'];
-
-/** Who notices a finding, and how: pods of its node, or other clients alone. */
+/** What pods of a node notice of a finding. */
 export interface Hits {
   /** What follows the pods in a sentence: `send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. */
   readonly effect: string;
   /** Running pods of the node with an address of their own; left out if the pods of the node were not read. */
   readonly pods?: number;
-  /** In place of the pods, if none of the node notice it: `clients outside through node port 30080`. */
-  readonly who?: string;
-  /** Who else: `processes of the node`. */
-  readonly others?: string;
   /** The share of their connections that does not reach a usable endpoint, from 0 to 1: all of the Service port, or of all Services. */
   readonly share: number;
 }
 
 /** `41 pods on node-a send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. `nodes` in words. */
-export function hitsText({effect, pods, who, others}: Hits, nodes: string): string {
+export function hitsText({effect, pods}: Hits, nodes: string): string {
   const [verb = '', ...rest] = effect.split(' ');
-  const one: Readonly<Record<string, string>> = {send: 'sends', have: 'has', lose: 'loses', wait: 'waits', get: 'gets', reach: 'reaches'};
-  const does = [pods === 1 ? (one[verb] ?? verb) : verb, ...rest].join(' ');
-  const also = others === undefined ? '' : `. Also hit: ${others}`;
-  if (who !== undefined) return `On ${nodes}, ${who} ${does}`;
-  return `${pods === undefined ? 'Pods' : plural(pods, 'pod')} on ${nodes} ${does}${also}`;
+  const one: Readonly<Record<string, string>> = {send: 'sends', have: 'has', lose: 'loses'};
+  return `${pods === undefined ? 'Pods' : plural(pods, 'pod')} on ${nodes} ${[pods === 1 ? (one[verb] ?? verb) : verb, ...rest].join(' ')}`;
 }
 
 /** When the rules of a node stopped following the API (RFC 3339). A bound that is not known is left out. */
@@ -127,8 +99,6 @@ export interface Observation {
   /** The Services that a finding of the node concerns. */
   readonly affects?: readonly AffectedService[];
   readonly senders?: AffectedSenders;
-  /** Whose packets show it; left out if that is not known. */
-  readonly clients?: readonly Client[];
   /** The share of connections from pods of the node (of `senders`, if these are a part) that does not reach a usable endpoint because of it, from 0 to 1; left out if not known. */
   readonly share?: number;
   readonly message: string;

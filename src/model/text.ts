@@ -22,11 +22,6 @@ export function someOf(names: readonly string[], {max = 5, noun}: SomeOptions = 
   return `${names.slice(0, max).join(', ')} and ${noun === undefined ? `${rest} more` : plural(rest, `more ${noun}`)}`;
 }
 
-/** `a, b and c`. */
-export function allOf(names: readonly string[]): string {
-  return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
-}
-
 /** Whether a version such as `1.8.9` is this one or later. */
 export function isAtLeast(version: string, wanted: readonly number[]): boolean {
   const own = version.split('.').map(Number);

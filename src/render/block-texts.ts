@@ -6,7 +6,7 @@ import {nodeList} from './names-of-nodes.ts';
 /** Whom a block hits: the worst of its Service ports, and how many others lose connections. Null if that is not known. Not escaped. */
 export function hitsOf(block: FindingBlock): string | null {
   const all = membersOf(block).filter(({hits}) => hits !== undefined);
-  const byEffect = Map.groupBy(all, ({hits}) => `${hits?.who ?? ''} ${hits?.effect}`);
+  const byEffect = Map.groupBy(all, ({hits}) => hits?.effect);
   const worst = [...byEffect.values()].reduce<readonly Finding[]>(
     (most, own) => (lostOn(own) > lostOn(most) ? own : most),
     all.slice(0, 1),
@@ -14,7 +14,7 @@ export function hitsOf(block: FindingBlock): string | null {
   const [first] = worst;
   if (first?.hits === undefined) return null;
   const {hits} = first;
-  const same = new Map((byEffect.get(`${hits.who ?? ''} ${hits.effect}`) ?? []).map(each => [each.node ?? '', each.hits?.pods]));
+  const same = new Map((byEffect.get(hits.effect) ?? []).map(each => [each.node ?? '', each.hits?.pods]));
   const pods = [...same.values()].reduce<number | undefined>(
     (sum, own) => (sum === undefined || own === undefined ? undefined : sum + own),
     0,

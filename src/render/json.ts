@@ -2,7 +2,6 @@ import {dump} from 'js-yaml';
 import {type Finding, hitsText} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 import type {RuleText} from '../model/ruleset.ts';
-import type {Entry} from '../model/service-port.ts';
 import {causesOf, outdatedNodes} from './headline.ts';
 import {headlineOf} from './verdict-line.ts';
 import {originOf, readTime, type Renderer, type RenderOptions} from './renderer.ts';
@@ -75,15 +74,13 @@ export function findingObject(finding: Finding): object {
     remedy: finding.remedy,
     ...(hits === undefined ? {} : {hits: {text: hitsText(hits, node ?? ''), pods: hits.pods, share: hits.share}}),
     command: finding.command,
-    ...(entry === undefined ? {} : {entry: entryObject(entry)}),
+    ...(entry === undefined
+      ? {}
+      : {entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port}}),
     ...(expected === undefined || expected.length === 0 ? {} : {expected: expected.map(({text}) => text)}),
     ...(actual === undefined || actual.length === 0 ? {} : {actual: actual.map(place)}),
     docs: docsOf(finding.code),
   };
-}
-
-export function entryObject({kind, address, port}: Entry): object {
-  return {kind, ...(address === null ? {} : {address}), port};
 }
 
 export function place({table, chain, line, backend, text}: RuleText): object {

@@ -1,7 +1,7 @@
 import type {Finding} from '../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../model/node-result.ts';
 import {escapeUnsafe} from './terminal-text.ts';
-import {entryObject, findingObject, place} from './json.ts';
+import {findingObject, place} from './json.ts';
 
 interface AnswerTime {
   /** The agent's clock, in milliseconds since 1970. */
@@ -35,6 +35,5 @@ function timeOf(milliseconds: number): string {
 /** As in the JSON of `check`, with what other code reads in place of the message, and a place for missing rules, too. */
 function resultFinding(finding: Finding): object {
   const {expected = [], variant} = finding;
-  const clients = finding.clients?.map(({kind, entry}) => ({kind, entry: entryObject(entry)}));
-  return {...findingObject(finding), variant, clients, ...(expected.length === 0 ? {} : {expected: expected.map(place)})};
+  return {...findingObject(finding), variant, ...(expected.length === 0 ? {} : {expected: expected.map(place)})};
 }

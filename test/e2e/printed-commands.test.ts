@@ -97,7 +97,7 @@ describe('each command of a cluster whose names are written for a shell', () => 
       const bundle = writeHostileBundle(capture, folder);
       for (const [format, commandsOf] of Object.entries(commandsIn)) {
         const found = [...new Set(commandsOf(await run('check', '-A', '-v', '-o', format, '--from', bundle)))].filter(isCommand);
-        expect(found.length, format).toBeGreaterThan(3);
+        expect(found.length, format).toBeGreaterThan(4);
         expect(found.join('\n'), format).toContain('Xqpod');
         expectQuoted(found);
         if (capture.endsWith('hijack')) expect(found.join('\n'), format).toContain('qX/100.forwarding');

@@ -5,13 +5,12 @@ import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import {isLoopback, type NodeContext} from '../../expect/node-context.ts';
 import {canonicalAddress, type Cidr, contains, parseCidr} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
-import {type Client, distinctClients} from '../../model/finding.ts';
 import type {ChainsByName, Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import {comparableProbability} from '../../parse/iptables/comparable-rule.ts';
 import {onceAsked} from '../../model/once.ts';
 import {missingEndpointText, staleEndpointText} from '../outcomes/compare-endpoints.ts';
-import {entriesOf, entryAddresses} from '../outcomes/probes.ts';
+import {entriesOf} from '../outcomes/probes.ts';
 import {podBeside, podRanges} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {asExpectation} from './resolve-version.ts';
@@ -40,7 +39,7 @@ export function compareFamily(expected: ExpectedRuleset, actual: Ruleset): Famil
     const known = recallChange(item, own, actual);
     const change = known?.change ?? endpointChange(item, own, {expected, actual});
     if (change === null || !isPlain()(change)) return null;
-    changed.set(item, known?.found() ?? (isKept ? rememberChange(change, expected, actual) : changedPort(change, expected, actual)));
+    changed.set(item, known?.found() ?? (isKept ? rememberChange(change, expected, actual) : changedPort(change, actual)));
     return change.written.endpoints.reachable.map(item.endpointChain).filter(name => !own.has(name));
   };
   const isWhole = ['nat', 'filter'].every(table => actual.tables.get(table)?.complete === true);
@@ -92,13 +91,13 @@ function recallChange(
 }
 
 /** What a change shows that is found on one node. */
-function changedPort(change: EndpointChange, {context}: ExpectedRuleset, actual: Ruleset): ChangedPort {
-  return {symptoms: changeSymptoms(change, context, actual), rules: countChangedRules(change, actual)};
+function changedPort(change: EndpointChange, actual: Ruleset): ChangedPort {
+  return {symptoms: changeSymptoms(change, actual), rules: countChangedRules(change, actual)};
 }
 
 /** The same, kept for the next nodes, which get the same expected chains (`isKept`). */
 function rememberChange(change: EndpointChange, expected: ExpectedRuleset, actual: Ruleset): ChangedPort {
-  const found = changedPort(change, expected, actual);
+  const found = changedPort(change, actual);
   const chains = new Map<string, KnownChain | null>();
   const all = actual.tables.get('nat')?.chains;
   for (const name of chainsOf(change, expected)) {
@@ -150,7 +149,7 @@ function shiftLines(symptoms: readonly Symptom[], shifts: ReadonlyMap<string, nu
  * The missing and the stale endpoints of a Service port whose chains are those of other endpoints: what a walk from a pod to its cluster IP
  * shows, with the same evidence and shares. Only for changes of which `plainPaths` says that such packets reach every endpoint.
  */
-function changeSymptoms({item, own, written}: EndpointChange, context: NodeContext, actual: Ruleset): readonly Symptom[] {
+function changeSymptoms({item, own, written}: EndpointChange, actual: Ruleset): readonly Symptom[] {
   const {port, endpoints, endpointChain} = item;
   const chains = actual.tables.get('nat')?.chains;
   if (chains === undefined) return [];
@@ -160,13 +159,11 @@ function changeSymptoms({item, own, written}: EndpointChange, context: NodeConte
   const should = Map.groupBy(expectedLines(own, balancing), ({text}) => text.slice(text.lastIndexOf(' ') + 1));
   const picks = linesOf(chains, balancing).slice(-written.endpoints.cluster.length);
   const present = picks.slice(0, 3);
-  const clients = clientsOfChange(item, context);
   const missing = without(endpoints.cluster, written.endpoints.cluster).map((endpoint): Symptom => {
     const chain = endpointChain(endpoint);
     const rules = [...(should.get(chain) ?? []), ...expectedLines(own, chain)];
     const detail = missingEndpointText(item, endpoint.hostPort, {entry});
-    const who = clients(endpoints.local.includes(endpoint));
-    return {...about, kind: 'missing-endpoint', endpoint: endpoint.hostPort, detail, expected: rules, actual: present, clients: who};
+    return {...about, kind: 'missing-endpoint', endpoint: endpoint.hostPort, detail, expected: rules, actual: present};
   });
   const shares = sharesOf(picks);
   const place = new Map(written.endpoints.cluster.map((endpoint, index) => [endpoint, index]));
@@ -176,21 +173,9 @@ function changeSymptoms({item, own, written}: EndpointChange, context: NodeConte
     const rewrite = linesOf(chains, endpointChain(endpoint)).slice(-1);
     const detail = staleEndpointText(item, endpoint.hostPort, {entry}, share);
     const evidence = [...picks.slice(index, index + 1), ...rewrite];
-    const who = clients(written.endpoints.local.some(({hostPort}) => hostPort === endpoint.hostPort));
-    return {...about, kind: 'stale-endpoint', endpoint: endpoint.hostPort, detail, expected: [], actual: evidence, clients: who, share};
+    return {...about, kind: 'stale-endpoint', endpoint: endpoint.hostPort, detail, expected: [], actual: evidence, share};
   });
   return [...missing, ...stale];
-}
-
-/** Whose packets pass the chain of an endpoint: with an external Local policy, those of clients outside only where the endpoint is local. */
-function clientsOfChange({port}: PortOnNode, context: NodeContext): (isLocal: boolean) => readonly Client[] {
-  const entries = entriesOf(port, context).filter(entry => entryAddresses(entry, context).length > 0);
-  const inside = entries.flatMap(entry =>
-    entry.kind === 'clusterIP' ? [{kind: 'pod', entry} as const, {kind: 'node', entry} as const] : [],
-  );
-  const outside = entries.filter(({kind}) => kind !== 'clusterIP').map(entry => ({kind: 'outside', entry}) as const);
-  const [all, own] = [distinctClients([...inside, ...outside]), distinctClients(inside)];
-  return isLocal => (isLocal || !port.externalPolicyLocal ? all : own);
 }
 
 /** In how many rules the chains differ. */

@@ -219,8 +219,6 @@ export interface OutcomeCase<R extends RuleText> {
   readonly probes: readonly Probe[];
   /** Walks a probe through the expected and the actual rules. */
   readonly walk: (probe: Probe) => ProbeComparison<R>;
-  /** The probes that show what this one shows; itself, if left out. */
-  readonly standsFor?: (probe: Probe) => readonly Probe[];
   readonly semantics: ModeSemantics<R>;
   readonly symptoms: SymptomList<R>;
   /** What the rules of session affinity show by themselves, computed after the endpoints were compared. Null if they show nothing. */

@@ -1,4 +1,3 @@
-import type {Client} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {
@@ -12,21 +11,20 @@ import {
 } from './compare-endpoints.ts';
 import type {Evidence} from './mode-semantics.ts';
 import {describePathOutcome, hasSameEnds, isSameOutcome, type ProbeComparison} from './path-outcome.ts';
-import {clientsOf, type Probe, whose} from './probes.ts';
+import {type Probe, whose} from './probes.ts';
 
 /**
  * Reports what the probes of one Service port show, in any proxy mode: each diverging probe gets one symptom that names the cause.
  * Returns whether any probe diverges.
  */
 export function comparePathOutcomes<R extends RuleText>(outcomeCase: OutcomeCase<R>): boolean {
-  const {probes, walk, standsFor = probe => [probe], symptoms, affinity: compareRules = () => null} = outcomeCase;
-  const clients = (comparison: ProbeComparison<R>): readonly Client[] => standsFor(comparison.probe).flatMap(clientsOf);
+  const {probes, walk, symptoms, affinity: compareRules = () => null} = outcomeCase;
   const comparisons = probes.filter(isNewConnection).map(walk);
   const diverging = comparisons.filter(diverges);
-  const unreached = unreachedEntries(outcomeCase, comparisons, diverging, clients);
+  const unreached = unreachedEntries(outcomeCase, comparisons, diverging);
   const isReached = ({entry}: Probe): boolean => !unreached.has(entryText(entry));
   const reached = diverging.filter(({probe}) => isReached(probe));
-  for (const comparison of reached) symptoms.ofClients(clients(comparison), () => explainComparison(outcomeCase, comparison));
+  for (const comparison of reached) explainComparison(outcomeCase, comparison);
   // Affinity is only compared if the endpoints and the entry are right. There is a returning client for each endpoint, so they are many.
   const isRight = !symptoms.has(...endpointKinds);
   const returning = isRight
@@ -55,7 +53,6 @@ function unreachedEntries<R extends RuleText>(
   outcomeCase: OutcomeCase<R>,
   comparisons: readonly ProbeComparison<R>[],
   diverging: readonly ProbeComparison<R>[],
-  clients: (comparison: ProbeComparison<R>) => readonly Client[],
 ): ReadonlySet<string> {
   const entered = new Set(diverging.filter(comparison => !isUnentered(outcomeCase, comparison)).map(({probe}) => entryText(probe.entry)));
   const whole = new Map<string, ProbeComparison<R>>();
@@ -66,16 +63,9 @@ function unreachedEntries<R extends RuleText>(
   if (whole.size === 0) return new Set();
   if (whole.size === servedEntries(comparisons).size && outcomeCase.semantics.hasNoEntry()) {
     const detail = 'not programmed on this node: no entry reaches an endpoint';
-    outcomeCase.symptoms.ofClients(diverging.flatMap(clients), () =>
-      outcomeCase.symptoms.say({kind: 'service-not-programmed', detail, share: 1, ...outcomeCase.semantics.evidence({kind: 'service'})}),
-    );
+    outcomeCase.symptoms.say({kind: 'service-not-programmed', detail, share: 1, ...outcomeCase.semantics.evidence({kind: 'service'})});
   } else {
-    for (const [name, comparison] of whole) {
-      const own = diverging.filter(({probe}) => entryText(probe.entry) === name);
-      outcomeCase.symptoms.ofClients(own.flatMap(clients), () => {
-        if (!saidSpecial(outcomeCase, comparison)) sayMissingEntry(outcomeCase, comparison);
-      });
-    }
+    for (const comparison of whole.values()) if (!saidSpecial(outcomeCase, comparison)) sayMissingEntry(outcomeCase, comparison);
   }
   return new Set(whole.keys());
 }

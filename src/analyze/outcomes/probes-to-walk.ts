@@ -14,23 +14,17 @@ export function probesToWalk<R extends RuleText>(
   {probes, walk}: Pick<OutcomeCase<R>, 'probes' | 'walk'>,
   differsInEndpointsOnly: () => boolean,
   groupOf: (probe: Probe) => string = () => 'all',
-): Pick<OutcomeCase<R>, 'probes' | 'walk' | 'standsFor'> {
+): Pick<OutcomeCase<R>, 'probes' | 'walk'> {
   if ((probes[0]?.knownTo.size ?? 1) > 0 || !differsInEndpointsOnly()) return {probes, walk};
   const walked = new Map<Probe, ProbeComparison<R>>();
   const left = new Set(probes);
-  const groups = Map.groupBy(probes, groupOf);
-  for (const [first, ...others] of groups.values()) {
+  for (const [first, ...others] of Map.groupBy(probes, groupOf).values()) {
     if (first === undefined || first.knownTo.size > 0) continue;
     const comparison = walk(first);
     walked.set(first, comparison);
     if (reachesOthers(comparison)) for (const other of others) left.delete(other);
   }
-  return {
-    probes: [...left],
-    walk: probe => walked.get(probe) ?? walk(probe),
-    standsFor: probe =>
-      walked.has(probe) ? (groups.get(groupOf(probe)) ?? []).filter(other => other === probe || !left.has(other)) : [probe],
-  };
+  return {probes: [...left], walk: probe => walked.get(probe) ?? walk(probe)};
 }
 
 /** Walks a probe on both sides. */

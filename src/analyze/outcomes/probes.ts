@@ -2,7 +2,7 @@ import {writesExternalIPs} from '../../expect/cluster/proxy-versions.ts';
 import {isLoopback, type NodeContext, nodePortDestinations} from '../../expect/node-context.ts';
 import {familyOf, formatAddress, parseAddress} from '../../model/address.ts';
 import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
-import type {Client, Severity} from '../../model/finding.ts';
+import type {Severity} from '../../model/finding.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
@@ -44,17 +44,6 @@ export function whose({source, entry, senders, direct}: Probe): string {
   if (senders !== undefined) return `packets from ${senders.text} ${to}`;
   const name = source.kind === 'other-range' ? `${source.address} (not in loadBalancerSourceRanges)` : sourceName(source);
   return `packets from ${name} ${to}`;
-}
-
-/** Who sends such packets, where it is somebody whose packets are of that kind in practice. */
-export function clientsOf({source: {kind, address}, entry, endpoint, direct}: Probe): readonly Client[] {
-  // What an endpoint sends to itself is told of the endpoint.
-  if (endpoint !== undefined || isLoopback(address)) return [];
-  if (kind === 'remote-pod' || kind === 'other-node') return direct === undefined ? [] : [{kind: 'remote', entry}];
-  if (kind === 'pod' || kind === 'node') return [{kind, entry}];
-  // No network outside has routes to cluster IPs.
-  const isOutside = kind === 'outside' || kind === 'allowed' || kind === 'other-range';
-  return isOutside && entry.kind !== 'clusterIP' ? [{kind: 'outside', entry}] : [];
 }
 
 interface ProbeInput {

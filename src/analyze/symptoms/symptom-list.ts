@@ -1,40 +1,23 @@
-import {type Client, distinctClients} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
-import {allOf} from '../../model/text.ts';
 import type {Symptom, SymptomKind} from './symptom.ts';
 
 /** A symptom without its Service port, which the list adds. */
 export type PortSymptom<R extends RuleText> = Omit<Symptom<R>, 'family' | 'port'>;
 
-/** A symptom, and the clients whose packets showed it. */
-interface Told<R extends RuleText> {
-  symptom: Symptom<R>;
-  readonly clients: Client[];
-}
-
 /** The symptoms of one Service port, without duplicates. Symptoms that differ in the entry alone are merged. */
 export class SymptomList<R extends RuleText> {
   readonly #port: ServicePort;
-  readonly #told = new Set<Told<R>>();
-  readonly #byKey = new Map<string, Told<R>>();
+  readonly #symptoms: Symptom<R>[] = [];
+  readonly #said = new Set<string>();
   readonly #entries = new Set<string>();
-  #clients: readonly Client[] = [];
 
   constructor(port: ServicePort) {
     this.#port = port;
   }
 
   get all(): readonly Symptom<R>[] {
-    return [...this.#told].map(({symptom, clients}) => (clients.length === 0 ? symptom : {...symptom, clients: distinctClients(clients)}));
-  }
-
-  /** What is said, or asked for, meanwhile is what packets of these clients show. */
-  ofClients<T>(clients: readonly Client[], work: () => T): T {
-    this.#clients = clients;
-    const result = work();
-    this.#clients = [];
-    return result;
+    return this.#symptoms;
   }
 
   /** `key` tells apart symptoms of one kind. Rules that are not on the node are no actual evidence. */
@@ -42,26 +25,22 @@ export class SymptomList<R extends RuleText> {
     // Only an error explains why an entry is missing.
     if (symptom.entry !== undefined && (symptom.severity === undefined || symptom.severity === 'error'))
       this.#entries.add(entryText(symptom.entry));
-    if (this.hasSaid(key)) return;
+    if (this.#said.has(key)) return;
+    this.#said.add(key);
     const actual = symptom.actual.filter(({line}) => line > 0);
     const whole: Symptom<R> = {...symptom, actual, family: this.#port.family, port: this.#port};
-    const other = [...this.#told].find(told => isSameBut(told.symptom, whole));
-    const told = other ?? {symptom: whole, clients: []};
-    if (other !== undefined) other.symptom = bothOf(other.symptom, whole);
-    told.clients.push(...this.#clients);
-    this.#told.add(told);
-    this.#byKey.set(key, told);
+    const at = this.#symptoms.findIndex(other => isSameBut(other, whole));
+    if (at < 0) this.#symptoms.push(whole);
+    else this.#symptoms.splice(at, 1, bothOf(this.#symptoms[at] ?? whole, whole));
   }
 
   /** Whether a symptom with this key was said already. */
   hasSaid(key: string): boolean {
-    const told = this.#byKey.get(key);
-    told?.clients.push(...this.#clients);
-    return told !== undefined;
+    return this.#said.has(key);
   }
 
   has(...kinds: readonly SymptomKind[]): boolean {
-    return [...this.#told].some(({symptom: {kind}}) => kinds.includes(kind));
+    return this.#symptoms.some(({kind}) => kinds.includes(kind));
   }
 
   /** Whether there is a symptom of an entry, named as by `entryText`. */
@@ -70,7 +49,7 @@ export class SymptomList<R extends RuleText> {
   }
 
   drop(kind: SymptomKind): void {
-    for (const told of this.#told) if (told.symptom.kind === kind) this.#told.delete(told);
+    for (let at = this.#symptoms.length - 1; at >= 0; at--) if (this.#symptoms[at]?.kind === kind) this.#symptoms.splice(at, 1);
   }
 }
 
@@ -116,7 +95,8 @@ function entriesOf({entry, entries}: Symptom): readonly Entry[] {
 }
 
 function entriesText(entries: readonly Entry[]): string {
-  return allOf(entries.map(entryText));
+  const texts = entries.map(entryText);
+  return texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`;
 }
 
 function distinct<R extends RuleText>(rules: readonly R[]): readonly R[] {

@@ -1,6 +1,6 @@
 import type {Entry, ServicePort} from '../../model/service-port.ts';
 import type {Family} from '../../model/address.ts';
-import type {AffectedSenders, Client, ServiceName, Severity, Variant} from '../../model/finding.ts';
+import type {AffectedSenders, ServiceName, Severity, Variant} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 
 /** What is wrong with a node's rules, named as the finding that reports it. */
@@ -79,8 +79,6 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly affects?: readonly ServicePort[];
   /** Whose packets it is about. */
   readonly senders?: AffectedSenders;
-  /** The clients that showed it, where packets did. */
-  readonly clients?: readonly Client[];
   /** The share of connections from pods of the node (of `senders`, if these are a part) to `entry`, or to the cluster IP, that reaches no usable endpoint because of it. */
   readonly share?: number;
   /** All chains that a symptom of unreached chains is about. */

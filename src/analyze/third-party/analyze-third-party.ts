@@ -5,7 +5,7 @@ import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {partition} from '../../model/lists.ts';
 import type {ChainSource, RuleText} from '../../model/ruleset.ts';
-import {type Client, clientKey, distinctClients, type Severity} from '../../model/finding.ts';
+import type {Severity} from '../../model/finding.ts';
 import {usesClusterEndpoints} from '../../model/service-port.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {AlikeInterfaces, ConnectionOutcome, Environment, NodeRule, Packet} from '../../trace/packet.ts';
@@ -13,7 +13,7 @@ import type {NoteCondition} from '../../trace/sender-space.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
 import {markObstacle} from '../outcomes/environment.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
-import {clientsOf, directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
+import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
 import {bridgeSymptoms} from './bridge-rules.ts';
@@ -79,16 +79,16 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
     for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
   const [minor, others] = partition(oneForEachRule(found.values()), ({effect}) => isMinorMasquerading(effect));
-  const symptoms = others.flatMap(({effect, items, clients, isBeside}) => {
-    if (items.size === 1) return [...items].map(item => withClients(symptomOfPort(effect, item), clients));
+  const symptoms = others.flatMap(({effect, items, isBeside}) => {
+    if (items.size === 1) return [...items].map(item => symptomOfPort(effect, item));
     if (isBeside === true || !effect.namesDestination || items.size > maxNamed(ports.length))
-      return [withClients(symptomOfNode(effect, items, context.family), clients)];
+      return [symptomOfNode(effect, items, context.family)];
     // Each Service port is walked itself, so that its finding describes its own packet.
     return [...items].flatMap(item => {
       const own = new Map<string, NotedEffect<Port>>();
       for (const one of walk(item)) noteEffect(own, one, [item]);
       const same = oneForEachRule(own.values()).find(one => ruleKey(one.effect) === ruleKey(effect) && one.effect.kind === effect.kind);
-      return same === undefined ? [] : [withClients(symptomOfPort(same.effect, item), same.clients)];
+      return same === undefined ? [] : [symptomOfPort(same.effect, item)];
     });
   });
   const masquerading = [...Map.groupBy(minor, ({effect}) => chainKey(effect)).values()].map(alike => oneSymptom(alike, context.family));
@@ -112,8 +112,6 @@ function routedByMark(side: Side, {facts, family, mark}: NodeContext): Side {
 interface NotedEffect<Port> {
   readonly effect: RuleEffect;
   readonly items: Set<Port>;
-  /** All that it harms as much. */
-  readonly clients: Map<string, Client>;
   /** Another finding is about what the rule does in the first place. */
   readonly isBeside?: true;
 }
@@ -125,16 +123,11 @@ interface NotedEffect<Port> {
 function noteEffect<Port>(all: Map<string, NotedEffect<Port>>, effect: RuleEffect, items: Iterable<Port>): void {
   const key = effectKey(effect);
   const known = all.get(key);
-  const own = clientsOf(effect.probe).map(client => [clientKey(client), client] as const);
-  if (known === undefined || isWorse(effect.severity, known.effect.severity))
-    all.set(key, {effect, items: new Set(items), clients: new Map(own)});
+  if (known === undefined || isWorse(effect.severity, known.effect.severity)) all.set(key, {effect, items: new Set(items)});
   else if (isWorse(known.effect.severity, effect.severity)) return;
-  else {
-    for (const [name, client] of own) known.clients.set(name, client);
-    if (known.effect.probe.direct !== undefined && effect.probe.direct === undefined)
-      all.set(key, {...known, effect, items: new Set([...items, ...known.items])});
-    else for (const item of items) known.items.add(item);
-  }
+  else if (known.effect.probe.direct !== undefined && effect.probe.direct === undefined)
+    all.set(key, {effect, items: new Set([...items, ...known.items])});
+  else for (const item of items) known.items.add(item);
 }
 
 /**
@@ -150,15 +143,8 @@ function oneForEachRule<Port>(all: Iterable<NotedEffect<Port>>): readonly NotedE
     const asBad = refusing.filter(({effect}) => !isWorse(first.effect.severity, effect.severity));
     const left = new Set(asBad.flatMap(({items}) => [...items]).filter(item => !first.items.has(item)));
     const leading = asBad.find(({items}) => [...items].some(item => left.has(item)));
-    // Who loses replies is another question.
-    const alike = [first, ...asBad].filter(({effect}) => effect.isLater === first.effect.isLater);
-    const clients = new Map(alike.flatMap(one => [...one.clients]));
-    return [{...first, clients}, ...different, ...(leading === undefined ? [] : [{...leading, items: left, isBeside: true} as const])];
+    return [first, ...different, ...(leading === undefined ? [] : [{effect: leading.effect, items: left, isBeside: true} as const])];
   });
-}
-
-function withClients(symptom: Symptom<RuleText>, clients: ReadonlyMap<string, Client>): Symptom<RuleText> {
-  return clients.size === 0 ? symptom : {...symptom, clients: distinctClients([...clients.values()])};
 }
 
 /** The source of packets is lost where nothing depends on it. */

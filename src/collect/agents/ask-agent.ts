@@ -1,10 +1,9 @@
 import type {PodObject} from '../../model/api-objects.ts';
 import {checks} from '../../checks/index.ts';
-import {clientKinds, type Finding, severities} from '../../model/finding.ts';
+import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import type {Entry} from '../../model/service-port.ts';
 import {errorText, namespacedName, shellWord} from '../../model/text.ts';
 import {type AgentPort, agentPort} from '../cluster/read-agent-pods.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
@@ -164,14 +163,12 @@ const rules: Shape = {list: {fields: {table: 'string', chain: 'string', line: 'n
 const setting: Shape = {fields: {value: 'string', source: 'string'}};
 const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
 
-const entry: Shape = {fields: {kind: 'string', address: 'string', port: 'number'}};
-
 const findingFields: Readonly<Record<string, Shape>> = {
   ...{code: 'string', severity: 'string', message: 'string', variant: 'string', endpoints: 'number'},
   ...{pod: 'string', share: 'number', since: {fields: {after: 'string', before: 'string'}}},
   ...{node: 'string', family: 'string', endpoint: 'string', service: serviceName},
   port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
-  ...{entry, clients: {list: {fields: {kind: 'string', entry}}}},
+  entry: {fields: {kind: 'string', address: 'string', port: 'number'}},
   ...{expected: rules, actual: rules},
   affects: {list: {fields: {namespace: 'string', name: 'string', ports: {list: 'string'}}}},
   senders: {
@@ -227,8 +224,6 @@ function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, inte
     return 'it says that it checks its node less than once a day';
   const whole = findings.every(({code, severity, message}) => code && severities.includes(severity) && message);
   if (!whole) return 'it has a finding without code, severity or message';
-  if (!findings.every(({clients = []}) => clients.every(({kind}) => clientKinds.includes(kind))))
-    return 'it has a finding about clients of an unknown kind';
   const unknown = findings.find(({code}) => !known.has(code));
   if (unknown !== undefined) return `it has a finding ${JSON.stringify(unknown.code)}, which this version does not know`;
   const ofOther = (what: string, of: string | undefined) =>
@@ -279,7 +274,7 @@ function asProxy({version, gates}: ProxyVersion): ProxyVersion {
 /** Only the fields that are read: an agent cannot mark a finding as known. What to do, and with which command, is never a node's word. */
 function asFinding(written: WrittenFinding): Finding {
   const fields = Object.entries(written).filter(([name]) => Object.hasOwn(findingFields, name));
-  const {entry: own, clients, expected, actual, ...read} = Object.fromEntries(fields) as unknown as WrittenFinding;
+  const {entry, expected, actual, ...read} = Object.fromEntries(fields) as unknown as WrittenFinding;
   const texts = (written: readonly WrittenRule[]) =>
     written.map(({table, chain, line, backend, rule}): RuleText => {
       const place = {table, chain, line, text: rule};
@@ -290,14 +285,9 @@ function asFinding(written: WrittenFinding): Finding {
     ...read,
     name,
     remedy,
-    ...(own === undefined ? {} : {entry: asEntry(own)}),
-    ...(clients === undefined ? {} : {clients: clients.map(client => ({...client, entry: asEntry(client.entry)}))}),
+    // While reading, a null address became a missing field.
+    ...(entry === undefined ? {} : {entry: {...entry, address: entry.address ?? null}}),
     ...(expected === undefined ? {} : {expected: texts(expected)}),
     ...(actual === undefined ? {} : {actual: texts(actual)}),
   };
-}
-
-/** While reading, a null address became a missing field. */
-function asEntry(entry: Entry): Entry {
-  return {...entry, address: entry.address ?? null};
 }
