@@ -152,7 +152,9 @@ interface Uncalled {
 
 /** Rules that the text does not show decide what happens, unless one that it shows is enough by itself. */
 function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chains}: Uncalled): PacketOutcome {
-  const refusing = chains.find(({path, verdict}) => (verdict === 'drop' || verdict === 'reject') && isRefusal(path));
+  const refusing = chains.find(
+    ({path, verdict}) => (verdict === 'drop' || verdict === 'reject') && isRefusal(path) && !path.some(marksForRefusal),
+  );
   if (refusing?.verdict === 'drop' || refusing?.verdict === 'reject')
     return {...outcome, verdict: refusing.verdict, destination: null, path: refusing.path, reason: whyRefused(refusing)};
   const led = outcome.verdict === 'undecided' ? outcome.reason : undefined;
@@ -300,7 +302,12 @@ function whyRefused({path, verdict}: {readonly path: readonly RuleText[]; readon
 function isRefusal(path: readonly RuleText[]): boolean {
   const last = path.at(-1);
   if (last !== undefined && /^KUBE-(?:EXTERNAL-)?SERVICES$/.test(last.chain) && /has no (?:local )?endpoints/.test(last.text)) return true;
-  return path.some(({text}) => text.includes('vmap @no-endpoint-') || / has no (?:local )?endpoints" -j KUBE-MARK-DROP$/.test(text));
+  return path.some(rule => rule.text.includes('vmap @no-endpoint-') || marksForRefusal(rule));
+}
+
+/** Within a chain of a Service of old versions: which packets get there is said where the chain is called. */
+function marksForRefusal({text}: RuleText): boolean {
+  return / has no (?:local )?endpoints" -j KUBE-MARK-DROP$/.test(text);
 }
 
 /** What the text shows of kube-proxy, where that is nothing. */
