@@ -41,8 +41,8 @@ const stages: readonly Stage[] = [
   {
     stage: 'nodes are opened',
     transport: 'exec',
-    faults: [{kind: 'hang', match: /command=--version/}],
-    reached: server => execs(server, /^iptables-save --version$/) === 3,
+    faults: [{kind: 'hang', match: /command=iptables-save/}],
+    reached: server => execs(server, /^iptables-save$/) === 3,
   },
   {
     stage: 'nodes are read',
