@@ -102,6 +102,13 @@ describe('a chain that no rule of the text calls', () => {
     expect(answer(text, {destination: '10.7.2.8'})).toMatch(/and no rule that it shows matches the packet$/);
   });
 
+  test('so is one of a Local policy without an endpoint in old versions, which is about packets of its Service alone', () => {
+    const chain = '-A KUBE-XLB-6RPBZ2LR3IESYB7Z -m comment --comment "shop/web:http has no local endpoints" -j KUBE-MARK-DROP';
+    expect(answer(`*nat\n${chain}\n`, {destination: '9.9.9.9', port: '443'})).toMatch(
+      /^undecided: where nat\/KUBE-XLB-6RPBZ2LR3IESYB7Z is called is not shown; if it is called, the packet is dropped/,
+    );
+  });
+
   test('may name an interface, which a listing without -v does not show', () => {
     const text = ['Chain MINE (1 references)', columns, 'DROP       all  --  0.0.0.0/0            10.7.2.9', ''].join('\n');
     expect(answer(text)).toContain('the packet is dropped, unless a rule there names an interface');
