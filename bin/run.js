@@ -37,19 +37,19 @@ function compileCache() {
     if (!own(kube) || !safe(kube)) return undefined;
     mkdirSync(folder, {recursive: true, mode: 0o700});
     if (realpathSync(folder) !== folder || !own(dirname(folder)) || !safe(dirname(folder)) || !own(folder)) return undefined;
-    if ((lstatSync(folder).mode & 0o077) !== 0) {
-      // Others could write here once: nothing of it is used.
+    const empty = () => {
       rmSync(folder, {recursive: true});
       mkdirSync(folder, {mode: 0o700});
-    }
-    // Node.js keeps the files of a version in one folder, and never removes any: after some versions it begins anew.
+    };
+    // Others could write here once: nothing of it is used.
+    if ((lstatSync(folder).mode & 0o077) !== 0) empty();
+    // Node.js keeps the files of a version in one folder, and never removes any.
     const paths = readdirSync(folder, {withFileTypes: true}).flatMap(entry => {
       const path = join(folder, entry.name);
       return entry.isDirectory() ? [path, ...readdirSync(path).map(name => `${path}/${name}`)] : [path];
     });
     if (paths.length > mostFiles) {
-      rmSync(folder, {recursive: true});
-      mkdirSync(folder, {mode: 0o700});
+      empty();
       return folder;
     }
     return paths.every(own) ? folder : undefined;

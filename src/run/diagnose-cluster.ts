@@ -97,15 +97,13 @@ async function diagnoseUntil(run: ClusterRun): Promise<Report> {
     // An agent follows the Services itself and verifies its findings.
     if (followed === null) return [];
     return recheck({
-      ...{
-        diagnosis,
-        readAgain,
-        signal,
-        clock,
-        history: followed.history,
-        nodeReadAt: nodes.evaluated.readAt,
-        periods: nodes.evaluated.periods,
-      },
+      diagnosis,
+      readAgain,
+      signal,
+      clock,
+      history: followed.history,
+      nodeReadAt: nodes.evaluated.readAt,
+      periods: nodes.evaluated.periods,
       ...(gracePeriodMs === undefined ? {} : {gracePeriodMs}),
       take: now => followed.take(now),
       recall: since => followed.recall(since),

@@ -61,7 +61,7 @@ const hookedChains = new Set([
   'KUBE-POSTROUTING',
 ]);
 
-/** Chains that kube-proxy and the kubelet write rules into in iptables mode. Of the same name in another table, a chain is somebody else's. */
+/** Chains that kube-proxy and the kubelet write rules into in iptables mode. Of the same name in another table, a chain is that of another program. */
 export function isKubeProxyChain(name: string, table: string): boolean {
   return iptablesNames[table]?.test(name) === true;
 }

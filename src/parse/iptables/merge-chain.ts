@@ -94,7 +94,6 @@ function woven(rules: readonly PastedRule[], block: readonly PastedRule[], known
 
 /** kube-proxy writes no rule after one that matches all packets. */
 function addAtEnd(rules: PastedRule[], block: readonly PastedRule[]): void {
-  const isPick = ({text}: PastedRule): boolean => text.includes('--probability');
   // Lines of several chains in turns are a block each: not all rules are searched for each of them.
   let last = block.some(isPick) ? rules.findIndex(isLastPick) : -1;
   for (const rule of block) {
@@ -106,8 +105,12 @@ function addAtEnd(rules: PastedRule[], block: readonly PastedRule[]): void {
   }
 }
 
-function isLastPick({text}: PastedRule): boolean {
-  return !text.includes('--probability') && / -j KUBE-SEP-/.test(text);
+function isPick({text}: PastedRule): boolean {
+  return text.includes('--probability');
+}
+
+function isLastPick(rule: PastedRule): boolean {
+  return !isPick(rule) && / -j KUBE-SEP-/.test(rule.text);
 }
 
 /** Without counters, and without the comment, which people leave out when they repeat a rule. */
