@@ -1,5 +1,6 @@
 import {expect, test} from 'vitest';
-import {service} from '../cluster.ts';
+import {diagnose} from '../../src/diagnose.ts';
+import {apiObjects, endpoint, service, slice} from '../cluster.ts';
 import {containing, type Scenario, scenario} from '../scenario.ts';
 
 test('two Services with the same node port and protocol are one finding that names both', async () => {
@@ -92,6 +93,30 @@ test.each([
       .filter(({code}) => code === 'ST110')
       .map(({severity, message}) => [severity, message]),
   ).toEqual(found);
+});
+
+test('a node port of IPv6 that is the port of a pod in the network of its node is reported', () => {
+  const address = 'fd00:18::11';
+  const spec = {ipFamilies: ['IPv6'], selector: {}};
+  const port = {port: 80, protocol: 'TCP'};
+  const api = apiObjects({
+    nodes: [{metadata: {name: 'node-a'}, status: {addresses: [{type: 'InternalIP', address}]}}],
+    services: [
+      service('shop/web', {
+        ...spec,
+        type: 'NodePort',
+        clusterIP: 'fd00:96::1',
+        clusterIPs: ['fd00:96::1'],
+        ports: [{...port, nodePort: 30080}],
+      }),
+      service('infra/agent', {...spec, clusterIP: 'fd00:96::2', clusterIPs: ['fd00:96::2'], ports: [port]}),
+    ],
+    endpointSlices: [
+      slice('infra/agent', [endpoint(address, 'node-a', {ready: true})], {ports: [{name: '', port: 30080, protocol: 'TCP'}]}),
+    ],
+  });
+  const {findings} = diagnose({origin: 'test', api, nodes: [], problems: []}, {toolVersion: '0'});
+  expect(findings.filter(({code}) => code === 'ST110').map(({message}) => message)).toEqual([containing('[fd00:18::11]:30080')]);
 });
 
 async function cluster(): Promise<Scenario> {

@@ -40,7 +40,7 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
     const owners = new Map(
       entries.flatMap(({port, set}) => (port.nodePort === 0 ? [] : [[`${port.nodePort}/${port.protocol}`, {port, set}] as const])),
     );
-    if (owners.size === 0) return;
+    if (owners.size === 0) continue;
     const told = new Set<ServicePort>();
     for (const {port, set} of entries) {
       for (const {address, port: number, hostPort} of set.endpoints) {
