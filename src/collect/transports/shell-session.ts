@@ -1,5 +1,6 @@
 import {Buffer} from 'node:buffer';
 import {randomBytes} from 'node:crypto';
+import {performance} from 'node:perf_hooks';
 import {CommandFailed, maxMessages, maxOutput, type NodeShell, OutputLimit, type TakeOutput, TooMuchOutput} from '../node/transport.ts';
 import {isProgramMissing, quoted} from './root-command.ts';
 
@@ -12,7 +13,8 @@ type StartShell = (session: {
 
 /**
  * Runs all commands of a node in at most two sessions of a shell there, so that the large dumps of both families run side by side: each
- * session that is opened costs more than most commands. What hangs there is ended after the lifetime. Resolves to null if there is no shell, or one that gets no input.
+ * session that is opened costs more than most commands. What hangs there is ended after the lifetime, and the shell with it: a session
+ * gets no new commands after half of that. Resolves to null if there is no shell, or one that gets no input.
  */
 export async function openShellSessions(plain: NodeShell, start: StartShell, lifetimeMs: number): Promise<NodeShell | null> {
   const sessions = [new ShellSession(start, lifetimeMs)];
@@ -20,7 +22,8 @@ export async function openShellSessions(plain: NodeShell, start: StartShell, lif
   let mostSessions = 2;
   let isDisposed = false;
   const choose = (): ShellSession | null => {
-    const open = sessions.filter(({isOpen}) => isOpen).toSorted((a, b) => a.commands - b.commands);
+    for (const session of sessions) if (session.isOld && session.commands === 0) session.end();
+    const open = sessions.filter(({isOpen, isOld}) => isOpen && !isOld).toSorted((a, b) => a.commands - b.commands);
     const [first] = open;
     if (first !== undefined && (first.commands === 0 || open.length >= mostSessions)) return first;
     if (mostSessions === 1 || isDisposed) return null;
@@ -68,6 +71,7 @@ class ShellSession {
   readonly started: Promise<boolean>;
   /** How many have not ended. */
   commands = 0;
+  readonly #oldAt: number;
   readonly #mark = randomBytes(16).toString('hex');
   readonly #stop = new AbortController();
   readonly #waiting: Waiting[] = [];
@@ -79,6 +83,7 @@ class ShellSession {
   constructor(start: StartShell, lifetimeMs: number) {
     const {promise, resolve} = Promise.withResolvers<boolean>();
     this.started = promise;
+    this.#oldAt = performance.now() + lifetimeMs / 2;
     this.#hasAnswered = resolve;
     const timer = setTimeout(() => this.#stop.abort(), startMs);
     promise.finally(() => clearTimeout(timer));
@@ -95,6 +100,11 @@ class ShellSession {
 
   get isOpen(): boolean {
     return this.#isOpen;
+  }
+
+  /** The shell may be ended before a command that begins now. */
+  get isOld(): boolean {
+    return performance.now() >= this.#oldAt;
   }
 
   async run(argv: readonly string[], signal: AbortSignal, take?: TakeOutput): Promise<Buffer> {

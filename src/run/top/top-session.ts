@@ -168,8 +168,10 @@ class CountedNode {
     this.#sampledBy = this.#survey;
     if (this.#survey.status !== 'checked') return;
     const {signal, sampleTimeoutMs, clock, transport} = this.#options;
-    const timeout = AbortSignal.timeout(sampleTimeoutMs);
-    const both = AbortSignal.any([signal, timeout]);
+    const late = new AbortController();
+    // Cleared at the end: a shell that is opened here is kept, and would end when it fires.
+    const timer = setTimeout(() => late.abort(), sampleTimeoutMs);
+    const both = AbortSignal.any([signal, late.signal]);
     this.#before = this.#after;
     this.#after = null;
     this.#failure = undefined;
@@ -178,7 +180,9 @@ class CountedNode {
       this.#after = await unlessAborted(readSample({shell, survey: this.#survey, programs: this.#programs, signal: both, clock}), both);
     } catch (error) {
       signal.throwIfAborted();
-      this.#failure = timeout.aborted ? `no answer within ${sampleTimeoutMs / 1000} s` : errorText(error);
+      this.#failure = late.signal.aborted ? `no answer within ${sampleTimeoutMs / 1000} s` : errorText(error);
+    } finally {
+      clearTimeout(timer);
     }
   }
 }

@@ -3,6 +3,7 @@ import {spawn, spawnSync} from 'node:child_process';
 import {chmodSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {dirname, join} from 'node:path';
+import {setTimeout} from 'node:timers/promises';
 import {describe, expect, onTestFinished, test} from 'vitest';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
@@ -135,6 +136,15 @@ describe('commands in sessions of a shell', () => {
       await expect.poll(() => running('sleep 1234')).toBe('');
     },
   );
+
+  test('one that comes in the second half of the lifetime has a new session, and is not ended with the old one', async () => {
+    const {shell, count} = await openSessions('sh', [], 6000);
+    await shell.run(['true'], signal);
+    await setTimeout(3100);
+    const before = count();
+    expect(String(await shell.run(['sh', '-c', 'sleep 3.3; echo whole'], signal))).toBe('whole\n');
+    expect(count()).toBe(before + 1);
+  });
 
   test('output that is cut by the end of the shell is no output', async () => {
     const {shell} = await openSessions();

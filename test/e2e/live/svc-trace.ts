@@ -1,4 +1,6 @@
+import {spawn} from 'node:child_process';
 import process from 'node:process';
+import {stripVTControlCharacters} from 'node:util';
 import {execa} from 'execa';
 import {startSvcTrace} from '../../executable.ts';
 
@@ -26,6 +28,30 @@ export function svcTrace(args: readonly string[], {kubeconfig, bin, temporary, e
     reject: false,
     stdin: 'ignore',
   });
+}
+
+/** A command that goes on, on a terminal of its own. */
+export class OnTerminal implements Disposable {
+  output = '';
+  readonly #child;
+
+  constructor(args: readonly string[], kubeconfig: string) {
+    const command = [...startSvcTrace, ...args].map(word => `'${word}'`).join(' ');
+    this.#child = spawn('script', ['-qec', `stty cols 120 rows 60; ${command}`, '/dev/null'], {
+      env: {...process.env, KUBECONFIG: kubeconfig, HOME: '/nonexistent', TERM: 'xterm'},
+    });
+    this.#child.stdout.on('data', (data: Buffer) => {
+      this.output += stripVTControlCharacters(data.toString());
+    });
+  }
+
+  press(key: string): void {
+    this.#child.stdin.write(key);
+  }
+
+  [Symbol.dispose](): void {
+    this.#child.kill();
+  }
 }
 
 /** The JSON of `check -o json`, as far as the tests use it. */

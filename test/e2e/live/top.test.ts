@@ -5,7 +5,7 @@ import {clusterNeeds, LiveCluster} from './cluster.ts';
 import type {ConnectionsOrder} from './connections.ts';
 import {replaceEndpoint} from './live-kube-proxy.ts';
 import {NodePrograms} from './node-programs.ts';
-import {svcTrace} from './svc-trace.ts';
+import {OnTerminal, svcTrace} from './svc-trace.ts';
 
 const endpoints = ['10.244.11.4', '10.244.11.5', '10.244.12.4'];
 
@@ -127,7 +127,7 @@ function newOnes(report: TopReport, address: string): number | null {
 
 const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, one) => total + one, 0);
 
-describeWith(clusterNeeds, 'top of a live cluster in iptables mode', () => {
+describeWith([...clusterNeeds, 'script'], 'top of a live cluster in iptables mode', () => {
   let load: Load;
   beforeAll(async () => {
     load = await Load.open('healthy/1.30-iptables');
@@ -210,6 +210,21 @@ describeWith(clusterNeeds, 'top of a live cluster in iptables mode', () => {
     expect(report.nodes[1]?.reason).toEqual(reason);
     expect(sum(endpoints.map(address => newOnes(report, address) ?? 0))).toBeCloseTo(30, -1);
     for (const address of endpoints) expect(onNode(report, 'node-b')[address]).toBeUndefined();
+  });
+
+  test('a node whose connection broke is counted again, and its new session lasts', async () => {
+    const {faults, requests, kubeconfig} = load.cluster.api;
+    using top = new OnTerminal(['top', 'shop/web', '--interval', '1s'], kubeconfig);
+    await expect.poll(() => top.output).toMatch(/on 3 nodes/);
+    faults.push({kind: 'reset', match: /node-b.*conntrack/, times: 1});
+    await expect.poll(() => top.output).toMatch(/node-b: not read/);
+    const seen = requests.length;
+    const rounds = () => top.output.split('q quits').length;
+    const before = rounds();
+    await expect.poll(rounds).toBeGreaterThan(before + 12);
+    const sessions = requests.slice(seen).filter(({path}) => /node-b\/exec$/.test(path));
+    expect(sessions.length).toBeLessThanOrEqual(2);
+    expect(top.output.split('q quits').slice(-3, -1).join('')).not.toMatch(/not read/);
   });
 
   test('a kube-proxy that writes its chains again between the reads leaves no rate, and it is said', async () => {
