@@ -16,6 +16,7 @@ import {localhostNodePortsStuck, serviceNameTooLong} from './nftables-checks.ts'
 import {endpointGetsNothing, oneEndpointGetsAll, removedEndpointInUse} from './traffic-checks.ts';
 import {mtuDiffers} from './kernel/st613-mtu-differs.ts';
 import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
+import {serviceRangeOverlap} from './st118-service-range-overlap.ts';
 import {loopbackRoutingOff} from './kernel/st614-loopback-routing-off.ts';
 import {changedWhileLooking} from './st904-changed-while-looking.ts';
 import {apiNewer, knownBug, limitOfMode, podAddressLost, podsNotRecognized, settingBreaksPromise} from './promise-checks.ts';
@@ -40,6 +41,7 @@ const all = [
   rangesOfOneFamily,
   externalIPWithRanges,
   headlessLabelWithClusterIP,
+  serviceRangeOverlap,
   twoBackends,
   otherModeLeftovers,
   modeMismatch,

@@ -1,4 +1,4 @@
-import {serviceRanges} from '../../expect/nftables/base-chains.ts';
+import {serviceRanges} from '../../expect/cluster/service-range.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';

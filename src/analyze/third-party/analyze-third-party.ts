@@ -315,7 +315,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
   const effectsOfAll = probes
     .filter(({knownTo, source: {kind}}) => knownTo.size === 0 && kind !== 'allowed' && kind !== 'other-range')
     .flatMap(probe => effectsOf(probe, together));
-  return maySelect(api, item.port.object) ? effectsOfAll : refusals.judge(effectsOfAll);
+  return maySelect(api, item.port.object) ? effectsOfAll : refusals.judge(effectsOfAll, api);
 }
 
 /** All connections of pods of the node to the Service: of all pods, or of some that are known. */

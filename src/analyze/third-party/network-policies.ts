@@ -21,15 +21,34 @@ export class PolicyRefusals {
     }
   }
 
-  /** The effects, in which such a rule is as bad as that of any other program. */
-  judge(effects: readonly RuleEffect[]): readonly RuleEffect[] {
+  /** The effects, in which such a rule is as bad as that of any other program, and so is one that was left behind. */
+  judge(effects: readonly RuleEffect[], api: ApiObjects): readonly RuleEffect[] {
     return effects.map(effect => {
       const {severity: _, ifNoPolicy, rule, ...rest} = effect;
-      if (ifNoPolicy === undefined || rule === null || !ifNoPolicy.isForAll || this.#passed.has(rule.chain)) return effect;
-      const {kind, detail} = ifNoPolicy;
-      return {...rest, rule, kind, detail: `${detail}: it refuses every sender, and no network policy asks for that`};
+      if (ifNoPolicy === undefined || rule === null) return effect;
+      const isForAll = ifNoPolicy.isForAll && !this.#passed.has(rule.chain);
+      const why = isForAll
+        ? 'it refuses every sender, and no network policy asks for that'
+        : isLeftBehind(rule, api)
+          ? "the cluster has no NetworkPolicy that asks for that, so the rules were left behind, or the policies' agent no longer updates them"
+          : null;
+      return why === null ? effect : {...rest, rule, kind: ifNoPolicy.kind, detail: `${ifNoPolicy.detail}: ${why}`};
     });
   }
+}
+
+/**
+ * Whether a rule that refuses what comes to a Service, whose pods no NetworkPolicy selects, is of none at all. Egress policies are about pods of
+ * clients. Other agents than these have policies of their own kinds.
+ */
+function isLeftBehind({chain}: NodeRule, {networkPolicies, namespaces}: ApiObjects): boolean {
+  const isOfApiAlone = /^(?:KUBE-NWPLCY-|KUBE-POD-FW-|KUBE-ROUTER-|WEAVE-NPC)/.test(chain);
+  return isOfApiAlone && namespaces === undefined && networkPolicies?.every(policy => !isForEgress(policy)) === true;
+}
+
+/** The API server fills in policyTypes. */
+function isForEgress({spec}: NetworkPolicyObject): boolean {
+  return spec?.policyTypes?.includes('Egress') !== false;
 }
 
 /** Whether a NetworkPolicy may select the pods of a Service. Without having read any, none is known to. */

@@ -95,7 +95,7 @@ export const endpointIsClusterIP: Check<'ST117'> = {
 };
 
 /** By address, as `namespace/name`. */
-const holdersOfClusterIPs = once(
+export const holdersOfClusterIPs = once(
   (services: readonly ServiceObject[]): ReadonlyMap<string, string> =>
     new Map(
       services.flatMap(({metadata, spec}) =>

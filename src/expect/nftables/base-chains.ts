@@ -1,7 +1,8 @@
-import {type Family, parseCidr} from '../../model/address.ts';
+import type {Family} from '../../model/address.ts';
 import type {NftHook, NftTable} from '../../model/nft-ruleset.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
+import {serviceRanges} from '../cluster/service-range.ts';
 import type {NodeContext} from '../node-context.ts';
 import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './nft-names.ts';
 import {addressList, ipWord, linkText, nftComment, setMarkStatement, nftSourceText} from './nft-text.ts';
@@ -182,16 +183,6 @@ function firewall(context: NodeContext): readonly BaseRuleChain[] {
     chain('firewall-check', [`${key} @firewall jump firewall-allow-check`]),
     chain('firewall-allow-check', [`${key} . ${ipWord(family)} saddr @firewall-allow return`, 'drop']),
   ];
-}
-
-/**
- * The networks of one family that cluster IPs are allocated from; null where they are not known. An API server that serves ServiceCIDRs
- * always has one, so an empty list says nothing. Follows `ServiceCIDRConfig`.
- */
-export function serviceRanges({serviceCIDRs}: ApiObjects, family: Family): readonly string[] | null {
-  const cidrs = (serviceCIDRs ?? []).flatMap(({spec}) => spec?.cidrs ?? []);
-  if (cidrs.length === 0) return null;
-  return [...new Set(cidrs.flatMap(text => parseCidr(text) ?? []).flatMap(cidr => (cidr.family === family ? cidr.text : [])))];
 }
 
 interface DroppedRangesInput {

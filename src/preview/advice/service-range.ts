@@ -1,9 +1,8 @@
 import {someOf} from '../../model/text.ts';
+import {nodesInRanges, rangeOf, routesIntoRanges} from '../../expect/cluster/service-range.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
 import {proxyTableId} from '../../expect/nftables/expected-table.ts';
-import {podCIDRsOf} from '../../expect/own-pods.ts';
-import {contains, families, parseAddress, parseCidr} from '../../model/address.ts';
-import type {NodeObject} from '../../model/api-objects.ts';
+import {families} from '../../model/address.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
@@ -15,7 +14,7 @@ import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const ranges = rangesOf(setup, configAfter);
   if (ranges === null || ranges.length === 0 || isDroppedToday(setup)) return [];
-  const inside = (setup.api.nodes ?? []).flatMap(node => placesIn(node, ranges));
+  const inside = nodesInRanges(setup.api, ranges.flatMap(rangeOf)).map(({text}) => text);
   const routed = routesInto(setup, ranges);
   const said = (who: readonly string[], of: object): readonly NodeAdvice[] =>
     who.length === 0
@@ -30,15 +29,9 @@ export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdv
   return [...said(inside, {ofCluster: true}), ...said(routed, {})];
 }
 
-/** A route to all of the range, as nodes without a default route have it, leads to no host. */
 function routesInto({facts: {network}}: NodeSetup, ranges: readonly string[]): readonly string[] {
-  const cidrs = ranges.flatMap(text => parseCidr(text) ?? []);
   const routes = families.flatMap(family => network?.routes[family] ?? []);
-  const inside = routes.filter(
-    ({kind, to}) =>
-      kind === 'unicast' &&
-      cidrs.some(cidr => to.family === cidr.family && to.prefix > cidr.prefix && overlaps(cidr, to.text.replace(/\/\d+$/, ''))),
-  );
+  const inside = routesIntoRanges(routes, ranges.flatMap(rangeOf));
   return [
     ...new Set(inside.map(({to, hops}) => `${to.text}, which a route by ${hops[0]?.gateway ?? hops[0]?.dev ?? 'the node'} leads to,`)),
   ];
@@ -55,28 +48,4 @@ export function rangesOf(setup: NodeSetup, config: ProxyConfig): readonly string
 
 function isDroppedToday(setup: NodeSetup): boolean {
   return (rangesOf(setup, setup.config) ?? []).length > 0;
-}
-
-function placesIn(node: NodeObject, ranges: readonly string[]): readonly string[] {
-  const {metadata, status} = node;
-  const networks = ranges.flatMap(text => parseCidr(text) ?? []);
-  const holds = (text: string): boolean => {
-    const address = parseAddress(text);
-    return address !== null && networks.some(network => contains(network, address));
-  };
-  const overlapping = podCIDRsOf(node).filter(text => {
-    const own = parseCidr(text);
-    const first = (cidr: string): string => cidr.replace(/\/\d+$/, '');
-    return own !== null && (holds(first(own.text)) || networks.some(network => overlaps(own, first(network.text))));
-  });
-  const addresses = (status?.addresses ?? []).flatMap(({type, address = ''}) => (type !== 'Hostname' && holds(address) ? [address] : []));
-  return [
-    ...overlapping.map(text => `the pod network ${text} of ${metadata.name}`),
-    ...addresses.map(address => `the address ${address} of ${metadata.name}`),
-  ];
-}
-
-function overlaps(cidr: NonNullable<ReturnType<typeof parseCidr>>, text: string): boolean {
-  const address = parseAddress(text);
-  return address !== null && contains(cidr, address);
 }

@@ -47,6 +47,34 @@ test('a policy that refuses one of several endpoints is an info that names it', 
   );
 });
 
+describe('rules that refuse what comes to one pod', () => {
+  const rules = (chain: string) => [`:${chain} -`, `-A FORWARD -d 10.244.11.4/32 -j ${chain}`, `-A ${chain} -j REJECT`];
+  const policy = (namespace: string, policyTypes: readonly string[]) => ({
+    networkPolicies: [{metadata: {name: 'deny', namespace}, spec: {podSelector: {}, policyTypes}}],
+  });
+
+  test.each([
+    ['the cluster has no NetworkPolicy', {networkPolicies: []}],
+    ['NetworkPolicies of other namespaces alone', policy('infra', ['Ingress'])],
+  ])('are left over where %s', async (_, api) => {
+    const found = (await withRules(rules('KUBE-POD-FW-ABCDEFGH'), given => given.api(() => api))).filter(needsAction);
+    expect(new Set(found.map(({code, severity}) => `${code} ${severity}`))).toEqual(new Set(['ST303 error']));
+    expect(found.find(({service}) => service?.name === 'web')?.message).toMatch(
+      /refused by a third-party rule: the cluster has no NetworkPolicy that asks for that, so the rules were left behind/,
+    );
+  });
+
+  test.each([
+    ['NetworkPolicies were not read', 'KUBE-POD-FW-ABCDEFGH', {networkPolicies: null}],
+    ['those of some namespaces were read', 'KUBE-POD-FW-ABCDEFGH', {networkPolicies: [], namespaces: ['shop']}],
+    ['one selects the pods of the Service', 'KUBE-POD-FW-ABCDEFGH', policy('shop', ['Ingress'])],
+    ['one may be about what clients send', 'KUBE-POD-FW-ABCDEFGH', policy('infra', ['Egress'])],
+    ['the agent has policies of its own kinds', 'cali-tw-cali1234', {networkPolicies: []}],
+  ])('may be asked for where %s', async (_, chain, api) => {
+    expect((await withRules(rules(chain), given => given.api(() => api))).filter(needsAction)).toEqual([]);
+  });
+});
+
 test('where NetworkPolicies select the pods of every Service, they may ask for it', async () => {
   const found = await withRules([':WEAVE-NPC - [0:0]', '-A FORWARD -j WEAVE-NPC', '-A WEAVE-NPC -j DROP'], given =>
     given.api(({services}) => {

@@ -1,0 +1,93 @@
+import {type Family, families, parseAddress, parseCidr} from '../../model/address.ts';
+import type {Route} from '../../model/node/node-facts.ts';
+import {once} from '../../model/once.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {podCIDRsOf} from '../own-pods.ts';
+import {clusterIPOf} from './service-ports.ts';
+
+/** Addresses that follow one another. */
+interface AddressRange {
+  readonly family: Family;
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly text: string;
+}
+
+/**
+ * The networks of one family that cluster IPs are allocated from; null where they are not known. An API server that serves ServiceCIDRs
+ * always has one, so an empty list says nothing. Follows `ServiceCIDRConfig`.
+ */
+export function serviceRanges({serviceCIDRs}: ApiObjects, family: Family): readonly string[] | null {
+  const cidrs = (serviceCIDRs ?? []).flatMap(({spec}) => spec?.cidrs ?? []);
+  if (cidrs.length === 0) return null;
+  return [...new Set(cidrs.flatMap(text => parseCidr(text) ?? []).flatMap(cidr => (cidr.family === family ? cidr.text : [])))];
+}
+
+/** The addresses that are certainly among those that cluster IPs are allocated from. */
+export const knownServiceRanges = once((api: ApiObjects): readonly AddressRange[] =>
+  families.flatMap(family => serviceRanges(api, family)?.flatMap(rangeOf) ?? rangeOfClusterIPs(api, family)),
+);
+
+/** The first address of the range is that of default/kubernetes, and the range has at most this many bits. */
+const rangeBits = 20n;
+
+function rangeOfClusterIPs({services}: ApiObjects, family: Family): readonly AddressRange[] {
+  const used = (services ?? []).flatMap(service => {
+    const address = parseAddress(clusterIPOf(service, family) ?? '');
+    return address === null ? [] : [{address, isFirst: service.metadata.namespace === 'default' && service.metadata.name === 'kubernetes'}];
+  });
+  const first = used.find(({isFirst}) => isFirst)?.address;
+  if (first === undefined) return [];
+  const inRange = used.flatMap(({address}) => (address.value >> rangeBits === first.value >> rangeBits ? address : []));
+  const last = inRange.reduce((most, address) => (address.value > most.value ? address : most), first);
+  return [{family, first: first.value, last: last.value, text: `${first.text} to ${last.text}`}];
+}
+
+export function rangeOf(text: string): readonly AddressRange[] {
+  const cidr = parseCidr(text);
+  if (cidr === null) return [];
+  const size = 1n << BigInt((cidr.family === 'IPv4' ? 32 : 128) - cidr.prefix);
+  return [{family: cidr.family, first: cidr.base, last: cidr.base + size - 1n, text: cidr.text}];
+}
+
+/** Addresses of nodes inside these ranges, and networks of their pods that share addresses with them. */
+export function nodesInRanges({nodes}: ApiObjects, ranges: readonly AddressRange[]) {
+  if (ranges.length === 0) return [];
+  return (nodes ?? []).flatMap(node => {
+    const {name} = node.metadata;
+    const overlapping = podCIDRsOf(node).filter(text => rangeOf(text).some(own => ranges.some(range => overlap(own, range))));
+    const addresses = (node.status?.addresses ?? []).flatMap(({type, address = ''}) =>
+      type !== 'Hostname' && isInside(address, ranges) ? [address] : [],
+    );
+    return [
+      ...overlapping.map(text => ({node: name, address: null, text: `the pod network ${text} of ${name}`})),
+      ...addresses.map(address => ({node: name, address, text: `the address ${address} of ${name}`})),
+    ];
+  });
+}
+
+function isInside(text: string, ranges: readonly AddressRange[]): boolean {
+  return parseAddress(text) !== null && rangeOf(text).some(own => ranges.some(range => overlap(own, range)));
+}
+
+function overlap(a: AddressRange, b: AddressRange): boolean {
+  return a.family === b.family && a.first <= b.last && b.first <= a.last;
+}
+
+/** A route to all of a range, as nodes without a default route have it, leads to no host. */
+export function routesIntoRanges(routes: readonly Route[], ranges: readonly AddressRange[]): readonly Route[] {
+  return routes.filter(({kind, to}) => {
+    const [own] = rangeOf(to.text);
+    return (
+      own !== undefined &&
+      kind === 'unicast' &&
+      ranges.some(
+        range =>
+          range.family === own.family &&
+          range.first <= own.first &&
+          own.last <= range.last &&
+          own.last - own.first < range.last - range.first,
+      )
+    );
+  });
+}
