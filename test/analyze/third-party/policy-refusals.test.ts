@@ -59,9 +59,9 @@ describe('rules that refuse what comes to one pod', () => {
   ])('are left over where %s', async (_, api) => {
     const found = (await withRules(rules('KUBE-POD-FW-ABCDEFGH'), given => given.api(() => api))).filter(needsAction);
     expect(new Set(found.map(({code, severity}) => `${code} ${severity}`))).toEqual(new Set(['ST303 error']));
-    expect(found.find(({service}) => service?.name === 'web')?.message).toMatch(
-      /refused by a third-party rule: the cluster has no NetworkPolicy that asks for that, so the rules were left behind/,
-    );
+    const why = /refused by a third-party rule: the cluster has no NetworkPolicy that asks for that, so the rules were left behind/;
+    expect(found.filter(({message}) => !why.test(message))).toEqual([]);
+    expect(found.length).toBeGreaterThan(0);
   });
 
   test.each([
