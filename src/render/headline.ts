@@ -107,7 +107,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST115: 'loadBalancerSourceRanges are ignored for an external IP',
   ST116: 'kube-proxy up to 1.35 does not serve it, because of the headless label',
   ST117: 'an endpoint is the cluster IP of a Service, connections to it fail',
-  ST118: 'the Service range holds addresses that others use',
+  ST118: 'the Service range holds addresses of nodes or pods',
   ST201: 'not programmed, connections fail',
   ST202: (_, block) => `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic`,
   ST203: ({endpoint, program}, block) => {

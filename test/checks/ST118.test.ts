@@ -1,6 +1,5 @@
 import {describe, expect, test} from 'vitest';
 import {containing, type Scenario, scenario} from '../scenario.ts';
-import {kernel} from '../incidents/changes.ts';
 
 const addressOfNodeA = (address: string) => (given: Scenario) =>
   given.nodeObject('node-a', node => ({...node, status: {...node.status, addresses: [{type: 'InternalIP', address}]}}));
@@ -44,35 +43,10 @@ describe('no finding is', () => {
   ])('%s', async (_, change) => {
     expect(await found(change)).toEqual([]);
   });
-
-  test.each([
-    ['a route to all of the range', [{dst: '10.96.0.0/12', dev: 'eth0'}]],
-    ['a route to a host inside it', [{dst: '10.96.0.10', gateway: '172.18.0.12', dev: 'eth0'}]],
-    ['a blackhole', [{type: 'blackhole', dst: '10.96.64.0/18', dev: 'lo'}]],
-    ['a network that holds it', [{dst: '10.0.0.0/8', gateway: '172.18.0.254', dev: 'eth0'}]],
-  ])('%s', async (_, routes) => {
-    expect(await found(given => kernel(given, {routes}), {withRange: true})).toEqual([]);
-  });
 });
 
-const vpn = [{dst: '10.100.0.0/16', gateway: '172.18.0.254', dev: 'eth0'}];
-
-test('a route to a network inside the range is reported for the node that has it', async () => {
-  expect(await found(given => kernel(given, {routes: vpn}), {withRange: true})).toEqual([
-    ['warning', containing('10.100.0.0/16 by 172.18.0.254', 'that has the address of a Service go to the Service')],
-  ]);
-});
-
-test.each([
-  ['the network', (given: Scenario) => kernel(given, {routes: vpn}), ['10.100.0.0/16 by 172.18.0.254', 'drops new connections']],
-  ['other nodes', addressOfNodeA('10.100.7.7'), ['drops new connections', 'the address 10.100.7.7 of node-a']],
-])('in nftables mode from 1.33 on, packets to %s are lost', async (_, change, words) => {
-  const errors = (await found(change, {withRange: true, capture: 'nftables/1.36'})).filter(([severity]) => severity === 'error');
-  expect([...new Set(errors.map(([, message]) => message))]).toEqual([containing(...words)]);
-});
-
-async function found(change: (given: Scenario) => void, {withRange = false, capture}: {withRange?: boolean; capture?: string} = {}) {
-  const given = await (capture === undefined ? scenario() : scenario(capture));
+async function found(change: (given: Scenario) => void, {withRange = false}: {withRange?: boolean} = {}) {
+  const given = await scenario();
   if (withRange) given.api(() => range('10.96.0.0/12', 'fd00:10:96::/112'));
   change(given);
   return given.findings().flatMap(({code, severity, message}) => (code === 'ST118' ? [[severity, message]] : []));

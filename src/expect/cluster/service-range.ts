@@ -1,5 +1,4 @@
 import {type Family, families, parseAddress, parseCidr} from '../../model/address.ts';
-import type {Route} from '../../model/node/node-facts.ts';
 import {once} from '../../model/once.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {podCIDRsOf} from '../own-pods.ts';
@@ -60,8 +59,8 @@ export function nodesInRanges({nodes}: ApiObjects, ranges: readonly AddressRange
       type !== 'Hostname' && isInside(address, ranges) ? [address] : [],
     );
     return [
-      ...overlapping.map(text => ({node: name, address: null, text: `the pod network ${text} of ${name}`})),
-      ...addresses.map(address => ({node: name, address, text: `the address ${address} of ${name}`})),
+      ...overlapping.map(text => ({address: null, text: `the pod network ${text} of ${name}`})),
+      ...addresses.map(address => ({address, text: `the address ${address} of ${name}`})),
     ];
   });
 }
@@ -72,22 +71,4 @@ function isInside(text: string, ranges: readonly AddressRange[]): boolean {
 
 function overlap(a: AddressRange, b: AddressRange): boolean {
   return a.family === b.family && a.first <= b.last && b.first <= a.last;
-}
-
-/** A route to all of a range, as nodes without a default route have it, leads to no host. */
-export function routesIntoRanges(routes: readonly Route[], ranges: readonly AddressRange[]): readonly Route[] {
-  return routes.filter(({kind, to}) => {
-    const [own] = rangeOf(to.text);
-    return (
-      own !== undefined &&
-      kind === 'unicast' &&
-      ranges.some(
-        range =>
-          range.family === own.family &&
-          range.first <= own.first &&
-          own.last <= range.last &&
-          own.last - own.first < range.last - range.first,
-      )
-    );
-  });
 }

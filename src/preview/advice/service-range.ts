@@ -1,8 +1,8 @@
 import {someOf} from '../../model/text.ts';
-import {nodesInRanges, rangeOf, routesIntoRanges} from '../../expect/cluster/service-range.ts';
+import {nodesInRanges, rangeOf} from '../../expect/cluster/service-range.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
 import {proxyTableId} from '../../expect/nftables/expected-table.ts';
-import {families} from '../../model/address.ts';
+import {contains, families, parseCidr} from '../../model/address.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
@@ -29,9 +29,13 @@ export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdv
   return [...said(inside, {ofCluster: true}), ...said(routed, {})];
 }
 
+/** A route to all of the range, as nodes without a default route have it, leads to no host. */
 function routesInto({facts: {network}}: NodeSetup, ranges: readonly string[]): readonly string[] {
+  const cidrs = ranges.flatMap(text => parseCidr(text) ?? []);
   const routes = families.flatMap(family => network?.routes[family] ?? []);
-  const inside = routesIntoRanges(routes, ranges.flatMap(rangeOf));
+  const inside = routes.filter(
+    ({kind, to}) => kind === 'unicast' && cidrs.some(cidr => to.prefix > cidr.prefix && contains(cidr, {...to, value: to.base})),
+  );
   return [
     ...new Set(inside.map(({to, hops}) => `${to.text}, which a route by ${hops[0]?.gateway ?? hops[0]?.dev ?? 'the node'} leads to,`)),
   ];
