@@ -118,9 +118,9 @@ export function joinFamilies(
 }
 
 /** Follows `the dump` in messages. A dump in JSON has only one line. */
-export function cutReason({table, line, by}: Cut): string {
+export function cutReason({table, line, by, seenBy}: Cut): string {
   if (by !== undefined) return `has a line in table ${table} that is no rule (line ${line}: ${by})`;
-  return `is truncated ${line > 1 ? `at line ${line} ` : ''}inside table ${table}`;
+  return `is truncated ${line > 1 ? `at line ${line} ` : ''}inside table ${table}${seenBy === undefined ? '' : ` (${seenBy})`}`;
 }
 
 /**

@@ -140,6 +140,8 @@ export interface Cut {
   readonly line: number;
   /** A line inside the table that its tool did not print, such as an error. Left out where the dump ends. */
   readonly by?: string;
+  /** What shows that a dump which is closed lacks its end. */
+  readonly seenBy?: string;
 }
 
 /** The output of one run of iptables-save (or of `iptables -S`). */

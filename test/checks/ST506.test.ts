@@ -38,6 +38,30 @@ test('a node with a truncated dump counts as not read, which is no second findin
   expect(given.newFindings().map(({code}) => code)).toEqual(['ST506']);
 });
 
+test.each(['-A KUBE-EXT-', '-A KUBE-SEP-', '-A KUBE-SERVICES', '-A KUBE-SVC-'])(
+  'a dump that ends in the middle of rules that begin with %s is truncated, with a COMMIT too',
+  async start => {
+    const given = await scenario();
+    const lines = given.rules('node-b').toString().split('\n');
+    const own = lines.flatMap((text, at) => (text.startsWith(start) ? [at] : []));
+    given.file('node-b', 'iptables-save', [...lines.slice(0, own[Math.floor(own.length / 2)]), 'COMMIT', ''].join('\n'));
+    const found = given.newFindings();
+    expect(found).toEqual([{...place, message: containing('inside table nat (its last ')}]);
+  },
+);
+
+test.each([/^-A KUBE-SVC-/, /^-A KUBE-(?:SVC|SEP|EXT)-/, /^-A KUBE-/])(
+  'chains whose rules %s were all deleted are a fault',
+  async deleted => {
+    const given = await scenario();
+    const lines = given.rules('node-b').toString().split('\n');
+    given.file('node-b', 'iptables-save', lines.filter(text => !deleted.test(text)).join('\n'));
+    const codes = given.newFindings().map(({code}) => code);
+    expect(codes).not.toContain('ST506');
+    expect(codes).toEqual(expect.arrayContaining([expect.stringMatching(/^ST[23]/)]));
+  },
+);
+
 test.each([':0 --persistent', '0.0.0.0:0'])('a destination that reads as %s shows a reader older than the writer', async destination => {
   const given = await scenario();
   given.file(

@@ -3,6 +3,7 @@ import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
 import type {Backend, Cut, Ruleset, StrayLine} from '../../model/ruleset.ts';
 import {plainText} from '../lines.ts';
+import {chainsWithLostRules} from '../lost-end.ts';
 import {ChainTable} from './chain-table.ts';
 import {chainByChain, familyOfRules, parseDumpHeader} from './dump-chain.ts';
 import {pastedRulesets} from './pasted-rulesets.ts';
@@ -70,8 +71,24 @@ class DumpReader {
       else this.#other(start, end);
     }
     if (this.#isMixed) return null;
+    this.#lostEnd();
     this.#finish(this.#line);
     return this.#done.map(asRuleset);
+  }
+
+  /** The end of the text was lost, and a COMMIT was added. */
+  #lostEnd(): void {
+    const [name, table] = [...this.#dump.tables].at(-1) ?? [];
+    if (name !== 'nat' || table?.complete !== true) return;
+    const {chains} = table;
+    const lost = chainsWithLostRules({
+      ...{chains, bytes: this.#bytes, calls: {before: [' -j ', ' -g '], after: '\n'}},
+      isEarly: last => chains.nameOf(last) === 'KUBE-SERVICES' && !/-j KUBE-NODEPORTS$/.test(chains.textAt(last)),
+    });
+    if (lost === 0) return;
+    table.complete = false;
+    chains.markIncompleteFrom(chains.size - 1 - lost);
+    this.#dump.cut ??= {table: name, line: this.#line, seenBy: `its last ${lost} chains have no rules`};
   }
 
   /** Inside an uncommitted table, a last line without a newline is incomplete and is not read as a rule. */

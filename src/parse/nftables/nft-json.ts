@@ -1,5 +1,6 @@
 import type {NftElement, NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
 import {readJson} from '../attempt.ts';
+import {chainsWithLostRules, kindOf} from '../lost-end.ts';
 import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable, nftSeconds, tableId} from './nft-elements.ts';
 import {forEachItem, objectEnd} from './nft-json-bytes.ts';
 import {JsonChains} from './nft-json-chains.ts';
@@ -45,8 +46,26 @@ class JsonReader {
       tables: this.#tables,
       toolVersion: this.#toolVersion,
       strays: this.#strays,
-      cut: cutAt === null ? null : this.#cut(cutAt),
+      cut: cutAt === null ? this.#lostEnd() : this.#cut(cutAt),
     });
+  }
+
+  /** A list that lost its end, and was closed again: what the rest shows of it. */
+  #lostEnd(): NftRuleset['cut'] {
+    for (const table of this.#tables.values()) {
+      const seenBy = lackOf(table);
+      if (seenBy !== null) return this.#lacking(table, seenBy);
+    }
+    const table = this.#lastTable;
+    const lost = table === null || table.name !== 'kube-proxy' ? 0 : chainsWithLostRules(printed(table, this.#bytes));
+    return table === null || lost === 0 ? null : this.#lacking(table, `its last ${lost} chains have no rules`);
+  }
+
+  #lacking(table: JsonTable, seenBy: string): NftRuleset['cut'] {
+    table.chains.markTruncated();
+    table.complete = false;
+    table.declared = table.chains.ruleCount > 0;
+    return {table: table.id, line: 1, seenBy};
   }
 
   /** Nearly all objects of a large dump begin like the last rule or the last chain, up to the name of the chain. */
@@ -170,6 +189,31 @@ class JsonReader {
 }
 
 type JsonTable = NftDumpTable<JsonChains>;
+
+/** What a whole table has: the kernel refuses a map that refers to a chain which does not exist, and kube-proxy makes all or nothing. */
+function lackOf({name, sets, chains}: JsonTable): string | null {
+  for (const set of sets.values()) {
+    if (set.valueTypes?.includes('verdict') !== true) continue;
+    for (const {value} of set.elements.values()) {
+      const chain = /^(?:goto|jump) (.+)$/.exec(value ?? '')?.[1];
+      if (chain !== undefined && !chains.has(chain)) return `its map ${set.name} refers to chain ${chain}, which is missing`;
+    }
+  }
+  if (name !== 'kube-proxy' || chains.ruleCount > 0) return null;
+  if (sets.size > 0 && chains.size === 0) return 'it has sets and no chains';
+  const isOfServices = [...chains.keys()].some(chain => kindOf(chain) !== null);
+  return isOfServices && !sets.has('service-ips') ? 'it has chains of Services, and no map that leads to them' : null;
+}
+
+/** The base rules are printed first: where some of their chains have rules, all have. */
+function printed({chains}: JsonTable, bytes: Buffer): Parameters<typeof chainsWithLostRules>[0] {
+  const names = [...chains.keys()];
+  return {
+    chains: {size: chains.size, nameOf: place => names[place] ?? '', ruleCountOf: place => chains.ruleCountAt(place)},
+    ...{bytes, calls: {before: ['"target": "', '"target":"'], after: '"'}},
+    isEarly: last => kindOf(names[last] ?? '') === null && names.slice(last + 1).some(name => kindOf(name) === null),
+  };
+}
 
 /** An object by its only key, with its text. */
 /** nft up to 1.0.6 prints other characters in place of a single flag. */

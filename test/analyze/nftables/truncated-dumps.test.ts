@@ -31,3 +31,41 @@ test.each([
     }
   },
 );
+
+type Objects = readonly Readonly<Record<string, {readonly family: string; readonly name?: string; readonly chain?: string}>>[];
+
+/** Codes that need action on node-a, with its JSON changed. */
+async function codesWith(capture: string, change: (objects: Objects) => Objects): Promise<readonly string[]> {
+  const given = await scenario(`nftables/${capture}`);
+  const {nftables} = JSON.parse(given.rules('node-a', 'nft.json').toString()) as {nftables: Objects};
+  given.file('node-a', 'nft.txt', null);
+  given.file('node-a', 'nft.json', JSON.stringify({nftables: change(nftables)}));
+  const {findings, nodes} = diagnose(given.snapshot(), {toolVersion: '', nodes: name => name === 'node-a'});
+  const codes = findings.filter(finding => finding.node === 'node-a' && needsAction(finding)).map(({code}) => code);
+  return [...new Set(codes), nodes[0]?.status ?? ''];
+}
+
+test.each(['1.31', '1.33', '1.36'])('a list of %s that lost its end and was closed again is truncated', async capture => {
+  for (const part of [1, 2, 4, 7, 8, 9, 11, 12, 15])
+    expect(await codesWith(capture, objects => objects.slice(0, Math.floor((objects.length * part) / 16)))).toEqual(['ST506', 'unread']);
+});
+
+test('chains before maps, as newer versions of nft print them: a list that lost its maps is truncated', async () => {
+  const codes = await codesWith('1.36', objects => {
+    const sets = objects.filter(item => 'set' in item || 'map' in item);
+    const chains = objects.filter(item => 'chain' in item);
+    return [...objects.slice(0, 2), ...chains.filter(({chain}) => chain?.family === 'ip'), ...sets.slice(0, 2)];
+  });
+  expect(codes).toEqual(['ST506', 'unread']);
+});
+
+test.each<{readonly what: string; readonly empty: (chain: string, family: string) => boolean}>([
+  {what: 'all chains of the last Service', empty: chain => chain.includes('infra/sctp/')},
+  {what: 'all chains of Services', empty: chain => /^(?:service|endpoint|external|local|firewall)-\w{8}-/.test(chain)},
+  {what: 'all chains of IPv6', empty: (_, family) => family === 'ip6'},
+  {what: 'all chains', empty: () => true},
+])('$what without rules are faults', async ({empty}) => {
+  const codes = await codesWith('1.36', objects => objects.filter(({rule}) => rule === undefined || !empty(rule.chain ?? '', rule.family)));
+  expect(codes).toEqual(expect.arrayContaining(['checked', expect.stringMatching(/^ST[23]/)]));
+  expect(codes).not.toContain('ST506');
+});
