@@ -8,6 +8,7 @@ import {type Side, walkSide} from '../../src/trace/side.ts';
 import {parseInterval} from '../../src/parse/nftables/address-list.ts';
 import {isInSet} from '../../src/trace/iptables/match-set.ts';
 import {parseIpsetSave} from '../../src/parse/ipvs/ipset-save.ts';
+import {seededRandom} from '../bench/random.ts';
 import {environment, packetOf, ruleset} from './send.ts';
 
 const pods = '10.244.1.0/24';
@@ -76,6 +77,46 @@ describe('senders that no rule tells apart are one class', () => {
       '10.244.1.200-10.244.1.255 passes',
       '10.244.1.7-10.244.1.7 REJECT',
     ]);
+  });
+
+  test('ranges in long chains that overlap, are negated, or stand beside networks: each sender gets what its class gets', () => {
+    const {below, pick} = seededRandom(7);
+    const range = () => {
+      const low = below(200);
+      return `10.244.1.${low}-10.244.1.${low + below(56)}`;
+    };
+    const network = () => `10.244.1.${16 * below(16)}/28`;
+    const condition = () =>
+      pick([
+        `-m iprange --src-range ${range()}`,
+        `-m iprange --src-range ${range()}`,
+        `-m iprange ! --src-range ${range()}`,
+        `-s ${network()} -m iprange --src-range ${range()}`,
+        `! -s ${network()} -m iprange --src-range ${range()}`,
+        `-m iprange --src-range ${range()} --dst-range 10.96.0.${below(10)}-10.96.0.9`,
+        `-s ${network()}`,
+      ]);
+    const target = () => pick(['ACCEPT', 'DROP', 'REJECT', 'RETURN']);
+    for (let round = 0; round < 20; round++) {
+      const chains = ['FORWARD', 'A', 'B'].map(name => Array.from({length: 12}, () => `-A ${name} ${condition()} -j ${target()}`));
+      const calls = ['-A FORWARD -j A', `-A FORWARD ${condition()} -j B`];
+      const side = iptables({filter: [...(chains[0] ?? []).slice(0, 4), ...calls, ...chains.flat().slice(4)].join('\n')});
+      const classes = classesOf(side);
+      for (let host = 0; host < 256; host++) {
+        const address = `10.244.1.${host}`;
+        const [own = ''] = classesOf(side, `${address}/32`);
+        const inside = classes.filter(text =>
+          text
+            .replace(/ \S+$/, '')
+            .split(', ')
+            .some(part => {
+              const [low = 0, high = 0] = part.split('-').map(value => Number(value.split('.')[3]));
+              return low <= host && host <= high;
+            }),
+        );
+        expect(inside.map(text => [round, address, text.split(' ').at(-1)])).toEqual([[round, address, own.split(' ').at(-1)]]);
+      }
+    }
   });
 
   test('the same hosts before and after a rule that accepts some of them are told apart', () => {

@@ -322,7 +322,7 @@ function saidOf(text: string, host: string, searched: SearchedChain): string {
   const own = text
     .slice(`-A ${chain.name} `.length)
     .replace(/ ?-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/, '')
-    .replace(side === 'source' ? /(?:^| )-s \S+/ : /(?:^| )-d \S+/, '');
+    .replace(side === 'source' ? /(?:^| )(?:-s|-m iprange --src-range) \S+/ : /(?:^| )(?:-d|-m iprange --dst-range) \S+/, '');
   if (led === undefined || led.ruleCount > maxCompared) return own;
   // A client does not send to itself here, so what its chain says of packets that it gets from itself is left out.
   const escaped = host.replaceAll('.', '\\.');

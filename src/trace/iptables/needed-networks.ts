@@ -1,6 +1,7 @@
-import {type Address, type Cidr, parseCidr} from '../../model/address.ts';
+import {type Address, type Cidr, formatAddress, parseCidr} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {Chain, ChainSource, Rule, RuleOption} from '../../model/ruleset.ts';
+import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Packet} from '../packet.ts';
 
 /** A rule that matches, or calls a chain in which something matches, only packets of a network on one side. */
@@ -28,7 +29,7 @@ interface NeededNetwork {
  */
 export function networksNeeded(rules: ChainSource, chain: Chain, rule: Rule, at: number): readonly NeededNetwork[] | null {
   const own = neededBy(rule, at);
-  if (own !== null) return [own];
+  if (own.length > 0) return own;
   const called = rule.target === null || rule.target.goto ? undefined : rules.chain(chain.table, rule.target.name);
   if (called === undefined || called.policy !== null || !called.complete || called.ruleCount > maxCalled) return null;
   // Most chains hold another rule, and need not be parsed for it.
@@ -36,7 +37,7 @@ export function networksNeeded(rules: ChainSource, chain: Chain, rule: Rule, at:
     !called
       .text()
       .split('\n')
-      .every(line => / -[sd] | -j RETURN$/.test(line))
+      .every(line => / -[sd] | --(?:src|dst)-range | -j RETURN$/.test(line))
   )
     return null;
   const inside: NeededNetwork[] = [];
@@ -44,8 +45,8 @@ export function networksNeeded(rules: ChainSource, chain: Chain, rule: Rule, at:
     // What returns has done nothing to the packet.
     if (one.target?.name === 'RETURN') continue;
     const needed = neededBy(one, at, rule);
-    if (needed === null || needed.side !== (inside[0]?.side ?? needed.side)) return null;
-    inside.push(needed);
+    if (needed.length === 0 || needed[0]?.side !== (inside[0] ?? needed[0])?.side) return null;
+    inside.push(...needed);
   }
   return inside;
 }
@@ -53,21 +54,47 @@ export function networksNeeded(rules: ChainSource, chain: Chain, rule: Rule, at:
 /** Chains that are called are searched up to this number of rules. */
 const maxCalled = 256;
 
-/** Of two networks the smaller one: it tells more packets apart. */
-function neededBy(rule: Rule, at: number, call?: Rule): NeededNetwork | null {
-  const [source, destination] = [networkOf(rule, '-s'), networkOf(rule, '-d')];
-  const side = (source?.prefix ?? -1) > (destination?.prefix ?? -1) ? 'source' : 'destination';
-  const network = side === 'source' ? source : destination;
-  if (network === null) return null;
+/** Of two sides the one with the smaller network: it tells more packets apart. */
+function neededBy(rule: Rule, at: number, call?: Rule): readonly NeededNetwork[] {
+  const [sources, destinations] = [networksOf(rule, '-s', '--src-range'), networksOf(rule, '-d', '--dst-range')];
+  const side = widestOf(sources) > widestOf(destinations) ? 'source' : 'destination';
   const isCall = call !== undefined;
-  const isDecided = !isCall && !rule.matches.some(({name}) => name === 'iprange');
+  const ranges = rule.matches.filter(({name}) => name === 'iprange').flatMap(({options}) => options);
+  const isDecided = !isCall && (ranges.length === 0 || (ranges.length === 1 && !rule.options.some(({flag}) => /^-[sd]$/.test(flag))));
   const [protocol, ports] = [protocolOf(rule) ?? (isCall ? protocolOf(call) : null), portsOf(rule) ?? (isCall ? portsOf(call) : null)];
-  return {side, network, rule: {at, isCall, isDecided, protocol, ports}};
+  const needing: NeedingRule = {at, isCall, isDecided, protocol, ports};
+  return (side === 'source' ? sources : destinations).map(network => ({side, network, rule: needing}));
 }
 
-function networkOf({options}: Rule, wanted: '-s' | '-d'): Cidr | null {
+function widestOf(networks: readonly Cidr[]): number {
+  return networks.length === 0 ? -1 : Math.min(...networks.map(({prefix}) => prefix));
+}
+
+/** The network of `-s` or `-d`; without it, those that make up a range. */
+function networksOf({options, matches}: Rule, wanted: '-s' | '-d', ofRange: '--src-range' | '--dst-range'): readonly Cidr[] {
   const [value = '', ...others] = options.find(({flag, negated}) => flag === wanted && !negated)?.values ?? [];
-  return others.length > 0 ? null : parseCidr(value);
+  const network = others.length > 0 ? null : parseCidr(value);
+  if (network !== null) return [network];
+  const range = matches
+    .filter(({name}) => name === 'iprange')
+    .flatMap(match => match.options)
+    .find(({flag, negated}) => flag === ofRange && !negated)?.values[0];
+  const interval = range === undefined || value !== '' ? null : parseInterval(range);
+  return interval === null ? [] : networksIn(interval);
+}
+
+/** The fewest networks that hold these addresses and no others: networks lie in each other or apart, and ranges overlap. */
+function networksIn({family, low, high}: AddressInterval): readonly Cidr[] {
+  const bits = family === 'IPv4' ? 32 : 128;
+  const found: Cidr[] = [];
+  for (let base = low; base <= high; ) {
+    let size = 0;
+    while (size < bits && base % (1n << BigInt(size + 1)) === 0n && base + (1n << BigInt(size + 1)) - 1n <= high) size++;
+    const network = parseCidr(`${formatAddress(family, base)}/${bits - size}`);
+    if (network !== null) found.push(network);
+    base += 1n << BigInt(size);
+  }
+  return found;
 }
 
 function protocolOf({options}: Rule): string | null {
