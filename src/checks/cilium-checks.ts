@@ -3,7 +3,7 @@ import {ciliumPod, ciliumVersion} from '../expect/cilium/cilium-node.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import {commandLine} from '../model/text.ts';
 import type {Check, NodeCheckContext} from './check.ts';
-import {run} from './commands/commands.ts';
+import {podsOfNode, run} from './commands/commands.ts';
 import {symptomObservations} from './symptom-observations.ts';
 
 const logThenRestart =
@@ -95,8 +95,7 @@ export function agentAction(context: NodeCheckContext, {kind}: Symptom): Pick<Ob
 
 function logAndRestartAgent({api, node}: NodeCheckContext): Pick<Observation, 'command'> {
   const pod = ciliumPod(api, node.name);
-  if (pod === undefined)
-    return run(commandLine`kubectl get pods -A -o wide -l k8s-app=cilium --field-selector ${`spec.nodeName=${node.name}`}`);
+  if (pod === undefined) return run(podsOfNode({api, node}, commandLine`-l k8s-app=cilium`));
   const {namespace = 'default', name} = pod.metadata;
   return run(
     commandLine`kubectl -n ${namespace} logs ${`pod/${name}`} -c cilium-agent --tail=300`,

@@ -244,16 +244,17 @@ export interface FindingGroup {
 }
 
 export function groupFindings(findings: readonly Finding[]): readonly FindingGroup[] {
-  const groups = new Map<string, {finding: Finding; nodes: string[]; commands: string[]; members: Finding[]}>();
+  const groups = new Map<string, {finding: Finding; nodes: Set<string>; commands: string[]; members: Finding[]}>();
   for (const finding of findings) {
     const {code, severity, service, port, entry, endpoint, family, node} = finding;
     const message = node === undefined ? finding.message : finding.message.replaceAll(node, '\0');
     const key = JSON.stringify([code, severity, service, port, entry, endpoint, family, message]);
-    const group = groups.get(key) ?? {finding, nodes: [], commands: [], members: []};
+    const group = groups.get(key) ?? {finding, nodes: new Set(), commands: [], members: []};
     groups.set(key, group);
     group.members.push(finding);
-    if (node !== undefined) group.nodes.push(node);
+    // An agent may have said the same twice.
+    if (node !== undefined) group.nodes.add(node);
     if (finding.command !== undefined) group.commands.push(finding.command);
   }
-  return [...groups.values()];
+  return [...groups.values()].map(group => ({...group, nodes: [...group.nodes]}));
 }

@@ -145,7 +145,10 @@ const what: Readonly<Record<string, string | Words>> = {
   },
   ST213: 'kube-proxy refuses connections although there are endpoints',
   ST214: 'a rule jumps to a chain that is empty or missing',
-  ST216: 'an unexpected rule changes what happens to packets',
+  ST216: ({message}) =>
+    message.includes("names that endpoint's chain")
+      ? 'the chain of an endpoint has not the name that kube-proxy gives it'
+      : 'an unexpected rule changes what happens to packets',
   ST217: 'a rule is missing',
   ST219: "the load balancer's health checks are blocked",
   ST301: ({message}) =>

@@ -4,6 +4,7 @@ import type {Report} from '../model/report.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {causesOf, outdatedNodes} from './headline.ts';
 import {headlineOf} from './verdict-line.ts';
+import {withNotRefused} from './not-refused.ts';
 import {originOf, readTime, type Renderer, type RenderOptions} from './renderer.ts';
 import {escapeUnsafe, isUnsafe} from './terminal-text.ts';
 
@@ -17,7 +18,7 @@ export function* jsonPieces(report: Report, options: RenderOptions): Iterable<st
   const whole = toJson({...reportHead(report, options), findings: []});
   // Findings come last.
   yield report.findings.length === 0 ? whole : whole.slice(0, -'[]\n}'.length);
-  for (const [start, findings] of inPieces(report.findings)) {
+  for (const [start, findings] of inPieces(saidFindings(report))) {
     const text = toJson({findings: findings.map(findingObject)});
     yield `${start === 0 ? '[' : ','}\n${text.slice('{\n  "findings": [\n'.length, -'\n  ]\n}'.length)}`;
   }
@@ -37,7 +38,7 @@ export function toJson(value: object): string {
 }
 
 export function reportObject(report: Report, options: Pick<RenderOptions, 'provenance'>): object {
-  return {...reportHead(report, options), findings: report.findings.map(findingObject)};
+  return {...reportHead(report, options), findings: saidFindings(report).map(findingObject)};
 }
 
 /** All but the findings, of which there may be hundreds of thousands. */
@@ -50,6 +51,11 @@ function reportHead(report: Report, options: Pick<RenderOptions, 'provenance'>):
   const outdated = outdatedNodes(report);
   const states = nodes.map(node => (outdated.has(node.name) ? {...node, state: 'outdated'} : node));
   return {schemaVersion, tool, ...(origin === null ? {} : {origin}), summary: told, wait, nodes: states};
+}
+
+/** As the table has them. */
+function saidFindings({findings, leftOut}: Report): readonly Finding[] {
+  return withNotRefused(findings, leftOut);
 }
 
 export function findingObject(finding: Finding): object {
@@ -105,7 +111,7 @@ function dumpReport(report: Report, options: RenderOptions, dumpObject: (value: 
   if (report.findings.length === 0) return [whole];
   // Findings come last.
   const pieces = [whole.slice(0, -' []'.length)];
-  for (const [, findings] of inPieces(report.findings)) {
+  for (const [, findings] of inPieces(saidFindings(report))) {
     const text = dumpObject({findings: findings.map(findingObject)});
     pieces.push(text.slice(text.indexOf('\n')));
   }

@@ -2,11 +2,17 @@ import type {Finding} from '../model/finding.ts';
 import {namespacedName, someOf} from '../model/text.ts';
 
 /** ST101 says that connections are refused. Where an error of a node says that they hang, or still reach an address, it must not. */
-export function withNotRefused(findings: readonly Finding[]): readonly Finding[] {
+export function withNotRefused(findings: readonly Finding[], leftOut: readonly Finding[] = []): readonly Finding[] {
   if (!findings.some(isOfEmptyService)) return findings;
-  const errors = findings.filter(({severity, node, code}) => severity === 'error' && node !== undefined && codes.has(code));
+  const errors = [...findings, ...leftOut].filter(
+    ({severity, node, code}) => severity === 'error' && node !== undefined && codes.has(code),
+  );
   if (errors.length === 0) return findings;
-  return findings.map(finding => (isOfEmptyService(finding) ? corrected(finding, errors) : finding));
+  const byService = Map.groupBy(errors, ({service}) => (service === undefined ? null : namespacedName(service)));
+  return findings.map(finding => {
+    if (!isOfEmptyService(finding) || finding.service === undefined) return finding;
+    return corrected(finding, [...(byService.get(null) ?? []), ...(byService.get(namespacedName(finding.service)) ?? [])]);
+  });
 }
 
 function isOfEmptyService({code}: Finding): boolean {
@@ -31,7 +37,6 @@ function corrected(finding: Finding, errors: readonly Finding[]): Finding {
 function isAbout({code, service, affects, family, port, variant}: Finding, empty: Finding): boolean {
   if (empty.service === undefined || (family !== undefined && empty.family !== undefined && family !== empty.family)) return false;
   const name = namespacedName(empty.service);
-  if (service === undefined)
-    return code === 'ST301' ? variant === 'no-refusal' : affects?.some(one => namespacedName(one) === name) === true;
+  if (service === undefined) return affects?.some(one => namespacedName(one) === name) ?? (code === 'ST301' && variant === 'no-refusal');
   return namespacedName(service) === name && (empty.port === undefined || port === undefined || empty.port.name === port.name);
 }

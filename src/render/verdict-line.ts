@@ -1,7 +1,7 @@
 import {newestKnownMinor} from '../model/proxy-config.ts';
-import {type Report, type Summary, sumOf, whyNothingChecked} from '../model/report.ts';
+import {type Report, sumOf, whyNothingChecked} from '../model/report.ts';
 import type {UnservedKind} from '../model/service-port.ts';
-import {plural, someOf} from '../model/text.ts';
+import {namespacedName, plural, someOf} from '../model/text.ts';
 import type {Severity} from '../model/finding.ts';
 import {causesOf} from './headline.ts';
 import {nodeList} from './names-of-nodes.ts';
@@ -52,13 +52,13 @@ function isClean({summary: {errors, warnings, verdict}}: Report): boolean {
 function verdictOf(report: Report, {style, suppressed, provenance}: VerdictContext): string {
   const {summary} = report;
   const {errors, warnings, verdict, services} = summary;
-  if (report.basis === 'rules') return style.yellow(`from rules alone: nothing to compare with${rulesAloneFaults(summary)}`);
+  if (report.basis === 'rules') return style.yellow(`from rules alone: nothing to compare with${rulesAloneFaults(report, provenance)}`);
   if (errors > 0) {
     return style.red(`FAULTY: ${worstCause(report, 'error', provenance)}; ${faults(report)}`);
   }
   if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report, provenance)}`);
   if (services === 0) return style.yellow(`no Services in ${report.scope ?? 'scope'}`);
-  const counts = breakdown(summary, onNodes(report));
+  const counts = breakdown(report, onNodes(report));
   if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${worstCause(report, 'warning', provenance)}; ${counts}`);
   if (suppressed > 0) return style.green(`OK: no new findings (${suppressed} suppressed by the baseline); ${counts}`);
   if (summary.notShown !== undefined)
@@ -75,9 +75,11 @@ function worstCause(report: Report, severity: Severity, provenance: Provenance |
   return `${escapeText(first.text)}${more}`;
 }
 
-function rulesAloneFaults({errors, warnings}: Report['summary']): string {
+function rulesAloneFaults(report: Report, provenance: Provenance | undefined): string {
+  const {errors, warnings} = report.summary;
   const found = [errors > 0 ? plural(errors, 'error') : '', warnings > 0 ? plural(warnings, 'warning') : ''].filter(text => text !== '');
-  return found.length === 0 ? '' : `; ${found.join(' and ')} in the rules themselves`;
+  if (found.length === 0) return '';
+  return `; ${worstCause(report, errors > 0 ? 'error' : 'warning', provenance)}; ${found.join(' and ')} in the rules themselves`;
 }
 
 function inSync(report: Report): string {
@@ -86,7 +88,12 @@ function inSync(report: Report): string {
   const without = withoutRulesText(report);
   if (services.length === 0) return without;
   const others = without === '' ? '' : ` (${without})`;
-  return `${plural(servicesInSync, 'Service')} ${servicesInSync === 1 ? 'is' : 'are'} in sync${onNodes(report)}${others}`;
+  return `${servicesText(servicesInSync, services)} ${servicesInSync === 1 ? 'is' : 'are'} in sync${onNodes(report)}${others}`;
+}
+
+/** `2 Services`; of one its name. */
+function servicesText(number: number, [only, ...others]: Report['services']): string {
+  return number !== 1 || only === undefined || others.length > 0 ? plural(number, 'Service') : escapeText(namespacedName(only));
 }
 
 /** ` on all 3 nodes`, ` on 2 of 3 nodes`: with what the others are. */
@@ -110,7 +117,7 @@ function faults(report: Report): string {
   const sample = summary.sampledFrom === undefined ? '' : ` (a sample of ${summary.sampledFrom})`;
   const warnings = summary.warnings > 0 ? `, ${plural(summary.warnings, 'warning')}` : '';
   const unread = summary.nodesUnread > 0 ? `; ${notChecked(report)}` : summary.nodesChecked === 0 ? '; no node was checked' : '';
-  return `${plural(summary.errors, 'error')}${allRead ? where.replace('checked ', '') : where}${sample}${warnings} (${breakdown(summary)})${unread}`;
+  return `${plural(summary.errors, 'error')}${allRead ? where.replace('checked ', '') : where}${sample}${warnings} (${breakdown(report)})${unread}`;
 }
 
 function whatIsMissing(report: Report, provenance: Provenance | undefined): string {
@@ -118,17 +125,16 @@ function whatIsMissing(report: Report, provenance: Provenance | undefined): stri
   const {nodesUnread, nodesChecked} = summary;
   const unread = new Set(nodes.filter(({status}) => status === 'unread').map(({name}) => name));
   // What was not read is a warning too, and was said. Other warnings of nodes that were not checked say why.
-  const warnings = findings.filter(
-    ({severity, code, known, node}) =>
-      severity === 'warning' && !known && !code.startsWith('ST9') && (node === undefined || !unread.has(node)),
-  ).length;
+  const seen = findings.filter(({code, node}) => !code.startsWith('ST9') && (node === undefined || !unread.has(node)));
+  const warnings = seen.filter(({severity, known}) => severity === 'warning' && !known).length;
+  const worst = worstCause({...report, findings: seen}, 'warning', provenance);
   if (nodesUnread === 0) {
     const unseen = findings.find(({code}) => code.startsWith('ST9'))?.message ?? 'part of the cluster was not read';
-    const worst = worstCause({...report, findings: findings.filter(({code}) => !code.startsWith('ST9'))}, 'warning', provenance);
-    return `${escapeText(nodesChecked === 0 ? whyNothingChecked(nodes) : unseen)}; ${worst === '' ? '' : `${worst}; `}${breakdown(summary)}`;
+    return `${escapeText(nodesChecked === 0 ? whyNothingChecked(nodes) : unseen)}; ${worst === '' ? '' : `${worst}; `}${breakdown(report)}`;
   }
+  const cause = worst === '' ? '' : `${worst}${nodesChecked === 0 ? '. ' : '; '}`;
   const others = warnings > 0 ? `${plural(warnings, 'warning')}, no errors` : 'No problems';
-  return `${notChecked(report)}${whyUnread(report)}. ${nodesChecked === 0 ? breakdown(summary) : `${others} on the other ${nodesChecked === 1 ? 'node' : nodesChecked} (${breakdown(summary)})`}`;
+  return `${notChecked(report)}${whyUnread(report)}. ${cause}${nodesChecked === 0 ? breakdown(report) : `${others} on the other ${nodesChecked === 1 ? 'node' : nodesChecked} (${breakdown(report)})`}`;
 }
 
 function notChecked({nodes, summary: {nodesUnread}}: Report): string {
@@ -201,7 +207,7 @@ function readInPart({nodes}: Report): string {
  * Where every Service in scope is: `34 Services: 28 in sync, 3 with findings, 3 without rules`; `1 Service in sync`. `where` are the nodes,
  * such as ` on all 3 nodes`.
  */
-function breakdown(summary: Summary, where = ''): string {
+function breakdown({summary, services: served}: Report, where = ''): string {
   const {services, servicesInSync, servicesWithFindings, servicesWithoutRules, servicesNotChecked} = summary;
   const parts = [
     ...part(servicesInSync, 'in sync'),
@@ -212,7 +218,8 @@ function breakdown(summary: Summary, where = ''): string {
   const [only = ''] = parts;
   // "1 Service with findings on all 3 nodes" would place the findings on each of them.
   const isPlain = parts.length < 2 && (where === '' || servicesInSync > 0);
-  if (isPlain) return `${plural(services, 'Service')}${only.replace(/^\d+/, '')}${where}`;
+  if (isPlain)
+    return `${servicesWithFindings > 0 ? plural(services, 'Service') : servicesText(services, served)}${only.replace(/^\d+/, '')}${where}`;
   return `${plural(services, 'Service')}${where}: ${parts.join(', ')}`;
 }
 

@@ -65,7 +65,7 @@ describe('a Service is traced from rules alone', () => {
     expect(pathsOf(report.traces)).toEqual([
       'clusterIP - 0:  to 10.42.19.2:80 50% by KUBE-SEP-XMEIUTLIHCVEEQRB, 10.42.20.2:80 50% by KUBE-SEP-T4IG46XR4M43OGK2',
     ]);
-    expect(tree(report, {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0})).toContain(
+    expect(tree(report, {...{color: false, width: Infinity, quiet: false}, verbose: false, failOn: 'error', unixTime: 0})).toContain(
       'an entry that is not in this text',
     );
     expect(() => traceText(snapshot, 'default/test-service')).toThrow('is not in these rules');
@@ -83,8 +83,15 @@ describe('a Service is traced from rules alone', () => {
   test('the first line says that nothing was compared', () => {
     const snapshot = pasted('mysql-2016/nodes/node1/iptables-save');
     expect(isRulesAlone(snapshot)).toBe(true);
-    const text = tree(traceText(snapshot), {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0});
-    expect(text.split('\n')[0]).toBe('from rules alone: nothing to compare with; 1 warning in the rules themselves');
+    const text = tree(traceText(snapshot), {
+      ...{color: false, width: Infinity, quiet: false},
+      verbose: false,
+      failOn: 'error',
+      unixTime: 0,
+    });
+    expect(text.split('\n')[0]).toBe(
+      'from rules alone: nothing to compare with; rules.txt: the chain of an endpoint has not the name that kube-proxy gives it (ST216); 1 warning in the rules themselves',
+    );
   });
 });
 
@@ -112,7 +119,7 @@ describe('a whole article, its prose and all its commands in one text, shows the
     const snapshot = pasted('whole/docker-2020.txt');
     const report = traceText(snapshot);
     expect(report.traces).toEqual([]);
-    expect(serviceList(report, {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0})).toContain(
+    expect(serviceList(report, {...{color: false, width: Infinity, quiet: false}, verbose: false, failOn: 'error', unixTime: 0})).toContain(
       'These rules contain no Service of kube-proxy.',
     );
     const text = readFixture('articles/whole/docker-2020.txt');

@@ -73,6 +73,19 @@ describe('a finding whose remedy is a restart of kube-proxy has the command', ()
   test('that lists the pods of the node, if it is unknown how kube-proxy runs', async () => {
     expect(await commandsFor('ST202', [])).toEqual(['kubectl get pods -A -o wide --field-selector spec.nodeName=node-a']);
   });
+
+  test.each([
+    ['the API has other Nodes', 'node-a', {nodes: [{metadata: {name: 'node-b'}}]}],
+    ['no Nodes were read and none can have this name', 'pasted text', {nodes: null}],
+  ])('that names a node is not given where %s', async (_, name, change) => {
+    const {api, nodes, ...snapshot} = await snapshotOf(missing);
+    const findings = diagnose(
+      {...snapshot, api: {...api, ...change}, nodes: nodes.slice(0, 1).map(node => ({...node, name, read: file => node.read(file)}))},
+      {toolVersion: ''},
+    ).findings.filter(({node}) => node === name);
+    expect(findings.map(({code}) => code)).toContain('ST202');
+    expect(findings.flatMap(({command = ''}) => (command.includes('spec.nodeName') ? [command] : []))).toEqual([]);
+  });
 });
 
 test('third-party rules are listed with the program, table and chain in which they were found', async () => {

@@ -250,7 +250,7 @@ describe('the choice of Services', () => {
 
   test('trace accepts a selector in place of names', async () => {
     const {stdout} = await svcTrace(['trace', '-l', 'component=apiserver', '--from', faulty]);
-    expect(stdout).toMatch(/^OK: 1 Service is in sync on all 3 nodes$/m);
+    expect(stdout).toMatch(/^OK: default\/kubernetes is in sync on all 3 nodes$/m);
   });
 
   test('one that there is not is wrong use, and the nearest are named', async () => {
@@ -370,6 +370,16 @@ describe('exit codes', () => {
   ])('2 for wrong use: %s', async (_, args, message) => {
     const {stdout, stderr, exitCode} = await svcTrace(args);
     expect(unwrapped(stderr)).toContain(message);
+    expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 2});
+  });
+
+  test('2 for rules of a bundle without nodes', async () => {
+    const own = join(folder, 'nodeless');
+    mkdirSync(join(own, 'api'), {recursive: true});
+    for (const list of ['services.json', 'endpointslices.json'])
+      writeFileSync(join(own, 'api', list), readFileSync(join(faulty, 'api', list)));
+    const {stdout, stderr, exitCode} = await svcTrace(['rules', '-A', '--from', own]);
+    expect(unwrapped(stderr)).toContain('no nodes were found, and rules are those of one node: a bundle needs api/nodes.json');
     expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 2});
   });
 

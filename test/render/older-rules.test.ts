@@ -2,6 +2,7 @@ import {expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import {causeBlocks, spreadBlocks} from '../../src/render/finding-blocks.ts';
+import {causesOf} from '../../src/render/headline.ts';
 import {effectsText} from '../../src/render/block-texts.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {findingOf} from './report.ts';
@@ -69,5 +70,12 @@ test('blocks of more findings than the stack holds are put in order', () => {
   expect(causeBlocks([other, ...Array.from({length: 300_000}, () => finding)]).map(({finding: {code}}) => code)).toEqual([
     'ST202',
     'ST216',
+  ]);
+});
+
+test('a node of which an agent says the same twice is counted once', () => {
+  const finding = of('ST202', 'shop/a');
+  expect(causesOf({findings: [finding, finding, of('ST202', 'shop/a', 'node-c'), finding]}, undefined).map(({nodes}) => nodes)).toEqual([
+    ['node-b', 'node-c'],
   ]);
 });

@@ -2,10 +2,12 @@ import {compareNftTable} from '../../compare/compare-nft-table.ts';
 import {formerChains, isServiceCIDRRule} from '../../expect/nftables/base-chains.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
+import type {SharedElement} from '../../expect/nftables/service-elements.ts';
 import type {Severity} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
+import type {ServicePort} from '../../model/service-port.ts';
 import type {Side} from '../../trace/side.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {onceAsked} from '../../model/once.ts';
@@ -269,6 +271,7 @@ function analyzeChain(baseRulesCase: NftBaseRulesCase, name: string, differences
     const severity = severityOf(baseRulesCase, name, loss);
     const isOtherJump = hookChains.has(name) && found.some(({what}) => what === 'rule');
     const words = isOtherJump ? otherJump(name) : loss;
+    const affects = severity === 'info' ? [] : portsIn(loss.refusals ?? [], name, expected);
     for (const one of found) explained.add(one);
     symptoms.push({
       kind: loss.kind,
@@ -279,10 +282,19 @@ function analyzeChain(baseRulesCase: NftBaseRulesCase, name: string, differences
       detail: `${words.what}: ${severity === 'info' ? 'no traffic is affected' : words.loss}`,
       expected: missing.map(({rule}) => rule).slice(0, 6),
       actual: found.map(({rule}) => rule).slice(0, 6),
+      ...(affects.length === 0 ? {} : {affects}),
     });
   }
   const extra = others.filter(one => !explained.has(one));
   return [...symptoms, ...(extra.length === 0 ? [] : analyzeUnexpectedNftRules(baseRulesCase, extra))];
+}
+
+/** The Service ports with an element in one of these maps; of a chain that these lead to, with one that leads there. */
+function portsIn(maps: readonly string[], chain: string, expected: ExpectedTable): readonly ServicePort[] {
+  if (maps.length === 0) return [];
+  const isHit = ({set, value}: SharedElement): boolean =>
+    maps.includes(set) && (chain !== 'reject-chain' || value?.includes('reject-chain') === true);
+  return expected.ports.filter(item => expected.objectsOf(item).elements.some(isHit)).map(({port}) => port);
 }
 
 /** All that kube-proxy writes into them is a jump to `services`. */

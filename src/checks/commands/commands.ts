@@ -1,10 +1,10 @@
-import {nodeObject} from '../../expect/api-index.ts';
+import {isNoNode, nodeObject} from '../../expect/api-index.ts';
 import {once} from '../../model/once.ts';
 import {kubeProxyContainer, kubeProxyPod} from '../../expect/kube-proxy-pod.ts';
 import type {Family} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {Observation, ServiceName} from '../../model/finding.ts';
-import {type CommandLine, commandLine, joinedCommand} from '../../model/text.ts';
+import {type CommandLine, commandLine, isDnsLabel, joinedCommand} from '../../model/text.ts';
 import {parseNodeArgs} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import type {NodeData} from '../../analyze/proxy-mode.ts';
 
@@ -85,8 +85,15 @@ function logLines(place: Place): readonly (CommandLine | null)[] {
   return [joinedCommand(logs, containerOption(pod), commandLine`--tail=300`)];
 }
 
-function podsOfNode({node}: Place): CommandLine | null {
-  return commandLine`kubectl get pods -A -o wide --field-selector ${`spec.nodeName=${node.name}`}`;
+/** Null where the dump has not the name of a Node, but that of a file or a page. */
+export function podsOfNode({api, node: {name}}: Place, selector: CommandLine | null = commandLine``): CommandLine | null {
+  const isNode = api.nodes === null ? api.services !== null && isNodeName(name) : !isNoNode(api, name);
+  const pods = commandLine`kubectl get pods -A -o wide`;
+  return isNode ? joinedCommand(pods, selector, commandLine`--field-selector ${`spec.nodeName=${name}`}`) : null;
+}
+
+function isNodeName(text: string): boolean {
+  return text.split('.').every(isDnsLabel);
 }
 
 function namespaceOf({metadata}: PodObject): string {

@@ -15,6 +15,11 @@ export function chooseRulesNode({nodes, api}: Snapshot, name: string | undefined
         exit: 2,
       },
     );
+  if (name === undefined && only === undefined && !fromManifestsAlone)
+    throw new Errors.CLIError(
+      'no nodes were found, and rules are those of one node: a bundle needs api/nodes.json, manifests alone (-f) need none',
+      {exit: 2},
+    );
   const chosen = name ?? only ?? 'node';
   if (!known.includes(chosen) && !(fromManifestsAlone && known.length === 0))
     throw new Errors.CLIError(escapeText(`node "${chosen}" not found`), {exit: 2, suggestions: closest(chosen, known).map(escapeText)});

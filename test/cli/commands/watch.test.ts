@@ -83,7 +83,7 @@ const interrupt = '\u0003';
 describeWith(['script'], 'on a terminal', () => {
   test.concurrent('it redraws in place, shows changes, and restores the terminal', async ({cluster}) => {
     const terminal = onTerminal(cluster, ['watch', '-n', 'shop', 'web', '--interval', '1s']);
-    await until(() => screen(terminal).includes('OK: 1 Service is in sync on all 3 nodes'));
+    await until(() => screen(terminal).includes('OK: shop/web is in sync on all 3 nodes'));
     expect(terminal.text().startsWith('\u001b[?1049h\u001b[?25l')).toBe(true);
     expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^read at \d\d:\d\d:\d\d: node-a, node-b, node-c$/)]));
     cluster.rules = behind;
@@ -94,16 +94,16 @@ describeWith(['script'], 'on a terminal', () => {
     await until(() => screen(terminal).some(line => / resolved ST204 node-a /.test(line)));
     terminal.type(interrupt);
     expect(await terminal.exitCode).toBe(130);
-    expect(terminal.text().split('\u001b[?25h\u001b[?1049l')[1]?.trim()).toBe('OK: 1 Service is in sync on all 3 nodes');
+    expect(terminal.text().split('\u001b[?25h\u001b[?1049l')[1]?.trim()).toBe('OK: shop/web is in sync on all 3 nodes');
   });
 
   test.concurrent('q ends it with exit code 0, as the last line says', async ({cluster}) => {
     const terminal = onTerminal(cluster, ['watch', '-n', 'shop', 'web', '--interval', '1m']);
-    await until(() => screen(terminal).includes('OK: 1 Service is in sync on all 3 nodes'));
+    await until(() => screen(terminal).includes('OK: shop/web is in sync on all 3 nodes'));
     expect(screen(terminal).at(-1)).toBe('q quits  / filters  Enter traces shop/web');
     terminal.type('q');
     expect(await terminal.exitCode).toBe(0);
-    expect(terminal.text().split('\u001b[?25h\u001b[?1049l')[1]?.trim()).toBe('OK: 1 Service is in sync on all 3 nodes');
+    expect(terminal.text().split('\u001b[?25h\u001b[?1049l')[1]?.trim()).toBe('OK: shop/web is in sync on all 3 nodes');
   });
 
   test.concurrent('the screen fits the terminal in width and height', async ({cluster}) => {
@@ -156,7 +156,7 @@ describe('without a terminal', () => {
       .trim()
       .split('\n')
       .map(line => line.replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ /, ''));
-    expect(said[0]).toBe('OK: 1 Service is in sync on all 3 nodes');
+    expect(said[0]).toBe('OK: shop/web is in sync on all 3 nodes');
     expect(said.slice(1, -1).map(line => line.split(' ').slice(0, 3).join(' '))).toEqual([
       'new ST204 node-a',
       expect.stringMatching(/^FAULTY: \S+ on$/),

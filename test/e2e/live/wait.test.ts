@@ -96,7 +96,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     proxies.sync('node-b');
     const {stdout, stderr, exitCode} = await running;
     expect(exitCode).toBe(0);
-    expect(stdout.split('\n', 1)[0]).toMatch(/^OK: 1 Service is in sync on all 3 nodes; converged in \d+(\.\d)? s$/);
+    expect(stdout.split('\n', 1)[0]).toMatch(/^OK: shop\/web is in sync on all 3 nodes; converged in \d+(\.\d)? s$/);
     expect(stderr).toMatch(/node-b converged in \d+(\.\d)? s/);
   });
 

@@ -182,7 +182,7 @@ test('the same finding on many Services of a node is one row that counts them', 
 });
 
 test('a healthy report is one line', () => {
-  expect(markdown(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain)).toBe('**OK: 1 Service is in sync on 1 node**');
+  expect(markdown(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain)).toBe('**OK: shop/web is in sync on 1 node**');
 });
 
 test('a comment stays within the size limit', () => {

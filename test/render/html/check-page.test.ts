@@ -29,7 +29,7 @@ test('the verdict is the title and the heading, and the table has each Service a
 
 test('a healthy report has neither findings nor filters', () => {
   const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain);
-  expect(page).toContain('<h1>OK: 1 Service is in sync on 1 node</h1>');
+  expect(page).toContain('<h1>OK: shop/web is in sync on 1 node</h1>');
   expect(page).not.toContain('<form');
   expect(page).not.toContain('class="finding');
 });

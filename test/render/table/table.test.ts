@@ -89,7 +89,7 @@ ST202 error  missing-endpoint  node-b
       findings: [findingOf('node-b', null, {code: 'ST901', name: 'node-not-read', severity: 'warning'})],
     });
     expect(lines(table(report, {...plain, width: Infinity})).slice(0, 5)).toEqual([
-      'INCOMPLETE: 1 of 2 nodes was not checked (node-b): it has no iptables-save. No problems on the other node (1 Service in sync)',
+      'INCOMPLETE: 1 of 2 nodes was not checked (node-b): it has no iptables-save. No problems on the other node (shop/web in sync)',
       '',
       'SERVICE            node-a  node-b',
       '(the node itself)  ok      ST901',
@@ -101,11 +101,14 @@ ST202 error  missing-endpoint  node-b
     const warning = (node: string, code: string) => findingOf(node, null, {code, severity: 'warning'});
     const first = (...findings: readonly Finding[]) =>
       lines(
-        table(reportOf({nodes: ['node-a', unreadNode('node-b', 'its dump is truncated')], services: ['shop/web'], findings}), plain),
+        table(reportOf({nodes: ['node-a', unreadNode('node-b', 'its dump is truncated')], services: ['shop/web'], findings}), {
+          ...plain,
+          width: Infinity,
+        }),
       )[0];
     expect(first(warning('node-b', 'ST506'))).toContain('(node-b): its dump is truncated. No problems on the other');
     expect(first(warning('node-b', 'ST506'), warning('node-a', 'ST208'))).toContain(
-      '(node-b): its dump is truncated. 1 warning, no errors on',
+      '(node-b): its dump is truncated. node-a: endpoints get unequal shares of the traffic (ST208); 1 warning, no errors on',
     );
   });
 

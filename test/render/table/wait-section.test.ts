@@ -68,8 +68,8 @@ describe('the first line', () => {
     }).split('\n', 1)[0];
 
   test('contains the time to converge', () => {
-    expect(first(wait)).toBe('OK: 1 Service is in sync on all 3 nodes; converged in 12.3 s');
-    expect(first({...wait, looks: 1, seconds: 0.2})).toBe('OK: 1 Service is in sync on all 3 nodes');
+    expect(first(wait)).toBe('OK: shop/web is in sync on all 3 nodes; converged in 12.3 s');
+    expect(first({...wait, looks: 1, seconds: 0.2})).toBe('OK: shop/web is in sync on all 3 nodes');
   });
 
   test('names the nodes that have not converged, and whose kube-proxy is the cause', () => {
@@ -97,7 +97,7 @@ describe('the first line', () => {
       },
     });
     expect(table(report, {...plain, width: Infinity})).toMatch(
-      /^INCOMPLETE: 1 of 2 nodes was not checked \(node-b\): not for you\. No problems on the other node \(1 Service in sync\)$/m,
+      /^INCOMPLETE: 1 of 2 nodes was not checked \(node-b\): not for you\. No problems on the other node \(shop\/web in sync\)$/m,
     );
   });
 });

@@ -261,7 +261,7 @@ test('without a terminal an error is printed once, and a verdict when it changes
   view.show(well, [{...came, kind: 'went', at: at + 1000}], at + 1000);
   view.trouble('no answer');
   expect(out).toEqual([
-    '2030-01-01T00:00:00Z OK: 1 Service is in sync on all 2 nodes\n',
+    '2030-01-01T00:00:00Z OK: shop/web is in sync on all 2 nodes\n',
     '2030-01-01T00:00:01Z resolved ST202 node-a shop/web is missing an endpoint\n',
   ]);
   expect(error).toEqual(['no answer\n', 'no answer\n']);

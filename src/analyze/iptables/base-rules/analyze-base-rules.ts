@@ -1,10 +1,11 @@
 import {canaryChain, canaryTables} from '../../../expect/iptables/base-rules.ts';
+import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import {ensuresMarkDrop, hasCanary} from '../../../expect/iptables/iptables-versions.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {parseAddress} from '../../../model/address.ts';
 import type {Severity, Variant} from '../../../model/finding.ts';
 import type {Rule, Ruleset} from '../../../model/ruleset.ts';
-import {hasExternalEntry} from '../../../model/service-port.ts';
+import {hasExternalEntry, type ServicePort} from '../../../model/service-port.ts';
 import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {near, type PathOutcome} from '../../outcomes/path-outcome.ts';
@@ -141,7 +142,7 @@ function changesChain({expected, actual, changesOutcomes}: LeftBaseRules, name: 
 }
 
 /** Jumps that are missing from base chains, but for the one to KUBE-POSTROUTING. */
-function analyzeHooks({actual, differences, changesOutcomes}: LeftBaseRules): readonly BaseRuleSymptom[] {
+function analyzeHooks({expected, actual, differences, changesOutcomes}: LeftBaseRules): readonly BaseRuleSymptom[] {
   const hooks = differences.filter(
     ({kind, rule}) => kind === 'missing' && baseChainNames.has(rule.chain) && rule.target?.name !== 'KUBE-POSTROUTING',
   );
@@ -158,7 +159,9 @@ function analyzeHooks({actual, differences, changesOutcomes}: LeftBaseRules): re
       isHarmless && closest.length === 0 ? `${hook.rule.table}/${hook.rule.chain} has no jump to ${hook.rule.target?.name}` : state;
     const detail = `${what}: ${isHarmless ? 'no traffic is affected' : loss}`;
     const symptom = {kind: 'services-chain-not-hooked', severity, detail, expected: [hook.rule], actual: closest} as const;
-    return {symptom: variant === undefined ? symptom : {...symptom, variant}, explained: [hook]};
+    const affects = variant === 'no-refusal' ? portsRefusedIn(hook.rule, expected) : [];
+    const about = {...(variant === undefined ? {} : {variant}), ...(affects.length === 0 ? {} : {affects})};
+    return {symptom: {...symptom, ...about}, explained: [hook]};
   });
 }
 
@@ -171,6 +174,12 @@ function variantOf({table, target}: Rule, actual: Ruleset): Variant | undefined 
   if (table === 'nat') return 'no-service-works';
   const isRefusing = target?.name === 'KUBE-SERVICES' || target?.name === 'KUBE-EXTERNAL-SERVICES';
   return isRefusing && (actual.chain(table, target.name)?.ruleCount ?? 0) > 0 ? 'no-refusal' : undefined;
+}
+
+/** The Service ports whose packets the chain behind a jump refuses or drops. */
+function portsRefusedIn({table, target}: Rule, expected: ExpectedRuleset): readonly ServicePort[] {
+  const isThere = (rule: {readonly table: string; readonly chain: string}): boolean => rule.table === table && rule.chain === target?.name;
+  return expected.ports.filter(item => expected.rulesOf(item).shared.some(isThere)).map(({port}) => port);
 }
 
 function hookLoss({table, chain, target: jump}: Rule, actual: Ruleset): string {

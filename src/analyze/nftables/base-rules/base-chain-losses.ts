@@ -19,6 +19,8 @@ export interface BaseChainLoss {
   readonly what: string;
   readonly loss: string;
   readonly variant?: Variant;
+  /** The maps that hold the Service ports without endpoints, if it concerns those alone. */
+  readonly refusals?: readonly string[];
 }
 
 /** What it means that a base chain, its hook, or rules of it are missing. */
@@ -49,10 +51,11 @@ function meaningOf(name: string, targets: readonly string[]): Meaning {
   if (own !== undefined) return own;
   if (name === 'services') return ofServices(targets);
   const known = targets.flatMap(target => ofTarget[target] ?? []);
-  const [first] = known;
+  const first = known.find(({severity}) => severity === 'error') ?? known[0];
   if (first === undefined) return {kind: 'missing-rule', severity: 'error', loss: 'traffic is affected'};
   const variant = known.find(one => one.variant !== undefined)?.variant;
-  return {...first, ...(variant === undefined ? {} : {variant}), loss: [...new Set(known.map(({loss}) => loss))].join('; ')};
+  const refusals = known.some(one => one.refusals === undefined) ? [] : [...new Set(known.flatMap(one => one.refusals ?? []))];
+  return {...first, ...(variant === undefined ? {} : {variant}), refusals, loss: [...new Set(known.map(({loss}) => loss))].join('; ')};
 }
 
 function ofServices(targets: readonly string[]): Meaning {
@@ -77,6 +80,9 @@ const noRefusal: Meaning = {
   loss: 'clients of Services without endpoints wait until they time out, where they should get "connection refused"',
 };
 
+const ofServiceIPs = ['no-endpoint-services'];
+const ofNodePorts = ['no-endpoint-nodeports'];
+
 const noLocalhostRefusal: Meaning = {
   kind: 'missing-rule',
   severity: 'info',
@@ -86,6 +92,7 @@ const noLocalhostRefusal: Meaning = {
 const noPortCheck: Meaning = {
   kind: 'missing-rule',
   severity: 'warning',
+  refusals: [],
   loss: 'connections to ports that a cluster IP does not have hang instead of being refused',
 };
 
@@ -98,6 +105,7 @@ const ofChain: Readonly<Record<string, Meaning>> = {
   'reject-chain': {
     kind: 'missing-reject',
     severity: 'error',
+    refusals: [...ofServiceIPs, ...ofNodePorts],
     loss: 'clients of Services without endpoints wait until they time out, where they should get "connection refused"',
   },
   'localhost-nodeport-reject-tcp': noLocalhostRefusal,
@@ -108,12 +116,12 @@ const ofChain: Readonly<Record<string, Meaning>> = {
 };
 
 const ofTarget: Readonly<Record<string, Meaning>> = {
-  'no-endpoint-services': noRefusal,
-  'no-endpoint-nodeports': noRefusal,
-  'service-endpoints-check': noRefusal,
-  'nodeport-endpoints-check': noRefusal,
-  'endpoints-check': noRefusal,
-  'nodeport-ips': noRefusal,
+  'no-endpoint-services': {...noRefusal, refusals: ofServiceIPs},
+  'no-endpoint-nodeports': {...noRefusal, refusals: ofNodePorts},
+  'service-endpoints-check': {...noRefusal, refusals: ofServiceIPs},
+  'nodeport-endpoints-check': {...noRefusal, refusals: ofNodePorts},
+  'endpoints-check': {...noRefusal, refusals: [...ofServiceIPs, ...ofNodePorts]},
+  'nodeport-ips': {...noRefusal, refusals: ofNodePorts},
   'localhost-nodeport-reject-ports': noLocalhostRefusal,
   'firewall-check': {...notHooked, loss: 'loadBalancerSourceRanges are not enforced'},
   'firewall-ips': {...notHooked, loss: 'loadBalancerSourceRanges are not enforced'},
