@@ -4,7 +4,7 @@ import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import {serviceNameLabel} from '../../model/endpoint.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import {namespacedName} from '../../model/text.ts';
+import {commandLine, namespacedName} from '../../model/text.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 
 /** Pods show that a namespace exists; they are missing where it is known otherwise. */
@@ -40,8 +40,10 @@ export function ofPlace(wanted: WantedService, api: SelectableObjects): Error | 
   );
   const backed = servicesWith(wanted, api);
   if (pod !== undefined) return refuse(`${what}: it is ${that}pod ${namespacedName(pod.metadata)}`, backed);
-  if (node !== undefined)
-    return refuse(`${what}: it is ${that}node ${node}; "kubectl svc-trace check -A --node ${node}" checks the node`, backed);
+  if (node !== undefined) {
+    const command = commandLine`kubectl svc-trace check -A --node ${node}`;
+    return refuse(`${what}: it is ${that}node ${node}${command === null ? '' : `; "${command}" checks the node`}`, backed);
+  }
   if (backed.length > 0) return refuse(`${what}: it is ${that}an endpoint`, backed);
   return address === undefined ? null : refuse(what);
 }

@@ -31,6 +31,13 @@ describe('Services are named as reports print them', () => {
     ['10.96.77.77', '10.96.77.77 is the address of no Service'],
   ])('%s is refused: %s', (name, message) => expect(() => chosen(name)).toThrow(expect.objectContaining({message})));
 
+  test('the command about a node quotes its name', () => {
+    const nodes = [{metadata: {name: 'a;$(id)'}}];
+    expect(() =>
+      selectServices({names: ['a;$(id)'], namespace: undefined, allNamespaces: false, selector: undefined}, {...api, nodes}),
+    ).toThrow(expect.objectContaining({message: expect.stringContaining(`check -A --node 'a;$(id)'" checks the node`)}));
+  });
+
   test('the Services of a pod or of a node port at the address of a node are suggested', () => {
     const node = api.nodes?.[0]?.status?.addresses?.[0]?.address ?? '';
     expect(() => chosen('10.244.11.4')).toThrow(expect.objectContaining({suggestions: expect.arrayContaining(['shop/external-ips'])}));
