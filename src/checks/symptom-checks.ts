@@ -139,6 +139,11 @@ const table = [
     summary: 'A packet is masqueraded where it should not be, or not masqueraded where it should be',
     remedy: `${restartIt} If many nodes report this, compare clusterCIDR and masqueradeAll of kube-proxy with the pod network.`,
     command: restart,
+    ofThirdParty: {
+      remedy:
+        'Find out which tool wrote the rule (flannel, Docker, a firewall), and exempt packets to pods of this node there. A restart of kube-proxy does not change the rule.',
+      command: listPlace,
+    },
   },
   {
     code: 'ST212',

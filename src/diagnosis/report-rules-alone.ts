@@ -2,13 +2,19 @@ import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
 import type {Report} from '../model/report.ts';
 import type {Finding} from '../model/finding.ts';
-import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
+import type {EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {Diagnosis} from './diagnosis.ts';
 import {uniqueBy} from '../model/lists.ts';
-import {namespacedName} from '../model/text.ts';
+import {namespacedName, plural, someOf} from '../model/text.ts';
+import {canonicalAddress, parseAddress} from '../model/address.ts';
+import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
+import {joinHostPort} from '../model/virtual-server.ts';
+import {parseConntrack} from '../parse/conntrack.ts';
+import {staleConntrack} from '../checks/st508-stale-conntrack.ts';
+import {toFinding} from './to-finding.ts';
 
 /** Whether a snapshot contains only rules, like a file with pasted text. */
 export function isRulesAlone({api}: Snapshot): boolean {
@@ -27,10 +33,13 @@ export function reportRulesAlone(
   const shown = snapshot.nodes.flatMap(node => countTraces(select(servicesInRules(node)), node));
   const hidden = new Set(snapshot.nodes.flatMap(node => (shown.length === 0 && isPrintedByNft(node) ? [node.name] : [])));
   const chains = new Set(shown.flatMap(chainsOf));
-  const findings = report.findings.filter(
-    ({name, actual = []}) =>
-      (name === misprinted && actual.length > 0) || (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
-  );
+  const findings = [
+    ...report.findings.filter(
+      ({name, actual = []}) =>
+        (name === misprinted && actual.length > 0) || (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
+    ),
+    ...snapshot.nodes.flatMap(node => staleFlows(node, shown)),
+  ];
   const traces = withEqualShares(shown, findings);
   const count = (severity: string): number => findings.filter(finding => finding.severity === severity).length;
   const names = new Set(traces.map(({service}) => `${service.namespace}/${service.name}`));
@@ -52,6 +61,40 @@ export function reportRulesAlone(
       reason: hidden.has(node.name) ? printedByNft : 'from rules alone: nothing to compare with',
     })),
   };
+}
+
+/** Flows of UDP that lead elsewhere than these rules: a tracked flow keeps its way while packets come. */
+function staleFlows(node: NodeDump, traces: readonly PortTrace[]): readonly Finding[] {
+  const flows = [...parseConntrack(node.read('conntrack')?.toString('utf8') ?? '', 'udp')];
+  return traces
+    .filter(({port, node: name}) => flows.length > 0 && port.protocol === 'UDP' && name === node.name)
+    .flatMap(({service, port, family, entries}) => {
+      const whole = entries.filter(showsAllEndpoints);
+      const own = flows.filter(({original, reply}) =>
+        whole.some(
+          ({entry, endpoints}) =>
+            entry.address === canonicalAddress(original.destination) &&
+            entry.port === original.destinationPort &&
+            !endpoints.some(({hostPort}) => hostPort === joinHostPort(canonicalAddress(reply.source) ?? '', reply.sourcePort)),
+        ),
+      );
+      const [first] = own;
+      if (first === undefined) return [];
+      const ends = [...new Set(own.map(({reply}) => joinHostPort(reply.source, reply.sourcePort)))];
+      const [one, lines] = [own.length === 1, someOf(own.map(({line}) => String(line)))];
+      const message = `${servicePortText(service, port)}: ${plural(own.length, 'tracked UDP flow')} ${one ? 'leads' : 'lead'} to ${someOf(ends)}, and these rules to none of them (conntrack line ${lines}): the rules are not asked again while packets of the flow come`;
+      return [toFinding(staleConntrack, {node: node.name, family, service, port, message})];
+    });
+}
+
+/** The text shows the address of each endpoint, and no share of the packets is left for others. */
+function showsAllEndpoints({endpoints, end}: EntryTrace): boolean {
+  const total = endpoints.reduce((sum, {share}) => sum + (share ?? 0), 0);
+  return end === null && total > 0.999 && endpoints.every(({hostPort}) => parseAddress(splitHostPort(hostPort).address) !== null);
+}
+
+function servicePortText(service: PortTrace['service'], port: PortTrace['port']): string {
+  return `${namespacedName({...service})}${port.name === '' ? '' : `:${port.name}`}`;
 }
 
 /** What kube-proxy writes where the rules of a chain give its endpoints unequal shares. */

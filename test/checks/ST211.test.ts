@@ -140,3 +140,12 @@ test('an endpoint that nobody reaches is missing, and its own packets are no fin
   given.rules('node-a').replace([hairpin], hairpin, `-A ${chain} -j DROP`);
   expect(given.newFindings().flatMap(({severity, code}) => (severity === 'error' ? [code] : []))).toEqual(['ST202']);
 });
+
+test('where another program masquerades packets under a Local policy, the remedy is about its rule', async () => {
+  const given = await scenario();
+  given.rules('node-b').append('nat', '-A POSTROUTING ! -s 10.244.0.0/16 -d 10.244.0.0/16 -j MASQUERADE');
+  const found = given.findings({nodes: name => name === 'node-b'}).filter(({code, severity}) => code === 'ST211' && severity === 'error');
+  expect(new Set(found.map(({remedy}) => remedy))).toEqual(
+    new Set([containing('Find out which tool wrote the rule', 'A restart of kube-proxy does not')]),
+  );
+});

@@ -20,6 +20,7 @@ import {isRulesAlone, reportRulesAlone} from '../../diagnosis/report-rules-alone
 import type {Report} from '../../model/report.ts';
 import {serviceList} from '../../render/table/service-list.ts';
 import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
+import {withStoppedPaths} from '../../run/packet/stopped-paths.ts';
 import {selectInRules} from '../../run/scope/select-in-rules.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
@@ -84,6 +85,7 @@ export default class TraceCommand extends BaseCommand {
     const snapshot = await this.snapshot(from, flags);
     if (!isRulesAlone(snapshot)) return null;
     const selection = {names, namespace: flags.namespace, allNamespaces: flags['all-namespaces'] ?? false};
-    return reportRulesAlone(snapshot, {toolVersion: this.config.version}, traces => selectInRules(traces, selection));
+    const report = reportRulesAlone(snapshot, {toolVersion: this.config.version}, traces => selectInRules(traces, selection));
+    return names.length === 0 ? report : withStoppedPaths(report, snapshot);
   }
 }

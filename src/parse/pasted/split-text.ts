@@ -48,13 +48,24 @@ function splitText(content: Buffer): PastedFiles {
   else if (parts.nft.some(line => line !== '')) files.set('nft.json', Buffer.from(parts.nft.join('\n')));
   if (parts.ipvs.some(line => line !== ''))
     files.set(parts.isPartOfIpvs ? 'ipvsadm-part' : 'ipvsadm-save', Buffer.from(parts.ipvs.join('\n')));
+  if (files.size > 0 && parts.conntrack.some(line => line !== '')) files.set('conntrack', Buffer.from(parts.conntrack.join('\n')));
   if (parts.ipset.some(line => line !== '')) files.set('ipset-save', Buffer.from(parts.ipset.join('\n')));
   const device = files.size === 0 ? null : listedDevice(lines);
   if (device !== null) files.set('kube-ipvs0.json', Buffer.from(device));
   return files;
 }
 
-const otherTools = ['\ntable ', 'IP Virtual Server', '\n-A -t ', '\n-A -u ', '\ncreate ', '"nftables"', 'kube-ipvs0: <', 'Members:'];
+const otherTools = [
+  '\ntable ',
+  'IP Virtual Server',
+  '\n-A -t ',
+  '\n-A -u ',
+  '\ncreate ',
+  '"nftables"',
+  'kube-ipvs0: <',
+  'Members:',
+  ' dport=',
+];
 const isRuleLine =
   /^\s*(?:\*(?:nat|filter|mangle|raw|security)\s*$|-[APN] \S+|(?:[>+*-]\s+)*Chain \S+ \(|\[\d+:\d+\] -A|:[A-Za-z][\w-]* [A-Z-])/;
 
@@ -71,7 +82,7 @@ function jsonOf(text: string): string | null {
   return text.slice(start, end < start ? text.length : end + 1);
 }
 
-type Tool = 'rules' | 'nft' | 'ipvs' | 'ipset';
+type Tool = 'rules' | 'nft' | 'ipvs' | 'ipset' | 'conntrack';
 
 interface TextParts extends Readonly<Record<Tool, string[]>> {
   /** ipvsadm listed only one virtual server, or its output was filtered. */
@@ -79,7 +90,7 @@ interface TextParts extends Readonly<Record<Tool, string[]>> {
 }
 
 function partLines(lines: readonly string[]): TextParts {
-  const parts: TextParts = {rules: [], nft: [], ipvs: [], ipset: [], isPartOfIpvs: false};
+  const parts: TextParts = {rules: [], nft: [], ipvs: [], ipset: [], conntrack: [], isPartOfIpvs: false};
   let depth = 0;
   let lastTool: Tool = 'rules';
   let hasIpvs = false;
@@ -95,7 +106,8 @@ function partLines(lines: readonly string[]): TextParts {
     if (text.trim() !== '') lastTool = tool;
     if (tool === 'ipvs') hasIpvs = true;
     if (showsPartOfIpvs(text, {tool, hasHeading, hasIpvs})) parts.isPartOfIpvs = true;
-    for (const name of ['rules', 'nft', 'ipvs', 'ipset'] as const) parts[name].push(name === tool ? (tool === 'rules' ? line : text) : '');
+    for (const name of ['rules', 'nft', 'ipvs', 'ipset', 'conntrack'] as const)
+      parts[name].push(name === tool ? (tool === 'rules' ? line : text) : '');
   }
   return parts;
 }
@@ -124,6 +136,7 @@ function toolOf(text: string): Tool {
   if (/^(?:TCP|UDP|SCTP|ICMP)\s+\d+:\d\d\s/.test(text)) return 'rules';
   // Without -n, ipvsadm shortens long names, also to nothing of the port.
   if (/^(?:(?:TCP|UDP|SCTP)\s+\S+:[\w-]*\s|FWM\s+\d+\s|->\s+\S+:[\w-]+\s)/.test(text)) return 'ipvs';
+  if (/^(?:ipv[46]\s+\d+\s+)?(?:tcp|udp|sctp)\s+\d+\s.* ?src=\S+ dst=\S+ sport=\d+ dport=\d+ /.test(text)) return 'conntrack';
   if (/^-[Aa] (?:-[tuf]|--(?:tcp|udp|sctp|fwmark)-service) \S/.test(text)) return 'ipvs';
   return /^(?:create \S+ (?:hash|list|bitmap):|add \S+ [\da-fA-F.:]+)/.test(text) ? 'ipset' : 'rules';
 }

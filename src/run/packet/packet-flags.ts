@@ -6,6 +6,8 @@ import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {addressesOfPod, podCIDRsOf} from '../../expect/own-pods.ts';
+import {parseConntrack} from '../../parse/conntrack.ts';
+import {joinHostPort} from '../../model/virtual-server.ts';
 import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type PacketQuery} from '../../analyze/packet-query.ts';
 import type {PacketRules} from '../../analyze/packet-rules.ts';
 import {askedEntry} from '../../analyze/packet-service.ts';
@@ -88,10 +90,32 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
     const byMap = askMap(asked, {node, facts, api: snapshot.api, nodeOf: others.nodeOf, isInside: isOwn || isInside});
     if (byMap !== null) return byMap;
     const here = packetNode(node);
-    if (here !== null) return askPacket(asked, here, others);
+    if (here !== null) return ofFlow(askPacket(asked, here, others), isPasted(snapshot) ? node : null);
     if (hasCiliumTables(node)) return notInMap(asked, node.name);
     throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
   };
+}
+
+/** Pasted text may list the flow of the packet: a tracked flow is not translated by the rules again. */
+function ofFlow(answer: PacketAnswer, node: NodeDump | null): PacketAnswer {
+  const {protocol, source, destination, port, sourcePort} = answer.query;
+  const flows = protocol === 'UDP' ? parseConntrack(node?.read('conntrack')?.toString('utf8') ?? '', 'udp') : [];
+  const flow = [...flows].find(
+    ({original}) =>
+      canonicalAddress(original.source) === source &&
+      canonicalAddress(original.destination) === destination &&
+      original.destinationPort === port &&
+      (sourcePort == null || original.sourcePort === sourcePort),
+  );
+  const end = flow === undefined ? null : joinHostPort(canonicalAddress(flow.reply.source) ?? '', flow.reply.sourcePort);
+  if (flow === undefined || answer.outcomes.some(outcome => (outcome.destination ?? outcome.rewrittenTo) === end)) return answer;
+  const tracked = `packets from source port ${flow.original.sourcePort} belong to the flow on line ${flow.line}, which goes to ${end} whatever the rules of table nat are now`;
+  const withFlow = (outcome: PacketAnswer['outcomes'][number]) => ({
+    ...outcome,
+    ...(sourcePort == null ? {} : {verdict: 'undecided' as const}),
+    reason: outcome.reason === undefined ? tracked : `${outcome.reason}; ${tracked}`,
+  });
+  return {...answer, outcomes: answer.outcomes.map(withFlow)};
 }
 
 /** Whether the source is a pod or a node of the cluster; null if it may be a pod that was not read. */

@@ -1,0 +1,97 @@
+/** `trace` of rules alone says what other tables of the text do to packets on the way to an endpoint, and which tracked flows go elsewhere. */
+import {describe, expect, test} from 'vitest';
+import {tree} from '../../src/render/table/tree.ts';
+import {withStoppedPaths} from '../../src/run/packet/stopped-paths.ts';
+import {askNodes} from '../../src/run/packet/packet-flags.ts';
+import {plain} from '../render/report.ts';
+import {snapshotOfText, traceText} from './trace-text.ts';
+
+const nat = `*nat
+:PREROUTING ACCEPT [0:0]
+:INPUT ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:POSTROUTING ACCEPT [0:0]
+:KUBE-SEP-NWYX6ZRA4HKJWFJ6 - [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-SEP-NWYX6ZRA4HKJWFJ6 -p udp -m comment --comment "kube-system/kube-dns:dns" -m udp -j DNAT --to-destination 10.244.1.9:53
+-A KUBE-SERVICES -d 10.96.0.10/32 -p udp -m comment --comment "kube-system/kube-dns:dns cluster IP" -m udp --dport 53 -j KUBE-SVC-TCOU7JCQXEZGVUNU
+-A KUBE-SVC-TCOU7JCQXEZGVUNU -m comment --comment "kube-system/kube-dns:dns -> 10.244.1.9:53" -j KUBE-SEP-NWYX6ZRA4HKJWFJ6
+COMMIT
+`;
+
+const filter = (policy: string, ...rules: readonly string[]) =>
+  `*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ${policy} [0:0]\n:OUTPUT ACCEPT [0:0]\n${rules.map(rule => `-A FORWARD ${rule}\n`).join('')}COMMIT\n`;
+
+test.each([
+  [
+    'a policy that drops them',
+    nat + filter('DROP', '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'),
+    'dropped: after that, by the policy of filter/FORWARD, unless the endpoint has the address of this node',
+  ],
+  [
+    'a rule that refuses them',
+    nat + filter('ACCEPT', '-d 10.244.0.0/16 -j REJECT'),
+    'refused (after that, by this rule, unless the endpoint',
+  ],
+  [
+    'a rule by which they are not tracked',
+    `*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A PREROUTING -d 10.96.0.10/32 -p udp -m udp --dport 53 -j NOTRACK\nCOMMIT\n${nat}`,
+    'undetermined: a rule keeps packets from being tracked, so that no rule translates them',
+  ],
+])('%s is told', (_, text, words) => {
+  expect(shown(text)).toContain(words);
+});
+
+test.each([
+  ['accepts packets to pods', nat + filter('DROP', '-d 10.244.0.0/16 -j ACCEPT', '-s 10.244.0.0/16 -j ACCEPT')],
+  ['asks for an interface, which the text does not tell', nat + filter('DROP', '-i cni0 -j ACCEPT', '-o cni0 -j ACCEPT')],
+  ['is not in the text', nat],
+])('nothing is said where table filter %s', (_, text) => {
+  expect(shown(text)).toContain('100% 10.244.1.9:53');
+  expect(shown(text)).not.toMatch(/dropped|refused|undetermined/);
+});
+
+describe('tracked flows beside the rules', () => {
+  const flow = (end: string) =>
+    `${nat}# conntrack -L -p udp\nudp      17 27 src=10.244.2.7 dst=10.96.0.10 sport=40123 dport=53 [UNREPLIED] src=${end} dst=10.244.2.7 sport=53 dport=40123 mark=0 use=1\n`;
+  const packet = (text: string) => {
+    const sent = {source: '10.244.2.7', destination: '10.96.0.10', port: '53', protocol: 'UDP'};
+    return askNodes(sent, snapshotOfText(text))
+      .flatMap(({outcomes}) => outcomes.map(({reason = ''}) => reason))
+      .join();
+  };
+  const found = (text: string) => traceText(snapshotOfText(text), 'kube-dns').findings.filter(({code}) => code === 'ST508');
+
+  test.each([
+    ['to an endpoint that is gone', '10.244.1.3'],
+    ['untranslated', '10.96.0.10'],
+  ])('that go %s are told, by packet too', (_, end) => {
+    expect(found(flow(end)).map(({message}) => message)).toEqual([
+      `kube-system/kube-dns:dns: 1 tracked UDP flow leads to ${end}:53, and these rules to none of them (conntrack line 16): the rules are not asked again while packets of the flow come`,
+    ]);
+    expect(packet(flow(end))).toContain(`from source port 40123 belong to the flow on line 16, which goes to ${end}:53`);
+  });
+
+  test('that go where the rules lead are not', () => {
+    expect(found(flow('10.244.1.9'))).toEqual([]);
+    expect(packet(flow('10.244.1.9'))).not.toContain('flow on line');
+  });
+
+  test.each([
+    ['the address of an endpoint', (text: string) => text.replace(/^.*--to-destination.*\n/m, '').replace(' -> 10.244.1.9:53', '')],
+    [
+      'an endpoint',
+      (text: string) => text.replace(' -j KUBE-SEP-', ' -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-'),
+    ],
+  ])('are not compared with rules that lack %s', (_, change) => {
+    expect(found(change(flow('10.244.1.3')))).toEqual([]);
+  });
+});
+
+function shown(text: string): string {
+  const snapshot = snapshotOfText(text);
+  return tree(withStoppedPaths(traceText(snapshot, 'kube-system/kube-dns'), snapshot), {...plain, width: 200});
+}
