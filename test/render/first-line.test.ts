@@ -29,6 +29,14 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-SERVICES'], pods),
     ],
     [
+      'node-b: loadBalancerSourceRanges are not enforced (ST301); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 27 in sync, 4 with findings, 3 without rules)',
+      given => given.rules('node-b').delete('-A FORWARD', '-j KUBE-PROXY-FIREWALL'),
+    ],
+    [
+      'node-b: node ports of 14 Services do not work (ST304); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 15 in sync, 16 with findings, ',
+      given => given.rules('node-b').delete('-A KUBE-SERVICES', '-j KUBE-NODEPORTS'),
+    ],
+    [
       'shop/lb-ranges on node-b: clients that loadBalancerSourceRanges allow are dropped (ST210)',
       given => given.rules('node-b').deleteAll('-A KUBE-FW-', ' -s '),
     ],
@@ -64,6 +72,10 @@ describe('the first line says what happens, not that something is wrong', () => 
 test.each<readonly [says: string, chain: string]>([
   ['(ST212); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 28 in sync, 3 with findings, 3 without rules)', 'reject-chain'],
   ['(ST301); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 28 in sync, 3 with findings, 3 without rules)', 'filter-forward'],
+  [
+    '(ST301); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 27 in sync, 4 with findings, 3 without rules)',
+    'filter-prerouting-pre-dnat',
+  ],
 ])('in nftables mode only the Services that it hits are counted: %s', async (says, chain) => {
   const given = await nftScenario(withRules(chain));
   expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(says);

@@ -271,7 +271,7 @@ function analyzeChain(baseRulesCase: NftBaseRulesCase, name: string, differences
     const severity = severityOf(baseRulesCase, name, loss);
     const isOtherJump = hookChains.has(name) && found.some(({what}) => what === 'rule');
     const words = isOtherJump ? otherJump(name) : loss;
-    const affects = severity === 'info' ? [] : portsIn(loss.refusals ?? [], name, expected);
+    const affects = severity === 'info' ? [] : portsIn(loss.holders ?? [], name, expected);
     for (const one of found) explained.add(one);
     symptoms.push({
       kind: loss.kind,

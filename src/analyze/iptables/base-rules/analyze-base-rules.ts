@@ -159,7 +159,7 @@ function analyzeHooks({expected, actual, differences, changesOutcomes}: LeftBase
       isHarmless && closest.length === 0 ? `${hook.rule.table}/${hook.rule.chain} has no jump to ${hook.rule.target?.name}` : state;
     const detail = `${what}: ${isHarmless ? 'no traffic is affected' : loss}`;
     const symptom = {kind: 'services-chain-not-hooked', severity, detail, expected: [hook.rule], actual: closest} as const;
-    const affects = variant === 'no-refusal' ? portsRefusedIn(hook.rule, expected) : [];
+    const affects = hook.rule.table === 'filter' && severity === 'error' ? portsBehind(hook.rule, expected) : [];
     const about = {...(variant === undefined ? {} : {variant}), ...(affects.length === 0 ? {} : {affects})};
     return {symptom: {...symptom, ...about}, explained: [hook]};
   });
@@ -176,8 +176,8 @@ function variantOf({table, target}: Rule, actual: Ruleset): Variant | undefined 
   return isRefusing && (actual.chain(table, target.name)?.ruleCount ?? 0) > 0 ? 'no-refusal' : undefined;
 }
 
-/** The Service ports whose packets the chain behind a jump refuses or drops. */
-function portsRefusedIn({table, target}: Rule, expected: ExpectedRuleset): readonly ServicePort[] {
+/** The Service ports with rules in the chain behind a jump. */
+function portsBehind({table, target}: Rule, expected: ExpectedRuleset): readonly ServicePort[] {
   const isThere = (rule: {readonly table: string; readonly chain: string}): boolean => rule.table === table && rule.chain === target?.name;
   return expected.ports.filter(item => expected.rulesOf(item).shared.some(isThere)).map(({port}) => port);
 }
@@ -220,7 +220,9 @@ function analyzeNodePortJump(leftBaseRules: LeftBaseRules): readonly BaseRuleSym
           ? 'the jump to KUBE-NODEPORTS is not restricted to the expected addresses: node ports answer on addresses on which they should not'
           : 'the jump to KUBE-NODEPORTS is written in another way: no traffic is affected';
   const severity: Severity = lost ? 'error' : gained || found.length === 0 ? 'warning' : 'info';
-  return [{symptom: {kind: 'node-ports-unreachable', severity, detail, expected: missing, actual: found}, explained}];
+  const affects = lost ? expected.ports.filter(({port}) => port.nodePort > 0).map(({port}) => port) : [];
+  const about = affects.length === 0 ? {} : {affects};
+  return [{symptom: {kind: 'node-ports-unreachable', severity, detail, expected: missing, actual: found, ...about}, explained}];
 }
 
 /** Packets to a node port reach an endpoint, or all of them do, only after the repair. */

@@ -19,8 +19,8 @@ export interface BaseChainLoss {
   readonly what: string;
   readonly loss: string;
   readonly variant?: Variant;
-  /** The maps that hold the Service ports without endpoints, if it concerns those alone. */
-  readonly refusals?: readonly string[];
+  /** The sets and maps with elements of the Service ports that it concerns, if it does not concern all. */
+  readonly holders?: readonly string[];
 }
 
 /** What it means that a base chain, its hook, or rules of it are missing. */
@@ -54,14 +54,19 @@ function meaningOf(name: string, targets: readonly string[]): Meaning {
   const first = known.find(({severity}) => severity === 'error') ?? known[0];
   if (first === undefined) return {kind: 'missing-rule', severity: 'error', loss: 'traffic is affected'};
   const variant = known.find(one => one.variant !== undefined)?.variant;
-  const refusals = known.some(one => one.refusals === undefined) ? [] : [...new Set(known.flatMap(one => one.refusals ?? []))];
-  return {...first, ...(variant === undefined ? {} : {variant}), refusals, loss: [...new Set(known.map(({loss}) => loss))].join('; ')};
+  const holders = known.some(one => one.holders === undefined) ? [] : [...new Set(known.flatMap(one => one.holders ?? []))];
+  return {...first, ...(variant === undefined ? {} : {variant}), holders, loss: [...new Set(known.map(({loss}) => loss))].join('; ')};
 }
 
 function ofServices(targets: readonly string[]): Meaning {
   if (targets.includes('service-ips')) return {...noService, loss: 'no Service works at any of its addresses'};
   if (targets.includes('service-nodeports') || targets.includes('nodeport-ips'))
-    return {kind: 'node-ports-unreachable', severity: 'error', loss: 'node ports do not answer where they should'};
+    return {
+      kind: 'node-ports-unreachable',
+      severity: 'error',
+      holders: ['service-nodeports'],
+      loss: 'node ports do not answer where they should',
+    };
   return {kind: 'postrouting-broken', severity: 'warning', loss: 'traffic to cluster IPs is not marked for masquerading'};
 }
 
@@ -82,6 +87,7 @@ const noRefusal: Meaning = {
 
 const ofServiceIPs = ['no-endpoint-services'];
 const ofNodePorts = ['no-endpoint-nodeports'];
+const ofRanges = ['firewall-ips', 'firewall'];
 
 const noLocalhostRefusal: Meaning = {
   kind: 'missing-rule',
@@ -92,7 +98,7 @@ const noLocalhostRefusal: Meaning = {
 const noPortCheck: Meaning = {
   kind: 'missing-rule',
   severity: 'warning',
-  refusals: [],
+  holders: [],
   loss: 'connections to ports that a cluster IP does not have hang instead of being refused',
 };
 
@@ -105,7 +111,7 @@ const ofChain: Readonly<Record<string, Meaning>> = {
   'reject-chain': {
     kind: 'missing-reject',
     severity: 'error',
-    refusals: [...ofServiceIPs, ...ofNodePorts],
+    holders: [...ofServiceIPs, ...ofNodePorts],
     loss: 'clients of Services without endpoints wait until they time out, where they should get "connection refused"',
   },
   'localhost-nodeport-reject-tcp': noLocalhostRefusal,
@@ -116,15 +122,15 @@ const ofChain: Readonly<Record<string, Meaning>> = {
 };
 
 const ofTarget: Readonly<Record<string, Meaning>> = {
-  'no-endpoint-services': {...noRefusal, refusals: ofServiceIPs},
-  'no-endpoint-nodeports': {...noRefusal, refusals: ofNodePorts},
-  'service-endpoints-check': {...noRefusal, refusals: ofServiceIPs},
-  'nodeport-endpoints-check': {...noRefusal, refusals: ofNodePorts},
-  'endpoints-check': {...noRefusal, refusals: [...ofServiceIPs, ...ofNodePorts]},
-  'nodeport-ips': {...noRefusal, refusals: ofNodePorts},
+  'no-endpoint-services': {...noRefusal, holders: ofServiceIPs},
+  'no-endpoint-nodeports': {...noRefusal, holders: ofNodePorts},
+  'service-endpoints-check': {...noRefusal, holders: ofServiceIPs},
+  'nodeport-endpoints-check': {...noRefusal, holders: ofNodePorts},
+  'endpoints-check': {...noRefusal, holders: [...ofServiceIPs, ...ofNodePorts]},
+  'nodeport-ips': {...noRefusal, holders: ofNodePorts},
   'localhost-nodeport-reject-ports': noLocalhostRefusal,
-  'firewall-check': {...notHooked, loss: 'loadBalancerSourceRanges are not enforced'},
-  'firewall-ips': {...notHooked, loss: 'loadBalancerSourceRanges are not enforced'},
+  'firewall-check': {...notHooked, holders: ofRanges, loss: 'loadBalancerSourceRanges are not enforced'},
+  'firewall-ips': {...notHooked, holders: ofRanges, loss: 'loadBalancerSourceRanges are not enforced'},
   'cluster-ips-check': {...noPortCheck, kind: 'services-chain-not-hooked'},
 };
 
