@@ -78,10 +78,11 @@ function trace(): void {
     list(snapshot);
     const wanted = service.value.trim();
     const report = reportOf(snapshot, wanted === '' ? [] : [wanted]);
-    const places = {ranges: new NodeRanges(report), readAt: undefined, pathOf: () => null};
+    const places = {ranges: new NodeRanges(report), readAt: undefined, pathOf: () => null, all: false};
     if (wanted !== '')
       // HTML of the renderer of pages, which escapes all that it puts in.
-      pictures.innerHTML = picturesHtml(report, '', {all: false, max: 12}).html + findingsHtml(listFindings(report.findings), places).html;
+      pictures.innerHTML =
+        picturesHtml(report, '', {all: false, max: 12}).html + findingsHtml(listFindings(report.findings, false), places).html;
     pictures.querySelector('details.block, details.finding')?.setAttribute('open', '');
     text.hidden = false;
     output.textContent = (wanted === '' ? serviceList : tree)(report, options(output));

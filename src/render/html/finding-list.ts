@@ -32,8 +32,8 @@ interface ListedBlock {
   readonly effects: readonly ListedFinding[];
 }
 
-/** The most severe first, and no more of each code than there is room for. */
-export function listFindings(findings: readonly Finding[]): ListedFindings {
+/** The most severe first, and no more of each code than there is room for, unless all are asked for. */
+export function listFindings(findings: readonly Finding[], all: boolean): ListedFindings {
   const listed: ListedFinding[] = [];
   const seen = new Map<string, number>();
   const hidden = new Map<string, number>();
@@ -42,7 +42,7 @@ export function listFindings(findings: readonly Finding[]): ListedFindings {
       const {code} = group.finding;
       const nth = (seen.get(code) ?? 0) + 1;
       seen.set(code, nth);
-      if (nth > maxPerCode || listed.length >= max) {
+      if (!all && (nth > maxPerCode || listed.length >= max)) {
         hidden.set(code, (hidden.get(code) ?? 0) + 1);
         return [];
       }
@@ -63,6 +63,8 @@ interface FindingPlaces {
   readonly readAt: string | undefined;
   /** Where the packet path to a Service is drawn; null where it is not. */
   readonly pathOf: (service: Finding['service']) => string | null;
+  /** Nothing is cut. */
+  readonly all: boolean;
 }
 
 export function findingsHtml({blocks, hidden}: ListedFindings, places: FindingPlaces): Html {
@@ -70,7 +72,7 @@ export function findingsHtml({blocks, hidden}: ListedFindings, places: FindingPl
   const rest = [...hidden].map(([code, number]) => `${number} more of ${code}`).join(', ');
   return html`<section id="findings"><h2>Findings</h2>
 ${blocks.map((block, index) => blockHtml(block, index < openAtFirst && severityOf(block.block) === 'error', places))}
-${rest === '' ? nothing : html`<p class="note">Not shown: ${rest}. check -o json has all findings.</p>`}
+${rest === '' ? nothing : html`<p class="note">Not shown: ${rest}. -v lists all, and so does -o json.</p>`}
 </section>`;
 }
 
@@ -91,7 +93,7 @@ function blockHtml({block, alike, effects}: ListedBlock, isOpen: boolean, places
 <summary>${titleHtml(finding)}${what === '' ? '' : `: ${what}`}${onNodes(finding, nodes)}${after}</summary>
 <div>
 ${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml({item: first, above: null, texts: blockTexts(block), whom: whomHtml(block, places)}, places)}</div>` : nothing}
-${isOne ? nothing : html`${whomHtml(block, places)}${nodesOf(nodes)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${alike.map(each => findingHtml(each, {isOpen: false, above: block, sharedNodes: nodes}, places))}`}
+${isOne ? nothing : html`${whomHtml(block, places)}${nodesOf(nodes, places)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${alike.map(each => findingHtml(each, {isOpen: false, above: block, sharedNodes: nodes}, places))}`}
 ${
   effects.length === 0
     ? nothing
@@ -162,17 +164,17 @@ interface FindingBody {
   readonly whom: Html;
 }
 
-function bodyHtml({item, above, texts, whom}: FindingBody, {pathOf}: FindingPlaces): Html {
+function bodyHtml({item, above, texts, whom}: FindingBody, places: FindingPlaces): Html {
   const {finding, nodes} = item;
   const {service, expected = [], actual = []} = finding;
-  const path = pathOf(service);
+  const path = places.pathOf(service);
   const pathLink = path === null ? nothing : html`<a href="#${path}">Packet path to ${placeOf(finding)}</a>`;
   const [first = ''] = nodes.length > 1 ? nodes : [];
   const ownCommands = above?.commands.join('\n') === item.commands.join('\n') ? nothing : commandsHtml(item);
   return html`
 ${texts.map(text => html`<p>${text}</p>`)}
 ${whom}
-${above !== null ? html`${ownCommands}<p>${pathLink}</p>` : html`${nodesOf(nodes)}${remedyHtml(item)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>`}
+${above !== null ? html`${ownCommands}<p>${pathLink}</p>` : html`${nodesOf(nodes, places)}${remedyHtml(item)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>`}
 ${rulesHtml('Expected', expected, '')}
 ${rulesHtml('Found', actual, first)}
 `;
@@ -193,8 +195,8 @@ function docsLink({code}: Finding): Html {
   return html`<a href="${docsOf(code)}" rel="noreferrer">More about ${code}</a>`;
 }
 
-function nodesOf(nodes: readonly string[]): Html {
-  return nodes.length > 1 ? html`<p>Nodes: ${someOf(nodes, {max: maxNames})}</p>` : nothing;
+function nodesOf(nodes: readonly string[], {all}: FindingPlaces): Html {
+  return nodes.length > 1 ? html`<p>Nodes: ${someOf(nodes, {max: all ? Infinity : maxNames})}</p>` : nothing;
 }
 
 const maxNames = 30;

@@ -24,15 +24,17 @@ import {type DrawnPath, faultyPaths, pathHtml, picturesHtml} from './paths.ts';
 /** A complete report as one file, without any other: for a browser, for print, to send to others. */
 export const checkPage: Renderer = (report, options) => {
   const ranges = new NodeRanges(report);
-  const found = listFindings(report.findings);
+  const {quiet, verbose: all} = options;
+  const found = listFindings(report.findings, all);
   const paths = faultyPaths(report);
   const pathIds = new Map(paths.drawn.map(({service, id}) => [service, id]));
   const findings = findingsHtml(found, {
     ranges,
     readAt: readTime(options.provenance),
     pathOf: service => (service === undefined ? null : (pathIds.get(namespacedName(service)) ?? null)),
+    all,
   });
-  const table = options.quiet ? nothing : matrixHtml(report, found.listed, ranges);
+  const table = quiet ? nothing : matrixHtml(report, {listed: found.listed, ranges, all});
   const [first] = found.blocks;
   const body = [
     summaryHtml(report),
@@ -56,12 +58,12 @@ ${drawn.map(path => pathHtml(path, report, {all: false}))}
 /** The pictures and findings of `trace` as one file, without any other. */
 export const traceHtml: Renderer = (report, options) => {
   const {quiet, verbose} = options;
-  const places = {ranges: new NodeRanges(report), readAt: readTime(options.provenance), pathOf: () => null};
+  const places = {ranges: new NodeRanges(report), readAt: readTime(options.provenance), pathOf: () => null, all: verbose};
   const pictures = picturesHtml(report, '', {all: verbose, max: maxPictures});
   const body = [
     ...(quiet ? [] : [html`<section id="paths"><h2>Packet paths</h2>${pictures}</section>`]),
     filtersHtml(report),
-    findingsHtml(listFindings(report.findings), places),
+    findingsHtml(listFindings(report.findings, verbose), places),
     nodesHtml(report),
   ];
   return reportPage(report, options, {title: 'Packet paths', body});
@@ -87,18 +89,25 @@ function nounOf(thing: string, number: number): string {
   return number === 1 ? thing : `${thing}s`;
 }
 
+interface MatrixPlaces {
+  readonly listed: readonly ListedFinding[];
+  readonly ranges: NodeRanges;
+  /** Nothing is cut. */
+  readonly all: boolean;
+}
+
 /** A row for each Service and a column for each node; each cell links to its finding. Many nodes with the same cells share a column. */
-function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges): Html {
-  const {cells, groups, rows, hidden, caused, fine} = matrixOf(report, {few: 12, single: 60, maxRows});
-  const shown = groups.slice(0, maxColumns);
+function matrixHtml(report: Report, {listed, ranges, all}: MatrixPlaces): Html {
+  const {cells, groups, rows, hidden, caused, fine} = matrixOf(report, {few: 12, single: 60, maxRows: all ? Infinity : maxRows});
+  const shown = all ? groups : groups.slice(0, maxColumns);
   if (shown.length === 0 || (rows.length === 0 && !shown.some(group => cells.hasOwn(group)))) return nothing;
   const titles = nodeTitles(shown, maxLegend);
   const legend = titles.flatMap(title => title.legend);
   const notes = [
     ...(isLong(legend) ? [] : legend),
     ...(withoutRulesText(report) === '' ? [] : [withoutRulesText(report)]),
-    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings not shown`] : []),
-    ...(groups.length > shown.length ? [`${plural(groups.length - shown.length, 'more group')} of nodes not shown`] : []),
+    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings not shown; -v shows them`] : []),
+    ...(groups.length > shown.length ? [`${plural(groups.length - shown.length, 'more group')} of nodes not shown; -v shows them`] : []),
   ];
   const links = linksOf(listed);
   const found = foundByService(report);

@@ -202,12 +202,21 @@ describe('a big report', () => {
 
   test('makes a page that a browser can open', () => expect(page.length).toBeLessThan(12_000_000));
 
+  test('with -v leaves out neither findings nor Services and nodes', () => {
+    const few = services.slice(0, 310);
+    const all = checkPage(reportOf({nodes, services: few, findings: findings.slice(0, 4 * few.length)}), {...plain, verbose: true});
+    // The same finding on four nodes is one.
+    expect(all.match(/ id="finding-\d+"/g)).toHaveLength(few.length);
+    expect(all.match(/<tbody>.*?<\/tbody>/s)?.[0].match(/<tr/g)?.length).toBeGreaterThanOrEqual(few.length);
+    expect(all).not.toMatch(/not shown/i);
+  });
+
   test('names what is left out', () => {
     expect(texts(page, /<p class="note">(.*?)<\/p>/gs)).toEqual([
       // 300 Services differ in their nodes; each of these is three rows, and one for the others like them: 75 have room.
-      '3725 more Services with findings not shown',
-      '80 more groups of nodes not shown',
-      'Not shown: 4800 more of ST202. check -o json has all findings.',
+      '3725 more Services with findings not shown; -v shows them',
+      '80 more groups of nodes not shown; -v shows them',
+      'Not shown: 4800 more of ST202. -v lists all, and so does -o json.',
       'Of Services with errors or warnings, on the nodes with these findings. 4976 more such Services are not drawn; svc-trace trace shows them.',
     ]);
     expect(page.match(/class="path"/g)).toHaveLength(24);
