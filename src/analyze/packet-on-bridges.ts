@@ -59,7 +59,8 @@ function obstacleOn(
   if (isItself) {
     // Without br_netfilter packets are routed by the node, which may send them back.
     if (bridgeCalls(network, packet.family) !== 'on' || link?.isPromiscuous === true) return null;
-    return off(({hairpin}) => hairpin === false, `the bridge sends no packet back by the port that it came from: hairpin_mode is 0`);
+    const back = off(({hairpin}) => hairpin === false, `the bridge sends no packet back by the port that it came from: hairpin_mode is 0`);
+    return back ?? off(({isIsolated}) => isIsolated, 'the bridge sends nothing from an isolated port back to it');
   }
   const isolated = off(({isIsolated}) => isIsolated, 'the bridge sends nothing from one isolated port to another');
   const bypass = bypassReason(network, packet.family, link);

@@ -48,6 +48,7 @@ test.each<readonly [title: string, links: readonly object[], files: Readonly<Rec
       '10.244.11.9',
       /drop the bridge sends nothing from one isolated port/,
     ],
+    ['its own is isolated', ports({isolated: true}), {sysctls: switches(1)}, '10.244.11.4', /drop .*isolated port back to it \(2 of 2/],
     ['one is', [...ports(), port('veth6', {isolated: true})], {sysctls: switches(1)}, '10.244.11.9', /undecided .*1 of 3 ports of cni0/],
     ['hairpin is off', ports({hairpin: false}), {sysctls: switches(1)}, '10.244.11.4', /drop .*hairpin_mode is 0 \(2 of 2 ports of cni0\)/],
     ['it is off for others', ports({hairpin: false}), {sysctls: switches(1)}, '10.244.11.9', null],

@@ -317,7 +317,7 @@ export class Laboratory implements AsyncDisposable {
     return {...files, 'kube-proxy-config.yaml': `${config.join('\n')}\n`};
   }
 
-  #take({tool, text: written, backend = 'own'}: Step): void {
+  #take({tool, text: written, backend = 'own', place}: Step): void {
     const node = this.#places['node-a'];
     const text = inFamily(this.cluster.family, written);
     const own = this.cluster.mode === 'legacy' ? 'legacy' : 'nft';
@@ -325,7 +325,7 @@ export class Laboratory implements AsyncDisposable {
     if (tool === 'iptables') node.run(`${this.#iptables}-${backend === 'own' ? own : other}-restore`, ['--noflush'], text);
     else if (tool === 'nft') node.run('nft', ['-f', '-'], text);
     else if (tool === 'ipset') node.run('ipset', ['restore'], text);
-    else node.run('sh', ['-e'], text);
+    else (place === undefined ? node : this.#places[place]).run('sh', ['-e'], text);
   }
 
   #loadKubeProxy(name: 'node-a' | 'node-b'): void {

@@ -11,6 +11,7 @@ import {
   rules,
   type Scenario,
   sh,
+  shIn,
   type Step,
   ufw,
 } from './steps.ts';
@@ -279,6 +280,31 @@ const fail2ban = rules(
 
 const nftDnat = (from: string, to: string): Step =>
   nft(`table ip early { chain prerouting { type nat hook prerouting priority -110; ip daddr ${from} tcp dport 80 dnat to ${to}; }; }`);
+
+/** Both pods as ports of one bridge, which reach each other without the node as their router. */
+const onBridge: readonly Step[] = [
+  sh(`ip link add cni0 address 02:ee:ee:ee:ee:ee type bridge
+ip link set cni0 up
+sysctl -qw net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1
+ip route add 10.244.11.0/24 dev cni0 src 172.18.0.11
+for pod in 4 5; do
+  ip link set cali$pod master cni0
+  bridge link set dev cali$pod hairpin on
+  ip route del 10.244.11.$pod dev cali$pod
+  ip neighbour add 10.244.11.$pod lladdr 02:00:00:00:00:0$pod dev cni0 nud permanent
+done`),
+  ...(
+    [
+      ['pod4', 5],
+      ['pod5', 4],
+    ] as const
+  ).map(([place, peer]) =>
+    shIn(
+      place,
+      `ip route add 10.244.11.0/24 dev eth0\nip neighbour add 10.244.11.${peer} lladdr 02:00:00:00:00:0${peer} dev eth0 nud permanent`,
+    ),
+  ),
+];
 
 const client = '203.0.113.9';
 const outsider = '203.0.113.77';
@@ -577,4 +603,16 @@ export const scenarios: readonly Scenario[] = [
   {name: 'rule-prohibits-pod', load: [sh('ip rule add from 10.244.11.5 to 10.244.0.0/16 prohibit pref 100')]},
   {name: 'other-table-unused', load: [sh('ip route add default dev lo table 77 && ip rule add fwmark 0x77 lookup 77 pref 100')]},
   ...conditions,
+
+  // Endpoints in the network of their node.
+  {name: 'host-endpoint-closed-to-pods', load: [rules('filter', '-A INPUT -s 10.244.11.0/24 -p tcp -m tcp --dport 8080 -j REJECT')]},
+  {name: 'host-endpoint-of-node-b-dropped', load: [rules('filter', '-I FORWARD -d 172.18.0.12/32 -p tcp -m tcp --dport 8080 -j DROP')]},
+
+  // Pods on a bridge.
+  {name: 'pods-on-a-bridge', load: onBridge, isIPv4Only: true},
+  {
+    name: 'isolated-ports',
+    load: [...onBridge, sh('for port in cali4 cali5; do bridge link set dev $port isolated on; done')],
+    isIPv4Only: true,
+  },
 ];

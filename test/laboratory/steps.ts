@@ -7,6 +7,8 @@ export interface Step {
   readonly text: string;
   /** The backend of iptables: the one of kube-proxy, or the other one. In nftables mode the first is `nft`. */
   readonly backend?: 'own' | 'other';
+  /** Where a script runs, if not on the node. */
+  readonly place?: 'pod4' | 'pod5';
 }
 
 /** Rules of other programs, or switches, on a node that is healthy without them. Whether they do harm is measured. */
@@ -49,6 +51,10 @@ export const inNftables: readonly Mode[] = ['nftables'];
 
 export function sh(text: string): Step {
   return {tool: 'sh', text};
+}
+
+export function shIn(place: 'pod4' | 'pod5', text: string): Step {
+  return {tool: 'sh', text, place};
 }
 
 /** One table of nftables with one base chain. */
