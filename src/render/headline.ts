@@ -3,7 +3,7 @@ import {entryText} from '../model/service-port.ts';
 import type {Report} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
-import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf} from './finding-blocks.ts';
+import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf, syncsFail} from './finding-blocks.ts';
 
 /** One cause of errors or warnings: which Services or nodes, where, and what happens. */
 export interface Cause {
@@ -166,7 +166,10 @@ const what: Readonly<Record<string, string | Words>> = {
   ST403: 'a rule on the path cannot be evaluated',
   ST501: ({affects: [first] = []}) =>
     `both backends of iptables hold Service rules, and disagree${first === undefined ? '' : ` about ${namespacedName(first)}`}`,
-  ST502: 'rules of another proxy mode are left behind',
+  ST502: ({message}) =>
+    message.includes(syncsFail)
+      ? 'kube-proxy cannot sync, chains of an older version are left behind'
+      : 'rules of another proxy mode are left behind',
   ST503: 'kube-proxy reports another mode than the kernel holds',
   ST504: 'the masquerade rules do not fit the pod network',
   ST505: 'kube-proxy does not apply changes',

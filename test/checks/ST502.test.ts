@@ -1,4 +1,6 @@
 import {expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {headlineOf} from '../../src/render/verdict-line.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {findingsOf, summaryOf, containing, scenario} from '../scenario.ts';
 
@@ -87,6 +89,18 @@ test('old KUBE-XLB chains are reported if kube-proxy does not remove them', asyn
         : ['ST215', 'info', containing('KUBE-XLB-67NZLRHBNDSAWJRO')],
     ]);
   }
+});
+
+test('chains that make every sync fail are the cause of what the node misses, and the first line says so', async () => {
+  const given = await scenario();
+  const rules = given.rules('node-b');
+  rules.declare('nat', 'KUBE-XLB-67NZLRHBNDSAWJRO');
+  rules.append('nat', '-A KUBE-XLB-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http" -j KUBE-SVC-67NZLRHBNDSAWJRO');
+  for (const service of ['web', 'sticky', 'nodal']) rules.delete('-A KUBE-SERVICES', `"shop/${service}:http cluster IP"`);
+  const report = await diagnose(given.snapshot(), {toolVersion: ''});
+  expect(headlineOf(report)).toMatch(
+    /^FAULTY: node-b: kube-proxy cannot sync, chains of an older version are left behind \(ST502\); 3 errors on 1 of 3 nodes/,
+  );
 });
 
 test('leftovers of an older kubelet stay silent', async () => {
