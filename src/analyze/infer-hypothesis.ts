@@ -10,11 +10,8 @@ interface ExpectedPorts<Item extends ServedPort> {
   readonly ports: readonly Item[];
 }
 
-/** How a proxy mode builds and compares its expectations. `Expected` is one, `Item` a Service port of it. */
-interface HypothesisCase<Expected extends ExpectedPorts<Item>, Item extends ServedPort> {
-  expect(hypothesis: Hypothesis): Expected;
-  /** The expectation without a hypothesis; it is the answer if none is needed. */
-  readonly plain: Expected;
+/** How a proxy mode compares its expectations. `Expected` is one, `Item` a Service port of it. */
+export interface HypothesisTests<Expected, Item> {
   /** The same Service port in another expectation. */
   counterpart(other: Expected, item: Item): Item | undefined;
   /** Everything expected for a Service port, as text. */
@@ -23,6 +20,12 @@ interface HypothesisCase<Expected extends ExpectedPorts<Item>, Item extends Serv
   fits(expected: Expected, item: Item): boolean;
   /** The node identifies pods differently than configured; null if it does not, or the mode has no such rules. */
   otherDetector(expected: Expected): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null;
+}
+
+interface HypothesisCase<Expected, Item> extends HypothesisTests<Expected, Item> {
+  expect(hypothesis: Hypothesis): Expected;
+  /** The expectation without a hypothesis; it is the answer if none is needed. */
+  readonly plain: Expected;
   /** False if the Node was not read: then its zone is inferred from the rules. */
   readonly knowsZone: boolean;
   /** Each Service is analyzed by itself: no finding stands for many of them. */
@@ -80,10 +83,7 @@ function isHinted({all}: ServedPort): boolean {
   return all.some(({zoneHints}) => zoneHints !== null);
 }
 
-type Fits<Expected, Item extends ServedPort> = Pick<
-  HypothesisCase<Expected & ExpectedPorts<Item>, Item>,
-  'counterpart' | 'textOf' | 'fits'
->;
+type Fits<Expected, Item> = Omit<HypothesisTests<Expected, Item>, 'otherDetector'>;
 
 /** The zone for which the node's rules fit the hints. */
 function guessedZone<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(

@@ -64,6 +64,19 @@ test.each([
   ]);
 });
 
+test('in nftables mode the address of a Service is one element of cluster-ips, however many ports it has', async () => {
+  let count = 0;
+  const given = await nftScenario(ruleset => {
+    const elements = /set cluster-ips \{[^}]*?\telements = \{([^}]*)\}\n/.exec(ruleset) ?? [''];
+    count = elements[1]?.split(',').length ?? 0;
+    return ruleset.replace(elements[0], elements[0].replace(/\telements = \{[^}]*\}\n/, ''));
+  });
+  const [emptied, ...others] = given.newFindings();
+  expect(count).toBeGreaterThan(20);
+  expect(emptied?.message).toContain(`set cluster-ips of ip kube-proxy is empty, and lacks all ${count} that it should hold`);
+  expect(others).toEqual([]);
+});
+
 test('a rule that masquerades all packets hides the addresses of pods', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');

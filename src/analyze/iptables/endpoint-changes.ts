@@ -15,12 +15,13 @@ import {podBeside, podRanges} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {asExpectation} from './resolve-version.ts';
 import {endpointChange, type EndpointChange} from './service-port/endpoint-change.ts';
+import type {KnownSymptoms} from '../analyze-family.ts';
 import {chainText} from './chain-texts.ts';
 import type {PortDifference} from './service-port/port-differences.ts';
 
 interface FamilyComparison extends RulesetComparison<PortOnNode> {
   /** Service ports whose chains differ as by other endpoints alone: these differences are not in the list. */
-  readonly changed: ReadonlyMap<PortOnNode, ChangedPort>;
+  readonly changed: ReadonlyMap<PortOnNode, KnownSymptoms>;
   /** The differences in the own chains of such a Service port. */
   differencesOf(item: PortOnNode): readonly PortDifference[];
 }
@@ -30,7 +31,7 @@ interface FamilyComparison extends RulesetComparison<PortOnNode> {
  * endpoints, the symptoms are known without a walk, and no rule of it is parsed.
  */
 export function compareFamily(expected: ExpectedRuleset, actual: Ruleset): FamilyComparison {
-  const changed = new Map<PortOnNode, ChangedPort>();
+  const changed = new Map<PortOnNode, KnownSymptoms>();
   const isPlain = onceAsked(() => plainPaths(expected, actual));
   const expectation = asExpectation(expected);
   const explain = (item: PortOnNode, {own, isKept}: OwnerRules): readonly string[] | null => {
@@ -47,17 +48,10 @@ export function compareFamily(expected: ExpectedRuleset, actual: Ruleset): Famil
   return {...compared, changed, differencesOf: item => compareOwnChains(expectation, actual, item)};
 }
 
-/** What an endpoint change shows. */
-interface ChangedPort {
-  readonly symptoms: readonly Symptom[];
-  /** In how many rules the chains differ. */
-  readonly rules: number;
-}
-
 /** A change that was found on a node, with all chains that it was read from. */
 interface KnownChange {
   readonly change: EndpointChange;
-  readonly found: ChangedPort;
+  readonly found: KnownSymptoms;
   /** By name; null for a chain that the node does not have. */
   readonly chains: ReadonlyMap<string, KnownChain | null>;
 }
@@ -76,7 +70,7 @@ function recallChange(
   item: PortOnNode,
   endpointChange: EndpointChange['own'],
   actual: Ruleset,
-): {readonly change: EndpointChange; readonly found: () => ChangedPort} | null {
+): {readonly change: EndpointChange; readonly found: () => KnownSymptoms} | null {
   const known = knownChanges.get(endpointChange);
   const chains = actual.tables.get('nat')?.chains;
   // Symptoms also say in which state endpoints are that the node should not use.
@@ -91,12 +85,12 @@ function recallChange(
 }
 
 /** What a change shows that is found on one node. */
-function changedPort(change: EndpointChange, actual: Ruleset): ChangedPort {
+function changedPort(change: EndpointChange, actual: Ruleset): KnownSymptoms {
   return {symptoms: changeSymptoms(change, actual), rules: countChangedRules(change, actual)};
 }
 
 /** The same, kept for the next nodes, which get the same expected chains (`isKept`). */
-function rememberChange(change: EndpointChange, expected: ExpectedRuleset, actual: Ruleset): ChangedPort {
+function rememberChange(change: EndpointChange, expected: ExpectedRuleset, actual: Ruleset): KnownSymptoms {
   const found = changedPort(change, actual);
   const chains = new Map<string, KnownChain | null>();
   const all = actual.tables.get('nat')?.chains;

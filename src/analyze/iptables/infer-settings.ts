@@ -6,41 +6,22 @@ import type {Hypothesis, LocalDetector} from '../../expect/node-context.ts';
 import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
-import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
+import type {HypothesisTests} from '../infer-hypothesis.ts';
 import {describeDetector, otherDetectorSymptom} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import type {NodeRules} from '../proxy-mode.ts';
 
 /** Builds the expectation under a hypothesis. */
 export type Expect = (hypothesis: Hypothesis) => ExpectedRuleset;
 
-/** One family's rules on one node. */
-export interface FamilyCase {
-  /** Builds the expectation, under a hypothesis if the rules call for one. */
-  readonly expect: Expect;
-  readonly actual: Ruleset;
-  /** All rules of the node beside it. */
-  readonly rules: NodeRules;
-  /** False if the Node was not read: then its zone is inferred from the rules. */
-  readonly knowsZone: boolean;
-  /** Each Service is analyzed by itself: no finding stands for many of them. */
-  readonly eachService: boolean;
-  /** Not all Services were read: a chain of no expected Service may belong to another one. */
-  readonly isPartial: boolean;
-}
-
-/** If one hypothesis explains many differences in the node's iptables, it is the finding. */
-export function inferIptablesSettings(
-  plain: ExpectedRuleset,
-  {expect, actual, knowsZone, eachService}: FamilyCase,
-): Inferred<ExpectedRuleset> {
+/** How the node's iptables show whether one hypothesis explains many differences. */
+export function iptablesHypotheses(actual: Ruleset): HypothesisTests<ExpectedRuleset, PortOnNode> {
   const shared = new SharedLines(actual);
-  return inferHypothesis<ExpectedRuleset, PortOnNode>({
-    ...{expect, plain, knowsZone, eachService, textOf: rulesText},
+  return {
+    textOf: rulesText,
     counterpart: (other, {port}) => other.portOfHash(port.hash),
     fits: (expected, item) => fits(expected, item, {actual, shared}),
     otherDetector: expected => otherDetector(expected, actual),
-  });
+  };
 }
 
 function rulesText(expected: ExpectedRuleset, item: PortOnNode): string {

@@ -9,16 +9,15 @@ import type {PortTrace} from '../../model/service-trace.ts';
 import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {analyzeFamily} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {
   askedFamilies,
   cutReason,
   type FamilyResult,
   joinFamilies,
-  knowsZone,
   type ModeAnalysis,
   type NodeInput,
-  nodeRules,
   type ProxyMode,
   unreadFamily,
   whyDoubtful,
@@ -26,7 +25,7 @@ import {
 import {withinWhatWasRead} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {traceServedPort} from '../trace-served-port.ts';
-import {analyzeFamily} from './analyze-family.ts';
+import {iptablesFamily} from './iptables-layout.ts';
 import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
 import type {Expect} from './infer-settings.ts';
 import {pathOutcomeOf} from './iptables-outcome.ts';
@@ -69,10 +68,7 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   if (misprint !== undefined) return unreadFamily(family, whyMisprinted(misprint));
   const excerpt = isExcerpt(ruleset);
   const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
-  const {symptoms, expected, differing} = analyzeFamily({
-    ...{expect, actual, rules: nodeRules(input, family), knowsZone: knowsZone(input)},
-    ...{eachService: input.eachService ?? false, isPartial: input.api.namespaces !== undefined},
-  });
+  const {symptoms, expected, differing} = analyzeFamily(input, family, iptablesFamily(expect, actual));
   // Where one Service was read, the rules of all others are no reason to doubt the dump, nor to search it for invalid rules.
   const found = withinWhatWasRead(symptoms, input.api);
   const cut = [...input.dumps.current.values()].find(other => other.cut !== null)?.cut ?? null;

@@ -2,11 +2,9 @@ import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import {mayKeepEmptyChains} from '../../expect/nftables/nft-versions.ts';
 import type {Family} from '../../model/address.ts';
-import {pushTo} from '../../model/lists.ts';
 import type {NftChain, NftRule, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {orphanChains} from '../symptoms/node-symptoms.ts';
-import {staleService} from '../symptoms/port-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
@@ -90,39 +88,15 @@ function rulesThatStop(table: NftTable): readonly NftRule[] {
 
 const stops = /(?:^|[ :])(?:drop|reject|queue|fwd to|dup to|redirect|dnat)(?: |,|$)/;
 
-/** Service ports that the API does not have and the node still answers for: one symptom each, with all their elements. */
-export function staleNftServices(nftCase: NftCase, elements: readonly NftPortDifference[]): readonly Symptom[] {
-  const groups = new Map<string, NftPortDifference[]>();
-  for (const element of elements) {
-    const name = nameOf(element);
-    pushTo(groups, name, element);
-  }
-  const {family} = nftCase.expected.context;
-  return [...groups].map(([name, group]) => {
-    if (name === '') return unexpectedElements(nftCase, group);
-    const served = group.some(element => leadsOn(element, nftCase.actual));
-    return staleService({name, served, rules: group.map(({rule}) => rule)}, {family, ports: nftCase.expected.ports});
-  });
-}
-
-function nameOf({rule, comment}: NftPortDifference): string {
-  const named = targetsOf(rule).map(chain => parseNftName(chain)?.servicePortName);
-  return named.find(name => name !== undefined) ?? comment ?? '';
-}
-
-function leadsOn({rule}: NftPortDifference, actual: NftTable): boolean {
-  return isEntryMap(rule.chain) && targetsOf(rule).some(chain => (actual.chain(chain)?.ruleCount ?? 0) > 0);
-}
-
 /** Unattributed elements, at addresses of no Service. */
-function unexpectedElements({expected}: NftCase, elements: readonly NftPortDifference[]): Symptom {
+export function unexpectedElements({context: {family}}: ExpectedTable, elements: readonly NftPortDifference[]): Symptom {
   const takes = elements.some(({rule}) => isEntryMap(rule.chain));
   const count = elements.length === 1 ? 'an element' : `${elements.length} elements`;
   const detail = `${count} of ${elements[0]?.rule.chain} that kube-proxy would not have written: ${takes ? 'they intercept packets to addresses of no Service' : 'no packet of a Service matches them'}`;
   return {
     kind: 'unexpected-rule',
     severity: takes ? 'warning' : 'info',
-    family: expected.context.family,
+    family,
     port: null,
     detail,
     expected: [],

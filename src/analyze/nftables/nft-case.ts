@@ -25,8 +25,6 @@ export interface NftBaseRulesCase extends NftCase {
   readonly unexpectedChains: readonly NftChain[];
   /** The networks whose unallocated addresses kube-proxy should drop packets to; null where they are not known. */
   readonly serviceRanges: readonly string[] | null;
-  /** Differences that the findings of Services explain. */
-  readonly isExplained: (difference: NftPortDifference) => boolean;
 }
 
 /**

@@ -8,6 +8,7 @@ import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import {type Ruleset, type RuleText, ruleTextOf} from '../../model/ruleset.ts';
 import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
 import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
+import {analyzeFamily} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {
   allOf,
@@ -15,16 +16,14 @@ import {
   cutReason,
   type FamilyResult,
   joinFamilies,
-  knowsZone,
   type ModeAnalysis,
   type NodeInput,
-  nodeRules,
   type ProxyMode,
   unreadFamily,
   whyDoubtful,
 } from '../proxy-mode.ts';
 import {traceServedPort} from '../trace-served-port.ts';
-import {analyzeNftFamily} from './analyze-nft-family.ts';
+import {withoutTable, nftFamily} from './nft-layout.ts';
 import {unwalkedChains} from './leftover-nft-chains.ts';
 import {nftPathOutcome, pathOutcomeOfOutcomes, pickingChain, targetsOf} from './nft-outcome.ts';
 import {kubeProxyTables, whyNftMisprinted} from './nft-rules.ts';
@@ -84,14 +83,10 @@ function resultOf(family: Family, input: NodeInput, ruleset: NftRuleset): Family
   if (actual === null && ruleset.cut !== null)
     return expect({}).ports.length > 0 ? unreadFamily(family, `the dump ${cutReason(ruleset.cut)}`) : null;
   const iptables = allOf(input.dumps, family);
-  const {symptoms, expected, byPort} = analyzeNftFamily({
-    ...{expect, ruleset, actual, rules: nodeRules(input, family)},
-    serviceRanges: rangesOf(input, family),
-    knowsZone: knowsZone(input),
-    eachService: input.eachService ?? false,
-    isPartial: input.api.namespaces !== undefined,
-  });
-  const differing = [...byPort].map(([item, own]) => [item, own.map(() => 'table')] as const);
+  const {symptoms, expected, differing} =
+    actual === null
+      ? withoutTable(expect({}))
+      : analyzeFamily(input, family, nftFamily({expect, ruleset, actual, serviceRanges: rangesOf(input, family)}));
   const doubt = symptoms.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
   if (doubt !== null) return {...unreadFamily(family, doubt), differing};
   const reason = whyPartly(ruleset, iptables);

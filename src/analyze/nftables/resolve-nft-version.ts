@@ -11,7 +11,7 @@ import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import {aboutMinor, bestVersion} from '../best-version.ts';
-import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
+import type {HypothesisTests} from '../infer-hypothesis.ts';
 import type {NodeInput} from '../proxy-mode.ts';
 import {describeDetector, otherDetectorSymptom} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -65,23 +65,14 @@ export function asNftExpectation(expected: ExpectedTable): NftExpectation<NftPor
 /** Builds the expectation under a hypothesis. */
 export type ExpectNft = (hypothesis: Hypothesis) => ExpectedTable;
 
-interface InferNftCase {
-  readonly expect: ExpectNft;
-  /** The expectation without a hypothesis. */
-  readonly plain: ExpectedTable;
-  readonly actual: NftTable;
-  readonly knowsZone: boolean;
-  readonly eachService: boolean;
-}
-
-/** If one hypothesis explains many differences in the node's table, it is the finding. */
-export function inferNftSettings({expect, plain, actual, knowsZone, eachService}: InferNftCase): Inferred<ExpectedTable> {
-  return inferHypothesis<ExpectedTable, NftPort>({
-    ...{expect, plain, knowsZone, eachService, textOf: objectsText},
+/** How the node's table shows whether one hypothesis explains many differences. */
+export function nftHypotheses(actual: NftTable): HypothesisTests<ExpectedTable, NftPort> {
+  return {
+    textOf: objectsText,
     counterpart: (other, {names}) => other.portOfBase(names.base),
     fits: (expected, item) => fits(expected, item, actual),
     otherDetector: expected => otherDetector(expected, actual),
-  });
+  };
 }
 
 function objectsText(expected: ExpectedTable, item: NftPort): string {

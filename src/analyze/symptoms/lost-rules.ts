@@ -3,31 +3,43 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 import type {Symptom, SymptomKind} from './symptom.ts';
 
-/** A chain or map that Service ports share, and what it lacks. */
-export interface SharedPlace {
+/** A chain or map that Service ports share. */
+export interface PlaceOnNode {
   readonly table: string;
   readonly chain: string;
   /** Such as `nat/KUBE-NODEPORTS`. */
   readonly place: string;
-  readonly missing: readonly RuleText[];
   /** How many rules or elements it holds. */
   readonly left: number;
-  /** Of the missing ones that lead to a chain of a Service: whether that is on the node. */
-  readonly leads: readonly boolean[];
   /** The kind of the one symptom for all that is gone. */
   readonly kind: SymptomKind;
   /** Where the entries of Services are: the effect if it is empty. */
   readonly effect?: string;
 }
 
+/** One that lost most of its rules. */
+interface LostPlace extends PlaceOnNode {
+  readonly missing: readonly RuleText[];
+}
+
 /**
  * The places that most of their rules are gone from. A kube-proxy that is behind lacks the chains of Services as well, and is reported for
- * each of them.
+ * each of them. `leads` tells of each such chain that a rule leads to whether it is on the node.
  */
-export function lostPlaces(places: readonly SharedPlace[]): readonly SharedPlace[] {
-  return places.filter(({left, missing, leads}) => {
-    if (missing.length < (left === 0 ? 2 : minLost) || missing.length <= left) return false;
-    return leads.length === 0 || leads.filter(Boolean).length * 2 > leads.length;
+export function lostPlaces<R extends RuleText>({
+  sharedPlaces,
+  differences,
+  leads,
+}: {
+  readonly sharedPlaces: readonly PlaceOnNode[];
+  readonly differences: readonly {readonly kind: string; readonly rule: R}[];
+  leads(rule: R): readonly boolean[];
+}): readonly LostPlace[] {
+  return sharedPlaces.flatMap(place => {
+    const missing = differences.flatMap(({kind, rule}) => (kind === 'missing' && isIn(rule, place) ? [rule] : []));
+    if (missing.length < (place.left === 0 ? 2 : minLost) || missing.length <= place.left) return [];
+    const found = missing.flatMap(rule => leads(rule));
+    return found.length === 0 || found.filter(Boolean).length * 2 > found.length ? [{...place, missing}] : [];
   });
 }
 
@@ -42,7 +54,7 @@ interface AnyDifference {
 export function emptiedEntries(
   port: Symptom['port'],
   differences: readonly AnyDifference[],
-  {family, lost}: {readonly family: Family; readonly lost: readonly SharedPlace[]},
+  {family, lost}: {readonly family: Family; readonly lost: readonly LostPlace[]},
 ): Symptom | null {
   const isEmptied = ({kind, rule}: AnyDifference): boolean => {
     const place = placeOf(rule, lost);
@@ -53,9 +65,9 @@ export function emptiedEntries(
 }
 
 /** The symptoms that show only what is gone from these places become one for each place. */
-export function mergeLost(symptoms: readonly Symptom[], lost: readonly SharedPlace[]): readonly Symptom[] {
+export function mergeLost(symptoms: readonly Symptom[], lost: readonly LostPlace[]): readonly Symptom[] {
   if (lost.length === 0) return symptoms;
-  const own = new Map<SharedPlace, Symptom[]>(lost.map(place => [place, []]));
+  const own = new Map<LostPlace, Symptom[]>(lost.map(place => [place, []]));
   const others = symptoms.filter(symptom => {
     const places = symptom.expected.map(rule => placeOf(rule, lost));
     const isMerged = places.length > 0 && places.every(place => place !== undefined && isOfLoss(symptom, place));
@@ -66,7 +78,7 @@ export function mergeLost(symptoms: readonly Symptom[], lost: readonly SharedPla
 }
 
 /** It shows that the place lacks its rules, or nothing. */
-function isOfLoss({kind, severity, actual}: Symptom, place: SharedPlace): boolean {
+function isOfLoss({kind, severity, actual}: Symptom, place: LostPlace): boolean {
   if (severity === 'info') return true;
   return actual.length === 0 && (kind === place.kind || (place.effect !== undefined && entryKinds.has(kind)));
 }
@@ -74,11 +86,15 @@ function isOfLoss({kind, severity, actual}: Symptom, place: SharedPlace): boolea
 /** The jump to the node ports is one of the rules of KUBE-SERVICES. */
 const entryKinds: ReadonlySet<SymptomKind> = new Set(['service-not-programmed', 'missing-entry', 'node-ports-unreachable']);
 
-function placeOf({table, chain}: RuleText, lost: readonly SharedPlace[]): SharedPlace | undefined {
-  return lost.find(place => place.table === table && place.chain === chain);
+function placeOf(rule: RuleText, lost: readonly LostPlace[]): LostPlace | undefined {
+  return lost.find(place => isIn(rule, place));
 }
 
-function lostSymptom({kind, table, place, missing, left, effect}: SharedPlace, merged: readonly Symptom[]): readonly Symptom[] {
+function isIn({table, chain}: RuleText, place: PlaceOnNode): boolean {
+  return place.table === table && place.chain === chain;
+}
+
+function lostSymptom({kind, table, place, missing, left, effect}: LostPlace, merged: readonly Symptom[]): readonly Symptom[] {
   const loud = merged.filter(({severity}) => severity !== 'info');
   const shown = loud.length > 0 ? loud : merged;
   const [first] = shown;

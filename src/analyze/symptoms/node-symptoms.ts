@@ -74,7 +74,10 @@ export function emptiedServices(missing: readonly RuleText[], family: Family): S
 }
 
 /** A node that holds no rule of any Service of this family; `what` ends in "none". */
-export function noServiceRules(what: string, {family, ports}: {readonly family: Family; readonly ports: readonly unknown[]}): Symptom {
+export function noServiceRules(
+  what: string,
+  {context: {family}, ports}: {readonly context: {readonly family: Family}; readonly ports: readonly unknown[]},
+): Symptom {
   const detail = `${what} of the rules of ${plural(ports.length, 'Service port')}: ${noServiceWorks(family)}`;
   return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
 }

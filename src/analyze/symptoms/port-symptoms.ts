@@ -17,7 +17,7 @@ interface StaleService<R extends RuleText> {
 /** A Service port that the API does not have and the node still answers for. */
 export function staleService<R extends RuleText>(
   {name, served, rules}: StaleService<R>,
-  {family, ports}: {readonly family: Family; readonly ports: readonly ServedPort[]},
+  {context: {family}, ports}: {readonly context: {readonly family: Family}; readonly ports: readonly ServedPort[]},
 ): Symptom<R> {
   const service = serviceOf(name);
   const live = service !== null && ports.some(({port}) => port.namespace === service.namespace && port.service === service.name);

@@ -27,7 +27,7 @@ import {isOwnTable, masquerades} from './node-rule.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import type {NodeRules} from '../proxy-mode.ts';
 
-interface WalkedRules {
+export interface WalkedRules {
   readonly context: NodeContext;
   /** The rules that kube-proxy should have written, those that it wrote, and all rules of the node. */
   readonly sides: {readonly should: Side; readonly does: Side; readonly all: Side};

@@ -3,7 +3,8 @@ import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {attribute} from '../../../../src/analyze/nftables/analyze-nft-family.ts';
+import {attribute} from '../../../../src/analyze/analyze-family.ts';
+import {concernedBy} from '../../../../src/analyze/nftables/nft-layout.ts';
 import {asNftExpectation} from '../../../../src/analyze/nftables/resolve-nft-version.ts';
 import {type NftPortCase, NftServiceView} from '../../../../src/analyze/nftables/nft-case.ts';
 import {walkOf} from '../../../../src/analyze/nftables/nft-outcome.ts';
@@ -79,7 +80,11 @@ function portsOf({api, node}: Stopped, {family = 'IPv4', change = text => text}:
   const actual = dump.tables.get(proxyTableId(family));
   if (actual === undefined) throw new Error('the node has no table of kube-proxy');
   const expected = expectedTable({api, node, family});
-  const {byPort} = attribute(compareNftTable(asNftExpectation(expected), actual).differences, expected);
+  const {byPort} = attribute({
+    differences: compareNftTable(asNftExpectation(expected), actual).differences,
+    concerned: concernedBy(expected),
+    isUnexpected: () => false,
+  });
   const view = new NftServiceView(expected, actual);
   return [...byPort].map(
     ([item, differences]): NftPortCase => ({

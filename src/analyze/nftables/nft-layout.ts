@@ -8,15 +8,12 @@ import {pushTo} from '../../model/lists.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import type {Side} from '../../trace/side.ts';
+import type {Attribution, Beside, FamilyLayout, FamilyRules} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {onceAsked} from '../../model/once.ts';
-import {senderGroups} from '../outcomes/senders.ts';
-import {emptiedEntries, lostPlaces, mergeLost, type SharedPlace} from '../symptoms/lost-rules.ts';
-import {noAddressAnswers, noNodePortAnswers, noServiceRules, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import type {PlaceOnNode} from '../symptoms/lost-rules.ts';
+import {noAddressAnswers, noNodePortAnswers, noServiceRules} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
-import type {NodeRules} from '../proxy-mode.ts';
 import {
   analyzeClusterIPsCheck,
   analyzeNodePortIPs,
@@ -25,100 +22,82 @@ import {
   lossOfChain,
 } from './base-rules/base-chain-losses.ts';
 import {analyzeUnexpectedNftRules, baseChainProbes, changedProbes, namedProbes} from './base-rules/base-rule-effects.ts';
-import {leftoverNftChains, mergeEmptyChains, staleNftServices} from './leftover-nft-chains.ts';
+import {leftoverNftChains, mergeEmptyChains, unexpectedElements} from './leftover-nft-chains.ts';
 import {type NftBaseRulesCase, type NftPortDifference, NftServiceView, withChains} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
-import {asNftExpectation, type ExpectNft, inferNftSettings} from './resolve-nft-version.ts';
+import {asNftExpectation, type ExpectNft, nftHypotheses} from './resolve-nft-version.ts';
 import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
 import {isEntryMap, isRefusal} from './service-port/nft-semantics.ts';
 
-interface NftFamilyCase {
+interface NftFamily {
   readonly expect: ExpectNft;
   readonly ruleset: NftRuleset;
-  /** All rules of the node beside it. */
-  readonly rules: NodeRules;
-  /** Null when the node has no table of kube-proxy in this family. */
-  readonly actual: NftTable | null;
-  /** False if the Node was not read: then its zone is inferred from the rules. */
-  readonly knowsZone: boolean;
-  /** Each Service is analyzed by itself: no finding stands for many of them. */
-  readonly eachService: boolean;
+  readonly actual: NftTable;
   /** See `NftBaseRulesCase`. */
   readonly serviceRanges: readonly string[] | null;
-  /** Not all Services were read: a chain of no expected Service may belong to another one. */
-  readonly isPartial: boolean;
 }
 
-/** Everything that is wrong with one family's table on one node. A healthy node costs one comparison and no walk. */
-export function analyzeNftFamily({expect, ruleset, rules, actual, knowsZone, eachService, serviceRanges, isPartial}: NftFamilyCase): {
-  readonly symptoms: readonly Symptom[];
-  /** The expectation that the table was compared with in the end. */
-  readonly expected: ExpectedTable;
-  readonly byPort: ReadonlyMap<NftPort, readonly unknown[]>;
-} {
-  const plain = expect({});
-  if (actual === null || (!eachService && holdsNoServices(plain, actual)))
-    return {expected: plain, symptoms: servesAny(plain) ? [noRules(plain, actual)] : [], byPort: new Map()};
-  const first = compareNftTable(asNftExpectation(plain), actual);
-  const differs = first.differences.length > 0;
-  const {expected, symptoms} = differs
-    ? inferNftSettings({expect, plain, actual, knowsZone, eachService})
-    : {expected: plain, symptoms: []};
-  const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
-  const owned = attribute(compared.differences, expected);
-  const lost = eachService ? [] : lostMaps(expected, compared.differences, actual);
-  const given = {
-    expected,
-    actual,
-    view: new NftServiceView(expected, actual),
-    senders: onceAsked(() => senderGroups({api: rules.api, context: expected.context})),
-  };
+/** One family's table on one node. */
+export function nftFamily(family: NftFamily): FamilyRules<ExpectedTable, NftPort, NftPortDifference> {
+  const {expect, actual} = family;
   return {
-    expected,
-    byPort: owned.byPort,
-    symptoms: [
-      ...symptoms,
-      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
-      ...analyzeNftBaseRules({
-        ...given,
-        differences: owned.baseRules,
-        serviceRanges,
-        isExplained: owned.isExplained,
-        unexpectedChains: compared.unexpectedChains,
-      }),
-      ...mergeEmptyChains(
-        expected,
-        mergeLost(
-          [...owned.byPort].flatMap(
-            ([item, differences]) =>
-              emptiedEntries(item.port, differences, {family: expected.context.family, lost}) ??
-              analyzeNftPort({...given, item, differences}),
-          ),
-          lost,
-        ),
-      ),
-      ...analyzeThirdPartyRules<NftPort>({
-        ...{ports: expected.ports, context: expected.context, rules, senders: given.senders, differs: item => owned.byPort.has(item)},
-        sides: sidesOf(expected, actual, {ruleset, rules}),
-        mode: {masquerading: "kube-proxy's rules", acceptsItself: false, isOwnChain: () => false},
-      }),
-      ...staleNftServices(given, owned.unexpected),
-      ...(isPartial ? [] : leftoverNftChains(given, compared)),
-    ],
+    ...nftHypotheses(actual),
+    expect,
+    lacksServices: plain => (holdsNoServices(plain, actual) ? [noServiceRules(`table ${plain.id} holds none`, plain)] : null),
+    layoutOf: (expected, beside) => nftLayout(expected, family, beside),
   };
 }
 
-function sidesOf(
+function nftLayout(
   expected: ExpectedTable,
-  actual: NftTable,
-  {ruleset, rules}: {readonly ruleset: NftRuleset; readonly rules: NodeRules},
-): {readonly should: Side; readonly does: Side; readonly all: Side} {
-  const own = {iptables: [], environment: environmentOf(expected.context.facts, {sets: rules.sets})};
+  {actual, ruleset, serviceRanges}: NftFamily,
+  {rules, senders, isPartial}: Beside,
+): FamilyLayout<NftPort, NftPortDifference> {
+  const compared = compareNftTable(asNftExpectation(expected), actual);
+  const given = {expected, actual, view: new NftServiceView(expected, actual), senders};
+  const concerned = concernedBy(expected);
+  const isWritten = (chain: string): boolean => (actual.chain(chain)?.ruleCount ?? 0) > 0;
   return {
-    should: {...own, nft: {tableSources: [expected]}},
-    does: {...own, nft: {tableSources: [actual]}},
-    all: {...own, iptables: rules.iptables, nft: ruleset},
+    differs: compared.differences.some(({owner}) => owner !== null),
+    differences: oncePerService(compared.differences),
+    known: new Map(),
+    concerned,
+    isUnexpected: difference => isOfServices(difference) && concerned(difference).length === 0,
+    partOf: () => 'table',
+    sharedPlaces: sharedPlaces(expected, actual),
+    leads: rule => targetsOf(rule).map(isWritten),
+    analyzePort: (item, differences) => analyzeNftPort({...given, item, differences}),
+    analyzeBaseRules: attribution => {
+      const differences = attribution.rest.filter(difference => !isExplained(difference, attribution));
+      return analyzeNftBaseRules({...given, differences, serviceRanges, unexpectedChains: compared.unexpectedChains});
+    },
+    besideThirdParty: () => {
+      const own = {iptables: [], environment: environmentOf(expected.context.facts, {sets: rules.sets})};
+      return {
+        rules,
+        sides: {
+          should: {...own, nft: {tableSources: [expected]}},
+          does: {...own, nft: {tableSources: [actual]}},
+          all: {...own, iptables: rules.iptables, nft: ruleset},
+        },
+        mode: {masquerading: "kube-proxy's rules", acceptsItself: false, isOwnChain: () => false},
+      };
+    },
+    nameOf: ({rule, comment}) => {
+      const named = targetsOf(rule).map(chain => parseNftName(chain)?.servicePortName);
+      return named.find(name => name !== undefined) ?? comment ?? '';
+    },
+    answers: ({rule}) => isEntryMap(rule.chain) && targetsOf(rule).some(isWritten),
+    analyzeUnnamed: group => unexpectedElements(expected, group),
+    others: () => (isPartial ? [] : leftoverNftChains(given, compared)),
+    merge: symptoms => mergeEmptyChains(expected, symptoms),
   };
+}
+
+/** What a node shows that has no table of kube-proxy. */
+export function withoutTable(expected: ExpectedTable) {
+  const symptoms = servesAny(expected) ? [noServiceRules(`there is no table ${expected.id}, and none`, expected)] : [];
+  return {expected, symptoms, differing: []};
 }
 
 function servesAny({ports}: ExpectedTable): boolean {
@@ -131,75 +110,38 @@ function holdsNoServices(expected: ExpectedTable, actual: NftTable): boolean {
   return servesAny(expected) && maps.every(map => (map?.elements.size ?? 0) === 0);
 }
 
-function noRules({context: {family}, ports, id}: ExpectedTable, actual: NftTable | null): Symptom {
-  return noServiceRules(actual === null ? `there is no table ${id}, and none` : `table ${id} holds none`, {family, ports});
-}
-
-/** The maps and sets of all Services that lost most of their elements. */
-function lostMaps(
-  {context: {family}, id}: ExpectedTable,
-  differences: readonly NftPortDifference[],
-  actual: NftTable,
-): readonly SharedPlace[] {
-  const isWritten = (chain: string): boolean => (actual.chain(chain)?.ruleCount ?? 0) > 0;
-  const placeOf = (name: string, of: Pick<SharedPlace, 'kind' | 'effect'>): readonly SharedPlace[] => {
+/** The maps and sets of all Services. */
+function sharedPlaces({context: {family}, id}: ExpectedTable, actual: NftTable): readonly PlaceOnNode[] {
+  const placeOf = (name: string, of: Pick<PlaceOnNode, 'kind' | 'effect'>): readonly PlaceOnNode[] => {
     const set = actual.sets.get(name);
-    if (set?.complete !== true) return [];
-    const missing = differences.flatMap(({kind, what, rule}) =>
-      kind === 'missing' && what === 'element' && rule.chain === name ? [rule] : [],
-    );
-    const place = `${set.valueTypes === null ? 'set' : 'map'} ${name} of ${id}`;
-    const leads = missing.flatMap(targetsOf).map(isWritten);
-    return [{...of, table: id, chain: name, place, missing, left: set.elements.size, leads}];
+    const place = `${set?.valueTypes === null ? 'set' : 'map'} ${name} of ${id}`;
+    return set?.complete === true ? [{...of, table: id, chain: name, place, left: set.elements.size}] : [];
   };
-  return lostPlaces([
+  return [
     ...placeOf('service-ips', {kind: 'no-service-rules', effect: noAddressAnswers(family)}),
     ...placeOf('service-nodeports', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
     ...placeOf('cluster-ips', {kind: 'masquerade-mismatch'}),
     ...placeOf('hairpin-connections', {kind: 'masquerade-mismatch'}),
-  ]);
+  ];
 }
 
-interface AttributedNft {
-  readonly byPort: ReadonlyMap<NftPort, readonly NftPortDifference[]>;
-  /** Elements that belong to no Service port that is expected. */
-  readonly unexpected: readonly NftPortDifference[];
-  readonly baseRules: readonly NftPortDifference[];
-  /** Differences that belong to findings of Services: the address of a stale one, the hairpins of stale endpoints. */
-  readonly isExplained: (difference: NftPortDifference) => boolean;
-}
-
-/**
- * Gives each difference to the Service ports that it may concern: by its owner, the chain it leads to, its address and port.
- * @internal
- */
-export function attribute(differences: readonly NftPortDifference[], expected: ExpectedTable): AttributedNft {
-  const byPort = new Map<NftPort, NftPortDifference[]>();
-  const unexpected: NftPortDifference[] = [];
-  const baseRules: NftPortDifference[] = [];
-  let index: EntryIndex | null = null;
+/** All ports of a Service have its cluster IP; it is reported for one. */
+function oncePerService(differences: readonly NftPortDifference[]): readonly NftPortDifference[] {
   const listed = new Set<string>();
-  for (const difference of differences) {
-    // All ports of a Service have its cluster IP; it is reported for one.
-    const {rule, kind, key = ''} = difference;
-    if (rule.chain === 'cluster-ips' && listed.has(`${kind} ${key}`)) continue;
-    if (rule.chain === 'cluster-ips') listed.add(`${kind} ${key}`);
-    const thirdParty = difference.owner === null && isOfServices(difference);
-    if (thirdParty) index ??= entryIndex(expected);
-    const owners = difference.owner !== null ? [difference.owner] : thirdParty ? concerned(difference, expected, index ?? new Map()) : [];
-    for (const owner of owners) {
-      pushTo(byPort, owner, difference);
-    }
-    if (owners.length > 0) continue;
-    if (thirdParty) unexpected.push(difference);
-    else baseRules.push(difference);
-  }
-  const stale = new Set(unexpected.map(({key = ''}) => key.split(' . ')[0]));
-  const isExplained = ({what, kind, rule: {chain}, key = ''}: NftPortDifference): boolean =>
-    what === 'element' &&
-    kind === 'extra' &&
-    ((chain === 'cluster-ips' && stale.has(key)) || (chain === 'hairpin-connections' && byPort.size + unexpected.length > 0));
-  return {byPort, unexpected, baseRules, isExplained};
+  return differences.filter(({rule, kind, key}) => {
+    const size = listed.size;
+    return rule.chain !== 'cluster-ips' || listed.add(`${kind} ${key}`).size > size;
+  });
+}
+
+/** Differences that belong to findings of Services: the address of a stale one, the hairpins of stale endpoints. */
+function isExplained(
+  {what, kind, rule: {chain}, key = ''}: NftPortDifference,
+  {byPort, unexpected}: Pick<Attribution<NftPort, NftPortDifference>, 'byPort' | 'unexpected'>,
+): boolean {
+  if (what !== 'element' || kind !== 'extra') return false;
+  if (chain === 'cluster-ips') return unexpected.some(other => other.key?.split(' . ')[0] === key);
+  return chain === 'hairpin-connections' && byPort.size + unexpected.length > 0;
 }
 
 function isOfServices(difference: NftPortDifference): boolean {
@@ -210,10 +152,22 @@ function isOfServices(difference: NftPortDifference): boolean {
   return what === 'element' && (isEntryMap(chain) || isRefusal(difference) || chain.startsWith('firewall'));
 }
 
-type EntryIndex = ReadonlyMap<string, readonly NftPort[]>;
+/**
+ * The Service ports that an element without an owner may concern: by the chain it leads to, and its address and port.
+ * @internal
+ */
+export function concernedBy(expected: ExpectedTable): (difference: NftPortDifference) => readonly NftPort[] {
+  const index = onceAsked(() => entryIndex(expected));
+  return difference => {
+    if (!isOfServices(difference)) return [];
+    const {rule, key = ''} = difference;
+    const byTarget = targetsOf(rule).flatMap(chain => expected.portOfBase(parseNftName(chain)?.base ?? '') ?? []);
+    return [...new Set([...byTarget, ...(index().get(key) ?? [])])];
+  };
+}
 
 /** Service ports by the keys of their entries. */
-function entryIndex({ports}: ExpectedTable): EntryIndex {
+function entryIndex({ports}: ExpectedTable): ReadonlyMap<string, readonly NftPort[]> {
   const index = new Map<string, NftPort[]>();
   for (const item of ports) {
     const {port} = item;
@@ -226,16 +180,11 @@ function entryIndex({ports}: ExpectedTable): EntryIndex {
   return index;
 }
 
-function concerned({rule, key = ''}: NftPortDifference, expected: ExpectedTable, index: EntryIndex): readonly NftPort[] {
-  const byTarget = targetsOf(rule).flatMap(chain => expected.portOfBase(parseNftName(chain)?.base ?? '') ?? []);
-  return [...new Set([...byTarget, ...(index.get(key) ?? [])])];
-}
-
 /** What is wrong with the base rules: hooks, lookups, masquerading, node-port addresses, checks. */
 function analyzeNftBaseRules(baseRulesCase: NftBaseRulesCase): readonly Symptom[] {
   const byChain = new Map<string, NftPortDifference[]>();
   for (const difference of baseRulesCase.differences) {
-    if (isLegitimate(difference) || baseRulesCase.isExplained(difference)) continue;
+    if (isLegitimate(difference)) continue;
     pushTo(byChain, difference.rule.chain, difference);
   }
   return [

@@ -1,0 +1,250 @@
+import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import type {Family} from '../../model/address.ts';
+import {partition} from '../../model/lists.ts';
+import type {Chain, ChainSource, Rule, Ruleset, RuleText} from '../../model/ruleset.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import type {Beside, FamilyLayout, FamilyRules} from '../analyze-family.ts';
+import {differsBetween, effectOnOthers, namesSenders} from '../outcomes/affected-senders.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
+import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
+import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
+import type {PlaceOnNode} from '../symptoms/lost-rules.ts';
+import {emptiedServices, noNodePortAnswers, noServiceRules, noServiceWorks} from '../symptoms/node-symptoms.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {isKubeProxyChain} from '../third-party/iptables-rules.ts';
+import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
+import {listChain, textsOf, withChain} from './chain-texts.ts';
+import {compareFamily} from './endpoint-changes.ts';
+import {type Expect, iptablesHypotheses} from './infer-settings.ts';
+import {pathOutcomeOf, walkOf} from './iptables-outcome.ts';
+import {leftoverChains, misnamedChains, withMisnamed} from './misnamed-chains.ts';
+import {isBeyondTheCut} from './node-rulesets.ts';
+import {IptablesServiceView, PortIndex, servicePortName} from './rules-of-ports.ts';
+import {analyzePort} from './service-port/analyze-port.ts';
+import type {PortDifference} from './service-port/port-differences.ts';
+
+/** One family's rules on one node. */
+export function iptablesFamily(expect: Expect, actual: Ruleset): FamilyRules<ExpectedRuleset, PortOnNode, PortDifference> {
+  return {
+    ...iptablesHypotheses(actual),
+    expect,
+    // Of the base rules, the canaries alone are looked for.
+    lacksServices: (plain, senders) => {
+      const none = holdsNoServiceRules(plain, actual) ? noServiceRules('table nat holds none', plain) : withoutServices(plain, actual);
+      if (none === null) return null;
+      const baseRules = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set(), senders});
+      return [none, ...baseRules.filter(({kind}) => kind === 'canary-missing')];
+    },
+    layoutOf: (expected, beside) => iptablesLayout(expected, actual, beside),
+  };
+}
+
+function iptablesLayout(
+  expected: ExpectedRuleset,
+  actual: Ruleset,
+  {rules, senders, isPartial}: Beside,
+): FamilyLayout<PortOnNode, PortDifference> {
+  const compared = compareFamily(expected, actual);
+  const listed = compared.differences.filter(({kind, rule: {table, chain}}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
+  const index = new PortIndex(expected);
+  const isBroad = ({kind, owner, rule}: PortDifference): boolean => kind === 'extra' && owner === null && index.isBroad(rule);
+  const isBesideBroadRules = listed.some(isBroad);
+  const named = new Set(compared.changed.size === 0 ? [] : listed.flatMap(({owner, rule}) => owner ?? index.concerned(rule)));
+  const [inDoubt, known] = partition([...compared.changed], ([item]) => isBesideBroadRules || named.has(item));
+  const differences = [...inDoubt.flatMap(([item]) => compared.differencesOf(item)), ...listed];
+  const view = new IptablesServiceView(expected, actual);
+  const sides = {expected, actual, view, isBesideBroadRules, senders};
+  const isWritten = (chain: string): boolean => (actual.chain('nat', chain)?.ruleCount ?? 0) > 0;
+  return {
+    differs: compared.changed.size > 0 || compared.differences.some(({owner}) => owner !== null),
+    differences,
+    known: new Map(known),
+    concerned: ({rule}) => index.concerned(rule),
+    isUnexpected: ({kind, rule}) => kind === 'extra' && index.isUnexpected(rule),
+    partOf: ({table}) => table,
+    sharedPlaces: sharedPlaces(expected.family, actual),
+    leads: ({target}) => (target === null || parseChainName(target.name) === null ? [] : [isWritten(target.name)]),
+    analyzePort: (item, own) =>
+      actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
+    analyzeBaseRules: ({byPort, rest}) =>
+      analyzeBaseRules({expected, actual, differences: rest, differing: new Set([...byPort.keys(), ...compared.changed.keys()]), senders}),
+    besideThirdParty: baseRules => {
+      // Without one of the tables the outcome of a packet is unknown.
+      if (!actual.hasTable('nat') || !actual.hasTable('filter')) return null;
+      const environment = environmentOf(expected.context.facts, {sets: rules.sets});
+      const others = rules.iptables.filter(({backend}) => backend !== actual.backend);
+      return {
+        rules: {...rules, iptables: [actual, ...others]},
+        sides: {
+          should: {iptables: [expected], nft: null, environment},
+          does: {iptables: [view], nft: null, environment},
+          all: {iptables: [withForwarding(expected, actual, baseRules), ...others], nft: rules.nft(), environment},
+        },
+        mode: {masquerading: 'KUBE-POSTROUTING', acceptsItself: true, isOwnChain: isKubeProxyChain},
+      };
+    },
+    nameOf: ({rule}) => servicePortName(rule) ?? parseChainName(rule.target?.name ?? '')?.hash ?? '',
+    answers: ({rule}) => rule.table === 'nat' && isWritten(rule.target?.name ?? ''),
+    analyzeUnnamed: group => analyzeUnexpectedRules({...sides, rules: group.map(({rule}) => rule)}),
+    others: () => {
+      const broad = differences.filter(one => isBroad(one) && index.concerned(one.rule).length > 0).map(({rule}) => rule);
+      // Their effect on their own Service ports is reported there; here it is about all others.
+      const except = new Set(broad.flatMap(rule => index.concerned(rule)));
+      const effects = broad.length === 0 ? [] : [analyzeUnexpectedRules({...sides, rules: broad, except})];
+      return [...effects.filter(({severity}) => severity !== 'info'), ...(isPartial ? [] : leftoverChains(expected, actual, compared))];
+    },
+    merge: symptoms => {
+      const targets = new Set(differences.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
+      const misnamed = [...targets]
+        .filter(isOfEndpoint)
+        .flatMap(name => actual.forgetting(isOfOnePort, () => misnamedChains([actual.chain('nat', name) ?? []].flat(), expected.family)));
+      return withMisnamed(misnamed, symptoms);
+    },
+  };
+}
+
+/** What packets lose by wrong rules of KUBE-FORWARD is reported as that, and not again as a loss by third-party rules. */
+function withForwarding(expected: ExpectedRuleset, actual: Ruleset, baseRules: readonly Symptom[]): ChainSource {
+  // A shared chain of the expected rules is made from those of all Service ports: on a healthy node it is not asked for.
+  if (!baseRules.some(({kind}) => kind === 'forward-blocked')) return actual;
+  const chain = actual.chain('filter', 'KUBE-FORWARD');
+  const right = expected.chain('filter', 'KUBE-FORWARD');
+  return chain !== undefined && right !== undefined ? withChain(actual, chain, listChain(chain, right.rules())) : actual;
+}
+
+function isOfEndpoint(chain: string): boolean {
+  return parseChainName(chain)?.role === 'SEP';
+}
+
+/** Many Service ports share the others. */
+function isOfOnePort(chain: string): boolean {
+  return parseChainName(chain) !== null;
+}
+
+/** Evidence keeps only texts: parsed rules of a large cluster would not fit in memory. */
+function withTextsOnly(symptom: Symptom): Symptom {
+  const textOf = ({table, chain, line, text}: RuleText): RuleText => ({table, chain, line, text});
+  return {...symptom, expected: symptom.expected.map(textOf), actual: symptom.actual.map(textOf)};
+}
+
+function holdsNoServiceRules(expected: ExpectedRuleset, actual: Ruleset): boolean {
+  if (!expected.ports.some(({endpoints}) => endpoints.reachable.length > 0)) return false;
+  const nat = actual.tables.get('nat');
+  if (nat === undefined) return actual.cut === null;
+  if (!nat.complete) return false;
+  for (const {name, ruleCount} of nat.chains.values()) {
+    const role = parseChainName(name)?.role;
+    if (role !== undefined && role !== 'SEP' && ruleCount > 0) return false;
+  }
+  return true;
+}
+
+/** Nothing of Services has to be walked. */
+function withoutServices(expected: ExpectedRuleset, actual: Ruleset): Symptom | null {
+  const chain = actual.chain('nat', 'KUBE-SERVICES');
+  if (chain?.complete !== true || chain.ruleCount > 0) return null;
+  return emptiedServices(expected.chain('nat', 'KUBE-SERVICES')?.rules() ?? [], expected.family);
+}
+
+/** The chains that lead to all Services, or to their node ports. */
+function sharedPlaces(family: Family, actual: Ruleset): readonly PlaceOnNode[] {
+  const placeOf = (chain: string, of: Pick<PlaceOnNode, 'kind' | 'effect'>): readonly PlaceOnNode[] => {
+    const found = actual.chain('nat', chain);
+    return found?.complete === true ? [{...of, table: 'nat', chain, place: `nat/${chain}`, left: found.ruleCount}] : [];
+  };
+  return [
+    ...placeOf('KUBE-SERVICES', {kind: 'no-service-rules', effect: noServiceWorks(family)}),
+    ...placeOf('KUBE-NODEPORTS', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
+  ];
+}
+
+interface UnexpectedRulesCase {
+  readonly expected: ExpectedRuleset;
+  readonly view: IptablesServiceView;
+  /** Unattributed rules in chains that Services share. */
+  readonly rules: readonly Rule[];
+  readonly senders: () => KnownSenders;
+  /** Service ports that are evaluated elsewhere. */
+  readonly except?: ReadonlySet<PortOnNode>;
+}
+
+/** Unattributed rules: their severity is their effect on packets, which are walked with and without them. */
+function analyzeUnexpectedRules({expected, view, rules, senders, except = new Set()}: UnexpectedRulesCase): Symptom {
+  const ports = expected.ports.filter(item => !except.has(item));
+  const environment = environmentOf(expected.context.facts);
+  const cleaned = without(view, rules);
+  const texts = textsOf(rules, view);
+  const effect = effectOf(
+    firstChanges(
+      ports,
+      {context: expected.context, texts, senders},
+      {
+        walk: packet => pathOutcomeOf(walkPacket(view, packet, environment)),
+        walkWithout: packet => pathOutcomeOf(walkPacket(cleaned, packet, environment)),
+      },
+    ),
+    () => {
+      const others = namesSenders(texts) ? namedFirst(ports, expected.context, constantsIn(texts)).slice(0, maxPorts) : [];
+      return effectOnOthers(others, expected.context, differsBetween(expected.context, {expected: walkOf(view), actual: walkOf(cleaned)}));
+    },
+  );
+  const [first] = rules;
+  const what =
+    rules.length === 1
+      ? `a rule in ${first?.table}/${first?.chain} is not one that kube-proxy would have written`
+      : `${rules.length} rules in kube-proxy's chains were not written by kube-proxy`;
+  return {
+    kind: 'unexpected-rule',
+    severity: effect.severity,
+    family: expected.family,
+    port: null,
+    detail: `${what}: ${effect.text}`,
+    expected: [],
+    actual: rules.slice(0, 6),
+  };
+}
+
+/** The first change of each Service port; those that the rules name come first. */
+function firstChanges(
+  ports: readonly PortOnNode[],
+  {context, texts, senders}: {readonly context: NodeContext; readonly texts: readonly string[]; readonly senders: () => KnownSenders},
+  walks: TwoWalks<Rule>,
+): readonly OutcomeChange<Rule, PortOnNode>[] {
+  const constants = constantsIn(texts);
+  const clients = sourcesNamedIn(texts, context, senders);
+  return namedFirst(ports, context, constants)
+    .slice(0, maxPorts)
+    .flatMap(item => {
+      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, context, constants), clients), walks))
+        return [change];
+      return [];
+    });
+}
+
+/** The actual rules without these. */
+function without(view: IptablesServiceView, rules: readonly Rule[]): ChainSource {
+  const left = new Set(rules);
+  const touched = new Set(rules.map(({table, chain}) => `${table}/${chain}`));
+  const made = new Map<string, Chain>();
+  return {
+    family: view.family,
+    hasTable: table => view.hasTable(table),
+    chain: (table, name) => {
+      const key = `${table}/${name}`;
+      const chain = view.chain(table, name);
+      if (chain === undefined || !touched.has(key)) return chain;
+      const known =
+        made.get(key) ??
+        listChain(
+          chain,
+          chain.rules().filter(rule => !left.has(rule)),
+        );
+      made.set(key, known);
+      return known;
+    },
+  };
+}
