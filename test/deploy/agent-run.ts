@@ -32,6 +32,8 @@ export async function startAgent({bundle, node, kubeconfig, args}: AgentPlace): 
   const running = execa(process.execPath, [executable, ...args], {
     env: {KUBECONFIG: kubeconfig, NODE_NAME: node, PATH: `${tools}:${process.env['PATH']}`},
     ...{stdin: 'ignore', reject: false},
+    // On a machine with much to do it takes longer to end than the five seconds after which execa kills it.
+    forceKillAfterDelay: false,
   });
   const port = await new Promise<string>((resolve, reject) => {
     let said = '';
