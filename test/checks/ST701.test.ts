@@ -12,6 +12,25 @@ test('nodePortAddresses without an address of the node is an error: no client re
   ]);
 });
 
+test('it is an error on each node: addresses of another one are none of its own', async () => {
+  const given = await scenario('healthy/1.36-iptables');
+  const config = {clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['192.168.0.0/16']};
+  const text = JSON.stringify({
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode: 'iptables',
+    ...config,
+  });
+  for (const {name} of given.snapshot().nodes) {
+    given.file(name, 'kube-proxy-config.yaml', text);
+    given.file(name, 'configz.json', null);
+  }
+  // With endpoints on two of the nodes.
+  given.api(({services}) => ({services: (services ?? []).filter(({metadata}) => metadata.name === 'nodeport')}));
+  const found = given.findings({only: new Set(['ST701'])});
+  expect(found.map(({node, severity}) => `${node} ${severity}`).sort()).toEqual(['node-a error', 'node-b error', 'node-c error']);
+});
+
 test('where one of its addresses is left, it is a warning', () => {
   const config = {clusterCIDR: '10.244.0.0/16', nodePortAddresses: ['172.18.0.0/16']};
   expect(promiseFindings({config}).map(({code, severity}) => `${code} ${severity}`)).toEqual(['ST701 warning']);

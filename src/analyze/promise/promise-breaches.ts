@@ -78,17 +78,30 @@ function brokenIn(node: PromiseNode, facts: NodeFacts, isWanted: (shape: Shape) 
     return shapes.flatMap(shape => {
       const zone = dependsOnZone(shape) ? config.zone.value : null;
       const key = `${family} ${zone ?? ''} ${settings} ${shape.key}`;
-      const found = known.get(key) ?? causedBreaches({node, facts, family, view: smallView(node, shape)});
-      known.set(key, found);
-      return found.length === 0 ? [] : found.map(breach => ({...breach, family, ports: shape.entries().map(({port}) => port)}));
+      const own = facts.hostIPs.filter(text => familyOf(text) === family);
+      const {found, hostIPs} = known.get(key) ?? {
+        found: causedBreaches({node, facts, family, view: smallView(node, shape)}),
+        hostIPs: own,
+      };
+      known.set(key, {found, hostIPs});
+      if (found.length === 0) return [];
+      const here = (address: string): string => own[hostIPs.indexOf(address)] ?? address;
+      const ports = shape.entries().map(({port}) => port);
+      return found.map(breach => ({...breach, address: here(breach.address), family, ports}));
     });
   });
 }
 
 const walkedModes: ReadonlySet<string> = new Set(['iptables', 'ipvs', 'nftables']);
 
+interface KnownBreaches {
+  readonly found: readonly CausedBreach[];
+  /** Those of the node that was asked about, which the addresses of the breaches are among. */
+  readonly hostIPs: readonly string[];
+}
+
 /** By settings and shape: they are the same on most nodes. */
-const knownBreaches = once((_: PromiseNode['api']) => new Map<string, readonly CausedBreach[]>());
+const knownBreaches = once((_: PromiseNode['api']) => new Map<string, KnownBreaches>());
 
 /** All of a node that decides what its kube-proxy writes for a shape. */
 function settingsKey(config: ProxyConfig, facts: NodeFacts, family: Family): string {
@@ -101,9 +114,14 @@ function settingsKey(config: ProxyConfig, facts: NodeFacts, family: Family): str
   const pods = facts.podCIDRs.map(text => addressInside(parseCidr(text) ?? hostNetwork, new Set()) ?? '');
   return JSON.stringify([
     Object.values(others).map(({value}) => value),
-    ...[version.value.text, nodeName.value === facts.name, facts.primaryInterface],
+    ...[version.value, isKnownVersion(version), nodeName.value === facts.name, facts.primaryInterface],
     [...facts.hostIPs, ...pods].filter(text => familyOf(text) === family).map(isInside),
   ]);
+}
+
+/** What a guess says of the version is no reason to call it faulty. */
+function isKnownVersion({value, source}: ProxyConfig['version']): boolean {
+  return value.guessed !== true && source !== seenInRules;
 }
 
 const nowhere: Address = {family: 'IPv4', value: 0n, text: '0.0.0.0'};
@@ -132,8 +150,7 @@ function causedBreaches(shape: ShapeCase): readonly CausedBreach[] {
       return setting === undefined ? [] : [{...breach, cause: {kind: 'setting', setting}}];
     }
     if (vanishes(breach, withVersion(right, newestApi.version))) {
-      // What a guess says of the version is no reason to call it faulty.
-      if (config.version.value.guessed === true || config.version.source === seenInRules) return [];
+      if (!isKnownVersion(config.version)) return [];
       // What it promises by its own reading of the API, a kube-proxy has to keep.
       const kind = breachesWith(shape, right, proxyVersion(config)).some(own => isSame(own, breach)) ? 'bug' : 'older-api';
       return [
