@@ -1,6 +1,6 @@
 import type {Family} from '../model/address.ts';
 import type {PodObject} from '../model/api-objects.ts';
-import type {Finding, Hits} from '../model/finding.ts';
+import type {Finding, Hits, Variant} from '../model/finding.ts';
 import {entryText} from '../model/service-port.ts';
 import {namespacedName, plural, someOf} from '../model/text.ts';
 
@@ -33,10 +33,10 @@ export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly
 }
 
 function isFelt(finding: Finding): boolean {
-  const {node, severity, code, share, service, message} = finding;
+  const {node, severity, code, share, service, variant} = finding;
   if (node === undefined || severity !== 'error') return false;
   if (isOfItself(finding)) return true;
-  return share !== undefined || (service === undefined ? losesAll.test(message) : code === 'ST202');
+  return share !== undefined || (service === undefined ? variant !== undefined && losesAll.has(variant) : code === 'ST202');
 }
 
 /** A rule that is not kube-proxy's takes, drops or refuses packets, perhaps of some pods alone. */
@@ -44,8 +44,7 @@ function isOfOtherRules({code, senders, share}: Finding): boolean {
   return senders !== undefined && share !== undefined && ['ST213', 'ST303', 'ST401', 'ST402'].includes(code);
 }
 
-/** As the checks of base rules and of forwarding say it. */
-const losesAll = /no Service works (?:on this node|for pods|at any)|the node forwards no IPv/;
+const losesAll: ReadonlySet<Variant> = new Set(['no-service-works', 'forwards-nothing']);
 
 /** A pod that the Service sends back to itself gets no reply. */
 function isOfItself({variant, endpoint, endpoints, pod}: Finding): boolean {
@@ -102,7 +101,7 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   const none = left.length === 0 ? '' : `${someOf(left, {max: 2})} ${left.length === 1 ? 'gets' : 'get'} none from here`;
   // What IPVS forwards without a translation arrives, and the pod drops it.
   const wrong = placesOf(
-    findings.filter(({message}) => !message.endsWith('the pod drops them')),
+    findings.filter(({variant}) => variant !== 'dropped-by-pod'),
     ['ST203', 'ST204'],
   );
   const kind = findings.some(({code}) => code === 'ST204') ? 'to a wrong address' : `to ${someOf(wrong, {max: 2})}`;

@@ -76,9 +76,15 @@ export type Variant =
   | 'to-itself'
   | 'not-masqueraded'
   | 'masqueraded'
-  // ST301: no Service works for some clients at least, or those without endpoints do not refuse.
+  // ST204: the packets arrive, without a translation.
+  | 'dropped-by-pod'
+  // ST301, ST305: no Service works for pods at least, or for the node itself alone, or those without endpoints do not refuse.
   | 'no-service-works'
+  | 'no-service-works-for-node'
+  | 'addresses-not-accepted'
   | 'no-refusal'
+  // ST601
+  | 'forwards-nothing'
   // ST611
   | 'no-route-to-services'
   | 'refused-by-routing-rules';

@@ -151,8 +151,8 @@ const what: Readonly<Record<string, string | Words>> = {
       : 'an unexpected rule changes what happens to packets',
   ST217: 'a rule is missing',
   ST219: "the load balancer's health checks are blocked",
-  ST301: ({message}) =>
-    lossIn(message, /no Service works (?:for pods|at any|on)/) ?? "kube-proxy's chains are not called, Services do not work",
+  ST301: ({message, variant}) =>
+    (variant === 'no-service-works' ? null : lossIn(message)) ?? "kube-proxy's chains are not called, Services do not work",
   ST302: ({message}) => lossIn(message) ?? 'masquerading does not work',
   ST303: ofFamily('packets to pods are dropped in FORWARD'),
   ST304: ({affects}) =>
@@ -216,10 +216,10 @@ function byVariant(usual: string, words: Readonly<Partial<Record<Variant, string
   return ({variant}) => known.get(variant) ?? usual;
 }
 
-/** What follows the missing rule in a message, such as `node ports do not answer`; null if nothing does, or the usual words say it. */
-function lossIn(message: string, usual?: RegExp): string | null {
+/** What follows the missing rule in a message, such as `node ports do not answer`; null if nothing does. */
+function lossIn(message: string): string | null {
   const at = message.indexOf(': ');
-  return at < 0 || usual?.test(message) === true ? null : message.slice(at + 2);
+  return at < 0 ? null : message.slice(at + 2);
 }
 
 function ofFamily(text: string): Words {

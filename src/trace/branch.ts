@@ -19,6 +19,8 @@ export interface ChainResult<R extends RuleText = Rule> extends Branch<R> {
   readonly verdict: ChainVerdict;
   /** Why it is undecided. */
   readonly reason?: string;
+  /** That is that a dump is truncated. */
+  readonly isTruncated?: true;
   /** The base chain whose policy it is, where no rule decided: `table/chain`. */
   readonly policy?: string;
 }
@@ -36,10 +38,15 @@ export function startBranch<R extends RuleText>(packet: Packet): Branch<R> {
 }
 
 export function undecided<R extends RuleText>(
-  {policy: _, ...branch}: Branch<R> & Pick<ChainResult<R>, 'policy'>,
+  {policy: _, isTruncated: __, ...branch}: Branch<R> & Pick<ChainResult<R>, 'policy' | 'isTruncated'>,
   reason: string,
 ): ChainResult<R> {
   return {...branch, verdict: 'undecided', reason};
+}
+
+/** What follows is missing from the dump. */
+export function truncated<R extends RuleText>(branch: Branch<R>, where: string): ChainResult<R> {
+  return {...undecided(branch, `the dump was truncated ${where}`), isTruncated: true};
 }
 
 /** Merges branches in the same state. */
@@ -170,7 +177,7 @@ function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
 }
 
 function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
-  const {packet, probability, path, verdict, reason, policy} = end;
+  const {packet, probability, path, verdict, reason, isTruncated, policy} = end;
   const rewrittenTo = packet.rewritten && packet.captured !== true ? joinHostPort(packet.destination.text, packet.port) : null;
   return {
     verdict: verdict === 'return' ? 'accept' : verdict,
@@ -181,6 +188,7 @@ function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
     ...(packet.sourceAfter === undefined ? {} : {sourceAfter: packet.sourceAfter}),
     path: pathRules(path),
     ...(reason === undefined ? {} : {reason}),
+    ...(isTruncated === undefined ? {} : {isTruncated}),
     ...((verdict === 'drop' || verdict === 'undecided') && policy !== undefined ? {policy} : {}),
   };
 }

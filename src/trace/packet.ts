@@ -21,6 +21,8 @@ export interface Outcome<R extends RuleText = Rule> {
   readonly rewrittenTo?: string;
   /** For an undecided outcome, what is unknown. */
   readonly reason?: string;
+  /** It is undecided because a dump is truncated, which is a finding of its own. */
+  readonly isTruncated?: true;
   /** The base chain whose policy dropped the packet, if no rule did: `table/chain`. */
   readonly policy?: string;
   /** The rule whose match is unknown, if it is one rule. */

@@ -1,6 +1,6 @@
 import type {NftSet} from '../model/nft-ruleset.ts';
 import type {RuleText} from '../model/ruleset.ts';
-import {type Branch, type Call, type ChainResult, enterChain, passRules, undecided, type WalkLimits} from './branch.ts';
+import {type Branch, type Call, type ChainResult, enterChain, passRules, truncated, undecided, type WalkLimits} from './branch.ts';
 import type {Environment, HookName, Packet} from './packet.ts';
 import type {LoweredRule} from './rule-language.ts';
 import {runRule} from './run-rule.ts';
@@ -62,15 +62,13 @@ export function walkChain<R extends RuleText>(
   const call = (name: string, branch: Branch<R>): readonly ChainResult<R>[] | null => {
     const called = table.chain(name);
     if (called !== undefined) return walkChain(walk, called, branch, entered);
-    return table.isDeclared ? null : [undecided(branch, `the dump was truncated before chain ${name}`)];
+    return table.isDeclared ? null : [truncated(branch, `before chain ${name}`)];
   };
   const at = {hook, priority, environment, place: {table: chain.table, chain: chain.name}, set: table.set, call};
   const {done, live} = passRules(limits, chain.rules(start.packet, environment), start, (rule, branch: Branch<R>, out) =>
     runRule({...at, rule, decided: chain.decided?.(rule.source)}, branch, out),
   );
   for (const branch of live)
-    done.push(
-      chain.complete ? {...branch, verdict: 'return'} : undecided(branch, `the dump was truncated before the end of chain ${chain.name}`),
-    );
+    done.push(chain.complete ? {...branch, verdict: 'return'} : truncated(branch, `before the end of chain ${chain.name}`));
   return done;
 }

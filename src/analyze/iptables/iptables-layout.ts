@@ -152,12 +152,12 @@ function withoutServices(expected: ExpectedRuleset, actual: Ruleset): Symptom | 
 
 /** The chains that lead to all Services, or to their node ports. */
 function sharedPlaces(family: Family, actual: Ruleset): readonly PlaceOnNode[] {
-  const placeOf = (chain: string, of: Pick<PlaceOnNode, 'kind' | 'effect'>): readonly PlaceOnNode[] => {
+  const placeOf = (chain: string, of: Pick<PlaceOnNode, 'kind' | 'effect' | 'variant'>): readonly PlaceOnNode[] => {
     const found = actual.chain('nat', chain);
     return found?.complete === true ? [{...of, table: 'nat', chain, place: `nat/${chain}`, left: found.ruleCount}] : [];
   };
   return [
-    ...placeOf('KUBE-SERVICES', {kind: 'no-service-rules', effect: noServiceWorks(family)}),
+    ...placeOf('KUBE-SERVICES', {kind: 'no-service-rules', effect: noServiceWorks(family), variant: 'no-service-works'}),
     ...placeOf('KUBE-NODEPORTS', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
   ];
 }

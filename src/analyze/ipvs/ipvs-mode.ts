@@ -260,7 +260,7 @@ function holdsJumps(ruleset: Ruleset, baseRules: ChainSource): boolean {
 function noServiceRules({context: {family}, ports}: ExpectedIpvs, {resolved}: IpvsDifferences): Symptom {
   const count = ports.length;
   const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${plural(count, 'Service port')}: ${noServiceWorks(family)}`;
-  return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
+  return {kind: 'no-service-rules', variant: 'no-service-works', family, port: null, detail, expected: [], actual: []};
 }
 
 /** kube-ipvs0 has none of the addresses: it is missing, or lost all of them. */
@@ -268,7 +268,7 @@ function deviceGone({context: {family}, bound}: ExpectedIpvs, {missingAddresses}
   if (missingAddresses.length < 2 || missingAddresses.length !== bound.size) return null;
   const detail = `kube-ipvs0 is missing or has none of the ${bound.size} addresses of Services: packets that arrive for them are not accepted, and no Service works except for the node itself`;
   const expected = missingAddresses.slice(0, 4).map(address => addressEvidence(address, 0));
-  return {kind: 'services-chain-not-hooked', variant: 'no-service-works', family, port: null, detail, expected, actual: []};
+  return {kind: 'services-chain-not-hooked', variant: 'addresses-not-accepted', family, port: null, detail, expected, actual: []};
 }
 
 /** A set of another type makes every sync of kube-proxy stop at it. */

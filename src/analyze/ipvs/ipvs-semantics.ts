@@ -98,7 +98,10 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
       const evidence = {expected: [realServerRule(server, expected)], actual: [lost.rule]};
       const share = shareOfPods(comparison, lost.probability);
       return [
-        {symptom: {kind: 'wrong-endpoint-address', endpoint: real.hostPort, detail, ...evidence, ...share}, key: `wrong ${real.hostPort}`},
+        {
+          symptom: {kind: 'wrong-endpoint-address', variant: 'dropped-by-pod', endpoint: real.hostPort, detail, ...evidence, ...share},
+          key: `wrong ${real.hostPort}`,
+        },
       ];
     });
   }

@@ -1,4 +1,5 @@
 import type {Family} from '../../model/address.ts';
+import type {Variant} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 import type {Symptom, SymptomKind} from './symptom.ts';
@@ -15,6 +16,8 @@ export interface PlaceOnNode {
   readonly kind: SymptomKind;
   /** Where the entries of Services are: the effect if it is empty. */
   readonly effect?: string;
+  /** Set with an effect that other code reads, too. */
+  readonly variant?: Variant;
 }
 
 /** One that lost most of its rules. */
@@ -94,7 +97,10 @@ function isIn({table, chain}: RuleText, place: PlaceOnNode): boolean {
   return place.table === table && place.chain === chain;
 }
 
-function lostSymptom({kind, table, place, missing, left, effect}: LostPlace, merged: readonly Symptom[]): readonly Symptom[] {
+function lostSymptom(
+  {kind, table, place, missing, left, effect, variant: ofEmpty}: LostPlace,
+  merged: readonly Symptom[],
+): readonly Symptom[] {
   const loud = merged.filter(({severity}) => severity !== 'info');
   const shown = loud.length > 0 ? loud : merged;
   const [first] = shown;
@@ -111,12 +117,13 @@ function lostSymptom({kind, table, place, missing, left, effect}: LostPlace, mer
     effect === undefined
       ? `${first.detail.replace(' its ', ' the ')} (${number}, such as ${names[0]})`
       : `${number} (such as ${names[0]}) ${names.length === 1 ? 'does' : 'do'} not answer there${nodePorts}`;
+  const variant = effect === undefined ? first.variant : left === 0 ? ofEmpty : undefined;
   const severe = effect !== undefined || shown.some(({severity}) => severity === 'error') ? 'error' : first.severity;
   return [
     {
       ...{kind, family: first.family, port: null},
       ...(severe === undefined ? {} : {severity: severe}),
-      ...(effect === undefined && first.variant !== undefined ? {variant: first.variant} : {}),
+      ...(variant === undefined ? {} : {variant}),
       detail: `${place} ${lacks} that it should hold: ${whole ?? partly}`,
       expected: missing.slice(0, 3),
       actual: [],

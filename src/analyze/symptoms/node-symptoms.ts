@@ -70,7 +70,16 @@ export function orphanChains<C extends {readonly name: string; rules(): readonly
 export function emptiedServices(missing: readonly RuleText[], family: Family): Symptom | null {
   if (missing.length < 2) return null;
   const detail = `nat/KUBE-SERVICES is empty, and lacks all ${missing.length} that it should hold: ${noServiceWorks(family)}`;
-  return {kind: 'no-service-rules', severity: 'error', family, port: null, detail, expected: missing.slice(0, 3), actual: []};
+  return {
+    kind: 'no-service-rules',
+    variant: 'no-service-works',
+    severity: 'error',
+    family,
+    port: null,
+    detail,
+    expected: missing.slice(0, 3),
+    actual: [],
+  };
 }
 
 /** A node that holds no rule of any Service of this family; `what` ends in "none". */
@@ -79,7 +88,7 @@ export function noServiceRules(
   {context: {family}, ports}: {readonly context: {readonly family: Family}; readonly ports: readonly unknown[]},
 ): Symptom {
   const detail = `${what} of the rules of ${plural(ports.length, 'Service port')}: ${noServiceWorks(family)}`;
-  return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
+  return {kind: 'no-service-rules', variant: 'no-service-works', family, port: null, detail, expected: [], actual: []};
 }
 
 /** The effect on a node that holds no rule of any Service of this family. */

@@ -52,6 +52,7 @@ const table = [
         // What turns off both is one fault.
         yield {
           ...(off.length === 1 && family !== undefined ? {family} : {}),
+          variant: 'forwards-nothing',
           message,
           commands: off.map(each => commandLine`sysctl -w ${switchOf(each)}=1`),
         };

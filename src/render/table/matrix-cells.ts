@@ -1,5 +1,5 @@
 import type {Family} from '../../model/address.ts';
-import {type Finding, severities, type Severity} from '../../model/finding.ts';
+import {type Finding, severities, type Severity, type Variant} from '../../model/finding.ts';
 import {affectsAllServices, concernsFamily, namesServices, type Report, type ReportedService} from '../../model/report.ts';
 import {groupBy, partition, pushTo} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
@@ -332,8 +332,10 @@ export function fineText({nodes}: Report, cells: MatrixCells, fine: readonly str
 
 /** Other errors of a node may concern some Services only: node ports, Services without endpoints. */
 function isOfEachService({code, variant}: Finding): boolean {
-  return code === 'ST305' || variant === 'no-service-works';
+  return code === 'ST305' || (variant !== undefined && ofAllServices.has(variant));
 }
+
+const ofAllServices: ReadonlySet<Variant> = new Set(['no-service-works', 'no-service-works-for-node', 'addresses-not-accepted']);
 
 interface NodeTitle {
   /** For the head of the column. */

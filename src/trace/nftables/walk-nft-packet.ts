@@ -1,7 +1,17 @@
 import type {Family} from '../../model/address.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches, undecided, type WalkLimits} from '../branch.ts';
+import {
+  type Branch,
+  type ChainResult,
+  limitsFor,
+  noteWalk,
+  startBranch,
+  summarizeBranches,
+  truncated,
+  undecided,
+  type WalkLimits,
+} from '../branch.ts';
 import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Outcome, type Packet} from '../packet.ts';
 import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
 import {walkBaseChain, walkChain, type WalkedChain, type WalkedTable} from '../walk-chain.ts';
@@ -31,10 +41,10 @@ export function undecideTruncated<R extends RuleText>(
   ends: readonly ChainResult<R>[],
   tables: readonly NftTableSource[],
 ): readonly ChainResult<R>[] {
-  const truncated = tables.find(({declared}) => !declared);
-  if (truncated === undefined) return ends;
-  const reason = `the dump was truncated in table ${truncated.id}, and there may be more base chains in it`;
-  return ends.map(end => (end.verdict === 'accept' ? undecided(end, reason) : end));
+  const partial = tables.find(({declared}) => !declared);
+  if (partial === undefined) return ends;
+  const where = `in table ${partial.id}, and there may be more base chains in it`;
+  return ends.map(end => (end.verdict === 'accept' ? truncated(end, where) : end));
 }
 
 interface BaseChain {

@@ -170,8 +170,8 @@ function severityOfLoss({rule: {table, target}}: PortDifference): 'warning' | 'e
   return table === 'filter' && (target?.name === 'KUBE-NODEPORTS' || target?.name === 'KUBE-FIREWALL') ? 'warning' : 'error';
 }
 
-function variantOf({table, target}: Rule, actual: Ruleset): Variant | undefined {
-  if (table === 'nat') return 'no-service-works';
+function variantOf({table, chain, target}: Rule, actual: Ruleset): Variant | undefined {
+  if (table === 'nat') return chain === 'PREROUTING' ? 'no-service-works' : 'no-service-works-for-node';
   const isRefusing = target?.name === 'KUBE-SERVICES' || target?.name === 'KUBE-EXTERNAL-SERVICES';
   return isRefusing && (actual.chain(table, target.name)?.ruleCount ?? 0) > 0 ? 'no-refusal' : undefined;
 }

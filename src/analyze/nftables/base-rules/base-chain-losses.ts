@@ -104,7 +104,7 @@ const noPortCheck: Meaning = {
 
 const ofChain: Readonly<Record<string, Meaning>> = {
   'nat-prerouting': {...noService, loss: 'no Service works for pods and for traffic that enters the node'},
-  'nat-output': {...noService, loss: 'no Service works for the node itself'},
+  'nat-output': {...notHooked, variant: 'no-service-works-for-node', loss: 'no Service works for the node itself'},
   'nat-postrouting': postrouting,
   masquerading: postrouting,
   'mark-for-masquerade': postrouting,
