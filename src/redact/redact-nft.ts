@@ -1,6 +1,6 @@
-import {formatAddress, parseAddress} from '../model/address.ts';
+import {formatAddress} from '../model/address.ts';
 import {readJson} from '../parse/attempt.ts';
-import {mergeAddresses} from '../parse/nftables/address-list.ts';
+import {mergeAddresses, networksIn, parseInterval} from '../parse/nftables/address-list.ts';
 import {jsonItems} from '../parse/nftables/nft-json-bytes.ts';
 import {commonTables, nftEndpoint, redactObjectName} from './redact-nft-names.ts';
 import {isKnownText} from './known-words.ts';
@@ -109,11 +109,12 @@ class NftRedaction {
 
   /** A network keeps its content; a range of addresses does not, and may consist of several networks. */
   #range([first, last]: readonly unknown[]): readonly unknown[] {
-    const networks = typeof first === 'string' && typeof last === 'string' ? networksBetween(first, last) : null;
+    const interval = typeof first === 'string' && typeof last === 'string' ? parseInterval(`${first}-${last}`) : null;
+    const networks =
+      interval === null ? [] : networksIn(interval).map(({family, base, prefix}) => ({addr: formatAddress(family, base), len: prefix}));
     const {addresses} = this.#replacements;
-    if (networks === null || networks.every(({address, length}) => addresses.base(address, length) === address))
-      return [{range: [first, last]}];
-    return networks.map(({address, length}) => ({prefix: this.#prefix({addr: address, len: length})}));
+    if (networks.every(({addr, len}) => addresses.base(addr, len) === addr)) return [{range: [first, last]}];
+    return networks.map(network => ({prefix: this.#prefix(network)}));
   }
 
   /** `numgen random mod n map { 0 : …, 1 : … }`: the endpoints are in their order. */
@@ -230,22 +231,4 @@ function affinityTarget(object: unknown): JsonFields | null {
 
 function isObject(value: unknown): value is JsonFields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/**
- * The smallest list of networks that contains exactly the addresses from the first to the last. Null if the two are not addresses of one
- * family.
- */
-function networksBetween(first: string, last: string): readonly {readonly address: string; readonly length: number}[] | null {
-  const [from, to] = [parseAddress(first), parseAddress(last)];
-  if (from === null || to === null || from.family !== to.family || from.value > to.value) return null;
-  const bits = from.family === 'IPv4' ? 32 : 128;
-  const networks: {address: string; length: number}[] = [];
-  for (let value = from.value; value <= to.value; ) {
-    let host = 0;
-    while (host < bits && value % (2n << BigInt(host)) === 0n && value + (2n << BigInt(host)) - 1n <= to.value) host++;
-    networks.push({address: formatAddress(from.family, value), length: bits - host});
-    value += 1n << BigInt(host);
-  }
-  return networks;
 }

@@ -1,14 +1,11 @@
 import {type Family, families, parseAddress, parseCidr} from '../../model/address.ts';
 import {once} from '../../model/once.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
+import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import {podCIDRsOf} from '../own-pods.ts';
 import {clusterIPOf} from './service-ports.ts';
 
-/** Addresses that follow one another. */
-interface AddressRange {
-  readonly family: Family;
-  readonly first: bigint;
-  readonly last: bigint;
+interface ServiceRange extends AddressInterval {
   readonly text: string;
 }
 
@@ -23,14 +20,14 @@ export function serviceRanges({serviceCIDRs}: ApiObjects, family: Family): reado
 }
 
 /** The addresses that are certainly among those that cluster IPs are allocated from. */
-export const knownServiceRanges = once((api: ApiObjects): readonly AddressRange[] =>
+export const knownServiceRanges = once((api: ApiObjects): readonly ServiceRange[] =>
   families.flatMap(family => serviceRanges(api, family)?.flatMap(rangeOf) ?? rangeOfClusterIPs(api, family)),
 );
 
 /** The first address of the range is that of default/kubernetes, and the range has at most this many bits. */
 const rangeBits = 20n;
 
-function rangeOfClusterIPs({services}: ApiObjects, family: Family): readonly AddressRange[] {
+function rangeOfClusterIPs({services}: ApiObjects, family: Family): readonly ServiceRange[] {
   const used = (services ?? []).flatMap(service => {
     const address = parseAddress(clusterIPOf(service, family) ?? '');
     return address === null ? [] : [{address, isFirst: service.metadata.namespace === 'default' && service.metadata.name === 'kubernetes'}];
@@ -39,24 +36,22 @@ function rangeOfClusterIPs({services}: ApiObjects, family: Family): readonly Add
   if (first === undefined) return [];
   const inRange = used.flatMap(({address}) => (address.value >> rangeBits === first.value >> rangeBits ? address : []));
   const last = inRange.reduce((most, address) => (address.value > most.value ? address : most), first);
-  return [{family, first: first.value, last: last.value, text: `${first.text} to ${last.text}`}];
+  return [{family, low: first.value, high: last.value, text: `${first.text} to ${last.text}`}];
 }
 
-export function rangeOf(text: string): readonly AddressRange[] {
-  const cidr = parseCidr(text);
-  if (cidr === null) return [];
-  const size = 1n << BigInt((cidr.family === 'IPv4' ? 32 : 128) - cidr.prefix);
-  return [{family: cidr.family, first: cidr.base, last: cidr.base + size - 1n, text: cidr.text}];
+function rangeOf(text: string): readonly ServiceRange[] {
+  const interval = parseInterval(text);
+  return interval === null ? [] : [{...interval, text}];
 }
 
 /** Addresses of nodes inside these ranges, and networks of their pods that share addresses with them. */
-export function nodesInRanges({nodes}: ApiObjects, ranges: readonly AddressRange[]) {
+export function nodesInRanges({nodes}: ApiObjects, ranges: readonly AddressInterval[]) {
   if (ranges.length === 0) return [];
   return (nodes ?? []).flatMap(node => {
     const {name} = node.metadata;
-    const overlapping = podCIDRsOf(node).filter(text => rangeOf(text).some(own => ranges.some(range => overlap(own, range))));
+    const overlapping = podCIDRsOf(node).filter(text => overlaps(text, ranges));
     const addresses = (node.status?.addresses ?? []).flatMap(({type, address = ''}) =>
-      type !== 'Hostname' && isInside(address, ranges) ? [address] : [],
+      type !== 'Hostname' && overlaps(address, ranges) ? [address] : [],
     );
     return [
       ...overlapping.map(text => ({address: null, text: `the pod network ${text} of ${name}`})),
@@ -65,10 +60,7 @@ export function nodesInRanges({nodes}: ApiObjects, ranges: readonly AddressRange
   });
 }
 
-function isInside(text: string, ranges: readonly AddressRange[]): boolean {
-  return parseAddress(text) !== null && rangeOf(text).some(own => ranges.some(range => overlap(own, range)));
-}
-
-function overlap(a: AddressRange, b: AddressRange): boolean {
-  return a.family === b.family && a.first <= b.last && b.first <= a.last;
+function overlaps(text: string, ranges: readonly AddressInterval[]): boolean {
+  const own = parseInterval(text);
+  return own !== null && ranges.some(({family, low, high}) => family === own.family && low <= own.high && own.low <= high);
 }

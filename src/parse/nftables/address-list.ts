@@ -1,4 +1,4 @@
-import {type Address, type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Address, type Cidr, type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
 
 /** Addresses from `low` to `high`, both included. */
@@ -16,6 +16,20 @@ export function parseInterval(text: string): AddressInterval | null {
   if (cidr === null) return null;
   const size = 1n << (bitsOf(cidr.family) - BigInt(cidr.prefix));
   return {family: cidr.family, low: cidr.base, high: cidr.base + size - 1n};
+}
+
+/** The fewest networks that hold exactly these addresses; none where `low` is above `high`. */
+export function networksIn({family, low, high}: AddressInterval): readonly Cidr[] {
+  const bits = Number(bitsOf(family));
+  const networks: Cidr[] = [];
+  for (let base = low; base <= high; ) {
+    let host = 0;
+    while (host < bits && base % (2n << BigInt(host)) === 0n && base + (2n << BigInt(host)) - 1n <= high) host++;
+    const prefix = bits - host;
+    networks.push({family, base, prefix, text: `${formatAddress(family, base)}/${prefix}`});
+    base += 1n << BigInt(host);
+  }
+  return networks;
 }
 
 /** The addresses of one family that texts such as `10.0.0.0/8` name; texts that are none are left out. */

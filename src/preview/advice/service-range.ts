@@ -1,9 +1,10 @@
 import {someOf} from '../../model/text.ts';
-import {nodesInRanges, rangeOf} from '../../expect/cluster/service-range.ts';
+import {nodesInRanges} from '../../expect/cluster/service-range.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
 import {proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {contains, families, parseCidr} from '../../model/address.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
+import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 
@@ -14,7 +15,10 @@ import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const ranges = rangesOf(setup, configAfter);
   if (ranges === null || ranges.length === 0 || isDroppedToday(setup)) return [];
-  const inside = nodesInRanges(setup.api, ranges.flatMap(rangeOf)).map(({text}) => text);
+  const inside = nodesInRanges(
+    setup.api,
+    ranges.flatMap(text => parseInterval(text) ?? []),
+  ).map(({text}) => text);
   const routed = routesInto(setup, ranges);
   const said = (who: readonly string[], of: object): readonly NodeAdvice[] =>
     who.length === 0

@@ -1,7 +1,7 @@
-import {type Address, type Cidr, formatAddress, parseCidr} from '../../model/address.ts';
+import {type Address, type Cidr, parseCidr} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {Chain, ChainSource, Rule, RuleOption} from '../../model/ruleset.ts';
-import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
+import {networksIn, parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Packet} from '../packet.ts';
 
 /** A rule that matches, or calls a chain in which something matches, only packets of a network on one side. */
@@ -80,21 +80,8 @@ function networksOf({options, matches}: Rule, wanted: '-s' | '-d', ofRange: '--s
     .flatMap(match => match.options)
     .find(({flag, negated}) => flag === ofRange && !negated)?.values[0];
   const interval = range === undefined || value !== '' ? null : parseInterval(range);
+  // Networks lie in each other or apart, and ranges overlap.
   return interval === null ? [] : networksIn(interval);
-}
-
-/** The fewest networks that hold these addresses and no others: networks lie in each other or apart, and ranges overlap. */
-function networksIn({family, low, high}: AddressInterval): readonly Cidr[] {
-  const bits = family === 'IPv4' ? 32 : 128;
-  const found: Cidr[] = [];
-  for (let base = low; base <= high; ) {
-    let size = 0;
-    while (size < bits && base % (1n << BigInt(size + 1)) === 0n && base + (1n << BigInt(size + 1)) - 1n <= high) size++;
-    const network = parseCidr(`${formatAddress(family, base)}/${bits - size}`);
-    if (network !== null) found.push(network);
-    base += 1n << BigInt(size);
-  }
-  return found;
 }
 
 function protocolOf({options}: Rule): string | null {
