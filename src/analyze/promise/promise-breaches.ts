@@ -75,10 +75,10 @@ function brokenIn(node: PromiseNode, facts: NodeFacts, isWanted: (shape: Shape) 
   return node.families.flatMap(family => {
     const shapes = shapesOf(node, family).filter(isWanted);
     const settings = shapes.length === 0 ? '' : settingsKey(config, facts, family);
+    const own = facts.hostIPs.filter(text => familyOf(text) === family);
     return shapes.flatMap(shape => {
       const zone = dependsOnZone(shape) ? config.zone.value : null;
       const key = `${family} ${zone ?? ''} ${settings} ${shape.key}`;
-      const own = facts.hostIPs.filter(text => familyOf(text) === family);
       const {found, hostIPs} = known.get(key) ?? {
         found: causedBreaches({node, facts, family, view: smallView(node, shape)}),
         hostIPs: own,
