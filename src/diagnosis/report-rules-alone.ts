@@ -8,7 +8,7 @@ import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {Diagnosis} from './diagnosis.ts';
 import {uniqueBy} from '../model/lists.ts';
-import {namespacedName, plural, someOf} from '../model/text.ts';
+import {namespacedName, plural, servicePortText, someOf} from '../model/text.ts';
 import {canonicalAddress, parseAddress} from '../model/address.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
@@ -91,10 +91,6 @@ function staleFlows(node: NodeDump, traces: readonly PortTrace[]): readonly Find
 function showsAllEndpoints({endpoints, end}: EntryTrace): boolean {
   const total = endpoints.reduce((sum, {share}) => sum + (share ?? 0), 0);
   return end === null && total > 0.999 && endpoints.every(({hostPort}) => parseAddress(splitHostPort(hostPort).address) !== null);
-}
-
-function servicePortText(service: PortTrace['service'], port: PortTrace['port']): string {
-  return `${namespacedName({...service})}${port.name === '' ? '' : `:${port.name}`}`;
 }
 
 /** What kube-proxy writes where the rules of a chain give its endpoints unequal shares. */

@@ -2,7 +2,7 @@ import type {Family} from '../model/address.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import type {Finding, Hits, Variant} from '../model/finding.ts';
 import {entryText} from '../model/service-port.ts';
-import {namespacedName, plural, someOf} from '../model/text.ts';
+import {plural, servicePortText, someOf} from '../model/text.ts';
 
 /** The pods of a node; null if they were not all read. */
 type PodsOf = (node: string) => readonly PodObject[] | null;
@@ -72,10 +72,7 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   const [first] = findings;
   if (first === undefined) return null;
   const {service, family, code, affects = []} = first;
-  const one =
-    service === undefined
-      ? null
-      : `${namespacedName(service)}${first.port === undefined || first.port.name === '' ? '' : `:${first.port.name}`}`;
+  const one = service === undefined ? null : servicePortText(service, first.port);
   const name =
     one ??
     plural(

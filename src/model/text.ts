@@ -103,6 +103,11 @@ export function namespacedName({namespace = 'default', name}: {readonly namespac
   return `${namespace}/${name}`;
 }
 
+/** `namespace/name:port`, as kube-proxy names a Service port; without a port of that name the Service alone. Not escaped. */
+export function servicePortText(service: Parameters<typeof namespacedName>[0], port?: {readonly name: string}): string {
+  return `${namespacedName(service)}${port === undefined || port.name === '' ? '' : `:${port.name}`}`;
+}
+
 /** Order of two texts by their UTF-16 code units, the same in every locale; for `sort`. */
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;

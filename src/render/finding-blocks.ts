@@ -3,7 +3,7 @@ import {partition, pushTo} from '../model/lists.ts';
 import {once} from '../model/once.ts';
 import {affectsAllServices} from '../model/report.ts';
 import {withNotRefused} from './not-refused.ts';
-import {namespacedName} from '../model/text.ts';
+import {servicePortText} from '../model/text.ts';
 
 /** The content of one block of text: a finding, others of the same code on the same nodes, and the findings that it probably causes. */
 export interface FindingBlock extends FindingGroup {
@@ -132,8 +132,7 @@ export function isCauseBlock({finding, effects}: FindingBlock): boolean {
 
 /** `shop/web:http`; empty for a finding of a node. Not escaped. */
 export function portText({service, port}: Finding): string {
-  if (service === undefined) return '';
-  return `${namespacedName(service)}${port === undefined || port.name === '' ? '' : `:${port.name}`}`;
+  return service === undefined ? '' : servicePortText(service, port);
 }
 
 /**

@@ -1,11 +1,11 @@
 import type {RuleText} from '../model/ruleset.ts';
 import {entryText} from '../model/service-port.ts';
 import type {CountedRule, EndpointTrace, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
-import {namespacedName, plural} from '../model/text.ts';
+import {plural, servicePortText} from '../model/text.ts';
 
 /** `namespace/name:port`, as kube-proxy names a Service port. Not escaped. */
 export function portName({service, port}: PortTrace): string {
-  return `${namespacedName(service)}${port.name === '' ? '' : `:${port.name}`}`;
+  return servicePortText(service, port);
 }
 
 export function portAndProtocol({port}: PortTrace): string {

@@ -5,7 +5,7 @@ import {nodeList} from '../names-of-nodes.ts';
 import {findingObject, schemaVersion, toJson, toYaml} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
 import type {PortTraffic} from '../../model/traffic/traffic-report.ts';
-import {rateText, shareText} from '../top/answer-line.ts';
+import {portLabel, rateText, shareText} from '../top/answer-line.ts';
 import {trafficObject} from '../top/top-json.ts';
 import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import {blockSentence} from '../block-texts.ts';
@@ -113,13 +113,13 @@ function connectionsSection({connections}: BundleDiff, {all}: TextOptions): read
 
 const maxPorts = 10;
 
-function portLines({service, port, family, totals, endpoints}: PortTraffic): readonly string[] {
+function portLines(port: PortTraffic): readonly string[] {
+  const {totals, endpoints} = port;
   const {measuredNodes, nodes} = totals;
-  const name = `${namespacedName(service)}${port.name === '' ? '' : `:${port.name}`}${family === 'IPv6' ? ' (IPv6)' : ''}`;
   const measured = measuredNodes < nodes ? `, measured on ${measuredNodes} of ${nodes} nodes` : '';
   const width = largest(endpoints.map(({hostPort}) => hostPort.length));
   return [
-    `  ${escapeText(name)}  ${rateText(totals.newPerSecond)}${measured}`,
+    `  ${portLabel(port)}  ${rateText(totals.newPerSecond)}${measured}`,
     ...endpoints.map(({hostPort, pod, state, totals: own}) => {
       const what = [pod ?? 'no pod', ...(state === 'ready' ? [] : [state])].join(', ');
       const figures = `${rateText(own.newPerSecond).padStart(7)} ${shareText(own.share).padStart(6)}`;

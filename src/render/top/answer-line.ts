@@ -1,5 +1,5 @@
 import {largest} from '../../model/lists.ts';
-import {someOf} from '../../model/text.ts';
+import {servicePortText, someOf} from '../../model/text.ts';
 import type {EndpointTraffic, PortTotals, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {escapeText} from '../terminal-text.ts';
 import {percent} from '../trace-words.ts';
@@ -24,8 +24,7 @@ function nothingMeasured(nodes: TrafficReport['nodes']): string {
 
 /** `shop/web:http`, with the family unless it is IPv4. Escaped. */
 export function portLabel({service, port, family}: PortTraffic): string {
-  const name = `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`;
-  return escapeText(`${name}${family === 'IPv6' ? ' (IPv6)' : ''}`);
+  return escapeText(`${servicePortText(service, port)}${family === 'IPv6' ? ' (IPv6)' : ''}`);
 }
 
 /** The sentence about one Service port. Escaped. */
