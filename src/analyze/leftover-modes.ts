@@ -2,7 +2,7 @@ import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {chainsOfRoles} from '../expect/iptables/chain-names.ts';
 import {deletesLocalChains} from '../expect/iptables/iptables-versions.ts';
 import {addressInside, type Family, familyOf, parseCidr} from '../model/address.ts';
-import type {Severity} from '../model/finding.ts';
+import type {Severity, Variant} from '../model/finding.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../model/proxy-config.ts';
@@ -18,6 +18,7 @@ import {portalChains, portalRules} from './userspace/portal-rules.ts';
 export interface Leftover {
   readonly family: Family;
   readonly message: string;
+  readonly variant?: Variant;
   /** They intercept packets. */
   readonly catches: boolean;
   readonly rules: readonly Rule[];
@@ -54,7 +55,7 @@ export function leftoverLocalChains(ruleset: Ruleset, version: KubeProxyVersion)
   const rules = chains.flatMap(chain => chain.rules());
   if (rules.length === 0) return null;
   const message = `kube-proxy 1.23 or older left ${plural(chains.length, 'chain')} KUBE-XLB-… (such as ${chains[0]?.name}), which kube-proxy from 1.28 on does not remove: chains that they lead to cannot be deleted, and then every sync of kube-proxy fails`;
-  return {family: ruleset.family, message, catches: false, rules: rules.slice(0, 6)};
+  return {family: ruleset.family, message, variant: 'every-sync-fails', catches: false, rules: rules.slice(0, 6)};
 }
 
 /** What rules of a proxy mode that no longer runs still do to packets. */

@@ -270,8 +270,8 @@ function effectOf({rulesets, nft, view, facts, config}: NodeCheckContext, mode: 
   return null;
 }
 
-function observationOf(node: string, {family, message, catches, rules}: Leftover): Observation {
-  return {node, family, message, actual: rules, ...(catches ? {severity: 'error'} : {})};
+function observationOf(node: string, {family, message, variant, catches, rules}: Leftover): Observation {
+  return {node, family, message, ...(variant === undefined ? {} : {variant}), actual: rules, ...(catches ? {severity: 'error'} : {})};
 }
 
 export const modeMismatch: Check<'ST503'> = {

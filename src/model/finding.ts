@@ -78,11 +78,15 @@ export type Variant =
   | 'masqueraded'
   // ST204: the packets arrive, without a translation.
   | 'dropped-by-pod'
+  // ST216
+  | 'misnamed-chain'
   // ST301, ST305: no Service works for pods at least, or for the node itself alone, or those without endpoints do not refuse.
   | 'no-service-works'
   | 'no-service-works-for-node'
   | 'addresses-not-accepted'
   | 'no-refusal'
+  // ST502
+  | 'every-sync-fails'
   // ST601
   | 'forwards-nothing'
   // ST611

@@ -182,16 +182,13 @@ function effectsOf(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, r
 }
 
 /** kube-proxy does not sync, its rules are missing, or it writes to another backend or with another node name. */
-function isCause({code, severity, service, node, message}: Finding): boolean {
+function isCause({code, severity, service, node, variant}: Finding): boolean {
   if (node === undefined) return false;
   // Names that nft refuses, and chains that cannot be deleted, make every sync fail.
-  if (code === 'ST510' || code === 'ST511' || (code === 'ST502' && message.includes(syncsFail))) return true;
+  if (code === 'ST510' || code === 'ST511' || variant === 'every-sync-fails') return true;
   if (service !== undefined) return false;
   return code === 'ST505' || (severity === 'error' && ['ST305', 'ST501', 'ST507'].includes(code));
 }
-
-/** What ST502 says of chains that an older version left behind. */
-export const syncsFail = 'every sync of kube-proxy fails';
 
 /** The effects of missed updates: Services, endpoints and entries that are missing or stale. */
 const effectCodes: ReadonlySet<string> = new Set(['ST201', 'ST202', 'ST203', 'ST204', 'ST205', 'ST206', 'ST212', 'ST213']);

@@ -3,7 +3,7 @@ import {entryText} from '../model/service-port.ts';
 import type {Report} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
-import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf, syncsFail} from './finding-blocks.ts';
+import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf} from './finding-blocks.ts';
 
 /** One cause of errors or warnings: which Services or nodes, where, and what happens. */
 export interface Cause {
@@ -145,10 +145,9 @@ const what: Readonly<Record<string, string | Words>> = {
   },
   ST213: 'kube-proxy refuses connections although there are endpoints',
   ST214: 'a rule jumps to a chain that is empty or missing',
-  ST216: ({message}) =>
-    message.includes("names that endpoint's chain")
-      ? 'the chain of an endpoint has not the name that kube-proxy gives it'
-      : 'an unexpected rule changes what happens to packets',
+  ST216: byVariant('an unexpected rule changes what happens to packets', {
+    'misnamed-chain': 'the chain of an endpoint has not the name that kube-proxy gives it',
+  }),
   ST217: 'a rule is missing',
   ST219: "the load balancer's health checks are blocked",
   ST301: ({message, variant}) =>
@@ -166,10 +165,9 @@ const what: Readonly<Record<string, string | Words>> = {
   ST403: 'a rule on the path cannot be evaluated',
   ST501: ({affects: [first] = []}) =>
     `both backends of iptables hold Service rules, and disagree${first === undefined ? '' : ` about ${namespacedName(first)}`}`,
-  ST502: ({message}) =>
-    message.includes(syncsFail)
-      ? 'kube-proxy cannot sync, chains of an older version are left behind'
-      : 'rules of another proxy mode are left behind',
+  ST502: byVariant('rules of another proxy mode are left behind', {
+    'every-sync-fails': 'kube-proxy cannot sync, chains of an older version are left behind',
+  }),
   ST503: 'kube-proxy reports another mode than the kernel holds',
   ST504: 'the masquerade rules do not fit the pod network',
   ST505: 'kube-proxy does not apply changes',

@@ -14,13 +14,14 @@ import type {Symptom} from '../symptoms/symptom.ts';
  * unknown, and for IPv6, whose addresses kube-proxy up to 1.30 hashed in any spelling.
  */
 export function misnamedChains(chains: Iterable<Chain>, family: Family): readonly Symptom<Rule>[] {
-  return [...chains].flatMap(chain => {
+  return [...chains].flatMap((chain): readonly Symptom<Rule>[] => {
     if (parseChainName(chain.name)?.role !== 'SEP') return [];
     const rule = chain.rules().find(({target}) => target?.name === 'DNAT');
     const right = rule === undefined ? null : rightName(rule);
     if (rule === undefined || right === null || right === chain.name) return [];
     const detail = `${chain.name} leads to ${destinationOf(rule)}, but kube-proxy names that endpoint's chain ${right}: the rules were not written by kube-proxy, or were changed since`;
-    return [{kind: 'unexpected-rule' as const, family, severity: 'warning' as const, port: null, detail, expected: [], actual: [rule]}];
+    const about = {kind: 'unexpected-rule', variant: 'misnamed-chain', severity: 'warning'} as const;
+    return [{...about, family, port: null, detail, expected: [], actual: [rule]}];
   });
 }
 

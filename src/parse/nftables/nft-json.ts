@@ -215,7 +215,6 @@ function printed({chains}: JsonTable, bytes: Buffer): Parameters<typeof chainsWi
   };
 }
 
-/** An object by its only key, with its text. */
 /** nft up to 1.0.6 prints other characters in place of a single flag. */
 function isDormant(flags: readonly unknown[]): boolean | null {
   if (flags.includes('dormant')) return true;

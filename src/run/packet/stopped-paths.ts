@@ -28,7 +28,7 @@ interface Asked {
 /** The end of packets from a pod to a cluster IP that is sent on to endpoints; null where a packet may arrive. */
 function stopOf({entry, endpoints}: EntryTrace, {trace, snapshot, dump}: Asked): EntryTrace['end'] {
   const addresses = endpoints.map(({hostPort}) => splitHostPort(hostPort).address);
-  const source = podBeside(addresses);
+  const source = addressBeside(addresses);
   if (entry.kind !== 'clusterIP' || entry.address === null || source === null) return null;
   const own = familyOf(source) === 'IPv4' ? '192.0.2.1' : '2001:db8::1';
   const flags = {source, destination: entry.address, port: String(entry.port), protocol: trace.port.protocol, 'local-address': [own]};
@@ -55,7 +55,7 @@ function isNotrack({text}: {readonly text: string}): boolean {
 }
 
 /** An address in the network of the first endpoint that is none of them. */
-function podBeside(endpoints: readonly string[]): string | null {
+function addressBeside(endpoints: readonly string[]): string | null {
   const [first = ''] = endpoints;
   const network = parseCidr(`${first}/${familyOf(first) === 'IPv4' ? 24 : 64}`);
   return network === null ? null : addressInside(network, new Set(endpoints));
