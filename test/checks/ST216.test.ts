@@ -62,6 +62,21 @@ test.each([
   ]);
 });
 
+test('unexpected rules that masquerade packets to a cluster IP and lose those to a node port are an error for the loss', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.insertBefore(['-A KUBE-SERVICES', '"shop/nodeport:http cluster IP"'], '-A KUBE-SERVICES -d 10.96.1.3/32 -j KUBE-MARK-MASQ');
+  const first = ['-A KUBE-NODEPORTS -d 127.0.0.0/8', 'shop/both-local:http'];
+  dump.insertBefore(first, '-A KUBE-NODEPORTS -p tcp -m tcp --dport 30079:30080 -j RETURN');
+  expect(given.newFindings()).toMatchObject([
+    {
+      code: 'ST216',
+      severity: 'error',
+      message: containing("2 rules in kube-proxy's chains", 'node port 30080 of shop/nodeport:http end in'),
+    },
+  ]);
+});
+
 test('an unexpected rule that drops packets to an endpoint is an error with their outcome', async () => {
   const given = await scenario();
   const rule = '-A KUBE-EXTERNAL-SERVICES -d 10.244.12.6/32 -j DROP';

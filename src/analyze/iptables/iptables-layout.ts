@@ -1,17 +1,13 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {NodeContext} from '../../expect/node-context.ts';
 import type {Family} from '../../model/address.ts';
 import {partition} from '../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset, RuleText} from '../../model/ruleset.ts';
-import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import type {Beside, FamilyLayout, FamilyRules} from '../analyze-family.ts';
-import {differsBetween, effectOnOthers, namesSenders} from '../outcomes/affected-senders.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
-import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
-import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
+import {connectionsTo, effectOfRules, namedPorts, outcomeChanges} from '../outcomes/outcome-changes.ts';
+import type {KnownSenders} from '../outcomes/sources.ts';
 import type {PlaceOnNode} from '../symptoms/lost-rules.ts';
 import {emptiedServices, noNodePortAnswers, noServiceRules, noServiceWorks} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -20,7 +16,7 @@ import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
 import {listChain, textsOf, withChain} from './chain-texts.ts';
 import {compareFamily} from './endpoint-changes.ts';
 import {type Expect, iptablesHypotheses} from './infer-settings.ts';
-import {pathOutcomeOf, walkOf} from './iptables-outcome.ts';
+import {walkOf} from './iptables-outcome.ts';
 import {leftoverChains, misnamedChains, withMisnamed} from './misnamed-chains.ts';
 import {isBeyondTheCut} from './node-rulesets.ts';
 import {IptablesServiceView, PortIndex, servicePortName} from './rules-of-ports.ts';
@@ -174,55 +170,21 @@ interface UnexpectedRulesCase {
 
 /** Unattributed rules: their severity is their effect on packets, which are walked with and without them. */
 function analyzeUnexpectedRules({expected, view, rules, senders, except = new Set()}: UnexpectedRulesCase): Symptom {
-  const ports = expected.ports.filter(item => !except.has(item));
-  const environment = environmentOf(expected.context.facts);
-  const cleaned = without(view, rules);
-  const texts = textsOf(rules, view);
-  const effect = effectOf(
-    firstChanges(
-      ports,
-      {context: expected.context, texts, senders},
-      {
-        walk: packet => pathOutcomeOf(walkPacket(view, packet, environment)),
-        walkWithout: packet => pathOutcomeOf(walkPacket(cleaned, packet, environment)),
-      },
-    ),
-    () => {
-      const others = namesSenders(texts) ? namedFirst(ports, expected.context, constantsIn(texts)).slice(0, maxPorts) : [];
-      return effectOnOthers(others, expected.context, differsBetween(expected.context, {expected: walkOf(view), actual: walkOf(cleaned)}));
-    },
-  );
+  const {context} = expected;
+  const inQuestion = {context, ports: expected.ports.filter(item => !except.has(item)), texts: textsOf(rules, view), senders};
+  const walks = {expected: walkOf(without(view, rules)), actual: walkOf(view)};
+  const changes = outcomeChanges(connectionsTo(namedPorts(inQuestion), inQuestion), context, walks);
+  // One of each Service port: what clients of a network lose on purpose is not told again of those that source ranges allow.
+  const [lost, others] = partition(changes, change => change.lost);
+  const ofEach = [...Map.groupBy([...lost, ...others], ({item}) => item).values()].flatMap(([first]) => first ?? []);
+  const {severity, text} = effectOfRules(inQuestion, ofEach, walks);
   const [first] = rules;
   const what =
     rules.length === 1
       ? `a rule in ${first?.table}/${first?.chain} is not one that kube-proxy would have written`
       : `${rules.length} rules in kube-proxy's chains were not written by kube-proxy`;
-  return {
-    kind: 'unexpected-rule',
-    severity: effect.severity,
-    family: expected.family,
-    port: null,
-    detail: `${what}: ${effect.text}`,
-    expected: [],
-    actual: rules.slice(0, 6),
-  };
-}
-
-/** The first change of each Service port; those that the rules name come first. */
-function firstChanges(
-  ports: readonly PortOnNode[],
-  {context, texts, senders}: {readonly context: NodeContext; readonly texts: readonly string[]; readonly senders: () => KnownSenders},
-  walks: TwoWalks<Rule>,
-): readonly OutcomeChange<Rule, PortOnNode>[] {
-  const constants = constantsIn(texts);
-  const clients = sourcesNamedIn(texts, context, senders);
-  return namedFirst(ports, context, constants)
-    .slice(0, maxPorts)
-    .flatMap(item => {
-      for (const change of outcomeChanges(newConnections(item, context, namedEndpoints(item, context, constants), clients), walks))
-        return [change];
-      return [];
-    });
+  const detail = `${what}: ${text}`;
+  return {kind: 'unexpected-rule', severity, family: expected.family, port: null, detail, expected: [], actual: rules.slice(0, 6)};
 }
 
 /** The actual rules without these. */

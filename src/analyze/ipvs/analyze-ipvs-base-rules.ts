@@ -1,18 +1,17 @@
 import {compareRulesets} from '../../compare/compare-rulesets.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName} from '../../expect/ipvs/ipvs-sets.ts';
-import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {ChainSource, Difference, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {listChain, missingHook, textsOf, withChain} from '../iptables/chain-texts.ts';
 import {isBeyondTheCut} from '../iptables/node-rulesets.ts';
-import {onePerShape} from '../outcomes/outcome-changes.ts';
+import {connectionsTo, namedPorts, onePerShape} from '../outcomes/outcome-changes.ts';
 import {isSameOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
-import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
-import {constantsIn, namedEndpoints, namedFirst} from '../outcomes/rule-constants.ts';
-import {type KnownSenders, sourcesNamedIn} from '../outcomes/sources.ts';
+import {packetOf, type Probe} from '../outcomes/probes.ts';
+import type {KnownSenders} from '../outcomes/sources.ts';
 import {evidenceOf, residualGroups} from '../symptoms/port-symptoms.ts';
 import type {PortSymptom} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
@@ -20,7 +19,7 @@ import {baseRuleSource, type IpvsSide, type IpvsSides, outFilterChain, pathOutco
 
 /** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
 export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly Symptom<Rule>[] {
-  const {expected, ruleset, sides, nodeName, senders} = baseRulesCase;
+  const {expected, ruleset, sides, senders} = baseRulesCase;
   const all = baseRuleDifferences(baseRulesCase);
   const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
   const detector = otherDetector(all.filter(({rule}) => !gone.includes(rule.table)));
@@ -28,7 +27,7 @@ export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly
     detector.left.flatMap(({kind, rule}) => (kind === 'extra' ? [rule] : [])),
     ruleset,
   );
-  const harmOf = baseRuleHarm(expected, sides.expected, {nodeName, unexpected, senders});
+  const harmOf = baseRuleHarm(expected, sides.expected, {unexpected, senders});
   const chains = {...baseRulesCase, baseRules: baseRuleSource(expected), harmOf};
   const symptoms = [
     ...gone.map(tableGone),
@@ -136,7 +135,6 @@ interface ComparedBaseRules {
 
 interface IpvsBaseRulesCase extends ComparedBaseRules {
   readonly sides: IpvsSides;
-  readonly nodeName: string;
   readonly senders: () => KnownSenders;
 }
 
@@ -300,7 +298,6 @@ function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, triedRules: TriedR
 }
 
 interface TriedRules {
-  readonly nodeName: string;
   /** The texts of base rules that kube-proxy did not write: Service ports and senders that they name are tried. */
   readonly unexpected: readonly string[];
   readonly senders: () => KnownSenders;
@@ -308,18 +305,15 @@ interface TriedRules {
 
 const maxNamed = 50;
 
-function packetsToTry(expected: ExpectedIpvs, {nodeName, unexpected, senders}: TriedRules): readonly TriedPacket[] {
+function packetsToTry(expected: ExpectedIpvs, {unexpected, senders}: TriedRules): readonly TriedPacket[] {
   const {ports, context} = expected;
-  const constants = constantsIn(unexpected);
-  const clients = sourcesNamedIn(unexpected, context, senders);
-  const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
-  const probes = [...new Set([...onePerShape(ports, ipvsShapeOf), ...named])].flatMap(item => {
-    const isHere = (endpoint: Endpoint): boolean => endpoint.nodeName === nodeName;
-    const here = [...item.endpoints.reachable.filter(isHere).slice(0, 1), ...namedEndpoints(item, context, constants)];
-    const own = probesFor({item, context, hairpins: here, clients}).filter(({knownTo}) => knownTo.size === 0);
-    return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
-  });
-  return [...probes, ...otherPorts(expected, [...ports.slice(0, 1), ...named]).map(packet => ({probe: null, packet, local: false}))];
+  const inQuestion = {context, ports, texts: unexpected, senders};
+  const named = namedPorts(inQuestion, maxNamed);
+  const probes = connectionsTo([...new Set([...onePerShape(ports, ipvsShapeOf), ...named])], inQuestion);
+  return [
+    ...probes.map(({item, probe}) => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal})),
+    ...otherPorts(expected, [...ports.slice(0, 1), ...named]).map(packet => ({probe: null, packet, local: false})),
+  ];
 }
 
 /** All properties of a Service port that decide which of the base rules of IPVS mode its packets match. */

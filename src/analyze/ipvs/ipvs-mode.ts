@@ -205,7 +205,7 @@ function analyzeIpvsFamily({
     ...uncoveredPods(expected),
     ...(device === null ? [] : [device]),
     ...wrongSets(expected, differences),
-    ...(ruleset === null ? [] : analyzeIpvsBaseRules({expected, ruleset, sides, sets: state.sets, nodeName, senders})),
+    ...(ruleset === null ? [] : analyzeIpvsBaseRules({expected, ruleset, sides, sets: state.sets, senders})),
     ...(ruleset === null ? [] : thirdPartySymptoms({expected, ruleset, sides, rules, senders})),
     ...mergeByNode(ports, {expected, differences, state}),
     ...staleServers({expected, differences, state, formerOwner}),

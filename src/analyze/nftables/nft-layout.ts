@@ -10,6 +10,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {Attribution, Beside, FamilyLayout, FamilyRules} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
+import {connectionsTo, namedPorts, outcomeChanges} from '../outcomes/outcome-changes.ts';
 import {onceAsked} from '../../model/once.ts';
 import type {PlaceOnNode} from '../symptoms/lost-rules.ts';
 import {noAddressAnswers, noNodePortAnswers, noServiceRules} from '../symptoms/node-symptoms.ts';
@@ -21,10 +22,10 @@ import {
   type BaseChainLoss,
   lossOfChain,
 } from './base-rules/base-chain-losses.ts';
-import {analyzeUnexpectedNftRules, baseChainProbes, changedProbes, namedProbes} from './base-rules/base-rule-effects.ts';
+import {analyzeUnexpectedNftRules, baseChainProbes, inQuestion} from './base-rules/base-rule-effects.ts';
 import {leftoverNftChains, mergeEmptyChains, unexpectedElements} from './leftover-nft-chains.ts';
 import {type NftBaseRulesCase, type NftPortDifference, NftServiceView, withChains} from './nft-case.ts';
-import {targetsOf} from './nft-outcome.ts';
+import {targetsOf, walkOf} from './nft-outcome.ts';
 import {asNftExpectation, type ExpectNft, nftHypotheses} from './resolve-nft-version.ts';
 import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
 import {isEntryMap, isRefusal} from './service-port/nft-semantics.ts';
@@ -261,8 +262,10 @@ function severityOf(baseRulesCase: NftBaseRulesCase, name: string, {severity}: B
   if (!expected.baseRules.some(chain => chain.name === name)) return 'info';
   const table = withChains(expected, new Map([[name, found]]));
   const own = baseRulesCase.differences.flatMap(({kind, rule}) => (kind === 'extra' && rule.chain === name ? [rule] : []));
-  const probes = [...baseChainProbes(expected), ...(own.length === 0 ? [] : namedProbes(baseRulesCase, own, maxNamed))];
-  const changed = changedProbes({expected, table, other: expected}, probes).length > 0 || baseChainChecks({expected, table});
+  const given = inQuestion(baseRulesCase, own);
+  const probes = [...baseChainProbes(expected), ...connectionsTo(namedPorts(given, maxNamed), given)];
+  const changes = outcomeChanges(probes, expected.context, {expected: walkOf(expected), actual: walkOf(table)});
+  const changed = changes.length > 0 || baseChainChecks({expected, table});
   return changed ? severity : 'info';
 }
 

@@ -1,13 +1,15 @@
 import type {NodeContext} from '../../expect/node-context.ts';
-import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
-import type {Packet} from '../../trace/packet.ts';
-import {describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './path-outcome.ts';
+import {differsBetween, effectOnOthers, namesSenders} from './affected-senders.ts';
+import {environmentOf} from './environment.ts';
+import {type BothWalks, describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './path-outcome.ts';
 import {type Probe, probesFor} from './probes.ts';
-import {type Source, sourceName} from './sources.ts';
+import {constantsIn, isOnNode, namedEndpoints, namedFirst} from './rule-constants.ts';
+import {type KnownSenders, sourceName, sourcesNamedIn} from './sources.ts';
 
 /** A probe of a Service port. */
 export interface PortProbe<Port extends ServedPort> {
@@ -23,24 +25,20 @@ export interface OutcomeChange<R extends RuleText, Port extends ServedPort> exte
   readonly lost: boolean;
 }
 
-/** Walks a packet through a node's rules, and through the same rules without some of them. */
-export interface TwoWalks<R extends RuleText> {
-  readonly walk: (packet: Packet) => PathOutcome<R>;
-  readonly walkWithout: (packet: Packet) => PathOutcome<R>;
-}
-
-/** The probes whose outcome with the rules in question is another than without them. */
-export function* outcomeChanges<R extends RuleText, Port extends ServedPort>(
-  probes: Iterable<PortProbe<Port>>,
-  {walk, walkWithout}: TwoWalks<R>,
-): Iterable<OutcomeChange<R, Port>> {
-  for (const {item, probe} of probes) {
-    const pathOutcome = walk(probe.packet);
-    const without = walkWithout(probe.packet);
+/** The probes whose outcome with the rules in question is another than without them, which is the expected one. */
+export function outcomeChanges<R extends RuleText, Port extends ServedPort>(
+  probes: readonly PortProbe<Port>[],
+  {facts}: Pick<NodeContext, 'facts'>,
+  walks: BothWalks<R>,
+): readonly OutcomeChange<R, Port>[] {
+  const environment = environmentOf(facts);
+  return probes.flatMap(({item, probe}) => {
+    const pathOutcome = walks.actual(probe.packet, environment);
+    const without = walks.expected(probe.packet, environment);
     const isSame =
       isSameOutcome(pathOutcome, without) && (probe.direct === undefined || isMasqueraded(pathOutcome) === isMasqueraded(without));
-    if (!isSame) yield {item, probe, pathOutcome, without, lost: !hasSameEnds(pathOutcome, without)};
-  }
+    return isSame ? [] : [{item, probe, pathOutcome, without, lost: !hasSameEnds(pathOutcome, without)}];
+  });
 }
 
 /** Of a packet that is sent straight to an endpoint, and so to no other. */
@@ -48,26 +46,56 @@ function isMasqueraded({outcomes}: PathOutcome<RuleText>): boolean {
   return outcomes.some(({masquerade}) => masquerade);
 }
 
-/** Above this number, Service ports are not probed one by one. */
-export const maxPorts = 300;
-
-/** New connections to a Service port from every kind of client, from further ones, and those of some of its endpoints to themselves. */
-export function* newConnections<Port extends ServedPort>(
-  item: Port,
-  context: NodeContext,
-  hairpins: readonly Endpoint[],
-  clients: readonly Source[] = [],
-): Iterable<PortProbe<Port>> {
-  for (const probe of probesFor({item, context, hairpins, clients})) if (probe.knownTo.size === 0) yield {item, probe};
+/** Rules in question: they differ from kube-proxy's, or were not written by it. */
+export interface RulesInQuestion<Port extends ServedPort> {
+  readonly context: NodeContext;
+  readonly ports: readonly Port[];
+  /** Their texts, and those of the rules in third-party chains that they lead to. */
+  readonly texts: readonly string[];
+  readonly senders: () => KnownSenders;
 }
 
-/** What the rules in question do to packets: the worst change in words, and how many Service ports it concerns. */
-export function effectOf(
-  changes: readonly OutcomeChange<RuleText, ServedPort>[],
-  onOthers: () => string,
+/** Above this number, Service ports are not probed one by one. */
+const maxPorts = 300;
+
+/** So many Service ports, those first that the rules name. */
+export function namedPorts<Port extends ServedPort>(
+  {ports, context, texts}: RulesInQuestion<Port>,
+  count: number = maxPorts,
+): readonly Port[] {
+  return texts.length === 0 ? [] : namedFirst(ports, context, constantsIn(texts)).slice(0, count);
+}
+
+/**
+ * New connections to these Service ports from every kind of client and from those that the rules name, and of an endpoint on this node to
+ * itself and of those that the rules name.
+ */
+export function connectionsTo<Port extends ServedPort>(
+  items: readonly Port[],
+  {context, texts, senders}: RulesInQuestion<Port>,
+): readonly PortProbe<Port>[] {
+  const constants = constantsIn(texts);
+  const clients = sourcesNamedIn(texts, context, senders);
+  return items.flatMap(item => {
+    const here = item.endpoints.reachable.filter(endpoint => isOnNode(endpoint, context)).slice(0, 1);
+    const hairpins = [...new Set([...here, ...namedEndpoints(item, context, constants)])];
+    const probes = probesFor({item, context, hairpins, clients}).filter(({knownTo}) => knownTo.size === 0);
+    return probes.map(probe => ({item, probe}));
+  });
+}
+
+/** What rules do to packets: the worst change in words, and how many Service ports it concerns. If there is none, other senders are tried. */
+export function effectOfRules<R extends RuleText, Port extends ServedPort>(
+  rules: RulesInQuestion<Port>,
+  changes: readonly OutcomeChange<R, Port>[],
+  walks: BothWalks<R>,
 ): {readonly severity: Severity; readonly text: string} {
+  const {context, texts} = rules;
   const worst = changes.find(change => change.lost && !isOfSome(change)) ?? changes.find(({lost}) => lost) ?? changes[0];
-  if (worst === undefined) return {severity: 'info', text: onOthers()};
+  if (worst === undefined) {
+    const others = namesSenders(texts) ? namedPorts(rules) : [];
+    return {severity: 'info', text: effectOnOthers(others, context, differsBetween(context, walks))};
+  }
   const {item, probe, pathOutcome, without, lost} = worst;
   const others = new Set(changes.map(change => change.item)).size - 1;
   const more = others > 0 ? `, and ${plural(others, 'more Service port')} ${others === 1 ? 'is' : 'are'} affected` : '';
@@ -82,7 +110,7 @@ export function effectOf(
 }
 
 /** A part of the clients outside is hit on purpose. */
-function isOfSome({probe: {source}}: OutcomeChange<RuleText, ServedPort>): boolean {
+export function isOfSome({probe: {source}}: PortProbe<ServedPort>): boolean {
   return source.kind === 'outside' && source.network !== undefined;
 }
 

@@ -6,11 +6,10 @@ import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {onceAsked} from '../../../model/once.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
-import {onePerShape, shapeOf} from '../../outcomes/outcome-changes.ts';
+import {connectionsTo, isOfSome, namedPorts, onePerShape, shapeOf} from '../../outcomes/outcome-changes.ts';
 import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
-import {packetOf, probesFor} from '../../outcomes/probes.ts';
-import {constantsIn, isOnNode, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
-import {type KnownSenders, sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
+import {packetOf} from '../../outcomes/probes.ts';
+import {type KnownSenders, sourcesFor} from '../../outcomes/sources.ts';
 import type {PortSymptom} from '../../symptoms/symptom-list.ts';
 import {listChain, textsOf, withChain} from '../chain-texts.ts';
 import {pathOutcomeOf} from '../iptables-outcome.ts';
@@ -83,19 +82,10 @@ export function isNeeded(rule: Rule, actual: Ruleset, changesOutcomes: ChangesOu
 /** Packets to one Service port of each shape and to those that unexpected rules name, also from pods and nodes that they name, and some to no Service. */
 function packetsOf({expected, actual, differing, unexpected, senders}: NodeRules): readonly Packet[] {
   const {context, ports} = expected;
-  const texts = textsOf(unexpected, actual);
-  const constants = constantsIn(texts);
-  // A part of the clients outside is hit on purpose.
-  const clients = sourcesNamedIn(texts, context, senders).filter(({kind}) => kind !== 'outside');
-  const named = unexpected.length === 0 ? [] : namedFirst(ports, context, constants).slice(0, maxNamed);
-  const probes = [...new Set([...triedPorts(expected, differing), ...named])].flatMap(item => {
-    const here = [
-      ...item.endpoints.reachable.filter(endpoint => isOnNode(endpoint, context)).slice(0, 1),
-      ...namedEndpoints(item, context, constants),
-    ];
-    return probesFor({item, context, hairpins: here, clients});
-  });
-  return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...packetsToOthers(expected)];
+  const inQuestion = {context, ports, texts: textsOf(unexpected, actual), senders};
+  const items = [...new Set([...triedPorts(expected, differing), ...namedPorts(inQuestion, maxNamed)])];
+  const probes = connectionsTo(items, inQuestion).filter(one => !isOfSome(one));
+  return [...probes.map(({probe}) => probe.packet), ...packetsToOthers(expected)];
 }
 
 /** Packets that the own rules of a Service port lose show nothing of base rules: where all of a shape differ, several of them are tried. */

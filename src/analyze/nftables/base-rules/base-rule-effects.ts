@@ -2,55 +2,49 @@ import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts';
 import {formatAddress} from '../../../model/address.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
-import type {NftTableSource} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {anyPort} from '../../../trace/side.ts';
-import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
-import {environmentOf} from '../../outcomes/environment.ts';
 import {
-  effectOf,
-  maxPorts,
-  newConnections,
+  connectionsTo,
+  effectOfRules,
+  namedPorts,
   onePerShape,
   type OutcomeChange,
   outcomeChanges,
   type PortProbe,
+  type RulesInQuestion,
   shapeOf,
 } from '../../outcomes/outcome-changes.ts';
 import {directProbe, packetOf, probesFor, whose} from '../../outcomes/probes.ts';
-import {constantsIn, namedEndpoints, namedFirst} from '../../outcomes/rule-constants.ts';
 import {type Source, sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
 import {type NftCase, type NftPortDifference, withChains, withSet} from '../nft-case.ts';
-import {nftPathOutcome, targetsOf, walkOf} from '../nft-outcome.ts';
+import {targetsOf, walkOf} from '../nft-outcome.ts';
 import {describePathOutcome} from '../../outcomes/path-outcome.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 
-/** New connections to so many Service ports, those first that the rules name. Endpoints that they name connect to themselves, too. */
-export function* namedProbes(nftCase: NftCase, rules: readonly RuleText[], count: number): Iterable<PortProbe<NftPort>> {
-  const {ports, context} = nftCase.expected;
-  const texts = textsOf(rules, nftCase);
-  const constants = constantsIn(texts);
-  for (const item of namedFirst(ports, context, constants).slice(0, count)) {
-    const hairpins = [...new Set([...item.endpoints.reachable.slice(0, 1), ...namedEndpoints(item, context, constants)])];
-    yield* newConnections(item, context, hairpins, sourcesNamedIn(texts, context, nftCase.senders));
-  }
+/** Rules of base chains, as rules whose effect on packets is asked for. */
+export function inQuestion(nftCase: NftCase, rules: readonly RuleText[]): RulesInQuestion<NftPort> {
+  const {
+    expected: {context, ports},
+    senders,
+  } = nftCase;
+  return {context, ports, texts: textsOf(rules, nftCase), senders};
 }
 
 /** Packets that other nodes and their pods send straight to an endpoint of this one: no rule of a Service takes them first. */
-function* directProbes(given: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
-  const {ports, context} = given.expected;
+function* directProbes({ports, context, texts, senders}: RulesInQuestion<NftPort>): Iterable<PortProbe<NftPort>> {
   const {facts, family} = context;
   const isHere = ({nodeName, address}: Endpoint): boolean => nodeName === facts.name && !facts.addresses.includes(address);
   const item = ports.find(({endpoints}) => endpoints.reachable.some(isHere));
   const endpoint = item?.endpoints.reachable.find(isHere);
   if (item === undefined || endpoint === undefined) return;
-  const [node] = given.senders().nodes.keys();
+  const [node] = senders().nodes.keys();
   const usual = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set());
   const sources: readonly Source[] = [
     ...usual,
     ...(node === undefined ? [] : [{kind: 'other-node', address: formatAddress(family, node), interface: facts.primaryInterface} as const]),
-    ...sourcesNamedIn(textsOf(rules, given), context, given.senders),
+    ...sourcesNamedIn(texts, context, senders),
   ];
   for (const source of sources.filter(({kind}) => kind === 'remote-pod' || kind === 'other-node')) {
     const probe = directProbe(item.port, endpoint, source);
@@ -75,19 +69,6 @@ function textsOf(rules: readonly RuleText[], {expected, actual}: NftCase): reado
 }
 
 type TableChange = OutcomeChange<RuleText, NftPort>;
-
-/** The probes whose outcome in a table is not the one in the other table. */
-export function changedProbes(
-  {expected, table, other}: {readonly expected: ExpectedTable; readonly table: NftTableSource; readonly other: NftTableSource},
-  probes: Iterable<PortProbe<NftPort>>,
-): readonly TableChange[] {
-  const environment = environmentOf(expected.context.facts);
-  const walks = {
-    walk: (packet: Packet) => nftPathOutcome(table, packet, environment),
-    walkWithout: (packet: Packet) => nftPathOutcome(other, packet, environment),
-  };
-  return [...outcomeChanges(probes, walks)];
-}
 
 /** The probes of one Service port of each shape: together they match every base rule. */
 export function baseChainProbes({context, ports}: ExpectedTable): readonly PortProbe<NftPort>[] {
@@ -122,7 +103,11 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
   const found = actual.chain(first.rule.chain);
   const table = first.what !== 'element' && found !== undefined ? withChains(view, new Map([[first.rule.chain, found]])) : view;
   const other = first.what === 'element' ? withSet(view, first.rule.chain, expected.set(first.rule.chain)) : view;
-  const changes = changedProbes({expected, table, other}, probesOf(nftCase, rules));
+  const given = inQuestion(nftCase, rules);
+  const probes = [...baseChainProbes(expected), ...connectionsTo(namedPorts(given), given), ...directProbes(given)];
+  const walks = {expected: walkOf(other), actual: walkOf(table)};
+  const changes = outcomeChanges(probes, expected.context, walks);
+  const {severity, text} = effectOfRules(given, changes, walks);
   const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
   const lost = changes.filter(change => change.lost);
   const items = [...new Set(lost.map(({item}) => item))];
@@ -137,25 +122,12 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
   const what = duplicate
     ? `${count} ${rules.length === 1 ? 'is' : 'are'} there twice`
     : `${count} ${rules.length === 1 ? 'was' : 'were'} not written by kube-proxy`;
-  const effect = effectOf(changes, () => {
-    const texts = textsOf(rules, nftCase);
-    const {ports, context} = expected;
-    const others = namesSenders(texts) ? namedFirst(ports, context, constantsIn(texts)).slice(0, maxPorts) : [];
-    return effectOnOthers(others, context, differsBetween(context, {expected: walkOf(table), actual: walkOf(other)}));
-  });
   const kind = duplicate && changes.length === 0 ? 'duplicate-rule' : 'unexpected-rule';
-  return [{...base, kind, severity: effect.severity, port: null, detail: `${what}: ${effect.text}`}];
+  return [{...base, kind, severity, port: null, detail: `${what}: ${text}`}];
 }
 
 function describe({what, rule: {chain: name}}: NftPortDifference): string {
   return what === 'rule' ? `a rule in ${name}` : what === 'element' ? `an element of ${name}` : `what ${name} is declared as`;
-}
-
-/** New connections to each Service port, also those of an endpoint to itself, which rules may tell apart by mark or source. */
-function* probesOf(nftCase: NftCase, rules: readonly RuleText[]): Iterable<PortProbe<NftPort>> {
-  yield* baseChainProbes(nftCase.expected);
-  yield* namedProbes(nftCase, rules, maxPorts);
-  yield* directProbes(nftCase, rules);
 }
 
 interface OfPort {
