@@ -84,9 +84,10 @@ export function parsePolicyRules(text: string, family: Family): readonly PolicyR
 
 /** What is evaluated, or no condition. */
 const knownFields = new Set(
-  'priority not src srclen dst dstlen fwmark fwmask iif iif_detached table suppress_prefixlen goto unresolved nop action protocol'.split(
-    ' ',
-  ),
+  [
+    'priority not src srclen dst dstlen fwmark fwmask iif iif_detached table suppress_prefixlen goto unresolved nop action protocol',
+    'ipproto sport sport_start sport_end dport dport_start dport_end uid_start uid_end',
+  ].flatMap(names => names.split(' ')),
 );
 
 function policyRule(fields: Fields, family: Family): PolicyRule {
@@ -101,12 +102,22 @@ function policyRule(fields: Fields, family: Family): PolicyRule {
     to: to === 'unknown' ? null : to,
     mark: mark === null ? null : {value: mark, mask},
     iif: stringOf(fields['iif']),
+    protocol: stringOf(fields['ipproto']),
+    sourcePorts: rangeOf(fields, 'sport'),
+    ports: rangeOf(fields, 'dport'),
+    users: rangeOf(fields, 'uid'),
     unevaluated: [
       ...Object.keys(fields).filter(name => !knownFields.has(name)),
       ...(from === 'unknown' || to === 'unknown' ? ['an address'] : []),
     ],
     action: actionOf(fields),
   };
+}
+
+/** One number, or its first and last one. */
+function rangeOf(fields: Fields, name: string): PolicyRule['ports'] {
+  const [low, high] = ['start', 'end'].map(end => numberOf(fields[`${name}_${end}`]) ?? numberOf(fields[name]));
+  return low == null || high == null ? null : [low, high];
 }
 
 function networkOf(address: unknown, length: unknown, family: Family): PolicyRule['from'] | 'unknown' {

@@ -127,6 +127,10 @@ export const conditions: readonly Scenario[] = [
   {name: 'second-eni-without-rule', load: [connectionMark, secondEni]},
   {name: 'all-through-second', load: [wgQuick], isPurpose: true},
   {name: 'all-through-second-strict', load: [wgQuick, strict, validMark], isIPv4Only: true},
+  {name: 'ip-rule-source-port', load: [secondUplink('ipproto tcp sport 8080')]},
+  {name: 'ip-rule-destination-port', load: [sh('ip rule add ipproto tcp dport 8080 prohibit pref 60')]},
+  {name: 'ip-rule-other-ports', load: [secondUplink('ipproto tcp sport 9000-9100'), sh('ip rule add ipproto udp dport 8080 prohibit')]},
+  {name: 'ip-rule-user-root', load: [secondUplink('uidrange 0-0')]},
   {name: 'ip-rule-connection-mark', load: [connectionMark, secondUplink('fwmark 0x100/0x100')]},
   {name: 'ip-rule-connection-mark-main', load: [connectionMark, sh('ip rule add fwmark 0x100/0x100 lookup main pref 100')]},
   {

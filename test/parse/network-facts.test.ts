@@ -94,7 +94,10 @@ describe('policy rules', () => {
     expect(rule({src: 'all', goto: 32766})?.action).toEqual({kind: 'goto', priority: 32766});
     expect(rule({src: 'all', table: 'main', suppress_prefixlen: 0})?.action).toMatchObject({suppressedPrefix: 0});
     expect(rule({src: 'all', l3mdev: null})).toMatchObject({unevaluated: ['l3mdev'], action: {kind: 'unknown'}});
-    expect(rule({src: 'all', uid_start: 0, uid_end: 9, table: '1'})?.unevaluated).toEqual(['uid_start', 'uid_end']);
+    expect(rule({src: 'all', uid_start: 0, uid_end: 9, table: '1'})).toMatchObject({users: [0, 9], unevaluated: []});
+    const ports = {ipproto: 'tcp', sport: 8080, dport_start: 100, dport_end: 200};
+    expect(rule({src: 'all', ...ports, table: '1'})).toMatchObject({protocol: 'tcp', sourcePorts: [8080, 8080], ports: [100, 200]});
+    expect(rule({src: 'all', tun_id: 5, table: '1'})?.unevaluated).toEqual(['tun_id']);
   });
 
   test('are not seen in something else', () => {

@@ -1,7 +1,7 @@
 import {once} from '../../model/once.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
-import {type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {
   hostIP,
   type NetworkFacts,
@@ -10,6 +10,7 @@ import {
   type PolicyRule,
   type Route,
   routeOf,
+  type RouteQuery,
   routesLoopback,
   sysctlNumber,
 } from '../../model/node/node-facts.ts';
@@ -24,12 +25,14 @@ import {
   podLink,
   routedAstray,
   routingCause,
+  undecidedRule,
 } from '../../model/node/policy-routing.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
 import {isInSet} from '../../trace/iptables/match-set.ts';
-import {askAddress, type Environment, isInterfaceLike, type Packet} from '../../trace/packet.ts';
+import {askAddress, type Environment, isInterfaceLike, type Packet, portQuestion} from '../../trace/packet.ts';
+import {allPorts} from '../../trace/sender-space.ts';
 
 export interface EnvironmentOptions {
   /** The `recent` lists that hold the packet's source. */
@@ -221,7 +224,7 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
   const {network = noNetworkFacts} = facts;
   const forwarding = forwardingObstacle(facts);
   return (packet, environment) => {
-    const {family, origin, source, destination, mark, inInterface} = packet;
+    const {family, origin, source, destination, mark} = packet;
     if (origin !== 'node') {
       const reason = forwarding(packet, environment);
       if (reason !== null || packet.virtual !== undefined) return reason;
@@ -233,8 +236,8 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
       if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') === 0 && routesLoopback(network, dev) !== true)
         return `the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0${own})`;
     }
-    const iif = origin === 'node' ? 'lo' : inInterface;
-    const query = {mark, source, ...(iif === null ? {} : {iif})};
+    const query = routeQuery(packet);
+    askRulePorts(network, packet, environment);
     const route = routeOf(network, destination, query);
     if (route !== 'unknown' && route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
     const astray = routedAstray(facts, destination, query);
@@ -276,23 +279,45 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
       return `rp_filter of ${dev} is strict (1), and the way back to ${source.text} leads by ${other}: the kernel drops what arrives on ${dev}`;
     },
     doubtedWay: (packet, environment) => {
-      const {source, destination, mark, origin, inInterface, connection} = packet;
-      const iif = origin === 'node' ? 'lo' : inInterface;
-      const query = {mark, source, ...(iif === null ? {} : {iif})};
+      const {destination, connection} = packet;
+      const query = routeQuery(packet);
       const asked =
         connection?.direction === 'reply' && (connection.rewritten || environment.isLocal(connection.first.destination) === true)
           ? connection.first.destination
           : null;
       const detour = detourOf(facts, destination, query) ?? (asked === null ? null : otherUplink(facts, destination, {asked, query}));
+      const word = connection?.direction === 'reply' ? 'reply' : 'packet';
+      const rule = detour === null ? undecidedRule(facts.network ?? noNetworkFacts, destination, query) : null;
+      if (rule !== null) return {isKnown: () => false, reason: `whether the ${word} meets ${routingCause({rule})} is not known`};
       if (detour === null) return null;
       ask(packet, environment);
-      const word = connection?.direction === 'reply' ? 'reply' : 'packet';
       return {
         isKnown: detour.isKnown,
         reason: `the node sends the ${word} ${detour.text}: whether the network takes it there is not known`,
       };
     },
   };
+}
+
+/** What rules of policy routing may ask. */
+function routeQuery({mark, source, origin, inInterface, protocol, sourcePort, port}: Packet): RouteQuery {
+  const iif = origin === 'node' ? 'lo' : inInterface;
+  return {mark, source, protocol, port, ...(sourcePort === undefined ? {} : {sourcePort}), ...(iif === null ? {} : {iif})};
+}
+
+/** Notes the ports for which rules of policy routing have the same answer. */
+function askRulePorts(network: NetworkFacts, packet: Packet, environment: Environment): void {
+  for (const {sourcePorts, ports} of network.policyRules[packet.family] ?? [])
+    for (const [side, range, value] of [
+      ['source', sourcePorts, packet.sourcePort],
+      ['destination', ports, packet.port],
+    ] as const) {
+      const ask = range === null || value === undefined ? null : portQuestion(side, packet, environment);
+      if (range === null || value === undefined || ask === null) continue;
+      const inside: Intervals = [[BigInt(range[0]), BigInt(range[1])]];
+      ask(holds(inside, BigInt(value)) ? inside : subtract(allPorts, inside));
+      environment.sender?.commitAdded();
+    }
 }
 
 function astrayText(astray: Astray, {text}: Address): string {
@@ -306,9 +331,9 @@ function astrayText(astray: Astray, {text}: Address): string {
 export function markObstacle(facts: NodeFacts, family: Family, ownMark: number): Environment['obstacle'] {
   const asked = facts.network?.policyRules[family]?.some(({mark}) => mark !== null && (mark.mask & ~ownMark) !== 0);
   if (asked !== true) return undefined;
-  return ({mark, source, destination, origin, inInterface}) => {
-    const iif = origin === 'node' ? 'lo' : inInterface;
-    const query = {source, ...(iif === null ? {} : {iif})};
+  return packet => {
+    const {mark, destination} = packet;
+    const query = routeQuery(packet);
     const astray = (mark & ~ownMark) === 0 ? null : routedAstray(facts, destination, {...query, mark});
     const isSoAnyway = astray !== null && routedAstray(facts, destination, {...query, mark: mark & ownMark}) !== null;
     return astray === null || isSoAnyway ? null : astrayText(astray, destination);

@@ -1,5 +1,5 @@
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
-import {hostIP, routeOf} from '../../model/node/node-facts.ts';
+import {hostIP, type PolicyRule, routeOf, type RouteQuery} from '../../model/node/node-facts.ts';
 import {
   type Astray,
   isUnroutedHere,
@@ -11,6 +11,7 @@ import {
 } from '../../model/node/policy-routing.ts';
 import {type CommandLine, commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
+import {once} from '../../model/once.ts';
 import {entriesOnNode, networkOf, podAddresses, routeTo} from './node-paths.ts';
 
 /** Packets that policy routing sends away from a pod: whose, and what shows it on the node. */
@@ -30,11 +31,13 @@ interface Group {
 export function misroutedPackets(context: NodeCheckContext, family: Family): readonly Misrouted[] {
   if (networkOf(context).policyRules[family]?.every(isUsualRule) !== false) return [];
   const ends = endpointsOf(context, family);
+  const packetsOf = packetsBetween(context, family);
   const hits = groupsOf(context, family).flatMap(({who, senders}) => {
     const found = senders.flatMap(sender => {
       const astray = ends
         .filter(({text}) => text !== sender.source.text)
-        .map(to => ({to, sender, astray: routedAstray(context.facts, to, sender)}))
+        .flatMap(to => packetsOf(sender.source, to).map(packet => ({to, packet})))
+        .map(({to, packet}) => ({to, sender, packet, astray: routedAstray(context.facts, to, {...sender, ...packet})}))
         .find(one => one.astray !== null);
       return astray?.astray === null || astray === undefined ? [] : [{...astray, astray: astray.astray}];
     });
@@ -47,17 +50,63 @@ export function misroutedPackets(context: NodeCheckContext, family: Family): rea
   });
 }
 
-function misrouted({astray, to, sender, who}: {astray: Astray; to: Address; sender: Group['senders'][number]; who: string}): Misrouted {
+interface Hit {
+  readonly astray: Astray;
+  readonly to: Address;
+  readonly sender: Group['senders'][number];
+  readonly packet: Ports;
+  readonly who: string;
+}
+
+function misrouted({astray, to, sender, packet, who}: Hit): Misrouted {
   const mark = sender.mark === 0 ? commandLine`` : commandLine`mark ${`0x${sender.mark.toString(16)}`}`;
   return {
     rule: astray.rule,
     message: `${routingCause(astray)} sends ${who} by ${astray.dev}, while ${astray.instead} leads to the endpoint ${to.text}: what Services send there is lost, or the answers are.`,
     commands: [
       commandLine`ip rule show`,
-      joinedCommand(commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`, mark),
+      joinedCommand(commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`, mark, portsGiven(packet)),
     ],
   };
 }
+
+type Ports = Pick<RouteQuery, 'protocol' | 'sourcePort' | 'port'>;
+
+function portsGiven({protocol, sourcePort, port}: Ports): CommandLine | null {
+  if (protocol === undefined) return commandLine``;
+  return commandLine`ipproto ${protocol} sport ${String(sourcePort)} dport ${String(port)}`;
+}
+
+/** The packets between two pods that rules of policy routing may tell apart by their ports: to the port of an endpoint, and its answers. */
+function packetsBetween(context: NodeCheckContext, family: Family): (source: Address, to: Address) => readonly Ports[] {
+  const rules = networkOf(context).policyRules[family] ?? [];
+  if (rules.every(({protocol, sourcePorts, ports}) => protocol === null && sourcePorts === null && ports === null)) return () => [{}];
+  const ofClient = clientPort(rules);
+  const serving = portsOf(entriesOnNode(context, family));
+  return (source, to) => [
+    ...(serving.get(to.text) ?? []).map(({protocol, port}) => ({protocol, sourcePort: ofClient, port})),
+    ...(serving.get(source.text) ?? []).map(({protocol, port}) => ({protocol, sourcePort: port, port: ofClient})),
+  ];
+}
+
+/** One of the ports from which clients connect that no rule asks for, if there is one. */
+function clientPort(rules: readonly PolicyRule[]): number {
+  const asked = rules.flatMap(({sourcePorts, ports}) => [sourcePorts, ports].filter(range => range !== null));
+  const usual = [49_152, 40_000, 33_000, 60_000];
+  return usual.find(port => !asked.some(([low, high]) => low <= port && port <= high)) ?? 49_152;
+}
+
+const portsOf = once((entries: ReturnType<typeof entriesOnNode>) => {
+  const found = new Map<string, {readonly protocol: string; readonly port: number}[]>();
+  for (const {port, set} of entries)
+    for (const endpoint of set.endpoints) {
+      const own = found.get(endpoint.address) ?? [];
+      const served = {protocol: port.protocol.toLowerCase(), port: endpoint.port};
+      if (!own.some(one => one.protocol === served.protocol && one.port === served.port)) own.push(served);
+      found.set(endpoint.address, own);
+    }
+  return found;
+});
 
 /** Some pods of this node, and of others. */
 function endpointsOf(context: NodeCheckContext, family: Family): readonly Address[] {
@@ -105,6 +154,7 @@ export function refusedPods(
   const pods = podAddresses(context, family);
   const here = new Set(pods.get(context.node.name)?.map(({address}) => address));
   const ends = firstPods(context, family);
+  const packetsOf = packetsBetween(context, family);
   return groupsOf(context, family).flatMap(({senders}) =>
     senders.flatMap(({source, mark, iif: given}) => {
       const isOwn = source.text === hostIP(context.facts, family);
@@ -113,8 +163,10 @@ export function refusedPods(
       if (mark !== 0 || iif === null) return [];
       const to = ends.find(end => {
         if (end.text === source.text || !(isOwn || here.has(source.text) || here.has(end.text))) return false;
-        const route = routeOf(networkOf(context), end, {mark, source, iif});
-        return route !== 'unknown' && route.kind === 'unreachable';
+        return packetsOf(source, end).some(packet => {
+          const route = routeOf(networkOf(context), end, {mark, source, iif, ...packet});
+          return route !== 'unknown' && route.kind === 'unreachable';
+        });
       });
       return to === undefined ? [] : [{from: source.text, to: to.text, iif}];
     }),

@@ -106,6 +106,9 @@ export interface Route {
   readonly isConditional: boolean;
 }
 
+/** From the first to the last, both included. */
+type NumberRange = readonly [number, number];
+
 /** A rule of `ip rule`. A condition that is left out holds for every packet. */
 export interface PolicyRule {
   readonly priority: number;
@@ -115,7 +118,13 @@ export interface PolicyRule {
   readonly to: Cidr | null;
   readonly mark: {readonly value: number; readonly mask: number} | null;
   readonly iif: string | null;
-  /** Names of conditions that are not evaluated, such as `uid_start`. */
+  /** The name of a protocol, such as `tcp`. */
+  readonly protocol: string | null;
+  readonly sourcePorts: NumberRange | null;
+  readonly ports: NumberRange | null;
+  /** The users whose processes send the packets. What arrives and is sent on is root's. */
+  readonly users: NumberRange | null;
+  /** Names of conditions that are not evaluated, such as `tun_id`. */
   readonly unevaluated: readonly string[];
   readonly action:
     | {readonly kind: 'lookup'; readonly table: string; readonly suppressedPrefix: number | null}
@@ -160,11 +169,14 @@ export type RouteResult =
   | {readonly kind: 'unreachable'};
 
 /** What is known of a packet; a condition about what is left out cannot be evaluated. */
-interface RouteQuery {
+export interface RouteQuery {
   readonly source?: Address;
   readonly mark?: number;
   /** The interface by which it arrives; `lo` for a packet of the node itself. */
   readonly iif?: string;
+  readonly protocol?: string;
+  readonly sourcePort?: number;
+  readonly port?: number;
 }
 
 /**
@@ -233,18 +245,30 @@ function byAction({action}: PolicyRule, lookup: Lookup): RouteResult | 'unknown'
 }
 
 /** Null if that is not known. */
-function matchesRule({from, to, mark, iif, unevaluated, isInverted}: PolicyRule, {destination, query, hasVrf}: Lookup): boolean | null {
+function matchesRule(rule: PolicyRule, {destination, query, hasVrf}: Lookup): boolean | null {
+  const {from, to, mark, iif, protocol, sourcePorts, ports, users, unevaluated, isInverted} = rule;
   const {source} = query;
+  const user = query.iif === undefined || query.iif === 'lo' ? undefined : 0;
   const isAsked: readonly (boolean | null)[] = [
     to === null || contains(to, destination),
     from === null || from.prefix === 0 || (source === undefined ? null : contains(from, source)),
     mark === null || (query.mark === undefined ? null : (query.mark & mark.mask) >>> 0 === mark.value),
     iif === null || (query.iif === undefined ? null : query.iif === iif),
-    // Only packets of the interfaces of a VRF have one to look up.
-    ...unevaluated.map(name => (name === 'l3mdev' && !hasVrf ? false : null)),
+    protocol === null || (query.protocol === undefined ? null : query.protocol === protocol),
+    holdsNumber(sourcePorts, query.sourcePort),
+    holdsNumber(ports, query.port),
+    holdsNumber(users, user),
+    // Only packets of the interfaces of a VRF have one to look up, and only sockets that are bound to an interface have that one.
+    ...unevaluated.map(name => (/^(?:l3mdev|oif)$/.test(name) && !hasVrf ? false : null)),
   ];
   const all = isAsked.includes(false) ? false : isAsked.includes(null) ? null : true;
   return isInverted && all !== null ? !all : all;
+}
+
+/** Null if the number is not known, and the range has not all of them. */
+function holdsNumber(range: NumberRange | null, value: number | undefined): boolean | null {
+  if (range === null || (range[0] === 0 && range[1] >= 0xff_ff_ff_fe)) return true;
+  return value === undefined ? null : range[0] <= value && value <= range[1];
 }
 
 type Found = {readonly kind: 'none'} | {readonly kind: 'found'; readonly prefix: number; readonly result: RouteResult | 'unknown'};

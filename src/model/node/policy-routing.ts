@@ -1,6 +1,15 @@
 import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../address.ts';
 import {once} from '../once.ts';
-import {type NetworkFacts, type NodeFacts, noNetworkFacts, type PolicyRule, routeOf, type RouteResult, sysctlNumber} from './node-facts.ts';
+import {
+  type NetworkFacts,
+  type NodeFacts,
+  noNetworkFacts,
+  type PolicyRule,
+  routeOf,
+  type RouteQuery,
+  type RouteResult,
+  sysctlNumber,
+} from './node-facts.ts';
 
 /** A rule of policy routing that sends packets away from a pod to which table main has a route. */
 export interface Astray {
@@ -11,15 +20,13 @@ export interface Astray {
   readonly rule: PolicyRule | null;
 }
 
-type Query = NonNullable<Parameters<typeof routeOf>[2]>;
-
 /**
  * Whether policy routing sends a packet by a default route, although table main leads to a pod of the node, into a tunnel, or by a gateway
  * of its own to another node; or by a default route without a gateway, which asks for the address where nobody has it. Null if it does not,
  * or if that is not known. The routes of other tables that name the pod's network, such as those of an encrypted network of pods, lead there
  * in another way.
  */
-export function routedAstray(facts: NodeFacts, destination: Address, query: Query): Astray | null {
+export function routedAstray(facts: NodeFacts, destination: Address, query: RouteQuery): Astray | null {
   const {network = noNetworkFacts} = facts;
   const {family} = destination;
   const rules = network.policyRules[family];
@@ -43,18 +50,35 @@ export function ruleBehind(network: NetworkFacts, family: Family, holds: (withou
   return rules.find(one => !isUsualRule(one) && holds(without(one))) ?? null;
 }
 
+/**
+ * The first rule of policy routing of which it is not known whether a packet meets it, and that would lead it elsewhere; null if there is
+ * none. What a VRF does is not followed.
+ */
+export function undecidedRule(network: NetworkFacts, destination: Address, query: RouteQuery): PolicyRule | null {
+  const rules = network.policyRules[destination.family] ?? [];
+  const isUnsure = ({users, unevaluated}: PolicyRule): boolean => users !== null || unevaluated.some(name => name !== 'l3mdev');
+  if (!rules.some(isUnsure) || routeOf(network, destination, query) !== 'unknown') return null;
+  const sure = {...network, policyRules: of(rules.filter(rule => !isUnsure(rule)))};
+  return routeOf(sure, destination, query) === 'unknown' ? null : (rules.find(isUnsure) ?? null);
+}
+
 /** What sends the packets, in words. */
 export function routingCause({rule}: Pick<Astray, 'rule'>): string {
   return rule === null ? 'policy routing' : `the rule of policy routing "${policyRuleText(rule)}"`;
 }
 
 /** As `ip rule` prints it: `100: from 10.244.11.0/24 lookup 101`. */
-function policyRuleText({priority, isInverted, from, to, mark, iif, action}: PolicyRule): string {
+function policyRuleText({priority, isInverted, from, to, mark, iif, protocol, sourcePorts, ports, users, action}: PolicyRule): string {
   const hex = (value: number): string => `0x${value.toString(16)}`;
   const parts = [
     ...[isInverted ? 'not' : '', `from ${from?.text ?? 'all'}`, to === null ? '' : `to ${to.text}`],
     mark === null ? '' : `fwmark ${hex(mark.value)}${mark.mask === 0xff_ff_ff_ff ? '' : `/${hex(mark.mask)}`}`,
     iif === null ? '' : `iif ${iif}`,
+    users === null ? '' : `uidrange ${users.join('-')}`,
+    protocol === null ? '' : `ipproto ${protocol}`,
+    ...Object.entries({sport: sourcePorts, dport: ports}).map(([name, range]) =>
+      range === null ? '' : `${name} ${[...new Set(range)].join('-')}`,
+    ),
     action.kind === 'lookup' ? `lookup ${action.table}` : action.kind,
   ];
   return `${priority}: ${parts.filter(part => part !== '').join(' ')}`;
@@ -151,7 +175,7 @@ function homeOf(facts: NodeFacts, asked: Address): string | null {
  * The way of a reply by another interface than the one that has the address that the client asked; an address of a Service that no interface
  * has is taken for one of the interface of the node's address.
  */
-export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {asked: Address; query: Query}): Detour | null {
+export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {asked: Address; query: RouteQuery}): Detour | null {
   const {network = noNetworkFacts, primaryInterface} = facts;
   const route = routeOf(network, client, query);
   if (!isUnicast(route) || isHome(facts, route.dev, asked)) return null;
@@ -168,7 +192,7 @@ export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {
 }
 
 /** The detour by a gateway on another interface than the one of table main; null if a packet takes none, or if that is not known. */
-export function detourOf(facts: NodeFacts, destination: Address, query: Query): Detour | null {
+export function detourOf(facts: NodeFacts, destination: Address, query: RouteQuery): Detour | null {
   const {network = noNetworkFacts} = facts;
   if (network.policyRules[destination.family]?.every(isUsualRule) !== false) return null;
   const usual = routeOf(withUsualRules(network), destination, query);
@@ -202,7 +226,7 @@ function isSame(a: Unicast, b: RouteResult | 'unknown'): boolean {
 }
 
 /** Whether a route is that of addresses outside. */
-function isDefaultWay(network: NetworkFacts, route: Unicast, family: Family, query: Query = {}): boolean {
+function isDefaultWay(network: NetworkFacts, route: Unicast, family: Family, query: RouteQuery = {}): boolean {
   const [anywhere] = outsideOf(family);
   return anywhere !== undefined && isSame(route, routeOf(network, anywhere, query));
 }
@@ -234,7 +258,8 @@ const withUsualRules = once((network: NetworkFacts): NetworkFacts => ({...networ
 
 const usualRules = ['local', 'main', 'default'].map(
   (table, priority): PolicyRule => ({
-    ...{priority, isInverted: false, from: null, to: null, mark: null, iif: null, unevaluated: []},
+    ...{priority, isInverted: false, from: null, to: null, mark: null, iif: null, protocol: null},
+    ...{sourcePorts: null, ports: null, users: null, unevaluated: []},
     action: {kind: 'lookup', table, suppressedPrefix: null},
   }),
 );
