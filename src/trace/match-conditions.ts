@@ -1,9 +1,9 @@
-import {holds, intersect, type Intervals, subtract} from '../model/intervals.ts';
+import {intersect, type Intervals} from '../model/intervals.ts';
 import type {NftListElement, NftOperator} from '../model/nft-ruleset.ts';
 import {fieldValue, flagNames, numberRange, type PacketAt, type PacketValue} from './field-value.ts';
 import {type ElementLookup, type Evaluation, lookUp, questionOf} from './look-up.ts';
 import type {Condition, Elements, Expression} from './rule-language.ts';
-import {allPorts} from './sender-space.ts';
+import {alikePorts, allPorts} from './sender-space.ts';
 
 /** How likely a rule matches: 0 is no, 1 is yes, a value between is random (`statistic`, `numgen`). Null means unknown. */
 export type Likelihood = number | null;
@@ -267,6 +267,5 @@ function askComparison(value: PacketValue & {readonly kind: 'number'}, operator:
   if (ask === null || range === null || !range.every(Number.isSafeInteger)) return;
   const [low, high] = [BigInt(range[0]), BigInt(range[1])];
   const inside: Intervals = operator === '<' || operator === '>=' ? [[0n, low - 1n]] : [[0n, high]];
-  const ports = intersect(inside, allPorts);
-  ask(holds(ports, BigInt(value.value)) ? ports : subtract(allPorts, ports));
+  ask(alikePorts(intersect(inside, allPorts), value.value));
 }

@@ -1,6 +1,6 @@
 import {append} from '../model/lists.ts';
 import type {Family} from '../model/address.ts';
-import {intersect, type Intervals, subtract} from '../model/intervals.ts';
+import {holds, intersect, type Intervals, subtract} from '../model/intervals.ts';
 
 /** The packets that differ by their sender alone: its address, and its port. */
 export interface SenderSpace {
@@ -24,6 +24,11 @@ export interface SenderClass<T> {
 }
 
 export const allPorts: Intervals = [[0n, 65_535n]];
+
+/** The ports with the same answer as one of them to whether they are among some ports. */
+export function alikePorts(ports: Intervals, port: number): Intervals {
+  return holds(ports, BigInt(port)) ? ports : subtract(allPorts, ports);
+}
 
 export function allAddresses(family: Family): Intervals {
   return [[0n, (1n << (family === 'IPv4' ? 32n : 128n)) - 1n]];

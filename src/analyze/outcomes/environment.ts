@@ -1,7 +1,7 @@
 import {once} from '../../model/once.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
-import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {
   hostIP,
   type NetworkFacts,
@@ -32,7 +32,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
 import {isInSet} from '../../trace/iptables/match-set.ts';
 import {askAddress, type Environment, isInterfaceLike, type Packet, portQuestion} from '../../trace/packet.ts';
-import {allPorts} from '../../trace/sender-space.ts';
+import {alikePorts} from '../../trace/sender-space.ts';
 
 export interface EnvironmentOptions {
   /** The `recent` lists that hold the packet's source. */
@@ -224,19 +224,19 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
   const {network = noNetworkFacts} = facts;
   const forwarding = forwardingObstacle(facts);
   return (packet, environment) => {
-    const {family, origin, source, destination, mark} = packet;
+    const {family, origin, source, destination} = packet;
+    const query = routeQuery(packet);
     if (origin !== 'node') {
       const reason = forwarding(packet, environment);
       if (reason !== null || packet.virtual !== undefined) return reason;
     } else if (family === 'IPv4' && isLoopback(source.text)) {
-      const route = routeOf(network, destination, {mark, source, iif: 'lo'});
+      const route = routeOf(network, destination, query);
       const dev = route === 'unknown' || route.kind === 'unreachable' ? null : route.dev;
       const own =
         dev === null ? '' : routesLoopback(network, dev) === false ? `, and so is that of ${dev}` : `; that of ${dev} was not read`;
       if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') === 0 && routesLoopback(network, dev) !== true)
         return `the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0${own})`;
     }
-    const query = routeQuery(packet);
     askRulePorts(network, packet, environment);
     const route = routeOf(network, destination, query);
     if (route !== 'unknown' && route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
@@ -314,8 +314,7 @@ function askRulePorts(network: NetworkFacts, packet: Packet, environment: Enviro
     ] as const) {
       const ask = range === null || value === undefined ? null : portQuestion(side, packet, environment);
       if (range === null || value === undefined || ask === null) continue;
-      const inside: Intervals = [[BigInt(range[0]), BigInt(range[1])]];
-      ask(holds(inside, BigInt(value)) ? inside : subtract(allPorts, inside));
+      ask(alikePorts([[BigInt(range[0]), BigInt(range[1])]], value));
       environment.sender?.commitAdded();
     }
 }

@@ -9,9 +9,9 @@ import {
   routingCause,
   usualDevice,
 } from '../../model/node/policy-routing.ts';
+import {once} from '../../model/once.ts';
 import {type CommandLine, commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {once} from '../../model/once.ts';
 import {entriesOnNode, networkOf, podAddresses, routeTo} from './node-paths.ts';
 
 /** Packets that policy routing sends away from a pod: whose, and what shows it on the node. */
