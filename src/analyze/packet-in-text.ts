@@ -75,7 +75,9 @@ function ifNoInterface(outcome: PacketOutcome, instead: string | null): PacketOu
   }
   const word = {accept: 'accepted', drop: 'dropped', reject: 'refused'}[verdict];
   const made = undecidedAt(outcome, `${[word, reason].filter(part => part !== undefined).join(' ')}, ${condition}`);
-  return {...made, condition: `${word} if no rule names an interface`};
+  const stopped =
+    verdict === 'accept' ? {} : {stopped: {verdict, unless: 'a rule names an interface, which iptables -L shows with -v alone'}};
+  return {...made, ...stopped, condition: `${word} if no rule names an interface`};
 }
 
 /** What becomes of a packet that a rule accepts, if this rule names another interface; null if that is not one word. */
@@ -129,7 +131,7 @@ function answerOf(found: PacketOutcome, text: ShownText, uncalled: () => readonl
   const gaps = found.path.filter(isGap);
   const outcome = {...found, path: found.path.filter(rule => !isGap(rule))};
   const {verdict, lost} = outcome;
-  if (lost === undefined && (verdict === 'drop' || verdict === 'reject')) return ofStopped(outcome, gaps, text);
+  if (lost === undefined && (verdict === 'drop' || verdict === 'reject')) return ofStopped({...outcome, verdict}, gaps, text);
   const missing = [
     ...((text.server !== undefined && text.assumed === true) || isPartUnbound(text)
       ? [`that ${text.isUnbound ? 'another interface than kube-ipvs0, which lacks it,' : 'kube-ipvs0'} has ${text.packet.destination.text}`]
@@ -213,7 +215,11 @@ function ifElsewhere(outcome: PacketOutcome, {elsewhere, packet}: ShownText, kub
 }
 
 /** A rule or policy stops the packet, unless a rule that is not shown does something else before. */
-function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: ShownText): PacketOutcome {
+function ofStopped(
+  outcome: PacketOutcome & {readonly verdict: 'drop' | 'reject'},
+  gaps: readonly RuleText[],
+  text: ShownText,
+): PacketOutcome {
   if (isRefusal(outcome.path)) return ofRefusal(outcome, gaps, text);
   const {iptables, nft, missing, assumed, packet, server} = text;
   if (server !== undefined && outcome.path.at(-1)?.table === 'ipvs') return {...outcome, reason: outcome.reason ?? whyUnbalanced(server)};
@@ -248,7 +254,7 @@ function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: Show
     return {...outcome, reason: [outcome.reason ?? by, ...condition, ...taken].filter(part => part !== '').join('; ')};
   }
   const others = [
-    ...(before.length === 0 ? [] : [`${someOf(before)}, which this text does not show, accepts or refuses it before`]),
+    ...(before.length === 0 ? [] : [whoDecides(before)]),
     ...(changes ? [`${someOf(nat)}, which this text does not show, changes its destination`] : []),
   ];
   const done = outcome.verdict === 'drop' ? 'dropped' : 'refused';
@@ -256,7 +262,12 @@ function ofStopped(outcome: PacketOutcome, gaps: readonly RuleText[], text: Show
   return {
     ...undecidedAt(outcome, [`${done} ${by}, unless ${others.join(', or ')}`, ...taken].join('; ')),
     condition: `${done} unless ${someOf(deciding, {max: 2})} ${deciding.length > 1 ? 'decide' : 'decides'} otherwise`,
+    stopped: {verdict: outcome.verdict, unless: before.length === 0 ? null : whoDecides(before)},
   };
+}
+
+function whoDecides(chains: readonly string[]): string {
+  return `${someOf(chains)}, which this text does not show, accepts or refuses it before`;
 }
 
 /** Whether a packet is not stopped for certain by the rules of a table. */

@@ -16,6 +16,8 @@ export interface PacketOutcome extends Outcome<RuleText> {
   readonly onward?: {readonly node: string; readonly path: readonly RuleText[] | null};
   /** Of an undetermined outcome in a few words, if they are known: `dropped unless filter/DOCKER-USER decides before`. */
   readonly condition?: string;
+  /** Of an undetermined outcome: how the shown rules stop the packet once it is sent on, and which doubt remains about these rules. */
+  readonly stopped?: {readonly verdict: 'drop' | 'reject'; readonly unless: string | null};
 }
 
 /** A node's rules: of iptables in one family, also of the other backend, and of nftables. */

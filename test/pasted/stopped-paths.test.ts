@@ -54,6 +54,56 @@ test.each([
   expect(shown(text)).not.toMatch(/dropped|refused|undetermined/);
 });
 
+describe('of a node port', () => {
+  const served = (reach = '-m addrtype --dst-type LOCAL') =>
+    nat.replace(
+      'COMMIT',
+      `-A KUBE-SERVICES ${reach} -j KUBE-NODEPORTS\n-A KUBE-NODEPORTS -p udp -m comment --comment "kube-system/kube-dns:dns" -m udp --dport 30053 -j KUBE-SVC-TCOU7JCQXEZGVUNU\nCOMMIT`,
+    );
+  const nodePort = (text: string) => shown(text).split('node port 30053')[1] ?? '';
+  const stopped = 'unless the endpoint has the address of this node';
+
+  test.each([
+    ['for all', filter('ACCEPT', '-j REJECT'), `refused (after that, by this rule, ${stopped})`],
+    [
+      'for those whom no rule accepts before',
+      filter('DROP', '-s 10.0.0.0/8 -j ACCEPT'),
+      `by the policy of filter/FORWARD, for senders in 0.0.0.0-9.255.255.255, 11.0.0.0-255.255.255.255, ${stopped}`,
+    ],
+  ])('packets that table filter stops %s are told', (_, rules, words) => {
+    expect(nodePort(served() + rules)).toContain(words);
+  });
+
+  test('nothing is said of addresses that the text does not show', () => {
+    expect(nodePort(served('-d 172.18.0.11/32') + filter('DROP'))).not.toMatch(/dropped|refused/);
+    const snat = served().replace('COMMIT', '-A POSTROUTING -d 10.244.1.9/32 -j SNAT --to-source 172.18.0.11\nCOMMIT');
+    expect(nodePort(snat)).not.toMatch(/dropped|refused/);
+  });
+});
+
+describe('where grep left rules of table nat', () => {
+  const rows = `# iptables -t nat -S | grep kube-dns\n${nat.match(/^-A KUBE-.*$/gm)?.join('\n')}\n`;
+
+  test('a whole chain FORWARD that refuses everything is told', () => {
+    const listed = `# iptables -nL FORWARD\nChain FORWARD (policy ACCEPT)\ntarget     prot opt source               destination\nREJECT     all  --  0.0.0.0/0            0.0.0.0/0            reject-with icmp-host-prohibited\n`;
+    expect(shown(rows + listed)).toContain(
+      'undetermined: refused after that by this rule, unless a rule names an interface, which iptables -L shows with -v alone',
+    );
+    const wide = listed
+      .replace('-nL', '-vnL')
+      .replace('target', 'pkts bytes target')
+      .replace('opt ', 'opt in out ')
+      .replace(/^REJECT(.*?--)/m, ' 7 420 REJECT$1  *  *');
+    expect(shown(rows + wide)).toContain(`refused (after that, by this rule, unless the endpoint`);
+  });
+
+  test('rules of FORWARD that grep left may be preceded by others', () => {
+    expect(shown(`${rows}# iptables-save -t filter | grep REJECT\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\n`)).toContain(
+      'undetermined: refused after that by this rule, unless all of filter/FORWARD, which this text does not show, accepts or refuses it before',
+    );
+  });
+});
+
 describe('tracked flows beside the rules', () => {
   const flow = (end: string) =>
     `${nat}# conntrack -L -p udp\nudp      17 27 src=10.244.2.7 dst=10.96.0.10 sport=40123 dport=53 [UNREPLIED] src=${end} dst=10.244.2.7 sport=53 dport=40123 mark=0 use=1\n`;
