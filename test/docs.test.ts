@@ -214,8 +214,8 @@ describe('commands in the pages', () => {
     const {stderr, exitCode} = await run(withShortWait(line));
     if (line.startsWith('capture')) expect(stderr).toMatch(/^\S+: 3 nodes$/m);
     else expect(line.includes('--wait') ? '' : stderr.replace(/^wrote \S+ \(\d+ \w+\).*$/m, '')).toBe('');
-    // A busy machine may not read every node in so short a wait.
-    expect(line.startsWith('watch') ? [130] : line.includes('--wait') ? [0, 1, 3] : [0, 1]).toContain(exitCode);
+    // A busy machine may not read every node in so short a wait, and the recorded nodes have no counters.
+    expect(line.startsWith('watch') ? [130] : /^top|--wait/.test(line) ? [0, 1, 3] : [0, 1]).toContain(exitCode);
   });
 
   /** The cluster has a fault, so that a wait never ends early. */

@@ -1,6 +1,6 @@
 import process from 'node:process';
 import {Errors, Flags} from '@oclif/core';
-import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
+import type {NodeTraffic, PortTotals, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {topRenderers} from '../../render/top/top-table.ts';
 import {systemClock} from '../../run/clock.ts';
@@ -117,7 +117,12 @@ function isTerminal(): boolean {
   return process.stdout.isTTY === true && process.env['TERM'] !== 'dumb';
 }
 
-/** A node is unread, or there is none with connections to count. */
-function isUnmeasured({nodes}: TrafficReport): boolean {
-  return nodes.some(({status}) => status === 'unread') || nodes.every(({status}) => status === 'unsupported');
+/** A node is unread, or nothing was counted on it, or there is none with connections to count, or what was read counts none of the endpoints. */
+function isUnmeasured({nodes, ports, interval}: TrafficReport): boolean {
+  const nothingOf = ({status, sources}: NodeTraffic): boolean => status === 'unread' || (status === 'partial' && sources.length === 0);
+  if (nodes.some(nothingOf) || nodes.every(({status}) => status === 'unsupported')) return true;
+  const served = ports.filter(({endpoints}) => endpoints.length > 0).map(({totals}) => totals);
+  const isUncounted = ({newPerSecond, totalConnections, openConnections}: PortTotals): boolean =>
+    (interval === null ? totalConnections : newPerSecond) === null && openConnections === null;
+  return served.length > 0 && served.every(isUncounted);
 }
