@@ -5,6 +5,7 @@ import {canonicalAddress, families, type Family, familyOf, parseAddress} from '.
 import {addressesOfPod} from '../expect/own-pods.ts';
 import type {Observation} from '../model/finding.ts';
 import type {PodObject} from '../model/api-objects.ts';
+import {isRulesAlone} from '../model/snapshot.ts';
 import {holds} from '../model/intervals.ts';
 import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Endpoint} from '../model/endpoint.ts';
@@ -12,6 +13,7 @@ import type {ServicePort} from '../model/service-port.ts';
 import {parseConntrack, type TrackedConnection} from '../parse/conntrack.ts';
 import {type Check, type NodeCheckContext, ofPort} from './check.ts';
 import {run} from './commands/commands.ts';
+import {flowsBesideRules} from './flows-beside-rules.ts';
 import {ipvsContext} from '../expect/ipvs/ipvs-context.ts';
 import {nftContext} from '../expect/nftables/expect-table.ts';
 import {nodeContext, nodePortDestinations} from '../expect/node-context.ts';
@@ -40,6 +42,7 @@ export const staleConntrack: Check<'ST508'> = {
     const entries = trackedEntries(context);
     const stale = new Map<PortEntry, Map<string, TrackedConnection>>();
     const connections = texts.flatMap(text => [...parseConntrack(text, 'udp'), ...[...parseConntrack(text, 'tcp')].filter(isStuck)]);
+    if (isRulesAlone(context)) return yield* flowsBesideRules(context.node, connections);
     for (const connection of connections) {
       const entry = entries.get(`${connection.protocol} ${destinationKey(connection)}`);
       if (entry === undefined || !isStale(connection, entry, context)) continue;
@@ -163,7 +166,7 @@ function clientsOf(connections: readonly TrackedConnection[]): string {
  * A TCP connection whose client gets no answer: it repeats its first packet, or data (the kernel then keeps the entry for five minutes
  * only). Others keep their endpoint by design.
  */
-function isStuck({state, expiresIn}: TrackedConnection): boolean {
+export function isStuck({state, expiresIn}: TrackedConnection): boolean {
   return state === 'SYN_SENT' || (state === 'ESTABLISHED' && expiresIn <= 300);
 }
 

@@ -1,25 +1,14 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
 import type {Report} from '../model/report.ts';
-import type {Finding} from '../model/finding.ts';
-import type {EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
+import type {Finding, ServiceName} from '../model/finding.ts';
+import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {Diagnosis} from './diagnosis.ts';
 import {uniqueBy} from '../model/lists.ts';
-import {namespacedName, plural, servicePortText, someOf} from '../model/text.ts';
-import {canonicalAddress, parseAddress} from '../model/address.ts';
-import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
-import {joinHostPort} from '../model/virtual-server.ts';
-import {parseConntrack} from '../parse/conntrack.ts';
-import {staleConntrack} from '../checks/st508-stale-conntrack.ts';
-import {toFinding} from './to-finding.ts';
-
-/** Whether a snapshot contains only rules, like a file with pasted text. */
-export function isRulesAlone({api}: Snapshot): boolean {
-  return api.services === null && api.endpointSlices === null && api.endpoints === null && api.nodes === null;
-}
+import {namespacedName} from '../model/text.ts';
 
 /** What rules without API objects show of the requested Services: their packet paths, and the faults of the rules themselves. */
 export function reportRulesAlone(
@@ -33,13 +22,14 @@ export function reportRulesAlone(
   const shown = snapshot.nodes.flatMap(node => countTraces(select(servicesInRules(node)), node));
   const hidden = new Set(snapshot.nodes.flatMap(node => (shown.length === 0 && isPrintedByNft(node) ? [node.name] : [])));
   const chains = new Set(shown.flatMap(chainsOf));
-  const findings = [
-    ...report.findings.filter(
-      ({name, actual = []}) =>
-        (name === misprinted && actual.length > 0) || (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
-    ),
-    ...snapshot.nodes.flatMap(node => staleFlows(node, shown)),
-  ];
+  const isShown = ({name, namespace}: ServiceName): boolean =>
+    shown.some(({service}) => service.name === name && service.namespace === namespace);
+  const findings = report.findings.filter(
+    ({name, service, actual = []}) =>
+      (name === misprinted && actual.length > 0) ||
+      (name === ofFlows && service !== undefined && isShown(service)) ||
+      (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
+  );
   const traces = withEqualShares(shown, findings);
   const count = (severity: string): number => findings.filter(finding => finding.severity === severity).length;
   const names = new Set(traces.map(({service}) => `${service.namespace}/${service.name}`));
@@ -61,36 +51,6 @@ export function reportRulesAlone(
       reason: hidden.has(node.name) ? printedByNft : 'from rules alone: nothing to compare with',
     })),
   };
-}
-
-/** Flows of UDP that lead elsewhere than these rules: a tracked flow keeps its way while packets come. */
-function staleFlows(node: NodeDump, traces: readonly PortTrace[]): readonly Finding[] {
-  const flows = [...parseConntrack(node.read('conntrack')?.toString('utf8') ?? '', 'udp')];
-  return traces
-    .filter(({port, node: name}) => flows.length > 0 && port.protocol === 'UDP' && name === node.name)
-    .flatMap(({service, port, family, entries}) => {
-      const whole = entries.filter(showsAllEndpoints);
-      const own = flows.filter(({original, reply}) =>
-        whole.some(
-          ({entry, endpoints}) =>
-            entry.address === canonicalAddress(original.destination) &&
-            entry.port === original.destinationPort &&
-            !endpoints.some(({hostPort}) => hostPort === joinHostPort(canonicalAddress(reply.source) ?? '', reply.sourcePort)),
-        ),
-      );
-      const [first] = own;
-      if (first === undefined) return [];
-      const ends = [...new Set(own.map(({reply}) => joinHostPort(reply.source, reply.sourcePort)))];
-      const [one, lines] = [own.length === 1, someOf(own.map(({line}) => String(line)))];
-      const message = `${servicePortText(service, port)}: ${plural(own.length, 'tracked UDP flow')} ${one ? 'leads' : 'lead'} to ${someOf(ends)}, and these rules to none of them (conntrack line ${lines}): the rules are not asked again while packets of the flow come`;
-      return [toFinding(staleConntrack, {node: node.name, family, service, port, message})];
-    });
-}
-
-/** The text shows the address of each endpoint, and no share of the packets is left for others. */
-function showsAllEndpoints({endpoints, end}: EntryTrace): boolean {
-  const total = endpoints.reduce((sum, {share}) => sum + (share ?? 0), 0);
-  return end === null && total > 0.999 && endpoints.every(({hostPort}) => parseAddress(splitHostPort(hostPort).address) !== null);
 }
 
 /** What kube-proxy writes where the rules of a chain give its endpoints unequal shares. */
@@ -126,6 +86,8 @@ function isPrintedByNft(node: NodeDump): boolean {
 
 /** Findings that need no API object, whatever else the text contains. */
 const ofRulesAlone: ReadonlySet<string> = new Set(['unexpected-rule', 'broken-jump', 'uneven-balance', 'orphan-chain']);
+
+const ofFlows = 'stale-conntrack';
 
 /** With rules, if these were printed wrongly; without, if the dump is truncated. */
 const misprinted = 'dump-unreliable';

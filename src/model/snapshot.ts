@@ -63,6 +63,11 @@ export const noObjects: ApiObjects = {
   ...{nodes: null, pods: null, configMaps: null},
 };
 
+/** Whether a snapshot contains only rules, like a file with pasted text. */
+export function isRulesAlone({api}: Pick<Snapshot, 'api'>): boolean {
+  return api.services === null && api.endpointSlices === null && api.endpoints === null && api.nodes === null;
+}
+
 /** The files of one node. File names are those of the bundle, such as `iptables-save`. */
 export interface NodeDump {
   readonly name: string;

@@ -1,6 +1,6 @@
 /** The way that each article follows by hand, from its rules and nothing else. */
 import {describe, expect, test} from 'vitest';
-import {isRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
+import {isRulesAlone} from '../../src/model/snapshot.ts';
 import type {PortTrace} from '../../src/model/service-trace.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {serviceList} from '../../src/render/table/service-list.ts';

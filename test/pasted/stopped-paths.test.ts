@@ -1,5 +1,6 @@
 /** `trace` of rules alone says what other tables of the text do to packets on the way to an endpoint, and which tracked flows go elsewhere. */
 import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
 import {tree} from '../../src/render/table/tree.ts';
 import {withStoppedPaths} from '../../src/run/packet/stopped-paths.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
@@ -107,8 +108,8 @@ describe('where grep left rules of table nat', () => {
 describe('tracked flows beside the rules', () => {
   const flow = (end: string) =>
     `${nat}# conntrack -L -p udp\nudp      17 27 src=10.244.2.7 dst=10.96.0.10 sport=40123 dport=53 [UNREPLIED] src=${end} dst=10.244.2.7 sport=53 dport=40123 mark=0 use=1\n`;
-  const packet = (text: string) => {
-    const sent = {source: '10.244.2.7', destination: '10.96.0.10', port: '53', protocol: 'UDP'};
+  const packet = (text: string, asked: {readonly protocol?: string; readonly 'source-port'?: number} = {}) => {
+    const sent = {source: '10.244.2.7', destination: '10.96.0.10', port: '53', protocol: 'UDP', ...asked};
     return askNodes(sent, snapshotOfText(text))
       .flatMap(({outcomes}) => outcomes.map(({reason = ''}) => reason))
       .join();
@@ -123,6 +124,44 @@ describe('tracked flows beside the rules', () => {
       `kube-system/kube-dns:dns: 1 tracked UDP flow leads to ${end}:53, and these rules to none of them (conntrack line 16): the rules are not asked again while packets of the flow come`,
     ]);
     expect(packet(flow(end))).toContain(`from source port 40123 belong to the flow on line 16, which goes to ${end}:53`);
+  });
+
+  describe('of TCP', () => {
+    const tcp = (state: string) =>
+      flow('10.244.1.3')
+        .replaceAll(/-p udp|-m udp|udp\b(?= {6})/g, word => word.replace('udp', 'tcp'))
+        .replace(' 17 27 ', ` 6 119 ${state} `)
+        .replaceAll('TCOU7JCQXEZGVUNU', 'ERIFXISQEP7F7OF4');
+    const message =
+      'kube-system/kube-dns:dns: 1 tracked TCP connection without an answer leads to 10.244.1.3:53, and these rules to none of them (conntrack line 16): the rules are not asked again while packets of the flow come';
+
+    test('that wait for an answer are told, by check and packet too', () => {
+      expect(found(tcp('SYN_SENT')).map(one => one.message)).toEqual([message]);
+      const {findings} = diagnose(snapshotOfText(tcp('SYN_SENT')), {toolVersion: '0.0.0'});
+      expect(findings.filter(({code}) => code === 'ST508').map(one => one.message)).toEqual([message]);
+      expect(packet(tcp('SYN_SENT'), {protocol: 'TCP'})).toContain('from source port 40123 belong to the flow on line 16');
+    });
+
+    test('that are served keep their endpoint, and only their own packets do', () => {
+      const served = tcp('ESTABLISHED').replace(' 119 ', ' 431999 ');
+      expect(found(served)).toEqual([]);
+      expect(packet(served, {protocol: 'TCP'})).not.toContain('flow on line');
+      expect(packet(served, {protocol: 'TCP', 'source-port': 40123})).toContain('which goes to 10.244.1.3:53');
+      expect(packet(tcp('TIME_WAIT'), {protocol: 'TCP', 'source-port': 40123})).not.toContain('flow on line');
+    });
+  });
+
+  test.each([
+    ['to an endpoint that is gone', '10.244.1.3', 1],
+    ['through the node, untranslated', '203.0.113.7', 0],
+  ])('to a node port are compared: one %s', (_, end, count) => {
+    const rules = flow(end)
+      .replace('dst=10.96.0.10 sport=40123 dport=53', 'dst=203.0.113.7 sport=40123 dport=30053')
+      .replace(
+        'COMMIT',
+        '-A KUBE-NODEPORTS -p udp -m comment --comment "kube-system/kube-dns:dns" -m udp --dport 30053 -j KUBE-SVC-TCOU7JCQXEZGVUNU\nCOMMIT',
+      );
+    expect(found(rules)).toHaveLength(count);
   });
 
   test('that go where the rules lead are not', () => {

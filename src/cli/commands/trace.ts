@@ -16,7 +16,8 @@ import {
 import {withClosingLine} from '../closing-line.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {traceRenderers} from '../../render/trace-index.ts';
-import {isRulesAlone, reportRulesAlone} from '../../diagnosis/report-rules-alone.ts';
+import {isRulesAlone} from '../../model/snapshot.ts';
+import {reportRulesAlone} from '../../diagnosis/report-rules-alone.ts';
 import type {Report} from '../../model/report.ts';
 import {serviceList} from '../../render/table/service-list.ts';
 import type {ScopeFlags} from '../../run/scope/scope-flags.ts';

@@ -6,7 +6,8 @@ import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {addressesOfPod, podCIDRsOf} from '../../expect/own-pods.ts';
-import {parseConntrack} from '../../parse/conntrack.ts';
+import {isStuck} from '../../checks/st508-stale-conntrack.ts';
+import {parseConntrack, type TrackedConnection} from '../../parse/conntrack.ts';
 import {joinHostPort} from '../../model/virtual-server.ts';
 import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type PacketQuery} from '../../analyze/packet-query.ts';
 import type {PacketRules} from '../../analyze/packet-rules.ts';
@@ -99,14 +100,19 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
 /** Pasted text may list the flow of the packet: a tracked flow is not translated by the rules again. */
 function ofFlow(answer: PacketAnswer, node: NodeDump | null): PacketAnswer {
   const {protocol, source, destination, port, sourcePort} = answer.query;
-  const flows = protocol === 'UDP' ? parseConntrack(node?.read('conntrack')?.toString('utf8') ?? '', 'udp') : [];
-  const flow = [...flows].find(
-    ({original}) =>
-      canonicalAddress(original.source) === source &&
-      canonicalAddress(original.destination) === destination &&
-      original.destinationPort === port &&
-      (sourcePort == null || original.sourcePort === sourcePort),
-  );
+  const flows = parseConntrack(node?.read('conntrack')?.toString('utf8') ?? '', protocol.toLowerCase());
+  // A connection of TCP that is served keeps its endpoint by design: only its own packets belong to it.
+  const isAsked = (flow: TrackedConnection): boolean =>
+    protocol !== 'TCP' || isStuck(flow) || (sourcePort != null && flow.state === 'ESTABLISHED');
+  const flow = [...flows]
+    .filter(isAsked)
+    .find(
+      ({original}) =>
+        canonicalAddress(original.source) === source &&
+        canonicalAddress(original.destination) === destination &&
+        original.destinationPort === port &&
+        (sourcePort == null || original.sourcePort === sourcePort),
+    );
   const end = flow === undefined ? null : joinHostPort(canonicalAddress(flow.reply.source) ?? '', flow.reply.sourcePort);
   if (flow === undefined || answer.outcomes.some(outcome => (outcome.destination ?? outcome.rewrittenTo) === end)) return answer;
   const tracked = `packets from source port ${flow.original.sourcePort} belong to the flow on line ${flow.line}, which goes to ${end} whatever the rules of table nat are now`;
