@@ -172,13 +172,25 @@ export function limitOf(rule: NodeRule): PacketLimit | null {
   const each = /--hashlimit-mode \S*srcip|--connlimit-saddr|saddr[^{}]*(?:limit rate|ct count)/.test(text) ? ' for each source' : '';
   if (rate !== '') {
     const [name = '', seconds = 1] = units[unit] ?? [];
-    return {text: `${plural(Number(rate), 'packet')} a ${name}${each}`, isHigh: Number(rate) / seconds >= 1000};
+    const perSecond = Number(rate) / seconds;
+    const [, burst = '5'] = / (?:--(?:hash)?limit-burst|burst) (\d+)/.exec(text) ?? [];
+    // Connections come in bursts: above what may come at once, they are lost at any lower rate.
+    const isHigh = perSecond >= 50_000 || (perSecond >= 1000 && Number(burst) >= 50);
+    return {text: `${plural(Number(rate), 'packet')} a ${name}${each}`, isHigh};
+  }
+  const [, volume = '', size = '', period = ''] =
+    /(?:--hashlimit-(?:upto|above)|limit rate(?: over)?) (\d+) ?([kmg]?)b(?:ytes)?\/(s|m|h|d)/.exec(text) ?? [];
+  if (volume !== '') {
+    const [name = '', seconds = 1] = units[period] ?? [];
+    const bytes = Number(volume) * 1024 ** ['', 'k', 'm', 'g'].indexOf(size);
+    // Connections get slower, and are not lost.
+    return {text: `${volume} ${size}bytes a ${name}${each}`, isHigh: bytes / seconds >= 2 ** 20};
   }
   const [, count = ''] = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text) ?? [];
   if (count === '') return volumeOf(text);
   // Without further flags, connlimit counts those of each source.
   const own = text.includes('--connlimit-') && !text.includes('--connlimit-daddr') ? ' for each source' : each;
-  return {text: `${plural(Number(count), 'connection')} at a time${own}`, isHigh: Number(count) >= (own === '' ? 10_000 : 256)};
+  return {text: `${plural(Number(count), 'connection')} at a time${own}`, isHigh: Number(count) >= (own === '' ? 1000 : 256)};
 }
 
 /** What one connection may carry. */

@@ -125,6 +125,8 @@ const writers: Readonly<Record<string, StatementWriter>> = {
   reject: rejectText,
   reset: fields => `reset ${expressionText(fields)}`,
   set: ({op, elem, set, stmt}) => `${asText(op)} ${asText(set)} { ${words([expressionText(elem), ...listOf(stmt).map(statementText)])} }`,
+  meter: ({name, key, stmt}) =>
+    `meter ${asText(name)} { ${words([expressionText(key), ...(Array.isArray(stmt) ? stmt : [stmt ?? '']).map(statementText)])} }`,
   map: ({op, elem, data, map}) => `${asText(op)} ${asText(map)} { ${expressionText(elem)} : ${expressionText(data)} }`,
   counter: (_, content) => (typeof content === 'string' ? `counter name "${content}"` : 'counter'),
   quota: (fields, content) => (typeof content === 'string' ? `quota name "${content}"` : `quota ${optionsText(fields)}`),
