@@ -55,10 +55,21 @@ function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): readonl
   const merged = new Map<string, Branch<R>>();
   for (const branch of branches) {
     const {packet, supposed, inferred} = branch;
-    const {mark, connectionMark, destination, port, untracked, masquerade, sourceAfter} = packet;
+    const {mark, connectionMark, destination, port, untracked, masquerade, sourceAfter, captured} = packet;
     const rules = (supposed === null ? inferred : [supposed]).map(({table, line, text}) => `${table} ${line} ${text}`);
     const kind = supposed === null ? 'real' : 'supposed';
-    const key = JSON.stringify([mark, connectionMark, destination.text, port, untracked, masquerade, sourceAfter?.text, kind, rules]);
+    const key = JSON.stringify([
+      mark,
+      connectionMark,
+      destination.text,
+      port,
+      untracked,
+      masquerade,
+      sourceAfter?.text,
+      captured,
+      kind,
+      rules,
+    ]);
     const before = merged.get(key);
     merged.set(key, before === undefined ? branch : {...before, probability: before.probability + branch.probability});
   }
@@ -108,7 +119,8 @@ function samePacket(a: Packet, b: Packet): boolean {
       a.destination.text === b.destination.text &&
       a.port === b.port &&
       a.untracked === b.untracked &&
-      a.masquerade === b.masquerade)
+      a.masquerade === b.masquerade &&
+      a.captured === b.captured)
   );
 }
 
@@ -169,6 +181,7 @@ function pathOutcomesOf<R extends RuleText>(map: Map<R, Set<string>>, rule: R): 
 }
 
 function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
+  if (verdict === 'accept' && packet.captured === true) return 'a program of the node';
   return [
     verdict,
     ...(packet.rewritten ? [joinHostPort(packet.destination.text, packet.port)] : []),

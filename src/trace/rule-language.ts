@@ -131,8 +131,8 @@ export type Action =
     }
   /** Connection tracking is switched off, if it has not begun. */
   | {readonly kind: 'notrack'}
-  /** TPROXY gives the packet to a program of the node. */
-  | {readonly kind: 'capture'}
+  /** TPROXY gives the packet to a program of the node. `goesOn`: later rules still see it. */
+  | {readonly kind: 'capture'; readonly goesOn: boolean}
   /** It changes nothing that matters to the packet's path. */
   | {readonly kind: 'noted'}
   | {readonly kind: 'unknown'; readonly reason: string};

@@ -94,8 +94,10 @@ function act<R extends RuleText>(run: RuleRun<R>, action: Action, at: At<R>): Br
     case 'notrack':
       // Later it is too late.
       return isBeforeTracking(run) ? {...branch, packet: {...branch.packet, untracked: true}} : at.branch;
-    case 'capture':
-      return end(out, capture(branch, run.environment));
+    case 'capture': {
+      const captured = capture(branch, run.environment);
+      return action.goesOn && captured.verdict === 'accept' ? {...branch, packet: captured.packet} : end(out, captured);
+    }
     case 'noted':
       return branch;
     case 'unknown':

@@ -74,6 +74,11 @@ export const conditions: readonly Scenario[] = [
   {name: 'answers-to-client', load: [rules('filter', '-I FORWARD -s 10.244.11.0/24 -d 203.0.113.0/24 -j REJECT')], isPurpose: true},
   {name: 'nodes-to-cluster-ips', load: [rules('raw', '-A PREROUTING -s 172.18.0.12/32 -d 10.96.0.0/12 -j DROP')]},
   {name: 'tproxy-pods', isAboutPods: true, load: [rules('mangle', '-A PREROUTING -i cali+ -p tcp --dport 80 -j TPROXY --on-port 15006')]},
+  // Without a listener, nftables goes on with the next rule.
+  {
+    name: 'nft-tproxy',
+    load: [nftChain('prerouting priority mangle; policy accept;', 'iifname "cali4" tcp dport 80 tproxy to :15006 accept')],
+  },
   {name: 'tproxy-uplink', load: [rules('mangle', '-A PREROUTING -i eth0 -p tcp -j TPROXY --on-port 15006')]},
   {name: 'neighbors-dropped', isIPv6Only: true, load: [rules('filter', '-I INPUT -p ipv6-icmp -j DROP'), forgetNeighbors]},
   {
@@ -483,6 +488,25 @@ export const conditions: readonly Scenario[] = [
   {name: 'nft-time-past', load: [nftChain('forward priority 0; policy accept;', 'meta time < "2010-01-01" drop')], ...decided},
   {name: 'physdev-in', load: [rules('filter', '-I FORWARD -m physdev --physdev-in veth+ -j DROP')], ...decided},
   {name: 'physdev-not-in', load: [rules('filter', '-I FORWARD -m physdev ! --physdev-is-in -d 10.244.11.5 -j DROP')], ...decided},
+  {
+    name: 'nft-ct-count-2000',
+    load: [nftChain('forward priority 0; policy accept;', 'tcp dport 8080 ct state new ct count over 2000 reject')],
+  },
+  {
+    name: 'nft-meter-2000',
+    load: [
+      nftChain(
+        'forward priority 0; policy accept;',
+        'tcp dport 8080 ct state new meter m { meta l4proto limit rate over 2000/second burst 800 packets } drop',
+      ),
+    ],
+    isDecided: true,
+  },
+  // What comes at once counts too: five connections, where nothing else is said.
+  {
+    name: 'limit-2000-at-once',
+    load: [rules('filter', '-I FORWARD -p tcp --syn -j DROP', '-I FORWARD -p tcp --syn -m limit --limit 2000/s -j ACCEPT')],
+  },
   {
     name: 'connlimit-500',
     load: [rules('filter', '-I FORWARD -p tcp --syn -m connlimit --connlimit-above 500 -j REJECT')],

@@ -271,7 +271,7 @@ const targets: Readonly<Record<string, (target: Target) => Action>> = {
   REDIRECT: target => nat(target, 'redirect', optionOf(target, '--to-ports')),
   TTL: target => hops(optionOf(target, '--ttl-set')),
   HL: target => hops(optionOf(target, '--hl-set')),
-  TPROXY: () => ({kind: 'capture'}),
+  TPROXY: () => ({kind: 'capture', goesOn: false}),
   NOTRACK: () => ({kind: 'notrack'}),
 };
 

@@ -222,6 +222,19 @@ describe('a rule that limits packets is one finding, which says to what', () => 
       /^ST403 info packets from .* are limited to 100000 packets a second for each source/,
     ],
     [
+      '-A FORWARD -p tcp -m hashlimit --hashlimit-above 100mb/s --hashlimit-burst 200mb --hashlimit-mode srcip --hashlimit-name a -j DROP',
+      /^ST403 info packets from .* are limited to 100 mbytes a second for each source/,
+    ],
+    [
+      '-A FORWARD -p tcp -m limit --limit 2000/sec --limit-burst 500 -j ACCEPT\n-A FORWARD -p tcp -j DROP',
+      /^ST403 info packets from .* are limited to 2000 packets a second by/,
+    ],
+    // Of what comes at once, all but five are over the limit.
+    [
+      '-A FORWARD -p tcp -m limit --limit 2000/sec -j ACCEPT\n-A FORWARD -p tcp -j DROP',
+      /^ST403 warning packets from .* are limited to 2000 packets a second by/,
+    ],
+    [
       '-A FORWARD -p tcp -m connlimit --connlimit-above 20 --connlimit-mask 32 --connlimit-saddr -j REJECT --reject-with icmp-port-unreachable',
       /^ST403 warning packets from .* are limited to 20 connections at a time for each source by a third-party rule: what exceeds it is dropped/,
     ],
@@ -238,17 +251,33 @@ describe('a rule that limits packets is one finding, which says to what', () => 
     expect(news.filter(line => line.startsWith('ST403'))).toEqual([expect.stringMatching(wanted)]);
   });
 
-  test('also in nftables', async () => {
-    const table =
-      'table ip guard {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tct count over 50 drop\n\t}\n}\n';
-    const news = await found('iptables', given => given.file('node-a', 'nft.txt', table));
-    expect(news).toEqual([
-      expect.stringMatching(
-        /^ST403 warning packets from .* are limited to 50 connections at a time by a third-party rule: what exceeds it is dropped/,
-      ),
+  test.each([
+    [
+      'ct count over 50 drop',
+      /^ST403 warning packets from .* are limited to 50 connections at a time by a third-party rule: what exceeds it is dropped/,
+    ],
+    ['ct count over 2000 drop', /^ST403 info packets from .* are limited to 2000 connections at a time/],
+    [
+      'meter m { ip saddr limit rate over 2000/second burst 400 packets } drop',
+      /^ST403 info packets from .* are limited to 2000 packets a second for each source/,
+    ],
+  ])('also in nftables: %s', async (rule, wanted) => {
+    expect(await found('iptables', given => given.file('node-a', 'nft.txt', guarded('forward', 'filter', rule)))).toEqual([
+      expect.stringMatching(wanted),
     ]);
   });
 });
+
+test('nftables leaves what no program listens for to the next rule, so that a tproxy is no error', async () => {
+  const table = guarded('prerouting', 'mangle', 'tcp dport 80 tproxy to :15006 meta mark set 0x1 accept');
+  const news = await found('iptables', given => given.file('node-a', 'nft.txt', table));
+  expect(news).not.toEqual([]);
+  expect(news.filter(line => !/^ST403 warning the outcome .* it would lead to a program of the node: /.test(line))).toEqual([]);
+});
+
+function guarded(hook: string, priority: string, rule: string): string {
+  return `table ip guard {\n\tchain guard {\n\t\ttype filter hook ${hook} priority ${priority}; policy accept;\n\t\t${rule}\n\t}\n}\n`;
+}
 
 test('what the rules of one chain masquerade is one finding, whatever the number of Service ports', async () => {
   const endpoints = ['10.244.11.0/25', '10.244.11.128/25'].map(pods => `-A POSTROUTING -s 10.244.11.0/24 -d ${pods} -j MASQUERADE`);

@@ -255,6 +255,13 @@ describe('an unknown part', () => {
     expect(pathOutcome(table('xt target "TPROXY"'))).toBe('UNDECIDED');
   });
 
+  test('of tproxy is whether a program listens: later rules decide where none does', () => {
+    expect(pathOutcome(table('tproxy to :15006 accept'))).toBe('UNDECIDED');
+    expect(outcomes(table('tproxy to :15006 accept'), sent)[0]?.reason).toContain('a program of the node');
+    expect(pathOutcome(table('tproxy to :15006 accept\ndrop', {hook: 'prerouting', priority: 'mangle'}))).toBe('UNDECIDED');
+    expect(pathOutcome(table('tcp dport 81 tproxy to :15006 accept'))).toBe('passes');
+  });
+
   test('of a map key leads to all verdicts of the map', () => {
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : drop }'))).toBe('UNDECIDED');
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : return }'))).toBe('passes');
