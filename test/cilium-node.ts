@@ -41,7 +41,12 @@ export class CiliumTables {
     for (const row of this.rows)
       for (const key of row.key.startsWith('0.0.0.0') ? [row.key, row.key.replace('0.0.0.0', '172.18.0.2')] : [row.key])
         this.map[key] = [
-          row.type === 'LoadBalancer' ? 'LoadBalancer, check source-range' : row.type,
+          [
+            row.type,
+            ...(row.policy === 'Local' ? ['Local'] : []),
+            ...(row.policy === 'Local' && row.type !== 'ClusterIP' ? ['two-scopes'] : []),
+            ...(row.type === 'LoadBalancer' ? ['check source-range'] : []),
+          ].join(', '),
           ...row.backends.filter(text => !text.includes(' ')),
         ];
     return this;

@@ -113,6 +113,11 @@ test('what the agent lacks or keeps is reported as on other nodes, and the agent
   expect(entry.texts()).toEqual(['ST206 error shop/web:http: the agent does not have load-balancer IP 192.0.2.10:80']);
   const gone = given(tables => tables.rows.push({key: '10.96.9.9:80/TCP', type: 'ClusterIP', service: 'old', backends: ['10.1.0.1:8080']}));
   expect(gone.texts()).toEqual([containing('ST205 error the agent still serves shop/old at 10.96.9.9:80/TCP')]);
+  const givenAway = given(tables => {
+    tables.api = structuredClone(tables.api);
+    Object.assign(tables.api.services?.[0]?.metadata ?? {}, {labels: {'service.kubernetes.io/service-proxy-name': 'other'}});
+  });
+  expect(givenAway.texts()).toEqual([containing('service-proxy-name gives it to another proxy')]);
 });
 
 test('what stopped following the API is the agent, and not kube-proxy', () => {
@@ -155,7 +160,39 @@ test('ST801: the map lacks an entry, lacks a backend, keeps one, or has another 
   expect(at(map => void map[clusterIP]?.push('10.1.1.9:8080'))).toEqual([containing('still sends to 10.1.1.9:8080')]);
   expect(at(map => void map[clusterIP]?.splice(0, 1, 'HostPort'))).toEqual([containing('is a HostPort, and for the agent a ClusterIP')]);
   expect(at(map => void Object.assign(map, {'10.96.7.7:80/TCP': ['ClusterIP', '10.1.0.1:8080']}))).toEqual([containing('ST801 warning')]);
+  expect(at(map => void map[clusterIP]?.push('10.1.1.2:8080'))).toEqual([
+    containing("ST801 warning shop/web:http: in the kernel's map 2 of 3 slots of 10.96.1.1:80/TCP lead to 10.1.1.2:8080"),
+  ]);
   expect(at(() => {})).toEqual([]);
+});
+
+test('ST801: the flags of an entry are those that its policies and its address ask for', () => {
+  const flagged = (key: string, flags: string, change: (tables: CiliumTables) => void = () => {}): readonly string[] => {
+    const tables = given(change);
+    tables.map[key]?.splice(0, 1, flags);
+    return tables.texts().filter(text => text.startsWith('ST801'));
+  };
+  const [onNode, balancer] = ['172.18.0.2:30080/TCP', '192.0.2.10:80/TCP'];
+  expect(flagged(onNode, 'NodePort, non-routable')).toEqual([
+    containing("ST801 error shop/web:http: in the kernel's map 172.18.0.2:30080"),
+  ]);
+  expect(flagged(onNode, 'NodePort, two-scopes')).toEqual([containing('the agent has none for them')]);
+  expect(flagged(onNode, 'NodePort, Local')).toEqual([containing('ST801 warning')]);
+  const local = ({rows}: CiliumTables): void => {
+    for (const row of rows) row.policy = 'Local';
+  };
+  expect(flagged(balancer, 'LoadBalancer, Local, check source-range', local)).toEqual([
+    containing('all get the endpoints of those outside'),
+  ]);
+  expect(flagged(balancer, 'LoadBalancer, Local, two-scopes, check source-range', local)).toEqual([]);
+  expect(flagged('0.0.0.0:30080/TCP', 'NodePort, non-routable, dsr')).toEqual([]);
+});
+
+test('session affinity is compared at each address of the node, too', () => {
+  const tables = withMap(map => void map['172.18.0.2:30080/TCP']?.splice(0, 1, 'NodePort, sessionAffinity'));
+  expect(tables.texts()).toEqual([
+    containing("ST209 warning shop/web:http: the kernel's map has session affinity for 0 s at 172.18.0.2:30080/TCP"),
+  ]);
 });
 
 test('ST802: the agent says that it lost the API server', () => {

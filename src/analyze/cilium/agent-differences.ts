@@ -11,7 +11,7 @@ import {
   promisedFrontends,
 } from '../../expect/cilium/promised-frontends.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
-import {headlessLabel, type ServiceObject} from '../../model/api-objects.ts';
+import {headlessLabel, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
 import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import {entryText, type ServicePort} from '../../model/service-port.ts';
@@ -224,15 +224,20 @@ export function staleFrontends(
   const byService = Map.groupBy(own, ({namespace, service}) => `${namespace}/${service}`);
   return [...byService].flatMap(([key, all]) => {
     const object = services.get(key);
-    const stale = object === undefined ? all : isServedHere(object, node) === true ? all.filter(one => !isAddressOf(one, object)) : [];
+    const isOthers = object?.metadata.labels?.[proxyNameLabel] !== undefined && node.state.settings.proxyName === '';
+    const isHere = object === undefined || isOthers || isServedHere(object, node) === true;
+    const stale = isHere ? all.filter(one => object === undefined || isOthers || !isAddressOf(one, object)) : [];
     const [first] = stale;
     if (first === undefined) return [];
     const name = {namespace: first.namespace, name: first.service};
     const keys = someOf(stale.map(({key}) => key));
-    const detail =
+    const why =
       object === undefined
-        ? `the agent still serves ${key} at ${keys}: the API has no such Service (any more)`
-        : `the agent still serves ${key} at ${keys}, which the Service does not have in the API (any more)`;
+        ? ': the API has no such Service (any more)'
+        : isOthers
+          ? `: its label ${proxyNameLabel} gives it to another proxy`
+          : ', which the Service does not have in the API (any more)';
+    const detail = `the agent still serves ${key} at ${keys}${why}`;
     const severity = stale.some(({backends}) => usedBackends(backends).length > 0) ? 'error' : 'info';
     return [{kind: 'stale-service', family, port: null, service: name, severity, detail, expected: [], actual: [], by: 'cilium'} as const];
   });

@@ -21,7 +21,7 @@ import type {NodeAnalysis, NodeInput, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type ComparedPort, comparedPort, isGlobal, isOwn, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
 import {hostPortSymptoms} from './host-ports.ts';
-import {type MapCase, mapSymptoms, settingSymptoms} from './map-differences.ts';
+import {keysInMap, type MapCase, mapSymptoms, settingSymptoms} from './map-differences.ts';
 import {traceCiliumPort} from './trace-cilium.ts';
 
 /** The analysis of a node with tables of Cilium, and of the kube-proxy beside it, if there is one. */
@@ -160,10 +160,15 @@ function tableSymptoms(
 ): readonly Symptom[] {
   const keysOf = ({port, promised}: ComparedPort): readonly string[] =>
     promised.map(({key}) => key).filter(key => isOwn(table.get(key), port));
+  const taken = new Set(given.frontends.map(({key}) => key));
+  const inMap = (key: string): readonly string[] => {
+    const frontend = table.get(key);
+    return frontend === undefined ? [] : keysInMap(frontend, given.state, taken);
+  };
   const owned = new Map(ports.flatMap(compared => keysOf(compared).map((key): [string, ServicePort] => [key, compared.port])));
   return [
     ...mapSymptoms({...given, ports: owned}),
-    ...ports.flatMap(compared => settingSymptoms(compared.port, keysOf(compared), given.state)),
+    ...ports.flatMap(compared => settingSymptoms(compared.port, keysOf(compared).flatMap(inMap), given.state)),
   ];
 }
 

@@ -56,13 +56,12 @@ function frontendSymptoms(frontend: AgentFrontend, keys: readonly string[], give
   ];
 }
 
-type MakeSymptom = (kind: SymptomKind, detail: string, endpoint?: string) => Symptom;
+type MakeSymptom = (kind: SymptomKind, detail: string, more?: Pick<Partial<Symptom>, 'endpoint' | 'severity'>) => Symptom;
 
 function symptomsOf(frontend: AgentFrontend, {ports, family}: MapCase): MakeSymptom {
   const port = ports.get(frontend.key) ?? null;
   const service = {namespace: frontend.namespace, name: frontend.service};
-  return (kind, detail, endpoint) => {
-    const more = endpoint === undefined ? {} : {endpoint};
+  return (kind, detail, more = {}) => {
     if (port !== null) return ciliumSymptom(kind, port, {detail, ...more});
     const text = `${frontend.namespace}/${frontend.service}: ${detail}`;
     return {...{kind, family, port, service, detail: text, expected: [], actual: [], by: 'cilium' as const}, ...more};
@@ -82,7 +81,9 @@ function entrySymptoms(entry: MapEntry, frontend: AgentFrontend, symptom: MakeSy
   const extra = [...has].filter(backend => !wanted.includes(backend));
   const empty = backends.filter(backend => backend === null).length;
   const name = (backend: string): string => backend.slice(0, backend.lastIndexOf('/'));
+  const doubled = new Set(backends.filter(backend => backend !== null).filter((backend, index, all) => all.indexOf(backend) !== index));
   return [
+    ...flagSymptoms(entry, frontend, symptom),
     ...(empty === 0
       ? []
       : [
@@ -93,10 +94,69 @@ function entrySymptoms(entry: MapEntry, frontend: AgentFrontend, symptom: MakeSy
         ]),
     // An empty slot is where a backend is missing.
     ...(empty >= lacking.length ? [] : lacking).map(backend =>
-      symptom('map-differs', `the kernel's map does not send to ${name(backend)} at ${key}, and the agent does`, name(backend)),
+      symptom('map-differs', `the kernel's map does not send to ${name(backend)} at ${key}, and the agent does`, {endpoint: name(backend)}),
     ),
     ...extra.map(backend =>
-      symptom('map-differs', `the kernel's map still sends to ${name(backend)} at ${key}, and the agent does not`, name(backend)),
+      symptom('map-differs', `the kernel's map still sends to ${name(backend)} at ${key}, and the agent does not`, {
+        endpoint: name(backend),
+      }),
+    ),
+    // Where a backend is missing too, another took its slot.
+    ...(lacking.length > 0 || wanted.length > new Set(wanted).size ? [] : [...doubled]).map(backend => {
+      const slots = backends.filter(one => one === backend).length;
+      return symptom(
+        'map-differs',
+        `in the kernel's map ${slots} of ${count} slots of ${key} lead to ${name(backend)}: it gets more than its share`,
+        {
+          endpoint: name(backend),
+          severity: 'warning',
+        },
+      );
+    }),
+  ];
+}
+
+/**
+ * The flags by which the kernel chooses who may use an entry, and the endpoints of which scope. That an entry may be reached from outside
+ * although it need not be harms nobody.
+ */
+function flagSymptoms({key, address, flags}: MapEntry, frontend: AgentFrontend, symptom: MakeSymptom): readonly Symptom[] {
+  const {type, isExternalLocal, isInternalLocal} = frontend;
+  const has = (flag: string): boolean => flags.includes(flag);
+  const isInside = type === 'ClusterIP' || address === unspecified.IPv4 || address === unspecified.IPv6;
+  const isScoped = type !== 'ClusterIP' && isExternalLocal !== isInternalLocal;
+  const policies = [
+    {name: 'externalTrafficPolicy', flag: 'Local', isLocal: isExternalLocal},
+    {name: 'internalTrafficPolicy', flag: 'InternalLocal', isLocal: isInternalLocal},
+  ].filter(({flag, isLocal}) => has(flag) !== isLocal);
+  const policyOf = (isLocal: boolean): string => (isLocal ? 'Local' : 'Cluster');
+  return [
+    ...(!isInside && has('non-routable')
+      ? [
+          symptom(
+            'map-differs',
+            `in the kernel's map ${key} is not for clients outside the cluster (non-routable): their packets are dropped`,
+          ),
+        ]
+      : []),
+    ...(has('two-scopes') === isScoped
+      ? []
+      : [
+          symptom(
+            'map-differs',
+            isScoped
+              ? `in the kernel's map ${key} does not tell clients in the cluster from those outside (two-scopes), and the agent does: all get the endpoints of those outside`
+              : `in the kernel's map ${key} looks for other endpoints for clients in the cluster (two-scopes), and the agent has none for them`,
+          ),
+        ]),
+    ...policies.map(({name, isLocal}) =>
+      symptom(
+        'map-differs',
+        `in the kernel's map ${key} has ${name} ${policyOf(!isLocal)}, and for the agent it has ${policyOf(isLocal)}`,
+        {
+          severity: 'warning',
+        },
+      ),
     ),
   ];
 }
