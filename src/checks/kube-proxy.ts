@@ -5,6 +5,7 @@ import {extraSyncPeriod} from '../expect/proxy-config.ts';
 import {k3sRunsKubeProxy, kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import {othersAnswer} from '../model/node/kube-proxy-failures.ts';
 import type {PodObject} from '../model/api-objects.ts';
+import {isRulesAlone} from '../model/snapshot.ts';
 import {commandLine, namespacedName} from '../model/text.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from './check.ts';
@@ -34,6 +35,11 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     const {container, log, remedy} = kubeProxyTrouble(context);
     const signs = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
     const {node} = context;
+    // Who pastes a log beside rules takes it for the reason.
+    if (isRulesAlone(context) && log !== null) {
+      yield {node: node.name, message: `kube-proxy on ${node.name}: ${log}`, ...(remedy === null ? {} : {remedy})};
+      return;
+    }
     if (container === null && signs.length === 0) return;
     // Why it stopped may be long ago in the log: by itself a line says nothing about now.
     const reasons = [container, ...signs, log].filter(reason => reason !== null);

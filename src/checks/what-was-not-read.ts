@@ -3,7 +3,8 @@ import {type Misprint, misprintRemedy, misprintsOf} from '../analyze/iptables/mi
 import {cutReason} from '../analyze/proxy-mode.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
-import type {NodeDump} from '../model/snapshot.ts';
+import {kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
+import {isRulesAlone, type NodeDump} from '../model/snapshot.ts';
 import type {Check} from './check.ts';
 import {iptables, onNode} from './commands/commands.ts';
 import {kubeProxyTrouble, troubleText} from './kube-proxy-trouble.ts';
@@ -19,7 +20,8 @@ export const nodeNotRead: Check<'ST901'> = {
   *node({api, node, status, unread, view, config}) {
     if ((status.kind === 'unread' || status.kind === 'unsupported') && unread.length === 0) {
       const trouble = kubeProxyTrouble({api, node});
-      const why = trouble.container === null ? null : troubleText(trouble);
+      const isQuiet = isRulesAlone({api}) && node.files.includes(kubeProxyLog) && trouble.log === null;
+      const why = isQuiet ? 'its log shows no failure that is known' : trouble.container === null ? null : troubleText(trouble);
       const remedy = status.remedy ?? (why === null ? null : trouble.remedy);
       yield {
         node: node.name,

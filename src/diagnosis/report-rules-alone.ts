@@ -26,6 +26,7 @@ export function reportRulesAlone(
     shown.some(({service}) => service.name === name && service.namespace === namespace);
   const findings = report.findings.filter(
     ({name, service, actual = []}) =>
+      name === ofLog ||
       (name === misprinted && actual.length > 0) ||
       (name === ofFlows && service !== undefined && isShown(service)) ||
       (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
@@ -87,6 +88,7 @@ function isPrintedByNft(node: NodeDump): boolean {
 /** Findings that need no API object, whatever else the text contains. */
 const ofRulesAlone: ReadonlySet<string> = new Set(['unexpected-rule', 'broken-jump', 'uneven-balance', 'orphan-chain']);
 
+const ofLog = 'kube-proxy-not-syncing';
 const ofFlows = 'stale-conntrack';
 
 /** With rules, if these were printed wrongly; without, if the dump is truncated. */

@@ -6,6 +6,9 @@ import {namespaceNames, outputFlags, quietFlag, sourceFlags, verboseFlag} from '
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import {askNodes, notAmong, type PacketFlags, startNode, withPrintedPorts} from '../../run/packet/packet-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
+import {kubeProxyTrouble} from '../../checks/kube-proxy-trouble.ts';
+import {isRulesAlone} from '../../model/snapshot.ts';
+import {escapeText} from '../../render/terminal-text.ts';
 import {packetRenderers} from '../../render/table/packet.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 
@@ -77,6 +80,11 @@ export default class PacketCommand extends BaseCommand {
     const chosen = selectNodes(flags, snapshot);
     const start = startNode(flags, snapshot);
     const nodes = snapshot.nodes.filter(({name}) => chosen(name));
+    if (isRulesAlone(snapshot))
+      for (const node of nodes) {
+        const {log} = kubeProxyTrouble({api: snapshot.api, node});
+        if (log !== null) process.stderr.write(`${escapeText(`kube-proxy: ${log}`)}\n`);
+      }
     const answers = askNodes(flags, {...snapshot, nodes}, name => start === null || name === start);
     return {answers, unread: start === null || answers.length > 0 ? [] : [notAmong(flags.source, start)]};
   }

@@ -220,8 +220,8 @@ export function failureIn(log: string, nodes: ReadonlySet<string> = new Set()): 
  * rules which kube-proxy wants to remove are not there.
  */
 function lineOf(line: string): string {
-  // Its beginning says what failed; the patterns would take long for a line of megabytes.
-  const text = line.slice(0, maxTested);
+  // klog escapes quotes in values of one line. The beginning says what failed; the patterns would take long for a line of megabytes.
+  const text = line.slice(0, maxTested).replaceAll('\\"', '"');
   const isHarmless = /Error removing .*Couldn't (?:load|find) target [`']KUBE-|You can ignore this message/.test(text);
   return isHarmless || /^(?:.{0,100}?kube-proxy\S*: |\S+ std(?:err|out) [FP] )?I\d{4} \d\d:/.test(text) ? '' : text;
 }

@@ -1,5 +1,6 @@
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
+import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {asSavedSets, listedDevice} from './listed-state.ts';
 import {breaksLines, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
@@ -17,6 +18,9 @@ export function noDump(content: Buffer): string {
   const row = lines.findIndex(line => isRow.test(undecorate(line)));
   if (row >= 0)
     return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it`;
+  const failure = failureIn(logOfKubeProxy(lines) ?? '');
+  if (failure !== null)
+    return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}`;
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
@@ -49,6 +53,8 @@ function splitText(content: Buffer): PastedFiles {
   if (parts.ipvs.some(line => line !== ''))
     files.set(parts.isPartOfIpvs ? 'ipvsadm-part' : 'ipvsadm-save', Buffer.from(parts.ipvs.join('\n')));
   if (files.size > 0 && parts.conntrack.some(line => line !== '')) files.set('conntrack', Buffer.from(parts.conntrack.join('\n')));
+  const log = files.size > 0 ? logOfKubeProxy(lines) : null;
+  if (log !== null) files.set(kubeProxyLog, Buffer.from(log));
   if (parts.ipset.some(line => line !== '')) files.set('ipset-save', Buffer.from(parts.ipset.join('\n')));
   const device = files.size === 0 ? null : listedDevice(lines);
   if (device !== null) files.set('kube-ipvs0.json', Buffer.from(device));
@@ -65,6 +71,7 @@ const otherTools = [
   'kube-ipvs0: <',
   'Members:',
   ' dport=',
+  '.go:',
 ];
 const isRuleLine =
   /^\s*(?:\*(?:nat|filter|mangle|raw|security)\s*$|-[APN] \S+|(?:[>+*-]\s+)*Chain \S+ \(|\[\d+:\d+\] -A|:[A-Za-z][\w-]* [A-Z-])/;
@@ -81,6 +88,28 @@ function jsonOf(text: string): string | null {
   const end = text.lastIndexOf('}');
   return text.slice(start, end < start ? text.length : end + 1);
 }
+
+/** The lines of a log of kube-proxy, others are empty; null if there are none. They end at an empty line, a command, a rule or a fence. */
+function logOfKubeProxy(lines: readonly string[]): string | null {
+  let isLog = false;
+  const own = lines.map(line => {
+    const text = undecorate(line).trim();
+    if (isLogLine.test(text.slice(0, maxHead))) isLog = !isOfKubelet.test(text.slice(0, maxHead));
+    else if (isLog) isLog = !(text === '' || /^(?:```|[-*:]\S)|^\S*[$#%]\s|^Chain /.test(text));
+    return isLog ? text : '';
+  });
+  const shows = lines.some(
+    line =>
+      /kube-proxy.*\blogs?\b|\blogs?\b.*kube-proxy/.test(line) ||
+      (isLogLine.test(line) && /kube-proxy|prox[iy]|server_(?:others|linux)\.go/.test(line)),
+  );
+  return shows && own.some(line => line !== '') ? own.join('\n') : null;
+}
+
+/** Of the head that klog, journald and container runtimes write before a message. */
+const maxHead = 200;
+const isLogLine = /(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\.go:\d+\]/;
+const isOfKubelet = /kubelet|\b(?:kube|remote|pod|status|docker|cni|eviction|reconciler|operation)_?\w*\.go:/;
 
 type Tool = 'rules' | 'nft' | 'ipvs' | 'ipset' | 'conntrack';
 
