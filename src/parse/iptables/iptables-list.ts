@@ -6,6 +6,8 @@ export interface Listing {
   readonly verbose: boolean | null;
   /** Rows begin with numbers, as with `--line-numbers`. */
   readonly numbered: boolean;
+  /** The command above names the chain, and not a heading. */
+  readonly isOfCommand?: boolean;
 }
 
 export const noListing: Listing = {chain: null, verbose: null, numbered: false};

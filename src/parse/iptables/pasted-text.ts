@@ -34,7 +34,26 @@ export function pastedLines(bytes: Buffer): readonly PastedLine[] {
   const whole = bytes.toString('utf8');
   const text = breaksLines(whole) ? whole.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : whole;
   const lines = joinBroken(text.split('\n').map(undecorate));
-  return isListing(text) ? asRules(lines) : lines.map(line => ({text: line, ...plain}));
+  return isListing(text) || holdsRowsOfCommand(lines) ? asRules(lines) : lines.map(line => ({text: line, ...plain}));
+}
+
+/** Whether rows follow a command that names their chain: `grep` leaves the heading out. */
+export function holdsRowsOfCommand(lines: readonly string[]): boolean {
+  return lines.some((line, at) => {
+    const listing = listingOf(line);
+    return listing !== null && lines.slice(at + 1, at + 1 + maxBetween).some(row => readListedLine(row, listing).kind === 'rule');
+  });
+}
+
+/** Lines between a command and its first row. */
+const maxBetween = 4;
+
+/** What a command shows of the rows below it; null if it does not name their chain. */
+function listingOf(line: string): Listing | null {
+  const chain = parseListingCommand(line)?.chain ?? null;
+  if (chain === null) return null;
+  const numbered = /\s--line(?:-num(?:ber(?:s)?)?)?(?=\s|$)/.test(line);
+  return {chain, verbose: null, numbered, isOfCommand: true};
 }
 
 /** Each line becomes an object: a dump of this size has its tables, and is read as it is. Throws an UnreadableText. */
@@ -133,9 +152,14 @@ function asRules(lines: readonly string[]): readonly PastedLine[] {
   return lines.map(line => {
     const read = readListedLine(line, listing);
     const before = listing;
-    listing = listingAfter(read, line, listing);
+    listing = (read.kind === 'other' ? listingOf(line) : null) ?? listingAfter(read, line, listing);
     if (read.kind === 'chain') return headingOf(read);
-    if (read.kind === 'other') return {...plain, text: line, broken: before.chain !== null && line.trim() !== '' && !endsRows(line.trim())};
+    if (read.kind === 'other')
+      return {
+        ...plain,
+        text: line,
+        broken: before.chain !== null && before.isOfCommand !== true && line.trim() !== '' && !endsRows(line.trim()),
+      };
     return {...plain, text: read.kind === 'rule' ? read.text : ''};
   });
 }
@@ -145,11 +169,12 @@ function headingOf({name, policy, references}: ListedLine & {readonly kind: 'cha
 }
 
 function listingAfter(read: ListedLine, line: string, listing: Listing): Listing {
-  if (read.kind === 'chain') return {...listing, chain: read.name};
+  if (read.kind === 'chain') return {...listing, chain: read.name, isOfCommand: false};
   if (read.kind === 'columns') return {...listing, verbose: read.verbose, numbered: read.numbered};
   const text = line.trim();
-  if (read.kind === 'rule' || (text !== '' && !endsRows(text))) return listing;
-  return {...listing, chain: null, verbose: text === '' ? listing.verbose : null};
+  const isWarning = text.startsWith('# Warning: iptables');
+  if (read.kind === 'rule' || isWarning || (text !== '' && !endsRows(text))) return listing;
+  return {...listing, chain: null, verbose: text === '' ? listing.verbose : null, isOfCommand: false};
 }
 
 /** Lines after which the previous chain has no more rows. */
@@ -258,8 +283,8 @@ export function isPrompt(text: string): boolean {
   return /^(?:\[[^\]]*@[^\]]*\][$#]|[\w.-]+@[\w.-]+[^$#%>]{0,60}[$#%>]|[$%\u276f\u279c])\s+\S/.test(text);
 }
 
-const prompt = String.raw`(?:\[[^\]]*\]\s*[$#]\s*|[\w.-]+@[^$#%>]{0,80}[$#%>]\s*|[^\s$#%>]{0,40}\s?[$#%>\u276f\u279c]\s*|\+{1,2}\s+)?`;
-const wrapper = String.raw`(?:(?:sudo|kubectl|k|oc|docker|podman|crictl|nerdctl|ssh|nsenter|gcloud|minikube|kind|vagrant|multipass|lxc|time|watch|chroot|bash|sh)\s.*?\s["']?)?`;
+const prompt = String.raw`(?:\[[^\]]*\]\s*[$#]\s*|[\w.-]+@[^$#%>]{0,80}[$#%>]\s*|[^\s$#%>]{0,40}\s?[$#%>\u276f\u279c]\s*|\+{1,2}\s+|\u279c\s+\S+\s+)?`;
+const wrapper = String.raw`(?:(?:sudo|kubectl|k|oc|docker|podman|crictl|nerdctl|ssh|nsenter|gcloud|minikube|kind|vagrant|multipass|lxc|time|watch|chroot|bash|sh)\s(?:.*?\s)?["']?)?`;
 const command = new RegExp(`^${prompt}${wrapper}(?:\\S*/)?(ip6?)tables(-legacy|-nft)?(-save)?((?:\\s[^]*)?)$`);
 /** `-S`, `-nvL`, `-L CHAIN`, `--list-rules CHAIN`. */
 const listOption = /\s(?:-[a-zA-Z]*[SL](?![a-zA-Z]*[ADIN]\b)[a-zA-Z]*|--list(?:-rules)?)(?=\s|$|["'])(?:\s+([A-Za-z][\w.:-]*))?/;

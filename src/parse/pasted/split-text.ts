@@ -1,8 +1,9 @@
+import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {asSavedSets, listedDevice} from './listed-state.ts';
-import {breaksLines, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
+import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
 /** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump` says why). */
 export function snapshotOfText(origin: string, content: Buffer): Snapshot | null {
@@ -17,13 +18,28 @@ export function noDump(content: Buffer): string {
   const lines = content.toString('utf8', 0, maxShown).split('\n');
   const row = lines.findIndex(line => isRow.test(undecorate(line)));
   if (row >= 0)
-    return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it`;
+    return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it${samePortText(lines)}`;
   const failure = failureIn(logOfKubeProxy(lines) ?? '');
   if (failure !== null)
     return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}`;
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
+}
+
+/** Of rows without a chain: those that send one port to different places. In one chain the first wins. */
+function samePortText(lines: readonly string[]): string {
+  const rows = lines.flatMap((line, at) => {
+    const text = undecorate(line);
+    const to = / to:(\S+)/.exec(text)?.[1] ?? /\b(?:CNI-DN-[\da-f]+|KUBE-(?:SVC|EXT|XLB)-[A-Z2-7]{16})\b/.exec(text)?.[0];
+    const port = /\b(tcp|udp|sctp)\b.* (?:dpt:|dports )(\d+)\b/.exec(text)?.slice(1, 3).toReversed().join('/');
+    return to === undefined || port === undefined || !isRow.test(text) ? [] : [{port, to, line: at + 1}];
+  });
+  const [rivals] = [...Map.groupBy(rows, ({port}) => port).values()].filter(all => new Set(all.map(({to}) => to)).size > 1);
+  const [first] = rivals ?? [];
+  if (rivals === undefined || first === undefined) return '';
+  const where = someOf(rivals.map(({to, line}) => `${to} (line ${line})`));
+  return `. Port ${first.port} is sent to ${where}: of rows in one chain the first wins, and iptables-save | grep ${first.port.split('/')[0]} shows which chain each is in`;
 }
 
 const maxShown = 100_000;
@@ -44,7 +60,8 @@ function splitText(content: Buffer): PastedFiles {
   const lines = asSavedSets((breaksLines(text) ? text.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : text).split('\n'));
   const parts = partLines(json === null ? lines : lines.map(() => ''));
   const files = new Map<string, Buffer>();
-  if (parts.rules.some(line => isRuleLine.test(undecorate(line)) || isEntryRow(undecorate(line)))) {
+  const isRule = (line: string): boolean => isRuleLine.test(undecorate(line)) || isEntryRow(undecorate(line));
+  if (parts.rules.some(isRule) || holdsRowsOfCommand(parts.rules.map(undecorate))) {
     const rules = Buffer.from(parts.rules.join('\n'));
     files.set(dumpFile(rules), rules);
   }

@@ -1,0 +1,58 @@
+/** Rows of `iptables -L` whose heading `grep` left out: the command above may name their chain. */
+import {describe, expect, test} from 'vitest';
+import {parseListingCommand} from '../../src/parse/iptables/pasted-text.ts';
+import {noDump} from '../../src/parse/pasted/split-text.ts';
+import {askNodes} from '../../src/run/packet/packet-flags.ts';
+import {snapshotOfText} from './trace-text.ts';
+
+const reject = 'REJECT     all  --  *      *       0.0.0.0/0            0.0.0.0/0            reject-with icmp-host-prohibited';
+
+function answerTo(text: string): string {
+  const sent = {source: '10.244.0.3', destination: '10.244.1.5', port: '80', 'local-address': ['192.0.2.1']};
+  return askNodes(sent, snapshotOfText(text))
+    .flatMap(({outcomes}) => outcomes.map(({condition = '', verdict}) => `${verdict} ${condition}`))
+    .join();
+}
+
+describe('a command that names the chain tells the chain of the rows', () => {
+  test.each([
+    ['with counters', `$ sudo iptables -nvL FORWARD | grep REJECT\n    7   420 ${reject}\n`],
+    ['with numbers', `# iptables -L FORWARD -n -v --line-numbers | grep -i reject\n12       7   420 ${reject}\n`],
+    [
+      'after a warning',
+      `# iptables -vnL FORWARD | grep REJECT\n# Warning: iptables-legacy tables present, use iptables-legacy to see them\n    7   420 ${reject}\n`,
+    ],
+  ])('%s', (_, text) => {
+    expect(answerTo(text)).toBe('undecided refused unless other rules of filter/FORWARD decides otherwise');
+  });
+
+  test('the rows that follow a heading are those of the heading', () => {
+    const text = `$ sudo iptables -vnL FORWARD\nChain FORWARD (policy DROP 0 packets, 0 bytes)\n pkts bytes target     prot opt in     out     source               destination\n    7   420 ${reject}\n`;
+    expect(answerTo(text)).toMatch(/^reject/);
+  });
+
+  test('a command that lists all chains does not', () => {
+    expect(noDump(Buffer.from(`$ sudo iptables -nvL | grep REJECT\n    7   420 ${reject}\n`))).toMatch(
+      /without the heading .* as on line 2/,
+    );
+  });
+});
+
+test.each([
+  ['$ sudo iptables -t nat -S | grep web', {table: 'nat', filtered: true}],
+  ['sudo ip6tables-save', {table: null, filtered: false}],
+  ['➜  ~ sudo iptables -S FORWARD', {table: 'filter', chain: 'FORWARD'}],
+])('the command is read: %s', (line, expected) => {
+  expect(parseListingCommand(line)).toMatchObject(expected);
+});
+
+test('where no row has a chain, those that send one port to different places are named', () => {
+  const rows = ['10.0.4.9', '10.0.7.21'].map(
+    to => `DNAT       tcp  --  anywhere             anywhere             tcp dpt:8126 to:${to}:8126\n`,
+  );
+  const text = `$ iptables -tnat -L | grep 8126\n${rows.join('')}`;
+  expect(noDump(Buffer.from(text))).toContain(
+    'Port 8126/tcp is sent to 10.0.4.9:8126 (line 2), 10.0.7.21:8126 (line 3): of rows in one chain the first wins, and iptables-save | grep 8126 shows',
+  );
+  expect(noDump(Buffer.from(text.replace('10.0.7.21', '10.0.4.9')))).not.toContain('is sent to');
+});
