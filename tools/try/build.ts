@@ -69,12 +69,14 @@ Nothing leaves this page: the browser forbids it to connect to anything, and it 
 `.html;
 }
 
-/** Of one namespace: the page has less than a megabyte. */
+/** Some Services of one namespace: the page has less than a megabyte. */
 function exampleRules(): string {
   const dump = readFileSync(join(root, 'test/fixtures/captures/faults/skewed-balance/nodes/node-a/iptables-save'), 'utf8');
-  const lines = dump.split('\n').filter(line => !line.includes('--comment "infra/'));
-  const named = new Set(lines.flatMap(line => (line.startsWith(':') ? [] : (line.match(/KUBE-S(?:VC|VL|EP)-\w+/g) ?? []))));
-  return lines.filter(line => !/^:KUBE-S(?:VC|VL|EP)-/.test(line) || named.has(line.slice(1).split(' ', 1)[0] ?? '')).join('\n');
+  const left = /--comment ".*?(?:infra\/|shop\/(?:leaving|half-leaving|lb-pending|manual-split|unnamed-port|zonal)\b)/;
+  const lines = dump.split('\n').filter(line => !left.test(line));
+  const ofServices = /KUBE-(?:SVC|SVL|SEP|EXT|FW)-\w+/g;
+  const named = new Set(lines.flatMap(line => (line.startsWith(':') ? [] : (line.match(ofServices) ?? []))));
+  return lines.filter(line => !line.startsWith(':') || (line.match(ofServices) ?? []).every(name => named.has(name))).join('\n');
 }
 
 const style = `${pageStyle}
