@@ -1,9 +1,9 @@
-import process from 'node:process';
 import {expect, test} from 'vitest';
+import {triesSome} from '../cases.ts';
 import {checkUnderChurn, iptablesMode, ipvsMode, nftablesMode} from './churn-checks.ts';
 
 // What test/diagnosis/churn.test.ts does with a sample. CI tries a quarter of it.
-const checks = process.env['SVC_TRACE_SOME'] === '1' ? 250 : 1000;
+const checks = triesSome ? 250 : 1000;
 
 test.each([iptablesMode, nftablesMode, ipvsMode])(
   `${checks} checks of nodes in $mode mode that follow late have no finding, and each finds the rule that was removed`,

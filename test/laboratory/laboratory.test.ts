@@ -1,6 +1,7 @@
 /** Real packets through rules of other programs: what `check` and `packet` say is what the kernel does. */
 import process from 'node:process';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {triesSome} from '../cases.ts';
 import {Examination, possibleIn} from './examine.ts';
 import {clusterName, clusters} from './laboratory.ts';
 import {scenarios} from './scenarios.ts';
@@ -18,7 +19,7 @@ describe(`kube-proxy's rules for ${clusterName(cluster)}, and`, () => {
 
   // CI tries each in two kinds of clusters, where `npm run test:laboratory` tries it in all in which it is possible.
   function isTried(scenario: Scenario): boolean {
-    if (process.env['SVC_TRACE_SOME'] !== '1') return true;
+    if (!triesSome) return true;
     const at = scenarios.indexOf(scenario);
     const kinds = clusters.filter(one => possibleIn(one, [scenario]).length > 0);
     return [at, at + Math.ceil(kinds.length / 2)].some(index => kinds[index % kinds.length] === cluster);
