@@ -10,8 +10,8 @@ import {accessRenderers} from '../../render/access/access.ts';
 import {BaseCommand} from './base-command.ts';
 import {type AccessScope, permissionsFor} from '../../collect/access/permissions.ts';
 import {reviewAccess} from '../../collect/access/review-access.ts';
-import type {ParsedConnectionFlags} from '../../run/options/connection.ts';
-import {openCluster} from '../../run/open-cluster.ts';
+import {unlessInterrupted} from '../../run/clock.ts';
+import type {OpenCluster} from '../../run/open-cluster.ts';
 
 export default class AccessCommand extends BaseCommand {
   static override summary = 'Show which permissions are needed and missing';
@@ -51,26 +51,23 @@ Exit codes: 0 every required permission is allowed, 1 one is missing, 2 wrong us
       debugNamespace: flags['debug-namespace'] ?? defaultDebugNamespace,
       agentsNamespace: flags.agents ? flags['agents-namespace'] : undefined,
     };
-    const report = await reviewCluster(flags, by, `svc-trace/${this.config.version}`);
+    const report = await this.withCluster({...flags, quiet: true, 'no-progress': true}, ({cluster, signal}) =>
+      unlessInterrupted(reviewCluster(cluster, by, flags['all-namespaces']), signal),
+    );
     const render = accessRenderers[flags.output as keyof typeof accessRenderers];
     this.print(render(report, this.renderOptions({...flags, quiet: false, verbose: false})), flags['output-file']);
     process.exitCode = missing(report).length === 0 ? 0 : 1;
   }
 }
 
-interface AccessFlags extends ParsedConnectionFlags {
-  readonly 'all-namespaces': boolean;
-}
-
 /** Asks the cluster for each permission. Rejects with an ApiError if there is no answer. */
-async function reviewCluster(flags: AccessFlags, by: Omit<AccessScope, 'namespace'>, userAgent: string): Promise<AccessReport> {
-  const {api, description, ...cluster} = openCluster(flags, userAgent);
-  try {
-    const namespace = flags['all-namespaces'] ? null : cluster.namespace;
-    const asker = (await api.podToken()) === null ? 'outside' : 'pod';
-    const permissions = await reviewAccess(api, permissionsFor({...by, namespace, asker}));
-    return {cluster: description, transport: by.agentsNamespace === undefined ? by.transport : 'agents', namespace, permissions};
-  } finally {
-    cluster[Symbol.dispose]();
-  }
+async function reviewCluster(
+  {api, description, namespace: own}: OpenCluster,
+  by: Omit<AccessScope, 'namespace'>,
+  inAll: boolean,
+): Promise<AccessReport> {
+  const namespace = inAll ? null : own;
+  const asker = (await api.podToken()) === null ? 'outside' : 'pod';
+  const permissions = await reviewAccess(api, permissionsFor({...by, namespace, asker}));
+  return {cluster: description, transport: by.agentsNamespace === undefined ? by.transport : 'agents', namespace, permissions};
 }

@@ -60,7 +60,7 @@ class HttpKubeApi implements KubeApi {
     const signal = given === undefined ? this.#closing.signal : AbortSignal.any([given, this.#closing.signal]);
     let answer: ApiAnswer = begun;
     await this.#retrying(request, signal, async () => {
-      const applied = await this.#applied();
+      const applied = await this.#applied(signal);
       const response = await sendRequest({...this.#wire(request, applied), signal, maxBytes});
       answer = response;
       // An unhealthy kube-proxy answers 503. So does the API server if it cannot reach it, but with a Status.
@@ -78,7 +78,7 @@ class HttpKubeApi implements KubeApi {
     const signal = AbortSignal.any([options.signal, this.#closing.signal]);
     let parts: AsyncIterable<Buffer> = none();
     await this.#retrying(request, signal, async () => {
-      const applied = await this.#applied();
+      const applied = await this.#applied(signal);
       const response = await responseTo({...this.#wire(request, applied), signal, silenceMs: options.silenceMs});
       if ((response.statusCode ?? 0) >= 300) return {applied, response: await readResponse(response)};
       parts = bodyParts(response);
@@ -152,16 +152,16 @@ class HttpKubeApi implements KubeApi {
   #request(request: ApiRequest, abortSignal?: AbortSignal): Promise<ApiResponse> {
     const outer = abortSignal === undefined ? this.#closing.signal : AbortSignal.any([abortSignal, this.#closing.signal]);
     return this.#retrying(request, outer, async () => {
-      const applied = await this.#applied();
+      const applied = await this.#applied(outer);
       const signal = this.#requestTimeout > 0 ? AbortSignal.any([outer, AbortSignal.timeout(this.#requestTimeout)]) : outer;
       return {applied, response: await sendRequest({...this.#wire(request, applied), signal, maxBytes: request.maxBytes})};
     });
   }
 
   /** Credentials and connections for the next request, from client-node. */
-  async #applied(): Promise<RequestOptions> {
+  async #applied(signal: AbortSignal): Promise<RequestOptions> {
     const options: RequestOptions = {};
-    await this.#config.applyToHTTPSOptions(options);
+    await unlessAborted(this.#config.applyToHTTPSOptions(options), signal);
     return options;
   }
 
@@ -192,7 +192,7 @@ class HttpKubeApi implements KubeApi {
       if (outcome.kind === 'answer' && !isAnsweredByNode(request)) this.#noteDate(outcome.response.headers.date);
       if (outcome.kind === 'answer' && outcome.response.status < 300) return outcome.response;
       const isRefused = outcome.kind === 'answer' && outcome.response.status === 401 && !isOfPod(outcome.response, request);
-      if (isRefused && !renewed && (await this.#isRenewed(outcome.applied))) {
+      if (isRefused && !renewed && (await unlessAborted(this.#isRenewed(outcome.applied), signal))) {
         renewed = true;
         continue;
       }
@@ -219,6 +219,16 @@ class HttpKubeApi implements KubeApi {
     if (outcome.kind === 'answer') return refusal(outcome.response, request, this.#config.credentialOf(outcome.applied));
     return outcome.error instanceof CommandFailed ? outcome.error : noAnswer(outcome.error, request);
   }
+}
+
+/** A request does not outlast its signal, although the credential plugin that it waits for may. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const {promise, reject} = Promise.withResolvers<never>();
+  const abort = () => reject(Object.assign(new Error('aborted', {cause: signal.reason}), {name: 'AbortError'}));
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort, {once: true});
+  work.catch(() => {});
+  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', abort));
 }
 
 /** Whether a pod behind the API server's proxy refused, not the API server. */

@@ -1,4 +1,4 @@
-import {mkdtempSync, readdirSync, rmSync} from 'node:fs';
+import {existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
@@ -104,6 +104,43 @@ describe.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s', signal => {
     expect(readdirSync(temporary)).toEqual([]);
   });
 });
+
+test.each([
+  'check -A',
+  'trace shop/web',
+  'watch -A',
+  'top shop/web',
+  'packet --source 10.244.11.4 --destination shop/web',
+  'preview -A --proxy-mode nftables',
+  'rules -A --for-node node-a',
+  'access -A',
+  'capture',
+])('`%s` ends at the first signal with a credential plugin that hangs, and with what the plugin started', async command => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-interrupt-'));
+  onTestFinished(() => rmSync(folder, {recursive: true}));
+  const [kubeconfig, child] = [join(folder, 'config'), join(folder, 'child')];
+  const hangs = `trap '' INT TERM; sleep 600 & echo $! >${child}.new; mv ${child}.new ${child}; while :; do wait; done`;
+  const exec = {apiVersion: 'client.authentication.k8s.io/v1', command: 'sh', args: ['-c', hangs], interactiveMode: 'IfAvailable'};
+  const config = {
+    clusters: [{name: 'c', cluster: {server: 'https://127.0.0.1:1'}}],
+    users: [{name: 'u', user: {exec}}],
+    contexts: [{name: 'c', context: {cluster: 'c', user: 'u'}}],
+    'current-context': 'c',
+  };
+  writeFileSync(kubeconfig, JSON.stringify({apiVersion: 'v1', kind: 'Config', ...config}));
+  const words = command === 'capture' ? ['capture', '-o', join(folder, 'bundle')] : command.split(' ');
+  const running = svcTrace(words, {kubeconfig});
+  await expect.poll(() => existsSync(child), {timeout: 30_000}).toBe(true);
+  running.kill('SIGINT');
+  expect((await running).exitCode).toBe(130);
+  expect(readdirSync(folder).sort()).toEqual(['child', 'config']);
+  await expect.poll(() => isRunning(readFileSync(child, 'utf8').trim())).toBe(false);
+});
+
+/** A process that has ended may not have been waited for. */
+function isRunning(id: string): boolean {
+  return existsSync(`/proc/${id}/stat`) && !/\) Z /.test(readFileSync(`/proc/${id}/stat`, 'utf8'));
+}
 
 // With SVC_TRACE_INTERRUPTS=200 there are more moments, and with SVC_TRACE_SEED others.
 const seed = Number(process.env['SVC_TRACE_SEED'] ?? 33);

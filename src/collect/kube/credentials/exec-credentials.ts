@@ -77,6 +77,8 @@ async function runPlugin(config: ExecConfig, options: PluginOptions & {readonly 
     stdio: [interactive ? 'inherit' : 'ignore', 'pipe', options.quiet ? 'ignore' : 'inherit'],
     reject: false,
     detached: isGroup,
+    // One that asks is asked to end first: it may have changed the terminal.
+    forceKillAfterDelay: 500,
   });
   const end = () => {
     const {pid} = running;
