@@ -65,8 +65,7 @@ export default class PacketCommand extends BaseCommand {
     for (const reason of [...notes, ...unread]) process.stderr.write(`not read: ${reason}\n`);
     const render = packetRenderers[flags.output as keyof typeof packetRenderers];
     this.print(render(answers, this.renderOptions(flags)), flags['output-file']);
-    const isUndetermined = answers.some(({outcomes}) => outcomes.some(({verdict}) => verdict === 'undecided'));
-    if (unread.length > 0 || isUndetermined) process.exitCode ??= 3;
+    if (unread.length > 0) process.exitCode ??= 3;
   }
 
   private async answers(
