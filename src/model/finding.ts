@@ -91,6 +91,7 @@ export type Variant =
   | 'forwards-nothing'
   // ST611
   | 'no-route-to-services'
+  | 'link-down'
   | 'refused-by-routing-rules';
 
 /** The result of a check. The code and its properties are added when it becomes a Finding. */

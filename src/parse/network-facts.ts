@@ -58,7 +58,7 @@ function routeIn(fields: Fields): readonly Route[] {
   const to = parseCidr(destination === 'default' ? anything : destination);
   const nexthops = fieldsIn(fields['nexthops']);
   const kind = stringOf(fields['type']) ?? 'unicast';
-  const hops = (nexthops.length === 0 ? [fields] : nexthops).filter(({flags}) => !(Array.isArray(flags) && flags.includes('dead')));
+  const hops = (nexthops.length === 0 ? [fields] : nexthops).filter(hop => !has(hop, 'dead'));
   if (to === null || hops.length === 0) return [];
   return [
     {
@@ -66,11 +66,18 @@ function routeIn(fields: Fields): readonly Route[] {
       to,
       table: tableOf(fields['table']),
       metric: numberOf(fields['metric']) ?? 0,
-      hops: hops.map(hop => ({dev: stringOf(hop['dev']), gateway: stringOf(hop['gateway']) ?? viaOf(hop['via'])})),
+      hops: hops.map(hop => ({
+        ...{dev: stringOf(hop['dev']), gateway: stringOf(hop['gateway']) ?? viaOf(hop['via'])},
+        ...(has(hop, 'linkdown') ? {isDown: true} : {}),
+      })),
       source: stringOf(fields['prefsrc']),
       isConditional: 'tos' in fields || 'from' in fields,
     },
   ];
+}
+
+function has({flags}: Fields, flag: string): boolean {
+  return Array.isArray(flags) && flags.includes(flag);
 }
 
 function viaOf(via: unknown): string | null {

@@ -197,6 +197,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST610: 'the MTU of a tunnel leaves no room for its headers',
   ST611: byVariant('no route to pods', {
     'no-route-to-services': "the node's own processes have no route to Services",
+    'link-down': 'the interface that leads to pods is down',
     'refused-by-routing-rules': 'the routing rules of the node refuse packets to pods',
   }),
   ST612: 'packets in a tunnel are masqueraded a second time',

@@ -146,8 +146,11 @@ export interface Environment {
   ownObstacle?(packet: Packet): string | null;
   /** Why the kernel drops a packet where it arrives, once its destination is translated; null if it does not, or if that is unknown. */
   arrivalObstacle?(packet: Packet, environment: Environment): string | null;
-  /** Why it is not known whether a packet gets to its destination by the way that it takes, unless its source then is one of those known there. */
-  doubtedWay?(packet: Packet, environment: Environment): {readonly reason: string; readonly isKnown: (source: Address) => boolean} | null;
+  /**
+   * Why it is not known whether a packet gets to its destination by the way that it takes, unless its source then is one of those known there.
+   * Without `isKnown`, no source is.
+   */
+  doubtedWay?(packet: Packet, environment: Environment): {readonly reason: string; readonly isKnown?: (source: Address) => boolean} | null;
   /** Whether an address is known as one of an endpoint, a pod or a node; left out where it matters to none. */
   isKnown?(address: Address): boolean;
   /** Collects what rules ask of the sender. */

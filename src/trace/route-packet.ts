@@ -108,8 +108,9 @@ function doubted<R extends RuleText>({environment}: Route<R>, routed: Packet, en
   const way = environment.isLocal(routed.destination) === false ? (environment.doubtedWay?.(routed, environment) ?? null) : null;
   if (way === null) return ends;
   return ends.map(end => {
-    const source = end.verdict === 'accept' ? sourceBehind(end.packet, environment) : null;
-    return source === null || way.isKnown(source) ? end : undecided(end, way.reason);
+    if (end.verdict !== 'accept') return end;
+    const source = way.isKnown === undefined ? null : sourceBehind(end.packet, environment);
+    return way.isKnown !== undefined && (source === null || way.isKnown(source)) ? end : undecided(end, way.reason);
   });
 }
 

@@ -159,12 +159,59 @@ test('with forwarding on, or unread, packets are accepted', async () => {
 test('a packet to an endpoint without a route is dropped, and others are accepted', async () => {
   const routes = [
     {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+    {dst: '10.244.11.0/24', dev: 'cni0'},
     {type: 'blackhole', dst: '10.244.12.0/24'},
   ];
   const rules = [{priority: 32_766, src: 'all', table: 'main'}];
   const outcomes = await asked(toService, {'routes.json': JSON.stringify(routes), 'ip-rules.json': JSON.stringify(rules)});
   expect(outcomes).toContainEqual(['drop', 'the node has no route to 10.244.12.4']);
   expect(outcomes).toContainEqual(['accept', undefined]);
+});
+
+describe('where an interface to pods', () => {
+  const files = (routes: readonly object[], flags: readonly string[] = ['UP']) => ({
+    'routes.json': JSON.stringify([{dst: 'default', gateway: '172.18.0.1', dev: 'eth0'}, ...routes]),
+    'ip-rules.json': JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]),
+    'links.json': JSON.stringify([
+      {ifname: 'cali4', flags: ['UP'], promiscuity: 0, link_netnsid: 1},
+      {ifname: 'cali5', flags, promiscuity: 0, link_netnsid: 2},
+    ]),
+  });
+  const toPod = {...toService, destination: '10.244.11.5', port: '8080', source: '172.18.0.12'};
+  const own = {dst: '10.244.11.5', dev: 'cali5'};
+
+  test.each<readonly [string, readonly object[], readonly string[], string]>([
+    ['has no carrier', [{...own, flags: ['linkdown']}], ['UP'], 'drop,cali5, which leads to 10.244.11.5, has no carrier'],
+    [
+      'is down, its pod is lost',
+      [],
+      [],
+      'drop,the node sends what is for 10.244.11.5, a pod of its own, to the default gateway 172.18.0.1, while the interface of a pod is down (cali5)',
+    ],
+    [
+      'is there without its route, the network may bring the packet back',
+      [],
+      ['UP'],
+      'undecided,the node sends what is for 10.244.11.5, a pod of its own, to the default gateway 172.18.0.1: whether the network brings it back is not known',
+    ],
+    [
+      'is one of two, and has no carrier',
+      [
+        {
+          dst: '10.244.11.0/24',
+          nexthops: [
+            {dev: 'cali4', flags: []},
+            {dev: 'cali5', flags: ['linkdown']},
+          ],
+        },
+      ],
+      ['UP'],
+      'undecided,cali5, one of the next hops to 10.244.11.5, has no carrier: what the kernel sends there is lost',
+    ],
+    ['is up', [own], ['UP'], 'accept,'],
+  ])('%s', async (_, routes, flags, said) => {
+    expect((await asked(toPod, files(routes, flags))).map(String)).toEqual([said]);
+  });
 });
 
 test('a node port on 127.0.0.1 does not answer without route_localnet', async () => {

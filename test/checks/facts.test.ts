@@ -92,6 +92,21 @@ const toOthers = (route: object): Given => ({
   ...policyRouting({priority: 100, src: 'all', dst: '10.244.12.0', dstlen: 24, table: '2'}),
   routes: [{dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'}, route],
 });
+const nextHops = (flags: readonly string[]) => ({
+  dst: '10.244.12.0/24',
+  nexthops: [
+    {gateway: '172.18.0.12', dev: 'eth0', flags: []},
+    {gateway: '192.0.2.1', dev: 'eth1', flags},
+  ],
+});
+/** Pods behind links of their own, but for 10.244.11.5. */
+const podLinks = (flags: readonly string[], ...routes: readonly object[]): Given => ({
+  links: [
+    {...up, ifname: 'veth9', mtu: 1500, link_netnsid: 3, linkinfo: {info_kind: 'veth'}},
+    {...up, flags, ifname: 'veth5', mtu: 1500, link_netnsid: 4, linkinfo: {info_kind: 'veth'}},
+  ],
+  routes: [{...byDefault, dst: '10.244.11.5/32'}, ...routes].slice(routes.length > 0 ? 1 : 0),
+});
 const strict = {'net.ipv4.conf.all.rp_filter': 1};
 const twoDefaults: Given = {
   links: [{...up, ifname: 'eth1', mtu: 1500}],
@@ -498,6 +513,35 @@ const cases: readonly Case[] = [
         links: [{...up, ifname: 'cilium_host', mtu: 1500}],
         routes: [{type: 'blackhole', dst: '10.96.0.0/12'}],
       },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'the interface that leads to the pods of another node has no carrier', severity: 'error'},
+    fires: {routes: [{dst: '10.244.12.0/24', gateway: '192.0.2.1', dev: 'eth1', flags: ['linkdown']}]},
+    says: 'the interface that leads to endpoints (10.244.12.9, 10.244.12.4, 10.244.12.8), eth1, has no carrier: what',
+    silent: {
+      'no pod is behind it': {routes: [{dst: '172.17.0.0/16', dev: 'docker0', flags: ['linkdown']}]},
+      'a route that counts more leads elsewhere': {
+        routes: [
+          {dst: '10.244.12.0/24', gateway: '192.0.2.1', dev: 'eth1', metric: 9, flags: ['linkdown']},
+          {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+        ],
+      },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'one of several next hops has no carrier', severity: 'error'},
+    fires: {routes: [nextHops(['linkdown'])]},
+    says: 'one of the next hops to endpoints (10.244.12.9, 10.244.12.4, 10.244.12.8), eth1, has no carrier, and the kernel does not skip it: a share of',
+    silent: {'the kernel skips it': {routes: [nextHops(['dead', 'linkdown'])]}, 'all have one': {routes: [nextHops([])]}},
+  },
+  {
+    ...{code: 'ST611', title: 'the interface of a pod is down', severity: 'error'},
+    fires: podLinks([]),
+    says: 'packets for endpoints on this node (10.244.11.5) go to the default gateway 172.18.0.1, while the interface of a pod is down (veth5): what',
+    silent: {
+      'it is up': podLinks(['UP', 'LOWER_UP'], {dst: '10.244.11.5', dev: 'veth5'}),
+      'it is of a pod that is no endpoint': podLinks([], {dst: '10.244.11.5', dev: 'veth9'}),
     },
   },
   {

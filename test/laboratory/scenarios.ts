@@ -42,6 +42,18 @@ function docker(policy: string): readonly Step[] {
   ];
 }
 
+/** Two next hops to the pods of node-b, of which one leads nowhere. */
+function twoHops(...lines: readonly string[]): Step {
+  const second = [
+    'link add eth1 type veth peer name beyond',
+    'link set eth1 up',
+    'link set beyond up',
+    'address add 192.0.2.2/24 dev eth1',
+  ];
+  const routes = ['route del 10.244.12.0/24', 'route add 10.244.12.0/24 nexthop via 172.18.0.12 nexthop via 192.0.2.1'];
+  return sh([...[...second, ...routes].map(line => `ip ${line}`), ...lines].join('\n'));
+}
+
 /** What Docker 28 writes: direct access to containers is dropped in raw, and FORWARD has chains of its own. */
 const docker28 = [
   rules('raw', '-A PREROUTING -d 172.17.0.2/32 ! -i docker0 -j DROP'),
@@ -602,6 +614,17 @@ export const scenarios: readonly Scenario[] = [
   {name: 'cluster-ips-blackholed', load: [sh('ip route add blackhole 10.96.0.0/12')]},
   {name: 'rule-prohibits-pod', load: [sh('ip rule add from 10.244.11.5 to 10.244.0.0/16 prohibit pref 100')]},
   {name: 'other-table-unused', load: [sh('ip route add default dev lo table 77 && ip rule add fwmark 0x77 lookup 77 pref 100')]},
+  // Interfaces to pods that are down, or have no carrier.
+  {name: 'pod-link-down', load: [sh('ip link set cali5 down')]},
+  {name: 'pod-without-carrier', load: [shIn('pod5', 'ip link set eth0 down')]},
+  {name: 'pod-route-missing', load: [sh('ip route del 10.244.11.5 dev cali5')]},
+  {name: 'next-hop-dead', load: [twoHops('ip link set eth1 down')]},
+  {name: 'next-hop-without-carrier', load: [twoHops('ip link set beyond down')]},
+  {
+    name: 'next-hop-without-carrier-ignored',
+    load: [twoHops('sysctl -qw net.ipv4.conf.eth1.ignore_routes_with_linkdown=1; ip link set beyond down')],
+  },
+  {name: 'route-without-carrier', load: [twoHops('ip route replace 10.244.12.0/24 via 192.0.2.1', 'ip link set beyond down')]},
   ...conditions,
 
   // Endpoints in the network of their node.

@@ -49,6 +49,7 @@ describe('routes', () => {
       nexthops: [
         {gateway: '10.1.0.5', dev: 'cni0'},
         {dev: 'v1', flags: ['dead']},
+        {dev: 'v2', flags: ['linkdown']},
       ],
     },
     {type: 'throw', dst: '10.11.0.0/16', table: '100', flags: []},
@@ -61,10 +62,13 @@ describe('routes', () => {
   test('are those of both families, without dead ones', () => {
     const {IPv4, IPv6} = parseRoutes(JSON.stringify(printed));
     expect(
-      IPv4?.map(({to, table, kind, hops}) => `${kind} ${to.text} ${table} ${hops.map(({dev, gateway}) => `${dev} ${gateway}`).join()}`),
+      IPv4?.map(
+        ({to, table, kind, hops}) =>
+          `${kind} ${to.text} ${table} ${hops.map(({dev, gateway, isDown}) => `${dev} ${gateway}${isDown === true ? ' down' : ''}`).join()}`,
+      ),
     ).toEqual([
       'unicast 0.0.0.0/0 main eth0 192.0.2.1',
-      'unicast 10.9.0.0/16 main cni0 10.1.0.5',
+      'unicast 10.9.0.0/16 main cni0 10.1.0.5,v2 null down',
       'throw 10.11.0.0/16 100 null null',
       'unicast 10.2.0.7/32 main v1 fe80::2',
     ]);

@@ -1,7 +1,7 @@
 import {once} from '../../model/once.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
-import {type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {
   hostIP,
   type NetworkFacts,
@@ -18,7 +18,10 @@ import {
   type Astray,
   arrivalOf,
   detourOf,
+  downPodLinks,
+  downWay,
   droppedOnArrival,
+  gatewayInPlaceOfLink,
   isUnroutedHere,
   isUsualRule,
   otherUplink,
@@ -27,6 +30,7 @@ import {
   routingCause,
   undecidedRule,
 } from '../../model/node/policy-routing.ts';
+import {someOf} from '../../model/text.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
@@ -240,6 +244,12 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     askRulePorts(network, packet, environment);
     const route = routeOf(network, destination, query);
     if (route !== 'unknown' && route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
+    const way = downWay(network, destination, query);
+    if (way?.isOneOfSeveral === false) return `${way.dev}, which leads to ${destination.text}, has no carrier`;
+    const down = isPodHere(facts, destination) ? downPodLinks(network) : [];
+    const gateway = down.length === 0 ? null : gatewayInPlaceOfLink(facts, destination, query);
+    if (gateway !== null)
+      return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}, while the interface of a pod is down (${someOf(down)})`;
     const astray = routedAstray(facts, destination, query);
     if (astray === null) return null;
     // Other senders may have other routes.
@@ -288,8 +298,11 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
       const detour = detourOf(facts, destination, query) ?? (asked === null ? null : otherUplink(facts, destination, {asked, query}));
       const word = connection?.direction === 'reply' ? 'reply' : 'packet';
       const rule = detour === null ? undecidedRule(facts.network ?? noNetworkFacts, destination, query) : null;
-      if (rule !== null) return {isKnown: () => false, reason: `whether the ${word} meets ${routingCause({rule})} is not known`};
-      if (detour === null) return null;
+      if (rule !== null) return {reason: `whether the ${word} meets ${routingCause({rule})} is not known`};
+      if (detour === null) {
+        const reason = doubtOf(facts, destination, query);
+        return reason === null ? null : {reason};
+      }
       ask(packet, environment);
       return {
         isKnown: detour.isKnown,
@@ -297,6 +310,19 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
       };
     },
   };
+}
+
+/** Why it is not known whether a packet gets to an address, without policy routing. */
+function doubtOf(facts: NodeFacts, destination: Address, query: RouteQuery): string | null {
+  const way = downWay(facts.network ?? noNetworkFacts, destination, query);
+  if (way !== null) return `${way.dev}, one of the next hops to ${destination.text}, has no carrier: what the kernel sends there is lost`;
+  const gateway = isPodHere(facts, destination) ? gatewayInPlaceOfLink(facts, destination, query) : null;
+  if (gateway === null) return null;
+  return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}: whether the network brings it back is not known`;
+}
+
+function isPodHere(facts: NodeFacts, {family, value}: Address): boolean {
+  return holds(podsHere(facts, family), value);
 }
 
 /** What rules of policy routing may ask. */

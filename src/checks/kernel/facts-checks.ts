@@ -9,7 +9,7 @@ import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {misroutedPackets, refusedMarked, refusedPods, unroutedServices} from './policy-routes.ts';
+import {downWays, misroutedPackets, podsWithoutLink, refusedMarked, refusedPods, unroutedServices} from './policy-routes.ts';
 import {asymmetric} from './reverse-path.ts';
 import {deviceTo, entriesOnNode, interfaceSwitch, networkOf, podAddresses, podBridges, routeTo, familiesOnNode} from './node-paths.ts';
 
@@ -311,6 +311,15 @@ const table = [
             message: `no route leads to endpoints on ${nodesIn(lost)}: what Services send there is lost.`,
             commands: commands(lost),
           };
+        for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {
+          const ends = `endpoints (${someOf(addresses)})`;
+          const share = isOneOfSeveral ? ', and the kernel does not skip it: a share of what' : ': what';
+          yield {
+            ...{family, variant: 'link-down'},
+            message: `${isOneOfSeveral ? `one of the next hops to ${ends}` : `the interface that leads to ${ends}`}, ${dev}, has no carrier${share} Services send there is lost.`,
+            commands: [commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`],
+          };
+        }
         const refused = refusedPods(context, family);
         const [first] = refused;
         if (lost.length === 0 && first !== undefined)
@@ -344,7 +353,14 @@ const table = [
           route.kind === 'unicast' && route.dev === usual.dev && route.gateway === usual.gateway;
         const hasOwn = (route: RouteResult): boolean => route.kind === 'unicast' && route.gateway !== null && !isUsual(route);
         const astray = unroutedPods(context, family, isUsual);
-        if (astray.length === 0 || unroutedPods(context, family, hasOwn).length === 0) continue;
+        const cut = podsWithoutLink(context, family, isUsual);
+        if (cut !== null)
+          yield {
+            ...{family, variant: 'link-down'},
+            message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while the interface of a pod is down (${someOf(cut.down)}): what Services send there is lost.`,
+            commands: [commandLine`ip route get ${cut.addresses[0] ?? ''}`, commandLine`ip link show ${cut.down[0] ?? ''}`],
+          };
+        if (cut !== null || astray.length === 0 || unroutedPods(context, family, hasOwn).length === 0) continue;
         const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while there are routes to the pods of other nodes: the network may not know where they are.`;
         yield {family, severity: 'warning', message, commands: commands(astray)};
       }

@@ -1,7 +1,9 @@
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
-import {hostIP, type PolicyRule, routeOf, type RouteQuery} from '../../model/node/node-facts.ts';
+import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult} from '../../model/node/node-facts.ts';
 import {
   type Astray,
+  downPodLinks,
+  downWay,
   isUnroutedHere,
   isUsualRule,
   outsideOf,
@@ -193,6 +195,40 @@ export function refusedMarked(context: NodeCheckContext, family: Family): {reado
   };
   const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
   return to === undefined ? null : {mark: `0x${mark.toString(16)}`, to: to.text};
+}
+
+/** Endpoints to which a route leads by an interface without a carrier, for each such interface. Each pod here has a route of its own. */
+export function downWays(
+  context: NodeCheckContext,
+  family: Family,
+): readonly {readonly dev: string; readonly isOneOfSeveral: boolean; readonly addresses: readonly string[]}[] {
+  const found = [...podAddresses(context, family)].flatMap(([node, pods]) =>
+    (node === context.node.name ? pods : pods.slice(0, maxEndpoints)).flatMap(({address: text}) => {
+      const address = parseAddress(text);
+      const way = address === null ? null : downWay(networkOf(context), address, {mark: 0, iif: 'lo'});
+      return way === null ? [] : [{text, ...way}];
+    }),
+  );
+  return [...Map.groupBy(found, ({dev, isOneOfSeveral}) => `${dev} ${isOneOfSeveral}`).values()].flatMap(group =>
+    group.slice(0, 1).map(({dev, isOneOfSeveral}) => ({dev, isOneOfSeveral, addresses: group.map(({text}) => text)})),
+  );
+}
+
+/** Endpoints of this node whose packets take a route that is none of pods, where the interface of a pod is down; null if there are none. */
+export function podsWithoutLink(
+  context: NodeCheckContext,
+  family: Family,
+  isUsual: (route: RouteResult) => boolean,
+): {readonly addresses: readonly string[]; readonly down: readonly string[]} | null {
+  const down = downPodLinks(networkOf(context));
+  if (down.length === 0) return null;
+  const pods = podAddresses(context, family).get(context.node.name) ?? [];
+  const addresses = pods.flatMap(({address: text}) => {
+    const address = parseAddress(text);
+    const route = address === null ? 'unknown' : routeTo(context, address);
+    return route !== 'unknown' && isUsual(route) ? [text] : [];
+  });
+  return addresses.length === 0 ? null : {addresses, down};
 }
 
 /** Addresses of Services that processes of the node have no route to. Programs that translate addresses in the socket need none. */

@@ -99,7 +99,12 @@ export interface Route {
   readonly table: string;
   readonly metric: number;
   /** One, or several that the kernel chooses from for each connection. Dead ones are left out. */
-  readonly hops: readonly {readonly dev: string | null; readonly gateway: string | null}[];
+  readonly hops: readonly {
+    readonly dev: string | null;
+    readonly gateway: string | null;
+    /** The interface has no carrier, and the kernel takes the hop all the same. */
+    readonly isDown?: true;
+  }[];
   /** The source address of packets that the node itself sends. */
   readonly source: string | null;
   /** It depends on something that is not evaluated, such as the type of service. */
@@ -165,7 +170,14 @@ export function routesLoopback(network: NetworkFacts, dev: string | null): boole
 
 /** Where the kernel sends a packet. `unreachable`: it is refused or dropped, or no route leads there. */
 export type RouteResult =
-  | {readonly kind: 'local' | 'unicast'; readonly dev: string; readonly gateway: string | null; readonly source: string | null}
+  | {
+      readonly kind: 'local' | 'unicast';
+      readonly dev: string;
+      readonly gateway: string | null;
+      readonly source: string | null;
+      /** The interface has no carrier: the packet is lost. */
+      readonly isDown?: true;
+    }
   | {readonly kind: 'unreachable'};
 
 /** What is known of a packet; a condition about what is left out cannot be evaluated. */
@@ -314,9 +326,11 @@ function resultsOf({kind, hops, source}: Route): readonly (RouteResult | 'unknow
   if (kind === 'unreachable' || kind === 'blackhole' || kind === 'prohibit') return [{kind: 'unreachable'}];
   const isLocal = kind === 'local' || kind === 'broadcast' || kind === 'anycast';
   if (!isLocal && kind !== 'unicast' && kind !== 'multicast') return ['unknown'];
-  return hops.map(({dev, gateway}) =>
-    dev === null ? 'unknown' : {kind: isLocal ? 'local' : 'unicast', dev, gateway: hops.length > 1 ? null : gateway, source},
-  );
+  return hops.map(({dev, gateway, isDown}) => {
+    if (dev === null) return 'unknown';
+    const way = {dev, gateway: hops.length > 1 ? null : gateway, source};
+    return {kind: isLocal ? 'local' : 'unicast', ...way, ...(isDown === true ? {isDown} : {})};
+  });
 }
 
 function isSame(a: RouteResult, b: RouteResult | 'unknown'): boolean {

@@ -5,6 +5,7 @@ import {
   type NodeFacts,
   noNetworkFacts,
   type PolicyRule,
+  type Route,
   routeOf,
   type RouteQuery,
   type RouteResult,
@@ -41,6 +42,54 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which leads back to each pod.
   if (rule !== null && rule.iif !== null && route.gateway !== null) return null;
   return {dev: route.dev, instead: usual.dev, rule};
+}
+
+/** An interface without a carrier by which packets leave. */
+interface DownWay {
+  readonly dev: string;
+  /** It is one of several next hops that the kernel chooses from for each connection. */
+  readonly isOneOfSeveral: boolean;
+}
+
+/** The interface without a carrier by which packets to an address are lost, or some of them; null if there is none, or if that is not known. */
+export function downWay(network: NetworkFacts, destination: Address, query: RouteQuery): DownWay | null {
+  if (!hasDownWays(network)) return null;
+  const route = routeOf(network, destination, query);
+  if (route !== 'unknown') return isUnicast(route) && route.isDown === true ? {dev: route.dev, isOneOfSeveral: false} : null;
+  const down = routeOf(withDownWays(network), destination, query);
+  return isUnicast(down) && down.isDown === true ? {dev: down.dev, isOneOfSeveral: true} : null;
+}
+
+const hasDownWays = once(({routes}: NetworkFacts) => families.some(family => routes[family]?.some(isPartlyDown) === true));
+
+function isPartlyDown({hops}: Route): boolean {
+  return hops.some(({isDown}) => isDown === true);
+}
+
+/** As if the kernel took the hops without a carrier where it takes some of them. Routes of IPv6 may be printed one for each hop. */
+const withDownWays = once((network: NetworkFacts): NetworkFacts => {
+  const without = (routes: readonly Route[] | null): readonly Route[] | null => {
+    const key = ({to, table, metric}: Route): string => `${to.text} ${table} ${metric}`;
+    const down = new Set(routes?.filter(isPartlyDown).map(key));
+    return (
+      routes
+        ?.filter(route => isPartlyDown(route) || !down.has(key(route)))
+        .map(route => (isPartlyDown(route) ? {...route, hops: route.hops.filter(({isDown}) => isDown === true)} : route)) ?? null
+    );
+  };
+  return {...network, routes: {IPv4: without(network.routes.IPv4), IPv6: without(network.routes.IPv6)}};
+});
+
+/** Interfaces of pods that are down: the kernel removed the routes to these pods. */
+export function downPodLinks({links}: NetworkFacts): readonly string[] {
+  return (links ?? []).flatMap(({name, isPeerElsewhere, isUp, master}) => (isPeerElsewhere && !isUp && master === null ? [name] : []));
+}
+
+/** The default gateway to which the node sends packets for an address, while other pods have links of their own; null if it does not. */
+export function gatewayInPlaceOfLink({network = noNetworkFacts}: NodeFacts, destination: Address, query: RouteQuery): string | null {
+  if (network.links?.some(({isPeerElsewhere, isUp}) => isPeerElsewhere && isUp) !== true) return null;
+  const route = routeOf(network, destination, query);
+  return isUnicast(route) && isDefaultWay(network, route, destination.family, query) ? route.gateway : null;
 }
 
 /** The rule of policy routing without which something holds; null if it is no single one. */
