@@ -20,13 +20,16 @@ import {rivalsOf, type Taker, takersOf, type UncalledChain, uncalledChains, unca
 export function walkShown(
   rules: PacketRules,
   shown: PacketRules,
-  walked: Walked & Pick<ShownText, 'servers' | 'isUnbound'>,
+  walked: Walked & Pick<ShownText, 'servers' | 'isUnbound'> & {readonly isOfService: boolean},
 ): readonly PacketOutcome[] {
-  const {packet, environment, servers, isUnbound} = walked;
+  const {packet, environment, servers, isUnbound, isOfService} = walked;
   const isLocal = environment.isLocal(packet.destination);
   const server = environment.virtualServer?.(packet);
   // kube-proxy gives the node the addresses of its virtual servers.
-  const place = server !== undefined && isLocal === null ? true : hookOf(shown.iptables, isLocal);
+  const ofServer = server !== undefined && isLocal === null ? true : null;
+  // In nftables mode the node has no addresses of Services.
+  const ofTables = shown.iptables === null && isOfService && isLocal === null ? false : null;
+  const place = ofServer ?? ofTables ?? hookOf(shown.iptables, isLocal);
   const here = {
     ...walked,
     environment: place === null ? environment : {...environment, isLocal: (one: Address) => environment.isLocal(one) ?? place},
@@ -57,7 +60,54 @@ export function walkShown(
   if (outcomes.some(({doubt}) => mayNameInterface(doubt)))
     return others.map(outcome => ifNoInterface(answerOf(outcome, text, uncalled), otherwise(outcome, plain, here)));
   // A row that may name an interface, and that jumps to a chain that is not shown, changes nothing that the walk knows.
-  return (gapsOf(others) > gapsOf(outcomes) ? others : outcomes).map(outcome => answerOf(outcome, text, uncalled));
+  return (gapsOf(others) > gapsOf(outcomes) ? others : outcomes).map(outcome => {
+    const beside = besideBridges(outcome, plain, here);
+    return beside === null ? answerOf(outcome, text, uncalled) : unlessOnBridge(answerOf(beside.outcome, text, uncalled), beside.bridges);
+  });
+}
+
+interface BesideBridges {
+  readonly outcome: PacketOutcome;
+  readonly bridges: ReadonlySet<string>;
+}
+
+/**
+ * What stops a packet that does not pass the bridges of other programs, where only rules about these leave open what becomes of it: pods are
+ * mostly on other ones. Null where something else decides.
+ */
+function besideBridges(first: PacketOutcome, rules: PacketRules, walked: Walked): BesideBridges | null {
+  let [outcome, {iptables}] = [first, rules];
+  const bridges = new Set<string>();
+  for (let tries = 0; tries < maxRules && iptables !== null && outcome.verdict === 'undecided' && outcome.doubt !== undefined; tries++) {
+    const bridge = bridgeOfOthers.exec(outcome.doubt.text)?.[1];
+    if (bridge === undefined) return null;
+    bridges.add(bridge);
+    iptables = withoutRule(iptables, outcome.doubt);
+    const [only, ...more] = walkRules({...rules, iptables}, walked);
+    if (only === undefined || more.length > 0) return null;
+    outcome = only;
+  }
+  return bridges.size > 0 && (outcome.verdict === 'drop' || outcome.verdict === 'reject') ? {outcome, bridges} : null;
+}
+
+const maxRules = 20;
+const bridgeOfOthers = /(?<!! )-[io] (docker\d+|br-[\da-f]{12}|docker_gwbridge|virbr\d+|lxcbr\d+|lxdbr\d+|podman\d+)\b/;
+
+function unlessOnBridge(outcome: PacketOutcome, bridges: ReadonlySet<string>): PacketOutcome {
+  const passes = `it passes ${someOf([...bridges])}`;
+  const {verdict, condition, reason, stopped} = outcome;
+  if (verdict === 'accept' || (verdict === 'undecided' && stopped === undefined)) return outcome;
+  if (verdict === 'undecided')
+    return {
+      ...outcome,
+      ...(condition === undefined ? {} : {condition: `${condition}, or ${passes}`}),
+      ...(stopped === undefined
+        ? {}
+        : {stopped: {...stopped, unless: [stopped.unless, passes].filter(part => part !== null).join(', or ')}}),
+      reason: `${reason ?? ''}, or ${passes}`,
+    };
+  const done = `${verdict === 'drop' ? 'dropped' : 'refused'} ${stoppedBy(outcome).by}`;
+  return {...undecidedAt(outcome, `${done}, unless ${passes}`), condition: `${done} unless ${passes}`, stopped: {verdict, unless: passes}};
 }
 
 function gapsOf(outcomes: readonly PacketOutcome[]): number {

@@ -66,6 +66,8 @@ export interface OtherNodes {
   readonly find: (name: string) => PacketNode | null;
   /** Whether an address is in the network of some node's pods. */
   readonly isPod: (address: Address) => boolean;
+  /** Whether rules show an address as a cluster IP. */
+  readonly isClusterIP?: (address: string) => boolean;
 }
 
 const alone: OtherNodes = {nodeOf: () => null, find: () => null, isPod: () => false};
@@ -201,7 +203,14 @@ function walkNode(
   const {bound} = settingOf(node);
   const isUnbound = bound?.includes(packet.destination.text) === false;
   const outcomes =
-    shown === undefined ? walkRules(rules, walked) : walkShown(rules, shown, {...walked, isUnbound, servers: serversOf(node, packet)});
+    shown === undefined
+      ? walkRules(rules, walked)
+      : walkShown(rules, shown, {
+          ...walked,
+          isUnbound,
+          servers: serversOf(node, packet),
+          isOfService: others.isClusterIP?.(packet.destination.text) === true,
+        });
   return outcomes.map(outcome => acrossBridge(outcome, {packet, environment, facts, rules}));
 }
 

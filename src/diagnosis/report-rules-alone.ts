@@ -86,7 +86,7 @@ function isPrintedByNft(node: NodeDump): boolean {
 }
 
 /** Findings that need no API object, whatever else the text contains. */
-const ofRulesAlone: ReadonlySet<string> = new Set(['unexpected-rule', 'broken-jump', 'uneven-balance', 'orphan-chain']);
+const ofRulesAlone: ReadonlySet<string> = new Set(['unexpected-rule', 'broken-jump', 'uneven-balance', 'orphan-chain', 'two-backends']);
 
 const ofLog = 'kube-proxy-not-syncing';
 const ofFlows = 'stale-conntrack';

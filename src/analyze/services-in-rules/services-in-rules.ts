@@ -27,7 +27,8 @@ function traceKey({service, port, family}: PortTrace): string {
 
 /** The virtual servers of IPVS with their real servers. The kernel stores the addresses of Services, not their names. */
 function ipvsServices(node: NodeDump): readonly PortTrace[] {
-  const text = (node.read('ipvsadm-save') ?? node.read('ipvsadm-part'))?.toString('utf8');
+  const whole = node.read('ipvsadm-save');
+  const text = (whole ?? node.read('ipvsadm-part'))?.toString('utf8');
   if (text === undefined) return [];
   const {servers, unweighted, strays} = parseIpvsadm(text);
   const stats = parseIpvsadmStats(text);
@@ -35,9 +36,14 @@ function ipvsServices(node: NodeDump): readonly PortTrace[] {
   return [
     ...servers.map(server => {
       const stray = byServer.get(server.line);
-      return serverTrace(node.name, server, stray === undefined ? picksOf(server, stats) : unweightedPicks(server, stats), stray);
+      return serverTrace(node.name, server, stray === undefined ? picksOf(server, stats) : unweightedPicks(server, stats), {
+        stray,
+        isPart: whole === null,
+      });
     }),
-    ...unweighted.map(server => serverTrace(node.name, server, unweightedPicks(server, stats), byServer.get(server.line))),
+    ...unweighted.map(server =>
+      serverTrace(node.name, server, unweightedPicks(server, stats), {stray: byServer.get(server.line), isPart: whole === null}),
+    ),
     ...[...byServer.values()].flatMap(stray => strayTrace(node.name, stray)),
   ];
 }
@@ -58,7 +64,13 @@ function notRead({line}: StrayServer): ShownPath['end'] {
 
 type AnyServer = VirtualServer | UnweightedServer;
 
-function serverTrace(node: string, server: AnyServer, picks: readonly ShownPick[], stray: StrayServer | undefined): PortTrace {
+interface ListedServer {
+  readonly stray: StrayServer | undefined;
+  /** The list may leave out real servers. */
+  readonly isPart: boolean;
+}
+
+function serverTrace(node: string, server: AnyServer, picks: readonly ShownPick[], {stray, isPart}: ListedServer): PortTrace {
   const {family, address, port, protocol} = server;
   const isNodePort = port >= 30_000 && port <= 32_767;
   const step = {...placeOf(server, server), to: `virtual server ${address}`};
@@ -66,14 +78,23 @@ function serverTrace(node: string, server: AnyServer, picks: readonly ShownPick[
   return {
     ...{node, family, service: {namespace: 'ipvs', name: address}, port: {name: '', protocol, port}},
     entries: [
-      entryTrace(entry, {steps: [step], picks, masquerade: false, end: stray === undefined ? endOf(server, picks) : notRead(stray)}),
+      entryTrace(entry, {
+        steps: [step],
+        picks,
+        masquerade: false,
+        end: stray === undefined ? endOf(server, picks, isPart) : notRead(stray),
+      }),
     ],
   };
 }
 
-/** A virtual server without real servers refuses every connection. */
-function endOf(server: AnyServer, picks: readonly ShownPick[]): ShownPath['end'] {
-  return picks.length === 0 ? {verdict: 'rejected', rule: placeOf(server, server)} : null;
+/** A virtual server without real servers that take connections refuses each. */
+function endOf(server: AnyServer, picks: readonly ShownPick[], isPart: boolean): ShownPath['end'] {
+  if (picks.length > 0) return null;
+  const rule = placeOf(server, server);
+  if (!isPart) return {verdict: 'rejected', rule};
+  const shown = server.realServers.length === 0 ? 'no real server' : 'real servers of weight 0 alone';
+  return {verdict: 'undecided', rule, reason: `this part of a list shows ${shown}: if there are no others, packets are refused`};
 }
 
 type Place = Pick<VirtualServer, 'line' | 'text'>;

@@ -125,7 +125,9 @@ class SectionReader {
 
   #headed({family, backend, version}: DumpHeader): boolean {
     const {filtered, isCommand} = this.#origin;
-    this.#begin({...noOrigin, family: family ?? this.#origin.family, backend, toolVersion: version, filtered, isCommand});
+    // iptables-legacy-save calls itself iptables-save.
+    const own = {family: family ?? this.#origin.family, backend: backend ?? this.#origin.backend};
+    this.#begin({...noOrigin, ...own, toolVersion: version, filtered, isCommand});
     return true;
   }
 

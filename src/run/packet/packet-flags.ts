@@ -81,6 +81,7 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
       const node = byName.get(name);
       return node === undefined ? null : packetNode(node);
     },
+    isClusterIP: address => query.isClusterIP === true && address === query.destination,
     isPod: address => podNetworks(snapshot.api).some(network => contains(network, address)),
   };
   const isInside = isInCluster(flags, query, snapshot);
