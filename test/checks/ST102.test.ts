@@ -48,6 +48,19 @@ test('a Service without any endpoint is ST101 and not this, whatever ports its s
   expect(given.newFindings().map(({code}) => code)).toEqual(['ST101']);
 });
 
+test('slices with endpoints and without any port name the targetPort that no container has', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.service('shop/web', service => ({
+    ...service,
+    spec: {...service.spec, ports: (service.spec?.ports ?? []).map(port => ({...port, targetPort: 'htttp'}))},
+  }));
+  given.slices('shop/web', whole => ({...whole, ports: []}));
+  expect(given.newFindings()).toEqual([
+    finding('shop/web:http', 'they have endpoints and no port: no container of the pods has a port named htttp (targetPort)'),
+  ]);
+});
+
 async function withSlicePorts(service: string, ports: readonly SlicePort[]): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   given.leaveOutNodes();

@@ -2,7 +2,7 @@ import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {readsEndpoints, usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import {families, familyOf} from '../../model/address.ts';
-import type {PodObject, ServiceObject, SlicePort} from '../../model/api-objects.ts';
+import type {EndpointSliceObject, PodObject, ServiceObject, SlicePort} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import type {Observation} from '../../model/finding.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -142,7 +142,7 @@ export const portWithoutEndpoint: Check<'ST102'> = {
       yield {
         ...ofPort(port),
         ...editService(nameOf(port.object)),
-        message: `${port.servicePortName}: no EndpointSlice has a port ${wanted}; they have ${offered.join(', ')}. Connections to it are refused`,
+        message: `${port.servicePortName}: no EndpointSlice has a port ${wanted}; ${offered.length === 0 ? whyWithoutPorts(port) : `they have ${offered.join(', ')}`}. Connections to it are refused`,
       };
     }
   },
@@ -150,19 +150,16 @@ export const portWithoutEndpoint: Check<'ST102'> = {
 
 /** True as well if the Service has no endpoints at all: then the name is not the cause. */
 function isNamedInSlices({port, set}: PortEntry, context: ClusterContext): boolean {
-  if (set.endpoints.length > 0) return true;
+  if (set.endpoints.length > 0 || slicesWithEndpoints(port, context).length === 0) return true;
   const ports = slicePorts(port, context);
   // For Cilium, a side without a name matches every name.
   const isAny = (name: string): boolean => name === '' && serviceProxy(context.api) === 'Cilium';
-  return (
-    ports.length === 0 ||
-    ports.some(
-      ({name, protocol, port: number}) =>
-        ((name ?? undefined) === port.portName || isAny(port.portName) || isAny(name ?? '')) &&
-        (protocol ?? 'TCP') === port.protocol &&
-        number !== null &&
-        number !== undefined,
-    )
+  return ports.some(
+    ({name, protocol, port: number}) =>
+      ((name ?? undefined) === port.portName || isAny(port.portName) || isAny(name ?? '')) &&
+      (protocol ?? 'TCP') === port.protocol &&
+      number !== null &&
+      number !== undefined,
   );
 }
 
@@ -172,11 +169,21 @@ function isMatchedByCilium({set, port}: PortEntry, context: ClusterContext): boo
 }
 
 /** The ports of a Service's slices with endpoints. */
-function slicePorts(port: ServicePort, {view, proxy}: ClusterContext): readonly SlicePort[] {
+function slicePorts(port: ServicePort, context: ClusterContext): readonly SlicePort[] {
+  return slicesWithEndpoints(port, context).flatMap(({ports}) => ports ?? []);
+}
+
+function slicesWithEndpoints(port: ServicePort, {view, proxy}: ClusterContext): readonly EndpointSliceObject[] {
   return view
     .slicesOf(serviceKey(port), proxy)
-    .filter(({addressType, endpoints}) => (addressType ?? port.family) === port.family && (endpoints ?? []).length > 0)
-    .flatMap(({ports}) => ports ?? []);
+    .filter(({addressType, endpoints}) => (addressType ?? port.family) === port.family && (endpoints ?? []).length > 0);
+}
+
+/** Where no container of the pods has the port that targetPort names, their addresses are in slices without any port. */
+function whyWithoutPorts({object, portName, protocol}: ServicePort): string {
+  const own = object.spec?.ports?.find(port => (port.name ?? '') === portName && (port.protocol ?? 'TCP') === protocol);
+  const named = typeof own?.targetPort === 'string' ? `: no container of the pods has a port named ${own.targetPort} (targetPort)` : '';
+  return `they have endpoints and no port${named}`;
 }
 
 export const duplicateEndpoint: Check<'ST103'> = {
