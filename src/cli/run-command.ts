@@ -1,4 +1,5 @@
 import process from 'node:process';
+import {stripVTControlCharacters} from 'node:util';
 import {Errors, handle, run, settings} from '@oclif/core';
 import {escapeText} from '../render/terminal-text.ts';
 import {wrapLines} from '../render/wrap.ts';
@@ -104,7 +105,8 @@ const otherWords: ReadonlyMap<string, string> = new Map([
 
 /** The parser's messages in plain words. */
 function plainMessage(message: string): string {
-  const text = message
+  // On a terminal some of them are dimmed.
+  const text = stripVTControlCharacters(message)
     .replace(/\n?See more help with --help\s*$/, '')
     .replace(/\n\nNote: [\s\S]*$/, '')
     .replace(/^The following errors? occurred:\s*/, '')

@@ -2,15 +2,16 @@ import type {Family} from '../model/address.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import type {Finding, Hits, Variant} from '../model/finding.ts';
 import {entryText} from '../model/service-port.ts';
+import {hitsOfClients} from './hit-clients.ts';
 import {plural, servicePortText, someOf} from '../model/text.ts';
 
 /** The pods of a node; null if they were not all read. */
 type PodsOf = (node: string) => readonly PodObject[] | null;
 
-/** Adds to the errors of nodes what the pods there notice: once for a Service port, whatever the number of its findings. */
+/** Adds to every error whom it hits. What the pods of a node notice is told once for a Service port, whatever the number of its findings. */
 export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly Finding[] {
+  if (!findings.some(({severity}) => severity === 'error')) return findings;
   const ofPort = Map.groupBy(findings.filter(isFelt), placeOf);
-  if (ofPort.size === 0) return findings;
   const counts = new Map<string, number | undefined>();
   const hits = new Map<Finding, Hits>();
   for (const own of ofPort.values()) {
@@ -22,12 +23,14 @@ export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly
     if (!counts.has(key)) counts.set(key, clientsAmong(podsOf(node), family));
     const some = isOfOtherRules(first) ? (first.senders?.pods.length ?? 0) : 0;
     const pods = isOfItself(first) ? placesOf(own, ['ST211']).length : some > 0 ? some : counts.get(key);
-    if (pods === 0) continue;
-    const found = {...effect, ...(pods === undefined ? {} : {pods})};
+    const clients = clientsOf(first);
+    // A node may be without pods for a while.
+    const who = clients ?? (pods === 0 ? 'clients' : undefined);
+    const found = {...effect, ...(who !== undefined ? {who} : pods === undefined ? {} : {pods})};
     for (const finding of own) hits.set(finding, found);
   }
   return findings.map(finding => {
-    const found = hits.get(finding);
+    const found = hits.get(finding) ?? (finding.severity === 'error' ? hitsOfClients(finding) : undefined);
     return found === undefined ? finding : {...finding, hits: found};
   });
 }
@@ -36,7 +39,16 @@ function isFelt(finding: Finding): boolean {
   const {node, severity, code, share, service, variant} = finding;
   if (node === undefined || severity !== 'error') return false;
   if (isOfItself(finding)) return true;
-  return share !== undefined || (service === undefined ? variant !== undefined && losesAll.has(variant) : code === 'ST202');
+  return share !== undefined || (service === undefined ? variant !== undefined && losesAll.has(variant) : ofPorts.has(code));
+}
+
+/** An endpoint that gets nothing, and a Service port that is not there: pods notice it whether or not a share was counted. */
+const ofPorts: ReadonlySet<string> = new Set(['ST201', 'ST202']);
+
+/** Who comes through another entry than the cluster IP: `clients of node port 30080`. */
+function clientsOf({entry, code}: Finding): string | undefined {
+  const isOther = entry !== undefined && entry.kind !== 'clusterIP' && ['ST202', 'ST203', 'ST204', 'ST206'].includes(code);
+  return isOther ? `clients of ${entryText(entry)}` : undefined;
 }
 
 /** A rule that is not kube-proxy's takes, drops or refuses packets, perhaps of some pods alone. */
@@ -54,7 +66,7 @@ function isOfItself({variant, endpoint, endpoints, pod}: Finding): boolean {
 function placeOf(finding: Finding): string {
   const {node, family, service, port, senders, code, message} = finding;
   const others = isOfOtherRules(finding) ? [code, senders?.text, entryOf(finding), service === undefined ? message : ''] : [];
-  return JSON.stringify([node, family, service, port?.name, port?.protocol, isOfItself(finding), ...others]);
+  return JSON.stringify([node, family, service, port?.name, port?.protocol, isOfItself(finding), clientsOf(finding), ...others]);
 }
 
 /** Running pods with an address of their own: a packet from one of these was walked. */
@@ -84,7 +96,8 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
       share: first.share,
       effect: `have ${partText(first.share)} for ${name}${entryOf(first)} ${code === 'ST401' ? 'taken by another rule' : 'refused or dropped'}`,
     };
-  if (one === null) return {share: 1, effect: `cannot reach any Service${family === 'IPv6' ? ' over IPv6' : ''}`};
+  if (one === null)
+    return {share: 1, effect: `cannot reach any Service${family === 'IPv6' ? ' over IPv6' : ''}, nor can clients from outside`};
   const share = Math.min(
     1,
     findings.reduce((sum, finding) => sum + (finding.share ?? 0), 0),
@@ -107,6 +120,7 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
       ? null
       : {share, effect: `send no connection for ${name} to ${someOf(left, {max: 2})}${ofAll(findings, left.length)}`};
   const part = partText(share);
+  if (findings.every(({code}) => code === 'ST214')) return {share, effect: `lose ${part} for ${name}`};
   const effect = wrong.length === 0 ? `have ${part} for ${name} refused or dropped` : `send ${part} for ${name} ${kind}`;
   return {share, effect: none === '' ? effect : `${effect}; ${none}`};
 }

@@ -34,18 +34,21 @@ export interface AffectedSenders {
   readonly pods: readonly string[];
 }
 
-/** What pods of a node notice of a finding. */
+/** Who notices a finding, and how: pods of its node, or else other clients. */
 export interface Hits {
-  /** What follows the pods in a sentence: `send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. */
+  /** What follows them in a sentence: `send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. */
   readonly effect: string;
   /** Running pods of the node with an address of their own; left out if the pods of the node were not read. */
   readonly pods?: number;
-  /** The share of their connections that does not reach a usable endpoint, from 0 to 1: all of the Service port, or of all Services. */
-  readonly share: number;
+  /** In place of the pods: `clients of node port 30080`. */
+  readonly who?: string;
+  /** The share of their connections that does not reach a usable endpoint, from 0 to 1: all of the Service port, or of all Services; left out if not known. */
+  readonly share?: number;
 }
 
-/** `41 pods on node-a send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. `nodes` in words. */
-export function hitsText({effect, pods}: Hits, nodes: string): string {
+/** `41 pods on node-a send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. `nodes` in words, empty for all. */
+export function hitsText({effect, pods, who}: Hits, nodes: string): string {
+  if (who !== undefined) return nodes === '' ? `${who.charAt(0).toUpperCase()}${who.slice(1)} ${effect}` : `On ${nodes}, ${who} ${effect}`;
   const [verb = '', ...rest] = effect.split(' ');
   const one: Readonly<Record<string, string>> = {send: 'sends', have: 'has', lose: 'loses'};
   return `${pods === undefined ? 'Pods' : plural(pods, 'pod')} on ${nodes} ${[pods === 1 ? (one[verb] ?? verb) : verb, ...rest].join(' ')}`;
@@ -89,6 +92,10 @@ export type Variant =
   | 'every-sync-fails'
   // ST601
   | 'forwards-nothing'
+  // ST801
+  | 'lacks-entry'
+  | 'lacks-backend'
+  | 'has-backend'
   // ST611
   | 'no-route-to-services'
   | 'link-down'

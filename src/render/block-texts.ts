@@ -1,4 +1,4 @@
-import {type Finding, hitsText, type Since} from '../model/finding.ts';
+import {type Finding, type Hits, hitsText, type Since} from '../model/finding.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {type FindingBlock, type FindingGroup, lostOn, membersOf, portText} from './finding-blocks.ts';
 import {nodeList} from './names-of-nodes.ts';
@@ -6,7 +6,8 @@ import {nodeList} from './names-of-nodes.ts';
 /** Whom a block hits: the worst of its Service ports, and how many others lose connections. Null if that is not known. Not escaped. */
 export function hitsOf(block: FindingBlock): string | null {
   const all = membersOf(block).filter(({hits}) => hits !== undefined);
-  const byEffect = Map.groupBy(all, ({hits}) => hits?.effect);
+  const keyOf = ({who = '', effect}: Hits): string => `${who} ${effect}`;
+  const byEffect = Map.groupBy(all, ({hits}) => (hits === undefined ? '' : keyOf(hits)));
   const worst = [...byEffect.values()].reduce<readonly Finding[]>(
     (most, own) => (lostOn(own) > lostOn(most) ? own : most),
     all.slice(0, 1),
@@ -14,7 +15,7 @@ export function hitsOf(block: FindingBlock): string | null {
   const [first] = worst;
   if (first?.hits === undefined) return null;
   const {hits} = first;
-  const same = new Map((byEffect.get(hits.effect) ?? []).map(each => [each.node ?? '', each.hits?.pods]));
+  const same = new Map((byEffect.get(keyOf(hits)) ?? []).map(each => [each.node ?? '', each.hits?.pods]));
   const pods = [...same.values()].reduce<number | undefined>(
     (sum, own) => (sum === undefined || own === undefined ? undefined : sum + own),
     0,
@@ -88,9 +89,11 @@ export function olderText(block: FindingBlock): string | null {
 /** Since when, and whom, as sentences without a full stop, as far as they are known, for formats without labels. Not escaped. */
 export function whomAndSince(block: FindingBlock, readAt: string | undefined): readonly string[] {
   const since = sinceOf(block, readAt);
+  // Clients of which nothing more is known are in the message.
+  const isTold = membersOf(block).some(({hits}) => hits !== undefined && hits.who !== 'clients');
   return [
     ...(since === null ? [] : [`${programOf(block)} on ${nodeList(block.nodes)} stopped applying changes ${since}`]),
-    ...[hitsOf(block)].filter(text => text !== null),
+    ...[isTold ? hitsOf(block) : null].filter(text => text !== null),
   ];
 }
 
@@ -165,8 +168,8 @@ interface CommandLine {
   readonly text: string;
 }
 
-/** Pods of several nodes are deleted with one command; of other commands those of the first node are shown. */
-export function groupCommands({commands}: Pick<FindingGroup, 'commands'>): GroupCommands {
+/** Pods of several nodes, at most so many, are deleted with one command; of other commands those of the first node are shown. */
+export function groupCommands({commands}: Pick<FindingGroup, 'commands'>, maxPods = Infinity): GroupCommands {
   const distinct = [...new Set(commands)];
   const [first = ''] = distinct;
   const deletions = distinct.slice(0, maxPods).map(command => deletion.exec(command));
@@ -191,8 +194,6 @@ export function commandsByPlace(group: Pick<FindingGroup, 'commands'>): readonly
 
 /** In the last line. */
 const deletion = /(?:^|\n)(kubectl -n \S+ delete) (\S+)$/;
-
-const maxPods = 10;
 
 /** The message; with its node, if it is another on the other nodes. Not escaped. */
 export function messageOf({finding: {message, node = ''}, members}: FindingGroup): string {

@@ -73,7 +73,13 @@ const minAlike = 3;
 /** By severity; of one severity the block that explains most first, then the one that hits most pods; what a baseline knows, and advice about objects, come last. */
 function compareBlocks(a: BlockOrder, b: BlockOrder): number {
   return (
-    a.severity - b.severity || a.known - b.known || a.read - b.read || b.explains - a.explains || b.lost - a.lost || a.advice - b.advice
+    a.severity - b.severity ||
+    a.known - b.known ||
+    a.read - b.read ||
+    b.explains - a.explains ||
+    b.lost - a.lost ||
+    a.advice - b.advice ||
+    a.missing - b.missing
   );
 }
 
@@ -85,6 +91,8 @@ interface BlockOrder {
   readonly read: number;
   /** 1 for advice about objects of the API, 0 for what nodes have. */
   readonly advice: number;
+  /** 1 for an endpoint that gets nothing: clients notice where their connections go instead. */
+  readonly missing: number;
   /** 0 if it explains nothing but itself. */
   readonly explains: number;
   /** For how many pods all connections would be lost, together. */
@@ -100,6 +108,7 @@ function orderOf(block: FindingBlock): BlockOrder {
     known: Number(all.every(({known}) => known)),
     read: Number(!block.finding.code.startsWith('ST9')),
     advice: Number(block.nodes.length === 0 && block.finding.code.startsWith('ST1')),
+    missing: Number(block.finding.code === 'ST202'),
     explains: isCauseBlock(block) ? block.effects.length + 1 : 0,
     lost: lost.reduce((sum, pods) => sum + pods, 0),
   };
@@ -112,7 +121,7 @@ export function severityOf(block: FindingBlock): Severity {
 }
 
 function lostPods(hits: Hits | undefined): number {
-  return hits === undefined ? 0 : hits.share * (hits.pods ?? 1);
+  return hits === undefined ? 0 : (hits.share ?? 0) * (hits.pods ?? 1);
 }
 
 /** The same of all nodes of findings of one Service port. */

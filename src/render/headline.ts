@@ -1,7 +1,7 @@
 import type {Finding, ServiceName, Since, Variant} from '../model/finding.ts';
 import {entryText} from '../model/service-port.ts';
-import type {Report} from '../model/report.ts';
-import {namespacedName, plural} from '../model/text.ts';
+import {namesServices, type Report} from '../model/report.ts';
+import {namespacedName, plural, servicePortText} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
 import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf} from './finding-blocks.ts';
 
@@ -55,11 +55,12 @@ function servicesOf(block: FindingBlock): readonly ServiceName[] {
 /** `shop/web and 2 more Services on node-a`; the nodes alone, if it is their fault. */
 function placeText(block: FindingBlock, nodeCount: number | undefined): string {
   const where = nodesText(block.nodes, nodeCount);
-  if (block.finding.service === undefined || block.reason === 'older-rules' || block.effects.length > 0)
+  const {service: own, affects = []} = block.finding;
+  const isOfOne = own === undefined && affects.length === 1 && namesServices(block.finding);
+  if ((own === undefined && !isOfOne) || block.reason === 'older-rules' || block.effects.length > 0)
     return where === '' ? 'the cluster' : where;
-  const names = [
-    ...new Set([block, ...block.others].map(({finding: {service}}) => (service === undefined ? '' : namespacedName(service)))),
-  ];
+  const named = isOfOne ? affects : [block, ...block.others].flatMap(({finding: {service}}) => service ?? []);
+  const names = [...new Set(named.map(namespacedName))];
   const more = names.length === 1 ? '' : ` and ${plural(names.length - 1, 'more Service')}`;
   return `${names[0]}${more}${where === '' ? '' : ` on ${where}`}`;
 }
@@ -79,7 +80,14 @@ function whatText(block: FindingBlock, readAt: string | undefined): string {
   if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
   const words = what[finding.code] ?? finding.name.replaceAll('-', ' ');
-  return typeof words === 'string' ? words : words(finding, block);
+  return typeof words === 'string' ? words : words(ofAll(block), block);
+}
+
+/** Without the entry, if the others of the block are about other ones. */
+function ofAll({finding, others}: FindingBlock): Finding {
+  const {entry, ...rest} = finding;
+  const key = JSON.stringify(entry);
+  return others.every(other => JSON.stringify(other.finding.entry) === key) ? finding : rest;
 }
 
 /** A kube-proxy that does not answer, and how old its rules are. */
@@ -108,16 +116,20 @@ const what: Readonly<Record<string, string | Words>> = {
   ST116: 'kube-proxy up to 1.35 does not serve it, because of the headless label',
   ST117: 'an endpoint is the cluster IP of a Service, connections to it fail',
   ST118: 'the Service range holds addresses of nodes or pods',
-  ST201: 'not programmed, connections fail',
-  ST202: (_, block) => `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic`,
-  ST203: ({endpoint, program}, block) => {
-    const sends = program === undefined ? 'traffic goes to' : `${program} still sends to`;
+  ST201: ({port}, {others}) => `${port?.name && others.length === 0 ? `port ${port.name} is ` : ''}not programmed, connections fail`,
+  ST202: ({entry}, block) => `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic${throughOther(entry)}`,
+  ST203: ({endpoint, program, entry}, block) => {
+    const sends = program === undefined ? `traffic${throughOther(entry)} goes to` : `${program} still sends to`;
     return endpointCount(block) > 1
       ? `${sends} ${endpointCount(block)} addresses that are no endpoints`
       : `${sends} ${endpoint ?? 'an address'}, which is no usable endpoint`;
   },
-  ST204: (_, block) => `traffic for ${endpointsText(block)} goes to a wrong address`,
-  ST205: 'not in the API, and still answers',
+  ST204: ({variant, entry}, block) =>
+    variant === 'dropped-by-pod'
+      ? `packets for ${endpointsText(block)} are not translated, and the pod drops them`
+      : `traffic${throughOther(entry)} for ${endpointsText(block)} goes to a wrong address`,
+  // One of a Service that the API has is about an address of a port.
+  ST205: ({port}) => (port === undefined ? 'not in the API, and still answers' : 'an address that the API no longer has still answers'),
   ST206: ({entry}) => `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed`,
   ST207: byVariant('the traffic policy is not applied', {
     'served-without-local-endpoint': 'the Local policy is not applied, clients are served where packets should be dropped',
@@ -125,17 +137,19 @@ const what: Readonly<Record<string, string | Words>> = {
     'bypass-missing': 'pods of the node cannot reach all endpoints, because the Local policy is applied to them',
   }),
   ST208: ({message}) => {
+    const scheduled = /connections are scheduled by .*$/.exec(message);
+    if (scheduled !== null) return scheduled[0];
     const share = /shared equally: (\S+) (\d[\d.]*%).*each should get (\S+)$/.exec(message);
     return `endpoints get unequal shares of the traffic${share === null ? '' : `, ${share[1]} ${share[2]} in place of ${share[3]}`}`;
   },
-  ST209: 'session affinity is not as configured',
+  ST209: ({message, service, port}) => message.replace(service === undefined ? '' : `${servicePortText(service, port)}: `, ''),
   ST210: byVariant('loadBalancerSourceRanges are not applied', {
     'ranges-not-enforced': 'clients outside loadBalancerSourceRanges are served',
     'allowed-client-dropped': 'clients that loadBalancerSourceRanges allow are dropped',
     'ranges-not-configured': 'clients are dropped as if there were loadBalancerSourceRanges',
   }),
   ST211: byVariant('packets are masqueraded wrongly', {
-    'to-itself': 'pods cannot reach themselves',
+    'to-itself': 'pods cannot reach themselves through a Service',
     'not-masqueraded': 'packets are not masqueraded, and their answers may be lost',
     masqueraded: "packets are masqueraded, endpoints see the node's address in place of the client's",
   }),
@@ -143,25 +157,34 @@ const what: Readonly<Record<string, string | Words>> = {
     const what = 'hang or leave the node in place of a refusal';
     return service === undefined ? `connections to Services without endpoints ${what}` : `has no endpoint, and connections ${what}`;
   },
-  ST213: 'kube-proxy refuses connections although there are endpoints',
-  ST214: 'a rule jumps to a chain that is empty or missing',
-  ST216: byVariant('an unexpected rule changes what happens to packets', {
-    'misnamed-chain': 'the chain of an endpoint has not the name that kube-proxy gives it',
-  }),
+  ST213: ({entry}) => `kube-proxy refuses or drops connections${atEntry(entry)} although there are endpoints`,
+  ST214: ({share, entry}) => {
+    const why = 'a rule jumps to a chain that is empty or missing';
+    if (share === undefined) return `${why}, connections${atEntry(entry)} that meet it are lost`;
+    return share > 0.999 ? `all connections are lost, ${why}` : `${Math.round(share * 100)}% of the connections are lost, ${why}`;
+  },
+  ST216: ({variant, severity, affects, entry}) =>
+    variant === 'misnamed-chain'
+      ? 'the chain of an endpoint has not the name that kube-proxy gives it'
+      : `a rule that kube-proxy did not write ${severity === 'error' ? 'takes packets' : 'changes packets'}${toServices(affects)}${atEntry(entry)}`,
   ST217: 'a rule is missing',
   ST219: "the load balancer's health checks are blocked",
   ST301: ({message, variant}) =>
     (variant === 'no-service-works' ? null : lossIn(message)) ?? "kube-proxy's chains are not called, Services do not work",
   ST302: ({message}) => lossIn(message) ?? 'masquerading does not work',
-  ST303: ofFamily('packets to pods are dropped in FORWARD'),
+  ST303: ({affects, family}) =>
+    `packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are dropped in FORWARD${family === 'IPv6' ? ' (IPv6)' : ''}`,
   ST304: ({affects}) =>
     affects === undefined ? 'node ports do not work' : `node ports of ${plural(affects.length, 'Service')} do not work`,
-  ST305: (finding, block) =>
+  ST305: finding =>
     finding.affects === undefined
-      ? ofFamily("no Service works, kube-proxy's rules are missing")(finding, block)
+      ? `no Service works${finding.family === 'IPv6' ? ' over IPv6' : ''}, kube-proxy's rules are missing`
       : `${plural(finding.affects.length, 'Service')} ${finding.affects.length === 1 ? 'does' : 'do'} not answer, most rules that lead to Services are missing`,
-  ST401: ({entry}) => `a rule of another program takes the packets${entryOf(entry)}`,
-  ST402: ({entry}) => `a rule of another program drops or refuses packets${entryOf(entry)}`,
+  ST401: ({entry, affects, actual}) =>
+    actual?.some(({text}) => untracked.test(text)) === true
+      ? `packets${toServices(affects)}${atEntry(entry)} are exempt from connection tracking, and reach no endpoint`
+      : `a rule of another program takes the packets${toServices(affects)}${atEntry(entry)}`,
+  ST402: ({entry, affects}) => `a rule of another program drops or refuses packets${toServices(affects)}${atEntry(entry)}`,
   ST403: 'a rule on the path cannot be evaluated',
   ST501: ({affects: [first] = []}) =>
     `both backends of iptables hold Service rules, and disagree${first === undefined ? '' : ` about ${namespacedName(first)}`}`,
@@ -169,7 +192,7 @@ const what: Readonly<Record<string, string | Words>> = {
     'every-sync-fails': 'kube-proxy cannot sync, chains of an older version are left behind',
   }),
   ST503: 'kube-proxy reports another mode than the kernel holds',
-  ST504: 'the masquerade rules do not fit the pod network',
+  ST504: "the masquerade rules do not fit the pod network, endpoints may see the node's address in place of a pod's",
   ST505: 'kube-proxy does not apply changes',
   ST506: 'the dump does not show the rules as they are',
   ST507: 'kube-proxy runs under another node name, no endpoint is local',
@@ -202,9 +225,22 @@ const what: Readonly<Record<string, string | Words>> = {
   }),
   ST612: 'packets in a tunnel are masqueraded a second time',
   ST613: 'the MTU of pods differs from other nodes',
+  ST614: 'node ports do not answer on 127.0.0.1, loopback routing is off',
   ST701: 'a setting of kube-proxy breaks what the API promises',
   ST702: "kube-proxy does not tell the node's pods from other clients",
   ST703: 'a known bug of this kube-proxy breaks what the API promises',
+  ST801: ({endpoint, variant}, {others}) =>
+    variant === 'lacks-entry'
+      ? `connections fail, the kernel's map of Cilium lacks ${others.length === 0 ? 'an entry' : 'entries'}`
+      : variant === 'lacks-backend'
+        ? `endpoint ${endpoint} gets no traffic, the kernel's map of Cilium lacks it`
+        : variant === 'has-backend'
+          ? `the kernel's map of Cilium still sends to ${endpoint}`
+          : "the kernel's map of Cilium differs from the agent's table",
+  ST802: 'the Cilium agent has no connection to the API server and follows no change',
+  ST803: "packets to the node's own address are dropped at every port without a Service, by the kernel's map of Cilium",
+  ST804: "connections are dropped, a slot of the kernel's map of Cilium leads to no backend",
+  ST805: 'no connection works, the Cilium agent refuses the whole Service',
   ST901: 'not checked',
   ST902: ofFamily('a family was not checked'),
 };
@@ -225,9 +261,21 @@ function ofFamily(text: string): Words {
   return ({family}) => (family === 'IPv6' ? `${text} (IPv6)` : text);
 }
 
-function entryOf(entry: Finding['entry']): string {
+function atEntry(entry: Finding['entry']): string {
   return entry === undefined ? '' : ` at its ${entryText(entry)}`;
 }
+
+/** The cluster IP goes without saying. */
+function throughOther(entry: Finding['entry']): string {
+  return entry === undefined || entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
+}
+
+function toServices(affects: Finding['affects']): string {
+  return affects === undefined || affects.length < 2 ? '' : ` to ${plural(affects.length, 'Service')}`;
+}
+
+/** The targets of iptables and nftables that exempt packets from connection tracking, and so from DNAT. */
+const untracked = /-j NOTRACK|-j CT .*--notrack|\bnotrack\b/;
 
 function endpointCount(block: FindingBlock): number {
   return new Set([block, ...block.others].map(({finding: {endpoint, service, port}}) => JSON.stringify([service, port, endpoint]))).size;

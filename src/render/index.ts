@@ -5,6 +5,7 @@ import {junit} from './ci/junit.ts';
 import {markdown} from './ci/markdown.ts';
 import {openreports, policyreport} from './policy/policy-report.ts';
 import {prometheus} from './ci/prometheus.ts';
+import {withNotRefused} from './not-refused.ts';
 import {freshFindings} from './finding-blocks.ts';
 import type {PieceRenderer, Renderer} from './renderer.ts';
 import {sarif} from './ci/sarif.ts';
@@ -24,10 +25,15 @@ const name: Renderer = ({findings}) => {
     .join('\n');
 };
 
+/** Formats with a result for each finding say of it what the table says. */
+function asSaid(renderer: Renderer): Renderer {
+  return (report, options) => renderer({...report, findings: withNotRefused(report.findings, report.leftOut)}, options);
+}
+
 /** The output formats of `check`. A new format is one file and one line here. */
 export const renderers = {
-  ...{table, wide, json, yaml, junit, sarif, github, markdown, html: checkPage, prometheus},
-  ...{openreports, policyreport, name},
+  ...{table, wide, json, yaml, junit: asSaid(junit), sarif: asSaid(sarif), github, markdown, html: checkPage, prometheus},
+  ...{openreports: asSaid(openreports), policyreport: asSaid(policyreport), name},
 } as const satisfies Readonly<Record<string, Renderer>>;
 
 /** Formats whose text for a large cluster is hundreds of megabytes: it is written while it is made. */

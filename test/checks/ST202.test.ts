@@ -60,7 +60,7 @@ test('an endpoint that is missing where only local ones count is reported with i
   given.rules('node-a').delete('-A KUBE-SVL-', '"shop/sticky-short:http -> 10.244.11.5:8080"');
   expect(given.newFindings()).toEqual([
     {
-      ...{...place, node: 'node-a', subject: 'shop/sticky-short:http', endpoint: '10.244.11.5:8080'},
+      ...{...place, node: 'node-a', subject: 'shop/sticky-short:http', endpoint: '10.244.11.5:8080', entry: 'node port 30087'},
       message: containing('gets no traffic through its node port 30087'),
       expected: expect.anything(),
       actual: expect.anything(),

@@ -49,6 +49,7 @@ test.each([
     'The following errors occurred:\n  Missing required flag destination\n  Missing required flag source\nSee more help with --help',
     'missing flags: --destination, --source',
   ],
+  ['The following error occurred:\n  \u001b[2mMissing required flag source\u001b[22m\nSee more help with --help', 'missing flag: --source'],
 ])('a message of the parser is replaced by a plain one: %j', (message, expected) => {
   expect(textOf(message)).toBe(`Error: ${expected}`);
 });

@@ -143,21 +143,24 @@ describe('in a table', () => {
     );
   });
 
-  const onNodes = async (command: (node: string) => string, count: number): Promise<readonly string[]> => {
+  const onNodes = async (command: (node: string) => string, count: number, width = 100): Promise<readonly string[]> => {
     const report = diagnose(await snapshotOf(missing), {toolVersion: ''});
     const lost = report.findings.filter(({code}) => code === 'ST202').slice(0, 1);
     const nodes = Array.from({length: count}, (_, index) => `n${index}`);
     const findings = lost.flatMap(finding => nodes.map(node => ({...finding, node, message: 'it is lost', command: command(node)})));
-    return table({...report, findings}, plain)
+    return table({...report, findings}, {...plain, width})
       .split('\n')
       .filter(line => /^ {2}(run|on node) |and likewise/.test(line))
       .map(line => line.trim());
   };
 
-  test('one command deletes the pods of several nodes, up to ten', async () => {
+  test('one command deletes the pods of several nodes, on a terminal up to ten', async () => {
     const deletion = (node: string): string => `kubectl -n kube-system delete pod/p-${node}`;
     expect(await onNodes(deletion, 3)).toEqual(['run       kubectl -n kube-system delete pod/p-n0 pod/p-n1 pod/p-n2']);
     expect((await onNodes(deletion, 12)).at(-1)).toBe('and likewise on 2 more nodes; -o json has each command');
+    const [all = '', ...others] = await onNodes(deletion, 300, Infinity);
+    expect(others).toEqual([]);
+    expect(all.split(' pod/')).toHaveLength(301);
   });
 
   test('of other commands that of the first node is shown, and one to run on the node is labeled', async () => {

@@ -119,8 +119,13 @@ describe('whom it hits', () => {
     expect(text([stale('10.0.0.1:80', 0.5)], [pod('a'), ...others])).toEqual([
       '1 pod on node-a sends 1 of 2 connections for shop/web:http to 10.0.0.1:80',
     ]);
-    expect(text([{...stale('[fd00::1]:80', 0.5), family: 'IPv6'}], three)).toEqual(['']);
-    expect(text([stale('10.0.0.1:80', 0.5)], others)).toEqual(['']);
+    // Others may come through the node.
+    expect(text([{...stale('[fd00::1]:80', 0.5), family: 'IPv6'}], three)).toEqual([
+      'On node-a, clients send 1 of 2 connections for shop/web:http to [fd00::1]:80',
+    ]);
+    expect(text([stale('10.0.0.1:80', 0.5)], others)).toEqual([
+      'On node-a, clients send 1 of 2 connections for shop/web:http to 10.0.0.1:80',
+    ]);
   });
 
   test('tells no number where the pods of the node were not read', () => {
@@ -135,10 +140,46 @@ describe('whom it hits', () => {
       '3 pods on node-a have 1 of 2 connections for shop/web:http refused or dropped',
     ]);
     const flushed = findingOf('node-a', null, {code: 'ST305', variant: 'no-service-works'});
-    expect(text([flushed], three)).toEqual(['3 pods on node-a cannot reach any Service']);
+    const nobody = '3 pods on node-a cannot reach any Service, nor can clients from outside';
+    expect(text([flushed], three)).toEqual([nobody]);
     const unforwarded = {...flushed, code: 'ST601', variant: 'forwards-nothing'} as const;
-    expect(text([unforwarded], three)).toEqual(['3 pods on node-a cannot reach any Service']);
-    expect(text([findingOf('node-a', null, {code: 'ST301', variant: 'no-service-works-for-node'})], three)).toEqual(['']);
+    expect(text([unforwarded], three)).toEqual([nobody]);
+  });
+
+  const nodePort = {kind: 'nodePort', address: null, port: 30_080} as const;
+  test.each<readonly [text: string, finding: Parameters<typeof findingOf>[2], service: string | null]>([
+    ['On node-a, clients of node port 30080 cannot connect to shop/web:http', {code: 'ST206', entry: nodePort, port}, 'shop/web'],
+    [
+      'On node-a, clients of node port 30080 send no connection for shop/web:http to shop/web-2, 1 of 3 endpoints',
+      {code: 'ST202', entry: nodePort, port, endpoint: '10.0.0.3:80', endpoints: 3, pod: 'shop/web-2'},
+      'shop/web',
+    ],
+    ['3 pods on node-a lose 1 of 3 connections for shop/web:http', {code: 'ST214', share: 1 / 3, port}, 'shop/web'],
+    [
+      'On node-a, clients outside loadBalancerSourceRanges get in to shop/web:http',
+      {code: 'ST210', variant: 'ranges-not-enforced', port},
+      'shop/web',
+    ],
+    ['On node-a, processes of the node cannot reach any Service', {code: 'ST301', variant: 'no-service-works-for-node'}, null],
+    [
+      'On node-a, clients of node ports cannot connect to 3 Service ports',
+      {code: 'ST304', affects: [{namespace: 'shop', name: 'web', ports: ['a', 'b', 'c']}]},
+      null,
+    ],
+    // No code is left without: an error loses packets, refuses them, or sends them to a wrong place.
+    ['On node-a, clients lose connections for shop/web:http', {code: 'ST999', port}, 'shop/web'],
+  ])('is told of errors that no packet of a pod shows: %s', (says, more, service) => {
+    expect(text([findingOf('node-a', service, more)], three)).toEqual([says]);
+  });
+
+  test('is in every error of a node with faults, and of the API', async () => {
+    const findings = await findingsOf(() => ({}));
+    const errors = findings.filter(({severity}) => severity === 'error');
+    expect(errors.length).toBeGreaterThan(20);
+    expect(errors.filter(({hits}) => hits === undefined)).toEqual([]);
+    const {node: _, ...ofApi} = findingOf('', 'default/kubernetes', {code: 'ST106', variant: 'of-api-server'});
+    const [api] = withHits([ofApi], () => null);
+    expect(api?.hits === undefined ? '' : hitsText(api.hits, '')).toBe('Clients of the API server are sent to default/kubernetes');
   });
 
   test('of connections that come back to their sender, is told for the pods that send them', async () => {

@@ -1,11 +1,12 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
+import {renderers} from '../../src/render/index.ts';
 import {json} from '../../src/render/json.ts';
 import {table} from '../../src/render/table/table.ts';
 import {headlineOf} from '../../src/render/verdict-line.ts';
 import {kernel} from '../incidents/changes.ts';
-import {nftScenario, withRules} from '../nft-scenario.ts';
+import {nftScenario, replaced, withRules} from '../nft-scenario.ts';
 import {type Scenario, scenario} from '../scenario.ts';
 import {plain} from './report.ts';
 
@@ -57,6 +58,36 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => kernel(given, {routes: [{type: 'blackhole', dst: '10.96.0.1'}]}),
     ],
     [
+      // Of the Services that share it, the one is named.
+      'shop/web on node-b: a rule that kube-proxy did not write takes packets (ST216); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 27 in sync, 4 with findings, ',
+      given => given.rules('node-b').insertBefore(['-A KUBE-SERVICES', '10.96.1.1/32'], '-A KUBE-SERVICES -d 10.96.1.1/32 -j ACCEPT'),
+    ],
+    [
+      // The chain of another Service, whose policy is Local.
+      'shop/web on node-a: traffic goes to 10.244.11.6:8080, which is no usable endpoint (ST203) and 1 more cause; 4 errors on 1 of 3 nodes',
+      given =>
+        given.rules('node-a').replace(['-A KUBE-SERVICES', '10.96.1.1/32'], '-j KUBE-SVC-67NZLRHBNDSAWJRO', '-j KUBE-SVL-3QIN7CTEIMV2MPZ3'),
+    ],
+    [
+      'shop/web on node-b: 33% of the connections are lost, a rule jumps to a chain that is empty or missing (ST214)',
+      given => given.rules('node-b').deleteAll('-A KUBE-SEP-YE46JM77HMULEYF6'),
+    ],
+    [
+      'infra/dns on node-b: port dns is not programmed, connections fail (ST201)',
+      given => given.rules('node-b').delete('"infra/dns:dns cluster IP"', '-j KUBE-SVC-'),
+    ],
+    [
+      'shop/external-ips on node-b: external IP 198.51.100.10:80 is not programmed (ST206) and 1 more cause',
+      given => given.rules('node-b').replace(['-A KUBE-SERVICES', '198.51.100.10/32'], '198.51.100.10', '198.51.100.19'),
+    ],
+    [
+      'shop/external-ips and 15 more Services on node-b: packets are exempt from connection tracking, and reach no endpoint (ST401)',
+      given =>
+        given
+          .rules('node-b')
+          .insertBefore(['*filter'], '*raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -p tcp -m tcp --dport 80 -j NOTRACK\nCOMMIT'),
+    ],
+    [
       'INCOMPLETE: 1 of 3 nodes was not checked (node-b): its mode is nftables (proxy-mode), and it has no nft.json. shop/empty and 2 more Services: no ready endpoint (ST101); 3 warnings, no errors on the other 2 (34 Services: ',
       given => given.file('node-b', 'proxy-mode', 'nftables'),
     ],
@@ -81,6 +112,45 @@ test.each<readonly [says: string, chain: string]>([
   expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(says);
 });
 
+test.each<readonly [says: string, change: (ruleset: string) => string]>([
+  [
+    'node-a: node ports of 13 Services do not work (ST304); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 15 in sync, 16 with findings, ',
+    replaced(/(map service-nodeports \{[^}]*?)\t\telements = \{[^}]*\}\n/, '$1'),
+  ],
+  [
+    'shop/nodeport on node-a: traffic through its node port 30080 goes to 10.244.11.6:8080, which is no usable endpoint (ST203) and 1 more cause; ',
+    replaced(/(tcp \. 30080 : goto )\S+?(,?\s)/, '$1external-5C7MGBTD-shop/nodeport-local/tcp/http$2'),
+  ],
+  [
+    'node-a: clients outside the cluster may get no reply, and a pod that reaches itself through a Service gets none (ST302)',
+    withRules('masquerading'),
+  ],
+])('in nftables mode it says: %s', async (says, change) => {
+  const given = await nftScenario(change);
+  expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(says);
+});
+
+test('in iptables mode the evidence of a cluster IP that leads to another Service is its rule', async () => {
+  const {findings} = await reported(given =>
+    given.rules('node-a').replace(['-A KUBE-SERVICES', '10.96.1.1/32'], '-j KUBE-SVC-67NZLRHBNDSAWJRO', '-j KUBE-SVL-3QIN7CTEIMV2MPZ3'),
+  );
+  const own = findings.filter(({severity}) => severity === 'error');
+  expect(own.map(({code}) => code)).toEqual(['ST202', 'ST202', 'ST202', 'ST203']);
+  expect(own[0]?.expected?.map(({text}) => text.slice(-28))).toEqual(['-j KUBE-SVC-67NZLRHBNDSAWJRO']);
+  expect(own.map(({actual}) => actual?.[0]?.text.slice(-28))).toEqual(own.map(() => '-j KUBE-SVL-3QIN7CTEIMV2MPZ3'));
+});
+
+test('in nftables mode the evidence of a node port that leads to another Service is its element', async () => {
+  const given = await nftScenario(replaced(/(tcp \. 30080 : goto )\S+?(,?\s)/, '$1external-5C7MGBTD-shop/nodeport-local/tcp/http$2'));
+  const {findings} = diagnose(given.snapshot(), {toolVersion: '0.0.0'});
+  const own = findings.filter(({severity}) => severity === 'error');
+  expect(own.map(({code}) => code)).toEqual(['ST202', 'ST202', 'ST202', 'ST203']);
+  const [first] = own;
+  expect(first?.expected?.map(({text}) => text)).toEqual(['tcp . 30080 : goto external-6HDZL72K-shop/nodeport/tcp/http']);
+  const found = ['tcp . 30080 : goto external-5C7MGBTD-shop/nodeport-local/tcp/http'];
+  expect(own.map(({actual = []}) => actual.map(({text}) => text))).toEqual([found, found, found, found]);
+});
+
 test.each<readonly [code: string, nodes: string, change: (given: Scenario) => void]>([
   ['ST212', 'node-b', given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-SERVICES'], pods)],
   ['ST203', 'node-a, node-b, node-c', given => given.slices('shop/web', slice => ({...slice, endpoints: []}))],
@@ -94,4 +164,6 @@ test.each<readonly [code: string, nodes: string, change: (given: Scenario) => vo
   expect(text).toContain(`Connections should be refused, and on ${nodes} are not (${code})`);
   const [, block = ''] = text.split(`are not (${code})`);
   expect(block.split('\n\n')[0]).not.toContain('by design');
+  for (const format of ['sarif', 'junit', 'github', 'openreports'] as const)
+    expect(renderers[format](report, plain)).toContain(`and on ${nodes} are not (${code})`);
 });

@@ -51,12 +51,14 @@ function frontendSymptoms(frontend: AgentFrontend, keys: readonly string[], give
   const missing = mayLack ? [] : entries.flatMap(({key, entry}) => (entry === undefined ? [key] : []));
   const symptom = symptomsOf(frontend, given);
   return [
-    ...(missing.length === 0 ? [] : [symptom('map-differs', `the kernel's map does not have ${someOf(missing)}, and the agent has`)]),
+    ...(missing.length === 0
+      ? []
+      : [symptom('map-differs', `the kernel's map does not have ${someOf(missing)}, and the agent has`, {variant: 'lacks-entry'})]),
     ...entries.flatMap(({entry}) => (entry === undefined ? [] : entrySymptoms(entry, frontend, symptom))),
   ];
 }
 
-type MakeSymptom = (kind: SymptomKind, detail: string, more?: Pick<Partial<Symptom>, 'endpoint' | 'severity'>) => Symptom;
+type MakeSymptom = (kind: SymptomKind, detail: string, more?: Pick<Partial<Symptom>, 'endpoint' | 'severity' | 'variant'>) => Symptom;
 
 function symptomsOf(frontend: AgentFrontend, {ports, family}: MapCase): MakeSymptom {
   const port = ports.get(frontend.key) ?? null;
@@ -94,11 +96,15 @@ function entrySymptoms(entry: MapEntry, frontend: AgentFrontend, symptom: MakeSy
         ]),
     // An empty slot is where a backend is missing.
     ...(empty >= lacking.length ? [] : lacking).map(backend =>
-      symptom('map-differs', `the kernel's map does not send to ${name(backend)} at ${key}, and the agent does`, {endpoint: name(backend)}),
+      symptom('map-differs', `the kernel's map does not send to ${name(backend)} at ${key}, and the agent does`, {
+        endpoint: name(backend),
+        variant: 'lacks-backend',
+      }),
     ),
     ...extra.map(backend =>
       symptom('map-differs', `the kernel's map still sends to ${name(backend)} at ${key}, and the agent does not`, {
         endpoint: name(backend),
+        variant: 'has-backend',
       }),
     ),
     // Where a backend is missing too, another took its slot.

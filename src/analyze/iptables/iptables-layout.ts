@@ -184,7 +184,20 @@ function analyzeUnexpectedRules({expected, view, rules, senders, except = new Se
       ? `a rule in ${first?.table}/${first?.chain} is not one that kube-proxy would have written`
       : `${rules.length} rules in kube-proxy's chains were not written by kube-proxy`;
   const detail = `${what}: ${text}`;
-  return {kind: 'unexpected-rule', severity, family: expected.family, port: null, detail, expected: [], actual: rules.slice(0, 6)};
+  const hit = new Set(ofEach.map(({item}) => item));
+  // Beyond those that were probed there may be more.
+  const isWhole = namedPorts(inQuestion).length === inQuestion.ports.length && hit.size < expected.ports.length;
+  const affects = severity !== 'info' && isWhole ? {affects: [...hit].map(({port}) => port)} : {};
+  return {
+    kind: 'unexpected-rule',
+    severity,
+    family: expected.family,
+    port: null,
+    detail,
+    expected: [],
+    actual: rules.slice(0, 6),
+    ...affects,
+  };
 }
 
 /** The actual rules without these. */

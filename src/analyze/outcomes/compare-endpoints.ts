@@ -40,7 +40,10 @@ function sayWrongAddress<R extends RuleText>(
   const {expected} = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
   const detail = `the rule of endpoint ${endpoint} sends traffic to ${destination}`;
   const share = shareOfPods(comparison, comparison.actual.destinations.get(destination)?.probability ?? 0);
-  outcomeCase.symptoms.say({kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule], ...share}, `wrong ${endpoint}`);
+  outcomeCase.symptoms.say(
+    {kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule], ...share, ...otherEntry(comparison.probe)},
+    `wrong ${endpoint}`,
+  );
 }
 
 /** Told for connections from pods of the node to the cluster IP alone. */
@@ -71,7 +74,7 @@ interface Missing<R extends RuleText> {
 export function missingEndpoint<R extends RuleText>(item: ServedPort, {endpoint, probe, evidence}: Missing<R>): KeyedSymptom<R> {
   if (!isToItself(item, endpoint, probe))
     return {
-      symptom: {kind: 'missing-endpoint', endpoint, detail: missingEndpointText(item, endpoint, probe), ...evidence},
+      symptom: {kind: 'missing-endpoint', endpoint, detail: missingEndpointText(item, endpoint, probe), ...evidence, ...otherEntry(probe)},
       key: `missing ${endpoint}`,
     };
   const detail = `packets from endpoint ${endpoint} to itself through its ${entryText(probe.entry)} are lost: a pod that reaches itself through the Service never gets a reply`;
@@ -93,7 +96,7 @@ function sayStaleEndpoint<R extends RuleText>(outcomeCase: OutcomeCase<R>, endpo
   const detail = staleEndpointText(outcomeCase.item, endpoint, comparison.probe, share);
   const {actual} = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
   outcomeCase.symptoms.say(
-    {kind: 'stale-endpoint', endpoint, detail, expected: [], actual, ...shareOfPods(comparison, share)},
+    {kind: 'stale-endpoint', endpoint, detail, expected: [], actual, ...shareOfPods(comparison, share), ...otherEntry(comparison.probe)},
     `stale ${endpoint}`,
   );
 }
@@ -130,6 +133,11 @@ export function missingEndpointText({all}: ServedPort, endpoint: string, probe: 
   const sender = probe.endpoint === undefined ? probe.source?.network : `endpoint ${probe.endpoint.hostPort}`;
   const from = sender === undefined ? '' : ` from ${sender}`;
   return `endpoint ${endpoint}${pod} gets no traffic${from}${through(probe)}`;
+}
+
+/** What packets to the cluster IP show holds for all entries; what they do not show is about the entry that does. */
+function otherEntry({entry}: Probe): Pick<Symptom, 'entry'> {
+  return entry.kind === 'clusterIP' ? {} : {entry};
 }
 
 function through({entry}: Pick<Probe, 'entry'>): string {

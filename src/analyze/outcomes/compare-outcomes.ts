@@ -203,6 +203,9 @@ function saidOtherPolicy<R extends RuleText>(outcomeCase: OutcomeCase<R>, compar
   const does = outcomeCase.semantics.policyOf(actual);
   const dropped = actual.outcomes.some(outcome => outcome.verdict === 'drop' && outcomeCase.semantics.refusedFor(outcome) === 'policy');
   if ((should === does || does === null || should === null) && !dropped) return false;
+  // No policy picks the endpoints of another Service.
+  const known = new Set(outcomeCase.item.all.map(({hostPort}) => hostPort));
+  if (actual.destinations.size > 0 && ![...actual.destinations.keys()].some(destination => known.has(destination))) return false;
   const detail = dropped
     ? `${whose(probe)} are dropped because the node has no local endpoint, and should reach ${describePathOutcome(expected)}`
     : `${whose(probe)} are balanced by the ${does} policy, and should be by the ${should} policy`;

@@ -1,6 +1,7 @@
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
+import {shareOfPods} from './compare-endpoints.ts';
 import type {Evidence, KeyedSymptom} from './mode-semantics.ts';
 import {describeLoss, describePathOutcome, type ProbeComparison} from './path-outcome.ts';
 import {whose} from './probes.ts';
@@ -8,7 +9,7 @@ import {whose} from './probes.ts';
 /** Rules or elements that lead to a chain that is missing or empty, by the name of this chain. */
 export function brokenJumps<R extends RuleText>(
   broken: ReadonlyMap<string, R>,
-  {actual, probe}: ProbeComparison<R>,
+  comparison: ProbeComparison<R>,
   {
     endpointOf,
     has,
@@ -19,11 +20,16 @@ export function brokenJumps<R extends RuleText>(
     rulesOf(chain: string): readonly R[];
   },
 ): readonly KeyedSymptom<R>[] {
+  const {actual, probe} = comparison;
   return [...broken].map(([target, rule]) => {
     const endpoint = endpointOf(target);
     const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
     const detail = `a rule jumps to ${target}, which ${has(target) ? 'is empty' : 'does not exist'}; ${whose(probe)} end in ${describeLoss(actual)}`;
-    return {key: `jump ${target}`, symptom: {kind: 'broken-jump', ...place, detail, expected: rulesOf(target).slice(0, 3), actual: [rule]}};
+    const evidence = {expected: rulesOf(target).slice(0, 3), actual: [rule]};
+    return {
+      key: `jump ${target}`,
+      symptom: {kind: 'broken-jump', ...place, detail, ...evidence, ...shareOfPods(comparison, actual.passed)},
+    };
   });
 }
 

@@ -39,7 +39,9 @@ export function lostPlaces<R extends RuleText>({
   leads(rule: R): readonly boolean[];
 }): readonly LostPlace[] {
   return sharedPlaces.flatMap(place => {
-    const missing = differences.flatMap(({kind, rule}) => (kind === 'missing' && isIn(rule, place) ? [rule] : []));
+    // Services share elements, such as those of pods behind two of them.
+    const gone = differences.flatMap(({kind, rule}) => (kind === 'missing' && isIn(rule, place) ? [rule] : []));
+    const missing = [...new Map(gone.map(rule => [rule.text, rule])).values()];
     if (missing.length < (place.left === 0 ? 2 : minLost) || missing.length <= place.left) return [];
     const found = missing.flatMap(rule => leads(rule));
     return found.length === 0 || found.filter(Boolean).length * 2 > found.length ? [{...place, missing}] : [];
@@ -127,7 +129,7 @@ function lostSymptom(
       detail: `${place} ${lacks} that it should hold: ${whole ?? partly}`,
       expected: missing.slice(0, 3),
       actual: [],
-      ...(whole === undefined ? {affects} : {}),
+      ...(whole === undefined || (kind === 'node-ports-unreachable' && affects.length > 0) ? {affects} : {}),
     },
   ];
 }

@@ -91,6 +91,9 @@ export function noServiceRules(
   return {kind: 'no-service-rules', variant: 'no-service-works', family, port: null, detail, expected: [], actual: []};
 }
 
+/** The effect on a node that masquerades nothing. */
+export const unmasqueraded = 'clients outside the cluster may get no reply, and a pod that reaches itself through a Service gets none';
+
 /** The effect on a node that holds no rule of any Service of this family. */
 export function noServiceWorks(family: Family): string {
   return `no Service works ${onNode(family)}`;

@@ -23,7 +23,7 @@ export class SymptomList<R extends RuleText> {
   /** `key` tells apart symptoms of one kind. Rules that are not on the node are no actual evidence. */
   say(symptom: PortSymptom<R>, key: string = symptom.kind): void {
     // Only an error explains why an entry is missing.
-    if (symptom.entry !== undefined && (symptom.severity === undefined || symptom.severity === 'error'))
+    if (symptom.entry !== undefined && !ofEndpoint.has(symptom.kind) && (symptom.severity === undefined || symptom.severity === 'error'))
       this.#entries.add(entryText(symptom.entry));
     if (this.#said.has(key)) return;
     this.#said.add(key);
@@ -76,6 +76,9 @@ function bothOf<R extends RuleText>(a: Symptom<R>, b: Symptom<R>): Symptom<R> {
 function isMergeable({kind, actual}: Symptom): boolean {
   return mergedKinds.has(kind) || (kind === 'missing-entry' && actual.length > 0);
 }
+
+/** They may be about one of many endpoints behind an entry. */
+const ofEndpoint: ReadonlySet<SymptomKind> = new Set(['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address']);
 
 const mergedKinds: ReadonlySet<SymptomKind> = new Set([
   'traffic-policy-mismatch',

@@ -55,7 +55,7 @@ export function findingTexts(findings: readonly Finding[], {style, width, max, s
       ...(next?.code === code && next.remedy === remedy
         ? command === next.command
           ? []
-          : commandLines(block, style)
+          : commandLines(block, style, width)
         : adviceLines(block, style, width)),
       ...ruleLines(block, style, width),
       ...(hidden > 0 ? [style.dim(`  and ${hidden} more of ${code}; -o wide shows them`)] : []),
@@ -162,19 +162,21 @@ function adviceLines(block: FindingGroup, style: Style, width: number): readonly
   const {code, remedy} = block.finding;
   return [
     ...wrap(escapeText(remedy), proseWidth(width), `  ${style.dim('do      ')}  `),
-    ...commandLines(block, style),
+    ...commandLines(block, style, width),
     `  ${style.dim('more    ')}  kubectl svc-trace explain ${code}`,
   ];
 }
 
-/** A command stays in one piece, so that it can be copied. */
-function commandLines(block: FindingGroup, style: Style): readonly string[] {
-  const {lines, otherNodes} = groupCommands(block);
+/** A command stays in one piece, so that it can be copied. On a terminal one that names the pods of all nodes would hide the rest. */
+function commandLines(block: FindingGroup, style: Style, width: number): readonly string[] {
+  const {lines, otherNodes} = groupCommands(block, width === Infinity ? Infinity : maxPods);
   return [
     ...lines.map(({isOnNode, text}) => `  ${style.dim(isOnNode ? 'on node ' : 'run     ')}  ${escapeText(text)}`),
     ...(otherNodes > 0 ? [style.dim(`            and likewise on ${plural(otherNodes, 'more node')}; -o json has each command`)] : []),
   ];
 }
+
+const maxPods = 10;
 
 /** For many nodes, line numbers are those of the first. */
 function lineText(rule: RuleText, node: string): string {

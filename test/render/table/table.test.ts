@@ -487,7 +487,7 @@ describe('the cause', () => {
     expect(await shown('frozen-node')).toContain(
       '\n  hits      5 pods on node-b cannot connect to shop/newborn:http. 10 more Service ports lose connections there\n',
     );
-    expect(await shown('nat-flushed')).toContain('\n  hits      4 pods on node-a cannot reach any Service\n');
+    expect(await shown('nat-flushed')).toContain('\n  hits      4 pods on node-a cannot reach any Service, nor can clients from outside\n');
   });
 
   test('findings of one severity are sorted by the connections that pods lose', () => {

@@ -9,6 +9,7 @@ import {hasExternalEntry, type ServicePort} from '../../../model/service-port.ts
 import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {near, type PathOutcome} from '../../outcomes/path-outcome.ts';
+import {unmasqueraded} from '../../symptoms/node-symptoms.ts';
 import {residualGroups} from '../../symptoms/port-symptoms.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {missingHook} from '../chain-texts.ts';
@@ -45,8 +46,6 @@ export function analyzeBaseRules(baseRulesCase: BaseRulesCase): readonly Symptom
 
 // No more is lost than these: others may be served.
 const unmatched = 'packets that do not meet them reach no Service';
-
-const unmasqueraded = 'clients outside the cluster may get no reply, and a pod that reaches itself through a Service gets none';
 
 const alwaysMasqueraded =
   "KUBE-POSTROUTING masquerades packets that are not marked: endpoints see the address of the node, not the client's";

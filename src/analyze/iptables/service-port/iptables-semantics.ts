@@ -133,7 +133,13 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   /** For an endpoint that packets reach, the rules that lead there; for a missed one, the rules that should. */
   #endpointEvidence(endpoint: string, {expected, actual}: ProbeComparison): Evidence<Rule> {
     const found = actual.destinations.get(endpoint);
-    if (found !== undefined) return {expected: [], actual: found.path.filter(rule => parseChainName(rule.chain) !== null).slice(-2)};
+    const missing = new Set(this.#own.missingRules().map(({text}) => text));
+    const extra = new Set(this.#own.extraRules().map(({text}) => text));
+    if (found !== undefined) {
+      const last = found.path.filter(rule => parseChainName(rule.chain) !== null).slice(-2);
+      // The entry may lead to the chains of another Service.
+      return {expected: [], actual: [...new Set([...found.path.filter(({text}) => extra.has(text)), ...last])].slice(-3)};
+    }
     const path = expected.destinations.get(endpoint)?.path ?? [];
     const chain = path.findLast(rule => parseChainName(rule.chain)?.role === 'SEP')?.chain;
     const jump = path.filter(rule => rule.target?.name === chain);
@@ -142,6 +148,11 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
       .filter(rule => rule.chain === chain || (rule.chain === jump[0]?.chain && rule.target?.name === chain));
     const inTheWay = this.#own.extraRules().filter(rule => rule.chain === chain);
     if (gone.length === 0 && inTheWay.length > 0) return {expected: jump, actual: inTheWay.slice(0, 3)};
+    const turns = path.filter(({text}) => missing.has(text));
+    if (gone.length === 0 && turns.length > 0) {
+      const taken = [...actual.destinations.values()].flatMap(share => share.path.filter(({text}) => extra.has(text)));
+      return {expected: turns, actual: [...new Set(taken)].slice(0, 3)};
+    }
     const present = [...actual.destinations.values()].flatMap(share => share.path.filter(rule => rule.chain === jump[0]?.chain));
     return {expected: gone.length > 0 ? gone : jump, actual: present.slice(0, 3)};
   }

@@ -5,6 +5,7 @@ import type {Severity, Variant} from '../../../model/finding.ts';
 import type {NftChain, NftRule, NftTableSource} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {mergeAddresses, parseInterval} from '../../../parse/nftables/address-list.ts';
+import {unmasqueraded} from '../../symptoms/node-symptoms.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {isSameOutcome} from '../../outcomes/path-outcome.ts';
 import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
@@ -29,7 +30,8 @@ export function lossOfChain(name: string, missing: readonly NftPortDifference[],
   const hook = missing.some(({what}) => what === 'hook');
   const [target = ''] = targets;
   const set = missing.find(({what}) => what === 'set');
-  if (set !== undefined) return {what: `${name} is not declared as "${set.rule.text}"`, ...meaningOf(name, targets)};
+  const meaning = meaningOf(name, targets);
+  if (set !== undefined) return {what: `${name} is not declared as "${set.rule.text}"`, ...meaning};
   const marks = missing.some(({rule}) => rule.text.includes('@cluster-ips') && rule.text.includes('mark set'));
   const state =
     marks && targets.length === 1
@@ -41,7 +43,16 @@ export function lossOfChain(name: string, missing: readonly NftPortDifference[],
           : target === ''
             ? `a rule of ${name} is missing`
             : `${target} is not reached from ${name}`;
-  return {what: state, ...meaningOf(name, targets)};
+  return {what: state, ...meaning, ...(meaning === postrouting ? {loss: lossOfMasquerading(missing, found) ?? meaning.loss} : {})};
+}
+
+/** Null where rules that masquerade are left, perhaps for other packets. */
+function lossOfMasquerading(missing: readonly NftPortDifference[], found: NftChain | undefined): string | null {
+  const masquerades = ({body}: NftRule): boolean => /masquerade|jump masquerading/.test(body);
+  if (found?.rules().some(masquerades) !== true) return unmasqueraded;
+  return missing.every(({rule}) => rule.text.includes('@hairpin-connections'))
+    ? 'a pod that reaches itself through a Service gets no reply'
+    : null;
 }
 
 type Meaning = Omit<BaseChainLoss, 'what'>;
@@ -221,7 +232,9 @@ export function analyzeNodePortIPs({differences, expected}: NftBaseRulesCase): r
     detail: string,
     evidence: {readonly expected: readonly RuleText[]; readonly actual: readonly RuleText[]},
   ): void => {
-    symptoms.push({kind: 'node-ports-unreachable', severity, family, port: null, detail, ...evidence});
+    const affects = severity === 'error' ? expected.ports.flatMap(({port}) => (port.nodePort > 0 ? [port] : [])) : [];
+    const about = affects.length === 0 ? {} : {affects};
+    symptoms.push({kind: 'node-ports-unreachable', severity, family, port: null, detail, ...evidence, ...about});
   };
   const missing = own.filter(({kind}) => kind === 'missing');
   if (missing.length > 0) {

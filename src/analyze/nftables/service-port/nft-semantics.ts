@@ -200,7 +200,7 @@ function nftEvidence(portCase: NftPortCase, subject: Subject<RuleText>): Evidenc
   }
 }
 
-function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual}: ProbeComparison<RuleText>): Evidence<RuleText> {
+function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
   const {item} = portCase;
   const known = item.all.find(({hostPort}) => hostPort === endpoint);
   const names = known === undefined ? [] : [item.names.endpoint(known), `${known.address} . ${known.port}`, known.hostPort];
@@ -208,10 +208,12 @@ function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual}:
   const chain = pickingChain(expected.destinations.get(endpoint)?.path ?? []);
   const present = extraOf(portCase).flatMap(({rule}) => (rule.chain === chain ? [rule] : []));
   const path = actual.destinations.get(endpoint)?.path.filter(rule => isOwnChain(portCase, rule.chain)) ?? [];
-  const should = expected.destinations.get(endpoint)?.path.slice(-1) ?? [];
+  // The entry may lead to the chains of another Service.
+  const ofEntry = nftEvidence(portCase, {kind: 'entry', entry: probe.entry});
+  const should = ofEntry.expected.length > 0 ? ofEntry.expected : (expected.destinations.get(endpoint)?.path.slice(-1) ?? []);
   return {
     expected: own.expected.length > 0 ? own.expected : should,
-    actual: path.length > 0 ? path.slice(-2) : [...own.actual, ...present].slice(0, 3),
+    actual: path.length > 0 ? path.slice(-2) : [...own.actual, ...present, ...ofEntry.actual].slice(0, 3),
   };
 }
 
