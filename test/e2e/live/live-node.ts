@@ -117,6 +117,8 @@ function linkCommands(addresses: string): string {
   return links
     .flatMap(({ifname, addr_info}, index) => [
       `link add ${ifname} type veth peer name far-end-${index}`,
+      // Without its other end it has no carrier, and what is sent there is lost.
+      `link set far-end-${index} up`,
       `link set ${ifname} up`,
       ...addr_info
         .filter(({scope}) => scope === 'global')
