@@ -8,7 +8,7 @@ import type {ApiObjects} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {withCilium} from './cilium/analyze-cilium.ts';
 import {ciliumPod, hasCiliumTables, leavesKubeProxy, oldestCilium} from '../expect/cilium/cilium-node.ts';
-import {describeRules} from './iptables/excerpt.ts';
+import {describeRules, isUnhooked} from './iptables/excerpt.ts';
 import {misnamedChains} from './iptables/misnamed-chains.ts';
 import {countRules} from './iptables/node-rulesets.ts';
 import type {AnalyzedStatus, Dumps, NodeAnalysis, NodeInput, ProxyMode, UnreadFamily} from './proxy-mode.ts';
@@ -130,16 +130,27 @@ function saysItself({node, config}: Pick<NodeInput, 'node' | 'config'>): boolean
 }
 
 /** Faults that rules show without any API object: names that do not match, broken jumps, uneven shares, chains that no rule jumps to. */
-function rulesAloneSymptoms({current}: Dumps): readonly Symptom[] {
+function rulesAloneSymptoms({current, both}: Dumps): readonly Symptom[] {
   return [...current].flatMap(([family, ruleset]) => {
     const chains = [...(ruleset.tables.get('nat')?.chains.values() ?? [])];
     const isWhole = ruleset.tables.get('nat')?.complete === true;
     return [
       ...misnamedChains(chains, family),
       ...chains.flatMap(chain => unevenShares(chain, family)),
+      ...(both.some(other => other.family === family) ? [] : unhookedServices(ruleset, family)),
       ...(isWhole ? [...brokenJumps(ruleset, chains, family), ...unreachedChains(chains, family)] : []),
     ];
   });
+}
+
+function unhookedServices(ruleset: Ruleset, family: Family): readonly Symptom<Rule>[] {
+  const senders = {PREROUTING: 'pods and from outside', OUTPUT: 'the node itself'};
+  return (['PREROUTING', 'OUTPUT'] as const)
+    .filter(base => isUnhooked(ruleset, base))
+    .map(base => ({
+      ...{kind: 'services-chain-not-hooked' as const, family, port: null, expected: [], actual: []},
+      detail: `${base} of table nat does not lead to KUBE-SERVICES: packets of ${senders[base]} to Services are not translated`,
+    }));
 }
 
 /** In a complete table, a missing chain that a rule jumps to was lost. */

@@ -7,7 +7,7 @@ import {someOf} from '../model/text.ts';
 import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
 import type {Packet} from '../trace/packet.ts';
 import type {Address} from '../model/address.ts';
-import {servesNothing} from './iptables/excerpt.ts';
+import {isUnhooked, servesNothing} from './iptables/excerpt.ts';
 import {holdsKubeProxy, isGap, mayNameInterface, withoutInterfaces, withoutRule} from './iptables/text-gaps.ts';
 import {type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
 import type {PartOfServers} from './ipvs/shown-servers.ts';
@@ -218,6 +218,9 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   const reason = [aboutKubeProxy(text), led, rivals?.reason, ...calls.slice(0, 3), shown].filter(part => part !== undefined).join('; ');
   const made = undecidedAt({...outcome, path: [...outcome.path, ...(chains[0]?.path ?? [])]}, reason);
   if (servesNothing(text.iptables)) return {...made, condition: 'KUBE-SERVICES is empty and serves no Service'};
+  const base = baseOf(text.packet);
+  if (outcome.destination === null && isUnhooked(text.iptables, base))
+    return {...made, condition: `not translated: ${base} does not lead to KUBE-SERVICES`};
   const [called] = chains;
   if (called !== undefined && led === undefined) {
     const [effect = ''] = called.effect.split(/,| if /, 1);
@@ -371,9 +374,14 @@ function marksForRefusal({text}: RuleText): boolean {
   return / has no (?:local )?endpoints" -j KUBE-MARK-DROP$/.test(text);
 }
 
+function baseOf({origin}: Packet): 'PREROUTING' | 'OUTPUT' {
+  return origin === 'node' ? 'OUTPUT' : 'PREROUTING';
+}
+
 /** What the text shows of kube-proxy, where that is nothing. */
 function aboutKubeProxy({iptables, nft, server, servers, packet}: ShownText): string | undefined {
   if (server !== undefined) return undefined;
+  if (isUnhooked(iptables, baseOf(packet))) return `table nat is shown whole, and its ${baseOf(packet)} does not lead to KUBE-SERVICES`;
   if (nft !== null && [...nft.tables.values()].some(({name, chains}) => name === 'kube-proxy' || chains.has('KUBE-SERVICES')))
     return undefined;
   const tables = [...(iptables?.tables.values() ?? [])];

@@ -26,7 +26,7 @@ export function reportRulesAlone(
     shown.some(({service}) => service.name === name && service.namespace === namespace);
   const findings = report.findings.filter(
     ({name, service, actual = []}) =>
-      name === ofLog ||
+      ofTheNode.has(name) ||
       (name === misprinted && actual.length > 0) ||
       (name === ofFlows && service !== undefined && isShown(service)) ||
       (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
@@ -88,7 +88,8 @@ function isPrintedByNft(node: NodeDump): boolean {
 /** Findings that need no API object, whatever else the text contains. */
 const ofRulesAlone: ReadonlySet<string> = new Set(['unexpected-rule', 'broken-jump', 'uneven-balance', 'orphan-chain', 'two-backends']);
 
-const ofLog = 'kube-proxy-not-syncing';
+/** Without a rule as evidence. */
+const ofTheNode: ReadonlySet<string> = new Set(['kube-proxy-not-syncing', 'services-chain-not-hooked']);
 const ofFlows = 'stale-conntrack';
 
 /** With rules, if these were printed wrongly; without, if the dump is truncated. */

@@ -68,6 +68,44 @@ table ip kube-proxy {
   expect(answerTo(text, '10.103.7.7', '5432')).toEqual(['reject: kube-proxy writes this for a Service port without endpoints']);
 });
 
+describe('a whole table nat in which PREROUTING does not lead to the Services', () => {
+  const table = (...hooks: readonly string[]) =>
+    [
+      '# iptables -t nat -S',
+      ...['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'].map(chain => `-P ${chain} ACCEPT`),
+      ...['KUBE-SERVICES', 'KUBE-SVC-67NZLRHBNDSAWJRO', 'KUBE-SEP-3OAJHNNF24CHQOVX', 'HOOKS'].map(chain => `-N ${chain}`),
+      ...hooks,
+      ...[...web('10.244.1.2:80', 'KUBE-SEP-3OAJHNNF24CHQOVX'), ''],
+    ].join('\n');
+  const codes = (text: string) => [
+    diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).findings.map(({code, message}) => `${code} ${message}`),
+    traceText(snapshotOfText(text), 'web').findings.map(({code, message}) => `${code} ${message}`),
+  ];
+  const lost =
+    'ST301 PREROUTING of table nat does not lead to KUBE-SERVICES: packets of pods and from outside to Services are not translated';
+
+  test('is ST301 of check and trace, and what packet says', () => {
+    const text = table('-A OUTPUT -j KUBE-SERVICES');
+    for (const found of codes(text)) expect(found.filter(each => !each.startsWith('ST901'))).toEqual([lost]);
+    expect(answerTo(text, '10.96.55.3', '80')).toEqual(['undecided: not translated: PREROUTING does not lead to KUBE-SERVICES']);
+  });
+
+  test.each([
+    [
+      'it does by another chain',
+      ['-A PREROUTING -j HOOKS', '-A HOOKS -j KUBE-SERVICES', '-A OUTPUT -j KUBE-SERVICES'],
+      (text: string) => text,
+    ],
+    [
+      'grep left rules out',
+      ['-A OUTPUT -j KUBE-SERVICES'],
+      (text: string) => text.replace('-S\n', '-S | grep KUBE\n').replace(/^-P.*\n/gm, ''),
+    ],
+  ])('is no fault where %s', (_, hooks, change) => {
+    for (const found of codes(change(table(...hooks)))) expect(found.join()).not.toContain('ST301');
+  });
+});
+
 describe('rules about the bridges of Docker', () => {
   const listing = (...rows: readonly string[]) =>
     `# iptables -t nat -S | grep web\n${web('10.244.1.2:80', 'KUBE-SEP-3OAJHNNF24CHQOVX').join('\n')}\n# iptables -L FORWARD -v -n\nChain FORWARD (policy DROP 42 packets, 110K bytes)\n pkts bytes target     prot opt in     out     source               destination\n${rows.map(row => `    0     0 ${row}  0.0.0.0/0            0.0.0.0/0\n`).join('')}`;

@@ -134,6 +134,18 @@ export function servesNothing(shown: Ruleset | null): boolean {
   return nat?.complete === true && nat.chains.get('KUBE-SERVICES')?.ruleCount === 0;
 }
 
+/** Whether table nat is shown whole and kube-proxy's chain for Services has rules, to which a base chain leads by no jump. */
+export function isUnhooked(shown: Ruleset | null, base: 'PREROUTING' | 'OUTPUT'): boolean {
+  const nat = shown?.tables.get('nat');
+  if (nat?.complete !== true || !nat.chains.has(base) || (nat.chains.get('KUBE-SERVICES')?.ruleCount ?? 0) === 0) return false;
+  const reached = new Set<string>([base]);
+  for (const name of reached) {
+    if (name === 'KUBE-SERVICES') return false;
+    for (const {target} of nat.chains.get(name)?.rules() ?? []) if (target !== null) reached.add(target.name);
+  }
+  return true;
+}
+
 /** How much a dump contains, and of which Service ports, in a few words. */
 export function describeRules(ruleset: Ruleset): string {
   const tables = [...ruleset.tables.keys()].join(' and ');
