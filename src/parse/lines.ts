@@ -1,3 +1,5 @@
+import {UnreadableText} from '../model/text.ts';
+
 /** Splits output that arrives in parts into lines, and keeps no more than the current incomplete line. */
 export class LineSplitter {
   readonly #take: (line: string) => void;
@@ -49,6 +51,14 @@ export function plainText(content: Buffer): Buffer {
   return plain;
 }
 
+/** Inside a text a NUL stands for what was lost: a disk that filled up or a crash leaves them, and each reader would skip others. */
+export function requireUndamaged(text: Buffer): void {
+  const at = text.indexOf(0);
+  if (at < 0 || text.subarray(at).every(byte => byte === 0 || byte === newline)) return;
+  const line = text.subarray(0, at).filter(byte => byte === newline).length + 1;
+  throw new UnreadableText(`line ${line} of its rules holds NUL characters: the text was damaged, or is UTF-16 without a byte-order mark`);
+}
+
 /** What a parser gets may have passed where a file was read. */
 const plainTexts = new WeakSet<Buffer>();
 
@@ -88,6 +98,12 @@ const newline = 10;
 const carriageReturn = 13;
 const space = 32;
 const tab = 9;
+
+/** A text that was copied from a terminal. */
+export function withoutColors(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one
+  return text.includes('\u001b') ? text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, '') : text;
+}
 
 /** The number of a last line without a newline, which may be incomplete. Null if there is none; all tools end their last line. */
 export function truncatedLine(text: string): number | null {

@@ -30,8 +30,9 @@ describe('what is wrong with one node takes nothing from the others', () => {
   test.each([
     ['empty lines', '\n'.repeat(1_100_000), /more than 1,000,000 lines/],
     ['one endless line', `-A X ${'x'.repeat(65 << 20)}`, /more than 64 MiB/],
+    ['NUL characters', '*nat\n:KUBE-SERVICES - [0:0]\n-A KUBE-SER\0\0S -j RETURN\nCOMMIT\n', /^line 3 of its rules holds NUL characters/],
     ['lines that no iptables prints', `*nat\n${'x\n'.repeat(100_001)}COMMIT\n`, /more than 100000 of its lines are none of iptables-save/],
-  ])('a dump of %s is refused with its size', (_, dump, reason) => {
+  ])('a dump of %s is refused with the reason', (_, dump, reason) => {
     const {nodes} = checked(node => withFiles(node, {'iptables-save': dump}));
     expect(nodes.map(({status}) => status)).toEqual(['checked', 'unread', 'checked']);
     expect(nodes[1]?.reason).toMatch(reason);

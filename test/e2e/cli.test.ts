@@ -168,6 +168,14 @@ describe('packet', () => {
   });
 });
 
+test('rules with NUL characters are an unreadable input', async () => {
+  const ask = ['packet', '--from', '-', '--source', '10.244.12.20', '--destination', '10.96.1.1', '--port', '80'];
+  const rules = '*filter\n:FORWARD ACCEPT [0:0]\n-A FOR\0\0RD -p tcp -j DROP\nCOMMIT\n';
+  const {exitCode, stdout, stderr} = await svcTrace(ask, {input: rules});
+  expect({exitCode, stdout}).toEqual({exitCode: 2, stdout: ''});
+  expect(unwrapped(stderr)).toMatch(/^Error: line 3 of its rules holds NUL characters/);
+});
+
 test('a count of nothing exits with 3', async () => {
   const uncounted = join(folder, 'uncounted');
   writeBundle(uncounted, (_, content) => content);

@@ -29,8 +29,8 @@ import {iptablesFamily} from './iptables-layout.ts';
 import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
 import type {Expect} from './infer-settings.ts';
 import {pathOutcomeOf} from './iptables-outcome.ts';
-import {misprintsOf, whyMisprinted} from './misprints.ts';
-import {countRules, holdsServices, whyNoRules, whyNoTables} from './node-rulesets.ts';
+import {misprintsOf} from './misprints.ts';
+import {countRules, holdsServices, whyDistrusted, whyNoRules, whyNoTables} from './node-rulesets.ts';
 import {resolveVersion, servedFamilies} from './resolve-version.ts';
 
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
@@ -62,10 +62,8 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   const reason = whyUnreadable(family, ruleset);
   if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, whyNoRules(input.node, family)) : null;
   if (reason !== null && !isExplained(input.node)) return unreadFamily(family, reason);
-  const misprint = misprintsOf(input.dumps.current).get(family);
-  const contradiction = input.dumps.contradictions.get(family);
-  if (contradiction !== undefined) return unreadFamily(family, contradiction);
-  if (misprint !== undefined) return unreadFamily(family, whyMisprinted(misprint));
+  const distrusted = whyDistrusted(input.dumps, family);
+  if (distrusted !== null) return unreadFamily(family, distrusted);
   const excerpt = isExcerpt(ruleset);
   const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
   const {symptoms, expected, differing} = analyzeFamily(input, family, iptablesFamily(expect, actual));

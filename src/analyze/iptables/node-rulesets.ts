@@ -3,7 +3,7 @@ import type {Backend, ChainsByName, Ruleset} from '../../model/ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {parseDumps} from '../../parse/iptables/iptables-save.ts';
 import type {Dumps} from '../proxy-mode.ts';
-import {misprintsOf} from './misprints.ts';
+import {misprintsOf, whyMisprinted} from './misprints.ts';
 
 /**
  * The output of the node's default tools has precedence over that of a backend asked for by name, unless kube-proxy's rules are in the other
@@ -73,6 +73,12 @@ function isSame(before: ChainsByName, chains: ChainsByName): boolean {
 
 function whyContradictory(file: string, {family}: Ruleset): string {
   return `its ${file} holds two dumps of ${family} with different rules: which one is true is not known`;
+}
+
+/** Why the rules of a family are not known, although they were read; null if they are. */
+export function whyDistrusted({current, contradictions}: Dumps, family: Family): string | null {
+  const misprint = misprintsOf(current).get(family);
+  return contradictions.get(family) ?? (misprint === undefined ? null : whyMisprinted(misprint));
 }
 
 /** Of a version whose header does not show it. A dump of the other backend is read beside it, and only rules of nft are misprinted. */

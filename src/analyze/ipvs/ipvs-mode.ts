@@ -11,8 +11,7 @@ import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {plural} from '../../model/text.ts';
 import type {Side} from '../../trace/side.ts';
-import {misprintsOf, whyMisprinted} from '../iptables/misprints.ts';
-import {whyNoTables} from '../iptables/node-rulesets.ts';
+import {whyDistrusted, whyNoTables} from '../iptables/node-rulesets.ts';
 import {
   askedFamilies,
   type FamilyResult,
@@ -77,8 +76,8 @@ function resultOf(
   {state, hasPorts}: {readonly state: IpvsState; readonly hasPorts: boolean},
 ): FamilyResult {
   const ruleset = input.dumps.current.get(family) ?? null;
-  const misprint = misprintsOf(input.dumps.current).get(family);
-  const reasons = [...(misprint === undefined ? whyUnreadable(family, ruleset) : [whyMisprinted(misprint)]), ...state.problems];
+  const distrusted = whyDistrusted(input.dumps, family);
+  const reasons = [...(distrusted === null ? whyUnreadable(family, ruleset) : [distrusted]), ...state.problems];
   const {symptoms, expected, sides, byPort} = analyzeIpvsFamily({
     expect: (hypothesis: Hypothesis) => expectIpvs({...input, family, bound: state.bound ?? []}, hypothesis),
     ...{state, ruleset: wholeRuleset(input, family), nodeName: input.config.nodeName.value},
@@ -104,7 +103,7 @@ function whyUnreadable(family: Family, ruleset: Ruleset | null): readonly string
 
 function wholeRuleset({dumps}: NodeInput, family: Family): Ruleset | null {
   const ruleset = dumps.current.get(family);
-  if (ruleset === undefined || misprintsOf(dumps.current).has(family)) return null;
+  if (ruleset === undefined || whyDistrusted(dumps, family) !== null) return null;
   return ['nat', 'filter'].every(table => ruleset.hasTable(table) || ruleset.cut !== null) ? ruleset : null;
 }
 

@@ -27,7 +27,7 @@ import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import type {NodeByNode} from '../../run/preview/preview-cluster.ts';
 import {emptyNodeDump} from '../../run/rules/choose-rules-node.ts';
 import type {NodeChoice} from '../../run/scope/choose-nodes.ts';
-import {errorText, plural, shellWord} from '../../model/text.ts';
+import {errorText, plural, shellWord, UnreadableText} from '../../model/text.ts';
 
 /** The flags of a connection to a cluster. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
@@ -53,6 +53,7 @@ export abstract class BaseCommand extends Command {
     if (error instanceof KubeconfigError) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
     if (error instanceof Interrupted) return process.stderr.write(`${error.message}\n`);
     if (error instanceof ApiError) throw new Errors.CLIError(escapeText(error.message), {exit: 3});
+    if (error instanceof UnreadableText) throw new Errors.CLIError(escapeText(error.message), {exit: this.#read === null ? 3 : 2});
     throw error;
   }
 

@@ -2,7 +2,7 @@ import {UnreadableText} from '../../model/text.ts';
 import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
 import type {Backend, Cut, Ruleset, StrayLine} from '../../model/ruleset.ts';
-import {plainText} from '../lines.ts';
+import {plainText, requireUndamaged} from '../lines.ts';
 import {chainsWithLostRules} from '../lost-end.ts';
 import {ChainTable} from './chain-table.ts';
 import {chainByChain, familyOfRules, parseDumpHeader} from './dump-chain.ts';
@@ -13,11 +13,14 @@ import {beginsPastedLine, mayBePlainDump, pastedLines} from './pasted-text.ts';
  * Reads the output of `iptables-save`, `ip6tables-save` (either backend, with or without `-c`), `iptables -S` or `iptables -L`. A dump is
  * read in one pass over the bytes; other text line by line. A file may contain several dumps, with other lines between them; each dump is
  * one ruleset. `fallback` is the family if neither a header nor an address shows it. Input without any rule or chain gives no ruleset.
+ * Throws an UnreadableText.
  */
 export function parseDumps(input: Buffer | string, fallback: Family = 'IPv4'): readonly Ruleset[] {
   const bytes = plainText(typeof input === 'string' ? Buffer.from(input) : input);
   const dump = mayBePlainDump(bytes) ? new DumpReader(bytes, fallback).read() : null;
-  return dump ?? pastedRulesets(pastedLines(bytes), fallback);
+  const rulesets = dump ?? pastedRulesets(pastedLines(bytes), fallback);
+  if (rulesets.length > 0) requireUndamaged(bytes);
+  return rulesets;
 }
 
 const NEWLINE = 0x0a;

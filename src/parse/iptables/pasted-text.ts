@@ -1,6 +1,7 @@
 import {UnreadableText} from '../../model/text.ts';
 import type {Family} from '../../model/address.ts';
 import type {Backend} from '../../model/ruleset.ts';
+import {withoutColors} from '../lines.ts';
 import {isListing, type ListedLine, type Listing, noListing, readListedLine} from './iptables-list.ts';
 
 /** A line of pasted text as `iptables -S` would print it. */
@@ -187,8 +188,7 @@ function endsRows(text: string): boolean {
  * tags and line numbers of an editor, and with ASCII quotes and dashes.
  */
 export function undecorate(line: string): string {
-  let text = line;
-  if (text.includes('\u001b')) text = withoutColors(text);
+  let text = withoutColors(line);
   if (!isPlain(text)) text = withPlainCharacters(text);
   if (text.includes('<') || text.includes('&')) text = withoutTags(text);
   return withoutMarks(text);
@@ -202,11 +202,6 @@ export function breaksLines(text: string): boolean {
 function isPlain(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII is meant
   return /^[\x00-\x7f]*$/.test(text);
-}
-
-function withoutColors(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one
-  return text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, '');
 }
 
 /** Full-width letters, spaces of other widths, typographic quotes, and dashes that replace two hyphens. */

@@ -2,7 +2,7 @@ import {canonicalAddress, familyOf, type Protocol} from '../../model/address.ts'
 import type {StrayLine} from '../../model/ruleset.ts';
 import {joinHostPort, type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
-import {truncatedLine} from '../lines.ts';
+import {truncatedLine, withoutColors} from '../lines.ts';
 
 /** What `ipvsadm-save -n`, `ipvsadm -S -n` and `ipvsadm -L -n` printed, once or several times. */
 interface VirtualServerDump {
@@ -32,7 +32,8 @@ export interface UnweightedServer extends Pick<VirtualServer, 'family' | 'protoc
 type UnweightedReal = Pick<RealServer, 'hostPort' | 'line' | 'text'>;
 
 /** Reads the virtual servers of both families. Servers of firewall marks have no address and are passed over. */
-export function parseIpvsadm(text: string): VirtualServerDump {
+export function parseIpvsadm(content: string): VirtualServerDump {
+  const text = withoutColors(content);
   const cut = truncatedLine(text);
   const all: OpenServer[] = [];
   const strays: StrayServer[] = [];
@@ -141,10 +142,11 @@ function readCommand(words: readonly string[], line: number, text: string): Read
   const place = `${protocol} ${joinHostPort(at.address, at.port)}`;
   if (words[0] === '-A') return {kind: 'server', place, server: openServer({protocol, at, flags: commandFlags(flags), line, text})};
   const to = hostPort(flags.get('-r') ?? flags.get('--real-server') ?? '');
-  if (to === null) return {kind: 'strayReal', place};
+  const [weight, upperThreshold] = [flags.get('-w') ?? '1', flags.get('-x') ?? '0'];
+  if (to === null || !/^\d+ \d+$/.test(`${weight} ${upperThreshold}`)) return {kind: 'strayReal', place};
   const forwarding = flags.has('-m') ? 'masquerade' : flags.has('-i') ? 'tunnel' : 'route';
-  const upperThreshold = Number(flags.get('-x') ?? 0);
-  return {kind: 'real', place, real: realServer(to, {forwarding, weight: Number(flags.get('-w') ?? 1), upperThreshold, line, text})};
+  const real = realServer(to, {forwarding, weight: Number(weight), upperThreshold: Number(upperThreshold), line, text});
+  return {kind: 'real', place, real};
 }
 
 interface ServerFlags {

@@ -1,5 +1,6 @@
 import {type NftChain, type NftJsonCheck, type NftRuleset, type NftStray, unnamedTable} from '../../model/nft-ruleset.ts';
 import type {Cut} from '../../model/ruleset.ts';
+import {requireUndamaged} from '../lines.ts';
 import {NftDumpChain, nftPriority, type RuleText} from './nft-dump-chain.ts';
 import {
   asNftRuleset,
@@ -15,17 +16,20 @@ import {
 import {parseNftJson} from './nft-json.ts';
 import {canonicalNftRule} from './nft-rule.ts';
 
-/** Reads the output of nft, with `-j` or without. */
-export function parseNftDump(content: Buffer | string): NftRuleset {
-  return content.includes('"nftables"') ? parseNftJson(content) : parseNftText(content);
+/** Reads the output of nft, with `-j` or without. Throws an UnreadableText. */
+export function parseNftDump(input: Buffer | string): NftRuleset {
+  const content = typeof input === 'string' ? Buffer.from(input) : input;
+  const ruleset = content.includes('"nftables"') ? parseNftJson(content) : parseNftText(content);
+  if (ruleset.tables.size > 0) requireUndamaged(content);
+  return ruleset;
 }
 
 /**
  * Reads the output of `nft list ruleset` or `nft list table …`, with or without handles and counters, also several outputs one after
  * another. A truncated dump is read up to its end: see `cut`.
  */
-function parseNftText(input: Buffer | string): NftRuleset {
-  return new TextReader(typeof input === 'string' ? Buffer.from(input) : input).read();
+function parseNftText(content: Buffer): NftRuleset {
+  return new TextReader(content).read();
 }
 
 type TextTable = NftDumpTable<NftChainList>;
@@ -262,7 +266,8 @@ const isPart = /^(?:chain|map|set) \S+ \{$/;
 const maxShownLine = 120;
 
 /** `error: unexpected EOF`, `kubectl: …`: no rule begins with a word and a colon. */
-const isOtherProgram = /^[\w./-]+: /;
+/** `error: lost connection`, `Killed`: no rule begins with a capital letter. */
+const isOtherProgram = /^(?:[\w./-]+: |[A-Z])/;
 const isObject = /^(?:counter|quota|limit|flowtable|synproxy|secmark|tunnel|ct (?:helper|timeout|expectation)) /;
 const setProperties = new Set(['gc-interval', 'auto-merge', 'policy', 'counter', 'quota', 'limit', 'last']);
 

@@ -1,4 +1,5 @@
 import type {NftChain, NftHook, NftRule} from '../../model/nft-ruleset.ts';
+import {UnreadableText} from '../../model/text.ts';
 import {readJson} from '../attempt.ts';
 import {itemsBetween} from './nft-json-bytes.ts';
 import {
@@ -87,9 +88,18 @@ export class JsonChain implements NftChain {
   }
 }
 
+/** What stands in the place of an object may be the half of several. */
+export function notJson(text: string): UnreadableText {
+  return new UnreadableText(`its nft.json was damaged: this is no JSON: ${text.slice(0, maxShown)}`);
+}
+
+const maxShown = 120;
+
 /** The canonical text of a rule; its JSON if that is not one. */
 function ruleText(json: string): string {
-  const [, rule] = onlyEntry(readJson(json) as JsonValue | undefined);
+  const read = readJson(json) as JsonValue | undefined;
+  if (read === undefined) throw notJson(json);
+  const [, rule] = onlyEntry(read);
   return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : json;
 }
 

@@ -3,6 +3,7 @@ import {readJson} from '../attempt.ts';
 import {chainsWithLostRules, kindOf} from '../lost-end.ts';
 import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable, nftSeconds, tableId} from './nft-elements.ts';
 import {forEachItem, objectEnd} from './nft-json-bytes.ts';
+import {notJson} from './nft-json-chain.ts';
 import {JsonChains} from './nft-json-chains.ts';
 import {
   expressionText,
@@ -136,7 +137,9 @@ class JsonReader {
       const isPlain = plainNameEnd(this.#bytes, start + length) === nameEnd;
       return this.#openChain(owner, isPlain ? owner.chains.enter(start + length, nameEnd) : owner.chains.enterName(chain), null);
     }
-    const [kind, content] = onlyEntry(readJson(text) as JsonValue | undefined);
+    const read = readJson(text) as JsonValue | undefined;
+    if (read === undefined) throw notJson(text);
+    const [kind, content] = onlyEntry(read);
     if (!isJsonObject(content)) return this.#stray(text);
     if (kind === 'metainfo') {
       this.#toolVersion = asText(content['version']) || null;

@@ -69,3 +69,42 @@ test.each<{readonly what: string; readonly empty: (chain: string, family: string
   expect(codes).toEqual(expect.arrayContaining(['checked', expect.stringMatching(/^ST[23]/)]));
   expect(codes).not.toContain('ST506');
 });
+
+test.each(['nft.txt', 'nft.json'])('NUL characters inside %s leave the node unread, at its end they are nothing', async file => {
+  for (const [place, status] of [
+    [0.5, 'unread'],
+    [1, 'checked'],
+  ] as const) {
+    const given = await scenario('nftables/1.36');
+    const whole = given.rules('node-a', file).toString();
+    const at = Math.floor(whole.length * place);
+    given.file('node-a', file === 'nft.txt' ? 'nft.json' : 'nft.txt', null);
+    given.file('node-a', file, `${whole.slice(0, at)}${'\0'.repeat(9)}${whole.slice(at)}`);
+    const {findings, nodes} = diagnose(given.snapshot(), {toolVersion: '', nodes: name => name === 'node-a'});
+    const codes = findings.filter(finding => finding.node === 'node-a' && needsAction(finding)).map(({code}) => code);
+    expect([nodes[0]?.status, codes]).toEqual([status, status === 'unread' ? ['ST901'] : []]);
+  }
+});
+
+test.each([
+  ['nft.json', 'goto', /^its nft\.json was damaged: this is no JSON: \{"(?:rule|map)": /],
+  ['nft.txt', '\n\t\tmeta l4proto', /: Killed\)/],
+] as const)('a word of another program inside %s leaves the node unread', async (file, before, reason) => {
+  const given = await scenario('nftables/1.36');
+  const whole = given.rules('node-a', file).toString();
+  const at = whole.indexOf(before, Math.floor(whole.length / 2));
+  given.file('node-a', file === 'nft.txt' ? 'nft.json' : 'nft.txt', null);
+  given.file('node-a', file, `${whole.slice(0, at)}\nKilled\n${whole.slice(at)}`);
+  const {findings, nodes} = diagnose(given.snapshot(), {toolVersion: '', nodes: name => name === 'node-a'});
+  expect(findings.filter(({node, severity}) => node === 'node-a' && severity === 'error')).toEqual([]);
+  expect(nodes[0]).toMatchObject({status: 'unread', reason: expect.stringMatching(reason)});
+});
+
+test('two dumps with different rules in one file leave the base rules of IPVS mode unread', async () => {
+  const given = await scenario('ipvs/1.36');
+  const whole = given.rules('node-a', 'iptables-save').toString();
+  given.file('node-a', 'iptables-save', whole + whole.replace('-A KUBE-MARK-MASQ -j MARK', '-A KUBE-MARK-MASQ -p tcp -j MARK'));
+  const {findings, nodes} = diagnose(given.snapshot(), {toolVersion: '', nodes: name => name === 'node-a'});
+  expect(findings.filter(({node, severity}) => node === 'node-a' && severity === 'error')).toEqual([]);
+  expect(nodes[0]).toMatchObject({status: 'unread', reason: expect.stringContaining('holds two dumps of IPv4 with different rules')});
+});

@@ -92,6 +92,14 @@ test('a real server with a name is reported with the line of its virtual server'
   expect(saved.strays).toEqual([{line: 2, text: '-a -t 10.0.0.1:80 -r web-2:http -m -w 1', server: 1}]);
 });
 
+test('the colors of a terminal are no part of a list, and a weight that is no number is reported', () => {
+  const list = ['-A -t 10.96.1.10:80 -s rr', '-a -t 10.96.1.10:80 -r 10.244.11.4:8080 -m -w 3', ''];
+  const colored = parseIpvsadm(list.join('\u001b[K\n'));
+  expect(colored.servers[0]).toMatchObject({scheduler: 'rr', realServers: [{weight: 3}]});
+  const {servers, strays} = parseIpvsadm(list.join('\n').replace('-w 3', '-w 3?'));
+  expect([servers[0]?.realServers, strays]).toEqual([[], [{line: 2, server: 1, text: '-a -t 10.96.1.10:80 -r 10.244.11.4:8080 -m -w 3?'}]]);
+});
+
 test('a last line without its newline is not read', () => {
   const {servers, cut} = parseIpvsadm('-A -t 10.0.0.1:80 -s rr\n-A -t 10.0.0.2:8');
   expect(servers.map(serverKey)).toEqual(['TCP 10.0.0.1:80']);
