@@ -112,7 +112,7 @@ export function failures(seen: Seen): number {
 }
 
 /** What was seen in most of the rounds: in those that lost something, or in those that did not. Losing all or nothing can be chance. */
-export function usual(rounds: readonly Seen[]): Seen {
+function usual(rounds: readonly Seen[]): Seen {
   const {lossy = [], whole = []} = Object.groupBy(rounds, seen => (failures(seen) > 0 ? 'lossy' : 'whole'));
   return Object.assign({}, ...(lossy.length > whole.length ? lossy : whole)) as Seen;
 }
@@ -245,19 +245,20 @@ export class Laboratory implements AsyncDisposable {
    * round differs from the first, a third one decides.
    */
   async send(healthy?: ReadonlyMap<Flow, Seen>): Promise<ReadonlyMap<Flow, Seen>> {
-    const first = await this.#send(this.flows);
+    const first = await this.sendOnce(this.flows);
     const again = this.flows.filter(flow => {
       const seen = first.get(flow) ?? {};
       return failures(seen) > 0 || endpointsOf(seen).size < endpointsOf(healthy?.get(flow) ?? {}).size;
     });
-    const second = await this.#send(again);
+    const second = await this.sendOnce(again);
     const open = again.filter(flow => failures(first.get(flow) ?? {}) > 0 !== failures(second.get(flow) ?? {}) > 0);
-    const third = await this.#send(open);
+    const third = await this.sendOnce(open);
     const rounds = (flow: Flow): readonly Seen[] => [first, second, third].map(round => round.get(flow)).filter(seen => seen !== undefined);
     return new Map(this.flows.map(flow => [flow, usual(rounds(flow))]));
   }
 
-  async #send(chosen: readonly Flow[]): Promise<ReadonlyMap<Flow, Seen>> {
+  /** Sends each flow some times, without a second round. */
+  async sendOnce(chosen: readonly Flow[]): Promise<ReadonlyMap<Flow, Seen>> {
     const lists = await Promise.all(
       (Object.keys(senders) as Sender[]).map(async sender => {
         const own = chosen.filter(flow => flow.sender === sender);
