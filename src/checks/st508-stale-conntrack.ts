@@ -7,6 +7,7 @@ import type {Observation} from '../model/finding.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import {isRulesAlone} from '../model/snapshot.ts';
 import {holds} from '../model/intervals.ts';
+import {joinHostPort} from '../model/virtual-server.ts';
 import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';
@@ -55,7 +56,7 @@ export const staleConntrack: Check<'ST508'> = {
     yield* staleHostPorts(context, connections, entries);
     for (const [{port, set}, flows] of stale) {
       const connections = [...flows.values()];
-      const ends = [...new Set(connections.map(({reply}) => `${reply.source}:${reply.sourcePort}`))];
+      const ends = [...new Set(connections.map(({reply}) => joinHostPort(reply.source, reply.sourcePort)))];
       const lines = someOf(connections.map(({line}) => String(line)));
       yield {
         ...ofPort(port),

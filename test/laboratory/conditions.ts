@@ -507,6 +507,72 @@ export const conditions: readonly Scenario[] = [
     name: 'limit-2000-at-once',
     load: [rules('filter', '-I FORWARD -p tcp --syn -j DROP', '-I FORWARD -p tcp --syn -m limit --limit 2000/s -j ACCEPT')],
   },
+  // Policy routing of other programs. No packet has an interface to leave by before it is routed, unless its socket is bound to one.
+  {name: 'ip-rule-oif', load: [sh('ip rule add oif eth0 prohibit pref 60')]},
+  {name: 'ip-rule-of-the-node-alone', load: [sh('ip rule add iif lo to 10.244.12.0/24 prohibit pref 60')]},
+  {name: 'ip-rule-tos', load: [secondUplink('tos 0x10 pref 50')]},
+  {name: 'ip-rule-goto', load: [secondUplink('pref 60', 'rule add from 10.244.11.0/24 goto 200 pref 50', 'rule add lookup main pref 200')]},
+  {
+    name: 'egress-gateway',
+    load: [
+      sh('ip rule add fwmark 0x500/0xf00 lookup 500; ip route add default via 172.18.0.12 table 500'),
+      rules('mangle', '-A PREROUTING -s 10.244.11.5/32 ! -d 10.0.0.0/8 -j MARK --set-xmark 0x500/0xf00'),
+    ],
+  },
+  {
+    name: 'mwan3',
+    load: [
+      rules(
+        'mangle',
+        ...[':mwan3_hook -', '-A PREROUTING -j mwan3_hook', '-A OUTPUT -j mwan3_hook'],
+        '-A mwan3_hook -m mark --mark 0x0/0x3f00 -j CONNMARK --restore-mark --nfmask 0x3f00 --ctmask 0x3f00',
+        '-A mwan3_hook -i eth0 -m mark --mark 0x0/0x3f00 -j MARK --set-xmark 0x100/0x3f00',
+        '-A mwan3_hook -j CONNMARK --save-mark --nfmask 0x3f00 --ctmask 0x3f00',
+      ),
+      secondUplink('fwmark 0x100/0x3f00'),
+    ],
+  },
+  {
+    name: 'multipath-default',
+    load: [uplink(['address add 192.0.2.2/24 dev eth1', 'route replace default nexthop via 172.18.0.1 nexthop via 192.0.2.1'])],
+  },
+  // What the interface of a packet decides together with the one by which it leaves.
+  {
+    name: 'nft-interface-pairs',
+    load: [nftChain('forward priority 0; policy accept;', 'iifname . oifname vmap { "cali4" . "eth0" : drop, "cali5" . "eth0" : accept }')],
+  },
+  {
+    name: 'ipsec-accepted',
+    load: [
+      rules('filter', '-A FORWARD -d 10.244.11.0/24 -i eth0 -m policy --dir in --pol ipsec --reqid 1 --proto esp -j ACCEPT'),
+      rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -m policy --dir out --pol ipsec -j ACCEPT'),
+    ],
+    isDecided: true,
+  },
+  {
+    name: 'netdev-vlan',
+    load: [nft('table netdev n {\n chain i {\n type filter hook ingress device "eth0" priority -500;\n vlan id 5 drop\n }\n}\n')],
+    isDecided: true,
+  },
+  {
+    name: 'docker-published',
+    load: [
+      rules(
+        'nat',
+        ...[':DOCKER -', '-I PREROUTING -m addrtype --dst-type LOCAL -j DOCKER', '-I OUTPUT -m addrtype --dst-type LOCAL -j DOCKER'],
+        ...[
+          '-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE',
+          '-A DOCKER ! -i docker0 -p tcp --dport 30080 -j DNAT --to 172.17.0.2:80',
+        ],
+      ),
+    ],
+  },
+  {
+    name: 'microk8s',
+    load: [
+      rules('filter', drop, ...['-s', '-d'].map(side => `-A FORWARD ${side} 10.244.0.0/16 -m comment --comment "MicroK8s pods" -j ACCEPT`)),
+    ],
+  },
   {
     name: 'connlimit-500',
     load: [rules('filter', '-I FORWARD -p tcp --syn -m connlimit --connlimit-above 500 -j REJECT')],

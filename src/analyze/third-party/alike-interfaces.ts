@@ -206,10 +206,9 @@ class Shapes {
   /** Whether the conditions ask for the interface together with something else, or in a way that is not understood. */
   #asksElse(rest: unknown, conditions: readonly Condition[], way: Place['way']): boolean {
     const sets = conditions.map(condition => (condition.kind === 'ipset' ? this.#parties.sets.get(condition.name) : undefined));
-    const asked = way === 'in' ? /"iif"|\biif/ : /"oif"|\boif/;
     const text = JSON.stringify(rest);
     return (
-      asked.test(text) ||
+      asksInterface(text, way) ||
       /physdev|devgroup|limit-iface|"reverse path"|"ofInterface":true/.test(text) ||
       sets.some(set => set?.parts.includes('iface'))
     );
@@ -229,9 +228,12 @@ class Shapes {
       const next = mappedVerdict(verdict);
       return next.kind === 'call' ? this.#led(book, next, place) : {id: this.#idOf([next]), isOfInterface: false};
     });
+    // Together with something else: `iifname . oifname vmap`.
+    const asksElse = !isDecided && asksInterface(JSON.stringify(action.key), place.way);
+    const asked = isDecided ? null : [action.key, elements.map(({key}) => key), asksElse ? place.name : null];
     return {
-      id: this.#idOf([isDecided ? null : [action.key, elements.map(({key}) => key)], led.map(({id}) => id)]),
-      isOfInterface: isDecided || led.some(({isOfInterface}) => isOfInterface),
+      id: this.#idOf([asked, led.map(({id}) => id)]),
+      isOfInterface: isDecided || asksElse || led.some(({isOfInterface}) => isOfInterface),
     };
   }
 
@@ -241,6 +243,10 @@ class Shapes {
     this.#ids.set(text, id);
     return id;
   }
+}
+
+function asksInterface(text: string, way: Place['way']): boolean {
+  return (way === 'in' ? /"iif"|\biif/ : /"oif"|\boif/).test(text);
 }
 
 function isInterface(expression: Expression, way: Place['way']): boolean {

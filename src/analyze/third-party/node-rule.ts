@@ -27,6 +27,10 @@ export const takesPackets = does(
 );
 export const refusesPackets = does(['DROP', 'REJECT'], /(?:^| )(?:drop|reject)(?: |$)/);
 export const acceptsPackets = does(['ACCEPT'], /(?:^| )accept(?: |$)/);
+/** It accepts what IPsec brings, or is to carry: the packets of Services are no such ones but where nodes are joined by it. */
+export function acceptsIPsec(rule: NodeRule): boolean {
+  return acceptsPackets(rule) && /-m policy .*--pol ipsec|(?:^| )(?:rt ipsec|meta (?:secpath|ipsec)|ipsec (?:in|out)) /.test(rule.text);
+}
 export const rewrites = does(['DNAT', 'REDIRECT', 'NETMAP'], /(?:^| )(?:dnat|redirect)(?: |$)/);
 export const setsMark = does(['MARK', 'CONNMARK'], /(?:^| )(?:meta|ct) mark set /);
 /** It changes at most the source address. */

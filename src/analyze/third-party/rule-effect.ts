@@ -16,6 +16,7 @@ import {sourceName} from '../outcomes/sources.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {isKubeProxyChain, isUnmarkedDrop} from './iptables-rules.ts';
 import {
+  acceptsIPsec,
   acceptsPackets,
   decidedAt,
   decides,
@@ -153,7 +154,7 @@ function undetermined(
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
   if (rule === undefined || effectCase.isOwn(rule)) return null;
   const limit = limitOf(rule);
-  const isMinor = masquerades(rule) || isOfPolicy(rule) || limit?.isHigh === true;
+  const isMinor = masquerades(rule) || isOfPolicy(rule) || acceptsIPsec(rule) || limit?.isHigh === true;
   const limited =
     limit === null
       ? detail

@@ -1,8 +1,8 @@
 import {nodeObject} from '../../expect/api-index.ts';
-import {type Family, parseAddress} from '../../model/address.ts';
+import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import type {Severity, Variant} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
-import {type ConnectionStatistics, isOlderKernel, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
+import {type ConnectionStatistics, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
 import {outsideOf} from '../../model/node/policy-routing.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
@@ -303,7 +303,8 @@ const table = [
     remedy: "Check the network plugin on this node: its log, and whether it knows the other node. kube-proxy's rules do not matter here.",
     *find(context) {
       for (const family of familiesOnNode(context)) {
-        const lost = unroutedPods(context, family, ({kind}) => kind === 'unreachable');
+        // Rules may refuse packets of the node's own alone.
+        const lost = unroutedPods(context, family, ({kind}, address) => kind === 'unreachable' && !isForwardedTo(context, address));
         const commands = (found: readonly Unrouted[]) => [commandLine`ip route get ${found[0]?.addresses[0] ?? ''}`];
         if (lost.length > 0)
           yield {
@@ -453,15 +454,26 @@ function setsReuseMode({minor, patch, isPreRelease, guessed}: KubeProxyVersion, 
   return isUnsure ? null : minor <= 21;
 }
 
-function unroutedPods(context: NodeCheckContext, family: Family, isSuch: (route: RouteResult) => boolean): readonly Unrouted[] {
+function unroutedPods(
+  context: NodeCheckContext,
+  family: Family,
+  isSuch: (route: RouteResult, address: Address) => boolean,
+): readonly Unrouted[] {
   return [...podAddresses(context, family)].flatMap(([node, pods]) => {
     const found = pods.slice(0, 3).filter(({address: text}) => {
       const address = parseAddress(text);
       const route = address === null ? 'unknown' : routeTo(context, address);
-      return route !== 'unknown' && isSuch(route);
+      return address !== null && route !== 'unknown' && isSuch(route, address);
     });
     return found.length === 0 ? [] : [{node, addresses: found.map(({address}) => address)}];
   });
+}
+
+/** Whether the node has a way to an address for what arrives by the interface of its own address. */
+function isForwardedTo(context: NodeCheckContext, address: Address): boolean {
+  const {primaryInterface: iif} = context.facts;
+  const route = iif === null ? 'unknown' : routeOf(networkOf(context), address, {mark: 0, iif});
+  return route !== 'unknown' && route.kind === 'unicast';
 }
 
 function nodesIn(unrouted: readonly Unrouted[]): string {

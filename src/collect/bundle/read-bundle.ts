@@ -17,6 +17,7 @@ import {serviceNameLabel} from '../../model/endpoint.ts';
 import {append, pushTo} from '../../model/lists.ts';
 import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
 import {errorText, namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
+import {joinHostPort} from '../../model/virtual-server.ts';
 import {attempt, parseJson} from '../../parse/attempt.ts';
 import {plainText} from '../../parse/lines.ts';
 import {parseConntrack} from '../../parse/conntrack.ts';
@@ -70,7 +71,7 @@ function listOfConnections(content: Buffer): string | null {
   const way =
     reply.source === original.destination
       ? `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`
-      : `its packets go to ${reply.source}:${reply.sourcePort}`;
+      : `its packets go to ${joinHostPort(reply.source, reply.sourcePort)}`;
   return `is a list of tracked connections, without rules. Of the one on line ${line}, ${way}. To check it, put it into a bundle as nodes/NAME/conntrack`;
 }
 

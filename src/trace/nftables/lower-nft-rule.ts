@@ -158,6 +158,8 @@ const headersWithoutFields: ReadonlySet<string> = new Set([
   'icmpv6',
   'igmp',
   'arp',
+  // The node takes the tag off before packets meet rules of the interface that they are for.
+  'vlan',
   'ah',
   'esp',
   'dccp',

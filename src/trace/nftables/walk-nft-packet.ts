@@ -128,12 +128,15 @@ function atInterface<R extends RuleText>(
     at === null ? environment.canBeInterface(device, packet[side]) !== false : environment.isPortOf?.(device, at) === true;
   if (!isThere && devices?.some(canBe) === false) return [{...branch, verdict: 'accept'}];
   const results = walk();
-  const stopping = results.find(({verdict}) => verdict !== 'accept');
-  if (isThere || stopping === undefined) return results;
+  if (isThere) return results;
   const where = devices?.join(' or ') ?? `the interface of chain ${name}, which the dump does not show`;
   const reason = `whether the packet passes ${where} is not known, and chain ${name} of table ${table} does not accept it there`;
-  const {verdict, policy} = stopping;
-  return [{...undecided(stopping, reason), ...(verdict === 'drop' && policy !== undefined ? {policy} : {})}];
+  return results.map(result => {
+    const {verdict, policy, supposed} = result;
+    return verdict === 'accept' || supposed !== null
+      ? result
+      : {...undecided(result, reason), ...(verdict === 'drop' && policy !== undefined ? {policy} : {})};
+  });
 }
 
 /** The kernel runs all NAT chains at this priority; their own priority only orders them. */

@@ -51,7 +51,7 @@ function kubeRouter(change: (rules: readonly string[]) => readonly string[]): re
 }
 
 /** The findings of the node, beside those about the API objects. */
-async function found(lines: readonly string[]): Promise<readonly string[]> {
+async function found(lines: readonly string[], tables = ''): Promise<readonly string[]> {
   const given = await scenario('healthy/1.36-iptables');
   const routes = pods.map((dst, at) => ({dst, dev: `cali${at}`, scope: 'link', flags: []}));
   given.file('node-a', 'routes.json', JSON.stringify([{dst: 'default', gateway: '172.18.0.1', dev: 'eth0', flags: []}, ...routes]));
@@ -59,6 +59,7 @@ async function found(lines: readonly string[]): Promise<readonly string[]> {
   const dump = given.rules('node-a').toString();
   const at = dump.indexOf('\n-A ', dump.indexOf('*filter\n'));
   given.file('node-a', 'iptables-save', [dump.slice(0, at), ...lines].join('\n') + dump.slice(at));
+  if (tables !== '') given.file('node-a', 'nft.txt', tables);
   return given
     .findings({nodes: node => node === 'node-a'})
     .filter(({code}) => /^ST[2-4]/.test(code))
@@ -81,6 +82,14 @@ describe('with a chain for each interface', () => {
     const all = await found(calico(withFirst(`-A cali-fw-${web1} -p tcp -m tcp --dport 8080 -j DROP`)));
     expect(all.join('\n')).toMatch(/packets from 10\.244\.11\.4 \(pod shop\/web-1\) to .*-A cali-fw-2 -p tcp -m tcp --dport 8080 -j DROP/);
     expect(all.filter(text => !text.includes('pod shop/web-1'))).toEqual([]);
+  });
+
+  test('the pod is named whose interface a map of nftables has together with another, for all Services', async () => {
+    const rule = `iifname . oifname vmap { "cali${web1}" . "eth0" : drop }`;
+    const table = `table inet pairs {\n\tchain fw {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\t${rule}\n\t}\n}\n`;
+    const all = await found([], table);
+    expect(all.join('\n')).toMatch(/packets from 10\.244\.11\.4 \(pod shop\/web-1\) to .* are sent to an endpoint and then dropped by/);
+    expect(all.filter(text => !text.includes(rule))).toEqual([]);
   });
 
   test('the pod is named whose interface a dispatch chain lacks', async () => {

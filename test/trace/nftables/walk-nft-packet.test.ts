@@ -195,6 +195,7 @@ describe('conditions', () => {
     ['ct direction original', true],
     ['meta nfproto ipv4', true],
     ['icmp type echo-request', false],
+    ['vlan id 5', false],
     ['fib daddr type local', false],
     ['fib saddr . iif oif missing', false],
     ['meta mark & 0x00004000 == 0x00000000', true],
@@ -253,6 +254,16 @@ describe('an unknown part', () => {
     expect(pathOutcome(table('queue to 0'))).toBe('UNDECIDED');
     expect(pathOutcome(table('ip daddr 10.0.0.1 queue to 0'))).toBe('passes');
     expect(pathOutcome(table('xt target "TPROXY"'))).toBe('UNDECIDED');
+  });
+
+  test('of a chain of an interface that is not shown leaves the outcome that is likely', () => {
+    const [end, ...others] = outcomes(table('limit rate 5/second drop', {hook: 'ingress'}, '', 'netdev t'), sent);
+    expect(others).toEqual([]);
+    expect(end?.reason).toContain('it would lead to drop: limit rate 5/second drop');
+    expect(outcomes(table('ip daddr 10.96.1.1 drop', {hook: 'ingress'}, '', 'netdev t'), sent)[0]?.reason).toContain(
+      'which the dump does not show',
+    );
+    expect(pathOutcome(table('ip daddr 10.96.1.2 drop', {hook: 'ingress'}, '', 'netdev t'))).toBe('passes');
   });
 
   test('of tproxy is whether a program listens: later rules decide where none does', () => {
