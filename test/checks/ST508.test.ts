@@ -148,7 +148,7 @@ test('stays silent for both families of a dual-stack node port', async () => {
 test('reports the family whose flows lead to a former endpoint, and each flow once', async () => {
   const endpoints = {...bothEndpoints, IPv6: 'fd00:244::6'};
   expect(await trackedFor({text: dualStackFlows, endpoints})).toEqual([
-    {family: 'IPv6', message: containing('1 tracked UDP flow leads to fd00:244::5:53, no endpoint of the Service (conntrack line 2)')},
+    {family: 'IPv6', message: containing('1 tracked UDP flow leads to [fd00:244::5]:53, no endpoint of the Service (conntrack line 2)')},
   ]);
 });
 
