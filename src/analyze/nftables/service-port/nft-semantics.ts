@@ -102,8 +102,8 @@ function specialSymptoms(portCase: NftPortCase, comparison: ProbeComparison<Rule
 function leadsNowhere(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
   const {item, expected} = portCase;
   const leads = [...elementsAt(portCase, comparison.probe.entry), ...rulesOnPath(portCase, comparison.actual)];
-  const broken = new Map<string, RuleText>();
-  for (const rule of leads) for (const target of targetsOf(rule)) if (isEmpty(portCase, target)) broken.set(target, rule);
+  const targets = new Map(leads.flatMap(rule => targetsOf(rule).map(target => [target, rule])));
+  const broken = new Map([...targets].filter(([target]) => isEmpty(portCase, target)));
   return brokenJumps(broken, comparison, {
     endpointOf: chain => item.endpoints.reachable.find(one => item.names.endpoint(one) === chain),
     has: chain => portCase.actual.chain(chain) !== undefined,
@@ -111,13 +111,13 @@ function leadsNowhere(portCase: NftPortCase, comparison: ProbeComparison<RuleTex
   });
 }
 
-/** The rules that matched, and all rules of the Service's own chains on the path. */
+/** The rules that matched, and all rules of the Service's own chains on the path, each once: the paths to all endpoints begin alike. */
 function rulesOnPath(portCase: NftPortCase, {outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
-  const passed = outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
-  const chains = new Set([...passed.map(({chain}) => chain), ...passed.flatMap(targetsOf)].filter(chain => isOwnChain(portCase, chain)));
-  return [...passed, ...[...chains].flatMap(chain => portCase.view.chain(chain)?.rules() ?? [])].filter(({chain}) =>
-    isOwnChain(portCase, chain),
-  );
+  const passed = new Set(outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path));
+  const chains = new Set([...passed].flatMap(rule => [rule.chain, ...targetsOf(rule)]));
+  const own = [...chains].filter(chain => isOwnChain(portCase, chain));
+  const isOwn = new Set(own);
+  return [...[...passed].filter(({chain}) => isOwn.has(chain)), ...own.flatMap(chain => portCase.view.chain(chain)?.rules() ?? [])];
 }
 
 function isEmpty(portCase: NftPortCase, name: string): boolean {
