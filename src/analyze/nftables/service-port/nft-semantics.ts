@@ -129,8 +129,11 @@ function isEmpty(portCase: NftPortCase, name: string): boolean {
 
 /** A third-party rule in a chain of the Service intercepts all packets before they reach an endpoint. */
 function intercepted(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+  const passed = new Set(comparison.actual.outcomes.flatMap(({path}) => path));
+  const others = new Set([...passed].filter(rule => isThirdParty(portCase, rule)));
+  if (others.size === 0) return null;
   const takers = comparison.actual.outcomes.map(({verdict, path}) =>
-    verdict === 'accept' ? path.find(rule => isThirdParty(portCase, rule)) : undefined,
+    verdict === 'accept' ? path.find(rule => others.has(rule)) : undefined,
   );
   const [rule] = takers;
   if (rule === undefined || takers.includes(undefined)) return null;
@@ -140,8 +143,8 @@ function intercepted(portCase: NftPortCase, comparison: ProbeComparison<RuleText
 /** An extra rule that ends the path and replaces none of kube-proxy's rules. */
 function isThirdParty(portCase: NftPortCase, rule: RuleText): boolean {
   const isThis = ({kind, rule: other}: NftPortDifference): boolean =>
-    kind === 'extra' && other.text === rule.text && other.chain === rule.chain;
-  if (!/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text) || !portCase.differences.some(isThis)) return false;
+    kind === 'extra' && other.chain === rule.chain && other.text === rule.text;
+  if (!portCase.differences.some(isThis) || !/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text)) return false;
   const missing = missingOf(portCase).filter(other => other.rule.chain === rule.chain);
   return !missing.some(({rule: other}) => shapeOf(other.text) === shapeOf(rule.text));
 }
