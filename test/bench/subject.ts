@@ -15,7 +15,7 @@ interface BenchedCommand {
   readonly name: string;
   /** Whether it reads both bundles: then the floor does too. */
   readonly readsBoth?: boolean;
-  /** Whether it is run on nodes of nftables mode too, of which there is no bundle with faults. */
+  /** Whether it is run on nodes of nftables mode too, of which there is no bundle with missing rules. */
   readonly inNftables?: boolean;
   readonly args: (bundles: WrittenBundles) => readonly string[];
   /** Throws when the report is wrong. */
@@ -41,6 +41,7 @@ const benchedCommands: readonly BenchedCommand[] = [
   },
   {
     name: 'check -A, stopped',
+    inNftables: true,
     args: bundles => ['check', '-A', ...only(bundles), '--from', bundles.stopped, ...json],
     assert: (result, {nodes}) => assertStopped(result, nodes.length),
   },

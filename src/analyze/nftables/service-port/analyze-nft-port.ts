@@ -7,7 +7,7 @@ import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
-import {probesBeside} from '../../outcomes/probes.ts';
+import {type Probe, probesBeside} from '../../outcomes/probes.ts';
 import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
@@ -31,7 +31,7 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
   const probes = probesBeside({item, context, senders: portCase.senders, hairpins: changedEndpoints(portCase)}, texts);
   const changesOutcome = comparePathOutcomes({
     ...{item, symptoms},
-    ...probesToWalk({probes, walk: probeWalks(context, sides)}, () => hasOtherNftEndpointsOnly(portCase)),
+    ...probesToWalk({probes, walk: probeWalks(context, sides)}, () => hasOtherNftEndpointsOnly(portCase), clientsOf(item)),
     semantics: new NftSemantics(portCase),
     affinity: () => nftAffinityRules(portCase, symptoms),
   });
@@ -39,6 +39,12 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
   const effect = () => effectOnOthers(namesSenders(texts.others) ? [item] : [], context, differsBetween(context, sides));
   explainNftResidualDifferences(portCase, symptoms, changesOutcome ? null : effect);
   return symptoms.all;
+}
+
+/** Packets to one kind of entry from one kind of sender get the same endpoints, where a policy is Local too. */
+function clientsOf({port}: NftPort): (probe: Probe) => string {
+  const isLocal = port.internalPolicyLocal || port.externalPolicyLocal;
+  return ({entry, source}) => (isLocal ? `${entry.kind} ${source.kind}` : 'all');
 }
 
 /** Endpoints that the differences name: only their own connections can have changed in a way that others' have not. */
@@ -117,20 +123,23 @@ function isOwnTarget({rule}: NftPortDifference, base: string): boolean {
 /**
  * Whether a Service port differs in its endpoints alone: its chains, sets and elements are exactly those that kube-proxy writes for the
  * endpoints that the node picks from, and nothing is left of the others. Then every client that reaches an endpoint at all shows the same
- * missing and stale endpoints. With a Local policy, not all clients get the same endpoints.
+ * missing and stale endpoints as the others of its kind.
  * @internal
  */
 export function hasOtherNftEndpointsOnly({item, differences, expected, actual}: NftPortCase): boolean {
   const {port, endpoints} = item;
   const [like] = endpoints.cluster;
   if (like === undefined || endpoints.reachable.length !== endpoints.cluster.length) return false;
-  if (port.internalPolicyLocal || port.externalPolicyLocal || !actual.complete) return false;
+  if (!actual.complete) return false;
   // Other elements may be at its addresses, and its own sets may have other attributes.
   if (!differences.every(({owner, what, rule}) => owner === item && (what !== 'set' || actual.set(rule.chain) === undefined))) return false;
   const known = new Map(endpoints.cluster.map(endpoint => [endpoint.hostPort, endpoint]));
-  const cluster = endpointsIn(item.names.service, actual).map(hostPort => known.get(hostPort) ?? withAddress(like, hostPort));
+  const writtenIn = (chain: string): readonly Endpoint[] =>
+    endpointsIn(chain, actual).map(hostPort => known.get(hostPort) ?? withAddress(like, hostPort));
+  const cluster = writtenIn(item.names.service);
+  const local = port.internalPolicyLocal || port.externalPolicyLocal ? writtenIn(item.names.local) : [];
   if (cluster.length === 0) return false;
-  const written: NftPort = {...item, endpoints: {cluster, local: [], reachable: cluster, hasAny: true}};
+  const written: NftPort = {...item, endpoints: {cluster, local, reachable: cluster, hasAny: true}};
   const does = expected.objectsOf(written);
   return isWritten(does, actual) && !holdsRest(expected.objectsOf(item), does, actual);
 }

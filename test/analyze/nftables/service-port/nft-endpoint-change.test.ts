@@ -1,4 +1,4 @@
-/** One probe shows what all probes show, and all are walked wherever it might not. */
+/** One probe of each kind of client shows what all probes show, and all are walked wherever it might not. */
 import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
@@ -128,11 +128,9 @@ describe.each<[string, () => Promise<Stopped>]>([
     }
   });
 
-  test('all probes are walked for a Service port with a Local policy', async () => {
-    const ports = portsOf(await stopped(), {});
-    const local = ports.filter(({item: {port}}) => port.internalPolicyLocal || port.externalPolicyLocal);
-    expect(local.length).toBeGreaterThan(0);
-    expect(local.filter(hasOtherNftEndpointsOnly)).toEqual([]);
+  test('Service ports with a Local policy are among them', async () => {
+    const local = portsOf(await stopped(), {}).filter(({item: {port}}) => port.internalPolicyLocal || port.externalPolicyLocal);
+    expect(local.filter(hasOtherNftEndpointsOnly).length).toBeGreaterThan(0);
   });
 });
 
