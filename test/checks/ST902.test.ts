@@ -1,4 +1,5 @@
 import {expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
 import {containing, scenario} from '../scenario.ts';
 
 const place = {code: 'ST902', severity: 'warning', node: 'node-b'};
@@ -9,6 +10,16 @@ test('a family with Services that was not dumped is reported, and nothing else i
   expect(given.newFindings()).toEqual([
     {...place, family: 'IPv6', message: containing('IPv6 was not checked on node-b: there is no ip6tables-save of it')},
   ]);
+});
+
+test('a family whose dump could not be read is reported with the reason', async () => {
+  const given = await scenario();
+  given.file('node-b', 'ip6tables-save', null);
+  const {nodes, ...rest} = given.snapshot();
+  const missing = [{file: 'ip6tables-save', reason: 'it has 2500 MiB'}];
+  const {findings} = diagnose({...rest, nodes: nodes.map(node => (node.name === 'node-b' ? {...node, missing} : node))}, {toolVersion: ''});
+  const message = containing('IPv6 was not checked on node-b: its ip6tables-save was not read: it has 2500 MiB');
+  expect(findings).toContainEqual(expect.objectContaining({...place, message}));
 });
 
 test('an iptables-save that printed only an error is reported with the error', async () => {

@@ -113,7 +113,8 @@ export function whyNoTables(family: Family, ruleset: Ruleset | null): string | n
 export function whyNoRules(node: NodeDump, family: Family): string {
   const name = dumpOf(family);
   const content = node.files.includes(name) ? node.read(name) : null;
-  if (content === null) return `there is no ${name} of it`;
+  const failure = node.missing?.find(({file}) => file === name)?.reason;
+  if (content === null) return failure === undefined ? `there is no ${name} of it` : `its ${name} was not read: ${failure}`;
   const line = content
     .toString('utf8', 0, 4096)
     .split('\n')
