@@ -265,8 +265,7 @@ const isPart = /^(?:chain|map|set) \S+ \{$/;
 /** Of a line in a message. */
 const maxShownLine = 120;
 
-/** `error: unexpected EOF`, `kubectl: …`: no rule begins with a word and a colon. */
-/** `error: lost connection`, `Killed`: no rule begins with a capital letter. */
+/** `error: unexpected EOF`, `Killed`: no rule begins with a word and a colon, or with a capital letter. */
 const isOtherProgram = /^(?:[\w./-]+: |[A-Z])/;
 const isObject = /^(?:counter|quota|limit|flowtable|synproxy|secmark|tunnel|ct (?:helper|timeout|expectation)) /;
 const setProperties = new Set(['gc-interval', 'auto-merge', 'policy', 'counter', 'quota', 'limit', 'last']);
