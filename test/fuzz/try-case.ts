@@ -1,5 +1,6 @@
 import {diagnose} from '../../src/diagnose.ts';
 import {parseAddress} from '../../src/model/address.ts';
+import {UnreadableText} from '../../src/model/text.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
@@ -43,12 +44,24 @@ export function tryCase(seed: number, {dumps, snapshot}: Material): readonly str
   };
   let rulesets: readonly Ruleset[] = [];
   attempt('parse', () => {
-    rulesets = parseDumps(bytes);
-    return lostLines(bytes, rulesets);
+    const read = withoutNuls(bytes);
+    rulesets = parseDumps(read);
+    return lostLines(read, rulesets);
   });
   attempt('walk', () => rulesets.flatMap(ruleset => walkSome(ruleset, random)));
   attempt('diagnose', () => diagnoseWith(bytes, snapshot));
   return problems;
+}
+
+/** A text with rules and a NUL inside is damaged, and refused as that: then the rest of it is tried. */
+function withoutNuls(bytes: Buffer): Buffer {
+  try {
+    parseDumps(bytes);
+    return bytes;
+  } catch (error) {
+    if (!(error instanceof UnreadableText) || !bytes.includes(0)) throw error;
+    return Buffer.from(bytes.map(byte => (byte === 0 ? 1 : byte)));
+  }
 }
 
 /** The bytes of a case, to reproduce it. */
