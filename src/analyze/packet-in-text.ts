@@ -72,7 +72,7 @@ interface BesideBridges {
 }
 
 /**
- * What stops a packet that does not pass the bridges of other programs, where only rules about these leave open what becomes of it: pods are
+ * What stops a packet that does not pass the bridges of other programs, where only rules about these leave its outcome undetermined: pods are
  * mostly on other ones. Null where something else decides.
  */
 function besideBridges(first: PacketOutcome, rules: PacketRules, walked: Walked): BesideBridges | null {
@@ -96,16 +96,16 @@ const bridgeOfOthers = /(?<!! )-[io] (docker\d+|br-[\da-f]{12}|docker_gwbridge|v
 function unlessOnBridge(outcome: PacketOutcome, bridges: ReadonlySet<string>): PacketOutcome {
   const passes = `it passes ${someOf([...bridges])}`;
   const {verdict, condition, reason, stopped} = outcome;
-  if (verdict === 'accept' || (verdict === 'undecided' && stopped === undefined)) return outcome;
-  if (verdict === 'undecided')
+  if (verdict === 'accept') return outcome;
+  if (verdict === 'undecided') {
+    if (stopped === undefined) return outcome;
     return {
       ...outcome,
       ...(condition === undefined ? {} : {condition: `${condition}, or ${passes}`}),
-      ...(stopped === undefined
-        ? {}
-        : {stopped: {...stopped, unless: [stopped.unless, passes].filter(part => part !== null).join(', or ')}}),
+      stopped: {...stopped, unless: [stopped.unless, passes].filter(part => part !== null).join(', or ')},
       reason: `${reason ?? ''}, or ${passes}`,
     };
+  }
   const done = `${verdict === 'drop' ? 'dropped' : 'refused'} ${stoppedBy(outcome).by}`;
   return {...undecidedAt(outcome, `${done}, unless ${passes}`), condition: `${done} unless ${passes}`, stopped: {verdict, unless: passes}};
 }
@@ -130,7 +130,7 @@ function ifNoInterface(outcome: PacketOutcome, instead: string | null): PacketOu
   return {...made, ...stopped, condition: `${word} if no rule names an interface`};
 }
 
-/** What becomes of a packet that a rule accepts, if this rule names another interface; null if that is not one word. */
+/** The outcome of a packet that a rule accepts, if this rule names another interface; null if that is not one word. */
 function otherwise({verdict, path}: PacketOutcome, plain: PacketRules, walked: Walked): string | null {
   const last = path.findLast(rule => !isGap(rule));
   if (verdict !== 'accept' || plain.iptables === null || last === undefined) return null;

@@ -33,13 +33,13 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     "Check whether this node's kube-proxy runs, check its log for iptables-restore errors and for a watch that hangs, and restart it.",
   *node(context) {
     const {container, log, remedy} = kubeProxyTrouble(context);
-    const signs = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
     const {node} = context;
     // Who pastes a log beside rules takes it for the reason.
     if (isRulesAlone(context) && log !== null) {
       yield {node: node.name, message: `kube-proxy on ${node.name}: ${log}`, ...(remedy === null ? {} : {remedy})};
       return;
     }
+    const signs = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
     if (container === null && signs.length === 0) return;
     // Why it stopped may be long ago in the log: by itself a line says nothing about now.
     const reasons = [container, ...signs, log].filter(reason => reason !== null);

@@ -40,10 +40,10 @@ export const staleConntrack: Check<'ST508'> = {
   *node(context) {
     const texts = ['conntrack', 'conntrack-tcp'].flatMap(file => context.node.read(file)?.toString('utf8') ?? []);
     if (texts.length === 0) return;
-    const entries = trackedEntries(context);
-    const stale = new Map<PortEntry, Map<string, TrackedConnection>>();
     const connections = texts.flatMap(text => [...parseConntrack(text, 'udp'), ...[...parseConntrack(text, 'tcp')].filter(isStuck)]);
     if (isRulesAlone(context)) return yield* flowsBesideRules(context.node, connections);
+    const entries = trackedEntries(context);
+    const stale = new Map<PortEntry, Map<string, TrackedConnection>>();
     for (const connection of connections) {
       const entry = entries.get(`${connection.protocol} ${destinationKey(connection)}`);
       if (entry === undefined || !isStale(connection, entry, context)) continue;

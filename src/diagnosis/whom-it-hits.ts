@@ -1,7 +1,7 @@
 import type {Family} from '../model/address.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import type {Finding, Hits, Variant} from '../model/finding.ts';
-import {entryText} from '../model/service-port.ts';
+import {entryText, throughEntry} from '../model/service-port.ts';
 import {hitsOfClients} from './hit-clients.ts';
 import {plural, servicePortText, someOf} from '../model/text.ts';
 
@@ -65,7 +65,7 @@ function isOfItself({variant, endpoint, endpoints, pod}: Finding): boolean {
 
 function placeOf(finding: Finding): string {
   const {node, family, service, port, senders, code, message} = finding;
-  const others = isOfOtherRules(finding) ? [code, senders?.text, entryOf(finding), service === undefined ? message : ''] : [];
+  const others = isOfOtherRules(finding) ? [code, senders?.text, throughEntry(finding.entry), service === undefined ? message : ''] : [];
   return JSON.stringify([node, family, service, port?.name, port?.protocol, isOfItself(finding), clientsOf(finding), ...others]);
 }
 
@@ -94,7 +94,7 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   if (first.share !== undefined && (service === undefined || isOfOtherRules(first)))
     return {
       share: first.share,
-      effect: `have ${partText(first.share)} for ${name}${entryOf(first)} ${code === 'ST401' ? 'taken by another rule' : 'refused or dropped'}`,
+      effect: `have ${partText(first.share)} for ${name}${throughEntry(first.entry)} ${code === 'ST401' ? 'taken by another rule' : 'refused or dropped'}`,
     };
   if (one === null)
     return {share: 1, effect: `cannot reach any Service${family === 'IPv6' ? ' over IPv6' : ''}, nor can clients from outside`};
@@ -139,11 +139,6 @@ function partText(share: number): string {
     if (part > 0 && Math.abs(share - part / of) < 0.0005) return `${part} of ${of} connections`;
   }
   return `${Math.round(share * 1000) / 10}% of the connections`;
-}
-
-/** ` through its node port 30080`; empty for the cluster IP. */
-function entryOf({entry}: Finding): string {
-  return entry === undefined || entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
 }
 
 /** The pods, or else the addresses, of the endpoints that findings with these codes are about. */

@@ -92,14 +92,14 @@ export type Variant =
   | 'every-sync-fails'
   // ST601
   | 'forwards-nothing'
-  // ST801
-  | 'lacks-entry'
-  | 'lacks-backend'
-  | 'has-backend'
   // ST611
   | 'no-route-to-services'
   | 'link-down'
-  | 'refused-by-routing-rules';
+  | 'refused-by-routing-rules'
+  // ST801
+  | 'lacks-entry'
+  | 'lacks-backend'
+  | 'has-backend';
 
 /** The result of a check. The code and its properties are added when it becomes a Finding. */
 export interface Observation {

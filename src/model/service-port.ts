@@ -52,6 +52,11 @@ export function entryText({kind, address, port}: Entry): string {
   return `${entryNames[kind]} ${address.includes(':') ? `[${address}]` : address}:${port}`;
 }
 
+/** ` through its node port 30080`; empty for the cluster IP, which goes without saying. */
+export function throughEntry(entry: Entry | undefined): string {
+  return entry === undefined || entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
+}
+
 const entryNames: Readonly<Record<EntryKind, string>> = {
   clusterIP: 'cluster IP',
   nodePort: 'node port',

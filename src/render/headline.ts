@@ -1,5 +1,5 @@
 import type {Finding, ServiceName, Since, Variant} from '../model/finding.ts';
-import {entryText} from '../model/service-port.ts';
+import {entryText, throughEntry} from '../model/service-port.ts';
 import {namesServices, type Report} from '../model/report.ts';
 import {namespacedName, plural, servicePortText} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
@@ -117,9 +117,9 @@ const what: Readonly<Record<string, string | Words>> = {
   ST117: 'an endpoint is the cluster IP of a Service, connections to it fail',
   ST118: 'the Service range holds addresses of nodes or pods',
   ST201: ({port}, {others}) => `${port?.name && others.length === 0 ? `port ${port.name} is ` : ''}not programmed, connections fail`,
-  ST202: ({entry}, block) => `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic${throughOther(entry)}`,
+  ST202: ({entry}, block) => `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic${throughEntry(entry)}`,
   ST203: ({endpoint, program, entry}, block) => {
-    const sends = program === undefined ? `traffic${throughOther(entry)} goes to` : `${program} still sends to`;
+    const sends = program === undefined ? `traffic${throughEntry(entry)} goes to` : `${program} still sends to`;
     return endpointCount(block) > 1
       ? `${sends} ${endpointCount(block)} addresses that are no endpoints`
       : `${sends} ${endpoint ?? 'an address'}, which is no usable endpoint`;
@@ -127,7 +127,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST204: ({variant, entry}, block) =>
     variant === 'dropped-by-pod'
       ? `packets for ${endpointsText(block)} are not translated, and the pod drops them`
-      : `traffic${throughOther(entry)} for ${endpointsText(block)} goes to a wrong address`,
+      : `traffic${throughEntry(entry)} for ${endpointsText(block)} goes to a wrong address`,
   // One of a Service that the API has is about an address of a port.
   ST205: ({port}) => (port === undefined ? 'not in the API, and still answers' : 'an address that the API no longer has still answers'),
   ST206: ({entry}) => `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed`,
@@ -263,11 +263,6 @@ function ofFamily(text: string): Words {
 
 function atEntry(entry: Finding['entry']): string {
   return entry === undefined ? '' : ` at its ${entryText(entry)}`;
-}
-
-/** The cluster IP goes without saying. */
-function throughOther(entry: Finding['entry']): string {
-  return entry === undefined || entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
 }
 
 function toServices(affects: Finding['affects']): string {

@@ -57,13 +57,3 @@ export function listenForInterruption(): {readonly signal: AbortSignal; close():
     },
   };
 }
-
-/** Rejects with the signal's reason without waiting for a promise that ignores the signal. */
-export async function unlessInterrupted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const {promise, reject} = Promise.withResolvers<never>();
-  const onAbort = () => reject(signal.reason);
-  if (signal.aborted) onAbort();
-  signal.addEventListener('abort', onAbort, {once: true});
-  work.catch(() => {});
-  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', onAbort));
-}

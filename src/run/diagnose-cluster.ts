@@ -18,7 +18,8 @@ import type {ServicePort} from '../model/service-port.ts';
 import type {Problem} from '../model/snapshot.ts';
 import type {StateHistory} from '../model/state-history.ts';
 import {namespacedName} from '../model/text.ts';
-import {Interrupted, unlessInterrupted} from './clock.ts';
+import {Interrupted} from './clock.ts';
+import {unlessAborted} from '../collect/unless-aborted.ts';
 import type {ClusterRun} from './cluster-run.ts';
 import {FollowedServices} from './follow-services.ts';
 import {AgentEvaluator} from './nodes/agent-evaluator.ts';
@@ -69,10 +70,10 @@ async function diagnoseUntil(run: ClusterRun): Promise<Report> {
   const chainsRead = mayReadInParts(run, scope) ? chainsOfPort(api, signal) : Promise.resolve(null);
   const podsRead = flags.agents ? undefined : readProxyPodsFor(flags, api);
   const ahead = podsRead === undefined ? undefined : openAhead(run, {proxyPods: podsRead, chains: chainsRead});
-  const [asked, chains, proxyPods] = await unlessInterrupted(Promise.all([objectsRead, chainsRead, podsRead]), signal);
-  const access = await unlessInterrupted(chooseEvaluator(run, asked.api.nodes, proxyPods), signal);
+  const [asked, chains, proxyPods] = await unlessAborted(Promise.all([objectsRead, chainsRead, podsRead]), signal);
+  const access = await unlessAborted(chooseEvaluator(run, asked.api.nodes, proxyPods), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
-  const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
+  const {pods, podsOf} = await unlessAborted(podsWithoutEndpoints(api, services, asked.api), signal);
   const objects = {...withCiliumSettings(asked.api, access), pods: [...(access.pods ?? []), ...pods], podsOf};
   const diagnosis = new Diagnosis(objects, {...asked.selection, ...evaluationOptions(flags), ...run.options, ...sampleOf(access)});
   const leftovers = await access.clear();
@@ -127,7 +128,7 @@ async function diagnoseUntil(run: ClusterRun): Promise<Report> {
     }
     retract(await confirm(), diagnosis);
     const faulty = access.names.filter(name => diagnosis.findingsOn(name).some(({severity}) => severity === 'error'));
-    for (const [node, own] of await unlessInterrupted(podsOnNodes(api, faulty), signal)) diagnosis.addPods(node, own);
+    for (const [node, own] of await unlessAborted(podsOnNodes(api, faulty), signal)) diagnosis.addPods(node, own);
   } catch (error) {
     if (!(error instanceof Interrupted || error instanceof WaitIsOver)) throw error;
     nodes.giveUp(error.message);

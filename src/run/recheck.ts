@@ -7,7 +7,8 @@ import {ciliumPod} from '../expect/cilium/cilium-node.ts';
 import {type Finding, identityOf} from '../model/finding.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
-import {type Clock, unlessInterrupted} from './clock.ts';
+import type {Clock} from './clock.ts';
+import {unlessAborted} from '../collect/unless-aborted.ts';
 import type {ServiceHistory} from './service-history.ts';
 
 interface RecheckInput {
@@ -189,7 +190,7 @@ function namesOf(findings: readonly Finding[]): readonly string[] {
 async function wait(milliseconds: number, {say, signal, clock}: RecheckInput): Promise<void> {
   if (milliseconds <= 0) return;
   say('waiting for the nodes to follow the latest changes');
-  await unlessInterrupted(clock.sleep(milliseconds, signal), signal);
+  await unlessAborted(clock.sleep(milliseconds, signal), signal);
 }
 
 /** A finding that may be a matter of timing is not certain: ST904 replaces all findings of the Service on the node. */

@@ -6,7 +6,7 @@ import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import {sliceService} from '../model/endpoint.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
-import {unlessInterrupted} from './clock.ts';
+import {unlessAborted} from '../collect/unless-aborted.ts';
 
 interface ReadingAgain {
   readonly api: KubeApi;
@@ -23,14 +23,14 @@ interface ReadingAgain {
 export async function readAllAgain(reading: ReadingAgain): Promise<ApiObjects> {
   const {api, scope, before, signal} = reading;
   const {namespaces, ...rest} = before;
-  const all = await unlessInterrupted(readServices({kind: 'cluster'}, new ClusterReader(api, {anyFailure: true})), signal);
+  const all = await unlessAborted(readServices({kind: 'cluster'}, new ClusterReader(api, {anyFailure: true})), signal);
   if (isThere(all)) return {...rest, ...all};
   return scope.kind === 'cluster' || namespaces === undefined ? before : readAsBefore(reading);
 }
 
 /** The same Services as before; the previous objects if they cannot be read now. */
 export async function readAsBefore({api, scope, before, signal}: ReadingAgain): Promise<ApiObjects> {
-  const asBefore = await unlessInterrupted(readServices(scope, new ClusterReader(api, {anyFailure: true})), signal);
+  const asBefore = await unlessAborted(readServices(scope, new ClusterReader(api, {anyFailure: true})), signal);
   return isThere(asBefore) ? {...before, ...asBefore} : before;
 }
 

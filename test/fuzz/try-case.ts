@@ -55,11 +55,12 @@ export function tryCase(seed: number, {dumps, snapshot}: Material): readonly str
 
 /** A text with rules and a NUL inside is damaged, and refused as that: then the rest of it is tried. */
 function withoutNuls(bytes: Buffer): Buffer {
+  if (!bytes.includes(0)) return bytes;
   try {
     parseDumps(bytes);
     return bytes;
   } catch (error) {
-    if (!(error instanceof UnreadableText) || !bytes.includes(0)) throw error;
+    if (!(error instanceof UnreadableText)) throw error;
     return Buffer.from(bytes.map(byte => (byte === 0 ? 1 : byte)));
   }
 }

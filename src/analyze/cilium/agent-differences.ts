@@ -6,6 +6,7 @@ import {
   type FrontendCase,
   isHealthChecked,
   isServedHere,
+  isUnspecified,
   openEndpoints,
   type PromisedFrontend,
   promisedFrontends,
@@ -225,8 +226,8 @@ export function staleFrontends(
   return [...byService].flatMap(([key, all]) => {
     const object = services.get(key);
     const isOthers = object?.metadata.labels?.[proxyNameLabel] !== undefined && node.state.settings.proxyName === '';
-    const isHere = object === undefined || isOthers || isServedHere(object, node) === true;
-    const stale = isHere ? all.filter(one => object === undefined || isOthers || !isAddressOf(one, object)) : [];
+    const isHere = object !== undefined && isServedHere(object, node) === true;
+    const stale = object === undefined || isOthers ? all : isHere ? all.filter(one => !isAddressOf(one, object)) : [];
     const [first] = stale;
     if (first === undefined) return [];
     const name = {namespace: first.namespace, name: first.service};
@@ -247,7 +248,7 @@ export function staleFrontends(
 function isAddressOf({address, port, protocol}: AgentFrontend, {metadata, spec = {}, status}: ServiceObject): boolean {
   if (metadata.labels?.[headlessLabel] !== undefined || spec.type === 'ExternalName') return false;
   const ports = (spec.ports ?? []).filter(one => (one.protocol ?? 'TCP') === protocol);
-  if (address === '0.0.0.0' || address === '::') return ports.some(({nodePort}) => nodePort === port);
+  if (isUnspecified(address)) return ports.some(({nodePort}) => nodePort === port);
   const ingress = (status?.loadBalancer?.ingress ?? []).map(({ip}) => ip ?? '');
   const addresses = [spec.clusterIP ?? '', ...(spec.clusterIPs ?? []), ...(spec.externalIPs ?? []), ...ingress];
   return ports.some(one => one.port === port) && addresses.some(text => text !== '' && canonicalAddress(text) === address);

@@ -154,21 +154,20 @@ function familyOf(family: Family, input: NodeInput, state: CiliumState): Compare
 
 /** What the map has otherwise than the agent, and than the API where the agent's table does not show it. */
 function tableSymptoms(
-  given: Omit<MapCase, 'ports'>,
+  given: Omit<MapCase, 'ports' | 'keys'>,
   ports: readonly ComparedPort[],
   table: ReadonlyMap<string, AgentFrontend>,
 ): readonly Symptom[] {
   const keysOf = ({port, promised}: ComparedPort): readonly string[] =>
     promised.map(({key}) => key).filter(key => isOwn(table.get(key), port));
-  const taken = new Set(given.frontends.map(({key}) => key));
-  const inMap = (key: string): readonly string[] => {
-    const frontend = table.get(key);
-    return frontend === undefined ? [] : keysInMap(frontend, given.state, taken);
-  };
+  const keys = new Map(given.frontends.map(frontend => [frontend.key, keysInMap(frontend, given.state, table)]));
   const owned = new Map(ports.flatMap(compared => keysOf(compared).map((key): [string, ServicePort] => [key, compared.port])));
   return [
-    ...mapSymptoms({...given, ports: owned}),
-    ...ports.flatMap(compared => settingSymptoms(compared.port, keysOf(compared).flatMap(inMap), given.state)),
+    ...mapSymptoms({...given, keys, ports: owned}),
+    ...ports.flatMap(compared => {
+      const inMap = keysOf(compared).flatMap(key => keys.get(key) ?? []);
+      return settingSymptoms(compared.port, inMap, given.state);
+    }),
   ];
 }
 

@@ -1,4 +1,4 @@
-import {unspecified} from '../../expect/cilium/promised-frontends.ts';
+import {isUnspecified} from '../../expect/cilium/promised-frontends.ts';
 import type {CiliumState} from '../../expect/cilium/cilium-node.ts';
 import {type Family, parseCidr} from '../../model/address.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -14,6 +14,8 @@ export interface MapCase {
   readonly state: CiliumState;
   /** The agent's frontends of the family. */
   readonly frontends: readonly AgentFrontend[];
+  /** The keys that each of them should have in the map (`keysInMap`), by its key in the agent's table. */
+  readonly keys: ReadonlyMap<string, readonly string[]>;
   /** The Service port of a frontend, by its key. */
   readonly ports: ReadonlyMap<string, ServicePort>;
   /** All addresses of the node. */
@@ -22,21 +24,14 @@ export interface MapCase {
 
 /** What the kernel's map has otherwise than the agent's table. */
 export function mapSymptoms(given: MapCase): readonly Symptom[] {
-  const taken = new Set(given.frontends.map(({key}) => key));
-  const expected = new Set<string>();
-  const symptoms = given.frontends.flatMap(frontend => {
-    const keys = keysInMap(frontend, given.state, taken);
-    for (const key of keys) expected.add(key);
-    return frontendSymptoms(frontend, keys, given);
-  });
-  return [...symptoms, ...leftEntries(given, expected)];
+  return [...given.frontends.flatMap(frontend => frontendSymptoms(frontend, given)), ...leftEntries(given)];
 }
 
 /** A frontend on no address in particular is also at each address of the node for node ports, unless another frontend has that address. */
 export function keysInMap(frontend: AgentFrontend, state: CiliumState, taken: {has(key: string): boolean}): readonly string[] {
   const own = frontend.key;
   const {address: on} = frontend;
-  if (on !== unspecified.IPv4 && on !== unspecified.IPv6) return [own];
+  if (!isUnspecified(on)) return [own];
   const addresses = (state.nodePortAddresses ?? []).filter(address => address.includes(':') === on.includes(':'));
   const others = addresses.map(address => frontendKey(address, frontend));
   const isTaken = (address: string): boolean =>
@@ -44,8 +39,8 @@ export function keysInMap(frontend: AgentFrontend, state: CiliumState, taken: {h
   return [own, ...others.filter((_, index) => !isTaken(addresses[index] ?? ''))];
 }
 
-function frontendSymptoms(frontend: AgentFrontend, keys: readonly string[], given: MapCase): readonly Symptom[] {
-  const entries = keys.map(key => ({key, entry: given.state.map.get(key)}));
+function frontendSymptoms(frontend: AgentFrontend, given: MapCase): readonly Symptom[] {
+  const entries = (given.keys.get(frontend.key) ?? []).map(key => ({key, entry: given.state.map.get(key)}));
   // Where Cilium does not replace kube-proxy, it depends on version and routing mode which load balancers are in the map.
   const mayLack = given.state.settings.replacesKubeProxy !== true && frontend.type !== 'ClusterIP';
   const missing = mayLack ? [] : entries.flatMap(({key, entry}) => (entry === undefined ? [key] : []));
@@ -129,7 +124,7 @@ function entrySymptoms(entry: MapEntry, frontend: AgentFrontend, symptom: MakeSy
 function flagSymptoms({key, address, flags}: MapEntry, frontend: AgentFrontend, symptom: MakeSymptom): readonly Symptom[] {
   const {type, isExternalLocal, isInternalLocal} = frontend;
   const has = (flag: string): boolean => flags.includes(flag);
-  const isInside = type === 'ClusterIP' || address === unspecified.IPv4 || address === unspecified.IPv6;
+  const isInside = type === 'ClusterIP' || isUnspecified(address);
   const isScoped = type !== 'ClusterIP' && isExternalLocal !== isInternalLocal;
   const policies = [
     {name: 'externalTrafficPolicy', flag: 'Local', isLocal: isExternalLocal},
@@ -168,7 +163,8 @@ function flagSymptoms({key, address, flags}: MapEntry, frontend: AgentFrontend, 
 }
 
 /** Entries that no frontend of the agent explains. */
-function leftEntries({state, family, own}: MapCase, expected: ReadonlySet<string>): readonly Symptom[] {
+function leftEntries({state, family, own, keys}: MapCase): readonly Symptom[] {
+  const expected = new Set([...keys.values()].flat());
   const left = [...state.map.values()].filter(({key, address}) => !expected.has(key) && address.includes(':') === (family === 'IPv6'));
   const base = {family, port: null, expected: [], actual: [], by: 'cilium' as const};
   const onNode = left.filter(({port, address}) => port === 0 && own.has(address));

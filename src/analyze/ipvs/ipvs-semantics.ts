@@ -1,5 +1,5 @@
 import {podOf, type ServedPort} from '../../model/endpoint.ts';
-import {type Entry, entryText} from '../../model/service-port.ts';
+import {type Entry, entryText, throughEntry} from '../../model/service-port.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
 import {realServerRule, serverRule} from '../../trace/iptables/walk-packet.ts';
@@ -114,8 +114,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
       const name = known === undefined ? null : podOf(known);
       const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
       const pod = name === null ? '' : ` (pod ${name}${place})`;
-      const part = comparison.probe.entry.kind === 'clusterIP' ? '' : ` through its ${entryText(comparison.probe.entry)}`;
-      const detail = `endpoint ${endpoint}${pod} gets no traffic${part}`;
+      const detail = `endpoint ${endpoint}${pod} gets no traffic${throughEntry(comparison.probe.entry)}`;
       const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
       const share = shareOfPods(comparison, 1 / comparison.expected.destinations.size);
       return {symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence, ...share}, key: `missing ${endpoint}`};

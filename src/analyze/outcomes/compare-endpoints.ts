@@ -1,6 +1,6 @@
 import {podOf, type ServedPort} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {entryText} from '../../model/service-port.ts';
+import {entryText, throughEntry} from '../../model/service-port.ts';
 import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics} from './mode-semantics.ts';
@@ -103,7 +103,7 @@ function sayStaleEndpoint<R extends RuleText>(outcomeCase: OutcomeCase<R>, endpo
 
 /** In words: an address that gets a share of the packets of a probe and should get none. */
 export function staleEndpointText(item: ServedPort, endpoint: string, probe: Pick<Probe, 'entry'>, share: number): string {
-  return `${percentText(share)} of the traffic${through(probe)} goes to ${endpoint}, which ${stateOf(item, endpoint)}`;
+  return `${percentText(share)} of the traffic${throughEntry(probe.entry)} goes to ${endpoint}, which ${stateOf(item, endpoint)}`;
 }
 
 function stateOf({all}: ServedPort, endpoint: string): string {
@@ -119,7 +119,7 @@ function compareShares<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparis
   const shareOf = (destination: string): number => actual.destinations.get(destination)?.probability ?? 0;
   if ([...expected.destinations].every(([destination, {probability}]) => near(probability, shareOf(destination)))) return;
   const shares = [...actual.destinations].map(([destination, {probability}]) => `${destination} ${percentText(probability)}`);
-  const detail = `traffic${through(comparison.probe)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
+  const detail = `traffic${throughEntry(comparison.probe.entry)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
   outcomeCase.symptoms.say({kind: 'uneven-balance', detail, ...outcomeCase.semantics.evidence({kind: 'shares'})}, 'uneven');
 }
 
@@ -132,16 +132,12 @@ export function missingEndpointText({all}: ServedPort, endpoint: string, probe: 
   // Sources in a network that a rule names are tried last: if they show it, no others do.
   const sender = probe.endpoint === undefined ? probe.source?.network : `endpoint ${probe.endpoint.hostPort}`;
   const from = sender === undefined ? '' : ` from ${sender}`;
-  return `endpoint ${endpoint}${pod} gets no traffic${from}${through(probe)}`;
+  return `endpoint ${endpoint}${pod} gets no traffic${from}${throughEntry(probe.entry)}`;
 }
 
 /** What packets to the cluster IP show holds for all entries; what they do not show is about the entry that does. */
 function otherEntry({entry}: Probe): Pick<Symptom, 'entry'> {
   return entry.kind === 'clusterIP' ? {} : {entry};
-}
-
-function through({entry}: Pick<Probe, 'entry'>): string {
-  return entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
 }
 
 function percentText(probability: number): string {

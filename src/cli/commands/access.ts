@@ -10,7 +10,7 @@ import {accessRenderers} from '../../render/access/access.ts';
 import {BaseCommand} from './base-command.ts';
 import {type AccessScope, permissionsFor} from '../../collect/access/permissions.ts';
 import {reviewAccess} from '../../collect/access/review-access.ts';
-import {unlessInterrupted} from '../../run/clock.ts';
+import {unlessAborted} from '../../collect/unless-aborted.ts';
 import type {OpenCluster} from '../../run/open-cluster.ts';
 
 export default class AccessCommand extends BaseCommand {
@@ -52,7 +52,7 @@ Exit codes: 0 every required permission is allowed, 1 one is missing, 2 wrong us
       agentsNamespace: flags.agents ? flags['agents-namespace'] : undefined,
     };
     const report = await this.withCluster({...flags, quiet: true, 'no-progress': true}, ({cluster, signal}) =>
-      unlessInterrupted(reviewCluster(cluster, by, flags['all-namespaces']), signal),
+      unlessAborted(reviewCluster(cluster, by, flags['all-namespaces']), signal),
     );
     const render = accessRenderers[flags.output as keyof typeof accessRenderers];
     this.print(render(report, this.renderOptions({...flags, quiet: false, verbose: false})), flags['output-file']);

@@ -12,7 +12,7 @@ import {serviceNotes} from '../../preview/manifests/add-manifests.ts';
 import {expectedRules, writableModes} from '../../preview/rules/write-expected-rules.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {formatOfMode, formatsOfMode, type RulesFormat, rulesRenderers} from '../../render/rules/index.ts';
-import {unlessInterrupted} from '../../run/clock.ts';
+import {unlessAborted} from '../../collect/unless-aborted.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {chooseRulesNode, requireServices} from '../../run/rules/choose-rules-node.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
@@ -112,7 +112,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     if (flags.from !== undefined) return this.snapshot(flags.from, flags);
     if (isOfManifestsAlone(flags)) return emptySnapshot;
     const {readApi} = await import('../../run/rules/read-api.ts');
-    return this.withCluster(flags, ({cluster, signal}) => unlessInterrupted(readApi(cluster, flags['for-node']), signal));
+    return this.withCluster(flags, ({cluster, signal}) => unlessAborted(readApi(cluster, flags['for-node']), signal));
   }
 }
 

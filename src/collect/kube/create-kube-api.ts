@@ -1,6 +1,7 @@
 import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
 import {parseJson} from '../../parse/attempt.ts';
+import {unlessAborted} from '../unless-aborted.ts';
 import {CommandFailed} from '../node/transport.ts';
 import {type FailedRequest, isStatus, noAnswer, realmOf, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, isAnsweredByNode, listPages, requestUrl, retryDelay} from './api-request.ts';
@@ -161,7 +162,7 @@ class HttpKubeApi implements KubeApi {
   /** Credentials and connections for the next request, from client-node. */
   async #applied(signal: AbortSignal): Promise<RequestOptions> {
     const options: RequestOptions = {};
-    await unlessAborted(this.#config.applyToHTTPSOptions(options), signal);
+    await unlessStopped(this.#config.applyToHTTPSOptions(options), signal);
     return options;
   }
 
@@ -192,7 +193,7 @@ class HttpKubeApi implements KubeApi {
       if (outcome.kind === 'answer' && !isAnsweredByNode(request)) this.#noteDate(outcome.response.headers.date);
       if (outcome.kind === 'answer' && outcome.response.status < 300) return outcome.response;
       const isRefused = outcome.kind === 'answer' && outcome.response.status === 401 && !isOfPod(outcome.response, request);
-      if (isRefused && !renewed && (await unlessAborted(this.#isRenewed(outcome.applied), signal))) {
+      if (isRefused && !renewed && (await unlessStopped(this.#isRenewed(outcome.applied), signal))) {
         renewed = true;
         continue;
       }
@@ -222,13 +223,8 @@ class HttpKubeApi implements KubeApi {
 }
 
 /** A request does not outlast its signal, although the credential plugin that it waits for may. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const {promise, reject} = Promise.withResolvers<never>();
-  const abort = () => reject(Object.assign(new Error('aborted', {cause: signal.reason}), {name: 'AbortError'}));
-  if (signal.aborted) abort();
-  signal.addEventListener('abort', abort, {once: true});
-  work.catch(() => {});
-  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', abort));
+function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return unlessAborted(work, signal, () => Object.assign(new Error('aborted', {cause: signal.reason}), {name: 'AbortError'}));
 }
 
 /** Whether a pod behind the API server's proxy refused, not the API server. */

@@ -10,6 +10,7 @@ import {
   Unreachable,
 } from './transport.ts';
 import {ApiError} from '../kube/kube-api.ts';
+import {unlessAborted} from '../unless-aborted.ts';
 import {ciliumAgentTable} from '../../model/node/cilium.ts';
 import {ciliumCommand, ciliumPrograms, ciliumTables, splitCiliumTables} from './cilium-tables.ts';
 import {jointReads} from './joint-reads.ts';
@@ -130,7 +131,7 @@ export class NodeReader {
     const {shell, signal} = reader;
     const page = pageOf(command.file);
     if (page === undefined || shell.readPage === undefined) return this.#tryVariants(command, reader);
-    return keptOf(page, await untilAborted(shell.readPage(page, signal), signal));
+    return keptOf(page, await unlessAborted(shell.readPage(page, signal), signal));
   }
 
   async #tryVariants(command: NodeCommand, reader: NodeConnection): Promise<Buffer | null> {
@@ -210,7 +211,7 @@ export class NodeReader {
     const program = argv[0] ?? '';
     if (this.#absentPrograms.has(program)) throw this.#absentPrograms.get(program);
     try {
-      return await untilAborted(shell.run(argv, signal, take), signal);
+      return await unlessAborted(shell.run(argv, signal, take), signal);
     } catch (error) {
       if (isAbsent(error)) this.#absentPrograms.set(program, error);
       throw error;
@@ -369,18 +370,4 @@ function isTruncated(dump: Buffer): boolean {
 /** A single output is not copied, because it can be large. */
 function joined(outputs: readonly Buffer[]): Buffer {
   return outputs.length === 1 && outputs[0] !== undefined ? outputs[0] : Buffer.concat(outputs);
-}
-
-/** Does not wait for a command that ignores the signal. */
-async function untilAborted<T>(running: Promise<T>, signal: AbortSignal): Promise<T> {
-  const {promise: aborted, reject} = Promise.withResolvers<never>();
-  const onAbort = () => reject(signal.reason);
-  if (signal.aborted) onAbort();
-  signal.addEventListener('abort', onAbort, {once: true});
-  try {
-    return await Promise.race([running, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-    running.catch(() => {});
-  }
 }

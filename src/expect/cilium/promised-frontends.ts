@@ -58,6 +58,10 @@ function keyOf({family, protocol}: ServicePort, {address, port}: Entry, isIntern
 
 export const unspecified: Readonly<Record<Family, string>> = {IPv4: '0.0.0.0', IPv6: '::'};
 
+export function isUnspecified(address: string): boolean {
+  return address === unspecified.IPv4 || address === unspecified.IPv6;
+}
+
 interface ServedKinds {
   readonly only: string | undefined;
   readonly replacesKubeProxy: boolean | null;

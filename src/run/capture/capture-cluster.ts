@@ -10,7 +10,8 @@ import type {PodObject} from '../../model/api-objects.ts';
 import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';
 import type {ApiObjects, Problem, Snapshot} from '../../model/snapshot.ts';
 import {gracePeriod, type ReadTime, type RecordedHistory} from '../../model/state-history.ts';
-import {systemClock, unlessInterrupted} from '../clock.ts';
+import {systemClock} from '../clock.ts';
+import {unlessAborted} from '../../collect/unless-aborted.ts';
 import {FollowedServices} from '../follow-services.ts';
 import {asUnread, clearLeftovers, nodeProblems} from '../nodes/node-intake.ts';
 import {type ProgressLine, progressText} from '../nodes/node-progress.ts';
@@ -32,12 +33,12 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   const {flags, cluster, signal, progress} = run;
   const {api} = cluster;
   progress.say('reading the API');
-  const [reading, serverVersion] = await unlessInterrupted(
+  const [reading, serverVersion] = await unlessAborted(
     Promise.all([readCluster(api, {kind: 'cluster'}), readServerVersion(api, signal)]),
     signal,
   );
-  const source = await unlessInterrupted(nodeSource(flags, {api, objects: reading.api.nodes}), signal);
-  const {pods, problems} = await unlessInterrupted(readPods(api), signal);
+  const source = await unlessAborted(nodeSource(flags, {api, objects: reading.api.nodes}), signal);
+  const {pods, problems} = await unlessAborted(readPods(api), signal);
   const leftovers = await clearLeftovers(source.transport, {cluster, flags});
   // In this case the pods of Services are unknown, but those of kube-proxy are not.
   const known = pods === null ? {pods: source.pods, podsOf: new Set<string>()} : {pods};

@@ -9,7 +9,7 @@ import {sliceService} from '../../model/endpoint.ts';
 import {type AgentResult, maxAge, maxClockSkew, type SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import {unlessInterrupted} from '../clock.ts';
+import {unlessAborted} from '../../collect/unless-aborted.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import type {AgentSource} from './agent-source.ts';
 import {EvaluatedNodes, type NodeEvaluator} from './evaluated-nodes.ts';
@@ -57,7 +57,7 @@ export class AgentEvaluator implements NodeEvaluator {
       progress.say(
         `waiting for the ${left.length === 1 ? 'agent' : 'agents'} of ${someOf(left.map(({name}) => name))} to check against the current Services`,
       );
-      await unlessInterrupted(clock.sleep(Math.min(pace, patience), signal), signal);
+      await unlessAborted(clock.sleep(Math.min(pace, patience), signal), signal);
       left = await this.#ask(left.map(({name}) => name));
     }
   }
@@ -83,7 +83,7 @@ export class AgentEvaluator implements NodeEvaluator {
         return behind;
       }),
     );
-    const all = await unlessInterrupted(Promise.all(asked), signal);
+    const all = await unlessAborted(Promise.all(asked), signal);
     return all.flatMap(behind => behind ?? []);
   }
 

@@ -6,7 +6,7 @@ import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
 import type {PreviewRunInput} from '../../preview/preview-run.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {emptyNodeDump, requireServices} from '../rules/choose-rules-node.ts';
-import {unlessInterrupted} from '../clock.ts';
+import {unlessAborted} from '../../collect/unless-aborted.ts';
 import {clearLeftovers} from '../nodes/node-intake.ts';
 import {progressText} from '../nodes/node-progress.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
@@ -30,7 +30,7 @@ interface PreviewClusterRun<T> extends Pick<ClusterRun, 'cluster' | 'signal' | '
 /** Reads the API and the nodes of a cluster, and adds each node as it arrives. */
 export async function previewCluster<T>({flags, cluster, signal, progress, input, start, chooses}: PreviewClusterRun<T>): Promise<T> {
   progress.say('reading the API');
-  const {api, problems} = await unlessInterrupted(readCluster(cluster.api, {kind: 'cluster'}), signal);
+  const {api, problems} = await unlessAborted(readCluster(cluster.api, {kind: 'cluster'}), signal);
   const snapshot: Snapshot = {origin: cluster.description, api, nodes: [], problems};
   requireServices(snapshot);
   const plan = input(snapshot);
@@ -40,7 +40,7 @@ export async function previewCluster<T>({flags, cluster, signal, progress, input
     for (const name of names) run.add(emptyNodeDump(name));
     return run.result();
   }
-  const {nodes, transport, concurrency, timeoutMs, pods} = await unlessInterrupted(
+  const {nodes, transport, concurrency, timeoutMs, pods} = await unlessAborted(
     nodeSource(flags, {api: cluster.api, objects: api.nodes}),
     signal,
   );

@@ -13,7 +13,8 @@ import {withLeavingEndpoints} from '../../traffic/leaving-endpoints.ts';
 import type {NodeSample} from '../../traffic/measure-port.ts';
 import {type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
 import {type NodeRead, trafficReport} from '../../traffic/measure-traffic.ts';
-import {type Clock, unlessInterrupted} from '../clock.ts';
+import type {Clock} from '../clock.ts';
+import {unlessAborted} from '../../collect/unless-aborted.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {FollowedServices} from '../follow-services.ts';
 import {asUnread, clearLeftovers} from '../nodes/node-intake.ts';
@@ -59,7 +60,7 @@ async function showRounds(session: TopSession, {run, show, once, ended}: Top): P
     progress.say(`counting for ${interval / 1000} s`);
     await clock.sleep(Math.max(due - clock.now(), 0), both).catch(() => signal.throwIfAborted());
     if (ended.aborted) return;
-    show(await unlessInterrupted(session.next(), signal));
+    show(await unlessAborted(session.next(), signal));
     if (once) return;
   }
 }
@@ -219,8 +220,8 @@ class TopSession implements AsyncDisposable {
     const input = askedInput(run);
     progress.say('reading the API');
     const scope = askedScope(input);
-    const asked = await unlessInterrupted(readAsked(api, scope, {...input, configMaps: true}), signal);
-    const source = await unlessInterrupted(nodeSource(flags, {api, objects: asked.api.nodes}), signal);
+    const asked = await unlessAborted(readAsked(api, scope, {...input, configMaps: true}), signal);
+    const source = await unlessAborted(nodeSource(flags, {api, objects: asked.api.nodes}), signal);
     await clearLeftovers(source.transport, run);
     const shells = new KeptShells(source.transport);
     const sampleTimeoutMs = Math.min(Math.max(interval, minSampleMs), source.timeoutMs);
@@ -233,7 +234,7 @@ class TopSession implements AsyncDisposable {
     try {
       progress.say(`reading ${nodes.length} nodes`);
       // An endpoint may have gone just before.
-      await Promise.all([unlessInterrupted(followed.recall(clock.now() - graceMs), signal), session.#survey(nodes)]);
+      await Promise.all([unlessAborted(followed.recall(clock.now() - graceMs), signal), session.#survey(nodes)]);
       await session.#sample();
     } catch (error) {
       await session[Symbol.asyncDispose]();
@@ -264,7 +265,7 @@ class TopSession implements AsyncDisposable {
   async #followChanges(): Promise<void> {
     const {cluster, signal} = this.#run;
     const before = this.#api;
-    this.#api = await unlessInterrupted(readAsBefore({api: cluster.api, scope: this.#scope, before, signal}), signal);
+    this.#api = await unlessAborted(readAsBefore({api: cluster.api, scope: this.#scope, before, signal}), signal);
     await this.#followed.take(this.#api);
     if (printOf(this.#services(before), before) !== printOf(this.#services(), this.#api)) this.#roundsToSurvey = roundsAfterChange;
     const isDue = this.#roundsToSurvey-- > 0;
@@ -289,7 +290,7 @@ class TopSession implements AsyncDisposable {
 
   async #each(nodes: readonly CountedNode[], work: (node: CountedNode) => Promise<void>): Promise<void> {
     const limit = pLimit(this.#concurrency);
-    await unlessInterrupted(Promise.all(nodes.map(node => limit(work, node))), this.#run.signal);
+    await unlessAborted(Promise.all(nodes.map(node => limit(work, node))), this.#run.signal);
   }
 }
 
@@ -318,15 +319,6 @@ interface CountingOptions {
   readonly surveyTimeoutMs: number;
   /** Timeout to read the counters once, in milliseconds. */
   readonly sampleTimeoutMs: number;
-}
-
-/** Does not wait for a promise that ignores the signal. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const {promise, reject} = Promise.withResolvers<never>();
-  const onAbort = () => reject(signal.reason);
-  signal.addEventListener('abort', onAbort, {once: true});
-  work.catch(() => {});
-  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', onAbort));
 }
 
 /** The program that prints kube-proxy's rules: the default one, or that of the backend that contains them. */

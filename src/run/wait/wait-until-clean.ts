@@ -13,7 +13,7 @@ import {namespacedName, plural} from '../../model/text.ts';
 import {nodeList} from '../../render/names-of-nodes.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {secondsText} from '../../render/verdict-line.ts';
-import {unlessInterrupted} from '../clock.ts';
+import {unlessAborted} from '../../collect/unless-aborted.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import type {NodeEvaluator} from '../nodes/evaluated-nodes.ts';
 import {exitCode, type FailOn, reaches, type WaitLimit} from '../options/wait-limit.ts';
@@ -160,7 +160,7 @@ export class WaitUntilClean {
     // The agents would be asked once more, with a long timeout.
     if (this.#isAway) return;
     // New nodes may not have been checked yet.
-    if (this.#checks > 1) await nodes.evaluate(await unlessInterrupted(this.#findNodes(), signal));
+    if (this.#checks > 1) await nodes.evaluate(await unlessAborted(this.#findNodes(), signal));
     const doubtful = await this.#waiting.confirm(Math.max(1, Math.min(this.#left(), gracePeriod * 1000)));
     // A Service that keeps changing has not converged: its findings stand.
     retract(
@@ -175,16 +175,16 @@ export class WaitUntilClean {
     const {clock, signal, progress} = this.#waiting.run;
     progress.say(`waiting for ${plural(this.#waitedFor().length, 'node')}`);
     const pace = Math.min((pauses + 1) * 1000, maxPause);
-    await unlessInterrupted(clock.sleep(Math.min(Math.max(pace, Math.min(this.#took, maxRest)), this.#left()), signal), signal);
+    await unlessAborted(clock.sleep(Math.min(Math.max(pace, Math.min(this.#took, maxRest)), this.#left()), signal), signal);
   }
 
   async #checkAgain(): Promise<void> {
     const {diagnosis, nodes, run} = this.#waiting;
     const began = run.clock.now();
     this.#checks++;
-    if (await unlessInterrupted(this.#readServices(), run.signal)) {
+    if (await unlessAborted(this.#readServices(), run.signal)) {
       const isUnread = this.#latest.nodes.some(({name, status}) => status === 'unread' && !nodes.evaluated.permanent.has(name));
-      const come = isUnread ? await unlessInterrupted(this.#findNodes(), run.signal) : [];
+      const come = isUnread ? await unlessAborted(this.#findNodes(), run.signal) : [];
       this.#readAt = began;
       const print = printOf(diagnosis.services, diagnosis.api);
       if (print !== this.#print) this.#convergence.restart();

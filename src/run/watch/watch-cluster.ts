@@ -3,7 +3,8 @@ import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {readServices} from '../../collect/cluster/read-cluster.ts';
 import {ApiError} from '../../collect/kube/kube-api.ts';
 import type {Report} from '../../model/report.ts';
-import {Interrupted, unlessInterrupted} from '../clock.ts';
+import {Interrupted} from '../clock.ts';
+import {unlessAborted} from '../../collect/unless-aborted.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {diagnoseCluster} from '../diagnose-cluster.ts';
 import {isThere} from '../reread.ts';
@@ -42,7 +43,7 @@ async function checkRepeatedly(watching: Watching, passing: PassingServices): Pr
   const {signal, clock} = run;
   for (let isFirst = true; ; isFirst = false) {
     const began = clock.now();
-    const print = await unlessInterrupted(pollServices(run), signal);
+    const print = await unlessAborted(pollServices(run), signal);
     const result = await tryToCheck(run);
     signal.throwIfAborted();
     if (result.kind === 'report') show(result.report, clock.now(), passing.take());
@@ -80,9 +81,9 @@ async function untilChanged({run, interval}: Watching, {print, passing, took}: C
   const pace = Math.max(Math.min(pollEvery, interval), Math.min(took, interval));
   while (clock.now() < due) {
     progress.say('');
-    await unlessInterrupted(clock.sleep(Math.min(pace, due - clock.now()), signal), signal);
+    await unlessAborted(clock.sleep(Math.min(pace, due - clock.now()), signal), signal);
     if (passing.isAny) return;
-    const now = await unlessInterrupted(pollServices(run), signal);
+    const now = await unlessAborted(pollServices(run), signal);
     if (now !== null && now !== print) return;
   }
 }

@@ -1,6 +1,7 @@
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../../model/ruleset.ts';
 import type {Outcome} from '../../../trace/packet.ts';
+import {onceAsked} from '../../../model/once.ts';
 import {missingEndpoint} from '../../outcomes/compare-endpoints.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
@@ -13,6 +14,9 @@ import {balancingChain, hasMatch, isOfAffinity, isPick, isShared, type PortCase,
 export class IptablesSemantics implements ModeSemantics<Rule> {
   readonly #case: PortCase;
   readonly #own: PortDifferences;
+  /** The texts of rules that are missing, and of others than kube-proxy would write; asked for each endpoint. */
+  readonly #missing = onceAsked(() => new Set(this.#own.missingRules().map(({text}) => text)));
+  readonly #extra = onceAsked(() => new Set(this.#own.extraRules().map(({text}) => text)));
   readonly #special: SpecialCase;
 
   constructor(portCase: PortCase, portDifferences: PortDifferences) {
@@ -133,8 +137,7 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   /** For an endpoint that packets reach, the rules that lead there; for a missed one, the rules that should. */
   #endpointEvidence(endpoint: string, {expected, actual}: ProbeComparison): Evidence<Rule> {
     const found = actual.destinations.get(endpoint);
-    const missing = new Set(this.#own.missingRules().map(({text}) => text));
-    const extra = new Set(this.#own.extraRules().map(({text}) => text));
+    const [missing, extra] = [this.#missing(), this.#extra()];
     if (found !== undefined) {
       const last = found.path.filter(rule => parseChainName(rule.chain) !== null).slice(-2);
       // The entry may lead to the chains of another Service.

@@ -115,9 +115,8 @@ function leadsNowhere(portCase: NftPortCase, comparison: ProbeComparison<RuleTex
 function rulesOnPath(portCase: NftPortCase, {outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
   const passed = new Set(outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path));
   const chains = new Set([...passed].flatMap(rule => [rule.chain, ...targetsOf(rule)]));
-  const own = [...chains].filter(chain => isOwnChain(portCase, chain));
-  const isOwn = new Set(own);
-  return [...[...passed].filter(({chain}) => isOwn.has(chain)), ...own.flatMap(chain => portCase.view.chain(chain)?.rules() ?? [])];
+  const own = new Set([...chains].filter(chain => isOwnChain(portCase, chain)));
+  return [...[...passed].filter(({chain}) => own.has(chain)), ...[...own].flatMap(chain => portCase.view.chain(chain)?.rules() ?? [])];
 }
 
 function isEmpty(portCase: NftPortCase, name: string): boolean {
@@ -189,7 +188,7 @@ function nftEvidence(portCase: NftPortCase, subject: Subject<RuleText>): Evidenc
     case 'service':
       return pick(portCase, ({what}) => what === 'element', 6);
     case 'entry':
-      return pick(portCase, ({rule, key}) => key === elementKey(portCase, subject.entry) && isEntryMap(rule.chain));
+      return ofEntry(portCase, subject.entry);
     case 'endpoint':
       return ofEndpoint(portCase, subject.endpoint, subject.comparison);
     case 'shares':
@@ -203,6 +202,11 @@ function nftEvidence(portCase: NftPortCase, subject: Subject<RuleText>): Evidenc
   }
 }
 
+function ofEntry(portCase: NftPortCase, entry: Entry): Evidence<RuleText> {
+  const own = elementKey(portCase, entry);
+  return pick(portCase, ({rule, key}) => key === own && isEntryMap(rule.chain));
+}
+
 function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
   const {item} = portCase;
   const known = item.all.find(({hostPort}) => hostPort === endpoint);
@@ -212,11 +216,11 @@ function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual, 
   const present = extraOf(portCase).flatMap(({rule}) => (rule.chain === chain ? [rule] : []));
   const path = actual.destinations.get(endpoint)?.path.filter(rule => isOwnChain(portCase, rule.chain)) ?? [];
   // The entry may lead to the chains of another Service.
-  const ofEntry = nftEvidence(portCase, {kind: 'entry', entry: probe.entry});
-  const should = ofEntry.expected.length > 0 ? ofEntry.expected : (expected.destinations.get(endpoint)?.path.slice(-1) ?? []);
+  const atEntry = ofEntry(portCase, probe.entry);
+  const should = atEntry.expected.length > 0 ? atEntry.expected : (expected.destinations.get(endpoint)?.path.slice(-1) ?? []);
   return {
     expected: own.expected.length > 0 ? own.expected : should,
-    actual: path.length > 0 ? path.slice(-2) : [...own.actual, ...present, ...ofEntry.actual].slice(0, 3),
+    actual: path.length > 0 ? path.slice(-2) : [...own.actual, ...present, ...atEntry.actual].slice(0, 3),
   };
 }
 
@@ -236,7 +240,8 @@ function ofMasquerade(portCase: NftPortCase, {expected, actual, probe}: ProbeCom
 
 /** The rules at which the two paths of a packet diverge; the path between entry and endpoint if there are none. */
 function ofPolicy(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
-  const own = pick(portCase, ({rule, key}) => rule.chain.startsWith('external-') || key === elementKey(portCase, probe.entry));
+  const key = elementKey(portCase, probe.entry);
+  const own = pick(portCase, difference => difference.rule.chain.startsWith('external-') || difference.key === key);
   const path = ({outcomes}: PathOutcome<RuleText>): readonly RuleText[] => {
     const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => isOwnChain(portCase, chain)));
     return [...new Map(rules.map(rule => [`${rule.chain} ${rule.text}`, rule])).values()].slice(0, 4);
