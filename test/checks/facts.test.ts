@@ -88,6 +88,10 @@ const policyRouting = (...rules: readonly object[]): Given => ({
   ],
   rules,
 });
+const deliveredHere = (fwmark: string): Given => ({
+  ...policyRouting({priority: 9, src: 'all', fwmark, fwmask: '0x4f00', table: '2004'}),
+  routes: [{type: 'local', dst: 'default', dev: 'lo', scope: 'host', table: '2004'}],
+});
 const toOthers = (route: object): Given => ({
   ...policyRouting({priority: 100, src: 'all', dst: '10.244.12.0', dstlen: 24, table: '2'}),
   routes: [{dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'}, route],
@@ -471,6 +475,12 @@ const cases: readonly Case[] = [
     fires: policyRouting({priority: 90, src: 'all', fwmark: '0x4000', fwmask: '0x4000', table: '2'}),
     says: 'lookup 2" sends packets with the mark 0x4000, by which kube-proxy marks what it masquerades',
     silent: {'it is about another mark': policyRouting({priority: 90, src: 'all', fwmark: '0x100', fwmask: '0xff00', table: '2'})},
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule delivers what kube-proxy marks to the node itself', severity: 'error'},
+    fires: deliveredHere('0x4000'),
+    says: 'sends packets with the mark 0x4000, by which kube-proxy marks what it masquerades (of clients outside and of other nodes, to node ports and load balancers) to the node itself, while ',
+    silent: {'it is about the mark of a proxy': deliveredHere('0x200')},
   },
   {
     ...{code: 'ST611', title: 'a routing rule looks what kube-proxy marks up in a table that refuses it', severity: 'error'},

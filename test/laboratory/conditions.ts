@@ -55,6 +55,9 @@ const wgQuick = uplink([
   'rule add lookup main suppress_prefixlength 0',
 ]);
 
+/** As proxies let the node deliver what they marked. */
+const deliveredMarked = sh('ip rule add fwmark 0x200/0xf00 lookup 2004 pref 9; ip route add local default dev lo table 2004');
+
 /** What rules can ask of a packet and do to it, one thing at a time, and what two programs do beside each other. */
 export const conditions: readonly Scenario[] = [
   // Who is here is known by pods, endpoints and routes where no Node has a podCIDR.
@@ -132,6 +135,26 @@ export const conditions: readonly Scenario[] = [
   {name: 'second-eni-without-rule', load: [connectionMark, secondEni]},
   {name: 'all-through-second', load: [wgQuick], isPurpose: true},
   {name: 'all-through-second-strict', load: [wgQuick, strict, validMark], isIPv4Only: true},
+  // Over IPv6, a process of the node that listens there answers.
+  {
+    name: 'mark-delivered-here',
+    load: [deliveredMarked, rules('mangle', '-A PREROUTING -i cali4 -j MARK --set-xmark 0x200/0xf00')],
+    isIPv4Only: true,
+  },
+  {
+    name: 'mark-delivered-here-node',
+    load: [deliveredMarked, rules('mangle', '-A OUTPUT -p tcp -m tcp --dport 80 -j MARK --set-xmark 0x200/0xf00')],
+    isIPv4Only: true,
+  },
+  {
+    name: 'kube-proxy-mark-delivered-here',
+    load: [sh('ip rule add fwmark 0x4000/0x4000 lookup 9; ip route add local default dev lo table 9')],
+  },
+  {
+    name: 'sockets-of-proxy-delivered-here',
+    load: [deliveredMarked, rules('mangle', '-A PREROUTING -m socket --transparent -j MARK --set-xmark 0x200/0xffffffff')],
+    ...decided,
+  },
   {name: 'ip-rule-source-port', load: [secondUplink('ipproto tcp sport 8080')]},
   {name: 'ip-rule-destination-port', load: [sh('ip rule add ipproto tcp dport 8080 prohibit pref 60')]},
   {name: 'ip-rule-other-ports', load: [secondUplink('ipproto tcp sport 9000-9100'), sh('ip rule add ipproto udp dport 8080 prohibit')]},

@@ -346,7 +346,7 @@ function askRulePorts(network: NetworkFacts, packet: Packet, environment: Enviro
 }
 
 function astrayText(astray: Astray, {text}: Address): string {
-  return `${routingCause(astray)} sends the packet by ${astray.dev}, while ${astray.instead} leads to ${text}`;
+  return `${routingCause(astray)} sends the packet ${astray.way}, while ${astray.instead} leads to ${text}`;
 }
 
 /**

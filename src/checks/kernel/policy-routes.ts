@@ -64,7 +64,7 @@ function misrouted({astray, to, sender, packet, who}: Hit): Misrouted {
   const mark = sender.mark === 0 ? commandLine`` : commandLine`mark ${`0x${sender.mark.toString(16)}`}`;
   return {
     rule: astray.rule,
-    message: `${routingCause(astray)} sends ${who} by ${astray.dev}, while ${astray.instead} leads to the endpoint ${to.text}: what Services send there is lost, or the answers are.`,
+    message: `${routingCause(astray)} sends ${who} ${astray.way}, while ${astray.instead} leads to the endpoint ${to.text}: what Services send there is lost, or the answers are.`,
     commands: [
       commandLine`ip rule show`,
       joinedCommand(commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`, mark, portsGiven(packet)),

@@ -14,8 +14,9 @@ import {
 
 /** A rule of policy routing that sends packets away from a pod to which table main has a route. */
 export interface Astray {
-  /** The interface by which packets leave, and the one that leads to the pod. */
-  readonly dev: string;
+  /** Where packets go: by an interface, or to the node itself. */
+  readonly way: string;
+  /** The interface that leads to the pod. */
   readonly instead: string;
   /** Null if no single rule does it. */
   readonly rule: PolicyRule | null;
@@ -23,9 +24,9 @@ export interface Astray {
 
 /**
  * Whether policy routing sends a packet by a default route, although table main leads to a pod of the node, into a tunnel, or by a gateway
- * of its own to another node; or by a default route without a gateway, which asks for the address where nobody has it. Null if it does not,
- * or if that is not known. The routes of other tables that name the pod's network, such as those of an encrypted network of pods, lead there
- * in another way.
+ * of its own to another node; or by a default route without a gateway, which asks for the address where nobody has it; or to the node
+ * itself, as proxies let it deliver what they marked. Null if it does not, or if that is not known. The routes of other tables that name the
+ * pod's network, such as those of an encrypted network of pods, lead there in another way.
  */
 export function routedAstray(facts: NodeFacts, destination: Address, query: RouteQuery): Astray | null {
   const {network = noNetworkFacts} = facts;
@@ -34,14 +35,16 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   if (rules === null || rules.every(isUsualRule)) return null;
   const usual = routeOf(withUsualRules(network), destination, query);
   const route = routeOf(network, destination, query);
-  if (!isUnicast(usual) || !isUnicast(route) || isSame(route, usual) || !(leadsToPods(facts, family, usual) || asksForAll(facts, route)))
-    return null;
-  const rule = ruleBehind(network, family, without => isSame(usual, routeOf(without, destination, query)));
+  if (!isUnicast(usual)) return null;
+  const cause = (): PolicyRule | null => ruleBehind(network, family, without => isSame(usual, routeOf(without, destination, query)));
+  if (route !== 'unknown' && route.kind === 'local') return {way: 'to the node itself', instead: usual.dev, rule: cause()};
+  if (!isUnicast(route) || isSame(route, usual) || !(leadsToPods(facts, family, usual) || asksForAll(facts, route))) return null;
+  const rule = cause();
   const isDefault = isDefaultWay(network, route, family, query) || (asksForAll(facts, route) && isByDefaultOf(network, rule, destination));
   if (!isDefault) return null;
   // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which leads back to each pod.
   if (rule !== null && rule.iif !== null && route.gateway !== null) return null;
-  return {dev: route.dev, instead: usual.dev, rule};
+  return {way: `by ${route.dev}`, instead: usual.dev, rule};
 }
 
 /** An interface without a carrier by which packets leave. */

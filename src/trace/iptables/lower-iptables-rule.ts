@@ -74,6 +74,8 @@ function lowerMatch(match: Match): readonly Condition[] {
   if (name === 'icmp' || name === 'icmp6') return [isOneOf(fieldOf('protocol'), ['icmp', 'icmpv6']), ...options.flatMap(icmpType)];
   if (name === 'comment' || name === 'nfacct') return [];
   if (extensionHeaders.has(name) || (name === 'ipv6header' && options.every(isOfExtension))) return [never];
+  // Only proxies have such sockets, and packets that are walked are not theirs yet.
+  if (name === 'socket' && options.some(({flag, negated}) => flag === '--transparent' && !negated)) return [never];
   const lower = Object.hasOwn(optionsOf, name) ? optionsOf[name] : undefined;
   if (lower === undefined) return [unknown(name, options)];
   const protocol = name === 'tcp' || name === 'udp' || name === 'sctp' ? [isOneOf(fieldOf('protocol'), [name])] : [];

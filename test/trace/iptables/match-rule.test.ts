@@ -269,6 +269,8 @@ describe('other matches', () => {
     ['-m time --datestart 2010-01-01T00:00:00 --datestop 2099-01-01T00:00:00', unknown],
     ['-m time --timestart 08:00:00', unknown],
     ['-m rt --rt-type 0', no],
+    ['-m socket --transparent', no],
+    ['-m socket --nowildcard', unknown],
     ['-m ipv6header --header ipv6-frag --soft', no],
     ['-m ipv6header ! --header ipv6-frag --soft', unknown],
     ['-m frobnicate', unknown],
