@@ -1,4 +1,5 @@
 import {largest} from '../model/lists.ts';
+import {isPolicyChain} from '../analyze/third-party/iptables-rules.ts';
 import {changedWhileLooking} from '../checks/st904-changed-while-looking.ts';
 import {gracePeriod} from '../model/state-history.ts';
 import type {OpenDiagnosis} from '../diagnosis/diagnosis-options.ts';
@@ -142,6 +143,9 @@ function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt},
     if (settledAt > readAt) return {settledAt, isUnknown: true, isMoving: false, notBefore};
     if (finding.code.startsWith('ST8')) return null;
   }
+  // The program that carries out NetworkPolicies is late by itself, and nothing tells when it has followed.
+  if (isOfPolicies(finding))
+    return reads > 0 ? null : {settledAt: readAt, isUnknown: false, isMoving: false, notBefore: readAt + betweenReadings};
   const start = readAt - gracePeriodMs;
   const isMoving = servicesOf(finding, history).some(service => history.hasChanged(service, start));
   const known = knownSince(finding, history);
@@ -152,7 +156,7 @@ function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt},
   return isPerhapsTorn && reads === 0 ? {settledAt: 0, isUnknown: false, isMoving} : null;
 }
 
-/** Between two readings of Cilium's tables, and from the start of an agent until it has written what it knows. In milliseconds. */
+/** Between two readings of Cilium's tables or of the rules of NetworkPolicies, and from the start of an agent until it has written what it knows. In milliseconds. */
 const betweenReadings = 2000;
 const agentSettling = 60_000;
 
@@ -170,11 +174,17 @@ function readySince(api: ApiObjects, node: string): number | null {
 
 type NodeFinding = Finding & Required<Pick<Finding, 'node'>>;
 
-/** Of the evaluated nodes: errors and warnings that a lagging kube-proxy can cause. */
+/** Of the evaluated nodes: errors and warnings that a lagging kube-proxy can cause, or another program that follows the API. */
 function suspectsOf({diagnosis, nodeReadAt}: RecheckInput): readonly NodeFinding[] {
   return [...nodeReadAt.keys()]
     .flatMap(node => diagnosis.findingsOn(node))
-    .filter((finding): finding is NodeFinding => suspects.test(finding.code) && finding.severity !== 'info' && finding.node !== undefined);
+    .filter((finding): finding is NodeFinding => finding.severity !== 'info' && finding.node !== undefined)
+    .filter(finding => suspects.test(finding.code) || isOfPolicies(finding));
+}
+
+/** What rules of NetworkPolicies do to Services that no policy selects: they may be those of a policy that was deleted a moment ago. */
+function isOfPolicies({code, actual}: Finding): boolean {
+  return /^ST(?:303|40[12])$/.test(code) && actual?.some(({chain}) => isPolicyChain(chain)) === true;
 }
 
 const suspects = /^ST2|^ST305$|^ST50[4789]$|^ST80[1-5]$/;

@@ -150,6 +150,20 @@ test('a traffic policy of before is one finding, whatever it changes', () => {
 test('source ranges that the map does not check, or has otherwise, are reported, and those of a healthy map are not', () => {
   const open = withMap(map => void map['192.0.2.10:80/TCP']?.splice(0, 1, 'LoadBalancer'));
   expect(open.texts()).toEqual([containing("ST210 error shop/web:http: 192.0.2.10:80/TCP in the kernel's map checks no source ranges")]);
+  // Some versions check them at every entry.
+  const atNodePort = (ranges: (printed: string) => string): readonly string[] => {
+    const tables = withMap(map => void map['172.18.0.2:30080/TCP']?.splice(0, 1, 'NodePort, check source-range'));
+    const file = 'bpf-lb-list-source-ranges.json';
+    tables.files[file] = ranges(tables.printed()[file] ?? '');
+    return tables.texts();
+  };
+  const id = Object.keys(withMap(() => {}).map).indexOf('172.18.0.2:30080/TCP');
+  expect(atNodePort(printed => printed)).toEqual([]);
+  expect(atNodePort(printed => printed.replace(`203.0.113.0/24 (${id})`, `198.51.100.0/24 (${id})`))).toEqual([
+    containing(
+      "of the source ranges of 172.18.0.2:30080/TCP the kernel's map does not have 203.0.113.0/24, and has 198.51.100.0/24 besides",
+    ),
+  ]);
 });
 
 test('ST801: the map lacks an entry, lacks a backend, keeps one, or has another kind of entry', () => {

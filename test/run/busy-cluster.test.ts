@@ -49,7 +49,7 @@ interface Given extends ApiServerOptions {
   readonly late: readonly string[];
   /** When these follow, in milliseconds from the start of the check; never if left out. */
   readonly followAfter?: number;
-  readonly edit?: (rules: string) => string;
+  readonly edit?: (rules: string, isLate: boolean) => string;
   readonly names?: readonly string[];
 }
 
@@ -67,7 +67,7 @@ async function start({ago, late, followAfter = Infinity, edit = rules => rules, 
   };
   const rules = new Map<string, (isLate: boolean) => string>();
   for (const node of ['node-a', 'node-b', 'node-c']) {
-    const [before, after] = [edit(await rulesOf(node, true)), edit(await rulesOf(node, false))];
+    const [before, after] = [edit(await rulesOf(node, true), true), edit(await rulesOf(node, false), false)];
     rules.set(node, isLate => (isLate ? before : after));
   }
   const isLate = (node: string) => ago === null || (late.includes(node) && clock.now() < now + followAfter);
@@ -168,6 +168,16 @@ test('a missing rule is found while nodes lag', async () => {
   const {report} = await check({ago: 4000, late: ['node-a'], edit: rules => rules.replace(entry, '')});
   expect(new Set(found(report))).toEqual(new Set(['node-a', 'node-b', 'node-c'].map(node => `ST201 ${node}`)));
   expect(codes(report)).not.toContain('ST904');
+});
+
+test.each([
+  ['follows in a second', 1000, []],
+  ['never follows', Infinity, ['ST303 node-a']],
+])('rules of a NetworkPolicy that was deleted are read twice: the program that carries it out %s', async (_, followAfter, expected) => {
+  const deny = ':KUBE-POD-FW-AB - [0:0]\n-A FORWARD -d 10.244.12.4/32 -j KUBE-POD-FW-AB\n-A KUBE-POD-FW-AB -j REJECT\n';
+  const edit = (rules: string, isLate: boolean): string => (isLate ? rules.replace(/(?<=\*filter\n.*?)COMMIT/s, `${deny}COMMIT`) : rules);
+  const {report, reads} = await check({ago: 1000, late: ['node-a'], followAfter, edit});
+  expect([[...new Set(found(report))], reads]).toEqual([expected, 4]);
 });
 
 const forgets: Pick<ApiServerOptions, 'faults'> = {

@@ -206,14 +206,17 @@ function affinitySymptoms(port: ServicePort, entries: readonly MapEntry[], {sett
   return [ciliumSymptom('session-affinity-mismatch', port, {detail})];
 }
 
-/** Ranges of the other family alone leave open what they mean in this one. */
+/**
+ * Ranges of the other family alone leave open what they mean in this one. Agents that check them at load balancers alone, and at each entry,
+ * are both right: datapaths check where the entry says so.
+ */
 function rangeSymptoms(port: ServicePort, entries: readonly MapEntry[], {settings, ranges}: CiliumState): readonly Symptom[] {
   const given = (port.object.spec?.loadBalancerSourceRanges ?? []).flatMap(text => parseCidr(text.trim()) ?? []);
   const own = given.filter(({family}) => family === port.family).map(({text}) => text);
   if (!settings.checksRanges || (given.length > 0 && own.length === 0)) return [];
   const isDeny = own.length > 0 && port.object.metadata.annotations?.['service.cilium.io/src-ranges-policy'] === 'deny';
   return entries
-    .filter(({flags}) => flags[0] === 'LoadBalancer')
+    .filter(({flags}) => flags[0] === 'LoadBalancer' || flags.includes('check source-range'))
     .flatMap(({key, id, flags}) => {
       const rows = ranges?.get(id) ?? [];
       const isChecked = flags.includes('check source-range');
