@@ -17,6 +17,7 @@ import {endpointGetsNothing, oneEndpointGetsAll, removedEndpointInUse} from './t
 import {mtuDiffers} from './kernel/st613-mtu-differs.ts';
 import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
 import {serviceRangeOverlap} from './st118-service-range-overlap.ts';
+import {addressConflict} from './st119-address-conflict.ts';
 import {loopbackRoutingOff} from './kernel/st614-loopback-routing-off.ts';
 import {changedWhileLooking} from './st904-changed-while-looking.ts';
 import {apiNewer, knownBug, limitOfMode, podAddressLost, podsNotRecognized, settingBreaksPromise} from './promise-checks.ts';
@@ -42,6 +43,7 @@ const all = [
   externalIPWithRanges,
   headlessLabelWithClusterIP,
   serviceRangeOverlap,
+  addressConflict,
   twoBackends,
   otherModeLeftovers,
   modeMismatch,

@@ -39,6 +39,7 @@ const ofVariants: Readonly<Partial<Record<Variant, Effect>>> = {
   'ranges-not-enforced': {who: 'clients outside loadBalancerSourceRanges', effect: 'get in to NAME', share: 0},
   'to-itself': {who: 'pods that are sent back to themselves', effect: noReply},
   'of-api-server': {who: 'clients of the API server', effect: 'are sent to NAME', share: 1},
+  'of-pods': {who: 'clients of these pods', effect: 'may reach the other one'},
   'no-service-works-for-node': {who: 'processes of the node', effect: 'cannot reach any Service', share: 1},
   'no-refusal': {who: 'clients of Services without endpoints', effect: 'wait until they time out', share: 0},
 };

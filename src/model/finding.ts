@@ -67,6 +67,11 @@ export type Variant =
   // ST106, ST110
   | 'of-api-server'
   | 'port-of-node-program'
+  // ST119
+  | 'of-pods'
+  | 'of-pod-networks'
+  | 'of-nodes'
+  | 'of-machine'
   // ST207
   | 'served-without-local-endpoint'
   | 'dropped-beside-local-endpoint'

@@ -116,6 +116,11 @@ const what: Readonly<Record<string, string | Words>> = {
   ST116: 'kube-proxy up to 1.35 does not serve it, because of the headless label',
   ST117: 'an endpoint is the cluster IP of a Service, connections to it fail',
   ST118: 'the Service range holds addresses of nodes or pods',
+  ST119: byVariant('nodes share an InternalIP', {
+    'of-pods': 'pods share an address, connections reach the wrong one',
+    'of-pod-networks': 'nodes share a pod network',
+    'of-machine': 'the InternalIP of the node is on none of its interfaces',
+  }),
   ST201: ({port}, {others}) => `${port?.name && others.length === 0 ? `port ${port.name} is ` : ''}not programmed, connections fail`,
   ST202: ({entry}, block) => `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic${throughEntry(entry)}`,
   ST203: ({endpoint, program, entry}, block) => {

@@ -126,6 +126,14 @@ describe('tracked flows beside the rules', () => {
     expect(packet(flow(end))).toContain(`from source port 40123 belong to the flow on line 16, which goes to ${end}:53`);
   });
 
+  test('decide in the first line where the source port is asked for', () => {
+    const sent = {source: '10.244.2.7', destination: '10.96.0.10', port: '53', protocol: 'UDP'};
+    const first = (asked: object) =>
+      askNodes({...sent, ...asked}, snapshotOfText(flow('10.96.0.10'))).flatMap(({outcomes}) => outcomes[0]?.condition);
+    expect(first({'source-port': 40123})).toEqual(['sent to 10.96.0.10:53, where the tracked flow on line 16 leads']);
+    expect(first({'source-port': 40124})).toEqual(['sent to 10.244.1.9:53 unless rules that are not shown decide otherwise']);
+  });
+
   describe('of TCP', () => {
     const tcp = (state: string) =>
       flow('10.244.1.3')

@@ -119,7 +119,9 @@ function ofFlow(answer: PacketAnswer, node: NodeDump | null): PacketAnswer {
   const tracked = `packets from source port ${flow.original.sourcePort} belong to the flow on line ${flow.line}, which goes to ${end} whatever the rules of table nat are now`;
   const withFlow = (outcome: PacketAnswer['outcomes'][number]) => ({
     ...outcome,
-    ...(sourcePort == null ? {} : {verdict: 'undecided' as const}),
+    ...(sourcePort == null
+      ? {}
+      : {verdict: 'undecided' as const, condition: `sent to ${end}, where the tracked flow on line ${flow.line} leads`}),
     reason: outcome.reason === undefined ? tracked : `${outcome.reason}; ${tracked}`,
   });
   return {...answer, outcomes: answer.outcomes.map(withFlow)};

@@ -1,0 +1,69 @@
+import {expect, test} from 'vitest';
+import {containing, type Scenario, scenario} from '../scenario.ts';
+
+const internalIP = (node: string, address: string) => (given: Scenario) =>
+  given.nodeObject(node, object => ({...object, status: {...object.status, addresses: [{type: 'InternalIP', address}]}}));
+
+const podNetworkOfNodeB = (given: Scenario) => {
+  given.nodeObject('node-c', node => ({...node, spec: {...node.spec, podCIDR: '10.244.12.0/24', podCIDRs: ['10.244.12.0/24']}}));
+};
+
+/** web-1 is on node-a. */
+const addressOfWeb1 =
+  (change: 'is ready' | 'is not ready' | 'is deleted' | 'is of the host') =>
+  (given: Scenario): void =>
+    given.api(({pods}) => ({
+      pods: (pods ?? []).map(pod => {
+        if (pod.metadata.name !== 'web-3') return pod;
+        const conditions = [{type: 'Ready', status: change === 'is not ready' ? 'False' : 'True'}];
+        return {
+          ...pod,
+          metadata: {...pod.metadata, ...(change === 'is deleted' ? {deletionTimestamp: '2026-01-01T00:00:00Z'} : {})},
+          spec: {...pod.spec, hostNetwork: change === 'is of the host'},
+          status: {...pod.status, conditions, podIP: '10.244.11.4', podIPs: [{ip: '10.244.11.4'}]},
+        };
+      }),
+    }));
+
+test.each<[string, (given: Scenario) => void, readonly (readonly unknown[])[]]>([
+  [
+    'two ready pods with one address are an error',
+    addressOfWeb1('is ready'),
+    [['error', undefined, containing('10.244.11.4 of shop/web-1 on node-a, shop/web-3 on node-b')]],
+  ],
+  [
+    'two nodes with one pod network are a warning',
+    podNetworkOfNodeB,
+    [['warning', undefined, containing('10.244.12.0/24 of node-b, node-c')]],
+  ],
+  [
+    'two nodes with one address are a warning, and the one that lacks it is named',
+    internalIP('node-c', '172.18.0.12'),
+    [
+      ['warning', undefined, containing('172.18.0.12 of node-b, node-c')],
+      ['warning', 'node-c', containing('the InternalIP 172.18.0.12 of node-c is on none of its interfaces')],
+    ],
+  ],
+  [
+    'an address that no interface of the node has is a warning',
+    internalIP('node-b', '192.0.2.7'),
+    [['warning', 'node-b', containing('the InternalIP 192.0.2.7 of node-b is on none of its interfaces')]],
+  ],
+  [
+    'nothing is said of the address of a node whose interfaces were not read',
+    given => {
+      internalIP('node-b', '192.0.2.7')(given);
+      given.file('node-b', 'addresses.json', null);
+    },
+    [],
+  ],
+  ['an address in another form is the same', internalIP('node-b', '::ffff:172.18.0.12'), []],
+  ['a pod that is not ready may have lost its address', addressOfWeb1('is not ready'), []],
+  ['so may one that is being deleted', addressOfWeb1('is deleted'), []],
+  ['pods in the network of their node share its address by design', addressOfWeb1('is of the host'), []],
+])('%s', async (_, change, expected) => {
+  const given = await scenario();
+  change(given);
+  const found = given.findings().filter(({code}) => code === 'ST119');
+  expect(found.map(({severity, node, message}) => [severity, node, message])).toEqual(expected);
+});
