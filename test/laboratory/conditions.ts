@@ -693,6 +693,15 @@ export const conditions: readonly Scenario[] = [
   },
   {name: 'rpfilter-iptables', load: [rules('raw', '-A PREROUTING -m rpfilter --validmark --invert -j DROP')]},
   {name: 'addrtype-unicast', load: [rules('mangle', '-A PREROUTING -i eth0 -m addrtype --dst-type UNICAST -j DROP')]},
+  {
+    name: 'ports-of-the-node-closed',
+    load: [
+      rules(
+        'mangle',
+        '-A PREROUTING -m addrtype --dst-type LOCAL -m conntrack --ctstate NEW -p tcp -m multiport ! --dports 22,80,443 -j DROP',
+      ),
+    ],
+  },
   {name: 'addrtype-not-local-source', load: [rules('filter', '-I FORWARD -m addrtype ! --src-type LOCAL -d 10.244.11.5/32 -j DROP')]},
   {
     name: 'set-ip-port',

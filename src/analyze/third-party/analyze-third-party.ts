@@ -87,7 +87,9 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
     return [...items].flatMap(item => {
       const own = new Map<string, NotedEffect<Port>>();
       for (const one of walk(item)) noteEffect(own, one, [item]);
-      const same = oneForEachRule(own.values()).find(one => ruleKey(one.effect) === ruleKey(effect) && one.effect.kind === effect.kind);
+      const ofRule = oneForEachRule(own.values()).filter(one => ruleKey(one.effect) === ruleKey(effect));
+      // Where the rule refuses more of them in another place, they are one finding too.
+      const same = ofRule.find(one => one.effect.kind === effect.kind) ?? ofRule.find(one => refuses(one.effect) && refuses(effect));
       return same === undefined ? [] : [symptomOfPort(same.effect, item)];
     });
   });

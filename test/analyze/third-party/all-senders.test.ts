@@ -449,6 +449,13 @@ describe('what other nodes send to an endpoint in the network of this one', () =
     expect(await found(mode, given => addRules(given, mode, 'filter', closed))).toEqual([refused]);
   });
 
+  test('is named beside the node ports that the same rule closes', async () => {
+    const rule = '-A PREROUTING -p tcp -m addrtype --dst-type LOCAL -m conntrack --ctstate NEW -m multiport ! --dports 22,80,443 -j DROP';
+    const news = await found('iptables', given => addRules(given, 'iptables', 'mangle', [rule]));
+    expect(news).toContainEqual(expect.stringMatching(/^ST402 error shop\/.* to its node port \d+ are dropped/));
+    expect(news).toContainEqual(expect.stringMatching(/^ST(?:303|402) error infra\/node-exporter:http: .* dropped by a third-party rule/));
+  });
+
   test('is nothing where only pods of this node use the endpoint', async () => {
     const news = await found('iptables', given => {
       given.service('infra/node-exporter', service => ({...service, spec: {...service.spec, internalTrafficPolicy: 'Local'}}));
