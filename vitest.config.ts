@@ -1,29 +1,34 @@
 import {availableParallelism} from 'node:os';
 import process from 'node:process';
 import {configDefaults, defineConfig} from 'vitest/config';
+import {triesSome} from './test/cases.ts';
 
-/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, live clusters, many previews, pages measured in many windows, and the files of the images (vitest.long.config.ts). */
+/**
+ * Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, live clusters, many previews, pages
+ * measured in many windows, the files of the images and of the package, and every sender of other programs' rules (vitest.long.config.ts).
+ */
 export const long = [
   'test/agent/slow-clients.test.ts',
   'test/analyze/deletions.test.ts',
+  'test/analyze/third-party/{all-senders,chains-for-each-pod,many-senders}.test.ts',
   'test/deploy/image-files.test.ts',
   'test/e2e/kernel*.test.ts',
   'test/e2e/live/*.test.ts',
   'test/mutants/**/*.test.ts',
   'test/fuzz/**/*.test.ts',
   'test/differential/**/*.test.ts',
-  'test/parse/conntrack-memory.test.ts',
+  'test/parse/{conntrack-memory,steps}.test.ts',
   'test/pasted/all-forms.test.ts',
   'test/churn/**/*.test.ts',
   'test/collect/node/chains-of-captures.test.ts',
   'test/preview/alike-nodes.test.ts',
-  'test/preview/faulty-ports.test.ts',
+  'test/preview/{faulty-ports,group-outcomes,migration-rows}.test.ts',
+  'test/release/npm-package.test.ts',
   'test/render/html/page-geometry.test.ts',
 ];
 
 /**
- * Tables of random cases, and of rows that are alike: every run tries some of each, and the long one all of them (test/cases.ts). The last
- * ones are of the built program, of which the long tests start a process for each run (test/svc-trace.ts).
+ * Tables of random cases, and of rows that are alike: every run tries some of each, and the long one all of them (test/cases.ts).
  */
 export const sampled = [
   'test/analyze/sender-classes.test.ts',
@@ -48,8 +53,15 @@ export const sampled = [
   'test/redact/third-party-rules.test.ts',
   'test/render/json.test.ts',
   'test/run/nodes/agent-evaluator.test.ts',
-  'test/cli/commands/{change,cluster}.test.ts',
-  'test/e2e/{access,capture,cli}.test.ts',
+];
+
+/**
+ * Tests of the built program, of which the long ones start a process for each run (test/svc-trace.ts). CI starts them for one file, beside
+ * those of the live clusters, and a release for all.
+ */
+export const inProcesses = [
+  'test/e2e/access.test.ts',
+  ...(triesSome ? [] : ['test/cli/commands/{change,cluster}.test.ts', 'test/e2e/{capture,cli}.test.ts']),
 ];
 
 /**
