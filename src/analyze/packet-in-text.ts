@@ -189,7 +189,15 @@ function answerOf(found: PacketOutcome, text: ShownText, uncalled: () => readonl
     ...namesOf(gaps, text),
     ...(text.missing === null ? [] : [text.missing.text]),
   ];
-  return missing.length === 0 ? ofWhole(outcome, text) : ofPart(outcome, missing, {text, chains: uncalled()});
+  const answer = missing.length === 0 ? ofWhole(outcome, text) : ofPart(outcome, missing, {text, chains: uncalled()});
+  const port = outcome.doubt === undefined ? redirectedTo(answer) : undefined;
+  return port === undefined ? answer : {...answer, condition: `sent to port ${port} of the node itself`};
+}
+
+/** The port to which the last rule on the path sends the packet, on an address of the node that is not known. */
+function redirectedTo({verdict, condition, rewrittenTo, path}: PacketOutcome): string | undefined {
+  if (verdict !== 'undecided' || condition !== undefined || rewrittenTo !== undefined) return undefined;
+  return / -j REDIRECT .*--to-ports (\d+)$/.exec(path.at(-1)?.text ?? '')?.[1];
 }
 
 /** A list of some virtual servers has that of the packet, and kube-ipvs0 lacks its address: nothing gives the packet to IPVS. */

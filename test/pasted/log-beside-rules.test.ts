@@ -60,3 +60,10 @@ test('a log alone is answered with what it says', () => {
     /^is a log of kube-proxy alone, which says: .*lacks an extension .*: Install the kernel modules/,
   );
 });
+
+test('a line of a log that systemctl shortened is said to be shortened', () => {
+  const line =
+    'E0502 21:00:31.200000     901 proxier.go:1507] Failed to execute iptables-restore: exit status 2 (iptables-restore v1.4.21: Co...or directory\n';
+  expect(noDump(Buffer.from(line))).toContain('The line is shortened: journalctl -u kube-proxy');
+  expect(noDump(Buffer.from(failing))).not.toContain('shortened');
+});

@@ -448,6 +448,20 @@ test('a DNAT whose destination an old iptables does not print leads nowhere', ()
   expect(answer(text)).toContain('undetermined (a DNAT is printed without its destination)');
 });
 
+test('a REDIRECT leads to a port of the node, whatever address it has', () => {
+  const chains = ['-P PREROUTING ACCEPT', '-P INPUT ACCEPT', '-P OUTPUT ACCEPT', '-P POSTROUTING ACCEPT'];
+  const conditions = (rule: string) =>
+    askNodes(
+      {source: '10.7.1.5', destination: '10.7.2.9', port: '80', 'in-interface': 'eth0'},
+      snapshotOfText(['# iptables -t nat -S', ...chains, rule, ''].join('\n')),
+    ).flatMap(({outcomes}) => outcomes.map(({verdict, condition}) => [verdict, condition]));
+  const redirect = '-A PREROUTING -d 10.7.2.9/32 -p tcp -m tcp --dport 80 -j REDIRECT --to-ports 41637';
+  expect(conditions(redirect)).toEqual([['undecided', 'sent to port 41637 of the node itself']]);
+  expect(conditions(redirect.replace('-p tcp', '-p tcp -m set --match-set own src'))).not.toEqual([
+    ['undecided', 'sent to port 41637 of the node itself'],
+  ]);
+});
+
 test('a table with chains of kube-proxy and no base chain was put together from a part, and they are walked', () => {
   const rules = [
     ...['*nat', ':KUBE-SERVICES - [0:0]', ':KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]'],

@@ -21,7 +21,7 @@ export function noDump(content: Buffer): string {
     return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it${samePortText(lines)}`;
   const failure = failureIn(logOfKubeProxy(lines) ?? '');
   if (failure !== null)
-    return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}`;
+    return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}${/[a-z]\.\.\.[a-z]/i.test(failure.line) ? ' The line is shortened: journalctl -u kube-proxy prints it whole.' : ''}`;
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
