@@ -88,6 +88,11 @@ const policyRouting = (...rules: readonly object[]): Given => ({
   ],
   rules,
 });
+/** As OpenVPN's `redirect-gateway def1` routes. */
+const halves = (second: string): Given => ({
+  links: [{...up, ifname: 'tun0', mtu: 1500, linkinfo: {info_kind: 'tun'}}],
+  routes: ['0.0.0.0/1', second].map(dst => ({dst, gateway: '10.8.0.1', dev: 'tun0'})),
+});
 const deliveredHere = (fwmark: string): Given => ({
   ...policyRouting({priority: 9, src: 'all', fwmark, fwmask: '0x4f00', table: '2004'}),
   routes: [{type: 'local', dst: 'default', dev: 'lo', scope: 'host', table: '2004'}],
@@ -294,6 +299,12 @@ const cases: readonly Case[] = [
     fires: {...secondUplink, sysctls: strict},
     says: 'policy rules route packets of 4 pods',
     silent: {'nothing is filtered, and no rule does it': {...secondUplink, rules: []}},
+  },
+  {
+    ...{code: 'ST604', title: 'a VPN takes both halves of all addresses', severity: 'info'},
+    fires: halves('128.0.0.0/1'),
+    says: 'send the answers of the node and its pods to clients outside by tun0, while clients ask addresses of eth0',
+    silent: {'it takes only one': halves('64.0.0.0/2')},
   },
   {
     ...{code: 'ST604', title: 'the same without strict filtering', severity: 'info'},

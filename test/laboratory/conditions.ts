@@ -135,6 +135,13 @@ export const conditions: readonly Scenario[] = [
   {name: 'second-eni-without-rule', load: [connectionMark, secondEni]},
   {name: 'all-through-second', load: [wgQuick], isPurpose: true},
   {name: 'all-through-second-strict', load: [wgQuick, strict, validMark], isIPv4Only: true},
+  // As OpenVPN's `redirect-gateway def1` routes.
+  {
+    name: 'vpn-takes-both-halves',
+    load: [uplink(['route del 203.0.113.9', 'route add 0.0.0.0/1 dev eth1', 'route add 128.0.0.0/1 dev eth1'])],
+    isPurpose: true,
+    isIPv4Only: true,
+  },
   // Over IPv6, a process of the node that listens there answers.
   {
     name: 'mark-delivered-here',

@@ -81,11 +81,25 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
     });
   }
   const [client] = outsideOf(family);
-  if (client === undefined || !isPolicyRouted(context, family) || usualDevice(context.facts, client) !== dev) return null;
+  const usual = client === undefined ? null : usualDevice(context.facts, client);
+  if (client !== undefined && usual !== null && isCoveredByHalves(context, uplink, usual))
+    return ifAsked(serviceAddressOn(context, uplink, usual) !== null, {
+      message: `routes to one half of all addresses each, as of a VPN, come before the default route by ${dev} and send the answers of the node and its pods to clients outside by ${usual}, while clients ask addresses of ${dev}: node ports and load balancers lose them, unless the network there takes them.`,
+      commands: [commandLine`ip route show`, commandLine`ip route get ${client.text} from ${own.text}`],
+    });
+  if (client === undefined || !isPolicyRouted(context, family) || usual !== dev) return null;
   const other = wayBack(context, client, {source: own});
   if (other === null || other === dev) return null;
   const found = sentElsewhere(context, {...uplink, client, other, which: 'the node and its pods', sender: {source: own, iif: 'lo'}});
   return ifAsked(serviceAddressOn(context, uplink, other) !== null, found);
+}
+
+/** `0.0.0.0/1` and `128.0.0.0/1` by one interface, while the default route is by that of the node's address. */
+function isCoveredByHalves(context: NodeCheckContext, {family, dev}: Uplink, name: string): boolean {
+  const main = (networkOf(context).routes[family] ?? []).filter(({table, kind}) => kind === 'unicast' && /^(?:main|254)$/.test(table));
+  const leadBy = (prefix: number, by: string): number =>
+    main.filter(({to, hops}) => to.prefix === prefix && hops.some(hop => hop.dev === by)).length;
+  return name !== dev && leadBy(0, dev) > 0 && leadBy(1, name) === 2;
 }
 
 /** Where outside is behind another interface, it is not known that clients there ask this one. */
