@@ -124,7 +124,7 @@ const rephrased: readonly (readonly [pattern: RegExp, plain: (...parts: string[]
   [/^Flag (--\S+) expects[\s\S]*$/, (_, flag) => `${flag} needs a value`],
   [/^Flag (--\S+) can only be specified once$/, (_, flag) => `${flag} can be given only once`],
   [/^Missing \d+ required args?:\s*\n?([\s\S]*)$/, (_, list = '') => `missing argument: ${firstWords(list)}`],
-  [/^Unexpected arguments?: ([\s\S]*)$/, (_, list = '') => `unexpected argument: ${list.trim().replace(/\s+/g, ', ')}`],
+  [/^Unexpected arguments?: ([\s\S]*)$/, (_, list = '') => `unexpected argument: ${list.trim().replace(/,?\s+/g, ', ')}`],
   [
     /^(?:Missing required flag \S+\s*)+$/,
     (all = '') => {

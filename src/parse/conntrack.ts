@@ -1,6 +1,6 @@
 import {canonicalAddress} from '../model/address.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
-import {detached, LineSplitter} from './lines.ts';
+import {detached, LineSplitter, linesOf} from './lines.ts';
 
 /** One connection of `conntrack -L` or `/proc/net/nf_conntrack`: the packet as it was sent, and the reply that conntrack expects. */
 export interface TrackedConnection {
@@ -31,13 +31,15 @@ interface Tuple {
 export function* parseConntrack(text: string, protocol: string): Iterable<TrackedConnection> {
   const pattern = /src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+)/g;
   const start = new RegExp(`^(?:ipv[46]\\s+\\d+\\s+)?${protocol}\\s`);
-  for (const [index, line] of text.split('\n').entries()) {
+  let number = 0;
+  for (const line of linesOf(text)) {
+    number++;
     if (!start.test(line) || otherZone.test(line)) continue;
     const [original, reply] = [...line.matchAll(pattern)].map(toTuple);
     if (original === undefined || reply === undefined) continue;
     const [, expiresIn = '0', state = null] = /^[^=]*? (\d+) (?:([A-Z_]+\d?) )?src=/.exec(line) ?? [];
     const age = / delta-time=(\d+)/.exec(line)?.[1];
-    yield {protocol, original, reply, state, expiresIn: Number(expiresIn), age: age === undefined ? null : Number(age), line: index + 1};
+    yield {protocol, original, reply, state, expiresIn: Number(expiresIn), age: age === undefined ? null : Number(age), line: number};
   }
 }
 

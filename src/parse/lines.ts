@@ -99,6 +99,16 @@ const carriageReturn = 13;
 const space = 32;
 const tab = 9;
 
+/** The lines of a text, one at a time: an array of all takes many times the text where they are short. */
+export function* linesOf(text: string): Iterable<string> {
+  for (let at = 0; at <= text.length; ) {
+    const next = text.indexOf('\n', at);
+    const end = next < 0 ? text.length : next;
+    yield text.slice(at, end);
+    at = end + 1;
+  }
+}
+
 /** A text that was copied from a terminal. */
 export function withoutColors(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one

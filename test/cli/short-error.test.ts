@@ -45,6 +45,7 @@ test.each([
   ['Flag --node expects a value', '--node needs a value'],
   ['Missing 1 required arg:\nafter  the later one\nSee more help with --help', 'missing argument: AFTER'],
   ['Unexpected argument: ST2\nSee more help with --help', 'unexpected argument: ST2'],
+  ['Unexpected arguments: a, b\nSee more help with --help', 'unexpected argument: a, b'],
   [
     'The following errors occurred:\n  Missing required flag destination\n  Missing required flag source\nSee more help with --help',
     'missing flags: --destination, --source',

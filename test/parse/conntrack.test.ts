@@ -42,3 +42,13 @@ test('connections of other protocols, or without ports, are skipped', () => {
   ];
   for (const protocol of ['icmp', 'tcp', 'udp']) expect([...parseConntrack(lines.join('\n'), protocol)]).toEqual([]);
 });
+
+test('connections behind a flood of short lines are read without an array of these', () => {
+  const flow =
+    'udp      17 29 src=10.244.1.5 dst=10.96.0.10 sport=40000 dport=53 src=10.244.2.7 dst=10.244.1.5 sport=53 dport=40000 mark=0 use=1';
+  const connections = parseConntrack(`${flow}\r\n${'x 0\n'.repeat(1000)}\n${flow}`, 'udp');
+  expect([...connections].map(({line, reply}) => [line, reply.destinationPort])).toEqual([
+    [1, 40000],
+    [1003, 40000],
+  ]);
+});

@@ -171,7 +171,7 @@ export function asSysctls(outputs: readonly Buffer[]): Buffer {
 }
 
 function connectionCounts(file: string): NodeCommand {
-  return {file, variants: [{commands: [['conntrack', '-S']]}, {commands: [['cat', '/proc/net/stat/nf_conntrack']]}]};
+  return {file, variants: [{commands: [['conntrack', '-S']]}, {commands: [['cat', '/proc/net/stat/nf_conntrack']]}], maxBytes: 1_000_000};
 }
 
 /** An iptables-save that ignores the flag prints all its rules. */

@@ -149,6 +149,16 @@ describe('one node', () => {
     expect(transport.opened).toBe(1);
   });
 
+  test('more counters of connections than any node has CPUs for are not read', async () => {
+    const endless = (take?: TakeOutput): string => {
+      for (let parts = 0; parts < 20; parts++) take?.(Buffer.alloc(100_000, 'x 0\n'));
+      return '';
+    };
+    const node = await collect(new FakeNode({'conntrack -S': endless}));
+    expect(node.files.filter(file => file.startsWith('conntrack-stats'))).toEqual([]);
+    expect(node.problems).toEqual([]);
+  });
+
   test('the other backend is read, and kept if it contains a table', async () => {
     const node = await collect(new FakeNode({'iptables-legacy-save': dump, 'ip6tables-legacy-save': '', 'iptables-nft-save': dump}));
     expect(node.files).toEqual(['ip6tables-save', 'iptables-legacy-save', 'iptables-save']);
