@@ -67,7 +67,7 @@ function nftLayout(
     partOf: () => 'table',
     sharedPlaces: sharedPlaces(expected, actual),
     leads: rule => targetsOf(rule).map(isWritten),
-    analyzePort: (item, differences) => analyzeNftPort({...given, item, differences}),
+    analyzePort: (item, differences) => expected.forgetting(() => analyzeNftPort({...given, item, differences})),
     analyzeBaseRules: attribution => {
       const differences = attribution.rest.filter(difference => !isExplained(difference, attribution));
       return analyzeNftBaseRules({...given, differences, serviceRanges, unexpectedChains: compared.unexpectedChains});

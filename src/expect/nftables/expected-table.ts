@@ -76,6 +76,14 @@ export class ExpectedTable implements NftTableSource {
     return this.#chains.get(name);
   }
 
+  /** Runs `work`, and then discards the chains of Service ports that were made for it. */
+  forgetting<T>(work: () => T): T {
+    const before = this.#chains.size;
+    const result = work();
+    for (const name of [...this.#chains.keys()].slice(before)) this.#chains.delete(name);
+    return result;
+  }
+
   set(name: string): NftSet | undefined {
     const known = this.#sets.get(name);
     if (known !== undefined) return known;
