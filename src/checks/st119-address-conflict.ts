@@ -1,6 +1,8 @@
 import {addressesOfPod, podCIDRsOf} from '../expect/own-pods.ts';
 import {canonicalAddress} from '../model/address.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
+import {partition} from '../model/lists.ts';
+import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import {commandLine, someOf} from '../model/text.ts';
 import type {Check} from './check.ts';
 import {run} from './commands/commands.ts';
@@ -12,8 +14,10 @@ export const addressConflict: Check<'ST119'> = {
   summary: 'Nodes or pods share an address or a pod network, or a node lacks its own address',
   remedy: 'Find out what gave it out twice (the network plugin, the controller manager, a setting by hand), and recreate one of the two.',
   *cluster({api}) {
-    const nodes = api.nodes ?? [];
-    const pods = shared((api.pods ?? []).filter(isReadyWithOwnAddress), pod => addressesOfPod(pod).flatMap(canonical), nameOfPod);
+    const [nodes, virtual] = partition(api.nodes ?? [], node => whyWithoutKubeProxy(node) === null);
+    const isVirtual = new Set<string | undefined>(virtual.map(nameOfNode));
+    const ready = (api.pods ?? []).filter(pod => isReadyWithOwnAddress(pod) && !isVirtual.has(pod.spec?.nodeName));
+    const pods = shared(ready, pod => addressesOfPod(pod).flatMap(canonical), nameOfPod);
     if (pods.length > 0)
       yield {
         severity: 'error',
@@ -40,13 +44,13 @@ export const addressConflict: Check<'ST119'> = {
   *node({api, facts, node}) {
     if (!facts.allAddresses) return;
     const object = api.nodes?.find(({metadata}) => metadata.name === node.name);
-    const missing =
-      object === undefined ? [] : internalAddresses(object).filter(address => !facts.addresses.flatMap(canonical).includes(address));
-    if (missing.length === 0) return;
+    const own = object === undefined ? [] : internalAddresses(object);
+    // Clouds also name addresses of interfaces that only pods or programs of the node use.
+    if (own.length === 0 || own.some(address => facts.addresses.flatMap(canonical).includes(address))) return;
     yield {
       node: node.name,
       variant: 'of-machine',
-      message: `the InternalIP ${someOf(missing)} of ${node.name} is on none of its interfaces: its node ports do not answer there, and other nodes look for it in the wrong place`,
+      message: `the InternalIP ${someOf(own)} of ${node.name} is on none of its interfaces: its node ports do not answer there, and other nodes look for it in the wrong place`,
       remedy: 'Give the kubelet an address of this machine: --node-ip.',
       ...run(commandLine`kubectl get nodes -o wide`),
     };

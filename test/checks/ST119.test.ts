@@ -4,6 +4,23 @@ import {containing, type Scenario, scenario} from '../scenario.ts';
 const internalIP = (node: string, address: string) => (given: Scenario) =>
   given.nodeObject(node, object => ({...object, status: {...object.status, addresses: [{type: 'InternalIP', address}]}}));
 
+const alsoInternalIP = (node: string, address: string) => (given: Scenario) =>
+  given.nodeObject(node, object => ({
+    ...object,
+    status: {...object.status, addresses: [...(object.status?.addresses ?? []), {type: 'InternalIP', address}]},
+  }));
+
+const ofType = (type: string, change: (given: Scenario) => void) => (given: Scenario) => {
+  change(given);
+  given.nodeObject('node-b', object => ({...object, metadata: {...object.metadata, labels: {...object.metadata.labels, type}}}));
+};
+
+/** Its interfaces were not read. */
+const sameAsNodeC = (given: Scenario) => {
+  internalIP('node-b', '172.18.0.13')(given);
+  given.file('node-b', 'addresses.json', null);
+};
+
 const podNetworkOfNodeB = (given: Scenario) => {
   given.nodeObject('node-c', node => ({...node, spec: {...node.spec, podCIDR: '10.244.12.0/24', podCIDRs: ['10.244.12.0/24']}}));
 };
@@ -57,6 +74,15 @@ test.each<[string, (given: Scenario) => void, readonly (readonly unknown[])[]]>(
     },
     [],
   ],
+  ['an address of an interface that only pods use is beside one of the node', alsoInternalIP('node-b', '172.18.64.9'), []],
+  [
+    'of a node whose interfaces were not read the shared address is named',
+    sameAsNodeC,
+    [['warning', undefined, containing('172.18.0.13 of node-b, node-c')]],
+  ],
+  ['virtual nodes have what their program gives them: addresses', ofType('kwok', sameAsNodeC), []],
+  ['virtual nodes have what their program gives them: pod networks', ofType('virtual-kubelet', podNetworkOfNodeB), []],
+  ['pods of virtual nodes have no machine', ofType('kwok', addressOfWeb1('is ready')), []],
   ['an address in another form is the same', internalIP('node-b', '::ffff:172.18.0.12'), []],
   ['a pod that is not ready may have lost its address', addressOfWeb1('is not ready'), []],
   ['so may one that is being deleted', addressOfWeb1('is deleted'), []],

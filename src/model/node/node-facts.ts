@@ -50,7 +50,8 @@ export function whyWithoutKubeProxy({metadata, status}: NodeObject): string | nu
     return 'a Windows node: its Services are not served by iptables';
   if (labels['eks.amazonaws.com/compute-type'] === 'fargate')
     return 'a Fargate node: it runs one pod, and no kube-proxy that could be read';
-  if (labels['type'] === 'virtual-kubelet') return 'a virtual node (virtual-kubelet): there is no machine behind it';
+  const {type = ''} = labels;
+  if (type === 'virtual-kubelet' || type === 'kwok') return `a virtual node (${type}): there is no machine behind it`;
   return null;
 }
 
