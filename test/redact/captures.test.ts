@@ -17,7 +17,7 @@ describe('a redacted bundle gives the same findings', () => {
 });
 
 describe('whatever the key', () => {
-  test.each(captureNames('nftables'))('%s', async name => {
+  test.each(someOf(captureNames('nftables')))('%s', async name => {
     const snapshot = await snapshotOf(name);
     const plain = findingCounts(snapshot);
     for (const key of ['a', 'b', 'c', 'd', 'e']) expect(findingCounts(redacted(snapshot, key)), key).toEqual(plain);
