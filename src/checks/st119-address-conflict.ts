@@ -63,7 +63,11 @@ function shared<T>(all: readonly T[], keysOf: (one: T) => readonly string[], nam
     all.flatMap(one => [...new Set(keysOf(one))].map(key => ({key, name: nameOf(one)}))),
     ({key}) => key,
   );
-  return [...holders].flatMap(([key, of]) => (of.length < 2 ? [] : [`${key} of ${someOf(of.map(({name}) => name))}`]));
+  return [...holders].flatMap(([key, of]) => {
+    // Without EndpointSlices, pods are read for each Service that selects them.
+    const names = [...new Set(of.map(({name}) => name))];
+    return names.length < 2 ? [] : [`${key} of ${someOf(names)}`];
+  });
 }
 
 /** A pod that ended, ends or does not answer may have an address that is given out again. */

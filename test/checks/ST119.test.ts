@@ -42,6 +42,14 @@ const addressOfWeb1 =
       }),
     }));
 
+/** Severity, node and message of each. */
+async function found(change: (given: Scenario) => void): Promise<readonly unknown[]> {
+  const given = await scenario();
+  change(given);
+  const findings = given.findings().filter(({code}) => code === 'ST119');
+  return findings.map(({severity, node, message}) => [severity, node, message]);
+}
+
 test.each<[string, (given: Scenario) => void, readonly (readonly unknown[])[]]>([
   [
     'two ready pods with one address are an error',
@@ -67,29 +75,31 @@ test.each<[string, (given: Scenario) => void, readonly (readonly unknown[])[]]>(
     [['warning', 'node-b', containing('the InternalIP 192.0.2.7 of node-b is on none of its interfaces')]],
   ],
   [
-    'nothing is said of the address of a node whose interfaces were not read',
-    given => {
-      internalIP('node-b', '192.0.2.7')(given);
-      given.file('node-b', 'addresses.json', null);
-    },
-    [],
-  ],
-  ['an address of an interface that only pods use is beside one of the node', alsoInternalIP('node-b', '172.18.64.9'), []],
-  [
     'of a node whose interfaces were not read the shared address is named',
     sameAsNodeC,
     [['warning', undefined, containing('172.18.0.13 of node-b, node-c')]],
   ],
-  ['virtual nodes have what their program gives them: addresses', ofType('kwok', sameAsNodeC), []],
-  ['virtual nodes have what their program gives them: pod networks', ofType('virtual-kubelet', podNetworkOfNodeB), []],
-  ['pods of virtual nodes have no machine', ofType('kwok', addressOfWeb1('is ready')), []],
-  ['an address in another form is the same', internalIP('node-b', '::ffff:172.18.0.12'), []],
-  ['a pod that is not ready may have lost its address', addressOfWeb1('is not ready'), []],
-  ['so may one that is being deleted', addressOfWeb1('is deleted'), []],
-  ['pods in the network of their node share its address by design', addressOfWeb1('is of the host'), []],
 ])('%s', async (_, change, expected) => {
-  const given = await scenario();
-  change(given);
-  const found = given.findings().filter(({code}) => code === 'ST119');
-  expect(found.map(({severity, node, message}) => [severity, node, message])).toEqual(expected);
+  expect(await found(change)).toEqual(expected);
+});
+
+test.each<[string, (given: Scenario) => void]>([
+  [
+    'a node whose interfaces were not read may have its address on one',
+    given => {
+      internalIP('node-b', '192.0.2.7')(given);
+      given.file('node-b', 'addresses.json', null);
+    },
+  ],
+  ['an address of an interface that only pods use is beside one of the node', alsoInternalIP('node-b', '172.18.64.9')],
+  ['virtual nodes have what their program gives them: addresses', ofType('kwok', sameAsNodeC)],
+  ['virtual nodes have what their program gives them: pod networks', ofType('virtual-kubelet', podNetworkOfNodeB)],
+  ['pods of virtual nodes have no machine', ofType('kwok', addressOfWeb1('is ready'))],
+  ['a pod that was read twice is one pod', given => given.api(({pods}) => ({pods: [...(pods ?? []), ...(pods ?? [])]}))],
+  ['an address in another form is the same', internalIP('node-b', '::ffff:172.18.0.12')],
+  ['a pod that is not ready may have lost its address', addressOfWeb1('is not ready')],
+  ['so may one that is being deleted', addressOfWeb1('is deleted')],
+  ['pods in the network of their node share its address by design', addressOfWeb1('is of the host')],
+])('nothing is said: %s', async (_, change) => {
+  expect(await found(change)).toEqual([]);
 });
