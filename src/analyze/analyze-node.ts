@@ -6,7 +6,7 @@ import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
-import {withCilium} from './cilium/analyze-cilium.ts';
+import {besideUnreadCilium, withCilium} from './cilium/analyze-cilium.ts';
 import {ciliumPod, hasCiliumTables, leavesKubeProxy, oldestCilium} from '../expect/cilium/cilium-node.ts';
 import {describeRules, isUnhooked} from './iptables/excerpt.ts';
 import {misnamedChains} from './iptables/misnamed-chains.ts';
@@ -21,11 +21,11 @@ import {userspaceMode} from './userspace/userspace-mode.ts';
 
 /** Evaluates all families of one node: what its kube-proxy wrote, the tables of its Cilium, or both. */
 export function analyzeNode(input: NodeInput): NodeAnalysis {
-  if (!hasCiliumTables(input.node)) return analyzeKubeProxy(input);
+  if (!hasCiliumTables(input.node)) return besideUnreadCilium(analyzeKubeProxy(input), input);
   const hasRules = holdsRules({node: input.node, rulesets: input.dumps.current});
   const runsToo = runsKubeProxyToo(input);
   const kubeProxy = hasRules && (runsToo || leavesKubeProxy(input.node)) ? analyzeKubeProxy(input) : null;
-  return withCilium(input, {kubeProxy, lacksRules: runsToo && !hasRules});
+  return withCilium(input, {kubeProxy, runsToo, hasRules});
 }
 
 function runsKubeProxyToo({node, api, config}: NodeInput): boolean {

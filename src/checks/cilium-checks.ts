@@ -22,8 +22,8 @@ const table = [
     code: 'ST802',
     name: 'agent-lost-api',
     severity: 'warning',
-    summary: "Cilium's agent has no connection to the API server, and follows no change",
-    remedy: 'Read the log of the cilium-agent on this node for why it does not reach the API server, and mend that.',
+    summary: "Cilium's agent has no connection to the API server, and follows no change, or says that it fails",
+    remedy: 'Read the log of the cilium-agent on this node for why it does not reach the API server, or what fails, and mend that.',
   },
   {
     code: 'ST803',

@@ -101,6 +101,9 @@ export type Variant =
   | 'no-route-to-services'
   | 'link-down'
   | 'refused-by-routing-rules'
+  // ST206, ST802
+  | 'left-to-nobody'
+  | 'agent-fails'
   // ST801
   | 'lacks-entry'
   | 'lacks-backend'

@@ -135,7 +135,10 @@ const what: Readonly<Record<string, string | Words>> = {
       : `traffic${throughEntry(entry)} for ${endpointsText(block)} goes to a wrong address`,
   // One of a Service that the API has is about an address of a port.
   ST205: ({port}) => (port === undefined ? 'not in the API, and still answers' : 'an address that the API no longer has still answers'),
-  ST206: ({entry}) => `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed`,
+  ST206: ({entry, variant}) =>
+    variant === 'left-to-nobody'
+      ? 'node ports and load-balancer IPs do not answer, Cilium leaves them to a kube-proxy that is not there'
+      : `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed`,
   ST207: byVariant('the traffic policy is not applied', {
     'served-without-local-endpoint': 'the Local policy is not applied, clients are served where packets should be dropped',
     'dropped-beside-local-endpoint': 'packets are dropped although an endpoint is on the node',
@@ -242,7 +245,9 @@ const what: Readonly<Record<string, string | Words>> = {
         : variant === 'has-backend'
           ? `the kernel's map of Cilium still sends to ${endpoint}`
           : "the kernel's map of Cilium differs from the agent's table",
-  ST802: 'the Cilium agent has no connection to the API server and follows no change',
+  ST802: byVariant('the Cilium agent has no connection to the API server and follows no change', {
+    'agent-fails': 'the Cilium agent says that it fails',
+  }),
   ST803: "packets to the node's own address are dropped at every port without a Service, by the kernel's map of Cilium",
   ST804: "connections are dropped, a slot of the kernel's map of Cilium leads to no backend",
   ST805: 'no connection works, the Cilium agent refuses the whole Service',

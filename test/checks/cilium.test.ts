@@ -4,6 +4,9 @@ import type {ApiObjects} from '../../src/model/snapshot.ts';
 import {diagnose} from '../../src/diagnose.ts';
 import {CiliumTables, type Row} from '../cilium-node.ts';
 import {causesOf} from '../../src/render/headline.ts';
+import {seededRandom} from '../bench/random.ts';
+import {nodeDump} from '../cluster.ts';
+import {withRules} from '../rendered-dump.ts';
 import {containing} from '../scenario.ts';
 
 /** A node of Cilium that a test changes; the map follows the agent's table unless the test edits it. */
@@ -21,6 +24,7 @@ function withMap(change: (map: Record<string, string[]>) => void): CiliumTables 
 }
 
 const clusterIP = '10.96.1.1:80/TCP';
+const balancer = '192.0.2.10:80/TCP';
 
 test('a healthy node is checked and without a finding, and says the version of Cilium', () => {
   expect(given().texts()).toEqual([]);
@@ -186,7 +190,7 @@ test('ST801: the flags of an entry are those that its policies and its address a
     tables.map[key]?.splice(0, 1, flags);
     return tables.texts().filter(text => text.startsWith('ST801'));
   };
-  const [onNode, balancer] = ['172.18.0.2:30080/TCP', '192.0.2.10:80/TCP'];
+  const onNode = '172.18.0.2:30080/TCP';
   expect(flagged(onNode, 'NodePort, non-routable')).toEqual([
     containing("ST801 error shop/web:http: in the kernel's map 172.18.0.2:30080"),
   ]);
@@ -209,11 +213,63 @@ test('session affinity is compared at each address of the node, too', () => {
   ]);
 });
 
+test('frontends at addresses of the node are compared: load balancers there are often those of the node', () => {
+  const onNode = '172.18.0.2:80/TCP';
+  const at = (backends: string[], port = 80): readonly string[] =>
+    given(tables => {
+      tables.api = structuredClone(tables.api);
+      Object.assign(tables.api.services?.[0] ?? {}, {status: {loadBalancer: {ingress: [{ip: '172.18.0.2'}]}}});
+      Object.assign(tables.api.services?.[0]?.spec?.ports?.[0] ?? {}, {port});
+      tables.rows = tables.rows.flatMap(row =>
+        row.type === 'LoadBalancer'
+          ? port === 80
+            ? {...row, key: onNode, backends}
+            : []
+          : {...row, key: row.key.replace('1:80/', `1:${port}/`)},
+      );
+    }).texts();
+  expect(at(['10.1.0.1:8080', '10.1.1.2:8080'])).toEqual([]);
+  expect(at(['10.1.0.1:8080'])).toEqual([containing(`ST202 error shop/web:http: 10.1.1.2:8080 gets no traffic: it is ready`)]);
+  // The newest agents refuse such an address with a port for node ports.
+  expect(at([], 30_090)).toEqual([]);
+});
+
+test('ST206: the agent has an address as one of another type', () => {
+  const typed = (type: string): readonly string[] => given(tables => tables.rows.splice(1, 1, {...tables.row(balancer), type})).texts();
+  expect(typed('ExternalIPs')).toEqual([
+    containing('ST206 warning shop/web:http: the agent has load-balancer IP 192.0.2.10:80 as one of type Ext'),
+  ]);
+  expect(typed('LoadBalancer')).toEqual([]);
+  expect(typed('LocalRedirect').filter(text => text.startsWith('ST2'))).toEqual([]);
+});
+
+test('ST205: the agent serves what annotations take from it', () => {
+  const annotated = (annotations: object, without: readonly string[] = []): readonly string[] =>
+    given(tables => {
+      tables.api = structuredClone(tables.api);
+      Object.assign(tables.api.services?.[0]?.metadata ?? {}, {annotations});
+      Object.assign(tables.api.nodes?.[0]?.metadata ?? {}, {labels: {}});
+      tables.rows = tables.rows.filter(({type}) => !without.includes(type));
+    }).texts();
+  const only = {'service.cilium.io/type': 'ClusterIP'};
+  expect(annotated(only)).toEqual([containing('ST205 error the agent still serves shop/web at 192.0.2.10:80/TCP, 0.0.0.0:30080/TCP')]);
+  expect(annotated(only, ['LoadBalancer', 'NodePort'])).toEqual([]);
+  // By a label of the node that changed later, that is by design.
+  expect(annotated({'service.cilium.io/node': 'edge'})).toEqual([containing('ST205 info')]);
+});
+
 test('ST802: the agent says that it lost the API server', () => {
   const status = (state: string): string =>
     JSON.stringify({kubernetes: {state, msg: 'i/o timeout'}, 'kube-proxy-replacement': {mode: 'True'}});
   const lost = given(({files}) => (files['status.json'] = status('Failure')));
   expect(lost.findings()).toMatchObject([{code: 'ST802', message: containing('i/o timeout')}]);
+  const failing = given(({files}) => {
+    const cilium = {state: 'Failure', msg: 'Kvstore service is not ready'};
+    files['status.json'] = JSON.stringify({cilium, 'kube-proxy-replacement': {mode: 'True'}});
+  }).findings();
+  expect(failing).toMatchObject([{code: 'ST802', message: containing('says that it fails: Kvstore service is not ready')}]);
+  const [said] = causesOf({findings: failing}, undefined);
+  expect(said?.message).toContain('the Cilium agent says that it fails');
   expect(given(({files}) => (files['status.json'] = status('Ok'))).texts()).toEqual([]);
 });
 
@@ -226,6 +282,10 @@ test('ST803: an entry for all ports is at an address of the node, and not at one
 test('ST804: a slot has no backend', () => {
   const found = withMap(map => (map[clusterIP] = ['ClusterIP', '10.1.0.1:8080', 'backend 12 not found'])).findings();
   expect(found).toMatchObject([{code: 'ST804', message: containing('1 of 2 slots')}]);
+  const counted = given();
+  const file = 'bpf-lb-list-frontends.json';
+  counted.files[file] = (counted.printed()[file] ?? '').replace('0 2[0] (0)', '0 5[0] (0)');
+  expect(counted.texts()).toEqual([containing('ST804 error shop/web:http: 3 of 5 slots of 10.96.1.1:80/TCP')]);
   expect(withMap(() => {}).texts()).toEqual([]);
 });
 
@@ -238,14 +298,18 @@ test('ST805: another Service has an address of the Service that is missing', () 
 });
 
 test('host ports of pods that were replaced or are gone, and those that the agent lacks, are reported', () => {
-  const pod = (uid: string): PodObject => ({
+  const pod = (uid: string, hostIP?: string): PodObject => ({
     metadata: {name: 'p', namespace: 'shop', uid},
-    spec: {nodeName: 'node-a', containers: [{name: 'main', ports: [{containerPort: 80, hostPort: 8080}]}]},
+    spec: {
+      nodeName: 'node-a',
+      containers: [{name: 'main', ports: [{containerPort: 80, hostPort: 8080, ...(hostIP === undefined ? {} : {hostIP})}]}],
+    },
     status: {phase: 'Running', podIPs: [{ip: '10.1.0.3'}]},
   });
   const row = {key: '0.0.0.0:8080/TCP', type: 'HostPort', service: 'p:host-port:8080:u1', backends: ['10.1.0.3:80']};
-  const texts = (pods: readonly PodObject[], rows: readonly Row[]): readonly string[] =>
+  const texts = (pods: readonly PodObject[], rows: readonly Row[], status?: object): readonly string[] =>
     given(tables => {
+      if (status !== undefined) tables.files['status.json'] = JSON.stringify(status);
       tables.rows.push(...rows);
       tables.api = {...tables.api, pods};
     }).texts();
@@ -255,6 +319,13 @@ test('host ports of pods that were replaced or are gone, and those that the agen
     containing('ST205 error the agent still serves host port 0.0.0.0:8080/TCP: the API has no pod shop/p'),
   ]);
   expect(texts([pod('u1')], [])).toEqual([containing('ST206 error the agent does not have host port 0.0.0.0:8080/TCP of pod shop/p')]);
+  expect(texts([pod('u1')], [{...row, backends: []}])).toEqual([containing('it leads nowhere, and not to pod shop/p')]);
+  expect(texts([pod('u1')], [{...row, backends: ['10.1.0.3:81']}])).toEqual([containing('it leads to 10.1.0.3:81, which is not')]);
+  expect(texts([pod('u1', '192.0.2.77')], [])).toEqual([containing('does not have host port 192.0.2.77:8080/TCP')]);
+  expect(texts([pod('u1', '192.0.2.77')], [{...row, key: '192.0.2.77:8080/TCP'}])).toEqual([]);
+  // Of the range of node ports the agent takes none.
+  const ranged = {mode: 'True', features: {hostPort: {enabled: true}, nodePort: {enabled: true, portMin: 8000, portMax: 9000}}};
+  expect(texts([pod('u1')], [], {'kube-proxy-replacement': ranged})).toEqual([]);
 });
 
 test('ST806: an endpoint is quarantined, which is no missing endpoint', () => {
@@ -274,6 +345,39 @@ test('ST807: where Cilium leaves node ports to a kube-proxy that was not read, t
     files['status.json'] = JSON.stringify({'kube-proxy-replacement': {mode: 'False'}});
   });
   expect(tables.findings()).toMatchObject([{code: 'ST807', severity: 'info', message: containing('whose rules were not read')}]);
+});
+
+test('ST206: Cilium leaves node ports to a kube-proxy that is not there', () => {
+  const rules = '*nat\n:PREROUTING ACCEPT [0:0]\n:CILIUM_PRE_nat - [0:0]\n-A PREROUTING -j CILIUM_PRE_nat\nCOMMIT\n';
+  const found = (mode: object, {data, dump}: {data?: object; dump?: string} = {}) =>
+    given(tables => {
+      Object.assign(tables.files, {'status.json': JSON.stringify({'kube-proxy-replacement': mode}), 'iptables-save': dump});
+      tables.rows = tables.rows.filter(({type}) => type === 'ClusterIP');
+      tables.api = {...tables.api, configMaps: [{metadata: {name: 'cilium-config'}, data: {'enable-ipv6': 'false', ...data}}]};
+    }).findings();
+  const off = {mode: 'False'};
+  const told = {'kube-proxy-replacement': 'true'};
+  const [error] = found(off, {data: told});
+  expect(error).toMatchObject({code: 'ST206', severity: 'error', affects: [{name: 'web'}], remedy: containing('Restart the cilium-agent')});
+  expect(causesOf({findings: found(off, {data: told})}, undefined)[0]?.message).toContain(
+    'Cilium leaves them to a kube-proxy that is not there',
+  );
+  expect(found(off, {dump: rules})).toMatchObject([{code: 'ST206', severity: 'warning', message: containing('none was found there')}]);
+  // Up to 1.18 node ports can be switched on by themselves.
+  expect(found({...off, features: {nodePort: {enabled: true}}}, {dump: rules})).toEqual([]);
+});
+
+test('ST807: of a node of kube-proxy whose Cilium was not read, as agents do not read it, that is said', () => {
+  const {api} = new CiliumTables();
+  const pod = {metadata: {name: 'c', namespace: 'kube-system', labels: {'k8s-app': 'cilium'}}, spec: {nodeName: 'node-a'}};
+  const found = (pods: readonly PodObject[]) => {
+    const snapshot = {origin: 'test', api: {...api, pods}, problems: [], nodes: [nodeDump('node-a')]};
+    const {findings, nodes} = diagnose(withRules(snapshot, seededRandom(1)), {toolVersion: '0.0.0'});
+    expect(nodes).toMatchObject([{status: 'checked'}]);
+    return findings.flatMap(({code, message}) => (code === 'ST807' ? message : []));
+  };
+  expect(found([pod])).toEqual([containing('the tables of its Cilium, which serves cluster IPs to pods, were not read')]);
+  expect(found([])).toEqual([]);
 });
 
 test('an older Cilium, a starting agent and files that are not the tables are named, and nothing is called in sync', () => {

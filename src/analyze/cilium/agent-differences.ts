@@ -9,7 +9,9 @@ import {
   isUnspecified,
   openEndpoints,
   type PromisedFrontend,
+  isPicked,
   promisedFrontends,
+  typeOf,
 } from '../../expect/cilium/promised-frontends.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {headlessLabel, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
@@ -80,10 +82,32 @@ function portSymptoms(compared: ComparedPort, table: AgentTable): readonly Sympt
   });
   const policy = policySymptoms(compared, found);
   if (policy.length > 0) return policy;
+  const [other] = found.filter(({own}) => !isOfKind(own, port));
+  if (other !== undefined) {
+    const {entry} = other.frontend;
+    const detail = `the agent has ${entryText(entry)} as one of type ${other.own.type}`;
+    return [ciliumSymptom('missing-entry', port, {detail, entry, severity: 'warning'})];
+  }
   const missing = promised.filter(({key, isOptional}) => !isOptional && !isOwn(table.get(key), port));
   if (missing.length > 0 && found.length === 0)
     return [ciliumSymptom('service-not-programmed', port, {detail: 'not programmed on this node: the agent does not have it'})];
   return [...missingEntries(port, missing), ...backendSymptoms(compared, found)];
+}
+
+/** By its type the agent knows who may use a frontend, and from where. An address can be that of a load balancer, and external, too. */
+function isOfKind({type, address}: AgentFrontend, {clusterIP, loadBalancerVIPs, externalIPs}: ServicePort): boolean {
+  switch (type) {
+    case typeOf.clusterIP:
+      return address === clusterIP;
+    case typeOf.nodePort:
+      return isUnspecified(address);
+    case typeOf.loadBalancerIP:
+      return loadBalancerVIPs.includes(address);
+    case typeOf.externalIP:
+      return externalIPs.includes(address);
+    default:
+      return true;
+  }
 }
 
 interface FoundFrontend {
@@ -226,8 +250,8 @@ export function staleFrontends(
   return [...byService].flatMap(([key, all]) => {
     const object = services.get(key);
     const isOthers = object?.metadata.labels?.[proxyNameLabel] !== undefined && node.state.settings.proxyName === '';
-    const isHere = object !== undefined && isServedHere(object, node) === true;
-    const stale = object === undefined || isOthers ? all : isHere ? all.filter(one => !isAddressOf(one, object)) : [];
+    const isElsewhere = object !== undefined && isServedHere(object, node) === false;
+    const stale = object === undefined || isOthers || isElsewhere ? all : all.filter(one => !isAddressOf(one, object));
     const [first] = stale;
     if (first === undefined) return [];
     const name = {namespace: first.namespace, name: first.service};
@@ -237,16 +261,20 @@ export function staleFrontends(
         ? ': the API has no such Service (any more)'
         : isOthers
           ? `: its label ${proxyNameLabel} gives it to another proxy`
-          : ', which the Service does not have in the API (any more)';
+          : isElsewhere
+            ? ': its annotations leave this node out'
+            : ', which the Service does not have in the API (any more)';
     const detail = `the agent still serves ${key} at ${keys}${why}`;
-    const severity = stale.some(({backends}) => usedBackends(backends).length > 0) ? 'error' : 'info';
+    // A label of the node that changed has an effect when the Service changes.
+    const severity = !isElsewhere && stale.some(({backends}) => usedBackends(backends).length > 0) ? 'error' : 'info';
     return [{kind: 'stale-service', family, port: null, service: name, severity, detail, expected: [], actual: [], by: 'cilium'} as const];
   });
 }
 
 /** Whether the API has the address in any of the Service's lists, whatever Cilium takes of them. */
-function isAddressOf({address, port, protocol}: AgentFrontend, {metadata, spec = {}, status}: ServiceObject): boolean {
-  if (metadata.labels?.[headlessLabel] !== undefined || spec.type === 'ExternalName') return false;
+function isAddressOf({address, port, protocol, type}: AgentFrontend, service: ServiceObject): boolean {
+  const {metadata, spec = {}, status} = service;
+  if (metadata.labels?.[headlessLabel] !== undefined || spec.type === 'ExternalName' || !isPicked(type, service)) return false;
   const ports = (spec.ports ?? []).filter(one => (one.protocol ?? 'TCP') === protocol);
   if (isUnspecified(address)) return ports.some(({nodePort}) => nodePort === port);
   const ingress = (status?.loadBalancer?.ingress ?? []).map(({ip}) => ip ?? '');

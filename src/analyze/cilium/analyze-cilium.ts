@@ -1,5 +1,7 @@
-import {ciliumAgentTable} from '../../model/node/cilium.ts';
+import {ciliumAgentTable, ciliumConfigMap} from '../../model/node/cilium.ts';
 import {
+  ciliumPod,
+  ciliumSetting,
   type CiliumState,
   ciliumVersion,
   isKnownCilium,
@@ -27,7 +29,7 @@ import {traceCiliumPort} from './trace-cilium.ts';
 /** The analysis of a node with tables of Cilium, and of the kube-proxy beside it, if there is one. */
 export function withCilium(
   input: NodeInput,
-  {kubeProxy, lacksRules}: {readonly kubeProxy: NodeAnalysis | null; readonly lacksRules: boolean},
+  {kubeProxy, runsToo, hasRules}: {readonly kubeProxy: NodeAnalysis | null; readonly runsToo: boolean; readonly hasRules: boolean},
 ): NodeAnalysis {
   const beside = kubeProxy?.status.kind === 'not-served' ? null : kubeProxy;
   const {node, api, config, nft} = input;
@@ -49,12 +51,12 @@ export function withCilium(
   const withoutRules = beside === null && leavesKubeProxy(node);
   const reasons = [
     ...unread.map(({family, reason}) => `${family}: ${reason}`),
-    ...(withoutRules || lacksRules ? whyWithoutRules(node) : []),
+    ...(withoutRules || (runsToo && !hasRules) ? whyWithoutRules(node) : []),
   ];
   return {
     ...base,
     ...{unread, cilium: tables.version},
-    symptoms: [...base.symptoms, ...tables.symptoms, ...(withoutRules ? [unreadKubeProxy(node.name)] : [])],
+    symptoms: [...base.symptoms, ...tables.symptoms, ...(withoutRules ? [withoutKubeProxy(input, {runsToo, hasRules})] : [])],
     traces: [...tables.traces, ...base.traces],
     families: families.filter(family => [...base.families, ...tables.families].includes(family)),
     counts: {rules: base.counts.rules + tables.frontends, chains: base.counts.chains},
@@ -68,9 +70,44 @@ function whyWithoutRules({missing = []}: NodeInput['node']): readonly string[] {
   return reasons.length === 0 ? [] : [`rules of kube-proxy: ${reasons.join('; ')}`];
 }
 
-function unreadKubeProxy(node: string): Symptom {
-  const detail = `not compared on ${node}: Cilium leaves node ports and addresses of load balancers to kube-proxy, whose rules were not read`;
-  return nodeSymptom('not-compared', detail);
+/** Cilium leaves part of the work to a kube-proxy: to one that was not read, or to none. */
+function withoutKubeProxy(
+  {node, api, view}: NodeInput,
+  {runsToo, hasRules}: {readonly runsToo: boolean; readonly hasRules: boolean},
+): Symptom {
+  const leaves = `Cilium leaves node ports and addresses of load balancers to kube-proxy`;
+  const isToldTo = ciliumSetting(api, 'kube-proxy-replacement') === true;
+  const hasOther = runsToo || api.pods === null || holdsKubeProxy(node);
+  if (hasOther || !(hasRules || isToldTo))
+    return nodeSymptom('not-compared', `not compared on ${node.name}: ${leaves}, whose rules were not read`);
+  const ports = families.flatMap(family => view.entries(family, newestApi).map(({port}) => port));
+  return {
+    ...nodeSymptom(
+      'missing-entry',
+      `${leaves} on ${node.name}, and none was found there: nothing serves them, nor cluster IPs for the node itself${isToldTo ? `. The agent does not run with the kube-proxy-replacement of ${ciliumConfigMap}` : ''}`,
+    ),
+    ...{variant: 'left-to-nobody', severity: isToldTo ? 'error' : 'warning'},
+    affects: ports.filter(
+      ({nodePort, loadBalancerVIPs, externalIPs}) => nodePort !== 0 || loadBalancerVIPs.length + externalIPs.length > 0,
+    ),
+    remedy: isToldTo
+      ? 'Restart the cilium-agent on this node (delete its pod): it reads its settings when it starts. If it still says False then, look for a CiliumNodeConfig or an argument that overrides them.'
+      : `Set kube-proxy-replacement to "true" in ConfigMap ${ciliumConfigMap} and restart the agents, or run kube-proxy.`,
+  };
+}
+
+function holdsKubeProxy({files, read}: NodeInput['node']): boolean {
+  return (
+    files.includes('ipvsadm-save') ||
+    files.some(file => /^nft(?:-ruleset)?\.json$/.test(file) && read(file)?.includes('kube-proxy') === true)
+  );
+}
+
+/** The analysis of a node of kube-proxy whose Cilium was not read. */
+export function besideUnreadCilium(analysis: NodeAnalysis, {api, node}: NodeInput): NodeAnalysis {
+  if (analysis.status.kind !== 'checked' || ciliumPod(api, node.name) === undefined) return analysis;
+  const detail = `not compared on ${node.name}: the tables of its Cilium, which serves cluster IPs to pods, were not read; agents of svc-trace never read them`;
+  return {...analysis, symptoms: [...analysis.symptoms, nodeSymptom('not-compared', detail)]};
 }
 
 /** Objects that were not read may exist: no frontend may be reported because of them. */
@@ -177,11 +214,13 @@ const noNodeAddresses =
 /** What is said of the node as a whole. */
 function nodeSymptoms({api, node}: NodeInput, state: CiliumState): readonly Symptom[] {
   const apart = whatIsApart(state, new Set((api.services ?? []).filter(isGlobal).map(({metadata}) => namespacedName(metadata))));
-  const {apiTrouble} = state;
+  const {apiTrouble, trouble} = state;
   return [
-    ...(apiTrouble === null
-      ? []
-      : [nodeSymptom('agent-lost-api', `the agent on ${node.name} has no connection to the API server: ${apiTrouble}`)]),
+    ...(apiTrouble !== null
+      ? [nodeSymptom('agent-lost-api', `the agent on ${node.name} has no connection to the API server: ${apiTrouble}`)]
+      : trouble !== null
+        ? [{...nodeSymptom('agent-lost-api', `the agent on ${node.name} says that it fails: ${trouble}`), variant: 'agent-fails' as const}]
+        : []),
     ...(apart.length === 0 ? [] : [nodeSymptom('not-compared', `not compared with the API on ${node.name}: ${apart.join('; ')}`)]),
   ];
 }

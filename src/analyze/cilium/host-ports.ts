@@ -1,4 +1,6 @@
 import type {CiliumState} from '../../expect/cilium/cilium-node.ts';
+import {isAmong, unspecified} from '../../expect/cilium/promised-frontends.ts';
+import {isLoopback} from '../../expect/node-context.ts';
 import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import {namespacedName} from '../../model/text.ts';
@@ -15,7 +17,8 @@ interface HostPortCase {
 }
 
 /** Host ports of the agent's table that are no longer a pod's, and those of pods that it does not have. */
-export function hostPortSymptoms({family, node, pods, state, frontends}: HostPortCase): readonly Symptom[] {
+export function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
+  const {family, node, pods, state, frontends} = given;
   const {replacesKubeProxy, hasHostPorts} = state.settings;
   if (replacesKubeProxy !== true || !hasHostPorts) return [];
   const base = {family, port: null, expected: [], actual: [], by: 'cilium' as const};
@@ -29,7 +32,7 @@ export function hostPortSymptoms({family, node, pods, state, frontends}: HostPor
   });
   const keys = new Set(frontends.map(({key}) => key));
   const missing = pods.flatMap(pod =>
-    hostPortsOf(pod, node, family).flatMap((key): readonly Symptom[] => {
+    hostPortsOf(pod, given).flatMap((key): readonly Symptom[] => {
       if (keys.has(key)) return [];
       const service = {namespace: pod.metadata.namespace ?? 'default', name: pod.metadata.name};
       return [
@@ -47,7 +50,7 @@ export function hostPortSymptoms({family, node, pods, state, frontends}: HostPor
 
 /** The name of a host port has the pod and its UID: a pod of the same name may be another one. Null if it is the pod's. */
 function whyStale(
-  {namespace, service, backends}: AgentFrontend,
+  {namespace, service, address, port, backends}: AgentFrontend,
   {byName, node}: {readonly byName: ReadonlyMap<string, PodObject>; readonly node: string},
 ): string | null {
   const [, name = '', uid] = /^([^:]+):host-port:\d+:(.+)$/.exec(service) ?? [];
@@ -57,26 +60,37 @@ function whyStale(
   if (pod.spec?.nodeName !== node) return `pod ${namespace}/${name} is on ${pod.spec?.nodeName ?? 'no node'}`;
   if (pod.metadata.uid !== undefined && pod.metadata.uid !== uid)
     return `pod ${namespace}/${name} was created again since then, and the entry is that of its predecessor`;
-  const own = new Set(addressesOf(pod));
-  const other = backends.find(({hostPort}) => !own.has(splitHostPort(hostPort).address));
-  return other === undefined || own.size === 0
-    ? null
-    : `it leads to ${other.hostPort}, which is not an address of pod ${namespace}/${name}`;
+  const addresses = addressesOf(pod);
+  if (addresses.length === 0) return null;
+  // Ports of init containers may not have been read.
+  const known = (pod.spec.containers ?? []).flatMap(({ports}) => (ports ?? []).filter(({hostPort}) => hostPort === port));
+  const other = backends.find(({hostPort}) => {
+    const at = splitHostPort(hostPort);
+    return !addresses.includes(at.address) || (known.length > 0 && !known.some(({containerPort}) => `${containerPort}` === at.port));
+  });
+  if (other !== undefined) return `it leads to ${other.hostPort}, which is not an address of pod ${namespace}/${name}`;
+  const lacksPod = backends.length === 0 && addresses.some(one => familyOf(one) === familyOf(address));
+  return lacksPod ? `it leads nowhere, and not to pod ${namespace}/${name}` : null;
 }
 
 function addressesOf({status}: PodObject): readonly string[] {
   return (status?.podIPs ?? []).flatMap(({ip}) => canonicalAddress(ip ?? '') ?? []);
 }
 
-/** The keys of the host ports that a pod certainly has: not in the range of node ports, nor of a pod in the host network, which listens itself. */
-function hostPortsOf(pod: PodObject, node: string, family: Family): readonly string[] {
+/**
+ * The keys of the host ports that a pod certainly has: not in the range of node ports, nor of a pod in the host network, which listens
+ * itself. Whether one on a loopback address is served depends on the kernel.
+ */
+function hostPortsOf(pod: PodObject, {node, family, state}: HostPortCase): readonly string[] {
   const {spec, status, metadata} = pod;
   const isRunning = spec?.nodeName === node && status?.phase === 'Running' && metadata.deletionTimestamp === undefined;
   if (!isRunning || spec.hostNetwork === true || !addressesOf(pod).some(address => familyOf(address) === family)) return [];
   return (spec.containers ?? []).flatMap(({ports}) =>
     (ports ?? []).flatMap(({hostPort = 0, hostIP, protocol = 'TCP'}) => {
-      if (hostPort === 0 || (hostPort >= 30_000 && hostPort <= 32_767) || (hostIP !== undefined && hostIP !== '')) return [];
-      return [frontendKey(family === 'IPv6' ? '::' : '0.0.0.0', {port: hostPort, protocol, isInternal: false})];
+      const address = canonicalAddress(hostIP || unspecified[family]);
+      if (hostPort === 0 || isAmong(state.settings.nodePorts, hostPort) || address === null || familyOf(address) !== family) return [];
+      if (isLoopback(address) || hostIP === unspecified[family]) return [];
+      return [frontendKey(address, {port: hostPort, protocol, isInternal: false})];
     }),
   );
 }

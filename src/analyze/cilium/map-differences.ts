@@ -76,7 +76,7 @@ function entrySymptoms(entry: MapEntry, frontend: AgentFrontend, symptom: MakeSy
   const wanted = usedBackends(frontend.backends).map(({hostPort, protocol}) => `${hostPort}/${protocol}`);
   const lacking = wanted.filter(backend => !has.has(backend));
   const extra = [...has].filter(backend => !wanted.includes(backend));
-  const empty = backends.filter(backend => backend === null).length;
+  const empty = count - backends.filter(backend => backend !== null).length;
   const name = (backend: string): string => backend.slice(0, backend.lastIndexOf('/'));
   const doubled = new Set(backends.filter(backend => backend !== null).filter((backend, index, all) => all.indexOf(backend) !== index));
   return [

@@ -20,6 +20,8 @@ export interface CiliumState {
   readonly settings: CiliumSettings;
   /** Null if it is not known. */
   readonly apiTrouble: string | null;
+  /** What the agent says, if it says that it fails. */
+  readonly trouble: string | null;
   readonly frontends: readonly AgentFrontend[];
   readonly map: ReadonlyMap<string, MapEntry>;
   /** By the id of an entry; null if they were not read. */
@@ -34,6 +36,7 @@ interface CiliumSettings {
   readonly replacesKubeProxy: boolean | null;
   readonly hasAffinity: boolean;
   readonly hasHostPorts: boolean;
+  readonly nodePorts: readonly [number, number];
   readonly hasExternalIPs: boolean;
   /** Connections of pods and of the node itself are translated when they are opened. */
   readonly hasSocketLB: boolean;
@@ -64,7 +67,8 @@ export function ciliumVersion(node: NodeDump): AgentVersion | null {
 
 /** Whether the agent says that it does not replace kube-proxy. */
 export function leavesKubeProxy(node: NodeDump): boolean {
-  return parseAgentStatus(textOf(node, 'status.json'), '').replaces === false;
+  const {replaces, servesNodePorts} = parseAgentStatus(textOf(node, 'status.json'), '');
+  return replaces === false && !servesNodePorts;
 }
 
 export function isKnownCilium({major, minor}: AgentVersion): boolean {
@@ -87,7 +91,7 @@ export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | strin
   if (frontends.length === 0 && map.size > 0)
     return "the agent's table has no Service while the kernel's map has some: the agent is starting";
   return {
-    ...{version, frontends, map, apiTrouble: status.apiTrouble, settings: settingsOf(api, {status, frontends})},
+    ...{version, frontends, map, apiTrouble: status.apiTrouble, trouble: status.trouble, settings: settingsOf(api, {status, frontends})},
     ranges: parseMapRanges(textOf(node, 'bpf-lb-list-source-ranges.json')),
     nodePortAddresses: parseNodePortAddresses(textOf(node, 'db-show-node-addresses.txt')),
   };
@@ -108,20 +112,33 @@ interface AgentReading {
 }
 
 function settingsOf({configMaps, services}: ApiObjects, {status, frontends}: AgentReading): CiliumSettings {
-  const data = (configMaps ?? []).find(({metadata}) => metadata.name === ciliumConfigMap)?.data;
-  const setting = (name: string): boolean | null => (data === undefined ? null : /^(?:true|1|t)$/i.test(data[name] ?? ''));
+  const data = dataOf(configMaps);
+  const setting = (name: string): boolean | null => isOn(data, name);
   // Helm always writes both; the agent serves both unless it is told not to.
   const family = (name: string): boolean | null => (data === undefined ? null : data[name] === undefined || setting(name));
   return {
     replacesKubeProxy: status.replaces ?? setting('kube-proxy-replacement'),
     ...{hasAffinity: status.hasAffinity, hasHostPorts: status.hasHostPorts, hasExternalIPs: status.hasExternalIPs},
-    hasSocketLB: status.hasSocketLB,
+    ...{hasSocketLB: status.hasSocketLB, nodePorts: status.nodePorts},
     dropsWithoutBackend: data?.['service-no-backend-response'] === 'drop',
     checksRanges: data?.['enable-svc-source-range-check'] === undefined || setting('enable-svc-source-range-check') === true,
     usesTopology: setting('enable-service-topology'),
     families: {IPv4: family('enable-ipv4'), IPv6: family('enable-ipv6')},
     proxyName: data === undefined ? seenProxyName(services ?? [], frontends) : (data['k8s-service-proxy-name'] ?? ''),
   };
+}
+
+function dataOf(configMaps: ApiObjects['configMaps']): Readonly<Record<string, string>> | undefined {
+  return (configMaps ?? []).find(({metadata}) => metadata.name === ciliumConfigMap)?.data;
+}
+
+function isOn(data: Readonly<Record<string, string>> | undefined, name: string): boolean | null {
+  return data === undefined ? null : /^(?:true|1|t)$/i.test(data[name] ?? '');
+}
+
+/** A switch of ConfigMap cilium-config; null if that was not read. */
+export function ciliumSetting({configMaps}: ApiObjects, name: string): boolean | null {
+  return isOn(dataOf(configMaps), name);
 }
 
 /** The name in the label of a Service that the agent serves. That of the API server never has the label. */
@@ -133,10 +150,9 @@ function seenProxyName(services: readonly ServiceObject[], frontends: readonly A
 }
 
 /** Who serves Services in this cluster, as far as its objects show it. */
-export const serviceProxy = once(({configMaps, pods}: ApiObjects): 'kube-proxy' | 'Cilium' => {
-  const data = (configMaps ?? []).find(({metadata}) => metadata.name === ciliumConfigMap)?.data;
-  const replaces = /^(?:true|1|t)$/i.test(data?.['kube-proxy-replacement'] ?? '');
-  return replaces && !(pods ?? []).some(({metadata}) => metadata.labels?.['k8s-app'] === 'kube-proxy') ? 'Cilium' : 'kube-proxy';
+export const serviceProxy = once((api: ApiObjects): 'kube-proxy' | 'Cilium' => {
+  const replaces = ciliumSetting(api, 'kube-proxy-replacement') === true;
+  return replaces && !(api.pods ?? []).some(({metadata}) => metadata.labels?.['k8s-app'] === 'kube-proxy') ? 'Cilium' : 'kube-proxy';
 });
 
 /** The pod of Cilium's agent on a node, running ones first. */

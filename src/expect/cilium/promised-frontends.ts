@@ -7,7 +7,7 @@ import type {Entry, ServicePort} from '../../model/service-port.ts';
 import {type AgentBackend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
 import {type ClusterView, type PortEntry, serviceKey} from '../cluster/cluster-view.ts';
 import {endpointSet} from '../cluster/endpoint-sets.ts';
-import {type Allowed, allows, type Breach, breaches, promisedEntries, type PromiseInput} from '../cluster/promised.ts';
+import {type Allowed, allows, type Breach, breaches, type PromiseInput} from '../cluster/promised.ts';
 import type {CiliumState} from './cilium-node.ts';
 
 /** A node and its Cilium, as far as frontends depend on them. */
@@ -33,16 +33,22 @@ export interface PromisedFrontend {
 export function promisedFrontends(port: ServicePort, node: CiliumNode): readonly PromisedFrontend[] {
   const served = isServedHere(port.object, node);
   if (served === false || port.object.metadata.labels?.[headlessLabel] !== undefined) return [];
-  const {replacesKubeProxy, hasExternalIPs} = node.state.settings;
-  const only = port.object.metadata.annotations?.['service.cilium.io/type'];
+  const {replacesKubeProxy, nodePorts} = node.state.settings;
+  const at = (kind: Entry['kind'], addresses: readonly string[]): readonly Entry[] =>
+    addresses.map(address => ({kind, address, port: port.port}));
   const entries: readonly Entry[] = [
-    ...promisedEntries(promiseInput(port, [], node)).filter(({kind}) => kind !== 'nodePort'),
+    ...at('clusterIP', [port.clusterIP]),
+    ...at('loadBalancerIP', port.loadBalancerVIPs),
+    ...at('externalIP', port.externalIPs),
     ...(port.nodePort === 0 ? [] : [{kind: 'nodePort' as const, address: null, port: port.nodePort}]),
   ];
-  const wanted = entries.filter(({kind}) => isServedKind(kind, {only, replacesKubeProxy, hasExternalIPs}));
-  return wanted.flatMap(entry => {
-    // Without replacement, what there is beside cluster IPs depends on the version and on the routing mode.
-    const isOptional = served === null || (replacesKubeProxy !== true && entry.kind !== 'clusterIP');
+  const wanted = entries.filter(({kind}) => isServedKind(kind, port.object, node));
+  // An address that is both is one frontend.
+  return uniqueBy(wanted, ({address}) => address).flatMap(entry => {
+    // Without replacement, what there is beside cluster IPs depends on the version and on the routing mode. The newest agents refuse
+    // addresses of the node with a port for node ports.
+    const isRefused = isAmong(nodePorts, entry.port) && entry.address !== null && node.addresses.includes(entry.address);
+    const isOptional = served === null || isRefused || (replacesKubeProxy !== true && entry.kind !== 'clusterIP');
     const scopes = hasTwoScopes(port, entry) ? [false, true] : [false];
     return scopes.map(isInternal => ({
       ...{entry, isInternal},
@@ -62,27 +68,27 @@ export function isUnspecified(address: string): boolean {
   return address === unspecified.IPv4 || address === unspecified.IPv6;
 }
 
-interface ServedKinds {
-  readonly only: string | undefined;
-  readonly replacesKubeProxy: boolean | null;
-  readonly hasExternalIPs: boolean;
+export function isAmong([first, last]: readonly [number, number], port: number): boolean {
+  return port >= first && port <= last;
 }
 
-function isServedKind(kind: Entry['kind'], {only, replacesKubeProxy, hasExternalIPs}: ServedKinds): boolean {
-  const isPicked = (type: string): boolean => only === undefined || !kinds.has(only) || only === type;
-  switch (kind) {
-    case 'clusterIP':
-      return isPicked('ClusterIP');
-    case 'nodePort':
-      return isPicked('NodePort') && replacesKubeProxy !== false;
-    case 'loadBalancerIP':
-      return isPicked('LoadBalancer');
-    case 'externalIP':
-      return hasExternalIPs;
-  }
+function isServedKind(kind: Entry['kind'], service: ServiceObject, {state: {settings}}: CiliumNode): boolean {
+  if (kind === 'externalIP') return settings.hasExternalIPs;
+  return isPicked(typeOf[kind], service) && (kind !== 'nodePort' || settings.replacesKubeProxy !== false);
 }
 
-const kinds: ReadonlySet<string> = new Set(['ClusterIP', 'NodePort', 'LoadBalancer']);
+/** How the agent calls a kind of frontend. */
+export const typeOf = {
+  ...{clusterIP: 'ClusterIP', nodePort: 'NodePort', loadBalancerIP: 'LoadBalancer', externalIP: 'ExternalIPs'},
+} as const satisfies Record<Entry['kind'], string>;
+
+/** Whether a Service is served at frontends of this type, of which an annotation may choose one; it does not concern external IPs. */
+export function isPicked(type: string, {metadata: {annotations}}: ServiceObject): boolean {
+  const only = annotations?.['service.cilium.io/type'] ?? '';
+  return !kinds.has(only) || !kinds.has(type) || only === type;
+}
+
+const kinds: ReadonlySet<string> = new Set([typeOf.clusterIP, typeOf.nodePort, typeOf.loadBalancerIP]);
 
 /** Clients inside the cluster get a frontend of their own where only one of the two policies is Local. */
 function hasTwoScopes({externalPolicyLocal, internalPolicyLocal}: ServicePort, {kind}: Entry): boolean {

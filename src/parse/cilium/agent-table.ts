@@ -99,6 +99,12 @@ export interface AgentStatus {
   readonly hasHostPorts: boolean;
   readonly hasExternalIPs: boolean;
   readonly hasSocketLB: boolean;
+  /** Without replacement too, up to 1.18. */
+  readonly servesNodePorts: boolean;
+  /** The first and the last port of the range of node ports. */
+  readonly nodePorts: readonly [number, number];
+  /** What it says of itself, if it says that it fails. */
+  readonly trouble: string | null;
   /** What it says of its connection to the API server, if that is not well. */
   readonly apiTrouble: string | null;
 }
@@ -117,15 +123,19 @@ export function parseAgentStatus(status: string, version: string): AgentStatus {
   const replacement = fields(said['kube-proxy-replacement']);
   const features = fields(replacement.features);
   const {state, msg} = fields(said.kubernetes);
+  const [cilium, nodePort] = [fields(said.cilium), fields(features.nodePort)];
   const isOn = (name: 'sessionAffinity' | 'hostPort' | 'externalIPs' | 'socketLB'): boolean =>
     features[name] === undefined || fields(features[name]).enabled === true;
   return {
-    version: versionOf(text(fields(daemon).Version)) ?? versionOf(text(fields(said.cilium).msg)) ?? versionOf(text(fields(client).Version)),
+    version: versionOf(text(fields(daemon).Version)) ?? versionOf(text(cilium.msg)) ?? versionOf(text(fields(client).Version)),
     replaces: replacement.mode === 'True' ? true : replacement.mode === 'False' ? false : null,
     hasAffinity: isOn('sessionAffinity'),
     hasHostPorts: isOn('hostPort'),
     hasExternalIPs: isOn('externalIPs'),
     hasSocketLB: isOn('socketLB'),
+    servesNodePorts: nodePort.enabled === true,
+    nodePorts: [number(nodePort.portMin) || 30_000, number(nodePort.portMax) || 32_767],
+    trouble: cilium.state === 'Failure' ? text(cilium.msg) || 'Failure' : null,
     apiTrouble: state === 'Failure' || state === 'Warning' ? text(msg) || text(state) : null,
   };
 }
@@ -154,6 +164,7 @@ type Fields = Readonly<
       | ('status' | 'realized' | 'flags' | 'frontend-address' | 'backend-addresses' | 'ip' | 'port' | 'protocol' | 'scope' | 'state')
       | ('type' | 'namespace' | 'name' | 'cluster' | 'extTrafficPolicy' | 'intTrafficPolicy')
       | ('kube-proxy-replacement' | 'features' | 'sessionAffinity' | 'hostPort' | 'externalIPs' | 'socketLB' | 'enabled' | 'mode')
+      | ('nodePort' | 'portMin' | 'portMax')
       | ('kubernetes' | 'cilium' | 'msg' | 'Daemon' | 'Client' | 'Version'),
       unknown
     >
