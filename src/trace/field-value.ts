@@ -1,6 +1,7 @@
 import type {Address} from '../model/address.ts';
 import {type AddressInterval, parseInterval} from '../parse/nftables/address-list.ts';
 import {
+  askAddress,
   askLocal,
   type Environment,
   firstOf,
@@ -98,6 +99,10 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return {kind: field.name, first: field.first ?? 0, count: field.count ?? 0};
     case 'extension header':
       return word('missing', '0');
+    case 'socket':
+      return word(packet.origin === 'node' ? 'exists' : 'missing');
+    case 'owner':
+      return packet.origin === 'node' ? unknown : none;
     case 'time':
       return {kind: 'since', date: firstDate};
     case 'none':
@@ -176,15 +181,15 @@ function outInterface({packet, hook, environment}: PacketAt): PacketValue {
  * The type that routes give an address, as flags: whether it is one of the node's own may be unknown. iptables counts an own IPv6 address
  * among the unicast ones too (`match_type6` of `xt_addrtype`).
  */
-function addressType({name, ofInterface = false}: Field, at: PacketAt): PacketValue {
+function addressType({name, ofInterface}: Field, at: PacketAt): PacketValue {
   const {packet, environment} = at;
   const side = name === 'saddr type' ? 'source' : 'destination';
   const address = side === 'source' ? sourceAt(at) : packet.destination;
   if (address === null) return unknown;
-  const local = environment.isLocal(address);
+  const isLocal = environment.isLocal(address);
   askLocal(side, packet, environment);
-  // It is unknown whether it is one of that interface's addresses.
-  if (ofInterface && local !== false) return unknown;
+  const local = isLocal === true && ofInterface !== undefined ? isOfInterface(address, ofInterface, at) : isLocal;
+  if (ofInterface !== undefined && local === null) return unknown;
   if (isMulticast(address)) return {kind: 'flags', flags: ['multicast'], unsure: []};
   const own = local === true ? ['local'] : local === false ? ['unicast'] : [];
   // These types follow from routes.
@@ -192,6 +197,15 @@ function addressType({name, ofInterface = false}: Field, at: PacketAt): PacketVa
   if (local === null) unsure.push('local', 'unicast', 'broadcast', 'anycast');
   if (address.text === '255.255.255.255') unsure.push('broadcast');
   return {kind: 'flags', flags: address.family === 'IPv6' ? [...own, 'ipv6-unicast'] : own, unsure};
+}
+
+/** Whether an address of the node is one of the interface by which a packet arrives or leaves; null if it is unknown. */
+function isOfInterface(address: Address, way: NonNullable<Field['ofInterface']>, {packet, environment}: PacketAt): boolean | null {
+  const [dev, side] = way === 'iif' ? ([packet.inInterface, 'source'] as const) : ([packet.outInterface, 'destination'] as const);
+  const holder = environment.interfaceWith?.(address) ?? null;
+  if (dev === null || holder === null) return null;
+  askAddress(environment.behind?.(holder, packet.family) ?? [], side, packet, environment);
+  return dev === holder;
 }
 
 function isMulticast({family, text, value}: Address): boolean {
@@ -247,9 +261,19 @@ function connectionValue(name: FieldName, at: PacketAt): PacketValue {
       return {kind: 'address', address: first.destination};
     case 'ct original dport':
       return {kind: 'number', value: first.port};
+    case 'ct reply saddr':
+      return {kind: 'address', address: answeringEnd(packet).address};
+    case 'ct reply sport':
+      return {kind: 'number', value: answeringEnd(packet).port};
     default:
       return unknown;
   }
+}
+
+/** Who sends the replies. */
+function answeringEnd({connection, source, sourcePort = 0, destination, port}: Packet): {readonly address: Address; readonly port: number} {
+  if (connection === undefined) return {address: destination, port};
+  return connection.direction === 'reply' ? {address: source, port: sourcePort} : {address: connection.destination, port: connection.port};
 }
 
 function connectionStatus(packet: Packet): PacketValue {

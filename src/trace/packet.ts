@@ -122,6 +122,8 @@ export interface Environment {
   readonly knownTo: ReadonlySet<string>;
   /** The address that REDIRECT sends arriving packets to; null if unknown. */
   redirectAddress(packet: Packet): Address | null;
+  /** The interfaces without an address of IPv4: the kernel drops what REDIRECT takes of packets that arrive there. */
+  readonly bareInterfaces?: ReadonlySet<string>;
   /** The source that MASQUERADE gives a packet where it leaves; null if unknown. */
   masqueradeAddress?(packet: Packet): Address | null;
   /** Whether an interface is a port of a bridge or bond, whose name packets have on the later path. */
@@ -130,6 +132,8 @@ export interface Environment {
   isBridge?(name: string | null): boolean | null;
   /** The node's own addresses of a family, where they are all known. */
   localAddresses?(family: Family): Intervals;
+  /** The interface that has an address of the node; null if unknown. */
+  interfaceWith?(address: Address): string | null;
   /** The interface by which packets to an address leave and, with symmetric routing, those from it arrive; null if unknown. */
   interfaceOf?(address: Address): string | null;
   /** The interface by which a packet arrives where that depends on the address that it is sent to; null if unknown. */

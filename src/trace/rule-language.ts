@@ -62,8 +62,8 @@ export interface Field {
   /** Of `random`: a number from `first` on, `count` of them, all equally likely. */
   readonly first?: number;
   readonly count?: number;
-  /** Of an address type: whether it is asked for one interface alone. */
-  readonly ofInterface?: boolean;
+  /** Of an address type: it is asked for the interface alone by which the packet arrives, or leaves. */
+  readonly ofInterface?: 'iif' | 'oif';
 }
 
 export type FieldName =
@@ -92,6 +92,11 @@ export type FieldName =
   | 'ct original saddr'
   | 'ct original daddr'
   | 'ct original dport'
+  | 'ct reply saddr'
+  | 'ct reply sport'
+  /** Whether a process of the node sent the packet, and which one. */
+  | 'socket'
+  | 'owner'
   | 'ipvs'
   | 'ipvs protocol'
   | 'ipvs address'

@@ -8,7 +8,7 @@ import {isBeforeTracking} from './field-value.ts';
 import type {Evaluation} from './look-up.ts';
 import {choose, elementsIn, matchConditions, numberOf} from './match-conditions.ts';
 import {mappedVerdict} from './nftables/lower-nft-rule.ts';
-import type {Environment, HookName, Packet} from './packet.ts';
+import {askAddress, type Environment, type HookName, type Packet} from './packet.ts';
 import type {Action, AssignedField, Condition, LoweredRule} from './rule-language.ts';
 
 /** A rule, and the place at which it runs. `R` is the type of rules on the path. */
@@ -165,6 +165,11 @@ function assign<R extends RuleText>(
 ): Branch<R> | null {
   const marked = taken(run, branch);
   const {packet} = branch;
+  if (value.kind === 'map' && choose(value.key, value.elements, evaluation(run, branch))?.choices.length === 0) {
+    // A map without the key: the rule does not match.
+    out.next.push(branch);
+    return null;
+  }
   const number = numberOf(value, evaluation(run, branch));
   if (to === 'mark' || to === 'ct mark') {
     if (number === null) return end(out, undecided(marked, `the value of ${to === 'mark' ? 'meta mark' : to} is unknown`));
@@ -198,6 +203,9 @@ function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: A
     }
     return null;
   }
+  const bare = action.nat === 'redirect' ? bareInterface(run.environment, packet) : null;
+  if (bare !== null)
+    return end(out, {...branch, verdict: 'drop', reason: `REDIRECT sends them to an address of ${bare}, and the interface has none`});
   const targets = targetsOf(run, action, branch);
   if (targets === null)
     return end(out, undecided(branch, `the destination is unknown to which this rule sends it: ${run.rule.source.text}`));
@@ -304,6 +312,15 @@ function destinationOf<R extends RuleText>(run: RuleRun<R>, {nat, to}: NatAction
 function redirectAddress<R extends RuleText>({environment}: RuleRun<R>, packet: Packet): string | null {
   const loopback = packet.family === 'IPv4' ? '127.0.0.1' : '::1';
   return packet.origin === 'node' ? loopback : (environment.redirectAddress(packet)?.text ?? null);
+}
+
+/** The interface of an arriving packet, if it has no address; of IPv6, each has one. Source: `nf_nat_redirect` of the kernel. */
+function bareInterface(environment: Environment, packet: Packet): string | null {
+  const {family, inInterface, origin} = packet;
+  const {bareInterfaces: bare} = environment;
+  if (family !== 'IPv4' || origin === 'node' || inInterface === null || bare === undefined) return null;
+  askAddress(environment.behind?.(bare, family) ?? [], 'source', packet, environment);
+  return bare.has(inInterface) ? inInterface : null;
 }
 
 function rewritten(packet: Packet, address: string | null, port: string): Packet | null {

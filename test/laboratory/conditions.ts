@@ -537,6 +537,61 @@ export const conditions: readonly Scenario[] = [
     name: 'limit-2000-at-once',
     load: [rules('filter', '-I FORWARD -p tcp --syn -j DROP', '-I FORWARD -p tcp --syn -m limit --limit 2000/s -j ACCEPT')],
   },
+  // The node's own packets to itself take the loopback, although eth0 has the address.
+  {name: 'classified', load: [rules('mangle', '-A POSTROUTING -o eth0 -j CLASSIFY --set-class 1:10')], ...decided},
+  // An interface of a pod may have no address to which REDIRECT could send.
+  {name: 'redirect-node-ports', load: [rules('nat', '-I PREROUTING -p tcp --dport 30000:32767 -j REDIRECT --to-ports 8080')]},
+  {name: 'redirect-pod', load: [rules('nat', '-I PREROUTING -i cali5 -p tcp -j REDIRECT --to-ports 8080')]},
+  // Only what the node sends itself has a socket.
+  {
+    name: 'istio-ambient-probes',
+    load: [
+      ipset('create istio-inpod-probes-v4 hash:ip', 'add istio-inpod-probes-v4 10.244.11.4'),
+      rules(
+        'nat',
+        '-I POSTROUTING -p tcp -m owner --socket-exists -m set --match-set istio-inpod-probes-v4 dst -j SNAT --to-source 169.254.7.127',
+      ),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {name: 'owner-forwarded', load: [rules('mangle', '-A POSTROUTING -s 10.244.0.0/16 -m owner --uid-owner 5000 -j DROP')], ...decided},
+  {name: 'reply-source', load: [rules('filter', '-I FORWARD -m conntrack --ctreplsrc 10.244.11.5 -j DROP')], ...decided},
+  {
+    name: 'nft-reply-source',
+    load: [nftChain('forward priority 0; policy accept;', 'ct reply ip saddr 10.244.11.5 drop')],
+    ...decided,
+  },
+  {
+    name: 'address-of-interface',
+    load: [rules('raw', '-A PREROUTING -m addrtype --dst-type LOCAL --limit-iface-in -p tcp --dport 30080 -j DROP')],
+    ...decided,
+  },
+  {
+    name: 'nft-address-of-interface',
+    load: [nftChain('prerouting priority -300; policy accept;', 'fib daddr . iif type != local ip daddr 172.18.0.11 drop')],
+    ...decided,
+  },
+  {
+    name: 'nft-mark-by-map',
+    load: [
+      nft(`table ip m {
+  chain pre { type filter hook prerouting priority -150; policy accept; ct mark set ip saddr map { 10.244.11.4 : 0x1, 10.244.11.5 : 0x2 }; }
+  chain passing { type filter hook forward priority 0; policy accept; ct mark 0x2 drop; }
+}`),
+    ],
+    isDecided: true,
+  },
+  {
+    name: 'nft-ct-timeout',
+    load: [
+      nft(`table ip t {
+  ct timeout short { protocol tcp; policy = { established : 100 }; }
+  chain pre { type filter hook prerouting priority 0; policy accept; tcp dport 8080 ct timeout set "short"; }
+}`),
+    ],
+    isDecided: true,
+  },
   // Policy routing of other programs. No packet has an interface to leave by before it is routed, unless its socket is bound to one.
   {name: 'ip-rule-oif', load: [sh('ip rule add oif eth0 prohibit pref 60')]},
   {name: 'ip-rule-of-the-node-alone', load: [sh('ip rule add iif lo to 10.244.12.0/24 prohibit pref 60')]},

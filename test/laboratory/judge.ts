@@ -51,7 +51,10 @@ export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case)
     const change = changeOf(healthy.seen.get(flow) ?? {}, seen.get(flow) ?? {});
     return change === null ? [] : [{flow, change}];
   });
-  const harmful = changes.filter(({flow, change}) => change === 'lost' || (change === 'source' && flow.isLocalPolicy));
+  // The address of the node itself is no loss.
+  const isSourceLost = ({flow, change}: (typeof changes)[number]): boolean =>
+    change === 'source' && flow.isLocalPolicy && flow.sender !== 'node-a';
+  const harmful = changes.filter(found => found.change === 'lost' || isSourceLost(found));
   const alarms = findings.filter(({severity}) => severity === 'error');
   const loud = findings.filter(({severity, code}) => (scenario.isPurpose === true || severity !== 'info') && /^ST[2-6]/.test(code));
   const unaffected = findings.filter(finding => /no traffic is affected/.test(finding.message) && quotes(finding, added));

@@ -65,6 +65,7 @@ export function environmentOf(
       own.has(address.text) || isLoopbackAddress(address) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
     canBeInterface: name => canBe(name) ?? (!strict && isNeverOnServicePath(name) ? false : null),
     interfaceOf,
+    interfaceWith: address => sourcesOnLink(facts).find(one => one.address.text === address.text)?.dev ?? null,
     isPortOf: (port, name) => facts.network?.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
     isBridge: name => isBridge(facts, name),
     behind,
@@ -72,7 +73,10 @@ export function environmentOf(
     localAddresses: family => localRanges(facts)[family],
     inSet: (name, packet, directions, questions) => (sets === undefined ? null : isInSet(sets, name, packet, directions, questions)),
     knownTo,
-    redirectAddress: ({family}) => parseAddress(hostIP(facts, family) ?? ''),
+    redirectAddress: ({family, inInterface}) =>
+      sourcesOnLink(facts).find(({dev, address}) => dev === inInterface && address.family === family)?.address ??
+      parseAddress(hostIP(facts, family) ?? ''),
+    bareInterfaces: bareInterfaces(facts),
     masqueradeAddress: packet =>
       masqueradeAddress(facts, packet, own.has(packet.destination.text) ? 'lo' : interfaceOf(packet.destination)),
   };
@@ -120,9 +124,9 @@ const interfacesOf = once((facts: NodeFacts): Interfaces => {
     },
     interfaces: family => [...new Set(mainRoutes(network, family)?.flatMap(({hops}) => hops.flatMap(({dev}) => dev ?? [])) ?? [])],
     behind: (pattern, family) => {
-      if (typeof pattern !== 'string') return behind(network, name => pattern.has(name), family);
+      if (typeof pattern !== 'string') return behind(facts, name => pattern.has(name), family);
       const key = `${family} ${pattern}`;
-      const found = sets.has(key) ? (sets.get(key) ?? null) : behind(network, name => isInterfaceLike(pattern, name), family);
+      const found = sets.has(key) ? (sets.get(key) ?? null) : behind(facts, name => isInterfaceLike(pattern, name), family);
       sets.set(key, found);
       return found;
     },
@@ -172,6 +176,12 @@ const sourcesOnLink = once(({onLink = []}: NodeFacts) =>
   }),
 );
 
+const bareInterfaces = once((facts: NodeFacts) => {
+  const names = facts.allAddresses ? (facts.network?.links ?? []).map(({name}) => name) : [];
+  const used = new Set(sourcesOnLink(facts).flatMap(({dev, address}) => (address.family === 'IPv4' ? [dev] : [])));
+  return new Set(names.filter(name => name !== 'lo' && !used.has(name)));
+});
+
 /** Above this number of routes, which addresses are behind an interface is not computed. */
 const maxRoutes = 2_000;
 
@@ -186,8 +196,8 @@ function isForMarked({mark, isInverted}: PolicyRule): boolean {
   return mark !== null && mark.value !== 0 && !isInverted;
 }
 
-function behind(network: NetworkFacts | undefined, isWanted: (name: string) => boolean, family: Family): Intervals | null {
-  const main = mainRoutes(network, family);
+function behind(facts: NodeFacts, isWanted: (name: string) => boolean, family: Family): Intervals | null {
+  const main = mainRoutes(facts.network, family);
   if (main === null) return null;
   let found: Intervals = [];
   for (const {to, hops} of main.toSorted((a, b) => a.to.prefix - b.to.prefix || b.metric - a.metric)) {
@@ -196,7 +206,9 @@ function behind(network: NetworkFacts | undefined, isWanted: (name: string) => b
     const network: Intervals = [[range.low, range.high]];
     found = hops.some(({dev}) => dev !== null && isWanted(dev)) ? intervalsOf([...found, ...network]) : subtract(found, network);
   }
-  return found;
+  // What the node sends to itself passes the loopback, whatever interface has the address.
+  const own = localRanges(facts)[family];
+  return isWanted('lo') ? intervalsOf([...found, ...own]) : subtract(found, own);
 }
 
 /** Whether an address can be behind an interface of this name, where its route is not known: only if the node has such an interface. */

@@ -209,7 +209,7 @@ class Shapes {
     const text = JSON.stringify(rest);
     return (
       asksInterface(text, way) ||
-      /physdev|devgroup|limit-iface|"reverse path"|"ofInterface":true/.test(text) ||
+      /physdev|devgroup|limit-iface|"reverse path"|"ofInterface":"/.test(text) ||
       sets.some(set => set?.parts.includes('iface'))
     );
   }

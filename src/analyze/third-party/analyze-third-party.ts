@@ -118,18 +118,19 @@ interface NotedEffect<Port> {
   readonly isBeside?: true;
 }
 
-/**
- * One rule is one finding, with the first entry and source that showed it; the one that it harms most comes first, and what other nodes send
- * on comes last.
- */
+/** One rule is one finding, with the first entry and source that showed it; the one that it harms most comes first. */
 function noteEffect<Port>(all: Map<string, NotedEffect<Port>>, effect: RuleEffect, items: Iterable<Port>): void {
   const key = effectKey(effect);
   const known = all.get(key);
   if (known === undefined || isWorse(effect.severity, known.effect.severity)) all.set(key, {effect, items: new Set(items)});
   else if (isWorse(known.effect.severity, effect.severity)) return;
-  else if (known.effect.probe.direct !== undefined && effect.probe.direct === undefined)
-    all.set(key, {effect, items: new Set([...items, ...known.items])});
+  else if (exampleRank(effect.probe) < exampleRank(known.effect.probe)) all.set(key, {effect, items: new Set([...items, ...known.items])});
   else for (const item of items) known.items.add(item);
+}
+
+/** What other nodes send on comes after what clients send, and addresses that nobody has come last. */
+function exampleRank({direct, senders}: Probe): number {
+  return (senders?.most === 'info' ? 2 : 0) + (direct === undefined ? 0 : 1);
 }
 
 /**

@@ -331,13 +331,18 @@ function isPod(destination: string | null, {pods, remotePods}: WalkedProbe): boo
   return address !== null && (holds(pods, address.value) || holds(remotePods, address.value));
 }
 
-/** SNAT to an address that the node does not have: no reply comes back. */
+/**
+ * SNAT to an address that the node does not have: no reply comes back. Those of pods here pass the node, which translates them before it asks
+ * for a route.
+ */
 function wrongAddress(
-  {path, sourceAfter}: ConnectionOutcome,
-  {probe, environment}: WalkedProbe,
+  {path, sourceAfter, destination}: ConnectionOutcome,
+  {probe, environment, pods}: WalkedProbe,
   {isOwn, context: {facts}}: EffectCase,
 ): Effect | null {
   if (sourceAfter === undefined || !facts.allAddresses || environment.isLocal(sourceAfter) !== false) return null;
+  const end = parseAddress(splitHostPort(destination ?? '').address);
+  if (end !== null && holds(pods, end.value) && !holds(pods, sourceAfter.value)) return null;
   const rule = path.findLast(one => !isOwn(one) && masquerades(one)) ?? null;
   const detail = `${whose(probe)} get the source address ${sourceAfter.text}, which the node does not have: replies do not come back`;
   return rule === null ? null : {kind: 'postrouting-broken', rule, detail};

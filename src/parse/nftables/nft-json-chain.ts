@@ -148,6 +148,7 @@ const writers: Readonly<Record<string, StatementWriter>> = {
   last: () => 'last',
   'ct count': ({val, inv}) => words(['ct count', inv === true ? 'over' : '', expressionText(val)]),
   'ct helper': (_, content) => `ct helper set "${asText(content)}"`,
+  'ct timeout': (_, content) => `ct timeout set "${asText(content)}"`,
   xt: ({type, name}) => `xt ${asText(type)} "${asText(name)}"`,
   tproxy: ({family, addr, port}) => words(['tproxy', asText(family), 'to', natTarget(addr, port)]),
 };

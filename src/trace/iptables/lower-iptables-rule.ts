@@ -73,6 +73,8 @@ function lowerMatch(match: Match): readonly Condition[] {
     ];
   if (name === 'icmp' || name === 'icmp6') return [isOneOf(fieldOf('protocol'), ['icmp', 'icmpv6']), ...options.flatMap(icmpType)];
   if (name === 'comment' || name === 'nfacct') return [];
+  if (name === 'owner') return options.flatMap(ownerOption);
+  if (name === 'addrtype') return addressTypes(match);
   if (extensionHeaders.has(name) || (name === 'ipv6header' && options.every(isOfExtension))) return [never];
   // Only proxies have such sockets, and packets that are walked are not theirs yet.
   if (name === 'socket' && options.some(({flag, negated}) => flag === '--transparent' && !negated)) return [never];
@@ -80,6 +82,15 @@ function lowerMatch(match: Match): readonly Condition[] {
   if (lower === undefined) return [unknown(name, options)];
   const protocol = name === 'tcp' || name === 'udp' || name === 'sctp' ? [isOneOf(fieldOf('protocol'), [name])] : [];
   return [...protocol, ...options.map(option => lower(option) ?? unknown(name, [option]))];
+}
+
+/** Only what a process of the node sends has a socket; without one, all that is negated holds. Source: `owner_mt` of the kernel. */
+function ownerOption(option: RuleOption): readonly Condition[] {
+  const {flag, negated} = option;
+  const exists = isOneOf(fieldOf('socket'), ['exists'], negated);
+  if (flag === '--socket-exists') return [exists];
+  const asked = unknown('owner', [option]);
+  return negated ? [{kind: 'any', of: [exists, asked], not: false}] : [exists, asked];
 }
 
 /** No packet that is walked has such a header, and without it the module matches nothing, negated or not. */
@@ -106,7 +117,6 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
   connmark: option => maskedEquals('ct mark', option),
   conntrack: conntrackOption,
   state: ({values, negated}) => hasState(values[0] ?? '', negated),
-  addrtype: addressTypeOption,
   set: ({flag, values, negated}) =>
     flag === '--match-set' ? {kind: 'ipset', name: values[0] ?? '', directions: values[1] ?? '', not: negated} : null,
   iprange: ({flag, values, negated}) => isOneOf(fieldOf(flag === '--src-range' ? 'saddr' : 'daddr'), [values[0] ?? ''], negated),
@@ -182,6 +192,10 @@ function conntrackOption({flag, values, negated}: RuleOption): Condition | null 
       return is('ct original saddr', value);
     case '--ctorigdstport':
       return is('ct original dport', portRange(value));
+    case '--ctreplsrc':
+      return is('ct reply saddr', value);
+    case '--ctreplsrcport':
+      return is('ct reply sport', portRange(value));
     default:
       return null;
   }
@@ -200,10 +214,16 @@ function hasState(text: string, not: boolean): Condition {
   return {kind: 'any', of, not};
 }
 
-function addressTypeOption({flag, values, negated}: RuleOption): Condition | null {
-  if (flag !== '--src-type' && flag !== '--dst-type') return null;
-  const types = (values[0] ?? '').toLowerCase().replace('unicast', 'unicast,ipv6-unicast');
-  return isOneOf(fieldOf(flag === '--src-type' ? 'saddr type' : 'daddr type'), [types], negated);
+function addressTypes({options}: Match): readonly Condition[] {
+  const limit = options.find(({flag}) => flag.startsWith('--limit-iface-'));
+  const way = limit === undefined ? {} : ({ofInterface: limit.flag === '--limit-iface-in' ? 'iif' : 'oif'} as const);
+  return options
+    .filter(option => option !== limit)
+    .map(({flag, values, negated}) => {
+      const types = (values[0] ?? '').toLowerCase().replace('unicast', 'unicast,ipv6-unicast');
+      const field = {name: flag === '--src-type' ? 'saddr type' : 'daddr type', ...way} as const;
+      return isOneOf({kind: 'field', field}, [types], negated);
+    });
 }
 
 function statistic({options}: Match): Condition | null {
@@ -273,6 +293,8 @@ const targets: Readonly<Record<string, (target: Target) => Action>> = {
   REDIRECT: target => nat(target, 'redirect', optionOf(target, '--to-ports')),
   TTL: target => hops(optionOf(target, '--ttl-set')),
   HL: target => hops(optionOf(target, '--hl-set')),
+  SET: ({options}) =>
+    options.some(({flag}) => flag === '--map-mark') ? {kind: 'assign', to: 'mark', value: {kind: 'unknown'}} : {kind: 'noted'},
   TPROXY: () => ({kind: 'capture', goesOn: false}),
   NOTRACK: () => ({kind: 'notrack'}),
 };

@@ -201,14 +201,17 @@ const names: ReadonlyMap<string, FieldName> = new Map([
   ['meta protocol', 'ethertype'],
   ['meta pkttype', 'packet type'],
   ['meta time', 'time'],
+  ...['skuid', 'skgid', 'cgroup'].map((word): readonly [string, FieldName] => [`meta ${word}`, 'owner']),
   ['ct state', 'ct state'],
   ['ct status', 'ct status'],
   ['ct mark', 'ct mark'],
   ['ct direction', 'ct direction'],
   ['ct original proto-dst', 'ct original dport'],
+  ['ct reply proto-src', 'ct reply sport'],
   ...['', 'ip ', 'ip6 '].flatMap((header): readonly (readonly [string, FieldName])[] => [
     [`ct original ${header}saddr`, 'ct original saddr'],
     [`ct original ${header}daddr`, 'ct original daddr'],
+    [`ct reply ${header}saddr`, 'ct reply saddr'],
   ]),
   ...['iif', 'iifname'].map((word): readonly [string, FieldName] => [word, 'iif']),
   ...['oif', 'oifname'].map((word): readonly [string, FieldName] => [word, 'oif']),
@@ -224,7 +227,8 @@ function lowerHash(text: string): Field {
 function lowerFib(words: readonly string[]): Field {
   const isSource = words[1] === 'saddr';
   if (words.at(-1) !== 'type') return {name: isSource ? 'reverse path' : 'unknown'};
-  return {name: isSource ? 'saddr type' : 'daddr type', ofInterface: words.includes('iif') || words.includes('oif')};
+  const way = words.find(word => word === 'iif' || word === 'oif');
+  return {name: isSource ? 'saddr type' : 'daddr type', ...(way === undefined ? {} : {ofInterface: way})};
 }
 
 const assigned: Readonly<Record<string, AssignedField>> = {

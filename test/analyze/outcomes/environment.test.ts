@@ -1,5 +1,9 @@
 import {expect, test} from 'vitest';
 import {environmentOf} from '../../../src/analyze/outcomes/environment.ts';
+import {parseAddress} from '../../../src/model/address.ts';
+import {holds} from '../../../src/model/intervals.ts';
+import {noNetworkFacts} from '../../../src/model/node/node-facts.ts';
+import {parseRoutes} from '../../../src/parse/network-facts.ts';
 import {packetOf} from '../../trace/send.ts';
 
 const facts = {
@@ -17,6 +21,20 @@ test("REDIRECT leads to the address of the packet's own family", () => {
   const {redirectAddress} = environmentOf(facts);
   expect(redirectAddress(packetOf({from: '198.18.0.1', to: '198.18.0.2', port: 80}))?.text).toBe('172.18.0.11');
   expect(redirectAddress(packetOf({from: '2001:db8::1', to: '2001:db8::2', port: 80}))?.text).toBe('2001:db8:1::11');
+});
+
+test('an address of the node is behind the loopback, by which it asks itself', () => {
+  const {behind} = environmentOf({
+    ...facts,
+    network: {
+      ...noNetworkFacts,
+      policyRules: {IPv4: [], IPv6: []},
+      routes: parseRoutes('[{"dst":"default","gateway":"172.18.0.1","dev":"eth0"}]'),
+    },
+  });
+  const own = parseAddress('172.18.0.11')?.value ?? 0n;
+  expect(holds(behind?.('eth0', 'IPv4') ?? [], own)).toBe(false);
+  expect(holds(behind?.('lo', 'IPv4') ?? [], own)).toBe(true);
 });
 
 test('MASQUERADE gives an address of the interface by which a packet leaves', () => {

@@ -47,6 +47,22 @@ test('a policy that refuses one of several endpoints is an info that names it', 
   );
 });
 
+test('a policy for what arrives by an interface is told of clients outside, not of addresses that no pod has', async () => {
+  const routes = [
+    {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+    {dst: '10.244.11.0/25', dev: 'cali4'},
+  ];
+  const found = await withRules([], given => {
+    given.rules('node-a').declare('mangle', 'cali-fh-eth0');
+    for (const rule of ['-A PREROUTING -i eth0 -j cali-fh-eth0', '-A cali-fh-eth0 -d 10.96.0.0/16 -j DROP'])
+      given.rules('node-a').append('mangle', rule);
+    given.file('node-a', 'ip-rules.json', JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]));
+    given.file('node-a', 'routes.json', JSON.stringify(routes));
+  });
+  const messages = found.map(({message}) => message).filter(message => message.includes('network policy'));
+  expect(messages).toEqual([expect.stringMatching(/^packets from outside the cluster to the cluster IP/)]);
+});
+
 describe('rules that refuse what comes to one pod', () => {
   const rules = (chain: string) => [`:${chain} -`, `-A FORWARD -d 10.244.11.4/32 -j ${chain}`, `-A ${chain} -j REJECT`];
   const policy = (namespace: string, policyTypes: readonly string[]) => ({

@@ -131,7 +131,9 @@ describe('states', () => {
     ['-m conntrack --ctstate NEW --ctorigdst 10.96.1.1', {}, yes],
     ['-m conntrack --ctorigdst 10.96.1.2', {}, no],
     ['-m conntrack --ctorigdstport 8080', {}, no],
-    ['-m conntrack --ctreplsrc 10.96.1.1', {}, unknown],
+    ['-m conntrack --ctreplsrc 10.96.1.1', {}, yes],
+    ['-m conntrack --ctreplsrc 10.244.1.2', {}, no],
+    ['-m conntrack --ctrepldst 10.96.1.1', {}, unknown],
     ['-m conntrack --ctstate ESTABLISHED --ctorigdst 10.96.1.1', {}, no],
   ])('%j of %j', (rule, packet, likelihood) => {
     expect(match(rule, {}, {}, packet)).toBe(likelihood);

@@ -155,6 +155,24 @@ describe('rewriting', () => {
     expect(flow(rules, sent, {redirectAddress: null})).toBe('undecided');
   });
 
+  test('SET may take the mark of a packet from a set', () => {
+    const rules = '-A PREROUTING -j SET --map-set marks src --map-mark';
+    expect(outcomes(ruleset({mangle: rules}), sent)[0]).toMatchObject({verdict: 'undecided', reason: 'the value of meta mark is unknown'});
+    expect(flow(ruleset({mangle: '-A PREROUTING -j SET --add-set seen src'}), sent)).toBe('passes');
+  });
+
+  test('only what a process of the node sends has a socket', () => {
+    const dropped = (match: string) => flow(ruleset({mangle: `-A POSTROUTING -m owner ${match} -j DROP`}), sent);
+    expect(['--socket-exists', '--uid-owner 0', '! --socket-exists', '! --uid-owner 0'].map(dropped)).toEqual([
+      'passes',
+      'passes',
+      'DROP',
+      'DROP',
+    ]);
+    const own = (match: string) => flow(ruleset({filter: `-A OUTPUT -m owner ${match} -j DROP`}), {...sent, from: '192.168.1.10'});
+    expect(['--socket-exists', '! --socket-exists', '--uid-owner 0'].map(own)).toEqual(['DROP', 'passes', 'undecided']);
+  });
+
   test.each(['MASQUERADE --random-fully', 'SNAT --to-source 192.168.1.10'])('%s masquerades and ends the nat table', target => {
     expect(flow(ruleset({nat: `-A POSTROUTING -j ${target}\n-A POSTROUTING -j DROP`}), sent)).toBe('passes masqueraded');
   });

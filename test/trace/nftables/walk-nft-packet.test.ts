@@ -231,6 +231,17 @@ describe('conditions', () => {
   });
 });
 
+test('a packet that no process of the node sends has no owner, whatever the operator', () => {
+  for (const condition of ['meta skuid 0', 'meta skuid != 0', 'meta cgroup 1'])
+    expect(pathOutcome(table(`${condition} drop`))).toBe('passes');
+  expect(pathOutcome(table('meta skuid 0 drop', {hook: 'output'}), own)).toBe('UNDECIDED');
+});
+
+test('a map without the key ends the rule', () => {
+  const rule = 'ct mark set ip saddr map { 192.0.2.1 : 0x1 } drop';
+  expect(pathOutcome(table(rule))).toBe('passes');
+});
+
 describe('an unknown part', () => {
   test.each([
     'ct count 10',
@@ -240,7 +251,6 @@ describe('an unknown part', () => {
     'limit rate 5/second',
     'socket transparent 1',
     'tcp sport 1024-2000',
-    'meta skuid 0',
     'xt match "x"',
   ])('%s', condition => {
     expect(pathOutcome(table(`${condition} drop`))).toBe('UNDECIDED');
