@@ -72,8 +72,11 @@ function entrySymptoms(entry: MapEntry, frontend: AgentFrontend, symptom: MakeSy
     return [symptom('map-differs', `in the kernel's map ${key} is a ${type}, and for the agent a ${frontend.type}`)];
   // A proxy on the node takes the connections: its entry needs no backends.
   if (entry.hasProxyPort || flags.includes('l7-load-balancer')) return [];
-  const has = new Set(backends.filter(backend => backend !== null));
   const wanted = usedBackends(frontend.backends).map(({hostPort, protocol}) => `${hostPort}/${protocol}`);
+  // Nearly all entries are in the order of the agent's table.
+  if (count === wanted.length && wanted.every((backend, index) => backend === backends[index]))
+    return flagSymptoms(entry, frontend, symptom);
+  const has = new Set(backends.filter(backend => backend !== null));
   const lacking = wanted.filter(backend => !has.has(backend));
   const extra = [...has].filter(backend => !wanted.includes(backend));
   const empty = count - backends.filter(backend => backend !== null).length;

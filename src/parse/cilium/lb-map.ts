@@ -26,8 +26,8 @@ export function parseLbMap({list, frontends}: {readonly list: string; readonly f
   const counts = rowsOf(frontends);
   if (counts === null) return isNoTable('bpf-lb-list-frontends.json');
   const entries = new Map<string, MapEntry>();
-  for (const [key, {place, texts}] of slots) {
-    const entry = entryOf(key, {place, texts, counted: firstOf(counts[`${key} (0)`])});
+  for (const [key, {place, row, texts}] of slots) {
+    const entry = entryOf(key, {place, texts, counted: firstOf(counts[row])});
     // A frontend whose slot 0 is only in one of the two was written or removed between the two commands.
     if (typeof entry === 'string') return entry;
     if (entry !== null) entries.set(key, entry);
@@ -39,7 +39,10 @@ export function parseLbMap({list, frontends}: {readonly list: string; readonly f
 
 interface Slots {
   readonly place: {readonly address: string; readonly port: number};
-  readonly texts: Map<number, string>;
+  /** The name of the row of slot 0; empty if there is none. */
+  row: string;
+  /** By slot. */
+  readonly texts: string[];
 }
 
 type Rows = Readonly<Record<string, unknown>>;
@@ -58,37 +61,49 @@ function firstOf(values: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
+/** The kernel counts slots in 16 bits. */
+const maxSlot = 0xff_ff;
+
 const keyForm = /^(?:\[([^\]]+)\]|([^[\]:]+)):(\d+)\/[A-Z]+(?:\/i)?$/;
 
 function slotsOf(rows: Rows | null, file: string): ReadonlyMap<string, Slots> | string {
   if (rows === null) return isNoTable(file);
   const slots = new Map<string, Slots>();
-  for (const [row, values] of Object.entries(rows)) {
-    const end = row.lastIndexOf(' (');
-    const key = row.slice(0, end);
-    const slot = row.endsWith(')') ? Number(row.slice(end + 2, -1)) : Number.NaN;
-    const value = firstOf(values);
-    let of = slots.get(key);
-    if (of === undefined) {
-      const [, six, four = '', port] = keyForm.exec(key) ?? [];
-      if (port === undefined) return `${file} has a row of an unknown form: ${row}`;
-      of = {place: {address: six ?? four, port: Number(port)}, texts: new Map()};
-      slots.set(key, of);
+  // The rows of one key follow each other.
+  let [start, of]: [string, Slots | undefined] = ['', undefined];
+  for (const row of Object.keys(rows)) {
+    if (of === undefined || !row.startsWith(start)) {
+      const end = row.lastIndexOf(' (');
+      const key = row.slice(0, end);
+      start = row.slice(0, end + 2);
+      of = slots.get(key);
+      if (of === undefined) {
+        const [, six, four = '', port] = keyForm.exec(key) ?? [];
+        if (end < 0 || port === undefined) return `${file} has a row of an unknown form: ${row}`;
+        of = {place: {address: six ?? four, port: Number(port)}, row: '', texts: []};
+        slots.set(key, of);
+      }
     }
-    if (end < 0 || !Number.isInteger(slot) || value === undefined) return `${file} has a row of an unknown form: ${row}`;
-    of.texts.set(slot, value);
+    const slot = row.endsWith(')') ? Number(row.slice(start.length, -1)) : Number.NaN;
+    const value = firstOf(rows[row]);
+    if (!Number.isInteger(slot) || slot < 0 || slot > maxSlot || value === undefined) return `${file} has a row of an unknown form: ${row}`;
+    of.texts[slot] = value;
+    if (slot === 0) of.row = row;
   }
   return slots;
 }
 
-function entryOf(key: string, {place, texts, counted}: Slots & {readonly counted: string | undefined}): MapEntry | string | null {
-  const main = texts.get(0);
+function entryOf(
+  key: string,
+  {place, texts, counted}: Pick<Slots, 'place' | 'texts'> & {readonly counted: string | undefined},
+): MapEntry | string | null {
+  const [main] = texts;
   if (main === undefined || counted === undefined) return null;
   const [, id, flags] = /^\S+ \((\d+)\) \(0\) \[([^\]]*)\]/.exec(main) ?? [];
   const [, first, count] = /^(\d+) (\d+)(?:\[\d+\])? \(\d+\)/.exec(counted) ?? [];
   if (id === undefined || flags === undefined || first === undefined || count === undefined)
     return `the kernel's map has a row of an unknown form: ${key} ${id === undefined ? main : counted}`;
-  const backends = Array.from({length: Math.min(Number(count), texts.size)}, (_, index) => backendOf(texts.get(index + 1)));
+  const backends = Array.from({length: Math.min(Number(count), texts.length)}, (_, index) => backendOf(texts[index + 1]));
   return {
     ...place,
     ...{key, id: Number(id), flags: flags.split(', '), hasProxyPort: main.includes('Proxy Port'), count: Number(count)},
