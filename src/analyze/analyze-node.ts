@@ -13,6 +13,7 @@ import {misnamedChains} from './iptables/misnamed-chains.ts';
 import {countRules} from './iptables/node-rulesets.ts';
 import type {AnalyzedStatus, Dumps, NodeAnalysis, NodeInput, ProxyMode, UnreadFamily} from './proxy-mode.ts';
 import {probabilityOf} from './services-in-rules/iptables-services.ts';
+import {withEffect} from './symptoms/node-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 import {iptablesMode} from './iptables/iptables-mode.ts';
 import {ipvsMode} from './ipvs/ipvs-mode.ts';
@@ -149,7 +150,7 @@ function unhookedServices(ruleset: Ruleset, family: Family): readonly Symptom<Ru
     .filter(base => isUnhooked(ruleset, base))
     .map(base => ({
       ...{kind: 'services-chain-not-hooked' as const, family, port: null, expected: [], actual: []},
-      detail: `${base} of table nat does not lead to KUBE-SERVICES: packets of ${senders[base]} to Services are not translated`,
+      ...withEffect(`${base} of table nat does not lead to KUBE-SERVICES`, `packets of ${senders[base]} to Services are not translated`),
     }));
 }
 

@@ -39,13 +39,16 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
       yield {node: node.name, message: `kube-proxy on ${node.name}: ${log}`, ...(remedy === null ? {} : {remedy})};
       return;
     }
-    const signs = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
+    // By themselves these are common while kube-proxy is replaced, or if it does not listen on its default ports.
+    const misses = missesChanges(context);
+    const [gone, silent] = misses ? [[...podReasons(context), ...refusalReasons(context)], [...silenceReasons(context)]] : [[], []];
+    const signs = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...gone, ...silent];
     if (container === null && signs.length === 0) return;
     // Why it stopped may be long ago in the log: by itself a line says nothing about now.
     const reasons = [container, ...signs, log].filter(reason => reason !== null);
-    const late = reasons.length === 1 && !missesChanges(context) ? lagOf(context) : null;
-    if (late !== null) {
-      const {seconds, service} = late;
+    const lag = lagOf(context);
+    if (lag !== null && reasons.length === 1 && !misses) {
+      const {seconds, service} = lag;
       yield {
         node: node.name,
         message: `kube-proxy on ${node.name} is ${Math.round(seconds)} s behind: its rules for ${service} are those of that long ago`,
@@ -55,8 +58,10 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
       return;
     }
     const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
+    const lacks = lag === null ? '' : `; its rules lack the changes of the last ${Math.round(lag.seconds)} s`;
+    const hangs = silent.length === 0 ? {} : {gist: `kube-proxy does not answer${lacks}`};
     const usual = context.config.mode.value === 'nftables' ? {remedy: withoutIptables} : {};
-    yield {node: node.name, message, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
+    yield {node: node.name, message, ...hangs, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },
 };
 
@@ -171,16 +176,6 @@ function servesByKubeRouter({metadata, spec}: PodObject): boolean {
   return words.length > 0 && !words.some(word => /^--run-service-proxy=(?:false|0|f)$/i.test(word));
 }
 
-/**
- * Why the kube-proxy of a node may not run. Used only if its rules show that it does not apply changes: by themselves these signs are
- * common while kube-proxy is replaced, or if it does not listen on its default ports.
- */
-function* kubeProxyHealthReasons(context: NodeCheckContext): Iterable<string> {
-  if (!missesChanges(context)) return;
-  yield* podReasons(context);
-  yield* silenceReasons(context);
-}
-
 function* podReasons({api, node}: NodeCheckContext): Iterable<string> {
   const pod = kubeProxyPod(api, node.name);
   if (pod === undefined) {
@@ -199,23 +194,38 @@ function isDown({status}: PodObject): boolean {
   return ready?.status === 'False' || (status?.phase !== undefined && status.phase !== 'Running');
 }
 
-/** Messages of curl, wget and the API server for a connection without an answer. A process that hangs still accepts connections. */
+/** Messages of curl, wget and the API server where nothing listens. */
+function* refusalReasons({node}: NodeCheckContext): Iterable<string> {
+  const health = reasonFor(node, 'healthz.json');
+  if (isByApiServer(health)) {
+    if (/refused/i.test(health)) yield 'nothing listens at its health port 10256';
+  } else if ([health, reasonFor(node, 'metrics')].every(reason => /refused|Failed to connect|can't connect/i.test(reason)))
+    yield 'nothing listens at its ports 10256 and 10249';
+}
+
+/** The same for a connection without an answer. A process that hangs still accepts connections. */
 function* silenceReasons(context: NodeCheckContext): Iterable<string> {
   const {node} = context;
-  const reasonFor = (file: string) => node.missing?.find(missing => missing.file === file)?.reason ?? '';
-  const health = reasonFor('healthz.json');
+  const health = reasonFor(node, 'healthz.json');
   // The API server usually cannot reach its metrics, and a firewall before all nodes may cause a timeout: by itself that shows nothing.
-  if (/through the API server/.test(health)) {
-    if (/refused/i.test(health)) yield 'nothing listens at its health port 10256';
-    else if (health.includes(othersAnswer)) yield 'it does not answer at its health port 10256, and those of other nodes do';
+  if (isByApiServer(health)) {
+    if (/refused/i.test(health)) return;
+    if (health.includes(othersAnswer)) yield 'it does not answer at its health port 10256, and those of other nodes do';
     else if (lagOf(context) !== null && health.startsWith('no answer at port')) yield 'it does not answer at its health port 10256';
     return;
   }
-  const metrics = [reasonFor('metrics'), reasonFor('proxy-mode')];
-  if ([health, metrics[0] ?? ''].every(reason => /refused|Failed to connect|can't connect/i.test(reason)))
-    yield 'nothing listens at its ports 10256 and 10249';
+  const metrics = [reasonFor(node, 'metrics'), reasonFor(node, 'proxy-mode')];
   const silent = [...(isSilence(health) ? ['10256'] : []), ...(metrics.some(isSilence) ? ['10249'] : [])];
   if (silent.length > 0) yield `it does not answer at its port${silent.length === 1 ? '' : 's'} ${silent.join(' and ')}`;
+}
+
+/** Why a page of kube-proxy was not read. */
+function reasonFor({missing}: NodeCheckContext['node'], file: string): string {
+  return missing?.find(one => one.file === file)?.reason ?? '';
+}
+
+function isByApiServer(reason: string): boolean {
+  return reason.includes('through the API server');
 }
 
 function isSilence(reason: string): boolean {

@@ -13,12 +13,17 @@ export function symptomObservations(
 }
 
 function observationOf(node: string, symptom: Symptom): Observation {
-  const {port, family, severity, entry, endpoint, expected, actual, detail, variant, remedy, affects, senders, share, by} = symptom;
+  const {kind, cause, detail, port, family, severity, entry, endpoint, expected, actual, variant, remedy, affects, senders, share, by} =
+    symptom;
   const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
+  // The whole detail where it names no more than the setting, or one Service port.
+  const isGist = kind === 'session-affinity-mismatch' || cause === 'scheduler' || (kind === 'postrouting-broken' && port !== null);
+  const gist = isGist ? detail : symptom.gist;
   const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
     ...{node, family, expected, actual, message: `${subject}${detail}`},
     ...(variant === undefined ? {} : {variant}),
+    ...(gist === undefined ? {} : {gist}),
     ...(by === undefined ? {} : {program: 'the Cilium agent' as const}),
     ...(service === undefined ? {} : {service}),
     ...(port === null ? {} : {port: {name: port.portName, protocol: port.protocol, port: port.port}}),

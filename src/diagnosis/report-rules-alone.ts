@@ -1,6 +1,6 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
-import type {Report} from '../model/report.ts';
+import {printedByNft, type Report} from '../model/report.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
@@ -78,8 +78,6 @@ function withEqualShares(traces: readonly PortTrace[], findings: readonly Findin
     }),
   }));
 }
-
-const printedByNft = "kube-proxy's rules of iptables as nft prints them, without the names of Services: paste what iptables-save prints";
 
 function isPrintedByNft(node: NodeDump): boolean {
   return [...(readNft(node)?.tables.values() ?? [])].some(({chains}) => chains.has('KUBE-SERVICES'));

@@ -129,6 +129,10 @@ export interface Observation {
   readonly share?: number;
   readonly message: string;
   readonly variant?: Variant;
+  /** What happens, in words of its own for the first line of a report, where neither the code nor the variant tells it. */
+  readonly gist?: string;
+  /** Of ST101: both texts without what says that connections are refused, which another finding may deny. */
+  readonly ifNotRefused?: {readonly message: string; readonly remedy: string};
   /** Rules that are expected and missing. */
   readonly expected?: readonly RuleText[];
   /** Rules that are on the node. */

@@ -7,6 +7,10 @@ import type {NodeLag} from './state-history.ts';
 import {namespacedName, plural} from './text.ts';
 import type {UnservedKind} from './service-port.ts';
 
+/** Why rules that stand alone tell nothing of Services. */
+export const printedByNft =
+  "kube-proxy's rules of iptables as nft prints them, without the names of Services: paste what iptables-save prints";
+
 /** The result of a run: the data behind every output format. */
 export interface Report {
   readonly tool: {readonly name: string; readonly version: string};

@@ -1,7 +1,7 @@
 import type {Finding, ServiceName, Since, Variant} from '../model/finding.ts';
 import {entryText, throughEntry} from '../model/service-port.ts';
 import {namesServices, type Report} from '../model/report.ts';
-import {namespacedName, plural, servicePortText} from '../model/text.ts';
+import {namespacedName, plural} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
 import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf} from './finding-blocks.ts';
 
@@ -74,8 +74,7 @@ function nodesText(names: readonly string[], nodeCount: number | undefined): str
 
 function whatText(block: FindingBlock, readAt: string | undefined): string {
   const {finding, reason} = block;
-  const hung = hungText(finding);
-  if (hung !== null) return hung;
+  if (finding.code === 'ST505' && finding.gist !== undefined) return finding.gist;
   const since = sinceOf(block, readAt);
   if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
@@ -88,13 +87,6 @@ function ofAll({finding, others}: FindingBlock): Finding {
   const {entry, ...rest} = finding;
   const key = JSON.stringify(entry);
   return others.every(other => JSON.stringify(other.finding.entry) === key) ? finding : rest;
-}
-
-/** A kube-proxy that does not answer, and how old its rules are. */
-function hungText({code, message}: Finding): string | null {
-  if (code !== 'ST505' || !message.includes('it does not answer at its ')) return null;
-  const seconds = /are those of (\d+) s before/.exec(message)?.[1];
-  return `kube-proxy does not answer${seconds === undefined ? '' : `; its rules lack the changes of the last ${seconds} s`}`;
 }
 
 type Words = (finding: Finding, block: FindingBlock) => string;
@@ -144,13 +136,8 @@ const what: Readonly<Record<string, string | Words>> = {
     'dropped-beside-local-endpoint': 'packets are dropped although an endpoint is on the node',
     'bypass-missing': 'pods of the node cannot reach all endpoints, because the Local policy is applied to them',
   }),
-  ST208: ({message}) => {
-    const scheduled = /connections are scheduled by .*$/.exec(message);
-    if (scheduled !== null) return scheduled[0];
-    const share = /shared equally: (\S+) (\d[\d.]*%).*each should get (\S+)$/.exec(message);
-    return `endpoints get unequal shares of the traffic${share === null ? '' : `, ${share[1]} ${share[2]} in place of ${share[3]}`}`;
-  },
-  ST209: ({message, service, port}) => message.replace(service === undefined ? '' : `${servicePortText(service, port)}: `, ''),
+  ST208: ({gist}) => gist ?? 'endpoints get unequal shares of the traffic',
+  ST209: ({gist}) => gist ?? 'session affinity is not applied as configured',
   ST210: byVariant('loadBalancerSourceRanges are not applied', {
     'ranges-not-enforced': 'clients outside loadBalancerSourceRanges are served',
     'allowed-client-dropped': 'clients that loadBalancerSourceRanges allow are dropped',
@@ -177,9 +164,9 @@ const what: Readonly<Record<string, string | Words>> = {
       : `a rule that kube-proxy did not write ${severity === 'error' ? 'takes packets' : 'changes packets'}${toServices(affects)}${atEntry(entry)}`,
   ST217: 'a rule is missing',
   ST219: "the load balancer's health checks are blocked",
-  ST301: ({message, variant}) =>
-    (variant === 'no-service-works' ? null : lossIn(message)) ?? "kube-proxy's chains are not called, Services do not work",
-  ST302: ({message}) => lossIn(message) ?? 'masquerading does not work',
+  ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
+    variant === 'no-service-works' ? "kube-proxy's chains are not called, Services do not work" : gist,
+  ST302: ({gist}) => gist ?? 'masquerading does not work',
   ST303: ({affects, family}) =>
     `packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are dropped in FORWARD${family === 'IPv6' ? ' (IPv6)' : ''}`,
   ST304: ({affects}) =>
@@ -259,12 +246,6 @@ function byVariant(usual: string, words: Readonly<Partial<Record<Variant, string
   // That of an agent may be any text.
   const known = new Map<string | undefined, string>(Object.entries(words));
   return ({variant}) => known.get(variant) ?? usual;
-}
-
-/** What follows the missing rule in a message, such as `node ports do not answer`; null if nothing does. */
-function lossIn(message: string): string | null {
-  const at = message.indexOf(': ');
-  return at < 0 ? null : message.slice(at + 2);
 }
 
 function ofFamily(text: string): Words {

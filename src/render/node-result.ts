@@ -34,6 +34,6 @@ function timeOf(milliseconds: number): string {
 
 /** As in the JSON of `check`, with what other code reads in place of the message, and a place for missing rules, too. */
 function resultFinding(finding: Finding): object {
-  const {expected = [], variant} = finding;
-  return {...findingObject(finding), variant, ...(expected.length === 0 ? {} : {expected: expected.map(place)})};
+  const {expected = [], variant, gist} = finding;
+  return {...findingObject(finding), variant, gist, ...(expected.length === 0 ? {} : {expected: expected.map(place)})};
 }

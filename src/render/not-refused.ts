@@ -24,14 +24,11 @@ const codes: ReadonlySet<string> = new Set(['ST203', 'ST212', 'ST301']);
 
 function corrected(finding: Finding, errors: readonly Finding[]): Finding {
   const own = errors.filter(error => isAbout(error, finding));
-  if (own.length === 0) return finding;
+  if (own.length === 0 || finding.ifNotRefused === undefined) return finding;
+  const {message, remedy} = finding.ifNotRefused;
   const nodes = someOf([...new Set(own.flatMap(({node}) => node ?? []))], {max: 3, noun: 'node'});
   const because = [...new Set(own.map(({code}) => code))].join(', ');
-  return {
-    ...finding,
-    message: finding.message.replace(/Connections are refused$/, `Connections should be refused, and on ${nodes} are not (${because})`),
-    remedy: finding.remedy.replace(/ kube-proxy refuses new connections by design\.$/, ''),
-  };
+  return {...finding, message: `${message}. Connections should be refused, and on ${nodes} are not (${because})`, remedy};
 }
 
 function isAbout({code, service, affects, family, port, variant}: Finding, empty: Finding): boolean {

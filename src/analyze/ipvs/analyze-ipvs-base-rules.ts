@@ -12,6 +12,7 @@ import {connectionsTo, namedPorts, onePerShape} from '../outcomes/outcome-change
 import {isSameOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {packetOf, type Probe} from '../outcomes/probes.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
+import {withEffect} from '../symptoms/node-symptoms.ts';
 import {evidenceOf, residualGroups} from '../symptoms/port-symptoms.ts';
 import type {PortSymptom} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
@@ -154,7 +155,7 @@ function analyzeHook({rule}: BaseRuleDifference, {ruleset, baseRules, harmOf}: B
   const {state, closest} = missingHook(ruleset, rule);
   const target = rule.target?.name ?? '';
   const evidence = {expected: [rule], actual: closest};
-  if (target === 'KUBE-POSTROUTING') return {kind: 'postrouting-broken', detail: `${state}: nothing is masqueraded`, ...evidence};
+  if (target === 'KUBE-POSTROUTING') return {kind: 'postrouting-broken', ...withEffect(state, 'nothing is masqueraded'), ...evidence};
   if (target === 'KUBE-FORWARD' && ruleset.chain(rule.table, rule.chain)?.policy === 'DROP') {
     const detail = `${state}, and FORWARD drops what no rule accepts: answers of pods are lost`;
     return {kind: 'forward-blocked', detail, ...evidence};
@@ -162,7 +163,7 @@ function analyzeHook({rule}: BaseRuleDifference, {ruleset, baseRules, harmOf}: B
   const harm = harmOf(withoutJump(baseRules, rule));
   return {
     ...{kind: 'services-chain-not-hooked', severity: severityOf(harm, 'warning')},
-    ...{detail: `${state}: ${consequences[harm]}`, ...evidence},
+    ...{...withEffect(state, consequences[harm]), ...evidence},
   };
 }
 
@@ -195,10 +196,10 @@ function analyzeChain(key: string, differences: readonly BaseRuleDifference[], b
   }
   const harm = baseChainsCase.harmOf(withChainsOf(baseChainsCase.baseRules, baseChainsCase.ruleset, chains));
   if (harm === 'none') return harmless(differences, where);
-  const detail = `the rules of ${where} are not those that kube-proxy writes: ${consequences[harm]}`;
+  const texts = withEffect(`the rules of ${where} are not those that kube-proxy writes`, consequences[harm]);
   const refuses = harm === 'refuses' ? ({refuses: true} as const) : {};
   const variant = harm === 'admits' ? ({variant: 'ranges-not-enforced'} as const) : {};
-  return [{kind: kindOf(key, harm, differences), ...variant, severity: severityOf(harm, 'info'), ...refuses, detail, ...evidence}];
+  return [{kind: kindOf(key, harm, differences), ...variant, severity: severityOf(harm, 'info'), ...refuses, ...texts, ...evidence}];
 }
 
 function harmless(differences: readonly BaseRuleDifference[], where: string): readonly NodeSymptom[] {

@@ -23,7 +23,7 @@ import {
   type NodeRules,
   type ProxyMode,
 } from '../proxy-mode.ts';
-import {noServiceWorks, uncoveredPods} from '../symptoms/node-symptoms.ts';
+import {noServiceWorks, uncoveredPods, withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
 import {isIpvsChain} from '../third-party/iptables-rules.ts';
@@ -265,9 +265,10 @@ function noServiceRules({context: {family}, ports}: ExpectedIpvs, {resolved}: Ip
 /** kube-ipvs0 has none of the addresses: it is missing, or lost all of them. */
 function deviceGone({context: {family}, bound}: ExpectedIpvs, {missingAddresses}: IpvsDifferences): Symptom | null {
   if (missingAddresses.length < 2 || missingAddresses.length !== bound.size) return null;
-  const detail = `kube-ipvs0 is missing or has none of the ${bound.size} addresses of Services: packets that arrive for them are not accepted, and no Service works except for the node itself`;
+  const what = `kube-ipvs0 is missing or has none of the ${bound.size} addresses of Services`;
+  const texts = withEffect(what, 'packets that arrive for them are not accepted, and no Service works except for the node itself');
   const expected = missingAddresses.slice(0, 4).map(address => addressEvidence(address, 0));
-  return {kind: 'services-chain-not-hooked', variant: 'addresses-not-accepted', family, port: null, detail, expected, actual: []};
+  return {kind: 'services-chain-not-hooked', variant: 'addresses-not-accepted', family, port: null, ...texts, expected, actual: []};
 }
 
 /** A set of another type makes every sync of kube-proxy stop at it. */

@@ -13,7 +13,7 @@ import {environmentOf} from '../outcomes/environment.ts';
 import {connectionsTo, namedPorts, outcomeChanges} from '../outcomes/outcome-changes.ts';
 import {onceAsked} from '../../model/once.ts';
 import type {PlaceOnNode} from '../symptoms/lost-rules.ts';
-import {noAddressAnswers, noNodePortAnswers, noServiceRules} from '../symptoms/node-symptoms.ts';
+import {noAddressAnswers, noNodePortAnswers, noServiceRules, withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {
   analyzeClusterIPsCheck,
@@ -229,7 +229,7 @@ function analyzeChain(baseRulesCase: NftBaseRulesCase, name: string, differences
       severity,
       family: expected.context.family,
       port: null,
-      detail: `${words.what}: ${severity === 'info' ? 'no traffic is affected' : words.loss}`,
+      ...withEffect(words.what, severity === 'info' ? 'no traffic is affected' : words.loss),
       expected: missing.map(({rule}) => rule).slice(0, 6),
       actual: found.map(({rule}) => rule).slice(0, 6),
       ...(affects.length === 0 ? {} : {affects}),

@@ -120,7 +120,8 @@ function compareShares<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparis
   if ([...expected.destinations].every(([destination, {probability}]) => near(probability, shareOf(destination)))) return;
   const shares = [...actual.destinations].map(([destination, {probability}]) => `${destination} ${percentText(probability)}`);
   const detail = `traffic${throughEntry(comparison.probe.entry)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
-  outcomeCase.symptoms.say({kind: 'uneven-balance', detail, ...outcomeCase.semantics.evidence({kind: 'shares'})}, 'uneven');
+  const gist = `endpoints get unequal shares of the traffic, ${shares[0]} in place of ${percentText(fair)}`;
+  outcomeCase.symptoms.say({kind: 'uneven-balance', detail, gist, ...outcomeCase.semantics.evidence({kind: 'shares'})}, 'uneven');
 }
 
 /** In words: an endpoint that the packets of a probe should reach and do not. */

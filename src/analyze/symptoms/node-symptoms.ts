@@ -91,6 +91,11 @@ export function noServiceRules(
   return {kind: 'no-service-rules', variant: 'no-service-works', family, port: null, detail, expected: [], actual: []};
 }
 
+/** The detail of a symptom of base rules, whose effect the first line of a report tells. */
+export function withEffect(what: string, gist: string): Pick<Symptom, 'detail' | 'gist'> {
+  return {detail: `${what}: ${gist}`, gist};
+}
+
 /** The effect on a node that masquerades nothing. */
 export const unmasqueraded = 'clients outside the cluster may get no reply, and a pod that reaches itself through a Service gets none';
 

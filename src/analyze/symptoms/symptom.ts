@@ -65,6 +65,8 @@ export interface Symptom<R extends RuleText = RuleText> {
   /** One sentence without the names of node and Service. */
   readonly detail: string;
   readonly variant?: Variant;
+  /** What follows from it, for the first line of a report, where neither the kind nor the variant tells it. */
+  readonly gist?: string;
   /** Symptoms of several Services with the same cause are one finding for the node. A setting is also known without rules. */
   readonly cause?: 'scheduler' | 'setting';
   /** Set if Cilium serves the Service, and not kube-proxy. */

@@ -13,6 +13,7 @@ import type {ConnectionOutcome, Environment, NodeRule} from '../../trace/packet.
 import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
 import {sourceName} from '../outcomes/sources.ts';
+import {withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {isKubeProxyChain, isUnmarkedDrop} from './iptables-rules.ts';
 import {
@@ -47,6 +48,8 @@ export interface RuleEffect {
   readonly probe: Probe;
   readonly detail: string;
   readonly variant?: Variant;
+  /** For the first line of a report: see `Symptom`. */
+  readonly gist?: string;
   /** Null when it is the policy of a chain, whose name may be in `policy`. */
   readonly rule: NodeRule | null;
   readonly policy?: string;
@@ -344,8 +347,8 @@ function wrongAddress(
   const end = parseAddress(splitHostPort(destination ?? '').address);
   if (end !== null && holds(pods, end.value) && !holds(pods, sourceAfter.value)) return null;
   const rule = path.findLast(one => !isOwn(one) && masquerades(one)) ?? null;
-  const detail = `${whose(probe)} get the source address ${sourceAfter.text}, which the node does not have: replies do not come back`;
-  return rule === null ? null : {kind: 'postrouting-broken', rule, detail};
+  const what = `${whose(probe)} get the source address ${sourceAfter.text}, which the node does not have`;
+  return rule === null ? null : {kind: 'postrouting-broken', rule, ...withEffect(what, 'replies do not come back')};
 }
 
 /** A rule that keeps packets from kube-proxy's rules. */
@@ -401,7 +404,7 @@ export function symptomOfPort({kind, severity, probe, detail, variant, rule, sha
 
 /** For a rule that concerns the node. */
 export function symptomOfNode(
-  {kind, severity, detail, variant, rule, probe, share}: RuleEffect,
+  {kind, severity, detail, variant, gist, rule, probe, share}: RuleEffect,
   items: Iterable<ServedPort>,
   family: Family,
 ): Symptom<RuleText> {
@@ -411,6 +414,7 @@ export function symptomOfNode(
     ...{kind, family, port: null, affects: ports, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]},
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,
     ...(variant === undefined ? {} : {variant}),
+    ...(gist === undefined ? {} : {gist}),
     ...(share === undefined || probe.entry.kind !== 'clusterIP' ? {} : {share}),
     ...(severity === undefined ? {} : {severity}),
   };

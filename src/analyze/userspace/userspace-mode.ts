@@ -8,6 +8,7 @@ import type {EntryTrace, PortTrace} from '../../model/service-trace.ts';
 import {countRules, whyDistrusted} from '../iptables/node-rulesets.ts';
 import {unservedFromOutside} from '../outcomes/unserved-addresses.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
+import {withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {type PortalChain, portalChains, type PortalRule, portalRules} from './portal-rules.ts';
 
@@ -96,8 +97,9 @@ function missingHooks({rules, ruleset}: PortalCase): readonly Symptom[] {
     const base = ruleset.chain('nat', chain.hook);
     const used = rules.some(rule => rule.chain === chain);
     if (!used || base === undefined || !base.complete || base.rules().some(({target}) => target?.name === chain.name)) return [];
-    const detail = `${chain.name} is not reached from nat/${chain.hook}: ${chain.hook === 'OUTPUT' ? 'the node itself' : 'pods and other hosts'} cannot use ${chain.kind === 'nodePort' ? 'node ports' : 'Services'}`;
-    return [{...plain('services-chain-not-hooked'), detail}];
+    const who = chain.hook === 'OUTPUT' ? 'the node itself' : 'pods and other hosts';
+    const effect = `${who} cannot use ${chain.kind === 'nodePort' ? 'node ports' : 'Services'}`;
+    return [{...plain('services-chain-not-hooked'), ...withEffect(`${chain.name} is not reached from nat/${chain.hook}`, effect)}];
   });
 }
 

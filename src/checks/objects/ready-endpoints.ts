@@ -46,10 +46,13 @@ function* observe(entries: readonly PortEntry[], context: ClusterContext): Itera
   const whole = empty.length === entries.length;
   const subject = whole ? `${port.namespace}/${port.service}` : port.servicePortName;
   const proxy = serviceProxy(context.api);
-  const remedy = `${hasSelector(port.object) ? startPods : withoutSelector} ${refusal(proxy)}`;
-  const message = `${subject} has no endpoint that ${proxy} would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}${unusedEndpoints(first, context)}. Connections are refused`;
-  const command = {...candidates(port.object), remedy};
-  yield whole ? {service: nameOf(port.object), family: port.family, message, ...command} : {...ofPort(port), message, ...command};
+  const remedy = hasSelector(port.object) ? startPods : withoutSelector;
+  const message = `${subject} has no endpoint that ${proxy} would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}${unusedEndpoints(first, context)}`;
+  yield {
+    ...(whole ? {service: nameOf(port.object), family: port.family} : ofPort(port)),
+    ...{message: `${message}. Connections are refused`, remedy: `${remedy} ${refusal(proxy)}`, ifNotRefused: {message, remedy}},
+    ...candidates(port.object),
+  };
 }
 
 /** Shows what can become an endpoint: the pods that the selector matches, or the slices of a Service without a selector. */

@@ -164,8 +164,8 @@ const setting: Shape = {fields: {value: 'string', source: 'string'}};
 const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
 
 const findingFields: Readonly<Record<string, Shape>> = {
-  ...{code: 'string', severity: 'string', message: 'string', variant: 'string', endpoints: 'number'},
-  ...{pod: 'string', share: 'number', since: {fields: {after: 'string', before: 'string'}}},
+  ...{code: 'string', severity: 'string', message: 'string', variant: 'string', gist: 'string'},
+  ...{endpoints: 'number', pod: 'string', share: 'number', since: {fields: {after: 'string', before: 'string'}}},
   ...{node: 'string', family: 'string', endpoint: 'string', service: serviceName},
   port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
   entry: {fields: {kind: 'string', address: 'string', port: 'number'}},

@@ -1,5 +1,5 @@
 import {entryText} from '../../model/service-port.ts';
-import type {Report} from '../../model/report.ts';
+import {printedByNft, type Report} from '../../model/report.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {plural} from '../../model/text.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
@@ -22,8 +22,8 @@ export const serviceList: Renderer = (report, options) => {
 };
 
 function nothingListed({nodes}: Report): string {
-  const [why] = nodes.flatMap(({reason = ''}) => (reason.includes('iptables-save') ? [reason] : []));
-  return why === undefined ? 'These rules contain no Service of kube-proxy.' : `These are ${why}.`;
+  const isOfNft = nodes.some(({reason}) => reason === printedByNft);
+  return isOfNft ? `These are ${printedByNft}.` : 'These rules contain no Service of kube-proxy.';
 }
 
 function table({traces}: Report, width: number): string {

@@ -9,7 +9,7 @@ import {hasExternalEntry, type ServicePort} from '../../../model/service-port.ts
 import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {near, type PathOutcome} from '../../outcomes/path-outcome.ts';
-import {unmasqueraded} from '../../symptoms/node-symptoms.ts';
+import {unmasqueraded, withEffect} from '../../symptoms/node-symptoms.ts';
 import {residualGroups} from '../../symptoms/port-symptoms.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {missingHook} from '../chain-texts.ts';
@@ -47,8 +47,10 @@ export function analyzeBaseRules(baseRulesCase: BaseRulesCase): readonly Symptom
 // No more is lost than these: others may be served.
 const unmatched = 'packets that do not meet them reach no Service';
 
-const alwaysMasqueraded =
-  "KUBE-POSTROUTING masquerades packets that are not marked: endpoints see the address of the node, not the client's";
+const alwaysMasqueraded = withEffect(
+  'KUBE-POSTROUTING masquerades packets that are not marked',
+  "endpoints see the address of the node, not the client's",
+);
 
 /** In this order: each is given the differences that those before it do not explain. */
 const analyses = [analyzeHooks, analyzeMasquerade, analyzeNodePortJump, analyzeForward, analyzeMarkDrop, analyzeFilterChains];
@@ -156,8 +158,8 @@ function analyzeHooks({expected, actual, differences, changesOutcomes}: LeftBase
     // Another chain may lead there.
     const what =
       isHarmless && closest.length === 0 ? `${hook.rule.table}/${hook.rule.chain} has no jump to ${hook.rule.target?.name}` : state;
-    const detail = `${what}: ${isHarmless ? 'no traffic is affected' : loss}`;
-    const symptom = {kind: 'services-chain-not-hooked', severity, detail, expected: [hook.rule], actual: closest} as const;
+    const texts = withEffect(what, isHarmless ? 'no traffic is affected' : loss);
+    const symptom = {kind: 'services-chain-not-hooked', severity, ...texts, expected: [hook.rule], actual: closest} as const;
     const affects = hook.rule.table === 'filter' && severity === 'error' ? portsBehind(hook.rule, expected) : [];
     const about = {...(variant === undefined ? {} : {variant}), ...(affects.length === 0 ? {} : {affects})};
     return {symptom: {...symptom, ...about}, explained: [hook]};
@@ -262,23 +264,24 @@ function analyzeMasquerade(leftBaseRules: LeftBaseRules): readonly BaseRuleSympt
   if (set?.mark === 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
   const honored = passChain(leftBaseRules, 'nat', 'KUBE-POSTROUTING', mark);
   if (honored !== null && !honored.masquerade) broken.push('KUBE-POSTROUTING does not masquerade marked packets');
-  const details = broken.length > 0 ? [`${broken.join('; ')}: ${unmasqueraded}`] : [];
-  if (passChain(leftBaseRules, 'nat', 'KUBE-POSTROUTING', 0)?.masquerade) details.push(alwaysMasqueraded);
+  const faults = broken.length > 0 ? [withEffect(broken.join('; '), unmasqueraded)] : [];
+  if (passChain(leftBaseRules, 'nat', 'KUBE-POSTROUTING', 0)?.masquerade) faults.push(alwaysMasqueraded);
   const rulesOf = (chain: string): readonly Rule[] => actual.chain('nat', chain)?.rules() ?? [];
   const evidence = {
     expected: own.filter(({kind}) => kind === 'missing').map(({rule}) => rule),
     actual: [...rulesOf('KUBE-POSTROUTING'), ...rulesOf('KUBE-MARK-MASQ')].slice(0, 6),
   };
   const base = {kind: 'postrouting-broken', ...evidence} as const;
-  if (details.length > 0) return [{symptom: {...base, detail: details.join('; ')}, explained: own}];
+  const [first] = faults;
+  if (first !== undefined) return [{symptom: {...base, ...first, detail: faults.map(({detail}) => detail).join('; ')}, explained: own}];
   const added = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'].filter(name => holdsHarmfulRules(leftBaseRules, name));
   if (added.length > 0) {
     const detail = `rules of ${added.join(' and ')} were not written by kube-proxy, and traffic is affected`;
     return [{symptom: {...base, detail}, explained: own}];
   }
   if (!expected.context.clearsMark || honored === null || !honored.masquerade || (honored.mark & mark) === 0) return [];
-  const detail = 'KUBE-POSTROUTING masquerades without clearing the mark: packets in tunnels are masqueraded twice';
-  return [{symptom: {...base, severity: 'warning', detail}, explained: own}];
+  const texts = withEffect('KUBE-POSTROUTING masquerades without clearing the mark', 'packets in tunnels are masqueraded twice');
+  return [{symptom: {...base, severity: 'warning', ...texts}, explained: own}];
 }
 
 /** Whether a chain that lacks none of its rules has others, which change the outcomes of packets: those to some addresses, for instance. */
