@@ -1,34 +1,24 @@
 import process from 'node:process';
 import {Errors} from '@oclif/core';
-import type {KubeApi} from '../collect/kube/kube-api.ts';
 import {localTransport} from '../collect/transports/local.ts';
 import {ClusterWatch} from '../collect/watch/cluster-watch.ts';
-import type {DiagnoseOptions} from '../diagnose.ts';
 import {maxAge, maxClockSkew} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import {errorText} from '../model/text.ts';
 import {metric, prometheus, sample} from '../render/ci/prometheus.ts';
 import {nodeResultText} from '../render/node-result.ts';
-import type {Clock} from '../run/clock.ts';
 import type {HttpAnswer, Pages} from './agent-server.ts';
 import {Agent, type AgentState} from './agent.ts';
 import type {EndpointCount} from './endpoint-connections.ts';
 import type {ListenAddress} from './listen-address.ts';
-import {type CheckResult, SelfCheck} from './self-check.ts';
+import {type CheckResult, SelfCheck, type SelfCheckOptions} from './self-check.ts';
 import {serveAgent, servingMetrics, type ServingMode, type ServingState} from './serve-agent.ts';
 
-interface AgentRun {
-  readonly api: KubeApi;
-  readonly node: string;
+interface AgentRun extends Pick<SelfCheckOptions, 'api' | 'node' | 'intervalMs' | 'gracePeriodMs' | 'timeoutMs' | 'options' | 'clock'> {
   readonly listen: ListenAddress;
   readonly serving: ServingMode;
-  readonly intervalMs: number;
-  readonly gracePeriodMs: number;
-  readonly timeoutMs: number;
   readonly sudo: boolean;
   readonly countsConnections: boolean;
-  readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'overrides'>;
-  readonly clock: Clock;
   readonly signal: AbortSignal;
   /** Called with the port once the agent listens, and with how it serves, in words. */
   readonly onListening: (port: number, how: string) => void;

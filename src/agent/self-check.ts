@@ -16,7 +16,7 @@ import type {AgentResult, SeenVersions} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
 
-interface SelfCheckOptions {
+export interface SelfCheckOptions {
   readonly api: KubeApi;
   readonly watch: ClusterWatch;
   /** The name of the Node. */

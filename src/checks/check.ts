@@ -1,12 +1,11 @@
-import type {NodeAnalysis} from '../analyze/proxy-mode.ts';
+import type {NodeAnalysis, NodeData} from '../analyze/proxy-mode.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../model/proxy-config.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Observation, ServiceName, Severity} from '../model/finding.ts';
 import type {PodWay} from '../model/node-result.ts';
-import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
 import type {NodeLag} from '../model/state-history.ts';
 import type {TrafficContext} from './traffic-context.ts';
 
@@ -41,11 +40,7 @@ export interface ClusterContext {
   readonly byName: boolean;
 }
 
-export interface NodeCheckContext extends NodeAnalysis {
-  readonly api: ApiObjects;
-  readonly view: ClusterView;
-  readonly node: NodeDump;
-  readonly facts: NodeFacts;
+export interface NodeCheckContext extends NodeAnalysis, Pick<NodeData, 'api' | 'view' | 'node' | 'facts'> {
   /** The Services were followed while the node was read: `view` contains the states that the node matches best. */
   readonly isFollowed?: boolean;
   readonly lag?: NodeLag;

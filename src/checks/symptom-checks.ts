@@ -1,4 +1,4 @@
-import type {Observation, Severity} from '../model/finding.ts';
+import type {Observation} from '../model/finding.ts';
 import type {Symptom, SymptomKind} from '../analyze/symptoms/symptom.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {listPlace, logAndRestart, restart, run, showArguments, showLog} from './commands/commands.ts';
@@ -12,12 +12,8 @@ import {ofDetector, otherNodeName} from './promise-checks.ts';
 import {kubeProxyTrouble, portInUse, replacementOf, troubleText} from './kube-proxy-trouble.ts';
 
 /** A check that only reports the symptoms of its name. */
-interface SymptomCheck {
-  readonly code: string;
+interface SymptomCheck extends Pick<Check, 'code' | 'severity' | 'summary' | 'remedy'> {
   readonly name: SymptomKind;
-  readonly severity: Severity;
-  readonly summary: string;
-  readonly remedy: string;
   /** The command for the remedy; left out if there is none. */
   readonly command?: CommandOf;
   /** In place of both where the rules that show the symptom are kube-proxy's, or those of another program. */

@@ -63,15 +63,7 @@ export type NftFamily = 'ip' | 'ip6' | 'inet' | 'arp' | 'bridge' | 'netdev';
  * One rule. Its text is what dumps and expectations have in common: the spelling of `nft list ruleset` (1.0.6), without counters and
  * handle, the comment at the end.
  */
-export interface NftRule {
-  /** Family and name: `ip kube-proxy`. */
-  readonly table: string;
-  readonly chain: string;
-  /** The line in a text dump, from 1. In JSON, which has no lines, the index of the rule in its chain. 0 for an expected rule. */
-  readonly line: number;
-  /** The dump is in JSON. */
-  readonly isOrdinal?: true;
-  readonly text: string;
+export interface NftRule extends RuleText {
   /** The text before the comment. */
   readonly body: string;
   readonly comment: string | null;

@@ -7,10 +7,8 @@ import type {NodeContext} from '../expect/node-context.ts';
 import {type Address, canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import {partition} from '../model/lists.ts';
-import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import type {NodeSetup} from './node-setup.ts';
-import {type Deviations, deviationsOf, hasKnownClients, ledPorts, nodeShape} from './node-shape.ts';
+import {type Deviations, deviationsOf, hasKnownClients, ledPorts, nodeShape, type NodeShapeInput} from './node-shape.ts';
 import {endpointHere, previewProbes} from './preview-probes.ts';
 import {thirdPartyTexts, walksReplies} from './sides.ts';
 import type {WalkedSide} from './walk-side.ts';
@@ -34,15 +32,9 @@ export interface PortGroup {
   readonly pairs: readonly PortPair[];
 }
 
-interface AlikePortsInput {
-  readonly setup: NodeSetup;
-  readonly configAfter: ProxyConfig;
-  readonly before: WalkedSide;
-  readonly after: WalkedSide;
+export interface AlikePortsInput extends Omit<NodeShapeInput, 'rest' | 'networks'> {
   /** The API objects after the change. */
   readonly viewAfter: ClusterView;
-  /** No rules of the node are on either side. */
-  readonly expectedOnly: boolean;
 }
 
 interface AlikePorts {

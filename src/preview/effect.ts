@@ -71,7 +71,7 @@ function hasSameShares(before: ProbeOutcome, after: ProbeOutcome): boolean {
 export type PlannedChange = 'same' | 'new' | 'removed' | 'changed';
 
 /** A packet whose outcome changes, and the settings on both sides. */
-interface CauseCase {
+export interface CauseCase {
   readonly item: ServedPort;
   /** What planned objects do to the Service port. */
   readonly planned: PlannedChange;

@@ -26,11 +26,12 @@ import {nodeAddresses} from './preview-probes.ts';
 import {jumpsToServiceChain, otherTables, serviceChains} from './sides.ts';
 import type {WalkedSide} from './walk-side.ts';
 
-interface NodeShapeInput {
+export interface NodeShapeInput {
   readonly setup: NodeSetup;
   readonly configAfter: ProxyConfig;
   readonly before: WalkedSide;
   readonly after: WalkedSide;
+  /** No rules of the node are on either side. */
   readonly expectedOnly: boolean;
   /** See `restOfRules`. */
   readonly rest: string;

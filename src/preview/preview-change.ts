@@ -1,17 +1,10 @@
-import type {ServedPort} from '../model/endpoint.ts';
-import type {Cause, PreviewChange, PreviewEffect, PreviewOutcome, PreviewSource} from '../model/preview.ts';
+import type {Cause, PreviewChange, PreviewOutcome, PreviewSource} from '../model/preview.ts';
 import type {SourceKind} from '../analyze/outcomes/sources.ts';
-import type {ProbeOutcome} from './effect.ts';
-import type {PreviewProbe} from './preview-probes.ts';
+import type {ProbeOutcome, CauseCase} from './effect.ts';
 
 /** A packet whose outcome changes. */
-export interface ChangeCase {
+export interface ChangeCase extends Pick<CauseCase, 'item' | 'probe' | 'was' | 'is' | 'effect'> {
   readonly node: string;
-  readonly item: ServedPort;
-  readonly probe: PreviewProbe;
-  readonly was: ProbeOutcome;
-  readonly is: ProbeOutcome;
-  readonly effect: PreviewEffect;
   readonly cause: Cause;
 }
 

@@ -1,15 +1,12 @@
 import {onceAsked} from '../model/once.ts';
 import {senderGroups} from '../analyze/outcomes/senders.ts';
-import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import {families, type Family} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import type {PreviewChange} from '../model/preview.ts';
-import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {alikePorts, hasSameEndpoints, isReplaced, portKey, type PortGroup, type PortPair} from './alike-ports.ts';
+import {alikePorts, hasSameEndpoints, isReplaced, portKey, type PortGroup, type PortPair, type AlikePortsInput} from './alike-ports.ts';
 import {causeOf, effectOnPacket, healedFault, type PlannedChange, probeOutcome} from './effect.ts';
-import type {NodeSetup} from './node-setup.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
 import {type ProbeWalk, type Proof, proofOf, withFurther} from './proof.ts';
@@ -17,11 +14,7 @@ import {actualSide, expectedSide, walksReplies} from './sides.ts';
 import {type SideOutcome, sideOutcome, type SideShare, type WalkedSide} from './walk-side.ts';
 import {uniqueBy} from '../model/lists.ts';
 
-interface PreviewNodeInput {
-  readonly setup: NodeSetup;
-  /** The API objects after the change. */
-  readonly viewAfter: ClusterView;
-  readonly configAfter: ProxyConfig;
+interface PreviewNodeInput extends Pick<AlikePortsInput, 'setup' | 'viewAfter' | 'configAfter'> {
   /** Both sides are computed, whatever was read of the node. */
   readonly expectedOnly: boolean;
   readonly selects: (port: ServicePort) => boolean;
@@ -134,11 +127,7 @@ function provable({shape, shapeAfter, pairs}: PortGroup, isSplit: (item: ServedP
 
 const unproved: Proof = {further: [], usual: [], walks: [], gap: null, isOfNode: false};
 
-interface Sides {
-  readonly setup: NodeSetup;
-  readonly before: WalkedSide;
-  readonly after: WalkedSide;
-  readonly configAfter: ProxyConfig;
+interface Sides extends Pick<AlikePortsInput, 'setup' | 'before' | 'after' | 'configAfter'> {
   /** The node as a restart of kube-proxy without the change would leave it; null where that changes nothing for a Service port. */
   readonly restarted: (pair: PortPair) => WalkedSide | null;
   /** Walks through these rules, by the shape of Service ports and the place of the probe. */

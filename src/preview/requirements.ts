@@ -1,3 +1,4 @@
+import type {AlikePortsInput} from './alike-ports.ts';
 import {append} from '../model/lists.ts';
 import {allOf} from '../analyze/proxy-mode.ts';
 import {forwardingOff} from '../analyze/outcomes/environment.ts';
@@ -5,7 +6,6 @@ import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {overlongNames} from '../expect/nftables/overlong-names.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import {modesInRules} from '../analyze/leftover-modes.ts';
-import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {isKernelTooOldForNftables} from '../model/node/node-facts.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {families, familyOf} from '../model/address.ts';
@@ -13,15 +13,10 @@ import type {Requirement} from '../model/preview.ts';
 import {isGateOn, type ProxyConfig, standInFor} from '../model/proxy-config.ts';
 import {mayHaveBug, mendedBugs} from '../expect/patch-releases.ts';
 import {isAtLeast} from '../model/text.ts';
-import type {NodeSetup} from './node-setup.ts';
 import {refusedSettings} from './plan.ts';
 import {otherTables} from './sides.ts';
 
-interface RequirementsInput {
-  readonly setup: NodeSetup;
-  readonly configAfter: ProxyConfig;
-  readonly viewAfter: ClusterView;
-}
+type RequirementsInput = Pick<AlikePortsInput, 'setup' | 'configAfter' | 'viewAfter'>;
 
 /** What a node needs for the change, as met, unmet or unknown. Empty if the mode stays and has no new requirements. */
 export function requirementsOf(input: RequirementsInput): readonly Requirement[] {

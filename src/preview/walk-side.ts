@@ -1,23 +1,12 @@
-import {collectPathOutcome} from '../analyze/outcomes/path-outcome.ts';
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
-import type {ExpectedTable} from '../expect/nftables/expected-table.ts';
-import type {NodeContext} from '../expect/node-context.ts';
-import type {ServedPort} from '../model/endpoint.ts';
-import type {NodeFacts} from '../model/node/node-facts.ts';
+import type {WrittenSide} from '../analyze/expected-side.ts';
+import {collectPathOutcome, type PathOutcome} from '../analyze/outcomes/path-outcome.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {Intervals} from '../model/intervals.ts';
 import type {ConnectionOutcome, Outcome, Packet} from '../trace/packet.ts';
 import {type Side, walkConnection, walkSide} from '../trace/side.ts';
 
 /** One of the two sides of a node in one family. */
-export interface WalkedSide extends Side {
-  readonly context: NodeContext;
-  readonly ports: readonly ServedPort[];
-  /** The rules that kube-proxy should have written. */
-  readonly expected: ExpectedTable | ExpectedRuleset | ExpectedIpvs;
-  /** With all addresses that count as local. */
-  readonly local: NodeFacts;
+export interface WalkedSide extends Side, Pick<WrittenSide, 'context' | 'ports' | 'expected' | 'local'> {
   /** The addresses of the node's pods, where replies are walked as well; see `walksReplies`. */
   readonly pods?: Intervals;
 }
@@ -26,14 +15,9 @@ export interface WalkedSide extends Side {
  * Where the first packet of a connection ends on one side. It holds no rules: outcomes are kept for other nodes, and rules would keep the
  * dumps of the node in memory.
  */
-export interface SideOutcome {
+export interface SideOutcome extends Pick<PathOutcome, 'passed' | 'rejected' | 'dropped' | 'undecided'> {
   /** Endpoints by `ip:port`. */
   readonly destinations: ReadonlyMap<string, SideShare>;
-  /** Probabilities of the outcomes that reach no endpoint. */
-  readonly passed: number;
-  readonly rejected: number;
-  readonly dropped: number;
-  readonly undecided: number;
   /** What drops or rejects the packet first; null if nothing does. */
   readonly refusal: Refusal | null;
 }

@@ -48,13 +48,8 @@ export type Renderer = (report: Report, options: RenderOptions) => string;
 export type PieceRenderer = (report: Report, options: RenderOptions) => Iterable<string>;
 
 /** Where a report comes from, as JSON has it: when the cluster was read, from which, in which scope, by which command. */
-interface ReportOrigin {
-  /** RFC 3339; of a bundle when it was taken. Left out where that is not known. */
-  readonly readAt?: string;
-  readonly source?: string;
-  readonly serverVersion?: string;
+interface ReportOrigin extends Omit<Provenance, 'takenAt'> {
   readonly scope?: string;
-  readonly command: string;
 }
 
 /** Null where nobody asked from a command line. */

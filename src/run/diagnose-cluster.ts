@@ -10,13 +10,12 @@ import {endpointSet, sliceOwner} from '../expect/cluster/endpoint-sets.ts';
 import {servicePorts} from '../expect/cluster/service-ports.ts';
 import {chainName, endpointChainName} from '../expect/iptables/chain-names.ts';
 import {canonicalAddress, type Family} from '../model/address.ts';
-import type {ConfigMapObject, EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../model/api-objects.ts';
+import type {EndpointSliceObject, NodeObject, ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
 import {newestProxy} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {Problem} from '../model/snapshot.ts';
-import type {StateHistory} from '../model/state-history.ts';
 import {namespacedName} from '../model/text.ts';
 import {Interrupted} from './clock.ts';
 import {unlessAborted} from '../collect/unless-aborted.ts';
@@ -24,15 +23,14 @@ import type {ClusterRun} from './cluster-run.ts';
 import {FollowedServices} from './follow-services.ts';
 import {AgentEvaluator} from './nodes/agent-evaluator.ts';
 import {agentSource} from './nodes/agent-source.ts';
-import {DumpEvaluator} from './nodes/dump-evaluator.ts';
+import {DumpEvaluator, type EvaluationRun} from './nodes/dump-evaluator.ts';
 import type {NodeEvaluator} from './nodes/evaluated-nodes.ts';
 import {clearLeftovers} from './nodes/node-intake.ts';
-import {type NodesOfCluster, nodeSource, readProxyPodsFor, withCiliumSettings} from './nodes/node-source.ts';
-import {type NodeAhead, openAhead} from './nodes/open-ahead.ts';
+import {type NodesOfCluster, nodeSource, readProxyPodsFor, withCiliumSettings, type NodeSource} from './nodes/node-source.ts';
+import {openAhead} from './nodes/open-ahead.ts';
 import {evaluationOptions} from './options/evaluation-options.ts';
 import {recheck, retract} from './recheck.ts';
 import {podsOnNodes, podsWithoutEndpoints, readAllAgain, readAsBefore} from './reread.ts';
-import type {ChosenNodes} from './scope/choose-nodes.ts';
 import {askedInput, askedScope, readAsked} from './scope/requested-scope.ts';
 import {WaitUntilClean} from './wait/wait-until-clean.ts';
 import {uniqueBy} from '../model/lists.ts';
@@ -147,29 +145,14 @@ function sampleOf({sample}: NodeAccess): Pick<DiagnoseOptions, 'sample'> {
   return sample === undefined ? {} : {sample};
 }
 
-interface FollowedStates {
-  /** Those of the Services as far as they are known, where somebody follows them. */
-  readonly states?: (() => StateHistory) | undefined;
-  /** A node that has a state of before this has not followed. Milliseconds since 1970; left out where the grace period alone counts. */
-  readonly notBefore?: number | undefined;
-  /** See `DumpEvaluator`. */
-  readonly requested?: RequestedEntries | undefined;
+interface FollowedStates extends Pick<EvaluationRun, 'states' | 'notBefore' | 'requested' | 'ahead'> {
   /** See `DumpEvaluator`. */
   readonly byName: boolean;
-  /** See `DumpEvaluator`. */
-  readonly ahead?: NodeAhead | undefined;
 }
 
 /** The chosen nodes, and how to evaluate them. */
-interface NodeAccess {
+interface NodeAccess extends Pick<NodeSource, 'pods' | 'configMaps' | 'sample' | 'problems'> {
   readonly names: readonly string[];
-  /** Pods that were read to reach the nodes. They also identify kube-proxy. */
-  readonly pods: readonly PodObject[] | null;
-  /** Settings of Cilium. */
-  readonly configMaps?: readonly ConfigMapObject[];
-  /** Set if only a sample of the nodes was chosen. */
-  readonly sample?: ChosenNodes['sample'];
-  readonly problems: readonly Problem[];
   evaluatorOf(diagnosis: Diagnosis, followed: FollowedStates): NodeEvaluator;
   /** Removes what a killed run left on the cluster. */
   clear(): Promise<readonly Problem[]>;

@@ -79,17 +79,10 @@ export interface Packet {
 }
 
 /** A tracked connection, as later packets of it find it. */
-export interface Connection {
+export interface Connection extends Pick<Packet, 'destination' | 'port' | 'rewritten' | 'masquerade' | 'sourceAfter'> {
   readonly direction: 'original' | 'reply';
-  /** Where address translation sends the packet. */
-  readonly destination: Address;
-  readonly port: number;
   /** Whether any address of it is translated: if such a packet is not recognized, it does not arrive. */
   readonly isTranslated: boolean;
-  /** Whether its destination was rewritten, and whether its source was. */
-  readonly rewritten: boolean;
-  readonly masquerade: boolean;
-  readonly sourceAfter?: Address;
   /** The first packet, as it arrived. */
   readonly first: Pick<Packet, 'source' | 'destination' | 'port'>;
   /** The zone in which a packet of this direction is looked up. */

@@ -3,7 +3,7 @@ import {type Branch, type ChainResult, undecided} from './branch.ts';
 import {type Environment, type HookName, type Packet, sourceBehind} from './packet.ts';
 
 /** Where the kernel calls a base chain. */
-interface HookPlace {
+export interface HookPlace {
   readonly hook: HookName;
   /** Chains of one hook run from the lowest priority to the highest; those of equal priority in this order. */
   readonly priority: number;

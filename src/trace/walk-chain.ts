@@ -1,17 +1,12 @@
 import type {NftSet} from '../model/nft-ruleset.ts';
-import type {RuleText} from '../model/ruleset.ts';
+import type {RuleText, Chain} from '../model/ruleset.ts';
 import {type Branch, type Call, type ChainResult, enterChain, passRules, truncated, undecided, type WalkLimits} from './branch.ts';
 import type {Environment, HookName, Packet} from './packet.ts';
 import type {LoweredRule} from './rule-language.ts';
 import {runRule} from './run-rule.ts';
 
 /** A chain of iptables or nftables, as the walker needs it. */
-export interface WalkedChain<R extends RuleText> {
-  readonly table: string;
-  readonly name: string;
-  readonly ruleCount: number;
-  /** False if the dump is truncated before or inside this chain. */
-  readonly complete: boolean;
+export interface WalkedChain<R extends RuleText> extends Pick<Chain, 'table' | 'name' | 'ruleCount' | 'complete'> {
   /** The rules that may match a packet, in order. */
   rules(packet: Packet, environment: Environment): readonly LoweredRule<R>[];
   /** By which field of the packet a rule was found among them, if that decides this condition of it. */

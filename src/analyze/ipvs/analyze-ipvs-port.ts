@@ -9,15 +9,11 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {ipvsProbes, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
 import type {IpvsPortDifferences, MemberDifference} from './ipvs-differences.ts';
 import {serversOf} from './infer-ipvs-settings.ts';
-import {IpvsSemantics, settingEvidence} from './ipvs-semantics.ts';
-import {type IpvsSides, pathOutcomeOn} from './base-rule-source.ts';
+import {IpvsSemantics, settingEvidence, type SemanticsInput} from './ipvs-semantics.ts';
+import {pathOutcomeOn} from './base-rule-source.ts';
 
-interface IpvsPortCase {
-  readonly item: ServedPort;
-  readonly differences: IpvsPortDifferences;
+interface IpvsPortCase extends Omit<SemanticsInput, 'serverCount'> {
   readonly expected: ExpectedIpvs;
-  readonly sides: IpvsSides;
-  readonly nodeName: string;
 }
 
 /** What the differences of one Service port do to packets. A difference that changes no outcome is reported as harmless. */

@@ -12,7 +12,7 @@ import {addressEvidence, memberEvidence, serverEvidence} from './ipvs-evidence.t
 import type {IpvsPortDifferences} from './ipvs-differences.ts';
 import type {IpvsSides} from './base-rule-source.ts';
 
-interface SemanticsInput {
+export interface SemanticsInput {
   readonly item: ServedPort;
   readonly differences: IpvsPortDifferences;
   readonly sides: IpvsSides;

@@ -1,4 +1,4 @@
-import type {ClusterView} from '../../expect/cluster/cluster-view.ts';
+import type {NodeData} from '../proxy-mode.ts';
 import {servedInAnyFamily} from '../../expect/cluster/served-port.ts';
 import type {FormerOwner} from '../../expect/cluster/service-states.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
@@ -6,10 +6,7 @@ import {hasIpvsFilter, setName, type SetRole} from '../../expect/ipvs/ipvs-sets.
 import {contains, type Family, parseAddress} from '../../model/address.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import {append} from '../../model/lists.ts';
-import type {NodeFacts} from '../../model/node/node-facts.ts';
-import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
-import type {NodeDump} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
 import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
 import {memberText} from '../../parse/ipvs/ipset-save.ts';
@@ -21,10 +18,7 @@ import type {IpvsDifferences, MemberDifference} from './ipvs-differences.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
 import {type IpvsState, readIpvsState} from './ipvs-state.ts';
 
-interface StaleCase {
-  readonly expected: ExpectedIpvs;
-  readonly differences: IpvsDifferences;
-  readonly state: IpvsState;
+interface StaleCase extends NodeWide {
   /** The Service that an address or node port belonged to shortly before. */
   readonly formerOwner: FormerOwner;
 }
@@ -199,11 +193,7 @@ function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: SharedCause
   return merged;
 }
 
-interface LeftoverServersCase {
-  readonly node: NodeDump;
-  readonly facts: NodeFacts;
-  readonly view: ClusterView;
-  readonly config: ProxyConfig;
+interface LeftoverServersCase extends Pick<NodeData, 'node' | 'facts' | 'view' | 'config'> {
   readonly rulesets: ReadonlyMap<Family, Ruleset>;
 }
 

@@ -1,3 +1,4 @@
+import type {NodeData} from '../proxy-mode.ts';
 import {nodeObject, podsOnNode} from '../../expect/api-index.ts';
 import {ClusterView, type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {readsEndpoints} from '../../expect/cluster/proxy-versions.ts';
@@ -12,11 +13,7 @@ import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 
 /** A node of which it is asked whether what its kube-proxy writes keeps what the API promises. */
-export interface PromiseNode {
-  readonly api: ApiObjects;
-  readonly view: ClusterView;
-  readonly config: ProxyConfig;
-  readonly facts: NodeFacts;
+export interface PromiseNode extends Pick<NodeData, 'api' | 'view' | 'config' | 'facts'> {
   readonly families: readonly Family[];
   /** Left out where all Services are asked for, and where what is promised of others matters for what is said of these. */
   readonly isAsked?: ((port: ServicePort) => boolean) | undefined;

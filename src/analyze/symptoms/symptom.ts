@@ -1,6 +1,6 @@
 import type {Entry, ServicePort} from '../../model/service-port.ts';
 import type {Family} from '../../model/address.ts';
-import type {AffectedSenders, ServiceName, Severity, Variant} from '../../model/finding.ts';
+import type {Observation} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 
 /** What is wrong with a node's rules, named as the finding that reports it. */
@@ -49,38 +49,26 @@ export type CiliumKind =
   | 'not-compared';
 
 /** `R` is the type of evidence in a proxy mode; most readers need only its text. */
-export interface Symptom<R extends RuleText = RuleText> {
+export interface Symptom<R extends RuleText = RuleText>
+  extends Pick<Observation, 'severity' | 'service' | 'entry' | 'endpoint' | 'variant' | 'gist' | 'remedy' | 'senders'> {
   readonly kind: SymptomKind;
   readonly family: Family;
-  /** Set if it is not the usual one of its kind. */
-  readonly severity?: Severity;
   /** Null when it concerns the node as a whole, or a Service that the API does not have. */
   readonly port: ServicePort | null;
-  /** For a symptom of a whole Service, or of one that the API does not have. */
-  readonly service?: ServiceName;
-  readonly entry?: Entry;
   /** For a symptom of several entries, in place of `entry`. */
   readonly entries?: readonly Entry[];
-  readonly endpoint?: string;
   /** One sentence without the names of node and Service. */
   readonly detail: string;
-  readonly variant?: Variant;
-  /** What follows from it, for the first line of a report, where neither the kind nor the variant tells it. */
-  readonly gist?: string;
   /** Symptoms of several Services with the same cause are one finding for the node. A setting is also known without rules. */
   readonly cause?: 'scheduler' | 'setting';
   /** Set if Cilium serves the Service, and not kube-proxy. */
   readonly by?: 'cilium';
   /** Packets are refused that should get in: not the usual of its kind. */
   readonly refuses?: true;
-  /** What to do, where it is not the usual of its kind. */
-  readonly remedy?: string;
   readonly expected: readonly R[];
   readonly actual: readonly R[];
   /** The Service ports that a symptom of the node concerns. */
   readonly affects?: readonly ServicePort[];
-  /** Whose packets it is about. */
-  readonly senders?: AffectedSenders;
   /** The share of connections from pods of the node (of `senders`, if these are a part) to `entry`, or to the cluster IP, that reaches no usable endpoint because of it. */
   readonly share?: number;
   /** All chains that a symptom of unreached chains is about. */

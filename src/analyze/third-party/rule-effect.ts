@@ -1,7 +1,7 @@
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {type Family, parseAddress} from '../../model/address.ts';
-import {type AffectedSenders, severities, type Severity, type Variant} from '../../model/finding.ts';
+import {type AffectedSenders, severities, type Severity} from '../../model/finding.ts';
 import {holds, type Intervals, subtract} from '../../model/intervals.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Backend, RuleText} from '../../model/ruleset.ts';
@@ -14,7 +14,7 @@ import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outc
 import {type Probe, whose} from '../outcomes/probes.ts';
 import {sourceName} from '../outcomes/sources.ts';
 import {withEffect} from '../symptoms/node-symptoms.ts';
-import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
 import {isKubeProxyChain, isUnmarkedDrop} from './iptables-rules.ts';
 import {
   acceptsIPsec,
@@ -41,15 +41,8 @@ import {
 } from './node-rule.ts';
 
 /** What is wrong with one entry from one source, and the rule that does it. */
-export interface RuleEffect {
-  readonly kind: SymptomKind;
-  /** When it is not the usual one of its kind. */
-  readonly severity?: Severity;
+export interface RuleEffect extends Pick<Symptom, 'kind' | 'severity' | 'detail' | 'variant' | 'gist'> {
   readonly probe: Probe;
-  readonly detail: string;
-  readonly variant?: Variant;
-  /** For the first line of a report: see `Symptom`. */
-  readonly gist?: string;
   /** Null when it is the policy of a chain, whose name may be in `policy`. */
   readonly rule: NodeRule | null;
   readonly policy?: string;

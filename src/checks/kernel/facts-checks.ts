@@ -1,6 +1,6 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
-import type {Severity, Variant} from '../../model/finding.ts';
+import type {Observation} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
 import {type ConnectionStatistics, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
 import {outsideOf} from '../../model/node/policy-routing.ts';
@@ -14,21 +14,11 @@ import {asymmetric} from './reverse-path.ts';
 import {deviceTo, entriesOnNode, interfaceSwitch, networkOf, podAddresses, podBridges, routeTo, familiesOnNode} from './node-paths.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
-interface FactsCheck {
-  readonly code: string;
-  readonly name: string;
-  readonly severity: Severity;
-  readonly summary: string;
-  readonly remedy: string;
+interface FactsCheck extends Pick<Check, 'code' | 'name' | 'severity' | 'summary' | 'remedy'> {
   find(context: NodeCheckContext): Iterable<Found>;
 }
 
-interface Found {
-  readonly message: string;
-  readonly variant?: Variant;
-  readonly family?: Family;
-  readonly severity?: Severity;
-  readonly remedy?: string;
+interface Found extends Pick<Observation, 'message' | 'variant' | 'family' | 'severity' | 'remedy'> {
   /** Lines to be run on the node. */
   readonly commands?: readonly (CommandLine | null)[];
 }

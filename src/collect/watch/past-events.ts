@@ -17,7 +17,7 @@ export interface EarlierVersion {
   readonly isEarly: boolean;
 }
 
-interface PastOptions<T> {
+export interface PastOptions<T> {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly shape: Shape;

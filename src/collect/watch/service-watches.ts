@@ -4,9 +4,8 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {type ClusterScope, listKey} from '../cluster/cluster-reader.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
-import type {Shape} from '../objects/usable-items.ts';
 import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
-import {type EarlierVersion, PastEvents, versionOf} from './past-events.ts';
+import {type EarlierVersion, PastEvents, versionOf, type PastOptions} from './past-events.ts';
 import {StringPool} from './trim-object.ts';
 
 /** An object as a watch shows it; null if it was deleted. Its key is `namespace/name`. */
@@ -105,18 +104,10 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
   });
 }
 
-interface WatchedKind<T> {
-  readonly path: string;
-  readonly query: Readonly<Record<string, string>>;
-  readonly shape: Shape;
-  /** As they were read. */
-  readonly listed: readonly T[];
-}
-
 /** Where a watch begins: at the version of the list, or earlier to tell the past as well. */
 function startOf<T extends ServiceObject | EndpointSliceObject>(
   {versions, from = []}: WatchOptions,
-  {path, query, shape, listed}: WatchedKind<T>,
+  {path, query, shape, listed}: Omit<PastOptions<T>, 'until' | 'from'>,
 ) {
   const resourceVersion = versions.get(listKey(path, query));
   // A single Service is read by name, which tells no version of a list: its own is that of all that happened to it.

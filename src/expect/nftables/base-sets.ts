@@ -1,17 +1,10 @@
+import type {NftSet} from '../../model/nft-ruleset.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {localhostRejectMap, type NftPlan, rejectedOnLocalhost} from './nft-names.ts';
 import {checksClusterIPs, hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';
 
 /** The declaration of a set or map. */
-export interface SetShape {
-  readonly name: string;
-  readonly keyTypes: readonly string[];
-  /** Null for a set. */
-  readonly valueTypes: readonly string[] | null;
-  readonly flags: readonly string[];
-  /** Seconds; null if there is none. */
-  readonly timeout: number | null;
-}
+export type SetShape = Pick<NftSet, 'name' | 'keyTypes' | 'valueTypes' | 'flags' | 'timeout'>;
 
 /** The sets and maps that all Services share. They exist even if they are empty. */
 export function baseSets(context: NodeContext): readonly SetShape[] {

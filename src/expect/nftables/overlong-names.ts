@@ -1,8 +1,6 @@
+import type {PortsInput} from '../cluster/served-port.ts';
 import {families, type Family} from '../../model/address.ts';
-import type {NodeFacts} from '../../model/node/node-facts.ts';
-import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import type {ClusterView} from '../cluster/cluster-view.ts';
 import {expectTable} from './expect-table.ts';
 import {maxCommentBytes, oldestNftMinor, truncatesComments} from './nft-versions.ts';
 
@@ -14,14 +12,8 @@ export interface OverlongName {
   readonly blocksSync: boolean;
 }
 
-interface OverlongNamesInput {
-  readonly view: ClusterView;
-  readonly config: ProxyConfig;
-  readonly facts: NodeFacts;
-}
-
 /** The Service ports that prevent, or may prevent, kube-proxy 1.29 to 1.36 from syncing a family in nftables mode. */
-export function overlongNames({view, config, facts}: OverlongNamesInput): readonly OverlongName[] {
+export function overlongNames({view, config, facts}: Omit<PortsInput, 'family'>): readonly OverlongName[] {
   const version = config.version.value;
   if (version.minor < oldestNftMinor || truncatesComments(version)) return [];
   const proxy = {version, gates: config.featureGates.value};

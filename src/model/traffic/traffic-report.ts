@@ -49,11 +49,8 @@ export interface EndpointTraffic {
 }
 
 /** The sum over the measured nodes; null if none was measured. */
-export interface EndpointTotals {
+export interface EndpointTotals extends Pick<CellTraffic, 'totalConnections' | 'openConnections' | 'closingConnections'> {
   readonly newPerSecond: number | null;
-  readonly totalConnections: number | null;
-  readonly openConnections: number | null;
-  readonly closingConnections: number | null;
   /** The share of the port's new connections; for a single read, of all connections counted. Null if there were none. */
   readonly share: number | null;
   /** The share that the nodes' rules give it, weighted by the connections that each node counted. */

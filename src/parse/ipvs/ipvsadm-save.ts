@@ -149,13 +149,7 @@ function readCommand(words: readonly string[], line: number, text: string): Read
   return {kind: 'real', place, real};
 }
 
-interface ServerFlags {
-  readonly scheduler: string;
-  readonly flags: readonly string[];
-  readonly persistence: number | null;
-}
-
-function commandFlags(options: ReadonlyMap<string, string>): ServerFlags {
+function commandFlags(options: ReadonlyMap<string, string>): Pick<VirtualServer, 'scheduler' | 'flags' | 'persistence'> {
   const value = (short: string, long: string): string | undefined => options.get(short) ?? options.get(long);
   const scheduler = value('-s', '--scheduler') ?? 'wlc';
   const own = value('-b', '--sched-flags')?.split(',') ?? [];
@@ -240,7 +234,7 @@ function hostPort(text: string): HostPort | null {
 interface ReadServer {
   readonly protocol: Protocol;
   readonly at: HostPort;
-  readonly flags: ServerFlags;
+  readonly flags: Pick<VirtualServer, 'scheduler' | 'flags' | 'persistence'>;
   readonly line: number;
   readonly text: string;
 }

@@ -1,20 +1,11 @@
+import type {RuleText} from '../../model/ruleset.ts';
 import type {NftRule, NftStatement} from '../../model/nft-ruleset.ts';
 import {mergeAddresses} from './address-list.ts';
 import {parseNftStatements} from './nft-statements.ts';
 import {closingBrace, joinNftTokens, nftTokens} from './nft-tokens.ts';
 
-/** The input for a rule: its place, and its canonical text with the comment at the end. */
-interface NftRuleText {
-  readonly table: string;
-  readonly chain: string;
-  readonly line: number;
-  /** `line` is the place in the chain. */
-  readonly isOrdinal?: true;
-  readonly text: string;
-}
-
-/** A rule from its canonical text, whether read or expected. Its statements are parsed on demand. */
-export function nftRule(ruleText: NftRuleText): NftRule {
+/** A rule from its place and canonical text with the comment at the end, whether read or expected. Its statements are parsed on demand. */
+export function nftRule(ruleText: RuleText): NftRule {
   return new TextRule(ruleText);
 }
 
@@ -28,7 +19,7 @@ class TextRule implements NftRule {
   readonly comment: string | null;
   #statements: readonly NftStatement[] | null = null;
 
-  constructor({table, chain, line, isOrdinal, text}: NftRuleText) {
+  constructor({table, chain, line, isOrdinal, text}: RuleText) {
     this.table = table;
     this.chain = chain;
     this.line = line;

@@ -1,4 +1,4 @@
-import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
+import type {BundledNode, BundleContent} from '../../collect/bundle/write-bundle.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import {readServerVersion} from '../../collect/cluster/read-server-version.ts';
@@ -8,7 +8,7 @@ import type {Transport} from '../../collect/node/transport.ts';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';
-import type {ApiObjects, Problem, Snapshot} from '../../model/snapshot.ts';
+import type {Problem, Snapshot} from '../../model/snapshot.ts';
 import {gracePeriod, type ReadTime, type RecordedHistory} from '../../model/state-history.ts';
 import {systemClock} from '../clock.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';
@@ -128,19 +128,15 @@ async function* readNodes({source, without, readTimes}: NodeReads, {flags, signa
 }
 
 /** The content of a bundle to be written, from a cluster or from another bundle. */
-export interface Capture {
+export interface Capture extends Pick<BundleContent, 'api' | 'nodes' | 'problems'> {
   /** The cluster or the bundle, as text for people. */
   readonly origin: string;
   /** RFC 3339; null if unknown. */
   readonly takenAt: string | null;
   /** Of the API server; left out if unknown. */
   readonly serverVersion?: string;
-  readonly api: ApiObjects;
   /** Only some nodes of the cluster were requested. */
   readonly chosenNodes: boolean;
-  /** In the order in which they arrive. */
-  readonly nodes: AsyncIterable<BundledNode> | Iterable<BundledNode>;
-  readonly problems: readonly Problem[];
   /** The states of Services until now; null if none changed. */
   readonly history?: () => RecordedHistory | null;
   /** Ends what goes on while nodes are read; called also where they are never read. */

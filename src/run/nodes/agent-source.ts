@@ -3,24 +3,18 @@ import {readAgents} from '../../collect/cluster/read-agent-pods.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
-import type {Problem} from '../../model/snapshot.ts';
 import {agentPlace, type ParsedAgentsFlags} from '../options/connection.ts';
-import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
-import {nodeTimeout} from './node-source.ts';
+import {chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
+import {nodeTimeout, type NodeSource} from './node-source.ts';
 import type {ParsedTransportFlags} from '../options/transport.ts';
 
 /** The nodes whose agents are asked. */
-export interface AgentSource {
+export interface AgentSource extends Pick<NodeSource, 'concurrency' | 'timeoutMs' | 'sample' | 'problems'> {
   /** In order. */
   readonly names: readonly string[];
   readonly place: AgentPlace;
   /** By node name; null if the agents' pods could not be listed. */
   readonly agents: ReadonlyMap<string, PodObject> | null;
-  readonly concurrency: number;
-  /** Timeout for one node, in milliseconds. */
-  readonly timeoutMs: number;
-  readonly sample?: ChosenNodes['sample'];
-  readonly problems: readonly Problem[];
   /** No pod is needed to find kube-proxy's settings: the agent knows them. */
   readonly pods: null;
 }

@@ -16,14 +16,14 @@ import {progressText} from './node-progress.ts';
 import type {NodeAhead} from './open-ahead.ts';
 import type {NodeSource} from './node-source.ts';
 
-interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
+export interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   /** Also read the counters of rules. */
   readonly counters?: boolean;
   /** Finds the nodes and their transports again. `objects` are the Nodes; null if they could not be read. */
   readonly find: (objects: readonly NodeObject[] | null) => Promise<NodeSource>;
-  /** The known states of the Services, if they are followed. */
+  /** Those of the Services as far as they are known, where somebody follows them. */
   readonly states?: (() => StateHistory) | undefined;
-  /** See `FollowedStates`. */
+  /** A node that has a state of before this has not followed. Milliseconds since 1970; left out where the grace period alone counts. */
   readonly notBefore?: number | undefined;
   /** See `NodeReading`. */
   readonly gracePeriodMs?: number;

@@ -5,17 +5,10 @@ import type {PortTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {closest} from './closest.ts';
 import type {WantedService} from './not-a-service.ts';
-import {parseServiceName} from './select-services.ts';
-
-interface RulesSelection {
-  /** `name`, `svc/name` or `namespace/name`; also an address or a chain name, because rules may show no names. */
-  readonly names: readonly string[];
-  readonly namespace: string | undefined;
-  readonly allNamespaces: boolean;
-}
+import {parseServiceName, type SelectionInput} from './select-services.ts';
 
 /** The requested Services among those in the rules. Throws a CLIError (exit 2) for a name that is not in the rules. */
-export function selectInRules(traces: readonly PortTrace[], selection: RulesSelection): readonly PortTrace[] {
+export function selectInRules(traces: readonly PortTrace[], selection: Omit<SelectionInput, 'selector'>): readonly PortTrace[] {
   const {names, namespace, allNamespaces} = selection;
   if (names.length === 0) return traces.filter(({service}) => namespace === undefined || allNamespaces || service.namespace === namespace);
   return names.flatMap(text => {
@@ -25,7 +18,11 @@ export function selectInRules(traces: readonly PortTrace[], selection: RulesSele
   });
 }
 
-function tracesNamed(text: string, traces: readonly PortTrace[], {namespace, allNamespaces}: RulesSelection): readonly PortTrace[] {
+function tracesNamed(
+  text: string,
+  traces: readonly PortTrace[],
+  {namespace, allNamespaces}: Omit<SelectionInput, 'selector'>,
+): readonly PortTrace[] {
   const direct = traces.filter(trace => isPlace(trace, text));
   if (direct.length > 0) return direct;
   const wanted = parseServiceName(text, {names: [], namespace, allNamespaces, selector: undefined});

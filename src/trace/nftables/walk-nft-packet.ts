@@ -13,7 +13,7 @@ import {
   type WalkLimits,
 } from '../branch.ts';
 import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Outcome, type Packet} from '../packet.ts';
-import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
+import {type HookedChain, inOrder, routePacket, type HookPlace} from '../route-packet.ts';
 import {walkBaseChain, walkChain, type WalkedChain, type WalkedTable} from '../walk-chain.ts';
 import {lowerNftRule} from './lower-nft-rule.ts';
 
@@ -47,13 +47,9 @@ export function undecideTruncated<R extends RuleText>(
   return ends.map(end => (end.verdict === 'accept' ? truncated(end, where) : end));
 }
 
-interface BaseChain {
+interface BaseChain extends HookPlace {
   readonly table: NftTableSource;
   readonly chain: NftChain;
-  readonly hook: HookName;
-  readonly priority: number;
-  readonly isNat: boolean;
-  readonly age: number;
 }
 
 interface NftPath {

@@ -46,14 +46,9 @@ export function isKubeletsOwn(rule: Rule): boolean {
 /** Whether packets have another outcome where a chain of the node holds these rules; or an outcome that differs in this way from what it is today. */
 type ChangesOutcomes = (chain: Chain, rules: readonly Rule[], differs?: (today: PathOutcome, then: PathOutcome) => boolean) => boolean;
 
-interface NodeRules {
-  readonly expected: ExpectedRuleset;
-  readonly actual: Ruleset;
-  /** The Service ports whose own rules differ. */
-  readonly differing: ReadonlySet<PortOnNode>;
+interface NodeRules extends Omit<BaseRulesCase, 'differences'> {
   /** Base rules that kube-proxy did not write. */
   readonly unexpected: readonly Rule[];
-  readonly senders: () => KnownSenders;
 }
 
 /** Packets are walked through the actual rules, once and when they are first needed, and through the same rules with another chain. */
