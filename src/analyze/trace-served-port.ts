@@ -9,7 +9,7 @@ import {someOf} from '../model/text.ts';
 import type {Packet} from '../trace/packet.ts';
 import {intercepts} from './leftover-modes.ts';
 import {environmentOf, kernelObstacle, ownObstacle, podsHere} from './outcomes/environment.ts';
-import {hasSameEnds, isSameOutcome, type PathOutcome, type Share} from './outcomes/path-outcome.ts';
+import {hasSameEnds, isSameOutcome, type PathOutcome, type Share, verdictNames} from './outcomes/path-outcome.ts';
 import {type Probe, probesFor} from './outcomes/probes.ts';
 import {sourceNames} from './outcomes/sources.ts';
 import {unservedAddresses} from './outcomes/unserved-addresses.ts';
@@ -194,9 +194,8 @@ function endOf<R extends RuleText>(does: PathOutcome<R>, droppedBy: string | und
   const end = does.outcomes.find(({verdict, destination}) => verdict !== 'accept' || destination === null);
   if (end === undefined) return null;
   const reason = end.reason ?? (end.verdict === 'drop' ? droppedBy : undefined);
-  const verdicts = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
   return {
-    verdict: verdicts[end.verdict],
+    verdict: verdictNames[end.verdict],
     rule: end.verdict === 'accept' ? null : (end.path.at(-1) ?? null),
     ...(reason === undefined ? {} : {reason}),
   };

@@ -99,7 +99,7 @@ function* syncReasons({node, config}: NodeCheckContext): Iterable<string> {
   const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
   for (const [family, queued] of lastQueued) {
     const synced = lastSync.get(family) ?? 0;
-    const now = (nowOf(node) ?? 0) / 1000;
+    const now = (readAt({node}) ?? 0) / 1000;
     if (synced >= queued || now - queued < healthTimeout) continue;
     const failures =
       restoreFailures > 0 ? ` (${restoreFailures} failed ${config.mode.value === 'nftables' ? 'sync' : 'iptables-restore'})` : '';
@@ -107,7 +107,8 @@ function* syncReasons({node, config}: NodeCheckContext): Iterable<string> {
   }
 }
 
-function nowOf(node: NodeCheckContext['node']): number | null {
+/** When the node was read, in milliseconds since 1970, by its own clock; null if unknown. */
+export function readAt({node}: Pick<NodeCheckContext, 'node'>): number | null {
   return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
 }
 

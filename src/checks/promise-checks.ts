@@ -1,3 +1,4 @@
+import {entryNames} from '../model/service-port.ts';
 import {type BrokenPromise, brokenPromises, type SettingName} from '../analyze/promise/promise-breaches.ts';
 import {promisedNode} from '../analyze/promise/shapes.ts';
 import {describeDetector} from '../analyze/symptoms/node-symptoms.ts';
@@ -235,19 +236,12 @@ function observed(context: NodeCheckContext, broken: readonly BrokenPromise[], c
 }
 
 function effectsOf(broken: readonly BrokenPromise[]): string {
-  const effects = Map.groupBy(broken, ({breach, entry}) => `${entryWords[entry]} ${breachWords[breach]}`);
+  const effects = Map.groupBy(broken, ({breach, entry}) => `${entryNames[entry]}s ${breachWords[breach]}`);
   const texts = [...effects].map(
     ([what, own]) => `packets from ${[...new Set(own.map(({sender}) => senderWords[sender]))].join(', ')} to ${what}`,
   );
   return someOf(texts, {max: 3, noun: 'effect'});
 }
-
-const entryWords: Readonly<Record<BrokenPromise['entry'], string>> = {
-  clusterIP: 'cluster IPs',
-  nodePort: 'node ports',
-  loadBalancerIP: 'load-balancer IPs',
-  externalIP: 'external IPs',
-};
 
 const senderWords: Readonly<Record<BrokenPromise['sender'], string>> = {
   pod: 'pods of this node',

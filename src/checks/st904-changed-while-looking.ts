@@ -1,7 +1,7 @@
+import {readAt} from './kube-proxy.ts';
 import {largest} from '../model/lists.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
-import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import {type Check, type NodeCheckContext, ofPort} from './check.ts';
 import {commandLine} from '../model/text.ts';
 import {run} from './commands/commands.ts';
@@ -33,11 +33,6 @@ export const changedWhileLooking: Check<'ST904'> = {
     }
   },
 };
-
-/** When the node was read, in milliseconds since 1970, by its own clock; null if unknown. */
-function readAt({node}: NodeCheckContext): number | null {
-  return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
-}
 
 function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeCheckContext): number {
   const proxy = proxyVersion(config);

@@ -1,3 +1,4 @@
+import {compareText} from '../model/text.ts';
 import {type Finding, type Observation, severities} from '../model/finding.ts';
 import type {Problem} from '../model/snapshot.ts';
 
@@ -46,16 +47,12 @@ export function sortFindings(findings: readonly Finding[]): readonly Finding[] {
 function compareKeys(a: readonly (string | number)[], b: readonly (string | number)[]): number {
   for (let index = 0; index < a.length; index++) {
     const value = a[index] ?? '';
-    const order = compare(value, b[index] ?? value);
+    const order = compareText(value, b[index] ?? value);
     if (order !== 0) return order;
   }
   return 0;
 }
 
-function compare<T extends string | number>(a: T, b: T): number {
-  return a < b ? -1 : a > b ? 1 : 0;
-}
-
 export function byName(a: {readonly name: string}, b: {readonly name: string}): number {
-  return compare(a.name, b.name);
+  return compareText(a.name, b.name);
 }

@@ -57,7 +57,7 @@ export function throughEntry(entry: Entry | undefined): string {
   return entry === undefined || entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
 }
 
-const entryNames: Readonly<Record<EntryKind, string>> = {
+export const entryNames: Readonly<Record<EntryKind, string>> = {
   clusterIP: 'cluster IP',
   nodePort: 'node port',
   loadBalancerIP: 'load-balancer IP',

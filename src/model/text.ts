@@ -108,8 +108,8 @@ export function servicePortText(service: Parameters<typeof namespacedName>[0], p
   return `${namespacedName(service)}${port === undefined || port.name === '' ? '' : `:${port.name}`}`;
 }
 
-/** Order of two texts by their UTF-16 code units, the same in every locale; for `sort`. */
-export function compareText(a: string, b: string): number {
+/** Order of two texts by their UTF-16 code units, the same in every locale, or of two numbers; for `sort`. */
+export function compareText<T extends string | number>(a: T, b: T): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 

@@ -44,3 +44,10 @@ export function readJson(text: string): unknown {
     throw error;
   }
 }
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Whether JSON is an object with fields. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

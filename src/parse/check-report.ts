@@ -1,6 +1,6 @@
 import {type Finding, severities} from '../model/finding.ts';
 import type {NodeReport} from '../model/report.ts';
-import {readJson} from './attempt.ts';
+import {readJson, isObject} from './attempt.ts';
 
 /** The schema of reports that can be read. */
 const readableVersion = 1;
@@ -29,12 +29,6 @@ export function parseCheckReport(
 /** Whether a file is such a report, or part of one, by its beginning. */
 export function startsAsReport(start: string): boolean {
   return /^\ufeff?\s*\{\s*"schemaVersion"\s*:/.test(start);
-}
-
-export type Fields = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isFinding(value: unknown): boolean {

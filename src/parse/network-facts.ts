@@ -1,8 +1,6 @@
 import {type Family, parseCidr} from '../model/address.ts';
 import type {ConnectionStatistics, Link, PolicyRule, Route} from '../model/node/node-facts.ts';
-import {readJson} from './attempt.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
+import {readJson, type Fields, isObject} from './attempt.ts';
 
 /** Reads `ip -d -j link`, or `ip -j addr` with fewer details; null if it is not a list of interfaces. */
 export function parseLinks(text: string): readonly Link[] | null {
@@ -10,8 +8,8 @@ export function parseLinks(text: string): readonly Link[] | null {
 }
 
 function linkOf(fields: Fields): Link {
-  const info = isFields(fields['linkinfo']) ? fields['linkinfo'] : {};
-  const [data, port] = [info['info_data'], info['info_slave_data']].map(part => (isFields(part) ? part : {}));
+  const info = isObject(fields['linkinfo']) ? fields['linkinfo'] : {};
+  const [data, port] = [info['info_data'], info['info_slave_data']].map(part => (isObject(part) ? part : {}));
   const flags = Array.isArray(fields['flags']) ? fields['flags'] : [];
   const hasDetails = 'linkinfo' in fields || 'promiscuity' in fields;
   const kind = stringOf(info['info_kind']) ?? (hasDetails ? '' : null);
@@ -81,7 +79,7 @@ function has({flags}: Fields, flag: string): boolean {
 }
 
 function viaOf(via: unknown): string | null {
-  return isFields(via) ? stringOf(via['host']) : null;
+  return isObject(via) ? stringOf(via['host']) : null;
 }
 
 /** Reads `ip -j rule` or `ip -6 -j rule`; null if it is not a list of rules. */
@@ -185,11 +183,7 @@ function listOf(text: string, field: string): readonly Fields[] | null {
 }
 
 function fieldsIn(list: unknown): readonly Fields[] {
-  return Array.isArray(list) ? list.filter(isFields) : [];
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return Array.isArray(list) ? list.filter(isObject) : [];
 }
 
 function stringOf(value: unknown): string | null {

@@ -1,4 +1,5 @@
-import {type Fields, isObject, isText} from './check-report.ts';
+import {type Fields, isObject} from './attempt.ts';
+import {isText} from './check-report.ts';
 import type {PreviewChange, PreviewPlan} from '../model/preview.ts';
 import {readJson} from './attempt.ts';
 

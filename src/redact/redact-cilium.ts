@@ -1,9 +1,9 @@
 import {joinHostPort} from '../model/virtual-server.ts';
 import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
-import {unreadable} from './redact-config.ts';
+import {unreadable, redactJson} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
-import {treat, treatAddress, type Treatment} from './treatment.ts';
+import {treatAddress, type Treatment} from './treatment.ts';
 
 /** Words of Cilium: types, scopes, states, protocols, flags of entries, and names of settings. */
 const words: ReadonlySet<string> = new Set(
@@ -57,14 +57,6 @@ const status: Treatment = {
 };
 const versions: Treatment = {fields: {Client: {fields: {Version: version}}, Daemon: {fields: {Version: version}}}};
 
-function json(treatment: Treatment): (text: string, replacements: Replacements) => string {
-  return (text, replacements) => {
-    const value = readJson(text);
-    // What is no JSON stays unusable.
-    return value === undefined ? unreadable : `${JSON.stringify(treat(value, treatment, replacements))}\n`;
-  };
-}
-
 /** `bpf lb list`: keys are places or networks, and values places, or numbers and flags. */
 function redactMap(text: string, replacements: Replacements): string {
   const rows = readJson(text);
@@ -112,12 +104,12 @@ function redactNodeAddresses(text: string, replacements: Replacements): string {
 
 /** What is kept of the tables of Cilium, by the name of the file. */
 export const ciliumFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
-  'service-list.json': json({list: {fields: {status: {fields: {realized}}}}}),
+  'service-list.json': redactJson({list: {fields: {status: {fields: {realized}}}}}),
   'bpf-lb-list.json': redactMap,
   'bpf-lb-list-frontends.json': redactMap,
   'bpf-lb-list-source-ranges.json': redactMap,
-  'status.json': json(status),
-  'version.json': json(versions),
+  'status.json': redactJson(status),
+  'version.json': redactJson(versions),
   'db-show-node-addresses.txt': redactNodeAddresses,
 };
 

@@ -2,7 +2,7 @@ import {dump} from 'js-yaml';
 import {attempt, readJson} from '../parse/attempt.ts';
 import {readYaml} from '../parse/yaml-text.ts';
 import type {Replacements} from './replacements.ts';
-import {treatAddress} from './treatment.ts';
+import {treatAddress, treat, type Treatment} from './treatment.ts';
 
 /** Settings that name an interface, or the beginning of such names; by the lower-case name of the field or flag. */
 const interfaceSettings = new Set(['bridgeinterface', 'pod-bridge-interface', 'interfacenameprefix', 'pod-interface-name-prefix']);
@@ -64,6 +64,14 @@ const knownValues = new Set([
 
 /** Replaces a file that cannot be parsed by another one that cannot be parsed. */
 export const unreadable = '{redacted: [';
+
+/** What is no JSON stays unusable. */
+export function redactJson(treatment: Treatment): (text: string, replacements: Replacements) => string {
+  return (text, replacements) => {
+    const value = readJson(text);
+    return value === undefined ? unreadable : `${JSON.stringify(treat(value, treatment, replacements))}\n`;
+  };
+}
 
 /** `/configz`: a JSON document. */
 export function redactConfigz(text: string, replacements: Replacements): string {

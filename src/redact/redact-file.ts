@@ -1,9 +1,8 @@
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
-import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
 import {commonTables, redactNftName, redactObjectName} from './redact-nft-names.ts';
 import {ciliumFiles} from './redact-cilium.ts';
-import {redactConfigText, redactConfigz, unreadable} from './redact-config.ts';
+import {redactConfigText, redactConfigz, redactJson} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
 import {redactNft} from './redact-nft.ts';
 import type {Replacements} from './replacements.ts';
@@ -115,13 +114,6 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
 function redactLog(text: string, replacements: Replacements): string {
   const found = failureIn(text);
   return found === null ? '' : `${replacements.words.message(found.line)}\n`;
-}
-
-function redactJson(treatment: Treatment): (text: string, replacements: Replacements) => string {
-  return (text, replacements) => {
-    const value = readJson(text);
-    return value === undefined ? unreadable : `${JSON.stringify(treat(value, treatment, replacements))}\n`;
-  };
 }
 
 /**

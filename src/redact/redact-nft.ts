@@ -1,13 +1,11 @@
 import {formatAddress} from '../model/address.ts';
-import {readJson} from '../parse/attempt.ts';
+import {readJson, type Fields, isObject} from '../parse/attempt.ts';
 import {mergeAddresses, networksIn, parseInterval} from '../parse/nftables/address-list.ts';
 import {jsonItems} from '../parse/nftables/nft-json-bytes.ts';
 import {commonTables, nftEndpoint, redactObjectName} from './redact-nft-names.ts';
 import {isKnownText} from './known-words.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './sorted-order.ts';
-
-type JsonFields = Readonly<Record<string, unknown>>;
 
 /**
  * The output of `nft -j`, of kube-proxy's tables or of all. Several documents one after another become one. A truncated one stays
@@ -61,7 +59,7 @@ class NftRedaction {
   }
 
   /** nft lists the addresses of an anonymous set in their order, with adjacent ones merged. */
-  #set(value: JsonFields, set: readonly unknown[]): JsonFields {
+  #set(value: Fields, set: readonly unknown[]): Fields {
     const fresh = this.#fields(value);
     const [before, after] = [addressTexts(set), addressTexts(fresh['set'])];
     if (before === null || after === null || mergeAddresses(before)?.join() !== before.join()) return fresh;
@@ -75,13 +73,13 @@ class NftRedaction {
   }
 
   /** Users, groups and control groups are names of somebody's. */
-  #match(value: JsonFields): JsonFields {
+  #match(value: Fields): Fields {
     const {left, right} = value;
     const anonymous = isOfSomebody(left) ? withoutWords(right) : this.part(right, isInterface(left) ? interfaceKey : 'right');
     return {...this.#fields(value), left: this.part(left, 'left'), right: anonymous};
   }
 
-  #fields(value: JsonFields): JsonFields {
+  #fields(value: Fields): Fields {
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [this.#key(key), this.part(part, key)]));
   }
 
@@ -102,7 +100,7 @@ class NftRedaction {
     return redactObjectName(name, this.#isKubeProxy, this.#replacements);
   }
 
-  #prefix({addr, len}: JsonFields): JsonFields {
+  #prefix({addr, len}: Fields): Fields {
     const base = typeof addr === 'string' && typeof len === 'number' ? this.#replacements.addresses.base(addr, len) : null;
     return {addr: base ?? this.part(addr, 'addr'), len: this.part(len, 'len')};
   }
@@ -118,7 +116,7 @@ class NftRedaction {
   }
 
   /** `numgen random mod n map { 0 : …, 1 : … }`: the endpoints are in their order. */
-  #numbered(value: JsonFields & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}}): JsonFields {
+  #numbered(value: Fields & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}}): Fields {
     const {set} = value.data;
     const fresh = set.map(([, target]) => this.part(target, ''));
     const order = newOrder(
@@ -177,7 +175,7 @@ function addressElement(text: string): unknown {
   return text.includes('-') ? {range: text.split('-')} : text;
 }
 
-function isNumbered(value: JsonFields): value is JsonFields & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}} {
+function isNumbered(value: Fields): value is Fields & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}} {
   const {key, data} = value;
   return isObject(key) && 'numgen' in key && isObject(data) && Array.isArray(data['set']) && data['set'].every(Array.isArray);
 }
@@ -212,7 +210,7 @@ function endpointOf(target: unknown): string | null {
   return String(address).includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
-function ruleOf(object: unknown): JsonFields | null {
+function ruleOf(object: unknown): Fields | null {
   return isObject(object) && isObject(object['rule']) ? object['rule'] : null;
 }
 
@@ -222,13 +220,9 @@ function chainOf(object: unknown): unknown {
 }
 
 /** The jump of a rule for the clients of one endpoint; null for all others. */
-function affinityTarget(object: unknown): JsonFields | null {
+function affinityTarget(object: unknown): Fields | null {
   const expressions = ruleOf(object)?.['expr'];
   if (!Array.isArray(expressions) || expressions.length !== 2) return null;
   const [, target] = expressions;
   return isObject(target) && endpointOf(target) !== null ? target : null;
-}
-
-function isObject(value: unknown): value is JsonFields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -30,7 +30,9 @@ export function iptablesFamily(expect: Expect, actual: Ruleset): FamilyRules<Exp
     expect,
     // Of the base rules, the canaries alone are looked for.
     lacksServices: (plain, senders) => {
-      const none = holdsNoServiceRules(plain, actual) ? noServiceRules('table nat holds none', plain) : withoutServices(plain, actual);
+      const none = holdsNoServiceRules(plain, actual)
+        ? noServiceRules('table nat holds none of the rules', plain)
+        : withoutServices(plain, actual);
       if (none === null) return null;
       const baseRules = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set(), senders});
       return [none, ...baseRules.filter(({kind}) => kind === 'canary-missing')];

@@ -9,7 +9,6 @@ import type {Hypothesis} from '../../expect/node-context.ts';
 import {families, type Family} from '../../model/address.ts';
 import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
-import {plural} from '../../model/text.ts';
 import type {Side} from '../../trace/side.ts';
 import {whyDistrusted, whyNoTables} from '../iptables/node-rulesets.ts';
 import {
@@ -23,7 +22,7 @@ import {
   type NodeRules,
   type ProxyMode,
 } from '../proxy-mode.ts';
-import {noServiceWorks, uncoveredPods, withEffect} from '../symptoms/node-symptoms.ts';
+import {noServiceRules, uncoveredPods, withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
 import {isIpvsChain} from '../third-party/iptables-rules.ts';
@@ -193,7 +192,7 @@ function analyzeIpvsFamily({
   const sides = sidesOf({expected, differences, state, ruleset, deviceGone: device !== null});
   const result = (found: readonly Symptom[]): IpvsFamilyAnalysis => ({expected, sides, symptoms: found, byPort: differences.byPort});
   if (!eachService && servers.length === 0 && [...differences.resolved.values()].some(({server}) => server.realServers.length > 0))
-    return result([noServiceRules(expected, differences)]);
+    return result([noServiceRules(`IPVS holds none of the ${differences.resolved.size} virtual servers`, expected)]);
   const senders = onceAsked(() => senderGroups({api: rules.api, context: expected.context}));
   const ports = [...differences.byPort].flatMap(([item, own]) => {
     const known = device === null ? own : {...own, missingAddresses: []};
@@ -254,12 +253,6 @@ function holdsJumps(ruleset: Ruleset, baseRules: ChainSource): boolean {
     );
     return (baseRules.chain(table, name)?.rules() ?? []).every(({target}) => targets.has(target?.name));
   });
-}
-
-function noServiceRules({context: {family}, ports}: ExpectedIpvs, {resolved}: IpvsDifferences): Symptom {
-  const count = ports.length;
-  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${plural(count, 'Service port')}: ${noServiceWorks(family)}`;
-  return {kind: 'no-service-rules', variant: 'no-service-works', family, port: null, detail, expected: [], actual: []};
 }
 
 /** kube-ipvs0 has none of the addresses: it is missing, or lost all of them. */

@@ -44,7 +44,7 @@ export function nftFamily(family: NftFamily): FamilyRules<ExpectedTable, NftPort
   return {
     ...nftHypotheses(actual),
     expect,
-    lacksServices: plain => (holdsNoServices(plain, actual) ? [noServiceRules(`table ${plain.id} holds none`, plain)] : null),
+    lacksServices: plain => (holdsNoServices(plain, actual) ? [noServiceRules(`table ${plain.id} holds none of the rules`, plain)] : null),
     layoutOf: (expected, beside) => nftLayout(expected, family, beside),
   };
 }
@@ -97,7 +97,7 @@ function nftLayout(
 
 /** What a node shows that has no table of kube-proxy. */
 export function withoutTable(expected: ExpectedTable) {
-  const symptoms = servesAny(expected) ? [noServiceRules(`there is no table ${expected.id}, and none`, expected)] : [];
+  const symptoms = servesAny(expected) ? [noServiceRules(`there is no table ${expected.id}, and none of the rules`, expected)] : [];
   return {expected, symptoms, differing: []};
 }
 

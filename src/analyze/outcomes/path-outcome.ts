@@ -59,7 +59,7 @@ export function collectPathOutcome<R extends RuleText>(
   return {outcomes, destinations, ...other};
 }
 
-const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
+export const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
 
 /** Probabilities are printed by iptables in units of 2^-31, and by kube-proxy up to 1.16 with five decimals. */
 const tolerance = 2e-5;

@@ -82,12 +82,12 @@ export function emptiedServices(missing: readonly RuleText[], family: Family): S
   };
 }
 
-/** A node that holds no rule of any Service of this family; `what` ends in "none". */
+/** A node that holds no rule of any Service of this family; `what` ends in "none of the rules". */
 export function noServiceRules(
   what: string,
   {context: {family}, ports}: {readonly context: {readonly family: Family}; readonly ports: readonly unknown[]},
 ): Symptom {
-  const detail = `${what} of the rules of ${plural(ports.length, 'Service port')}: ${noServiceWorks(family)}`;
+  const detail = `${what} of ${plural(ports.length, 'Service port')}: ${noServiceWorks(family)}`;
   return {kind: 'no-service-rules', variant: 'no-service-works', family, port: null, detail, expected: [], actual: []};
 }
 

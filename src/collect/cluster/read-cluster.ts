@@ -23,6 +23,7 @@ import {
   serviceCIDRShape,
   serviceShape,
 } from '../objects/api-shapes.ts';
+import type {Shape} from '../objects/usable-items.ts';
 import {ClusterReader, type ClusterScope} from './cluster-reader.ts';
 
 export interface ClusterReading {
@@ -52,7 +53,11 @@ export async function readCluster(
   const [{services, ...endpoints}, nodes, configMaps, serviceCIDRs, networkPolicies] = await Promise.all([
     readServices(scope, reader),
     readNodes(reader),
-    withConfigMaps ? readConfigMaps(reader) : null,
+    withConfigMaps
+      ? readConfigMaps(reader, {
+          remedy: `${askForRights('get', 'configmaps of kube-system')} Without it kube-proxy's settings are taken from elsewhere.`,
+        })
+      : null,
     withConfigMaps ? readServiceCIDRs(reader) : null,
     withConfigMaps ? readNetworkPolicies(scope, reader) : null,
   ]);
@@ -72,17 +77,29 @@ export async function readServices(scope: ClusterScope, reader: ClusterReader): 
     served = false;
   };
   const [services, endpointSlices] = await Promise.all([readServiceObjects(scope, reader), readSlices(scope, {reader, onNotServed})]);
-  return {services, endpointSlices, endpoints: served ? null : await readEndpoints(scope, reader)};
+  return {
+    services,
+    endpointSlices,
+    endpoints: served ? null : await readNamed<EndpointsObject>(scope, reader, {list: 'endpoints', shape: endpointsShape}),
+  };
 }
 
 /** As `readServices`, without slices. */
-export async function readServiceObjects(scope: ClusterScope, reader: ClusterReader): Promise<readonly ServiceObject[] | null> {
-  const what = {list: 'services' as const, shape: serviceShape, remedy: askForRights('get and list', 'services')};
-  if (scope.kind !== 'services')
-    return joined(places(scope).map(place => reader.list<ServiceObject>({...what, path: `/api/v1${place}/services`})));
+export function readServiceObjects(scope: ClusterScope, reader: ClusterReader): Promise<readonly ServiceObject[] | null> {
+  return readNamed(scope, reader, {list: 'services', shape: serviceShape});
+}
+
+/** Services, or objects that have the name of their Service. */
+async function readNamed<T>(
+  scope: ClusterScope,
+  reader: ClusterReader,
+  {list, shape}: {readonly list: 'services' | 'endpoints'; readonly shape: Shape},
+): Promise<readonly T[] | null> {
+  const what = {list, shape, remedy: askForRights('get and list', list)};
+  if (scope.kind !== 'services') return joined(places(scope).map(place => reader.list<T>({...what, path: `/api/v1${place}/${list}`})));
   return joined(
     each(scope.services, ({namespace, name}) =>
-      reader.get<ServiceObject>({...what, path: `/api/v1${placeOf(namespace)}/services/${encodeURIComponent(name)}`}),
+      reader.get<T>({...what, path: `/api/v1${placeOf(namespace)}/${list}/${encodeURIComponent(name)}`}),
     ),
   );
 }
@@ -112,27 +129,16 @@ function readSlices(scope: ClusterScope, {reader, onNotServed}: SlicesReader): P
   );
 }
 
-function readEndpoints(scope: ClusterScope, reader: ClusterReader): Promise<readonly EndpointsObject[] | null> {
-  const what = {list: 'endpoints' as const, shape: endpointsShape, remedy: askForRights('get and list', 'endpoints')};
-  if (scope.kind !== 'services')
-    return joined(places(scope).map(place => reader.list<EndpointsObject>({...what, path: `/api/v1${place}/endpoints`})));
-  return joined(
-    each(scope.services, ({namespace, name}) =>
-      reader.get<EndpointsObject>({...what, path: `/api/v1${placeOf(namespace)}/endpoints/${encodeURIComponent(name)}`}),
-    ),
-  );
-}
-
 export function readNodes(reader: ClusterReader): Promise<readonly NodeObject[] | null> {
   return reader.list<NodeObject>({path: '/api/v1/nodes', shape: nodeShape, remedy: askForRights('list', 'nodes')});
 }
 
-function readConfigMaps(reader: ClusterReader): Promise<readonly ConfigMapObject[] | null> {
-  const what = {
-    shape: configMapShape,
-    remedy: `${askForRights('get', 'configmaps of kube-system')} Without it kube-proxy's settings are taken from elsewhere.`,
-    isMinor: true,
-  };
+/** Those with settings of kube-proxy. */
+export function readConfigMaps(
+  reader: ClusterReader,
+  how: {readonly remedy: string; readonly query?: Readonly<Record<string, string>>},
+): Promise<readonly ConfigMapObject[] | null> {
+  const what = {...how, shape: configMapShape, isMinor: true};
   return joined(
     systemConfigMaps.map(name => reader.get<ConfigMapObject>({...what, path: `/api/v1/namespaces/kube-system/configmaps/${name}`})),
   );

@@ -1,3 +1,4 @@
+import {isObject} from '../../parse/attempt.ts';
 import type {Problem} from '../../model/snapshot.ts';
 
 interface UsableItems<T> {
@@ -115,10 +116,6 @@ function faultOfFields(object: Record<string, unknown>, fields: Readonly<Record<
     if (fault !== null) return fault;
   }
   return null;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

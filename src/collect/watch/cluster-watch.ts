@@ -1,10 +1,10 @@
-import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../../model/api-objects.ts';
+import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import type {SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
-import type {WatchedObject} from './service-watches.ts';
+import {type WatchedObject, objectKey} from './service-watches.ts';
 import {StringPool} from './trim-object.ts';
 
 type ClusterWatchOptions = Pick<ObjectWatchOptions<never>, 'backoffMs' | 'silenceMs'> & {
@@ -29,12 +29,13 @@ export class ClusterWatch {
     const strings = new StringPool();
     this.services = new ObjectWatch<ServiceObject>(api, {
       ...{...options, strings, kind: 'services', path: '/api/v1/services', shape: serviceShape},
-      onChange: (now, before, isListed) => this.#noteChange({kind: 'Service', key: nameOf(now ?? before), object: now ?? null, isListed}),
+      onChange: (now, before, isListed) =>
+        this.#noteChange({kind: 'Service', key: objectKey(now ?? before), object: now ?? null, isListed}),
     });
     this.endpointSlices = new ObjectWatch<EndpointSliceObject>(api, {
       ...{...options, strings, kind: 'endpointslices', path: '/apis/discovery.k8s.io/v1/endpointslices', shape: endpointSliceShape},
       onChange: (now, before, isListed) =>
-        this.#noteChange({kind: 'EndpointSlice', key: nameOf(now ?? before), object: now ?? null, isListed}),
+        this.#noteChange({kind: 'EndpointSlice', key: objectKey(now ?? before), object: now ?? null, isListed}),
     });
   }
 
@@ -106,8 +107,4 @@ const betweenReopenings = 10_000;
 
 function sorted<T>(objects: ReadonlyMap<string, T>): readonly T[] {
   return [...objects].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object);
-}
-
-function nameOf(object: {readonly metadata: ObjectMeta} | undefined): string {
-  return `${object?.metadata.namespace ?? 'default'}/${object?.metadata.name ?? ''}`;
 }

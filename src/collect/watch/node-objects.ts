@@ -1,11 +1,10 @@
-import type {ConfigMapObject, EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../../model/api-objects.ts';
+import type {EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
-import {systemConfigMaps} from '../../model/proxy-config.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {ClusterReader} from '../cluster/cluster-reader.ts';
-import {readServiceCIDRs, type ServiceObjects} from '../cluster/read-cluster.ts';
+import {readServiceCIDRs, type ServiceObjects, readConfigMaps} from '../cluster/read-cluster.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
-import {configMapShape, endpointSliceShape, nodeShape, podShape, serviceShape} from '../objects/api-shapes.ts';
+import {endpointSliceShape, nodeShape, podShape, serviceShape} from '../objects/api-shapes.ts';
 
 export interface NodeObjects {
   readonly objects: Pick<ApiObjects, 'nodes' | 'pods' | 'configMaps' | 'serviceCIDRs'>;
@@ -21,7 +20,7 @@ export async function readNodeObjects(api: KubeApi, node: string): Promise<NodeO
   const [own, pods, configMaps, serviceCIDRs] = await Promise.all([
     readNode(reader, node),
     readPods(reader, node),
-    readConfigMaps(reader),
+    readConfigMaps(reader, {remedy, query: fromCache}),
     readServiceCIDRs(reader, fromCache),
   ]);
   const servers = own?.some(isOfK3s) ? await readServers(reader) : [];
@@ -49,14 +48,6 @@ async function readServers(reader: ClusterReader): Promise<readonly NodeObject[]
 function readPods(reader: ClusterReader, node: string): Promise<readonly PodObject[] | null> {
   const query = {...fromCache, fieldSelector: `spec.nodeName=${node}`};
   return reader.list<PodObject>({path: '/api/v1/namespaces/kube-system/pods', query, shape: podShape, remedy, isMinor: true});
-}
-
-async function readConfigMaps(reader: ClusterReader): Promise<readonly ConfigMapObject[] | null> {
-  const what = {query: fromCache, shape: configMapShape, remedy, isMinor: true};
-  const lists = await Promise.all(
-    systemConfigMaps.map(name => reader.get<ConfigMapObject>({...what, path: `/api/v1/namespaces/kube-system/configmaps/${name}`})),
-  );
-  return lists.some(list => list === null) ? null : lists.flatMap(list => list ?? []);
 }
 
 /**

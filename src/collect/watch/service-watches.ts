@@ -1,4 +1,4 @@
-import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
+import type {EndpointSliceObject, ServiceObject, ObjectMeta} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {type ClusterScope, listKey} from '../cluster/cluster-reader.ts';
@@ -151,6 +151,6 @@ function placeOfService({namespace, name}: ServiceName): WatchedPlace {
   };
 }
 
-function objectKey(object: ServiceObject | EndpointSliceObject | undefined): string {
+export function objectKey(object: {readonly metadata: ObjectMeta} | undefined): string {
   return `${object?.metadata.namespace ?? 'default'}/${object?.metadata.name ?? ''}`;
 }

@@ -81,7 +81,7 @@ function externalDetector(ruleset: Ruleset): SeenIptablesDetector | null {
   return null;
 }
 
-function interfaceFields(link: string): KubeProxyFields {
+export function interfaceFields(link: string): KubeProxyFields {
   return link.endsWith('+')
     ? {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: link.slice(0, -1)}
     : {detectLocalMode: 'BridgeInterface', bridgeInterface: link};
@@ -121,14 +121,14 @@ function negatesLoopback({options}: Rule): boolean {
 function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
   const all = [...rulesets.values()];
   const six = rulesets.get('IPv6');
-  if (!all.some(showsFilter)) return guess(minorOfNat(all));
-  if (!has(all, 'filter', 'KUBE-PROXY-FIREWALL')) return guess(minorBefore125(all));
+  if (!all.some(showsFilter)) return aboutMinor(minorOfNat(all));
+  if (!has(all, 'filter', 'KUBE-PROXY-FIREWALL')) return aboutMinor(minorBefore125(all));
   const writesFirewall =
     six === undefined
       ? says(all, 'filter', 'KUBE-FIREWALL', 'block incoming localnet')
       : six.chain('filter', 'KUBE-FIREWALL') !== undefined;
-  if (writesFirewall || says(all, 'filter', 'KUBE-FORWARD', 'nfacct')) return guess(36);
-  return guess(six !== undefined && (six.chain('nat', 'KUBE-SERVICES')?.text() ?? '').includes('! -d ::1/128') ? 26 : 25);
+  if (writesFirewall || says(all, 'filter', 'KUBE-FORWARD', 'nfacct')) return aboutMinor(36);
+  return aboutMinor(six !== undefined && (six.chain('nat', 'KUBE-SERVICES')?.text() ?? '').includes('! -d ::1/128') ? 26 : 25);
 }
 
 /** In pasted text, rules that are missing from table filter prove nothing. */
@@ -221,6 +221,6 @@ function endsNamesWithColon(ruleset: Ruleset): boolean {
   return chains.some(chain => /"[^"/ ]+\/[^":/ ]+:(?: [^"]*)?"/.test(chain.text()));
 }
 
-function guess(number: number): KubeProxyVersion {
+export function aboutMinor(number: number): KubeProxyVersion {
   return {text: `about v1.${number}`, minor: number, patch: null, guessed: true};
 }

@@ -2,7 +2,7 @@ import type {Family} from '../../model/address.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {parseChainName} from '../iptables/chain-names.ts';
-import type {InferredConfig} from '../iptables/infer-config.ts';
+import {type InferredConfig, aboutMinor, interfaceFields} from '../iptables/infer-config.ts';
 
 /** What the iptables base rules of IPVS mode show of the kube-proxy that wrote them; null on a node that does not run in this mode. */
 export function inferIpvsConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredConfig | null {
@@ -22,7 +22,7 @@ export function inferIpvsConfig(rulesets: ReadonlyMap<Family, Ruleset>): Inferre
   return {
     mode: 'ipvs',
     clusterCIDRs: cidrs,
-    ...(link === undefined ? {} : linkFields(link)),
+    ...(link === undefined ? {} : interfaceFields(link)),
     masqueradeAll: masquerade.some(found => found !== null && found[1] === undefined && found[3] === 'dst,dst'),
     masqueradeBit: mark === null ? 14 : Math.log2(Number(mark[1])),
     version: fingerprint(all),
@@ -41,24 +41,14 @@ function holdsServiceChains(ruleset: Ruleset): boolean {
   return services.some(({target}) => parseChainName(target?.name ?? '') !== null);
 }
 
-function linkFields(link: string): InferredConfig {
-  return link.endsWith('+')
-    ? {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: link.slice(0, -1)}
-    : {detectLocalMode: 'BridgeInterface', bridgeInterface: link};
-}
-
 /** The newest version that writes such base rules, its patch aside. */
 function fingerprint(rulesets: readonly Ruleset[]): KubeProxyVersion {
   const filter = (chain: string): string => rulesets.map(ruleset => ruleset.chain('filter', chain)?.text() ?? '').join('\n');
   const has = (chain: string): boolean => rulesets.some(ruleset => ruleset.chain('filter', chain) !== undefined);
   const admitsLocal = filter('KUBE-IPVS-FILTER').includes('EXTERNAL-IP-LOCAL');
-  if (has('KUBE-IPVS-OUT-FILTER')) return minor(admitsLocal ? 36 : 29);
-  if (admitsLocal || filter('KUBE-IPVS-FILTER').includes('HEALTH-CHECK')) return minor(28);
-  if (has('KUBE-IPVS-FILTER')) return minor(27);
-  if (has('KUBE-PROXY-FIREWALL')) return minor(25);
-  return filter('KUBE-FORWARD').includes('pod source rule') ? minor(22) : minor(23);
-}
-
-function minor(number: number): KubeProxyVersion {
-  return {text: `about v1.${number}`, minor: number, patch: null, guessed: true};
+  if (has('KUBE-IPVS-OUT-FILTER')) return aboutMinor(admitsLocal ? 36 : 29);
+  if (admitsLocal || filter('KUBE-IPVS-FILTER').includes('HEALTH-CHECK')) return aboutMinor(28);
+  if (has('KUBE-IPVS-FILTER')) return aboutMinor(27);
+  if (has('KUBE-PROXY-FIREWALL')) return aboutMinor(25);
+  return filter('KUBE-FORWARD').includes('pod source rule') ? aboutMinor(22) : aboutMinor(23);
 }

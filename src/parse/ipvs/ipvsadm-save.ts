@@ -225,7 +225,7 @@ interface HostPort {
 }
 
 /** Null for names, which ipvsadm prints without `-n`. */
-function hostPort(text: string): HostPort | null {
+export function hostPort(text: string): HostPort | null {
   const {address, port} = splitHostPort(text);
   const canonical = canonicalAddress(address);
   return canonical === null || !/^\d+$/.test(port) ? null : {address: canonical, port: Number(port)};

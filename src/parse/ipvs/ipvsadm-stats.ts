@@ -1,6 +1,6 @@
-import {canonicalAddress, type Protocol} from '../../model/address.ts';
+import {hostPort} from './ipvsadm-save.ts';
+import type {Protocol} from '../../model/address.ts';
 import {joinHostPort, serverKey} from '../../model/virtual-server.ts';
-import {splitHostPort} from '../iptables/comparable-rule.ts';
 
 /** The counters of one real server of one virtual server. */
 export interface RealServerStats {
@@ -75,9 +75,3 @@ function connections(words: readonly string[]): RealServerStats | null {
 
 /** By the third word of the headings. */
 const columns: Readonly<Record<string, typeof totals>> = {Conns: totals, Scheduler: connections};
-
-function hostPort(text: string): {readonly address: string; readonly port: number} | null {
-  const {address, port} = splitHostPort(text);
-  const canonical = canonicalAddress(address);
-  return canonical === null || !/^\d+$/.test(port) ? null : {address: canonical, port: Number(port)};
-}

@@ -1,4 +1,4 @@
-import {type NftChain, type NftJsonCheck, type NftRuleset, type NftStray, unnamedTable} from '../../model/nft-ruleset.ts';
+import {type NftChain, type NftFamily, type NftJsonCheck, type NftRuleset, type NftStray, unnamedTable} from '../../model/nft-ruleset.ts';
 import type {Cut} from '../../model/ruleset.ts';
 import {requireUndamaged} from '../lines.ts';
 import {NftDumpChain, nftPriority, type RuleText} from './nft-dump-chain.ts';
@@ -106,10 +106,16 @@ class TextReader {
     if (isPart.test(text)) return this.#inTable(this.#unnamedTable(), text);
     const [, family = 'ip', name = ''] = /^table (?:(\S+) )?(\S+) \{$/.exec(text) ?? [];
     if (name === '' || !isNftFamily(family)) return this.#stray(text);
+    this.#isUnnamed = false;
+    this.#open(family, name);
+  }
+
+  #open(family: NftFamily, name: string): State & {readonly kind: 'table'} {
     const table = this.#tables.get(tableId(family, name)) ?? new NftDumpTable(family, name, new NftChainList());
     this.#tables.set(table.id, table);
-    this.#isUnnamed = false;
-    this.#state = {kind: 'table', table};
+    const state = {kind: 'table', table} as const;
+    this.#state = state;
+    return state;
   }
 
   #inTable({table}: {readonly table: TextTable}, text: string): void {
@@ -134,11 +140,8 @@ class TextReader {
     const content = this.#bytes.toString('utf8', 0, 65_536);
     const family = /\bip6 [sd]addr |ipv6_addr/.test(content) ? 'ip6' : 'ip';
     const name = namesOfProxy.test(content) ? 'kube-proxy' : unnamedTable;
-    const table = this.#tables.get(tableId(family, name)) ?? new NftDumpTable(family, name, new NftChainList());
-    this.#tables.set(table.id, table);
     this.#isUnnamed = true;
-    this.#state = {kind: 'table', table};
-    return this.#state;
+    return this.#open(family, name);
   }
 
   readonly #textAt = (start: number, end: number): string => canonicalNftRule(this.#bytes.toString('utf8', start, end));

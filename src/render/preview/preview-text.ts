@@ -9,7 +9,7 @@ import {
   type PreviewSide,
   type Requirement,
 } from '../../model/preview.ts';
-import {entryText} from '../../model/service-port.ts';
+import {entryText, entryNames} from '../../model/service-port.ts';
 import {namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {type NodeOrder, nodeOrder} from './node-order.ts';
@@ -209,7 +209,7 @@ function outcomeText({before, after, nodes, changes, requirements}: Preview, sum
 /** The entries other than cluster IPs that are lost, the most narrow name for each. */
 function lostElsewhere(changes: readonly PreviewChange[]): string {
   const lost = changes.filter(change => change.effect === 'lost' && change.entry.kind !== 'clusterIP' && !isHealed(change));
-  const names = lost.map(({cause, entry}) => narrowEntries[cause.id] ?? entryKinds[entry.kind]);
+  const names = lost.map(({cause, entry}) => narrowEntries[cause.id] ?? `${entryNames[entry.kind]}s`);
   return `lost at ${[...new Set(names)].sort().join(', ')} only`;
 }
 
@@ -217,13 +217,6 @@ const narrowEntries: Readonly<Record<string, string>> = {
   'localhost-node-ports': 'node ports on loopback addresses',
   'node-port-addresses': 'node ports on secondary addresses of nodes',
   'health-check-ports': 'health check ports',
-};
-
-const entryKinds: Readonly<Record<PreviewChange['entry']['kind'], string>> = {
-  clusterIP: 'cluster IPs',
-  nodePort: 'node ports',
-  loadBalancerIP: 'load-balancer IPs',
-  externalIP: 'external IPs',
 };
 
 function sideText({kubeProxyVersion, proxyMode}: PreviewSide): string {
