@@ -4,11 +4,12 @@ import type {Finding} from '../../src/model/finding.ts';
 import {renderers} from '../../src/render/index.ts';
 import {json} from '../../src/render/json.ts';
 import {table} from '../../src/render/table/table.ts';
+import {causesOf} from '../../src/render/headline.ts';
 import {headlineOf} from '../../src/render/verdict-line.ts';
 import {kernel} from '../incidents/changes.ts';
 import {nftScenario, replaced, withRules} from '../nft-scenario.ts';
 import {type Scenario, scenario} from '../scenario.ts';
-import {plain} from './report.ts';
+import {findingOf, plain} from './report.ts';
 
 const reported = async (change: (given: Scenario) => void) => {
   const given = await scenario();
@@ -166,4 +167,18 @@ test.each<readonly [code: string, nodes: string, change: (given: Scenario) => vo
   expect(block.split('\n\n')[0]).not.toContain('by design');
   for (const format of ['sarif', 'junit', 'github', 'openreports'] as const)
     expect(renderers[format](report, plain)).toContain(`and on ${nodes} are not (${code})`);
+});
+
+test('a message is not read: senders with names do not cut it, and a finding without a gist has the words of its code', () => {
+  const message = 'packets from 10.244.1.0/27 (2 pods: shop/a, shop/b) should be masqueraded, but a third-party rule changes their mark';
+  const lines = [
+    {code: 'ST302', message},
+    {code: 'ST302', message, gist: 'replies do not come back'},
+    {code: 'ST505', message: 'kube-proxy on node-a does not keep up: it does not answer at its port 10249'},
+  ].map(finding => causesOf({findings: [findingOf('node-a', null, finding)]}, undefined)[0]?.text);
+  expect(lines).toEqual([
+    'node-a: masquerading does not work (ST302)',
+    'node-a: replies do not come back (ST302)',
+    'node-a: kube-proxy does not apply changes (ST505)',
+  ]);
 });
