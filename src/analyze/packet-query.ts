@@ -9,6 +9,7 @@ import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
 import {anyPort, type Side} from '../trace/side.ts';
 import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
+import {masqueradesNothing, nothingMasqueraded} from './iptables/excerpt.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {shownInPart} from './ipvs/shown-servers.ts';
 import {environmentOf, kernelObstacle, ownObstacle, podsHere, reversePath} from './outcomes/environment.ts';
@@ -112,7 +113,7 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   return {
     node: node.name,
     query,
-    outcomes: unseen ? outcomes.map(asUnseen) : outcomes,
+    outcomes: unseen ? outcomes.map(asUnseen(here.shown ?? rules)) : outcomes,
     ...(own ? {} : {space, senders: spaceText(space, query.family)}),
   };
 }
@@ -353,12 +354,15 @@ function explainPing(outcome: PacketOutcome, {protocol, isClusterIP = false, des
 }
 
 /** The node's iptables are those of IPVS mode, and its virtual servers were not read. */
-function asUnseen(outcome: PacketOutcome): PacketOutcome {
-  const {verdict, destination, rewrittenTo, condition, reason: led} = outcome;
-  const reason = 'kube-proxy runs in IPVS mode, and the virtual servers of the node were not read';
-  if (verdict === 'accept' && destination === null) return {...outcome, verdict: 'undecided', reason};
-  if (verdict !== 'undecided' || rewrittenTo !== undefined || condition !== undefined) return outcome;
-  return {...outcome, reason: `${reason}; ${led ?? ''}`, condition: 'the virtual servers of IPVS are not shown'};
+function asUnseen({iptables}: Pick<PacketRules, 'iptables'>): (outcome: PacketOutcome) => PacketOutcome {
+  const note = masqueradesNothing(iptables) ? `; ${nothingMasqueraded}` : '';
+  const why = `kube-proxy runs in IPVS mode, and the virtual servers of the node were not read${note}`;
+  return outcome => {
+    const {verdict, destination, rewrittenTo, condition, reason: led} = outcome;
+    if (verdict === 'accept' && destination === null) return {...outcome, verdict: 'undecided', reason: why};
+    if (verdict !== 'undecided' || rewrittenTo !== undefined || condition !== undefined) return outcome;
+    return {...outcome, reason: `${why}; ${led ?? ''}`, condition: 'the virtual servers of IPVS are not shown'};
+  };
 }
 
 /** Paths that end alike and pass the same rules are one outcome. */

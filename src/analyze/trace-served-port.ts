@@ -88,12 +88,17 @@ function traceEntry<R extends RuleText>(
     return contestedEntry(traceCase, probe, {should, does, beside});
   const names = new Set([...should.destinations.keys(), ...does.destinations.keys()]);
   const losses = new Map([...does.destinations.keys()].flatMap(hostPort => lossTo(hostPort, traceCase, probe)));
+  const undecided = does.outcomes.filter(({verdict}) => verdict === 'undecided');
   const endpoints = [...names].sort().map(hostPort => {
     const endpoint = traceEndpoint(traceCase, hostPort, should.destinations.get(hostPort), does.destinations.get(hostPort));
+    // That it gets none is not known.
+    if (endpoint.mark === 'missing' && undecided.some(({destination}) => destination === null || destination === hostPort))
+      return {...endpoint, mark: 'shown' as const, share: null};
     return losses.has(hostPort) ? {...endpoint, mark: 'wrong' as const, share: 0} : endpoint;
   });
   const [reason] = losses.values();
-  const mark = losses.size > 0 ? 'wrong' : entryMark(should, does);
+  const isOpen = endpoints.some(one => one.mark === 'shown') && endpoints.every(one => one.mark === 'shown' || one.mark === 'ok');
+  const mark = losses.size > 0 ? 'wrong' : isOpen ? 'shown' : entryMark(should, does);
   return {
     entry: probe.entry,
     from: sourceNames[probe.source.kind],

@@ -3,7 +3,7 @@ import type {Family} from './address.ts';
 import type {ServiceName} from './finding.ts';
 import type {RuleText} from './ruleset.ts';
 
-/** The state of a step. `shown` is a step of rules without API objects: there is nothing to compare it with. */
+/** The state of a step. `shown` is one of rules without API objects, or one whose outcome is undetermined: there is nothing to compare. */
 export type Mark = 'ok' | 'missing' | 'stale' | 'wrong' | 'shown';
 
 /** Whether a step is known to be wrong. */

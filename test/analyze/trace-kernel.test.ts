@@ -39,3 +39,14 @@ test('with forwarding on, or unread, every endpoint is reached', async () => {
   for (const sysctls of ['net.ipv4.ip_forward = 1\n', ''])
     for (const entry of (await traced(sysctls)).entries) expect(new Set(entry.endpoints.map(({mark}) => mark))).toEqual(new Set(['ok']));
 });
+
+test('where a rule cannot be told, no endpoint is said to get none', async () => {
+  const given = await scenario();
+  given.rules('node-a').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -i eth0 -j DROP');
+  const selects = ({metadata: {name}}: {metadata: {name: string}}) => name === 'web';
+  const {traces} = diagnose(given.snapshot(), {toolVersion: '0.0.0', trace: true, selects});
+  const [entry] = traces.find(({node}) => node === 'node-a')?.entries ?? [];
+  expect(entry?.end?.verdict).toBe('undecided');
+  expect(entry?.mark).toBe('shown');
+  expect(entry?.endpoints.map(({mark, share}) => `${mark} ${share}`)).toEqual(['shown null', 'shown null', 'shown null']);
+});

@@ -71,6 +71,19 @@ const lines: readonly (readonly [line: string, cause: string])[] = [
     'nft_fib_ipv4',
   ],
   ['E1 server.go:1] "Unable to select an IP" err="no default routes found in /proc/net/route"', 'no default route'],
+  // Broken by the width of a terminal.
+  [
+    'E0301 10:00:00.000000       1 server.go:687] "Failed to retrieve node info" err="Get  \n\\"https://10.0.0.1:6443/api/v1/nodes/node-a\\": dial tcp 10.0.0.1:6443: connect: \nconnection refused"',
+    'does not reach the API server',
+  ],
+  [
+    'E0301 10:00:00.000000       1 server.go:687] "Failed to retrieve node IPs" err="context deadline exceeded"',
+    'read the Node of its own name',
+  ],
+  [
+    'E0301 10:00:00.000000     911 reflector.go:201] k8s.io/kubernetes/pkg/proxy/config/api.go:49: Failed to list *v1.Endpoints: Get http://10.0.0.1:8080/api/v1/endpoints?resourceV',
+    'does not get Services and endpoints',
+  ],
 ];
 
 describe('the log of kube-proxy', () => {
@@ -124,6 +137,18 @@ test('that the API server was not reached is no cause once it was', () => {
   const synced = 'I0101 00:00:09.000000       1 shared_informer.go:320] "Caches are synced" controller="service config"';
   expect(failureIn(`${refused}\n${synced}`)).toBeNull();
   expect(failureIn(`${synced}\n${refused}`)?.failure.cause).toBe('kube-proxy does not reach the API server');
+});
+
+test('why its own Node was not read stands in another line', () => {
+  const unread = 'W0301 10:00:01.000000       1 server.go:1] "Can\'t determine this node\'s IP, assuming loopback"';
+  const refused = 'E0301 10:00:00.000000       1 server.go:1] "x" err="dial tcp 10.0.0.1:6443: connect: connection refused"';
+  expect(failureIn(`${refused}\n${unread}`)?.failure.cause).toBe('kube-proxy does not reach the API server');
+});
+
+test('a message is quoted with the bracket that closes it on the next line', () => {
+  const log =
+    'E0301 10:00:00.000000       1 proxier.go:1507] Failed to execute iptables-restore: exit status 1 (iptables-restore: line 53 failed\n)\n';
+  expect(failureIn(log)?.line).toBe('Failed to execute iptables-restore: exit status 1 (iptables-restore: line 53 failed)');
 });
 
 test('where kube-proxy only says that its rules are refused, the line near it is quoted that says why', () => {

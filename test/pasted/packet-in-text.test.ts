@@ -1,5 +1,7 @@
 /** What is said of a packet where a text shows some of the rules that decide about it. */
 import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {askNodes, type PacketFlags} from '../../src/run/packet/packet-flags.ts';
 import {snapshotOfText} from './trace-text.ts';
 
@@ -393,6 +395,23 @@ test('a table nat of IPVS mode without virtual servers leaves the answer to thes
   expect(answer(['*nat', ...rules, 'COMMIT', ''].join('\n'))).toMatch(
     /^undecided: .*IPVS mode, and the virtual servers of the node were not read/,
   );
+});
+
+test('chains of IPVS mode that are empty say that nothing is masqueraded, and not that no Service is served', () => {
+  const bases = ['PREROUTING', 'OUTPUT', 'POSTROUTING'].map(name => `:${name} ACCEPT [0:0]`);
+  const own = ['SERVICES', 'POSTROUTING', 'LOAD-BALANCER', 'NODE-PORT'].map(name => `:KUBE-${name} - [0:0]`);
+  const jumps = ['-A PREROUTING -j KUBE-SERVICES', '-A POSTROUTING -j KUBE-POSTROUTING'];
+  const text = ['*nat', ...bases, ...own, ...jumps, 'COMMIT', '*filter', ':FORWARD ACCEPT [0:0]', 'COMMIT', ''].join('\n');
+  expect(answer(text)).toMatch(/IPVS mode.*KUBE-POSTROUTING of table nat is empty/);
+  const [found, ...others] = diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).findings;
+  expect(others).toEqual([]);
+  expect(found?.message).toMatch(/its virtual servers were not read .*nothing masquerades/);
+});
+
+test('a chain is in the table of the chains that jump to it, along several jumps', () => {
+  const rules = ['-A FORWARD -o weave -j NPC', '-A NPC -m state --state NEW -j NPC-DEFAULT', '-A NPC-DEFAULT -d 10.9.0.0/16 -j ACCEPT'];
+  const [ruleset] = parseDumps(`${rules.join('\n')}\n`);
+  expect([...(ruleset?.tables.keys() ?? [])]).toEqual(['filter']);
 });
 
 test('a whole table nat whose KUBE-SERVICES is empty serves no Service', () => {

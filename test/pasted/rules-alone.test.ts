@@ -255,3 +255,11 @@ describe('check of rules without API objects names the files to add', () => {
     expect(remedy(text)).toMatch(new RegExp(`trace --from FILE .*packet --from FILE .*nodes/NAME/${file}\\.$`));
   });
 });
+
+test('names that were replaced before a text was pasted are names', () => {
+  const rule =
+    '-A KUBE-SERVICES -d 192.0.2.7/32 -p tcp -m comment --comment "<team>/my_app:http external IP" -m tcp --dport 80 -j KUBE-SVC-ACSYPHD3G44RMCBY\n';
+  const [trace] = traceText(snapshotOfText(rule)).traces;
+  expect(trace?.service).toEqual({namespace: '<team>', name: 'my_app'});
+  expect(trace?.entries.map(({entry}) => entry.kind)).toEqual(['externalIP']);
+});

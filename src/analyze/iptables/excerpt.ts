@@ -1,3 +1,4 @@
+import {holdsChainsOfIpvs} from '../../expect/ipvs/infer-ipvs-config.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
@@ -128,10 +129,24 @@ export function describeUnknownChains(excerpt: Ruleset, expected: ExpectedRulese
   return `; ${names.slice(0, 3).join(', ')} ${names.length === 1 ? 'is' : 'are'} of no Service that was given (the name is a hash of namespace, name, port name and protocol)`;
 }
 
-/** Whether table nat is shown whole and kube-proxy's chain for Services is empty: a kube-proxy that runs writes a jump to the node ports. */
+/**
+ * Whether table nat is shown whole and kube-proxy's chain for Services is empty: a kube-proxy that runs writes a jump to the node ports. In
+ * IPVS mode virtual servers serve them.
+ */
 export function servesNothing(shown: Ruleset | null): boolean {
-  const nat = shown?.tables.get('nat');
-  return nat?.complete === true && nat.chains.get('KUBE-SERVICES')?.ruleCount === 0;
+  return shown !== null && isEmptyInNat(shown, 'KUBE-SERVICES') && !holdsChainsOfIpvs(shown);
+}
+
+/** Whether the rules are those of IPVS mode, and none masquerades: table nat is shown whole. */
+export function masqueradesNothing(shown: Ruleset | null): boolean {
+  return shown !== null && isEmptyInNat(shown, 'KUBE-POSTROUTING') && holdsChainsOfIpvs(shown);
+}
+
+export const nothingMasqueraded = 'KUBE-POSTROUTING of table nat is empty, so that nothing masquerades what Services send to other nodes';
+
+function isEmptyInNat({tables}: Ruleset, chain: string): boolean {
+  const nat = tables.get('nat');
+  return nat?.complete === true && nat.chains.get(chain)?.ruleCount === 0;
 }
 
 /** Whether table nat is shown whole and kube-proxy's chain for Services has rules, to which a base chain leads by no jump. */

@@ -32,6 +32,7 @@ import {analyzeIpvsPort} from './analyze-ipvs-port.ts';
 import {baseRuleSource, type IpvsSides, pathOutcomeOn, sidesOf} from './base-rule-source.ts';
 import {type ExpectIpvs, inferIpvsSettings} from './infer-ipvs-settings.ts';
 import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
+import {masqueradesNothing, nothingMasqueraded} from '../iptables/excerpt.ts';
 import {addressEvidence} from './ipvs-evidence.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
 import {resolveIpvsVersion} from './resolve-ipvs-version.ts';
@@ -53,7 +54,8 @@ export const ipvsMode: ProxyMode = {
       };
     const state = readIpvsState(input.node);
     const [problem] = state.servers === null ? state.problems : [];
-    return problem === undefined ? {analyze: () => analyzeFamilies(input, state)} : {whyUnread: problem};
+    const note = [...input.dumps.current.values()].some(masqueradesNothing) ? `; ${nothingMasqueraded}` : '';
+    return problem === undefined ? {analyze: () => analyzeFamilies(input, state)} : {whyUnread: `${problem}${note}`};
   },
 };
 

@@ -170,7 +170,8 @@ function parseComment(comment: string): CommentedPort | null {
     /^(?:Balancing rule \d+ for|masquerade (?:LOCAL )?traffic for|pod traffic for|route LOCAL traffic for) /,
     '',
   );
-  const found = /^([a-z0-9][a-z0-9.-]*)\/([a-z0-9][a-z0-9.-]*)(?::([a-z0-9-]*))?(?:\s+(.*))?$/i.exec(text);
+  // Who pastes rules may have put words in the place of names, as in <namespace>/my_service.
+  const found = /^([\w<*][\w.<>*-]*)\/([\w<*][\w.<>*-]*)(?::([\w<>*-]*))?(?:\s+(.*))?$/.exec(text);
   if (found === null) return null;
   const [, namespace = '', name = '', portName = '', rest = ''] = found;
   return {namespace, name, portName, rest};

@@ -65,9 +65,14 @@ export async function readBundle(path: string, {archiveLimit = defaultArchiveLim
 
 /** What a text shows that is no dump of rules but a list of tracked connections; null if it is neither. */
 function listOfConnections(content: Buffer): string | null {
-  const [first] = ['udp', 'tcp'].flatMap(protocol => [...parseConntrack(content.toString('utf8', 0, maxShown), protocol)]);
-  if (first === undefined) return null;
-  const {line, original, reply} = first;
+  const all = ['udp', 'tcp'].flatMap(protocol => [...parseConntrack(content.toString('utf8', 0, maxShown), protocol)]);
+  const isTranslated = ({original, reply}: (typeof all)[number]): boolean => reply.source !== original.destination;
+  const translated = new Set(all.filter(isTranslated).map(({original}) => `${original.destination} ${original.destinationPort}`));
+  // What goes nowhere, while rules translate others to the same address, is what is looked for.
+  const stuck = all.find(flow => !isTranslated(flow) && translated.has(`${flow.original.destination} ${flow.original.destinationPort}`));
+  const told = stuck ?? all[0];
+  if (told === undefined) return null;
+  const {line, original, reply} = told;
   const way =
     reply.source === original.destination
       ? `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`

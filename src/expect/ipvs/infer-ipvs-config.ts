@@ -29,11 +29,16 @@ export function inferIpvsConfig(rulesets: ReadonlyMap<Family, Ruleset>): Inferre
   };
 }
 
-/** An excerpt without KUBE-SERVICES may show chains that no other mode has. */
+/** Without KUBE-SERVICES, or while it is empty, the chains that no other mode has show the mode. */
 function isPartOfIpvs(rulesets: readonly Ruleset[]): boolean {
-  if (rulesets.some(ruleset => ruleset.chain('nat', 'KUBE-SERVICES') !== undefined)) return false;
+  if (rulesets.some(ruleset => (ruleset.chain('nat', 'KUBE-SERVICES')?.ruleCount ?? 0) > 0)) return false;
   const own = ['KUBE-IPVS-FILTER', 'KUBE-IPVS-OUT-FILTER', 'KUBE-NODE-PORT'];
-  return rulesets.some(ruleset => own.some(name => ruleset.chain('filter', name) !== undefined));
+  return rulesets.some(ruleset => own.some(name => ruleset.chain('filter', name) !== undefined) || holdsChainsOfIpvs(ruleset));
+}
+
+/** Whether table nat has the chains that kube-proxy makes in IPVS mode alone. */
+export function holdsChainsOfIpvs(ruleset: Ruleset): boolean {
+  return ['KUBE-LOAD-BALANCER', 'KUBE-NODE-PORT'].every(name => ruleset.chain('nat', name) !== undefined);
 }
 
 function holdsServiceChains(ruleset: Ruleset): boolean {

@@ -127,10 +127,12 @@ const failuresOfRules: readonly KnownFailure[] = [
   },
 ];
 
-const noNode = /.*(?:nodes? \\?"[^"]*" not found|can't determine this node's IP|Failed to retrieve node (?:info|IPs?)).*/i;
+const noNode = /.*nodes? \\?"[^"]*" not found.*/i;
 
 const noServer =
   /.*dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i\/o timeout|no route to host|network is unreachable).*|.*dial tcp: lookup \S+.*/i;
+
+const checkServer = 'Check the server in the kubeconfig of kube-proxy, and the way there from this node (curl -k https://SERVER/healthz).';
 
 /** Of kube-proxy itself, and of the API server. */
 const otherFailures: readonly KnownFailure[] = [
@@ -152,7 +154,7 @@ const otherFailures: readonly KnownFailure[] = [
   {
     pattern: noServer,
     cause: 'kube-proxy does not reach the API server',
-    remedy: 'Check the server in the kubeconfig of kube-proxy, and the way there from this node (curl -k https://SERVER/healthz).',
+    remedy: checkServer,
   },
   {
     pattern: /.*(?:failed to select a host interface|Unable to select an IP|no default routes? found).*/i,
@@ -190,6 +192,18 @@ const refusal: KnownFailure = {
     'Find the rule in the lines after this one in the log. Rules of kube-proxy that contradict each other are rewritten when it is restarted.',
 };
 
+/** These two say that nothing was read, and another line why. */
+const ownNode: KnownFailure = {
+  pattern: /.*(?:can't determine this node's IP|Failed to retrieve node (?:info|IPs?)).*/i,
+  cause: 'kube-proxy could not read the Node of its own name',
+  remedy: `Compare the name under which it runs (--hostname-override, else the host name) with metadata.name of the Nodes. ${checkServer}`,
+};
+const noObjects: KnownFailure = {
+  pattern: /.*failed to (?:list|watch) \*(?!v1\.(?:Pod|Namespace|Secret|ConfigMap)\b)\S+.*/i,
+  cause: 'kube-proxy does not get Services and endpoints from the API server',
+  remedy: checkServer,
+};
+
 interface FoundFailure {
   readonly line: string;
   readonly failure: KnownFailure;
@@ -200,20 +214,37 @@ interface FoundFailure {
  * near it that says why. `nodes` are the names of all Nodes: one that is there is no failure.
  */
 export function failureIn(log: string, nodes: ReadonlySet<string> = new Set()): FoundFailure | null {
-  const all = log.split('\n');
-  // nft prints the rule that it could not process on the next line.
-  const lines = all.map((line, at) =>
-    line.trimEnd().endsWith('Could not process rule: No such file or directory') ? `${line} ${(all[at + 1] ?? '').trim()}` : line,
-  );
+  const lines = wholeEntries(log.split('\n'));
   for (let at = lines.length - 1; at >= 0; at--) {
     const line = lineOf(lines[at] ?? '');
-    const failure = [...failuresOfRules, ...otherFailures, refusal].find(({pattern}) => pattern.test(line));
+    const failure = [...failuresOfRules, ...otherFailures, ownNode, noObjects, refusal].find(({pattern}) => pattern.test(line));
     if (failure === undefined || isOver(failure, line, {after: lines.slice(at + 1), nodes})) continue;
-    const telling = failure === refusal ? tellingNear(lines, at) : null;
-    return telling ?? {line: withoutHead(line), failure};
+    const telling = failure === refusal ? tellingNear(lines, at, failuresOfRules) : null;
+    const reason = failure === ownNode || failure === noObjects ? tellingNear(lines, at, otherFailures) : null;
+    return telling ?? reason ?? {line: withoutHead(line), failure};
   }
   return null;
 }
+
+/**
+ * Each line with the rest of its entry: errors of iptables have several lines, nft prints the rule that it could not process on the next one,
+ * and a terminal breaks long ones.
+ */
+function wholeEntries(lines: readonly string[]): readonly string[] {
+  return lines.map((line, at) => {
+    if (!hasHead.test(line.slice(0, maxTested)) && !line.trimEnd().endsWith('Could not process rule: No such file or directory'))
+      return line;
+    const next = lines.slice(at + 1, at + 1 + maxContinued);
+    const end = next.findIndex(text => text.trim() === '' || hasHead.test(text.slice(0, maxTested)));
+    return [line, ...next.slice(0, end < 0 ? next.length : end)]
+      .map(text => text.trim())
+      .join(' ')
+      .replaceAll(/\s+\)/g, ')');
+  });
+}
+
+const hasHead = /(?:^|[ |\]])[IWEF]\d{4} \d\d:|kube-proxy\S*: |^\S+ std(?:err|out) [FP] /;
+const maxContinued = 4;
 
 /**
  * Lines of klog begin with the severity and the time, after what journald writes before them: what is only information is no failure, nor that
@@ -226,13 +257,13 @@ function lineOf(line: string): string {
   return isHarmless || /^(?:.{0,100}?kube-proxy\S*: |\S+ std(?:err|out) [FP] )?I\d{4} \d\d:/.test(text) ? '' : text;
 }
 
-/** The reason stands before or after the line that says that rules are refused. */
-function tellingNear(lines: readonly string[], at: number): FoundFailure | null {
+/** The reason stands before or after the line that says that rules are refused, or that nothing was read. */
+function tellingNear(lines: readonly string[], at: number, failures: readonly KnownFailure[]): FoundFailure | null {
   for (const line of lines
     .slice(Math.max(0, at - nearLines), at + nearLines)
     .map(lineOf)
     .reverse()) {
-    const failure = failuresOfRules.find(({pattern}) => pattern.test(line));
+    const failure = failures.find(({pattern}) => pattern.test(line));
     if (failure !== undefined) return {line: withoutHead(line), failure};
   }
   return null;
@@ -242,13 +273,14 @@ const nearLines = 30;
 
 /** A Node that is there by now, or that kube-proxy did without, is no cause, nor is a server that answered later. */
 function isOver(
-  {pattern}: KnownFailure,
+  failure: KnownFailure,
   line: string,
   {after, nodes}: {readonly after: readonly string[]; readonly nodes: ReadonlySet<string>},
 ): boolean {
+  const {pattern} = failure;
   // The API server answered later.
-  if (pattern === noServer) return after.some(text => /Caches are synced\b.*\b(?:service|endpoint)/.test(text));
-  if (pattern !== noNode) return false;
+  if (pattern === noServer || failure === noObjects) return after.some(text => /Caches are synced\b.*\b(?:service|endpoint)/.test(text));
+  if (pattern !== noNode && failure !== ownNode) return false;
   const name = /nodes? \\?"([^"\\]*)\\?" not found/i.exec(line)?.[1];
   if (name !== undefined && nodes.has(name)) return true;
   return after.some(text => /Caches are synced|Successfully retrieved (?:node|NodeIP)|[sS]yncProxyRules|Using \w+ Proxier/.test(text));

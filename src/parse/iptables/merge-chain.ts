@@ -138,14 +138,16 @@ export function chainsByTable(section: Section): readonly TableChain[] {
   const one = header ?? (isStructured(section) ? tableOfListing(section) : origin.table);
   if (one !== null) return all.map(chain => ({table: one, section, chain}));
   const tables = new Map<string, string>();
-  // The table of a third-party chain is that of the chains that jump to it.
+  // The table of a third-party chain is that of the chains that jump to it, and so on along the jumps.
   for (const chain of all) for (const rule of chain.rules) noteJump(tables, rule, tableOfRule(chain.name, rule.text));
+  for (const [name, table] of tables)
+    for (const rule of chains.get(name)?.rules ?? []) noteJump(tables, rule, tableOfRule(name, rule.text) ?? table);
   return all.flatMap(chain => splitChain(section, chain, tables));
 }
 
 function noteJump(tables: Map<string, string>, {text}: PastedRule, table: string | null): void {
   const target = targetOf(text);
-  if (table !== null && !/^[A-Z]+$/.test(target) && !tables.has(target)) tables.set(target, table);
+  if (table !== null && !tables.has(target)) tables.set(target, table);
 }
 
 function splitChain(section: Section, chain: SectionChain, tables: ReadonlyMap<string, string>): readonly TableChain[] {

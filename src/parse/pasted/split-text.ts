@@ -22,6 +22,12 @@ export function noDump(content: Buffer): string {
   const failure = failureIn(logOfKubeProxy(lines) ?? '');
   if (failure !== null)
     return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}${/[a-z]\.\.\.[a-z]/i.test(failure.line) ? ' The line is shortened: journalctl -u kube-proxy prints it whole.' : ''}`;
+  const [, address, why] =
+    lines
+      .map(line => /dial tcp (\S+:\d+): (?:connect: |getsockopt: )?([a-z/ ]+)$/.exec(undecorate(line).trim()) ?? [])
+      .find(found => found.length > 0) ?? [];
+  if (address !== undefined)
+    return `is a log of a program that does not reach ${address} (${why}): what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
@@ -111,7 +117,7 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
   let isLog = false;
   const own = lines.map(line => {
     const text = undecorate(line).trim();
-    if (isLogLine.test(text.slice(0, maxHead))) isLog = !isOfKubelet.test(text.slice(0, maxHead));
+    if (isLogLine.test(text.slice(0, maxHead))) isLog = !isOfOthers.test(text.slice(0, maxHead));
     else if (isLog) isLog = !(text === '' || /^(?:```|[-*:]\S)|^\S*[$#%]\s|^Chain /.test(text));
     return isLog ? text : '';
   });
@@ -126,7 +132,9 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
 /** Of the head that klog, journald and container runtimes write before a message. */
 const maxHead = 200;
 const isLogLine = /(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\.go:\d+\]/;
-const isOfKubelet = /kubelet|\b(?:kube|remote|pod|status|docker|cni|eviction|reconciler|operation)_?\w*\.go:/;
+/** kubelet; and clients of the API, such as CoreDNS, that list what kube-proxy never does, or are built in another way. */
+const isOfOthers =
+  /kubelet|\b(?:kube|remote|pod|status|docker|cni|eviction|reconciler|operation)_?\w*\.go:|pkg\/mod\/k8s\.io\/client-go@v0|\*v1\.(?:Namespace|Pod|Secret|ConfigMap|Ingress)\b/;
 
 type Tool = 'rules' | 'nft' | 'ipvs' | 'ipset' | 'conntrack';
 

@@ -249,6 +249,9 @@ describe('a bare dump', () => {
       'is a list of tracked connections, without rules. Of the one on line 1, no rule translated 10.10.10.10',
     );
     await expect(refusal('10.244.1.7')).rejects.toThrow('its packets go to 10.244.1.7:80');
+    // Of several, the one that goes nowhere.
+    const both = join(folder.bundle({file: `${flow('10.244.1.7')}${flow('10.10.10.10')}`}), 'file');
+    await expect(readBundle(both)).rejects.toThrow('Of the one on line 2, no rule translated 10.10.10.10');
   });
 
   test('that is empty is said to be empty', async () => {
