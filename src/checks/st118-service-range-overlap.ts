@@ -1,10 +1,11 @@
-import {knownServiceRanges, nodesInRanges} from '../expect/cluster/service-range.ts';
+import {knownServiceRanges, nodesInRanges, overlaps} from '../expect/cluster/service-range.ts';
 import {podsByNode} from '../expect/own-pods.ts';
-import {canonicalAddress, families} from '../model/address.ts';
+import {canonicalAddress, families, parseAddress} from '../model/address.ts';
+import {noNetworkFacts, type NodeFacts, routeOf} from '../model/node/node-facts.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {commandLine, someOf} from '../model/text.ts';
 import type {Check} from './check.ts';
-import {run} from './commands/commands.ts';
+import {onNode, run} from './commands/commands.ts';
 import {holdersOfClusterIPs} from './objects/local-endpoints.ts';
 
 export const serviceRangeOverlap: Check<'ST118'> = {
@@ -29,7 +30,49 @@ export const serviceRangeOverlap: Check<'ST118'> = {
         ...run(commandLine`kubectl get nodes -o wide`, commandLine`kubectl get servicecidrs`),
       };
   },
+  *node({api, node, facts}) {
+    const {routes} = facts.network ?? noNetworkFacts;
+    const ranges = knownServiceRanges(api);
+    const networks = families.flatMap(family =>
+      (routes[family] ?? []).flatMap(({kind, to, hops: [hop]}) =>
+        kind === 'unicast' && isDocker(hop?.dev) ? {text: to.text, dev: hop?.dev} : [],
+      ),
+    );
+    const inRange = networks.filter(({text}) => overlaps(text, ranges));
+    if (inRange.length > 0)
+      yield {
+        ...{node: node.name, remedy: moveDocker, ...onNode({api, node}, commandLine`ip route`)},
+        message: `${someOf(inRange.map(({text, dev}) => `the network ${text} of ${dev}`))} on ${node.name} shares addresses with the range of cluster IPs (${ranges.map(({text}) => text).join(', ')}): a container and a Service may get one address`,
+      };
+    const lost = nodesBehindDocker(api, facts);
+    if (lost.length > 0)
+      yield {
+        ...{node: node.name, remedy: moveDocker, ...onNode({api, node}, commandLine`ip route`)},
+        message: `${node.name} sends packets to ${someOf(lost)}, and so what goes to their pods, to a bridge of Docker whose network has these addresses too`,
+      };
+  },
 };
+
+const moveDocker = 'Give Docker other networks: bip and default-address-pools in /etc/docker/daemon.json, or subnet in the Compose file.';
+
+/** The names that Docker gives to bridges. Pods may be at docker0 in old clusters; no nodes are. */
+function isDocker(dev: string | null | undefined): boolean {
+  return /^(?:docker\d+|br-[\da-f]{12})$/.test(dev ?? '');
+}
+
+/** Nodes to whose addresses the routes of this one lead by a bridge of Docker. */
+function nodesBehindDocker({nodes}: ApiObjects, {name, network = noNetworkFacts}: NodeFacts): readonly string[] {
+  if (!network.links?.some(link => isDocker(link.name))) return [];
+  return (nodes ?? []).flatMap(({metadata, status}) =>
+    metadata.name === name
+      ? []
+      : (status?.addresses ?? []).flatMap(({type, address = ''}) => {
+          const destination = type === 'InternalIP' ? parseAddress(address) : null;
+          const route = destination === null ? 'unknown' : routeOf(network, destination);
+          return route !== 'unknown' && route.kind === 'unicast' && isDocker(route.dev) ? [`${metadata.name} (${address})`] : [];
+        }),
+  );
+}
 
 /** Addresses of nodes and pods that a Service has too. */
 function addressesOfServices(api: ApiObjects): readonly {readonly address: string; readonly text: string}[] {

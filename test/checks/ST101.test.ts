@@ -109,3 +109,16 @@ test('Endpoints that somebody wrote for a Service with a selector are said to be
   expect(message('empty')).toContain('Its Endpoints object has 10.9.9.9, which kube-proxy does not use');
   expect(message('other')).not.toContain('Endpoints object');
 });
+
+test("a slice that is no Service's is named beside a Service without a selector that has none", async () => {
+  const told = async (labels: Readonly<Record<string, string>>) => {
+    const given = await scenario();
+    given.leaveOutNodes();
+    given.slices('shop/manual', slice => ({...slice, metadata: {...slice.metadata, labels}}));
+    return given.newFindings().map(({message}) => message);
+  };
+  expect(await told({})).toEqual([containing('(EndpointSlice manual-1 has no label kubernetes.io/service-name)')]);
+  expect(await told({'kubernetes.io/service-name': 'manuel'})).toEqual([
+    containing('(EndpointSlice manual-1 is of a Service manuel, which does not exist)'),
+  ]);
+});

@@ -25,3 +25,18 @@ async function asked(name: string): Promise<readonly FindingSummary[]> {
   const given = await scenario();
   return given.summaries({byName: true, selects: ({metadata}: ServiceObject) => metadata.namespace === 'shop' && metadata.name === name});
 }
+
+test('an address as externalName, and a port that is not translated, are said', async () => {
+  const message = async (name: string, spec: ServiceObject['spec']): Promise<string | undefined> => {
+    const given = await scenario();
+    given.service(`shop/${name}`, service => ({...service, spec: {...service.spec, ...spec}}));
+    const [first] = given.summaries({byName: true, selects: ({metadata}: ServiceObject) => metadata.name === name});
+    return first?.message;
+  };
+  expect(await message('alias', {externalName: '203.0.113.7'})).toContain(
+    'externalName 203.0.113.7 is an address, and DNS takes it for a name',
+  );
+  expect(await message('alias', {externalName: 'db.example.com'})).toMatch(/of its own$/);
+  expect(await message('headless', {})).toMatch(/clients connect to 8080, not 80$/);
+  expect(await message('headless', {ports: [{port: 8080, targetPort: 8080}]})).toMatch(/pods from DNS$/);
+});

@@ -36,7 +36,7 @@ test('a target port that no container declares is an info with the one that they
 });
 
 test('pods that declare no port of the protocol, or several, stay silent', async () => {
-  expect(await found(() => [{containerPort: 8080, protocol: 'UDP'}])).toEqual([]);
+  expect(await found(() => [{containerPort: 9090, protocol: 'UDP'}])).toEqual([]);
   expect(await found(() => [{containerPort: 9090}, {containerPort: 3000}])).toEqual([]);
   expect(await found(pod => [{containerPort: pod.endsWith('2') ? 9090 : 9091}])).toEqual([]);
   expect(await found(() => [])).toEqual([]);
@@ -85,4 +85,26 @@ test('a port of another container with the name of the target port is said to ge
     {severity: 'info', message: containing('shop/web:http: packets go to port 8080/TCP', 'none to 9090/TCP, which has the name http too')},
   ]);
   expect(named('other')).toEqual([]);
+});
+
+test('a port that pods declare for another protocol alone is said', async () => {
+  const messages = (await found(() => [{containerPort: 8080, protocol: 'UDP'}])).map(({message}) => message);
+  expect(messages).toContainEqual(containing('shop/web:http', 'declare 8080/UDP and not 8080/TCP'));
+  expect(await found(() => [{containerPort: 8080}, {containerPort: 8080, protocol: 'UDP'}])).toEqual([]);
+});
+
+test('pods of another workload that declare other ports are named, and pods of a rollout are not', async () => {
+  const owned = (others: string) => (pod: PodObject) => ({
+    ...pod,
+    metadata: {
+      ...pod.metadata,
+      ownerReferences: [{kind: 'ReplicaSet', name: pod.metadata.name === 'web-3' ? others : 'web-5d9c', controller: true}],
+    },
+  });
+  const ports = (pod: string) => [{containerPort: pod === 'web-3' ? 5432 : 8080}];
+  const messages = (await found(ports, owned('postgres-77c4'))).map(({message}) => message);
+  expect(messages).toContainEqual(
+    containing('shop/web:http', 'pods of another workload too, which declare other ports: shop/web-3 5432/TCP'),
+  );
+  expect(await found(ports, owned('web-77c4'))).toEqual([]);
 });

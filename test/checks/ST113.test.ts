@@ -71,3 +71,15 @@ test('evaluates expressions about labels of the selector', async () => {
   ];
   expect(await found([policy({podSelector: {matchExpressions: expressions}, ingress: from('203.0.113.0/24')})])).toHaveLength(2);
 });
+
+test('says that no policy lets anybody in, of a cluster IP too', async () => {
+  const [message, ...others] = await found([policy({podSelector: {}})], given =>
+    given.api(({services}) => ({services: (services ?? []).filter(({metadata}) => metadata.name === 'web')})),
+  );
+  expect(others).toEqual([]);
+  expect(message).toMatch(/^shop\/web: NetworkPolicy shop\/clients selects its pods, and no policy lets any connection in/);
+});
+
+test('a policy that closes pods is no finding where another one lets somebody in', async () => {
+  expect(await found([policy({}), policy({podSelector: {}, ingress: [{from: [{}]}]}, 'shop', 'open')])).toEqual([]);
+});

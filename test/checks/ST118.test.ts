@@ -1,4 +1,5 @@
 import {describe, expect, test} from 'vitest';
+import {kernel} from '../incidents/changes.ts';
 import {containing, type Scenario, scenario} from '../scenario.ts';
 
 const addressOfNodeA = (address: string) => (given: Scenario) =>
@@ -51,3 +52,27 @@ async function found(change: (given: Scenario) => void, {withRange = false}: {wi
   change(given);
   return given.findings().flatMap(({code, severity, message}) => (code === 'ST118' ? [[severity, message]] : []));
 }
+
+describe('a bridge of Docker', () => {
+  const bridge = (name: string, dst: string) => (given: Scenario) =>
+    kernel(given, {links: [{flags: ['UP'], ifname: name, linkinfo: {info_kind: 'bridge'}}], routes: [{dst, dev: name}]});
+
+  test('whose network shares addresses with cluster IPs is told', async () => {
+    expect(await found(bridge('docker0', '10.96.0.0/20'))).toEqual([
+      ['warning', containing('the network 10.96.0.0/20 of docker0 on node-a shares addresses with the range of cluster IPs')],
+    ]);
+  });
+
+  test('behind which the routes see other nodes is told with them', async () => {
+    expect(await found(bridge('br-0123456789ab', '172.18.0.0/24'))).toEqual([
+      ['warning', containing('node-a sends packets to node-b (172.18.0.12), node-c (172.18.0.13), and so what goes to their pods')],
+    ]);
+  });
+
+  test.each([
+    ['of its own network', 'docker0', '172.17.0.0/16'],
+    ['of another program', 'virbr0', '172.18.0.0/24'],
+  ])('%s is no finding', async (_, name, dst) => {
+    expect(await found(bridge(name, dst))).toEqual([]);
+  });
+});

@@ -66,12 +66,16 @@ interface Kernel {
   readonly sysctls?: Readonly<Record<string, string | number>>;
   readonly hairpin?: boolean;
   readonly routes?: readonly object[];
+  readonly links?: readonly object[];
   readonly rules?: readonly object[];
   readonly tunnelMtu?: number;
 }
 
 /** What iproute2 and sysctl print of node-a: a healthy node with a bridge and flannel, and what is given. */
-export function kernel(given: Scenario, {sysctls = {}, hairpin = true, routes = [], rules = [], tunnelMtu = 1450}: Kernel): void {
+export function kernel(
+  given: Scenario,
+  {sysctls = {}, hairpin = true, routes = [], links: others = [], rules = [], tunnelMtu = 1450}: Kernel,
+): void {
   const usual = {
     ...{'net.ipv4.ip_forward': 1, 'net.ipv6.conf.all.forwarding': 1, 'net.ipv4.conf.all.rp_filter': 0, 'net.ipv4.conf.eth0.rp_filter': 0},
     ...{'net.bridge.bridge-nf-call-iptables': 1, 'net.bridge.bridge-nf-call-ip6tables': 1},
@@ -83,7 +87,7 @@ export function kernel(given: Scenario, {sysctls = {}, hairpin = true, routes = 
   const up = {flags: ['UP'], promiscuity: 0};
   const port = {...up, ifname: 'veth1', master: 'cni0', link_netnsid: 0, linkinfo: {info_kind: 'veth', info_slave_data: {hairpin}}};
   const tunnel = {...up, ifname: 'flannel.1', mtu: tunnelMtu, linkinfo: {info_kind: 'vxlan', info_data: {id: 1, link: 'eth0', port: 8472}}};
-  const links = [{...up, ifname: 'eth0', mtu: 1500}, {...up, ifname: 'cni0', linkinfo: {info_kind: 'bridge'}}, port, tunnel];
+  const links = [{...up, ifname: 'eth0', mtu: 1500}, {...up, ifname: 'cni0', linkinfo: {info_kind: 'bridge'}}, port, tunnel, ...others];
   given.file('node-a', 'links.json', JSON.stringify(links));
   const pods = ['12', '13'].map(n => ({dst: `10.244.${n}.0/24`, gateway: `10.244.${n}.0`, dev: 'flannel.1'}));
   const main = [

@@ -117,6 +117,8 @@ export const targetPortNotDeclared: Check<'ST112'> = {
       const {port, set} = entry;
       const target = `packets go to port ${set.endpoints[0]?.port}/${port.protocol} of its pods`;
       const place = {...ofPort(port), ...showPods(port.namespace, port.object.spec?.selector ?? {})};
+      const elsewhere = declaredElsewhere(entry, pods);
+      if (elsewhere !== null) yield {...place, message: `${port.servicePortName}: ${target}${elsewhere}`};
       const declared = onlyDeclaredPort(entry, pods);
       if (declared !== null)
         yield {
@@ -151,6 +153,42 @@ function onlyDeclaredPort({port, set: {endpoints}}: PortEntry, pods: readonly Po
   const [only, ...others] = declared;
   return only === undefined || others.length > 0 ? null : only;
 }
+
+/** What pods declare in place of the target port; null if nothing speaks against it, or `onlyDeclaredPort` says more. */
+function declaredElsewhere({port, set: {endpoints}}: PortEntry, pods: readonly PodObject[]): string | null {
+  const declared = endpoints.map(endpoint => {
+    const name = podOf(endpoint) ?? '';
+    return {name, ports: portsByPod(pods).get(name) ?? [], number: `${endpoint.port}/`, target: `${endpoint.port}/${port.protocol}`};
+  });
+  if (declared.some(({ports}) => ports.length === 0)) return null;
+  const without = declared.filter(({ports, target}) => !ports.includes(target));
+  const [first] = without;
+  if (first === undefined) return null;
+  if (without.length === declared.length) {
+    const other = first.ports.find(one => one.startsWith(first.number));
+    return other !== undefined && without.every(({ports}) => ports.includes(other))
+      ? `, whose containers declare ${other} and not ${first.target}: if nothing listens for this protocol, packets are lost`
+      : null;
+  }
+  const workloads = workloadsByPod(pods);
+  const own = new Set(declared.flatMap(({name, ports, target}) => (ports.includes(target) ? [workloads.get(name)] : [])));
+  const others = without.filter(({name}) => workloads.get(name) !== undefined && !own.has(workloads.get(name)));
+  return others.length === 0 || own.has(undefined)
+    ? null
+    : `, and its selector matches pods of another workload too, which declare other ports: ${someOf(others.map(({name, ports}) => `${name} ${ports.join(', ')}`))}`;
+}
+
+/** What controls each pod: of a ReplicaSet, the name of its Deployment. */
+const workloadsByPod = once(
+  (pods: readonly PodObject[]) =>
+    new Map(
+      pods.map(({metadata}) => {
+        const owner = metadata.ownerReferences?.find(({controller}) => controller === true);
+        const name = owner?.kind === 'ReplicaSet' ? owner.name?.replace(/-[a-z\d]+$/, '') : owner?.name;
+        return [namespacedName(metadata), owner === undefined ? undefined : `${owner.kind} ${name}`];
+      }),
+    ),
+);
 
 /** The name of the target port, and the further ports of its protocol that containers of one and the same pod give this name. */
 function otherPortsOfName({port, set}: PortEntry, pods: readonly PodObject[]): readonly [name: string, ports: readonly string[]] {

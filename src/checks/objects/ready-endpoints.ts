@@ -89,11 +89,24 @@ function whyEmpty({port, set}: PortEntry, {api, proxy}: ClusterContext): string 
     const names = someOf(set.endpoints.map(endpoint => podOf(endpoint) ?? endpoint.hostPort));
     return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})`;
   }
-  if (!hasSelector(object)) return `it has no selector, and no ${holder} gives it endpoints`;
+  if (!hasSelector(object)) return `it has no selector, and no ${holder} gives it endpoints${looseSlice(object, api)}`;
   const pods = matchingPods(object, api);
   if (pods === null) return `no ${holder} holds an endpoint for it (selector ${selectorText(object)})`;
   if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
   return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no ${holder} holds an endpoint of it`;
+}
+
+/** A slice that somebody wrote, and that is no Service's; empty if there is none in the namespace. */
+function looseSlice({metadata}: ServiceObject, {endpointSlices, services}: ApiObjects): string {
+  const names = new Set((services ?? []).filter(one => one.metadata.namespace === metadata.namespace).map(one => one.metadata.name));
+  const loose = (endpointSlices ?? []).find(slice => {
+    const owner = slice.metadata.labels?.['kubernetes.io/service-name'];
+    return slice.metadata.namespace === metadata.namespace && (owner === undefined || !names.has(owner));
+  });
+  if (loose === undefined) return '';
+  const owner = loose.metadata.labels?.['kubernetes.io/service-name'];
+  const what = owner === undefined ? 'has no label kubernetes.io/service-name' : `is of a Service ${owner}, which does not exist`;
+  return ` (EndpointSlice ${loose.metadata.name} ${what})`;
 }
 
 /** Endpoints of a Service with a selector are not copied to EndpointSlices, so that what somebody writes there is not used. */

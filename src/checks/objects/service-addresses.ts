@@ -1,7 +1,8 @@
 import {clusterIPOf, whyNotServed} from '../../expect/cluster/service-ports.ts';
-import {canonicalAddress, families, familyOf} from '../../model/address.ts';
+import {canonicalAddress, families, familyOf, parseAddress} from '../../model/address.ts';
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
+import {someOf} from '../../model/text.ts';
 import {type Check, nameOf} from '../check.ts';
 import {editService, showService} from '../commands/commands.ts';
 
@@ -109,8 +110,22 @@ export const notServedByKubeProxy: Check<'ST107'> = {
       const reason = whyNotServed(service, proxy.version);
       const {namespace, name} = nameOf(service);
       if (reason === null) continue;
-      const message = `${namespace}/${name} is not served by kube-proxy: ${reason}`;
+      const message = `${namespace}/${name} is not served by kube-proxy: ${reason}${pitfallOf(service)}`;
       yield {service: {namespace, name}, message, ...showService({namespace, name})};
     }
   },
 };
+
+/** What such a Service does not do, and is often expected to; empty if its fields ask for nothing of the kind. */
+function pitfallOf({spec}: ServiceObject): string {
+  const {type, externalName = '', clusterIP} = spec ?? {};
+  if (type === 'ExternalName')
+    return parseAddress(externalName) === null
+      ? ''
+      : `. Its externalName ${externalName} is an address, and DNS takes it for a name: a Service without a selector and an EndpointSlice lead to an address`;
+  const moved =
+    clusterIP === 'None' ? (spec?.ports ?? []).filter(({port, targetPort}) => typeof targetPort === 'number' && targetPort !== port) : [];
+  return moved.length === 0
+    ? ''
+    : `. Its ports are not translated: clients connect to ${someOf(moved.map(({port, targetPort}) => `${targetPort}, not ${port}`))}`;
+}

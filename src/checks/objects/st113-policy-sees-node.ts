@@ -3,6 +3,7 @@ import type {NetworkPolicyObject} from '../../model/api-objects.ts';
 import {plural, namespacedName, someOf} from '../../model/text.ts';
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
+import type {Observation} from '../../model/finding.ts';
 import {type Check, type ClusterContext, nameOf} from '../check.ts';
 import {askedEntries} from './node-ports-and-target-ports.ts';
 
@@ -15,6 +16,7 @@ export const policySeesNode: Check<'ST113'> = {
     'Set externalTrafficPolicy: Local, so that the address of the client stays, or filter clients in front of the Service (loadBalancerSourceRanges). Do not allow the addresses of nodes: that allows all clients.',
   *cluster(context) {
     const all = (context.api.networkPolicies ?? []).filter(isForIngress);
+    yield* closedTo(all, context);
     if (!all.some(policy => blocksOf(policy).length > 0)) return;
     for (const [object, entries] of Map.groupBy(askedEntries(context), ({port}) => port.object)) {
       const masqueraded = entries.filter(({port, set}) => hasExternalEntry(port) && !port.externalPolicyLocal && set.endpoints.length > 0);
@@ -39,6 +41,25 @@ export const policySeesNode: Check<'ST113'> = {
     }
   },
 };
+
+/** Services whose pods no policy lets anybody in to. */
+function* closedTo(all: readonly NetworkPolicyObject[], context: ClusterContext): Iterable<Observation> {
+  const closing = all.filter(({spec}) => (spec?.ingress ?? []).length === 0);
+  if (closing.length === 0) return;
+  for (const [object, entries] of Map.groupBy(askedEntries(context), ({port}) => port.object)) {
+    const {selector} = object.spec ?? {};
+    if (selector == null || entries.every(({set}) => set.endpoints.length === 0)) continue;
+    const namespace = object.metadata.namespace ?? 'default';
+    const own = all.filter(({metadata}) => (metadata.namespace ?? 'default') === namespace);
+    const names = own.filter(policy => closing.includes(policy) && selects(policy, selector) === true);
+    if (names.length === 0 || own.some(policy => !closing.includes(policy) && selects(policy, selector) !== false)) continue;
+    yield {
+      service: nameOf(object),
+      message: `${namespacedName(object.metadata)}: NetworkPolicy ${someOf(names.map(({metadata}) => namespacedName(metadata)))} selects its pods, and no policy lets any connection in: where the network plugin carries policies out, only a pod's own node reaches it`,
+      remedy: 'Write a NetworkPolicy that lets the clients in (ingress), or delete this one.',
+    };
+  }
+}
 
 /** A rule without senders, or with all addresses, lets everybody in, to some port at least. */
 function isOpen({spec}: NetworkPolicyObject): boolean {

@@ -60,7 +60,8 @@ export function nodesInRanges({nodes}: ApiObjects, ranges: readonly AddressInter
   });
 }
 
-function overlaps(text: string, ranges: readonly AddressInterval[]): boolean {
+/** Whether an address or network shares addresses with one of the ranges. */
+export function overlaps(text: string, ranges: readonly AddressInterval[]): boolean {
   const own = parseInterval(text);
   return own !== null && ranges.some(({family, low, high}) => family === own.family && low <= own.high && own.low <= high);
 }

@@ -28,9 +28,36 @@ export function noDump(content: Buffer): string {
       .find(found => found.length > 0) ?? [];
   if (address !== undefined)
     return `is a log of a program that does not reach ${address} (${why}): what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
+  const described = describedService(lines);
+  if (described !== null) return described;
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
+}
+
+/** A Service or Endpoints without addresses, as `kubectl describe` prints them; null if the text is of something else. */
+function describedService(lines: readonly string[]): string | null {
+  const fields = new Map<string, string>();
+  for (const line of lines) {
+    const [, field = '', value = ''] =
+      /^\s*(?:> )?(Name|Namespace|Selector|Type|Endpoints|Addresses|NotReadyAddresses):\s*(.*?)\s*$/.exec(undecorate(line)) ?? [];
+    if (field === 'Name' && fields.has('Endpoints')) break;
+    if (field !== '') fields.set(field, value);
+  }
+  const name = fields.get('Name');
+  const ends = fields.get('Endpoints') ?? fields.get('Addresses');
+  if (name === undefined || ends === undefined) return null;
+  const service = `${fields.get('Namespace') ?? 'default'}/${name}`;
+  const unready = fields.get('NotReadyAddresses') ?? '<none>';
+  const why = unready === '<none>' || unready === '' ? '' : `, since none of its addresses is ready (${unready})`;
+  const selector = fields.get('Selector') ?? '<none>';
+  const pods =
+    selector === '<none>' ? '' : ` Which pods it selects: kubectl get pods -n ${fields.get('Namespace') ?? 'default'} -l ${selector}.`;
+  const said =
+    ends === '<none>' || ends === ''
+      ? `${service} has no endpoint${why}: kube-proxy refuses connections to it by design.${pods}`
+      : `${service} has endpoints (${ends}).`;
+  return `is what kubectl describe prints, without rules: ${said} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
 }
 
 /** Of rows without a chain: those that send one port to different places. In one chain the first wins. */

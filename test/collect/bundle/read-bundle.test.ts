@@ -234,6 +234,16 @@ describe('a bare dump', () => {
       '4: kube-ipvs0: <BROADCAST,NOARP> mtu 1500\n    inet 10.96.0.1/32 scope global\n',
       'lists the addresses of kube-ipvs0 alone',
     ],
+    [
+      'a description of a Service without endpoints',
+      '> Name:         web\n> Namespace:    shop\n> Selector:     app=web\n> Endpoints:    <none>\n',
+      'shop/web has no endpoint: kube-proxy refuses connections to it by design. Which pods it selects: kubectl get pods -n shop -l app=web',
+    ],
+    [
+      'a description of Endpoints that are not ready',
+      'Name: web\nNamespace: shop\nSubsets:\n  Addresses:          <none>\n  NotReadyAddresses:  10.244.0.9\n',
+      'shop/web has no endpoint, since none of its addresses is ready (10.244.0.9)',
+    ],
   ])('that is %s is refused with what it is', async (_, content, why) => {
     await expect(readBundle(join(folder.bundle({file: content}), 'file'))).rejects.toThrow(why);
   });
