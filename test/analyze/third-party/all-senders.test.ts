@@ -137,7 +137,7 @@ const cases: readonly Case[] = [
   {
     title: 'the address of clients, by SNAT to one that the node does not have',
     table: 'nat',
-    rules: ['-A POSTROUTING -d 10.244.0.0/16 -j SNAT --to-source 10.99.99.99'],
+    rules: ['-A POSTROUTING -d 10.244.12.0/24 -j SNAT --to-source 10.99.99.99'],
     iptables:
       /^ST302 error packets from a pod of this node to the cluster IP .* get the source address 10\.99\.99\.99, which the node does not have/,
     ipvs: /^ST302 error packets from a pod of this node to the cluster IP .* get the source address 10\.99\.99\.99, which the node does not have/,
