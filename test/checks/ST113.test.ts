@@ -77,7 +77,7 @@ test('says that no policy lets anybody in, of a cluster IP too', async () => {
     given.api(({services}) => ({services: (services ?? []).filter(({metadata}) => metadata.name === 'web')})),
   );
   expect(others).toEqual([]);
-  expect(message).toMatch(/^shop\/web: NetworkPolicy shop\/clients selects its pods, and no policy lets any connection in/);
+  expect(message).toMatch(/^shop\/web: NetworkPolicy shop\/clients selects its pods, and no NetworkPolicy lets any connection in/);
 });
 
 test('a policy that closes pods is no finding where another one lets somebody in', async () => {

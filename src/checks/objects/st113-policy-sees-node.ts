@@ -55,7 +55,7 @@ function* closedTo(all: readonly NetworkPolicyObject[], context: ClusterContext)
     if (names.length === 0 || own.some(policy => !closing.includes(policy) && selects(policy, selector) !== false)) continue;
     yield {
       service: nameOf(object),
-      message: `${namespacedName(object.metadata)}: NetworkPolicy ${someOf(names.map(({metadata}) => namespacedName(metadata)))} selects its pods, and no policy lets any connection in: where the network plugin carries policies out, only a pod's own node reaches it`,
+      message: `${namespacedName(object.metadata)}: NetworkPolicy ${someOf(names.map(({metadata}) => namespacedName(metadata)))} selects its pods, and no NetworkPolicy lets any connection in: where the network plugin carries policies out, only a pod's own node reaches it`,
       remedy: 'Write a NetworkPolicy that lets the clients in (ingress), or delete this one.',
     };
   }
