@@ -76,7 +76,10 @@ async function respond(request: IncomingMessage, response: ServerResponse, servi
   const compressed = content.length > smallest && /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''));
   const body = compressed ? gzipSync(content) : content;
   response.writeHead(status, {
-    ...{'content-type': type, 'content-length': body.length, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff'},
+    'content-type': type,
+    'content-length': body.length,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
     ...(compressed ? {'content-encoding': 'gzip'} : {}),
     ...headers,
     // Requests have no body: any body is discarded.
@@ -127,12 +130,16 @@ function refusal(admission: Exclude<Admission, 'allowed'>, path: string, hasToke
         : {...plain, status: 401, text: 'a token is needed: "Authorization: Bearer TOKEN"\n', headers: challenge('')};
     case 'forbidden':
       return {
-        ...{...plain, status: 403, headers: challenge(', error="insufficient_scope"')},
+        ...plain,
+        status: 403,
+        headers: challenge(', error="insufficient_scope"'),
         text: `the owner of this token may not get ${path}: a ClusterRole with "nonResourceURLs: [${path}]" and "verbs: [get]" is needed\n`,
       };
     case 'throttled':
       return {
-        ...{...plain, status: 429, text: 'too many unknown tokens: try again later\n'},
+        ...plain,
+        status: 429,
+        text: 'too many unknown tokens: try again later\n',
         headers: {connection: 'close', 'retry-after': '1'},
       };
     case 'unavailable':

@@ -178,7 +178,12 @@ function connectionMetrics({state: {connections}, node}: MetricsInput): readonly
   if (connections === undefined) return [];
   const {counts, problem} = connections;
   const labelsOf = ({service, port, protocol, endpoint}: EndpointCount) => ({
-    ...{node, namespace: service.namespace, service: service.name, port, protocol, endpoint},
+    node,
+    namespace: service.namespace,
+    service: service.name,
+    port,
+    protocol,
+    endpoint,
   });
   return [
     metric('svc_trace_agent_connections_counted', 'Whether the connections of endpoints could be counted (1) or not (0).', [

@@ -66,7 +66,12 @@ export class SelfCheck {
     await nodes.evaluate([node]);
     let unverified: string | null = null;
     const doubtful = await recheck({
-      ...{diagnosis, signal, clock, gracePeriodMs, history, nodeReadAt: nodes.evaluated.readAt},
+      diagnosis,
+      signal,
+      clock,
+      gracePeriodMs,
+      history,
+      nodeReadAt: nodes.evaluated.readAt,
       readAgain: async () => {
         unverified = await this.#verify(diagnosis, history);
         view = this.#view();

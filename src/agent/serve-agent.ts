@@ -73,7 +73,9 @@ async function serveSecurely(
   });
   const answers = new Map<number, number>();
   const server = await servePages({
-    ...{listen, gate, certificate: certificate.current},
+    listen,
+    gate,
+    certificate: certificate.current,
     pages: pagesWith(() => ({answers, reviews: gate.reviews, notAfter: certificate.notAfter})),
     onAnswer: status => void answers.set(status, (answers.get(status) ?? 0) + 1),
   });

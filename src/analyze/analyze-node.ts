@@ -149,7 +149,11 @@ function unhookedServices(ruleset: Ruleset, family: Family): readonly Symptom<Ru
   return (['PREROUTING', 'OUTPUT'] as const)
     .filter(base => isUnhooked(ruleset, base))
     .map(base => ({
-      ...{kind: 'services-chain-not-hooked' as const, family, port: null, expected: [], actual: []},
+      kind: 'services-chain-not-hooked' as const,
+      family,
+      port: null,
+      expected: [],
+      actual: [],
       ...withEffect(`${base} of table nat does not lead to KUBE-SERVICES`, `packets of ${senders[base]} to Services are not translated`),
     }));
 }
@@ -191,7 +195,11 @@ function unreachedChains(chains: readonly Chain[], family: Family): readonly Sym
   return chains
     .filter(({name, ruleCount}) => parseChainName(name) !== null && ruleCount > 0 && !reached.has(name) && !name.startsWith('KUBE-XLB-'))
     .map(chain => ({
-      ...{kind: 'orphan-chain' as const, family, port: null, expected: [], actual: chain.rules().slice(0, 8)},
+      kind: 'orphan-chain' as const,
+      family,
+      port: null,
+      expected: [],
+      actual: chain.rules().slice(0, 8),
       detail: `no rule jumps to ${chain.name}`,
     }));
 }

@@ -239,7 +239,10 @@ function followOn(
   const {sourcePort: _, client: __, ...packet} = sent;
   const arriving: Packet = {
     ...(masquerade ? packet : sent),
-    ...{origin: 'arriving', inInterface: null, destination, port: to === null ? sent.port : Number(to.port)},
+    origin: 'arriving',
+    inInterface: null,
+    destination,
+    port: to === null ? sent.port : Number(to.port),
     ...(masquerade
       ? {
           source:
@@ -261,7 +264,9 @@ function followOn(
     .map(further => (further.verdict === 'accept' && further.path.some(isCapturing) ? {...further, ...capturedOn(name)} : further))
     .map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
       ...outcome,
-      ...{verdict, probability: outcome.probability * probability, onward: {node: name, path}},
+      verdict,
+      probability: outcome.probability * probability,
+      onward: {node: name, path},
       ...(end === null ? {} : {destination: end}),
       ...(lost === undefined ? {} : {lost}),
       ...(reason === undefined ? {} : {reason}),

@@ -70,7 +70,9 @@ function walkIn(side: Side, {packet, environment, pods}: Walked): readonly Packe
       const {reason, policy} = later;
       return {
         ...outcome,
-        ...{verdict: later.verdict, lost: lost.packet, path: [...path, ...later.path]},
+        verdict: later.verdict,
+        lost: lost.packet,
+        path: [...path, ...later.path],
         ...(reason === undefined ? {} : {reason}),
         ...(policy === undefined ? {} : {policy}),
       };

@@ -176,7 +176,8 @@ function traceEndpoint<R extends RuleText>(
           ? 'wrong'
           : 'ok';
   return {
-    ...{hostPort, mark},
+    hostPort,
+    mark,
     share: does?.probability ?? 0,
     expectedShare: should?.probability ?? null,
     masquerade: does?.masquerade ?? false,

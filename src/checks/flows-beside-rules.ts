@@ -20,7 +20,10 @@ export function* flowsBesideRules(node: NodeDump, flows: readonly TrackedConnect
     const lines = someOf(own.map(({line}) => String(line)));
     if (own.length > 0)
       yield {
-        ...{node: node.name, family, service, port},
+        node: node.name,
+        family,
+        service,
+        port,
         message: `${servicePortText(service, port)}: ${what}, and these rules to none of them (conntrack line ${lines}): the rules are not asked again while packets of the flow come`,
       };
   }

@@ -65,7 +65,9 @@ export const localhostNodePortsStuck: Check<'ST511'> = {
       const [nftFamily = '', name = ''] = proxyTableId(family).split(' ');
       const cause = `${localhostRejectMap} of table ${proxyTableId(family)} still refuses ${count} TCP node ports, and nodePortAddresses now names a loopback address (${config.nodePortAddresses.source})`;
       yield {
-        ...{node: node.name, family, severity: running ? ('error' as const) : ('warning' as const)},
+        node: node.name,
+        family,
+        severity: running ? ('error' as const) : ('warning' as const),
         message: `kube-proxy ${running ? 'cannot write' : 'will not be able to write, once it is restarted with these settings,'} any change of ${family}: ${cause}`,
         ...onNode({api, node}, commandLine`nft delete table ${nftFamily} ${name}`),
       };

@@ -41,13 +41,17 @@ export const serviceRangeOverlap: Check<'ST118'> = {
     const inRange = networks.filter(({text}) => overlaps(text, ranges));
     if (inRange.length > 0)
       yield {
-        ...{node: node.name, remedy: moveDocker, ...onNode({api, node}, commandLine`ip route`)},
+        node: node.name,
+        remedy: moveDocker,
+        ...onNode({api, node}, commandLine`ip route`),
         message: `${someOf(inRange.map(({text, dev}) => `the network ${text} of ${dev}`))} on ${node.name} shares addresses with the range of cluster IPs (${ranges.map(({text}) => text).join(', ')}): a container and a Service may get one address`,
       };
     const lost = nodesBehindDocker(api, facts);
     if (lost.length > 0)
       yield {
-        ...{node: node.name, remedy: moveDocker, ...onNode({api, node}, commandLine`ip route`)},
+        node: node.name,
+        remedy: moveDocker,
+        ...onNode({api, node}, commandLine`ip route`),
         message: `${node.name} sends packets to ${someOf(lost)}, and so what goes to their pods, to a bridge of Docker whose network has these addresses too`,
       };
   },

@@ -21,7 +21,11 @@ function observationOf(node: string, symptom: Symptom): Observation {
   const gist = isGist ? detail : symptom.gist;
   const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
-    ...{node, family, expected, actual, message: `${subject}${detail}`},
+    node,
+    family,
+    expected,
+    actual,
+    message: `${subject}${detail}`,
     ...(variant === undefined ? {} : {variant}),
     ...(gist === undefined ? {} : {gist}),
     ...(by === undefined ? {} : {program: 'the Cilium agent' as const}),

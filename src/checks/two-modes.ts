@@ -183,7 +183,9 @@ export const otherModeLeftovers: Check<'ST502'> = {
       const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign()}${blocked}`;
       if (mode === 'ipvs') {
         yield {
-          ...{node: node.name, message, ...run(commandLine`ipvsadm -Ln`)},
+          node: node.name,
+          message,
+          ...run(commandLine`ipvsadm -Ln`),
           ...withoutNodePortChain(context),
           ...effectOfServers(message, catchingServers(context)),
         };

@@ -91,7 +91,8 @@ export const dumpUnreliable: Check<'ST506'> = {
     const {cut = null, misprint, toolVersion = null} = (config.mode.value === 'nftables' ? nft() : null) ?? {};
     if (misprint !== undefined)
       yield {
-        ...{node: node.name, actual: misprint.rules},
+        node: node.name,
+        actual: misprint.rules,
         message: `rules of kube-proxy read as "${misprint.text}": ${whoReads('nft', 'older', toolVersion)}`,
         remedy: 'Read the node with the nft of its kube-proxy (--transport exec), or with nft 1.1.3 or later.',
         ...onNode({api, node}, commandLine`nft list ruleset`),
@@ -112,7 +113,10 @@ export const dumpUnreliable: Check<'ST506'> = {
     for (const [family, misprint] of misprintsOf(rulesets)) {
       const {what, reader, version, rules} = misprint;
       yield {
-        ...{node: node.name, family, remedy: misprintRemedy(misprint), actual: rules.slice(0, 3)},
+        node: node.name,
+        family,
+        remedy: misprintRemedy(misprint),
+        actual: rules.slice(0, 3),
         message: `${family}: ${what}: ${whoReads('iptables', reader, version)}`,
         ...onNode({api, node}, commandLine`${`${iptables(family)}-save`}`),
       };

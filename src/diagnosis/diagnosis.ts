@@ -355,7 +355,9 @@ function summarize(
   const incomplete = unread > 0 || !isComplete;
   return {
     verdict: errors + warnings > 0 && !(incomplete && errors === 0) ? 'findings' : incomplete ? 'incomplete' : 'ok',
-    ...{errors, warnings, infos},
+    errors,
+    warnings,
+    infos,
     nodesChecked: nodes.filter(({status}) => status === 'checked').length,
     nodesUnread: unread,
     ...countServices(services, [...findings, ...leftOut], nodes),

@@ -36,7 +36,9 @@ export function reportRulesAlone(
   const names = new Set(traces.map(({service}) => `${service.namespace}/${service.name}`));
   return {
     ...report,
-    ...{basis: 'rules', traces, findings},
+    basis: 'rules',
+    traces,
+    findings,
     services: uniqueBy(
       traces.map(({service}) => service),
       namespacedName,
@@ -44,8 +46,11 @@ export function reportRulesAlone(
     summary: {
       ...report.summary,
       verdict: count('error') > 0 ? 'findings' : 'incomplete',
-      ...{errors: count('error'), warnings: count('warning'), infos: count('info')},
-      ...{services: names.size, servicePorts: traces.length},
+      errors: count('error'),
+      warnings: count('warning'),
+      infos: count('info'),
+      services: names.size,
+      servicePorts: traces.length,
     },
     nodes: report.nodes.map(node => ({
       ...node,

@@ -87,7 +87,8 @@ function diffNodes(before: readonly NodeReport[], after: readonly NodeReport[]):
 
 function nodeFields({status, reason, backend, settings}: NodeReport): ComparedFields {
   return {
-    ...{status: reason === undefined ? status : `${status}: ${reason}`, backend},
+    status: reason === undefined ? status : `${status}: ${reason}`,
+    backend,
     ...Object.fromEntries(Object.entries(settings).map(([name, {value}]) => [name, value])),
   };
 }
@@ -239,7 +240,11 @@ function diffEndpoints(before: ApiObjects, after: ApiObjects, proxy: ProxyVersio
         kind: was === null ? 'came' : is === null ? 'went' : 'changed',
         service: {namespace: port.namespace, name: port.service},
         port: `${port.portName}/${port.protocol}`,
-        ...{endpoint: endpoint.hostPort, pod: podOf(endpoint), nodeName: endpoint.nodeName, before: was, after: is},
+        endpoint: endpoint.hostPort,
+        pod: podOf(endpoint),
+        nodeName: endpoint.nodeName,
+        before: was,
+        after: is,
       } as const,
     ];
   });

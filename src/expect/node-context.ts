@@ -128,7 +128,11 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
   const loopback = family === 'IPv4' && allowsLoopback(nodePortCIDRs);
   const localhostNodePorts = loopback && (!excludesLocalhost(version) || config.localhostNodePorts.value);
   return {
-    ...{family, version, facts, nodePortCIDRs, localhostNodePorts},
+    family,
+    version,
+    facts,
+    nodePortCIDRs,
+    localhostNodePorts,
     gates: config.featureGates.value,
     excludesLoopback: excludesLocalhost(version),
     detector: localDetector(family, config, facts),

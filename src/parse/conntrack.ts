@@ -234,11 +234,26 @@ function stageOf(line: string, protocol: string): Stage | null {
 }
 
 const stages: Readonly<Record<string, Stage>> = {
-  ...{SYN_SENT: 'opening', SYN_SENT2: 'opening', SYN_RECV: 'opening', LISTEN: 'opening', NONE: 'opening'},
-  ...{COOKIE_WAIT: 'opening', COOKIE_ECHOED: 'opening', HEARTBEAT_SENT: 'opening'},
-  ...{ESTABLISHED: 'open', HEARTBEAT_ACKED: 'open', DATA_SENT: 'open'},
-  ...{FIN_WAIT: 'closing', CLOSE_WAIT: 'closing', LAST_ACK: 'closing', TIME_WAIT: 'closing', CLOSE: 'closing', CLOSED: 'closing'},
-  ...{SHUTDOWN_SENT: 'closing', SHUTDOWN_RECD: 'closing', SHUTDOWN_ACK_SENT: 'closing'},
+  SYN_SENT: 'opening',
+  SYN_SENT2: 'opening',
+  SYN_RECV: 'opening',
+  LISTEN: 'opening',
+  NONE: 'opening',
+  COOKIE_WAIT: 'opening',
+  COOKIE_ECHOED: 'opening',
+  HEARTBEAT_SENT: 'opening',
+  ESTABLISHED: 'open',
+  HEARTBEAT_ACKED: 'open',
+  DATA_SENT: 'open',
+  FIN_WAIT: 'closing',
+  CLOSE_WAIT: 'closing',
+  LAST_ACK: 'closing',
+  TIME_WAIT: 'closing',
+  CLOSE: 'closing',
+  CLOSED: 'closing',
+  SHUTDOWN_SENT: 'closing',
+  SHUTDOWN_RECD: 'closing',
+  SHUTDOWN_ACK_SENT: 'closing',
 };
 
 /** The kernel's own number of a connection, or a hash of its addresses and ports. */

@@ -65,7 +65,8 @@ function routeIn(fields: Fields): readonly Route[] {
       table: tableOf(fields['table']),
       metric: numberOf(fields['metric']) ?? 0,
       hops: hops.map(hop => ({
-        ...{dev: stringOf(hop['dev']), gateway: stringOf(hop['gateway']) ?? viaOf(hop['via'])},
+        dev: stringOf(hop['dev']),
+        gateway: stringOf(hop['gateway']) ?? viaOf(hop['via']),
         ...(has(hop, 'linkdown') ? {isDown: true} : {}),
       })),
       source: stringOf(fields['prefsrc']),

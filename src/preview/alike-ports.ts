@@ -188,8 +188,15 @@ function portShape(item: ServedPort, {hosts, clusterIPs}: SpecialAddresses): str
   const {port, endpoints, all} = item;
   return [
     shapeOf(item, hosts),
-    ...[port.externalIPs.length, port.loadBalancerVIPs.length, port.sourceRanges.length, port.affinitySeconds, port.nodePort !== 0],
-    ...[endpoints.cluster.length, endpoints.local.length, endpoints.reachable.length, all.length],
+    port.externalIPs.length,
+    port.loadBalancerVIPs.length,
+    port.sourceRanges.length,
+    port.affinitySeconds,
+    port.nodePort !== 0,
+    endpoints.cluster.length,
+    endpoints.local.length,
+    endpoints.reachable.length,
+    all.length,
     port.healthCheckNodePort !== 0,
     endpoints.reachable.every(({address}) => hosts.includes(address)),
     [...port.externalIPs, ...port.loadBalancerVIPs].some(address => hosts.includes(address)),
@@ -205,7 +212,9 @@ function pairsOf(
   written: ReadonlyMap<ServedPort, ServedPort> = new Map(),
 ): readonly PortPair[] {
   const pairOf = (item: ServedPort, is: ServedPort | null): PortPair => ({
-    ...{known: item, before: item, after: is},
+    known: item,
+    before: item,
+    after: is,
     written: written.get(item) ?? item,
   });
   const isSameList = before.length === after.length && before.every(({port}, index) => port === after[index]?.port);

@@ -32,7 +32,8 @@ export function probeOutcome(
   const passed = listened.length > 0 || kind === 'health-check' ? 0 : path.passed;
   const isLocal = side.local.addresses.includes(packet.destination.text) || kind === 'localhost';
   return {
-    ...{path, served},
+    path,
+    served,
     refused: path.rejected + (isLocal ? passed : 0),
     unanswered: path.dropped + (isLocal ? 0 : passed),
     undecided: path.undecided,

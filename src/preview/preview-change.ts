@@ -13,13 +13,19 @@ export function previewChange({node, item, probe, was, is, effect, cause}: Chang
   const {port} = item;
   const {packet, source, who} = probe;
   return {
-    ...{node, effect, cause, entry: probe.entry},
+    node,
+    effect,
+    cause,
+    entry: probe.entry,
     service: {namespace: port.namespace, name: port.service},
     port: {name: port.portName, protocol: port.protocol, port: port.port},
     source: {kind: sourceKinds[source.kind], address: source.address, ...(who === undefined ? {} : {senders: who})},
     packet: {
-      ...{family: packet.family, source: packet.source.text, destination: packet.destination.text},
-      ...{port: packet.port, protocol: packet.protocol},
+      family: packet.family,
+      source: packet.source.text,
+      destination: packet.destination.text,
+      port: packet.port,
+      protocol: packet.protocol,
     },
     before: outcomesOf(was),
     after: outcomesOf(is),

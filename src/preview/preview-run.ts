@@ -162,7 +162,9 @@ export class PreviewRun {
           ]),
     ];
     return {
-      ...{services, scope, notes},
+      services,
+      scope,
+      notes,
       settings: [...this.#settings].map(([text, nodes]) => settingsOf(text, nodes)),
       before: joined(this.#before.size > 0 ? this.#before : this.#unread.before),
       after: joined(this.#after.size > 0 ? this.#after : this.#unread.after),
@@ -234,7 +236,8 @@ export function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after:
   return isRead
     ? {name, basis: 'actual'}
     : {
-        ...{name, basis: 'unread'},
+        name,
+        basis: 'unread',
         reason: hasCiliumTables(node) ? servedByCilium : `the rules of ${mode} mode were not read; --expected-only computes both sides`,
       };
 }

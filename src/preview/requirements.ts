@@ -157,7 +157,8 @@ function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requir
   if (nft === null)
     return [
       {
-        ...{name, status: 'unknown'},
+        name,
+        status: 'unknown',
         detail: `kube-proxy ${version.text} cannot sync beside sets that nft 1.1.2 or newer wrote, and the node's nft was not read. Run on the node: nft --version; nft list sets. ${remedy}`,
       },
     ];
@@ -167,7 +168,8 @@ function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requir
   if (named.length === 0 || nft.toolVersion === null || !isAtLeast(nft.toolVersion, [1, 1, 2])) return [];
   return [
     {
-      ...{name, status: 'unmet'},
+      name,
+      status: 'unmet',
       detail: `${named.join(', ')} ${named.length === 1 ? 'has' : 'have'} sets, and the node uses nft ${nft.toolVersion}: the nft in the image of kube-proxy ${version.text} can crash on them, and then nothing is synced. ${remedy}`,
     },
   ];

@@ -62,7 +62,12 @@ function writtenOnce(input: ExpectedSideInput): WrittenSide {
 function writtenRules({setup, view, config, family}: ExpectedSideInput): WrittenSide {
   const table = setup.nft()?.tables.get(proxyTableId(family)) ?? null;
   const side = writtenSide({
-    ...{view, config, family, table, facts: setup.hostFacts(), sets: setup.sets()},
+    view,
+    config,
+    family,
+    table,
+    facts: setup.hostFacts(),
+    sets: setup.sets(),
     ruleset: setup.config.mode.value === 'iptables' ? (setup.dumps.current.get(family) ?? null) : null,
     serviceRanges: config.mode.value === 'nftables' ? droppedRanges({api: setup.api, config, family, table}) : undefined,
   });
@@ -81,7 +86,12 @@ export function actualSide(setup: NodeSetup, view: ClusterView, family: Family):
   const isIpvs = config.mode.value === 'ipvs';
   const local = isIpvs ? withBound(setup.hostFacts(), setup.bound()) : setup.facts;
   return {
-    ...{context, ports, expected, local, iptables: allOf(setup.dumps, family), nft: tablesToday(setup, family)},
+    context,
+    ports,
+    expected,
+    local,
+    iptables: allOf(setup.dumps, family),
+    nft: tablesToday(setup, family),
     environment: withForwarding(
       environmentOf(local, {sets: setup.sets(), ...(isIpvs ? {servers: setup.ipvs().servers ?? []} : {})}),
       local,
@@ -163,7 +173,9 @@ function chainOf(
   rules: readonly Rule[],
 ): Chain {
   return {
-    ...{table, name, policy},
+    table,
+    name,
+    policy,
     complete: true,
     ruleCount: rules.length,
     rules: () => rules,

@@ -7,9 +7,30 @@ const beginnings: Readonly<Record<NameKind, string>> = {namespace: 'ns', service
 
 /** Names that every cluster has. */
 const common = new Set([
-  ...['default', 'kube-system', 'kube-public', 'kube-node-lease', 'kubernetes', 'kube-dns', 'kube-proxy', 'kube-proxy-config'],
-  ...['openshift-kube-proxy', 'openshift-sdn', 'proxy-config', 'sdn-config', 'sdn', 'cilium', 'cilium-config'],
-  ...['localhost', 'None', 'none', 'true', 'false', 'linux', 'windows', 'amd64', 'arm64'],
+  'default',
+  'kube-system',
+  'kube-public',
+  'kube-node-lease',
+  'kubernetes',
+  'kube-dns',
+  'kube-proxy',
+  'kube-proxy-config',
+  'openshift-kube-proxy',
+  'openshift-sdn',
+  'proxy-config',
+  'sdn-config',
+  'sdn',
+  'cilium',
+  'cilium-config',
+  'localhost',
+  'None',
+  'none',
+  'true',
+  'false',
+  'linux',
+  'windows',
+  'amd64',
+  'arm64',
 ]);
 
 const commonPorts = new Set(

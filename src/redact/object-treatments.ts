@@ -11,8 +11,14 @@ import {type Treatment, treat} from './treatment.ts';
 const metadata = (name: Treatment): Treatment => ({
   fields: {
     name,
-    ...{namespace: 'namespace', uid: 'uid', labels, annotations, resourceVersion: 'kept', generation: 'kept'},
-    ...{creationTimestamp: 'kept', deletionTimestamp: 'kept'},
+    namespace: 'namespace',
+    uid: 'uid',
+    labels,
+    annotations,
+    resourceVersion: 'kept',
+    generation: 'kept',
+    creationTimestamp: 'kept',
+    deletionTimestamp: 'kept',
   },
 });
 
@@ -40,14 +46,29 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
       metadata: metadata('service'),
       spec: {
         fields: {
-          ...{type: 'kept', clusterIP: 'address', clusterIPs: {list: 'address'}, ipFamilies: 'kept', ipFamilyPolicy: 'kept'},
+          type: 'kept',
+          clusterIP: 'address',
+          clusterIPs: {list: 'address'},
+          ipFamilies: 'kept',
+          ipFamilyPolicy: 'kept',
           ports: {
             list: {fields: {name: portName, protocol: 'kept', port: 'kept', nodePort: 'kept', targetPort: portName}},
           },
-          ...{externalIPs: {list: 'address'}, loadBalancerIP: 'address', loadBalancerSourceRanges: {list: 'address'}},
-          ...{loadBalancerClass: 'word', allocateLoadBalancerNodePorts: 'kept', externalName: 'word', selector: labels},
-          ...{externalTrafficPolicy: 'kept', internalTrafficPolicy: 'kept', trafficDistribution: 'kept', healthCheckNodePort: 'kept'},
-          ...{sessionAffinity: 'kept', sessionAffinityConfig: 'kept', publishNotReadyAddresses: 'kept', topologyKeys: {list: labelKey}},
+          externalIPs: {list: 'address'},
+          loadBalancerIP: 'address',
+          loadBalancerSourceRanges: {list: 'address'},
+          loadBalancerClass: 'word',
+          allocateLoadBalancerNodePorts: 'kept',
+          externalName: 'word',
+          selector: labels,
+          externalTrafficPolicy: 'kept',
+          internalTrafficPolicy: 'kept',
+          trafficDistribution: 'kept',
+          healthCheckNodePort: 'kept',
+          sessionAffinity: 'kept',
+          sessionAffinityConfig: 'kept',
+          publishNotReadyAddresses: 'kept',
+          topologyKeys: {list: labelKey},
         },
       },
       status: {
@@ -57,7 +78,10 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   },
   endpointSlices: {
     fields: {
-      ...{...type, metadata: metadata('word'), addressType: 'kept', ports: {list: slicePort}},
+      ...type,
+      metadata: metadata('word'),
+      addressType: 'kept',
+      ports: {list: slicePort},
       endpoints: {
         list: {
           fields: {
@@ -76,7 +100,8 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   },
   endpoints: {
     fields: {
-      ...{...type, metadata: metadata('service')},
+      ...type,
+      metadata: metadata('service'),
       subsets: {
         list: {fields: {addresses: {list: endpointAddress}, notReadyAddresses: {list: endpointAddress}, ports: {list: slicePort}}},
       },
@@ -84,15 +109,21 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   },
   nodes: {
     fields: {
-      ...{...type, metadata: metadata('node'), spec: {fields: {podCIDR: 'address', podCIDRs: {list: 'address'}, unschedulable: 'kept'}}},
+      ...type,
+      metadata: metadata('node'),
+      spec: {fields: {podCIDR: 'address', podCIDRs: {list: 'address'}, unschedulable: 'kept'}},
       status: {
         fields: {
           addresses: {list: {fields: {type: 'kept', address: 'address'}}},
           conditions,
           nodeInfo: {
             fields: {
-              ...{kubeProxyVersion: version, kubeletVersion: version, operatingSystem: 'kept', kernelVersion: version},
-              ...{containerRuntimeVersion: version, architecture: 'kept'},
+              kubeProxyVersion: version,
+              kubeletVersion: version,
+              operatingSystem: 'kept',
+              kernelVersion: version,
+              containerRuntimeVersion: version,
+              architecture: 'kept',
             },
           },
         },
@@ -104,7 +135,8 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   serviceCIDRs: {fields: {...type, metadata: metadata('word'), spec: {fields: {cidrs: {list: 'address'}}}}},
   networkPolicies: {
     fields: {
-      ...{...type, metadata: metadata('word')},
+      ...type,
+      metadata: metadata('word'),
       spec: {
         fields: {
           podSelector: {
@@ -137,11 +169,17 @@ const container: Treatment = {
 function podFields(containers: Treatment): Treatment {
   return {
     fields: {
-      ...{...type, metadata: metadata('pod')},
+      ...type,
+      metadata: metadata('pod'),
       spec: {fields: {nodeName: 'node', hostNetwork: 'kept', containers, volumes: {list: {fields: {configMap: {fields: {name: 'word'}}}}}}},
       status: {
         fields: {
-          ...{phase: 'kept', hostIP: 'address', podIP: 'address', podIPs: {list: {fields: {ip: 'address'}}}, startTime: 'kept', conditions},
+          phase: 'kept',
+          hostIP: 'address',
+          podIP: 'address',
+          podIPs: {list: {fields: {ip: 'address'}}},
+          startTime: 'kept',
+          conditions,
         },
       },
     },

@@ -39,11 +39,18 @@ const realized: Treatment = {
     'backend-addresses': {list: {fields: {...place, nodeName: 'node', state: word, weight: 'kept'}}},
     flags: {
       fields: {
-        ...{name: serviceName, namespace: 'namespace', type: word, cluster: 'word', healthCheckNodePort: 'kept'},
-        ...{extTrafficPolicy: word, intTrafficPolicy: word, trafficPolicy: word},
+        name: serviceName,
+        namespace: 'namespace',
+        type: word,
+        cluster: 'word',
+        healthCheckNodePort: 'kept',
+        extTrafficPolicy: word,
+        intTrafficPolicy: word,
+        trafficPolicy: word,
       },
     },
-    ...{'frontend-address': {fields: {...place, scope: word}}, id: 'kept'},
+    'frontend-address': {fields: {...place, scope: word}},
+    id: 'kept',
   },
 };
 
@@ -51,7 +58,8 @@ const enabled: Treatment = {fields: {enabled: 'kept'}};
 const features = {sessionAffinity: enabled, hostPort: enabled, externalIPs: enabled, nodePort: enabled, socketLB: enabled} as const;
 const status: Treatment = {
   fields: {
-    ...{cilium: {fields: {state: word, msg: version}}, kubernetes: {fields: {state: word, msg: message}}},
+    cilium: {fields: {state: word, msg: version}},
+    kubernetes: {fields: {state: word, msg: message}},
     'kube-proxy-replacement': {fields: {mode: word, features: {fields: features}}},
   },
 };
@@ -115,8 +123,13 @@ export const ciliumFiles: Readonly<Record<string, (text: string, replacements: R
 
 /** The settings of ConfigMap cilium-config that frontends depend on. */
 export const ciliumSettings: Readonly<Record<string, Treatment>> = {
-  ...{'enable-ipv4': word, 'enable-ipv6': word, 'enable-service-topology': word, 'enable-svc-source-range-check': word},
-  ...{'kube-proxy-replacement': word, 'service-no-backend-response': word, 'k8s-service-proxy-name': 'word'},
+  'enable-ipv4': word,
+  'enable-ipv6': word,
+  'enable-service-topology': word,
+  'enable-svc-source-range-check': word,
+  'kube-proxy-replacement': word,
+  'service-no-backend-response': word,
+  'k8s-service-proxy-name': 'word',
 };
 
 /** The annotations of Cilium that frontends depend on. */

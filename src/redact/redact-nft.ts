@@ -137,8 +137,18 @@ function isInterface(left: unknown): boolean {
 
 /** Keys whose text names an object of the table, or one that somebody made. */
 const nameKeys = new Set([
-  ...['name', 'target', 'chain', 'counter', 'quota', 'limit', 'synproxy', 'secmark', 'flowtable'],
-  ...['ct helper', 'ct timeout', 'ct expectation'],
+  'name',
+  'target',
+  'chain',
+  'counter',
+  'quota',
+  'limit',
+  'synproxy',
+  'secmark',
+  'flowtable',
+  'ct helper',
+  'ct timeout',
+  'ct expectation',
 ]);
 
 function isOfSomebody(left: unknown): boolean {

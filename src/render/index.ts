@@ -32,8 +32,19 @@ function asSaid(renderer: Renderer): Renderer {
 
 /** The output formats of `check`. A new format is one file and one line here. */
 export const renderers = {
-  ...{table, wide, json, yaml, junit: asSaid(junit), sarif: asSaid(sarif), github, markdown, html: checkPage, prometheus},
-  ...{openreports: asSaid(openreports), policyreport: asSaid(policyreport), name},
+  table,
+  wide,
+  json,
+  yaml,
+  junit: asSaid(junit),
+  sarif: asSaid(sarif),
+  github,
+  markdown,
+  html: checkPage,
+  prometheus,
+  openreports: asSaid(openreports),
+  policyreport: asSaid(policyreport),
+  name,
 } as const satisfies Readonly<Record<string, Renderer>>;
 
 /** Formats whose text for a large cluster is hundreds of megabytes: it is written while it is made. */

@@ -33,7 +33,10 @@ function unservedObject({kind, address, port, reason}: UnservedAddress): object 
 function entryObject({entry, from, mark, steps, endpoints, end}: EntryTrace): object {
   return {
     entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port},
-    ...{from, mark, steps: steps.map(countedPlace), endpoints: endpoints.map(endpointObject)},
+    from,
+    mark,
+    steps: steps.map(countedPlace),
+    endpoints: endpoints.map(endpointObject),
     ...(end === null ? {} : {end: {...end, rule: end.rule === null ? null : countedPlace(end.rule)}}),
   };
 }

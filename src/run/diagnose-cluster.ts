@@ -115,8 +115,17 @@ async function diagnoseUntil(run: ClusterRun): Promise<Report> {
     run.wait === undefined
       ? null
       : new WaitUntilClean({
-          ...{run, diagnosis, nodes, scope, input, confirm, problems, report},
-          ...{limit: run.wait, startedAt: readAt, followed: now => followed?.take(now)},
+          run,
+          diagnosis,
+          nodes,
+          scope,
+          input,
+          confirm,
+          problems,
+          report,
+          limit: run.wait,
+          startedAt: readAt,
+          followed: now => followed?.take(now),
         });
   try {
     await nodes.evaluate(access.names);

@@ -91,10 +91,24 @@ const oneKey = /\u001b(?:\[[\d;]*[A-Za-z~]|O[A-Z])|[\s\S]/g;
 
 /** As terminals send them, and as vi and pagers have them. */
 const scrollKeys: Readonly<Record<string, ScrollKey>> = {
-  ...{'\u001b[A': 'up', '\u001bOA': 'up', k: 'up', '\u001b[B': 'down', '\u001bOB': 'down', j: 'down'},
-  ...{'\u001b[5~': 'pageUp', b: 'pageUp', '\u001b[6~': 'pageDown', ' ': 'pageDown'},
-  ...{'\u001b[H': 'home', '\u001b[1~': 'home', '\u001bOH': 'home', g: 'home'},
-  ...{'\u001b[F': 'end', '\u001b[4~': 'end', '\u001bOF': 'end', G: 'end'},
+  '\u001b[A': 'up',
+  '\u001bOA': 'up',
+  k: 'up',
+  '\u001b[B': 'down',
+  '\u001bOB': 'down',
+  j: 'down',
+  '\u001b[5~': 'pageUp',
+  b: 'pageUp',
+  '\u001b[6~': 'pageDown',
+  ' ': 'pageDown',
+  '\u001b[H': 'home',
+  '\u001b[1~': 'home',
+  '\u001bOH': 'home',
+  g: 'home',
+  '\u001b[F': 'end',
+  '\u001b[4~': 'end',
+  '\u001bOF': 'end',
+  G: 'end',
 };
 
 /** What is typed after `/`: Enter keeps it, Esc drops it. */

@@ -211,7 +211,8 @@ export function retract(doubtful: readonly Finding[], diagnosis: OpenDiagnosis):
     const services = new Map(own.flatMap(({service}) => (service === undefined ? [] : [[namespacedName(service), service] as const])));
     const told = [...services].map(([key, service]) =>
       toFinding(changedWhileLooking, {
-        ...{node, service},
+        node,
+        service,
         message: `${key} kept changing while ${node} was read, and not all of its states are known: what differs there may be only that`,
       }),
     );

@@ -227,7 +227,11 @@ function lostIn(packet: 'reply' | 'next', ends: readonly OutcomeEnd<NodeRule>[])
 }
 
 const answersItself: Outcome<NodeRule> = {
-  ...{verdict: 'drop', destination: null, probability: 1, masquerade: false, path: []},
+  verdict: 'drop',
+  destination: null,
+  probability: 1,
+  masquerade: false,
+  path: [],
   reason: 'the endpoint is the client itself, and as it is not masqueraded, its reply never leaves it',
 };
 
@@ -261,12 +265,28 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
     ? (end.sourceAfter ?? environment.masqueradeAddress?.(end) ?? environment.redirectAddress(end) ?? first.source)
     : first.source;
   return {
-    ...{family: first.family, protocol: first.protocol, source: end.destination, sourcePort: end.port, destination: seen, port: clientPort},
-    ...{origin: isHere ? 'node' : 'arriving', inInterface: null, outInterface: null, mark: 0, connectionMark: end.connectionMark},
-    ...{rewritten: false, masquerade: false, untracked: false, client: end.masquerade ? undefined : clientSide(first)},
+    family: first.family,
+    protocol: first.protocol,
+    source: end.destination,
+    sourcePort: end.port,
+    destination: seen,
+    port: clientPort,
+    origin: isHere ? 'node' : 'arriving',
+    inInterface: null,
+    outInterface: null,
+    mark: 0,
+    connectionMark: end.connectionMark,
+    rewritten: false,
+    masquerade: false,
+    untracked: false,
+    client: end.masquerade ? undefined : clientSide(first),
     connection: {
       ...trackedOf(first, end),
-      ...{direction: 'reply', destination: first.source, port: clientPort, zone: end.zone?.reply ?? 0, client: clientSide(first)},
+      direction: 'reply',
+      destination: first.source,
+      port: clientPort,
+      zone: end.zone?.reply ?? 0,
+      client: clientSide(first),
       ...(end.untracked ? {isUnanswered: true} : {}),
     },
   };

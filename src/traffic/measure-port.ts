@@ -52,7 +52,10 @@ export function measurePort(survey: NodeSurvey, surveyed: SurveyedPort, reads: R
   for (const name of [...counted.endpoints, ...open.endpoints]) names.add(name);
   const seconds = secondsBetween(reads);
   const cell = (hostPort: string): CellTraffic => ({
-    ...{node: survey.name, seconds, ...counted.of(hostPort), ...open.of(hostPort)},
+    node: survey.name,
+    seconds,
+    ...counted.of(hostPort),
+    ...open.of(hostPort),
     expectedShare: surveyed.shares === null ? null : (surveyed.shares.get(hostPort) ?? 0),
     dueShare: surveyed.due === null ? null : (surveyed.due.get(hostPort) ?? 0),
   });
@@ -95,7 +98,8 @@ function byRules({key, port}: SurveyedPort, {before, after}: Reads): Counted {
   const total = (hostPort: string): number => now.ports.get(key)?.endpoints.get(hostPort) ?? 0;
   const endpoints = now.ports.get(key)?.endpoints.keys() ?? [];
   const onlyTotal = (reason: string | null): Counted => ({
-    ...{endpoints, reason},
+    endpoints,
+    reason,
     of: hostPort => ({newConnections: null, totalConnections: total(hostPort)}),
   });
   if (before === null) return onlyTotal(null);
@@ -106,7 +110,8 @@ function byRules({key, port}: SurveyedPort, {before, after}: Reads): Counted {
   if (reason !== null) return onlyTotal(reason);
   const old = first.ports.get(key)?.endpoints;
   return {
-    ...{endpoints, reason: null},
+    endpoints,
+    reason: null,
     of: hostPort => ({newConnections: total(hostPort) - (old?.get(hostPort) ?? 0), totalConnections: total(hostPort)}),
   };
 }

@@ -313,6 +313,12 @@ function sumOf(cells: readonly CellTraffic[], value: (cell: CellTraffic) => numb
 }
 
 const noCell: CellTraffic = {
-  ...{node: '', newConnections: null, seconds: null, totalConnections: null},
-  ...{openConnections: null, closingConnections: null, expectedShare: null, dueShare: null},
+  node: '',
+  newConnections: null,
+  seconds: null,
+  totalConnections: null,
+  openConnections: null,
+  closingConnections: null,
+  expectedShare: null,
+  dueShare: null,
 };

@@ -45,7 +45,11 @@ export function surveyNode(node: NodeDump, surroundings: NodeSurroundings): Node
     });
   const {addresses} = nodeFacts(node, surroundings.api);
   return {
-    ...{name: node.name, status: report.status, mode, addresses, ports},
+    name: node.name,
+    status: report.status,
+    mode,
+    addresses,
+    ports,
     ...(proxy === null ? {} : {kubeProxyMinor: proxy.version.minor}),
     ...(report.reason === undefined ? {} : {reason: report.reason}),
   };

@@ -45,7 +45,7 @@ export function ciliumSymptom(
   port: ServicePort,
   more: Pick<Symptom, 'detail'> & Partial<Pick<Symptom, 'severity' | 'entry' | 'entries' | 'endpoint' | 'service' | 'remedy'>>,
 ): Symptom {
-  return {...{kind, family: port.family, port, expected: [], actual: [], by: 'cilium' as const}, ...more};
+  return {kind, family: port.family, port, expected: [], actual: [], by: 'cilium' as const, ...more};
 }
 
 type AgentTable = ReadonlyMap<string, AgentFrontend>;

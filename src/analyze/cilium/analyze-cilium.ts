@@ -35,8 +35,16 @@ export function withCilium(
   const {node, api, config, nft} = input;
   const proxy = {mode: {value: 'cilium', source: ciliumAgentTable}, version: {value: newestApi.version, source: ciliumAgentTable}};
   const own: NodeAnalysis = {
-    ...{rulesets: new Map(), backends: [], nft, families: [], unread: [], symptoms: [], traces: []},
-    ...{config: {...config, ...proxy}, counts: {rules: 0, chains: 0}, status: {kind: 'checked'}},
+    rulesets: new Map(),
+    backends: [],
+    nft,
+    families: [],
+    unread: [],
+    symptoms: [],
+    traces: [],
+    config: {...config, ...proxy},
+    counts: {rules: 0, chains: 0},
+    status: {kind: 'checked'},
   };
   const base = beside ?? own;
   const version = ciliumVersion(node);
@@ -55,7 +63,8 @@ export function withCilium(
   ];
   return {
     ...base,
-    ...{unread, cilium: tables.version},
+    unread,
+    cilium: tables.version,
     symptoms: [...base.symptoms, ...tables.symptoms, ...(withoutRules ? [withoutKubeProxy(input, {runsToo, hasRules})] : [])],
     traces: [...tables.traces, ...base.traces],
     families: families.filter(family => [...base.families, ...tables.families].includes(family)),
@@ -86,7 +95,8 @@ function withoutKubeProxy(
       'missing-entry',
       `${leaves} on ${node.name}, and none was found there: nothing serves them, nor cluster IPs for the node itself${isToldTo ? `. The agent does not run with the kube-proxy-replacement of ${ciliumConfigMap}` : ''}`,
     ),
-    ...{variant: 'left-to-nobody', severity: isToldTo ? 'error' : 'warning'},
+    variant: 'left-to-nobody',
+    severity: isToldTo ? 'error' : 'warning',
     affects: ports.filter(
       ({nodePort, loadBalancerVIPs, externalIPs}) => nodePort !== 0 || loadBalancerVIPs.length + externalIPs.length > 0,
     ),

@@ -61,7 +61,7 @@ function symptomsOf(frontend: AgentFrontend, {ports, family}: MapCase): MakeSymp
   return (kind, detail, more = {}) => {
     if (port !== null) return ciliumSymptom(kind, port, {detail, ...more});
     const text = `${frontend.namespace}/${frontend.service}: ${detail}`;
-    return {...{kind, family, port, service, detail: text, expected: [], actual: [], by: 'cilium' as const}, ...more};
+    return {kind, family, port, service, detail: text, expected: [], actual: [], by: 'cilium' as const, ...more};
   };
 }
 

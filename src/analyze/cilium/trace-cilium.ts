@@ -15,7 +15,9 @@ type AgentTable = ReadonlyMap<string, AgentFrontend>;
 export function traceCiliumPort(compared: ComparedPort, table: AgentTable): PortTrace {
   const {port, promised, node} = compared;
   return {
-    ...{node: node.name, family: port.family, service: {namespace: port.namespace, name: port.service}},
+    node: node.name,
+    family: port.family,
+    service: {namespace: port.namespace, name: port.service},
     port: {name: port.portName, protocol: port.protocol, port: port.port},
     entries: promised.flatMap(frontend => entryTrace(compared, frontend, table) ?? []),
     ...(isServedHere(port.object, node) === false
@@ -35,7 +37,10 @@ function entryTrace(compared: ComparedPort, frontend: PromisedFrontend, table: A
   const base = {entry, from: clientOf(compared, frontend)};
   if (own === null)
     return {
-      ...{...base, mark: 'missing', steps: [], endpoints: endpointTraces(compared, frontend, {own, entry: null})},
+      ...base,
+      mark: 'missing',
+      steps: [],
+      endpoints: endpointTraces(compared, frontend, {own, entry: null}),
       end: {verdict: 'passed', rule: null, reason: 'the agent does not have it'},
     };
   const agent = {...agentRule(own, frontend.key), to: "agent's table"};
@@ -49,7 +54,10 @@ function entryTrace(compared: ComparedPort, frontend: PromisedFrontend, table: A
     const endpoints = endpointTraces(compared, frontend, {own, entry: inMap});
     if (inMap === null)
       return {
-        ...{...base, mark: 'missing', steps: [agent], endpoints},
+        ...base,
+        mark: 'missing',
+        steps: [agent],
+        endpoints,
         end: {verdict: 'passed', rule: null, reason: `the kernel's map does not have ${key}`},
       };
     const ended = endOf(inMap, endpoints);
@@ -104,7 +112,10 @@ function endpointTraces(
     const share = shares.get(hostPort) ?? 0;
     const isExpected = should.has(hostPort) || isOpen(hostPort);
     return {
-      ...{hostPort, share, masquerade: false, rewrite: null},
+      hostPort,
+      share,
+      masquerade: false,
+      rewrite: null,
       mark: share === 0 ? 'missing' : isExpected ? 'ok' : 'stale',
       expectedShare: isExpected ? 1 / Math.max(1, names.length) : null,
       pod: known === undefined ? null : podOf(known),

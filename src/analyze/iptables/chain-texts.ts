@@ -38,7 +38,13 @@ export function joinChains(like: Chain, parts: readonly ChainPart[]): Chain {
   };
   const rules = onceAsked(() => Array.from({length: ruleCount}, (_, index) => at(index)).filter(rule => rule !== undefined));
   return {
-    ...{table: like.table, name: like.name, policy: like.policy, complete: like.complete, ruleCount, rules, ruleAt: at},
+    table: like.table,
+    name: like.name,
+    policy: like.policy,
+    complete: like.complete,
+    ruleCount,
+    rules,
+    ruleAt: at,
     text: () => parts.flatMap(linesOf).join('\n'),
   };
 }

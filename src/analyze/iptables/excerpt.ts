@@ -48,7 +48,14 @@ export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ru
 export function emptyRuleset(family: Family): Ruleset {
   const tables = new Map<string, Table>();
   return {
-    ...{family, backend: null, toolVersion: null, strays: [], cut: null, tables, ruleCount: 0, chainCount: 0},
+    family,
+    backend: null,
+    toolVersion: null,
+    strays: [],
+    cut: null,
+    tables,
+    ruleCount: 0,
+    chainCount: 0,
     hasTable: () => false,
     chain: () => undefined,
     forgetting: (_, work) => work(),

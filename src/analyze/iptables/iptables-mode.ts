@@ -75,7 +75,9 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   const partly = excerpt ? whyPartly(ruleset, expected) : ruleset.cut === null ? null : `the dump ${cutReason(ruleset.cut)}`;
   const wanted = expected.ports.filter(({port}) => input.traces(port, found));
   return {
-    ...{family, differing, evaluated: partly === null},
+    family,
+    differing,
+    evaluated: partly === null,
     reasons: partly === null ? [] : [partly],
     symptoms: excerpt ? found.filter(isSeen) : found,
     traces: wanted.map(item => tracePort({item, expected, actual, beside: otherBackend(input, ruleset)})),
@@ -125,7 +127,8 @@ function otherBackend({dumps}: Pick<NodeInput, 'dumps'>, {family, backend}: Rule
 function tracePort({item, expected, actual, beside}: TraceInput): PortTrace {
   const environment = environmentOf(expected.context.facts);
   return traceServedPort<Rule>({
-    ...{item, context: expected.context},
+    item,
+    context: expected.context,
     walk: packet => ({
       should: pathOutcomeOf(walkPacket(expected, packet, environment)),
       does: pathOutcomeOf(walkPacket(actual, packet, environment)),

@@ -142,8 +142,14 @@ const none: Sign = {lost: [], kept: 0};
 
 /** kube-proxy writes no rule for TCP or UDP into these chains that has no port, in any version. */
 const portChains = [
-  ...['nat/KUBE-SERVICES', 'nat/KUBE-NODEPORTS', 'filter/KUBE-SERVICES', 'filter/KUBE-EXTERNAL-SERVICES'],
-  ...['filter/KUBE-NODEPORTS', 'filter/KUBE-PROXY-FIREWALL', 'nat/KUBE-PORTALS-HOST', 'nat/KUBE-PORTALS-CONTAINER'],
+  'nat/KUBE-SERVICES',
+  'nat/KUBE-NODEPORTS',
+  'filter/KUBE-SERVICES',
+  'filter/KUBE-EXTERNAL-SERVICES',
+  'filter/KUBE-NODEPORTS',
+  'filter/KUBE-PROXY-FIREWALL',
+  'nat/KUBE-PORTALS-HOST',
+  'nat/KUBE-PORTALS-CONTAINER',
 ];
 
 function portSigns(ruleset: Ruleset): Sign {

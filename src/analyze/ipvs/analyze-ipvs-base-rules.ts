@@ -162,8 +162,10 @@ function analyzeHook({rule}: BaseRuleDifference, {ruleset, baseRules, harmOf}: B
   }
   const harm = harmOf(withoutJump(baseRules, rule));
   return {
-    ...{kind: 'services-chain-not-hooked', severity: severityOf(harm, 'warning')},
-    ...{...withEffect(state, consequences[harm]), ...evidence},
+    kind: 'services-chain-not-hooked',
+    severity: severityOf(harm, 'warning'),
+    ...withEffect(state, consequences[harm]),
+    ...evidence,
   };
 }
 

@@ -22,7 +22,9 @@ export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: 
   const serverCount = serversOf(expected, item).length;
   const semantics = new IpvsSemantics({item, differences, sides, serverCount, nodeName});
   comparePathOutcomes({
-    ...{item, semantics, symptoms},
+    item,
+    semantics,
+    symptoms,
     probes: ipvsProbes(item, expected.context, differences),
     walk: probe => ({
       probe,

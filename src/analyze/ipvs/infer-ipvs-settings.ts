@@ -23,7 +23,11 @@ interface InferIpvsCase {
 export function inferIpvsSettings({expect, plain, servers, knowsZone, eachService}: InferIpvsCase): Inferred<ExpectedIpvs> {
   const actual = new Map(servers.map(server => [serverKey(server), server]));
   return inferHypothesis<ExpectedIpvs, ServedPort>({
-    ...{expect, plain, knowsZone, eachService, textOf: serversText},
+    expect,
+    plain,
+    knowsZone,
+    eachService,
+    textOf: serversText,
     counterpart: (other, {port}) => itemsByPort(other.ports).get(port),
     fits: (expected, item) => fits(expected, item, actual),
     // Pods are detected by sets and one base rule, which is evaluated separately.

@@ -68,7 +68,10 @@ export function compareIpvs(expected: ExpectedIpvs, state: IpvsState): IpvsDiffe
   for (const address of missingAddresses) for (const owner of expected.bound.get(address) ?? []) of(owner).missingAddresses.push(address);
   for (const owner of expected.ports) if (expected.outFilter(owner).length > 0) of(owner);
   return {
-    ...{byPort, resolved, extraMembers, missingAddresses},
+    byPort,
+    resolved,
+    extraMembers,
+    missingAddresses,
     extraServers: [...actual].filter(([key]) => !resolved.has(key)).map(([, server]) => server),
     extraAddresses: [...bound].filter(address => !expected.bound.has(address)),
     wrongSets: wrongSets(expected, state),

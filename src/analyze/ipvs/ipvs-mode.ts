@@ -81,14 +81,19 @@ function resultOf(
   const reasons = [...(distrusted === null ? whyUnreadable(family, ruleset) : [distrusted]), ...state.problems];
   const {symptoms, expected, sides, byPort} = analyzeIpvsFamily({
     expect: (hypothesis: Hypothesis) => expectIpvs({...input, family, bound: state.bound ?? []}, hypothesis),
-    ...{state, ruleset: wholeRuleset(input, family), nodeName: input.config.nodeName.value},
-    ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
+    state,
+    ruleset: wholeRuleset(input, family),
+    nodeName: input.config.nodeName.value,
+    knowsZone: knowsZone(input),
+    eachService: input.eachService ?? false,
     formerOwner: place => input.view.formerOwner(place),
     rules: nodeRules(input, family),
   });
   const wanted = expected.ports.filter(({port}) => input.traces(port, symptoms));
   return {
-    ...{family, symptoms, evaluated: reasons.length === 0},
+    family,
+    symptoms,
+    evaluated: reasons.length === 0,
     reasons: reasons.length > 0 && (ruleset !== null || hasPorts) ? [reasons.join('; ')] : [],
     traces: wanted.map(item => traceIpvsPort({item, context: expected.context, sides})),
     differing: [...byPort].map(([item, own]) => [item, Object.entries(own).flatMap(([part, all]) => all.map(() => part))] as const),
@@ -126,7 +131,9 @@ interface IpvsTraceInput {
 /** The path of a packet to its virtual server, and on to its real servers. */
 function traceIpvsPort({item, context, sides}: IpvsTraceInput): PortTrace {
   return traceServedPort<Rule>({
-    ...{item, context, isSentByIpvs: true},
+    item,
+    context,
+    isSentByIpvs: true,
     walk: packet => ({should: pathOutcomeOn(sides.expected, packet), does: pathOutcomeOn(sides.whole, packet)}),
     stepsOf: path =>
       path.filter(isVirtualServer).map(({table, chain, line, text}) => ({table, chain, line, text, to: `virtual server ${chain}`})),
@@ -234,7 +241,10 @@ function thirdPartySymptoms({expected, ruleset, sides, rules, senders}: ThirdPar
   const others = rules.iptables.filter(({backend}) => backend !== ruleset.backend);
   const side = ({rules: source, environment: own}: IpvsSides['actual']): Side => ({iptables: [source], nft: null, environment: own});
   return analyzeThirdPartyRules({
-    ...{ports, context, differs: () => true, senders},
+    ports,
+    context,
+    differs: () => true,
+    senders,
     rules: {...rules, iptables: [ruleset, ...others]},
     sides: {
       should: side(sides.expected),
@@ -278,7 +288,9 @@ function wrongSets({context: {family}}: ExpectedIpvs, {wrongSets: sets}: IpvsDif
         detail: `ipset ${set} is missing: rules that match it cannot be loaded`,
       };
     return {
-      ...{...base, kind: 'unexpected-rule', severity: 'error'},
+      ...base,
+      kind: 'unexpected-rule',
+      severity: 'error',
       detail: `ipset ${set} is of type ${found} and not ${wanted}: kube-proxy stops at it, and no change reaches this node any more`,
     };
   });

@@ -113,14 +113,20 @@ function analyzeMembers({expected, differences}: StaleCase, said: ReadonlySet<st
   const sets = [...new Set(harmless.map(({set}) => set))].slice(0, 3).join(', ');
   return [
     ...dangerous.map(difference => ({
-      ...{...base, kind: 'unexpected-rule' as const, severity: 'error' as const, actual: rules([difference])},
+      ...base,
+      kind: 'unexpected-rule' as const,
+      severity: 'error' as const,
+      actual: rules([difference]),
       detail: `new connections to ${difference.member}, an address of the node itself, are refused: ${difference.set} holds it`,
     })),
     ...(harmless.length === 0
       ? []
       : [
           {
-            ...{...base, kind: 'unexpected-rule' as const, severity: 'info' as const, actual: rules(harmless)},
+            ...base,
+            kind: 'unexpected-rule' as const,
+            severity: 'info' as const,
+            actual: rules(harmless),
             detail: `${harmless.length === 1 ? 'an element' : `${harmless.length} elements`} of ${sets} belong${harmless.length === 1 ? 's' : ''} to no Service: no traffic of Services is affected`,
           },
         ]),
@@ -184,7 +190,10 @@ function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: SharedCause
     const severe = all.find(({severity}) => severity === 'error') ?? first;
     const detail = `${words}${first.detail.replace(' its ', ' the ')} (${ports.size} Service ports, such as ${[...ports][0]})`;
     merged.push({
-      ...{...rest, port: null, detail, affects},
+      ...rest,
+      port: null,
+      detail,
+      affects,
       ...(severe.severity === undefined ? {} : {severity: severe.severity}),
       expected: all.flatMap(({expected}) => expected).slice(0, 6),
       actual: all.flatMap(({actual}) => actual).slice(0, 6),

@@ -123,7 +123,8 @@ interface NftTraceInput {
 function traceNftPort({item, expected, ruleset}: NftTraceInput): PortTrace {
   const environment = environmentOf(expected.context.facts);
   return traceServedPort<RuleText>({
-    ...{item, context: expected.context},
+    item,
+    context: expected.context,
     walk: packet => ({
       should: nftPathOutcome(expected, packet, environment),
       does: pathOutcomeOfOutcomes(walkNftPacket(ruleset, packet, environment)),

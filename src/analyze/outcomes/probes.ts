@@ -130,7 +130,11 @@ export function packetOf(
   const destination = parseAddress(parts.destination);
   if (source === null || destination === null) return null;
   return {
-    ...{family, source, destination, port: parts.port, protocol: protocol.toLowerCase()},
+    family,
+    source,
+    destination,
+    port: parts.port,
+    protocol: protocol.toLowerCase(),
     origin: parts.from.kind === 'node' || parts.from.kind === 'own-address' ? 'node' : 'arriving',
     inInterface: parts.from.interface,
     outInterface: null,

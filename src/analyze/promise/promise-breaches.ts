@@ -114,7 +114,10 @@ function settingsKey(config: ProxyConfig, facts: NodeFacts, family: Family): str
   const pods = facts.podCIDRs.map(text => addressInside(parseCidr(text) ?? hostNetwork, new Set()) ?? '');
   return JSON.stringify([
     Object.values(others).map(({value}) => value),
-    ...[version.value, isKnownVersion(version), nodeName.value === facts.name, facts.primaryInterface],
+    version.value,
+    isKnownVersion(version),
+    nodeName.value === facts.name,
+    facts.primaryInterface,
     [...facts.hostIPs, ...pods].filter(text => familyOf(text) === family).map(isInside),
   ]);
 }

@@ -96,8 +96,16 @@ const fieldsOf = once(({port}: PortEntry): string => {
   const ingress = (status?.loadBalancer?.ingress ?? []).filter(({ip}) => familyOf(ip ?? '') === port.family);
   const annotations = Object.entries(metadata.annotations ?? {}).filter(([name]) => name.startsWith('service.kubernetes.io/topology'));
   return JSON.stringify([
-    ...[port.protocol, type, externalTrafficPolicy, internalTrafficPolicy, sessionAffinity, port.nodePort > 0],
-    ...[ingress.map(({ip, ipMode}) => [ipMode, externalIPs?.includes(ip ?? '')]), port.externalIPs.length, annotations, spec.topologyKeys],
+    port.protocol,
+    type,
+    externalTrafficPolicy,
+    internalTrafficPolicy,
+    sessionAffinity,
+    port.nodePort > 0,
+    ingress.map(({ip, ipMode}) => [ipMode, externalIPs?.includes(ip ?? '')]),
+    port.externalIPs.length,
+    annotations,
+    spec.topologyKeys,
     (loadBalancerSourceRanges ?? []).length > 0,
   ]);
 });

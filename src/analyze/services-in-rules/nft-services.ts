@@ -36,7 +36,9 @@ function portTrace(node: string, table: NftTable, items: readonly NftEntry[]): r
   const own = items.find(({entry}) => entry.kind !== 'nodePort')?.entry.port ?? 0;
   return [
     {
-      ...{node, family: table.family === 'ip6' ? 'IPv6' : 'IPv4', service: {namespace, name: service}},
+      node,
+      family: table.family === 'ip6' ? 'IPv6' : 'IPv4',
+      service: {namespace, name: service},
       port: {name: servicePortName.split(':')[1] ?? '', protocol: first.protocol, port: own},
       entries: entryTraces(items),
     },

@@ -76,7 +76,10 @@ function serverTrace(node: string, server: AnyServer, picks: readonly ShownPick[
   const step = {...placeOf(server, server), to: `virtual server ${address}`};
   const entry = {kind: isNodePort ? 'nodePort' : 'clusterIP', address: isNodePort ? null : address, port} as const;
   return {
-    ...{node, family, service: {namespace: 'ipvs', name: address}, port: {name: '', protocol, port}},
+    node,
+    family,
+    service: {namespace: 'ipvs', name: address},
+    port: {name: '', protocol, port},
     entries: [
       entryTrace(entry, {
         steps: [step],

@@ -37,11 +37,23 @@ export function entryTraces(items: readonly {readonly entry: Entry; readonly pat
 
 export function entryTrace(entry: Entry, {steps, picks, masquerade, end}: ShownPath): EntryTrace {
   return {
-    ...{entry, from: entry.kind === 'clusterIP' ? sourceNames.pod : sourceNames.outside, mark: 'shown', steps, end},
+    entry,
+    from: entry.kind === 'clusterIP' ? sourceNames.pod : sourceNames.outside,
+    mark: 'shown',
+    steps,
+    end,
     endpoints: picks.map(
       ({hostPort, share, pick, rewrite}): EndpointTrace => ({
-        ...{hostPort, share, pick, rewrite, masquerade, mark: 'shown'},
-        ...{expectedShare: null, pod: null, nodeName: null, state: null},
+        hostPort,
+        share,
+        pick,
+        rewrite,
+        masquerade,
+        mark: 'shown',
+        expectedShare: null,
+        pod: null,
+        nodeName: null,
+        state: null,
       }),
     ),
   };

@@ -123,7 +123,9 @@ function lostSymptom(
   const severe = effect !== undefined || shown.some(({severity}) => severity === 'error') ? 'error' : first.severity;
   return [
     {
-      ...{kind, family: first.family, port: null},
+      kind,
+      family: first.family,
+      port: null,
       ...(severe === undefined ? {} : {severity: severe}),
       ...(variant === undefined ? {} : {variant}),
       detail: `${place} ${lacks} that it should hold: ${whole ?? partly}`,

@@ -123,9 +123,19 @@ function onLink(side: Side, dev: string, here: readonly Address[]): Side {
 function messageOf(given: Pick<Packet, 'source' | 'destination'> & {dev: string; icmpType: number; isArriving: boolean}): Packet {
   const {source, destination, dev, icmpType, isArriving} = given;
   return {
-    ...{family: 'IPv6', protocol: 'icmpv6', icmpType, source, destination, port: 0},
-    ...{origin: isArriving ? 'arriving' : 'node', inInterface: isArriving ? dev : null, outInterface: isArriving ? null : dev},
-    ...{mark: 0, connectionMark: 0, rewritten: false, masquerade: false},
+    family: 'IPv6',
+    protocol: 'icmpv6',
+    icmpType,
+    source,
+    destination,
+    port: 0,
+    origin: isArriving ? 'arriving' : 'node',
+    inInterface: isArriving ? dev : null,
+    outInterface: isArriving ? null : dev,
+    mark: 0,
+    connectionMark: 0,
+    rewritten: false,
+    masquerade: false,
     // Connection tracking leaves them out.
     untracked: true,
   };

@@ -316,7 +316,11 @@ function addressLost(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effec
   const detail = `${whose(probe)} should keep their source address${isLocal ? ' (externalTrafficPolicy: Local)' : ''}, but a third-party rule masquerades them`;
   return (
     wrongAddress(outcome, walkedProbe, effectCase) ?? {
-      ...{kind: 'masquerade-mismatch', variant: 'masqueraded', rule, detail, severity: isLocal ? 'error' : 'info'},
+      kind: 'masquerade-mismatch',
+      variant: 'masqueraded',
+      rule,
+      detail,
+      severity: isLocal ? 'error' : 'info',
     }
   );
 }
@@ -404,7 +408,13 @@ export function symptomOfNode(
   const ports = [...items].map(({port}) => port);
   const scope = `${plural(ports.length, 'Service port')}, such as ${ports[0]?.servicePortName ?? ''}`;
   return {
-    ...{kind, family, port: null, affects: ports, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]},
+    kind,
+    family,
+    port: null,
+    affects: ports,
+    senders: affectedSenders(probe),
+    expected: [],
+    actual: rule === null ? [] : [rule],
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,
     ...(variant === undefined ? {} : {variant}),
     ...(gist === undefined ? {} : {gist}),

@@ -41,7 +41,9 @@ function portalRule(rule: Rule, chain: PortalChain): PortalRule {
   const to = rule.target?.options.find(({flag}) => flag === '--to-ports' || flag === '--to-destination')?.values[0];
   const proxyPort = Number(to?.split(':').at(-1));
   return {
-    ...{rule, chain, protocol: option('-p') ?? ''},
+    rule,
+    chain,
+    protocol: option('-p') ?? '',
     address: option('-d')?.replace(/\/(?:32|128)$/, '') ?? null,
     port: Number(inMatch('--dport')),
     servicePortName: inMatch('--comment').replace(/:$/, ''),

@@ -306,7 +306,8 @@ const table = [
           const ends = `endpoints (${someOf(addresses)})`;
           const share = isOneOfSeveral ? ', and the kernel does not skip it: a share of what' : ': what';
           yield {
-            ...{family, variant: 'link-down'},
+            family,
+            variant: 'link-down',
             message: `${isOneOfSeveral ? `one of the next hops to ${ends}` : `the interface that leads to ${ends}`}, ${dev}, has no carrier${share} Services send there is lost.`,
             commands: [commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`],
           };
@@ -315,14 +316,16 @@ const table = [
         const [first] = refused;
         if (lost.length === 0 && first !== undefined)
           yield {
-            ...{family, variant: 'refused-by-routing-rules'},
+            family,
+            variant: 'refused-by-routing-rules',
             message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from ${refused.length === 1 ? 'it' : 'them'} is lost, or the answers are.`,
             commands: [commandLine`ip rule show`, commandLine`ip route get ${first.to} from ${first.from} iif ${first.iif}`],
           };
         const marked = refusedMarked(context, family);
         if (lost.length === 0 && refused.length === 0 && marked !== null)
           yield {
-            ...{family, variant: 'refused-by-routing-rules'},
+            family,
+            variant: 'refused-by-routing-rules',
             message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
             commands: [commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`],
           };
@@ -331,7 +334,9 @@ const table = [
         const [address] = unrouted;
         if (address !== undefined)
           yield {
-            ...{family, severity, variant: 'no-route-to-services'},
+            family,
+            severity,
+            variant: 'no-route-to-services',
             message: `no route of the node leads to ${plural(unrouted.length, 'address', 'addresses')} of Services (${someOf(unrouted)}): the kernel refuses what the node's own processes and pods with hostNetwork send there before kube-proxy's rules are asked.`,
             remedy:
               'Add a default route, or a route to the range of these addresses by any interface that is up. Where it leads does not matter: kube-proxy sends the packets to an endpoint.',
@@ -347,7 +352,8 @@ const table = [
         const cut = podsWithoutLink(context, family, isUsual);
         if (cut !== null)
           yield {
-            ...{family, variant: 'link-down'},
+            family,
+            variant: 'link-down',
             message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while the interface of a pod is down (${someOf(cut.down)}): what Services send there is lost.`,
             commands: [commandLine`ip route get ${cut.addresses[0] ?? ''}`, commandLine`ip link show ${cut.down[0] ?? ''}`],
           };

@@ -91,7 +91,13 @@ function leaving(rules: Ruleset, {facts}: NodeCheckContext, packet: Leaving): re
     ({hook, isNat}) => isNat && hook === 'postrouting',
   );
   const start: Packet = {
-    ...{family: 'IPv4', ...packet, inInterface: null, connectionMark: 0, rewritten: true, masquerade: false, untracked: false},
+    family: 'IPv4',
+    ...packet,
+    inInterface: null,
+    connectionMark: 0,
+    rewritten: true,
+    masquerade: false,
+    untracked: false,
   };
   return (chain?.walk(startBranch<Rule>(start)) ?? []).filter(({supposed, verdict}) => supposed === null && verdict === 'accept');
 }

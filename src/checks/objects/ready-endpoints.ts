@@ -50,7 +50,9 @@ function* observe(entries: readonly PortEntry[], context: ClusterContext): Itera
   const message = `${subject} has no endpoint that ${proxy} would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}${unusedEndpoints(first, context)}`;
   yield {
     ...(whole ? {service: nameOf(port.object), family: port.family} : ofPort(port)),
-    ...{message: `${message}. Connections are refused`, remedy: `${remedy} ${refusal(proxy)}`, ifNotRefused: {message, remedy}},
+    message: `${message}. Connections are refused`,
+    remedy: `${remedy} ${refusal(proxy)}`,
+    ifNotRefused: {message, remedy},
     ...candidates(port.object),
   };
 }

@@ -84,16 +84,14 @@ export default class AgentCommand extends BaseCommand {
     const {runAgent} = await import('../../agent/run-agent.ts');
     await this.withCluster({...flags, quiet: true, 'no-progress': true}, ({cluster, signal}) =>
       runAgent({
-        ...{
-          api: cluster.api,
-          node: flags.node,
-          listen,
-          ...durations,
-          sudo: flags.sudo,
-          countsConnections: flags['endpoint-connections'],
-          clock: systemClock,
-          signal,
-        },
+        api: cluster.api,
+        node: flags.node,
+        listen,
+        ...durations,
+        sudo: flags.sudo,
+        countsConnections: flags['endpoint-connections'],
+        clock: systemClock,
+        signal,
         options: {toolVersion: this.config.version, overrides},
         serving,
         onListening: (port, how) =>

@@ -139,7 +139,12 @@ function planScope(flags: PlanFlags & Pick<PreviewPlan, 'scope'>, names: readonl
   if (!services.some(({metadata}) => planned.has(namespacedName(metadata))))
     throw new Errors.CLIError(escapeText(`the plan ${flags.plan} has no Service in scope`), {exit: 2});
   return {
-    ...{api, apiAfter: api, plan: {overrides: {}, configFile: null}, notes: [], expectedOnly: false, services: services.length},
+    api,
+    apiAfter: api,
+    plan: {overrides: {}, configFile: null},
+    notes: [],
+    expectedOnly: false,
+    services: services.length,
     scope: services.map(({metadata}) => namespacedName(metadata)),
     selects: ({object}) => selects(object),
   };

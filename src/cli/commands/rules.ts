@@ -146,7 +146,9 @@ function isOfManifestsAlone({
 }
 
 const emptySnapshot: Snapshot = {
-  ...{origin: 'manifests', nodes: [], problems: []},
+  origin: 'manifests',
+  nodes: [],
+  problems: [],
   api: {services: [], endpointSlices: [], endpoints: null, nodes: null, pods: null, configMaps: null},
 };
 

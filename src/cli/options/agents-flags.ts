@@ -45,11 +45,25 @@ export function refuseBesideAgents(flags: ParsedAgentsFlags & Readonly<Record<st
 }
 
 const ofKubeProxy: readonly string[] = [
-  ...['proxy-mode', 'cluster-cidr', 'detect-local-mode', 'masquerade-all', 'masquerade-bit', 'nodeport-addresses'],
-  ...['kube-proxy-version', 'zone'],
+  'proxy-mode',
+  'cluster-cidr',
+  'detect-local-mode',
+  'masquerade-all',
+  'masquerade-bit',
+  'nodeport-addresses',
+  'kube-proxy-version',
+  'zone',
 ];
 
 const ofReading: readonly string[] = [
   ...ofKubeProxy,
-  ...['from', 'sudo', 'ssh-user', 'ssh-port', 'ssh-option', 'ssh-address', 'debug-image', 'debug-namespace', 'image-pull-secret'],
+  'from',
+  'sudo',
+  'ssh-user',
+  'ssh-port',
+  'ssh-option',
+  'ssh-address',
+  'debug-image',
+  'debug-namespace',
+  'image-pull-secret',
 ];

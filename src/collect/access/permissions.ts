@@ -59,14 +59,26 @@ export function collectPermissions(namespace: string | null, agentsNamespace: st
 
 /** The permission that an agent requires of the owner of a token. */
 export const readResult: Permission = {
-  ...{verb: 'get', group: '', resource: '/result', namespace: null, needed: true},
-  ...{purpose: "agents' results", without: 'agents refuse the token (403)'},
+  verb: 'get',
+  group: '',
+  resource: '/result',
+  namespace: null,
+  needed: true,
+  purpose: "agents' results",
+  without: 'agents refuse the token (403)',
 };
 
 function tokenOfReader(namespace: string): Permission {
   return {
-    ...{verb: 'create', group: '', resource: 'serviceaccounts', subresource: 'token', name: readerAccount, namespace, needed: true},
-    ...{purpose: 'a token that agents accept, for ten minutes', without: 'agents refuse to answer (401)'},
+    verb: 'create',
+    group: '',
+    resource: 'serviceaccounts',
+    subresource: 'token',
+    name: readerAccount,
+    namespace,
+    needed: true,
+    purpose: 'a token that agents accept, for ten minutes',
+    without: 'agents refuse to answer (401)',
   };
 }
 
@@ -84,18 +96,33 @@ export function agentPermissions(): readonly Permission[] {
     {...nodes, verb: 'get', purpose: 'its own Node', without: "the node's zone and pod network are unknown"},
     {...nodes, verb: 'list', needed: false, purpose: 'servers of k3s and RKE2', without: 'how kube-proxy runs there is read off the rules'},
     {
-      ...{verb: 'list', group: '', resource: 'pods', namespace: 'kube-system', needed: false},
-      ...{purpose: "kube-proxy's version and arguments", without: 'they are read on the node, or off its rules'},
+      verb: 'list',
+      group: '',
+      resource: 'pods',
+      namespace: 'kube-system',
+      needed: false,
+      purpose: "kube-proxy's version and arguments",
+      without: 'they are read on the node, or off its rules',
     },
     ...configMaps,
     serviceCIDRs,
     {
-      ...{verb: 'create', group: 'authentication.k8s.io', resource: 'tokenreviews', namespace: null, needed: true},
-      ...{purpose: 'the owner of the token in a request', without: 'metrics and results are refused to everyone'},
+      verb: 'create',
+      group: 'authentication.k8s.io',
+      resource: 'tokenreviews',
+      namespace: null,
+      needed: true,
+      purpose: 'the owner of the token in a request',
+      without: 'metrics and results are refused to everyone',
     },
     {
-      ...{verb: 'create', group: 'authorization.k8s.io', resource: 'subjectaccessreviews', namespace: null, needed: true},
-      ...{purpose: 'whether the owner may read them', without: 'metrics and results are refused to everyone'},
+      verb: 'create',
+      group: 'authorization.k8s.io',
+      resource: 'subjectaccessreviews',
+      namespace: null,
+      needed: true,
+      purpose: 'whether the owner may read them',
+      without: 'metrics and results are refused to everyone',
     },
   ];
 }
@@ -109,7 +136,11 @@ function readPermissions(namespace: string | null, podsNeeded: boolean): readonl
     ...objectPermissions(namespace),
     ...watchPermissions(namespace),
     {
-      ...{verb: 'list', group: '', resource: 'pods', namespace: 'kube-system', needed: podsNeeded},
+      verb: 'list',
+      group: '',
+      resource: 'pods',
+      namespace: 'kube-system',
+      needed: podsNeeded,
       ...(podsNeeded
         ? {purpose: 'the pod to exec into on each node', without: 'no node is reached'}
         : {purpose: "kube-proxy's version and arguments", without: 'they are read on the node, or off its rules'}),
@@ -124,19 +155,35 @@ function readPermissions(namespace: string | null, podsNeeded: boolean): readonl
 }
 
 const kubeProxyLogs: Permission = {
-  ...{verb: 'get', group: '', resource: 'pods', subresource: 'log', namespace: 'kube-system', needed: false},
-  ...{purpose: 'why kube-proxy fails on a node', without: 'ST305, ST505 and ST901 do not quote its log'},
+  verb: 'get',
+  group: '',
+  resource: 'pods',
+  subresource: 'log',
+  namespace: 'kube-system',
+  needed: false,
+  purpose: 'why kube-proxy fails on a node',
+  without: 'ST305, ST505 and ST901 do not quote its log',
 };
 
 const serviceCIDRs: Permission = {
-  ...{verb: 'list', group: 'networking.k8s.io', resource: 'servicecidrs', namespace: null, needed: false},
-  ...{purpose: 'the Service range', without: 'nftables mode: the rule about its unallocated addresses is not checked'},
+  verb: 'list',
+  group: 'networking.k8s.io',
+  resource: 'servicecidrs',
+  namespace: null,
+  needed: false,
+  purpose: 'the Service range',
+  without: 'nftables mode: the rule about its unallocated addresses is not checked',
 };
 
 function networkPolicies(namespace: string | null): Permission {
   return {
-    ...{verb: 'list', group: 'networking.k8s.io', resource: 'networkpolicies', namespace, needed: false},
-    ...{purpose: 'policies that see the address of a node in place of the client', without: 'ST113 is not reported'},
+    verb: 'list',
+    group: 'networking.k8s.io',
+    resource: 'networkpolicies',
+    namespace,
+    needed: false,
+    purpose: 'policies that see the address of a node in place of the client',
+    without: 'ST113 is not reported',
   };
 }
 
@@ -148,12 +195,22 @@ function objectPermissions(namespace: string | null): readonly Permission[] {
     {...services, verb: 'list', namespace, without: 'nothing can be expected of any node'},
     {...services, verb: 'get', namespace, without: 'no Service can be named (trace, packet, check NAME)'},
     {
-      ...{verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices', namespace, needed: true},
-      ...{purpose: 'the endpoints of the Services', without: 'nothing can be expected of any node'},
+      verb: 'list',
+      group: 'discovery.k8s.io',
+      resource: 'endpointslices',
+      namespace,
+      needed: true,
+      purpose: 'the endpoints of the Services',
+      without: 'nothing can be expected of any node',
     },
     {
-      ...{verb: 'list', group: '', resource: 'nodes', namespace: null, needed: true},
-      ...{purpose: 'which nodes there are, their addresses and zones', without: 'only nodes that are named (--node) are checked'},
+      verb: 'list',
+      group: '',
+      resource: 'nodes',
+      namespace: null,
+      needed: true,
+      purpose: 'which nodes there are, their addresses and zones',
+      without: 'only nodes that are named (--node) are checked',
     },
   ];
 }
@@ -195,11 +252,23 @@ function podsOfServices(namespace: string | null): readonly Permission[] {
 
 /** Those of kube-proxy. */
 const configMaps: readonly Permission[] = systemConfigMaps.map(name => ({
-  ...{verb: 'get', group: '', resource: 'configmaps', name, namespace: 'kube-system', needed: false},
-  ...{purpose: "kube-proxy's settings", without: 'they are taken from the pod, from the node, or off its rules'},
+  verb: 'get',
+  group: '',
+  resource: 'configmaps',
+  name,
+  namespace: 'kube-system',
+  needed: false,
+  purpose: "kube-proxy's settings",
+  without: 'they are taken from the pod, from the node, or off its rules',
 }));
 
 const ciliumConfig: Permission = {
-  ...{verb: 'get', group: '', resource: 'configmaps', name: ciliumConfigMap, namespace: 'kube-system', needed: false},
-  ...{purpose: "Cilium's settings", without: 'what its agents serve shows which Services and families they should have'},
+  verb: 'get',
+  group: '',
+  resource: 'configmaps',
+  name: ciliumConfigMap,
+  namespace: 'kube-system',
+  needed: false,
+  purpose: "Cilium's settings",
+  without: 'what its agents serve shows which Services and families they should have',
 };

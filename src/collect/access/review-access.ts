@@ -46,7 +46,9 @@ async function nodeNames(api: KubeApi): Promise<readonly string[]> {
 async function mayI(api: KubeApi, {verb, group, resource, subresource, namespace, name}: Permission): Promise<boolean> {
   if (isUrl(resource)) return isAllowed(api, {nonResourceAttributes: {verb, path: resource}});
   const resourceAttributes = {
-    ...{verb, group, resource},
+    verb,
+    group,
+    resource,
     ...(subresource === undefined ? {} : {subresource}),
     ...(namespace === null ? {} : {namespace}),
     ...(name === undefined ? {} : {name}),

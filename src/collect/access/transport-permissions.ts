@@ -13,7 +13,12 @@ export function execPermissions(namespace: string): readonly Permission[] {
 
 /** For reading kube-proxy's pages through the API server: images of kube-proxy have no HTTP client. */
 export const nodeProxyPermission: Permission = {
-  ...{verb: 'get', group: '', resource: 'nodes', subresource: 'proxy', namespace: null, needed: false},
+  verb: 'get',
+  group: '',
+  resource: 'nodes',
+  subresource: 'proxy',
+  namespace: null,
+  needed: false,
   purpose: "kube-proxy's health, metrics and settings",
   without: 'ST505 does not know whether kube-proxy is healthy',
   opens: 'the kubelets: whoever has it can run commands in every pod',

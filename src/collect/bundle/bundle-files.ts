@@ -133,7 +133,10 @@ export async function archiveFiles(content: Buffer, limit: number): Promise<Bund
   const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), plainText(bytes)]));
   const read = (path: string): Buffer | null => named.get(path) ?? null;
   return {
-    ...{paths: [...named.keys()].sort(), outside: [], read, readText: path => utf8Text(read(path))},
+    paths: [...named.keys()].sort(),
+    outside: [],
+    read,
+    readText: path => utf8Text(read(path)),
     sizeOf: path => named.get(path)?.length ?? 0,
     readAhead: async () => {},
   };
@@ -156,10 +159,35 @@ function isFileOfBundle(path: string): boolean {
 
 /** The files of a node that something reads, beside the dumps of iptables. */
 const nodeFiles = new Set([
-  ...['nft.json', 'nft-ruleset.json', 'nft.txt', 'ipset-save', 'ipvsadm-save', 'ipvsadm-stats', 'ipvsadm-list', 'ipvsadm-part'],
-  ...['conntrack', 'conntrack-tcp', 'conntrack-stats', 'conntrack-stats-after', 'sysctls', 'interface-sysctls', 'iptables-version'],
-  ...['addresses.json', 'kube-ipvs0.json', 'links.json', 'netconf.json', 'routes.json', 'ip-rules.json', 'ip6-rules.json'],
-  ...['kube-proxy-version', 'kube-proxy-config.yaml', 'configz.json', 'healthz.json', 'proxy-mode', 'metrics', kubeProxyLog],
+  'nft.json',
+  'nft-ruleset.json',
+  'nft.txt',
+  'ipset-save',
+  'ipvsadm-save',
+  'ipvsadm-stats',
+  'ipvsadm-list',
+  'ipvsadm-part',
+  'conntrack',
+  'conntrack-tcp',
+  'conntrack-stats',
+  'conntrack-stats-after',
+  'sysctls',
+  'interface-sysctls',
+  'iptables-version',
+  'addresses.json',
+  'kube-ipvs0.json',
+  'links.json',
+  'netconf.json',
+  'routes.json',
+  'ip-rules.json',
+  'ip6-rules.json',
+  'kube-proxy-version',
+  'kube-proxy-config.yaml',
+  'configz.json',
+  'healthz.json',
+  'proxy-mode',
+  'metrics',
+  kubeProxyLog,
   ...ciliumTables.map(({file}) => file),
 ]);
 

@@ -181,10 +181,15 @@ async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot>
   const isBlank = others.nodes.items?.length === 0 && nodes.length > 0;
   if (isBlank && !hasGaps(others.nodes.gaps)) problems.push({message: 'api/nodes.json has no Nodes, and the bundle has files of nodes'});
   const objects = {
-    ...{services: services.items, endpointSlices: endpointSlices.items, endpoints: endpoints.items},
-    ...{nodes: isBlank ? null : others.nodes.items, lacksNodes: hasGaps(others.nodes.gaps)},
+    services: services.items,
+    endpointSlices: endpointSlices.items,
+    endpoints: endpoints.items,
+    nodes: isBlank ? null : others.nodes.items,
+    lacksNodes: hasGaps(others.nodes.gaps),
     pods: others.pods.items,
-    ...{configMaps: others.configMaps.items, serviceCIDRs: others.serviceCIDRs.items, networkPolicies: others.networkPolicies.items},
+    configMaps: others.configMaps.items,
+    serviceCIDRs: others.serviceCIDRs.items,
+    networkPolicies: others.networkPolicies.items,
     ...record.scope,
   };
   const api = acrossGaps(objects, {services: services.gaps, endpointSlices: endpointSlices.gaps, endpoints: endpoints.gaps});
@@ -208,7 +213,9 @@ async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot>
   await dumpRead;
   const unread = record.unread.filter(({name}) => !nodes.some(node => node.name === name && node.files.some(isRuleDump)));
   return {
-    ...{origin, api, problems: [...record.problems, ...problems]},
+    origin,
+    api,
+    problems: [...record.problems, ...problems],
     nodes: nodes.filter(({name}) => !unread.some(node => node.name === name)),
     ...(unread.length === 0 ? {} : {unread}),
     ...(takenAt === undefined ? {} : {takenAt}),
@@ -253,7 +260,10 @@ function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'r
       });
       const names = tooLarge.length === 0 ? all : all.filter(file => !tooLarge.some(other => other.file === file));
       return {
-        ...{name, files: names, via: via.get(name) ?? null, missing: [...(missing.get(name) ?? []), ...tooLarge]},
+        name,
+        files: names,
+        via: via.get(name) ?? null,
+        missing: [...(missing.get(name) ?? []), ...tooLarge],
         read: file => (names.includes(file) ? files.read(`nodes/${name}/${file}`) : null),
       };
     });

@@ -151,7 +151,9 @@ export function readServiceCIDRs(
 ): Promise<readonly ServiceCIDRObject[] | null> {
   const what = {shape: serviceCIDRShape, remedy: askForRights('list', 'servicecidrs.networking.k8s.io'), isOptional: true};
   return reader.list<ServiceCIDRObject>({
-    ...{...what, path: '/apis/networking.k8s.io/v1/servicecidrs', onNotServed: () => {}},
+    ...what,
+    path: '/apis/networking.k8s.io/v1/servicecidrs',
+    onNotServed: () => {},
     ...(query === undefined ? {} : {query}),
   });
 }

@@ -111,7 +111,12 @@ class HttpKubeApi implements KubeApi {
     const streams = [...(begin === undefined ? [] : ['stdin']), 'stdout', 'stderr'].map(name => [name, '1']);
     const query = [['container', container], ...streams, ...argv.map(word => ['command', word])] as [string, string][];
     const request = {
-      ...{path: `${path}?${new URLSearchParams(query)}`, argv, take, begin, timeout: this.#requestTimeout, userAgent: this.#userAgent},
+      path: `${path}?${new URLSearchParams(query)}`,
+      argv,
+      take,
+      begin,
+      timeout: this.#requestTimeout,
+      userAgent: this.#userAgent,
       signal: AbortSignal.any([signal, this.#closing.signal]),
     };
     let stdout = Buffer.alloc(0) as Buffer;

@@ -89,7 +89,8 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
   // Where kube-proxy is no pod. K3s and others log everything in one.
   if (mayHaveFailed(read))
     commands.push({
-      ...{file: kubeProxyLog, maxBytes: 1_000_000},
+      file: kubeProxyLog,
+      maxBytes: 1_000_000,
       variants: [{commands: [['journalctl', '-q', '--no-pager', '-o', 'cat', '-n', '1000', ...journalUnits.map(unit => `-u${unit}`)]]}],
     });
   const isListed = parseInterfaceSwitches(read.get('netconf.json')?.toString('utf8') ?? '') !== null;

@@ -17,7 +17,8 @@ export async function misprintedCommands(read: ReadonlyMap<string, Buffer>, run:
   const process = commands.length === 0 ? null : await proxyProcess(run);
   if (process === null) return [];
   return commands.map(({file, argv, isDump}) => ({
-    ...{file, isDump},
+    file,
+    isDump,
     variants: [{commands: [['nsenter', '-t', process, '-m', '--', ...argv]]}],
   }));
 }

@@ -103,8 +103,15 @@ async function natChains(
 
 /** Those of the kernel, and those of kube-proxy that exist on some nodes and not on others. */
 const baseChains = [
-  ...['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
-  ...['KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ', 'KUBE-MARK-DROP', 'KUBE-PROXY-CANARY'],
+  'PREROUTING',
+  'INPUT',
+  'OUTPUT',
+  'POSTROUTING',
+  'KUBE-NODEPORTS',
+  'KUBE-POSTROUTING',
+  'KUBE-MARK-MASQ',
+  'KUBE-MARK-DROP',
+  'KUBE-PROXY-CANARY',
 ];
 
 function jumpsIn(text: string): readonly string[] {

@@ -5,8 +5,13 @@ const names: Shape = {map: 'string'};
 
 const metadata: Shape = {
   fields: {
-    ...{name: 'string', namespace: 'string', labels: names, annotations: names},
-    ...{creationTimestamp: 'string', deletionTimestamp: 'string', resourceVersion: 'string'},
+    name: 'string',
+    namespace: 'string',
+    labels: names,
+    annotations: names,
+    creationTimestamp: 'string',
+    deletionTimestamp: 'string',
+    resourceVersion: 'string',
     managedFields: {list: {fields: {time: 'string'}}},
   },
 };
@@ -21,11 +26,21 @@ export const serviceShape: Shape = {
     metadata,
     spec: {
       fields: {
-        ...{type: 'string', clusterIP: 'string', clusterIPs: strings, ipFamilies: strings},
+        type: 'string',
+        clusterIP: 'string',
+        clusterIPs: strings,
+        ipFamilies: strings,
         ports: {list: {fields: {name: 'string', protocol: 'string', port: 'number', nodePort: 'number'}}},
-        ...{externalIPs: strings, loadBalancerSourceRanges: strings, externalTrafficPolicy: 'string', internalTrafficPolicy: 'string'},
-        ...{sessionAffinity: 'string', healthCheckNodePort: 'number', selector: names, publishNotReadyAddresses: 'boolean'},
-        ...{topologyKeys: strings, allocateLoadBalancerNodePorts: 'boolean'},
+        externalIPs: strings,
+        loadBalancerSourceRanges: strings,
+        externalTrafficPolicy: 'string',
+        internalTrafficPolicy: 'string',
+        sessionAffinity: 'string',
+        healthCheckNodePort: 'number',
+        selector: names,
+        publishNotReadyAddresses: 'boolean',
+        topologyKeys: strings,
+        allocateLoadBalancerNodePorts: 'boolean',
         sessionAffinityConfig: {fields: {clientIP: {fields: {timeoutSeconds: 'number'}}}},
       },
     },
@@ -42,8 +57,12 @@ export const endpointSliceShape: Shape = {
         fields: {
           addresses: strings,
           conditions: {fields: {ready: 'boolean', serving: 'boolean', terminating: 'boolean'}},
-          ...{topology: names, deprecatedTopology: names},
-          ...{nodeName: 'string', targetRef, zone: 'string', hints: {fields: {forZones: hinted, forNodes: hinted}}},
+          topology: names,
+          deprecatedTopology: names,
+          nodeName: 'string',
+          targetRef,
+          zone: 'string',
+          hints: {fields: {forZones: hinted, forNodes: hinted}},
         },
       },
     },
@@ -76,7 +95,8 @@ export const podShape: Shape = {
     metadata,
     spec: {
       fields: {
-        ...{nodeName: 'string', hostNetwork: 'boolean'},
+        nodeName: 'string',
+        hostNetwork: 'boolean',
         volumes: {list: {fields: {name: 'string', configMap: {fields: {name: 'string'}}}}},
         containers: {
           list: {
@@ -87,7 +107,9 @@ export const podShape: Shape = {
     },
     status: {
       fields: {
-        ...{phase: 'string', podIP: 'string', podIPs: {list: {fields: {ip: 'string'}}}},
+        phase: 'string',
+        podIP: 'string',
+        podIPs: {list: {fields: {ip: 'string'}}},
         conditions: {list: {fields: {type: 'string', status: 'string', lastTransitionTime: 'string'}}},
       },
     },

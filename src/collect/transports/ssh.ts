@@ -131,7 +131,8 @@ class SshConnection implements NodeShell {
       'PermitLocalCommand=no',
     ];
     return [
-      ...['-E', log],
+      '-E',
+      log,
       ...all.flatMap(setting => ['-o', setting]),
       ...(user === undefined ? [] : ['-l', user]),
       ...(port === undefined ? [] : ['-p', String(port)]),

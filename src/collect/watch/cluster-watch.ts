@@ -28,12 +28,20 @@ export class ClusterWatch {
     this.#onChange = onChange;
     const strings = new StringPool();
     this.services = new ObjectWatch<ServiceObject>(api, {
-      ...{...options, strings, kind: 'services', path: '/api/v1/services', shape: serviceShape},
+      ...options,
+      strings,
+      kind: 'services',
+      path: '/api/v1/services',
+      shape: serviceShape,
       onChange: (now, before, isListed) =>
         this.#noteChange({kind: 'Service', key: objectKey(now ?? before), object: now ?? null, isListed}),
     });
     this.endpointSlices = new ObjectWatch<EndpointSliceObject>(api, {
-      ...{...options, strings, kind: 'endpointslices', path: '/apis/discovery.k8s.io/v1/endpointslices', shape: endpointSliceShape},
+      ...options,
+      strings,
+      kind: 'endpointslices',
+      path: '/apis/discovery.k8s.io/v1/endpointslices',
+      shape: endpointSliceShape,
       onChange: (now, before, isListed) =>
         this.#noteChange({kind: 'EndpointSlice', key: objectKey(now ?? before), object: now ?? null, isListed}),
     });

@@ -59,10 +59,15 @@ export async function lookUpService(api: KubeApi, {namespace, name}: ServiceName
   const place = `namespaces/${encodeURIComponent(namespace)}`;
   const [services, endpointSlices] = await Promise.all([
     reader.list<ServiceObject>({
-      ...{path: `/api/v1/${place}/services`, query: {fieldSelector: `metadata.name=${name}`}, shape: serviceShape, remedy: ''},
+      path: `/api/v1/${place}/services`,
+      query: {fieldSelector: `metadata.name=${name}`},
+      shape: serviceShape,
+      remedy: '',
     }),
     reader.list<EndpointSliceObject>({
-      ...{path: `/apis/discovery.k8s.io/v1/${place}/endpointslices`, shape: endpointSliceShape, remedy: ''},
+      path: `/apis/discovery.k8s.io/v1/${place}/endpointslices`,
+      shape: endpointSliceShape,
+      remedy: '',
       query: {labelSelector: `kubernetes.io/service-name=${name}`},
     }),
   ]);

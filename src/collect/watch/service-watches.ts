@@ -81,22 +81,30 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
   return watchedPlaces(options.scope).flatMap(place => {
     const shared = {strings, onFailure: options.onFailure, ...(options.backoffMs === undefined ? {} : {backoffMs: options.backoffMs})};
     const services = startOf(options, {
-      ...{path: servicesPath(place), query: place.services, shape: serviceShape},
+      path: servicesPath(place),
+      query: place.services,
+      shape: serviceShape,
       listed: (options.objects.services ?? []).filter(service => place.holds(service, service.metadata.name)),
     });
     const slices = startOf(options, {
-      ...{path: `/apis/discovery.k8s.io/v1${place.path}/endpointslices`, query: place.slices, shape: endpointSliceShape},
+      path: `/apis/discovery.k8s.io/v1${place.path}/endpointslices`,
+      query: place.slices,
+      shape: endpointSliceShape,
       listed: slicesIn(place, options.objects.endpointSlices),
     });
     if (services.start.past !== undefined) options.onPast({kind: 'Service', events: services.start.past});
     if (slices.start.past !== undefined) options.onPast({kind: 'EndpointSlice', events: slices.start.past});
     const own: ObjectWatchOptions<ServiceObject> = {
-      ...{...shared, ...services, kind: 'services'},
+      ...shared,
+      ...services,
+      kind: 'services',
       onChange: (now, before, isListed) =>
         options.onChange({kind: 'Service', key: objectKey(now ?? before), object: now ?? null, isListed}),
     };
     const ofSlices: ObjectWatchOptions<EndpointSliceObject> = {
-      ...{...shared, ...slices, kind: 'endpointslices'},
+      ...shared,
+      ...slices,
+      kind: 'endpointslices',
       onChange: (now, before, isListed) =>
         options.onChange({kind: 'EndpointSlice', key: objectKey(now ?? before), object: now ?? null, isListed}),
     };
@@ -126,7 +134,9 @@ export function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
       return [{path: '', services: {}, slices: {}, holds: () => true}];
     case 'namespaces':
       return scope.namespaces.map(namespace => ({
-        ...{path: `/namespaces/${encodeURIComponent(namespace)}`, services: {}, slices: {}},
+        path: `/namespaces/${encodeURIComponent(namespace)}`,
+        services: {},
+        slices: {},
         holds: ({metadata}) => metadata.namespace === namespace,
       }));
     case 'services':

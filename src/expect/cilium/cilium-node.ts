@@ -91,7 +91,12 @@ export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | strin
   if (frontends.length === 0 && map.size > 0)
     return "the agent's table has no Service while the kernel's map has some: the agent is starting";
   return {
-    ...{version, frontends, map, apiTrouble: status.apiTrouble, trouble: status.trouble, settings: settingsOf(api, {status, frontends})},
+    version,
+    frontends,
+    map,
+    apiTrouble: status.apiTrouble,
+    trouble: status.trouble,
+    settings: settingsOf(api, {status, frontends}),
     ranges: parseMapRanges(textOf(node, 'bpf-lb-list-source-ranges.json')),
     nodePortAddresses: parseNodePortAddresses(textOf(node, 'db-show-node-addresses.txt')),
   };
@@ -118,8 +123,11 @@ function settingsOf({configMaps, services}: ApiObjects, {status, frontends}: Age
   const family = (name: string): boolean | null => (data === undefined ? null : data[name] === undefined || setting(name));
   return {
     replacesKubeProxy: status.replaces ?? setting('kube-proxy-replacement'),
-    ...{hasAffinity: status.hasAffinity, hasHostPorts: status.hasHostPorts, hasExternalIPs: status.hasExternalIPs},
-    ...{hasSocketLB: status.hasSocketLB, nodePorts: status.nodePorts},
+    hasAffinity: status.hasAffinity,
+    hasHostPorts: status.hasHostPorts,
+    hasExternalIPs: status.hasExternalIPs,
+    hasSocketLB: status.hasSocketLB,
+    nodePorts: status.nodePorts,
     dropsWithoutBackend: data?.['service-no-backend-response'] === 'drop',
     checksRanges: data?.['enable-svc-source-range-check'] === undefined || setting('enable-svc-source-range-check') === true,
     usesTopology: setting('enable-service-topology'),

@@ -51,7 +51,8 @@ export function promisedFrontends(port: ServicePort, node: CiliumNode): readonly
     const isOptional = served === null || isRefused || (replacesKubeProxy !== true && entry.kind !== 'clusterIP');
     const scopes = hasTwoScopes(port, entry) ? [false, true] : [false];
     return scopes.map(isInternal => ({
-      ...{entry, isInternal},
+      entry,
+      isInternal,
       key: keyOf(port, entry, isInternal),
       isOptional: isOptional || (isInternal && port.object.metadata.annotations?.['service.cilium.io/scope'] !== undefined),
     }));
@@ -79,7 +80,10 @@ function isServedKind(kind: Entry['kind'], service: ServiceObject, {state: {sett
 
 /** How the agent calls a kind of frontend. */
 export const typeOf = {
-  ...{clusterIP: 'ClusterIP', nodePort: 'NodePort', loadBalancerIP: 'LoadBalancer', externalIP: 'ExternalIPs'},
+  clusterIP: 'ClusterIP',
+  nodePort: 'NodePort',
+  loadBalancerIP: 'LoadBalancer',
+  externalIP: 'ExternalIPs',
 } as const satisfies Record<Entry['kind'], string>;
 
 /** Whether a Service is served at frontends of this type, of which an annotation may choose one; it does not concern external IPs. */

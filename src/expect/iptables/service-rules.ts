@@ -56,7 +56,10 @@ function planOf(item: PortOnNode, context: NodeContext): ServiceRulesPlan {
   const {hasAny, local, cluster} = endpoints;
   const dropsInChain = !dropsInFilter(context.version);
   return {
-    ...{item, context, text: protocolText(port.family, port.protocol), dropsInChain},
+    item,
+    context,
+    text: protocolText(port.family, port.protocol),
+    dropsInChain,
     hasInternal: hasAny && (!port.internalPolicyLocal || local.length > 0 || dropsInChain),
     hasExternal: hasAny && (!port.externalPolicyLocal || local.length > 0 || dropsInChain),
     internalRole: port.internalPolicyLocal ? 'SVL' : 'SVC',

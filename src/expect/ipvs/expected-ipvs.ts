@@ -40,7 +40,9 @@ export function expectIpvs(input: ExpectIpvsInput, hypothesis: Hypothesis = {}):
   const ports = portsOnNode(input, topology, hypothesis.picks);
   const members = expectMembers({ports, context, nodeName: topology.nodeName});
   return {
-    ...{context, ports, members},
+    context,
+    ports,
+    members,
     servers: gather(ports, owner => expectServers(owner, context).map(item => [serverKey(item.server), item])),
     bound: gather(ports, owner => boundAddressesOf(owner.port, context).map(address => [address, owner])),
     baseRules: baseRuleTexts(context, role => (members.get(role)?.size ?? 0) > 0),
@@ -159,7 +161,8 @@ function expectServers(owner: ServedPort, context: IpvsContext): readonly Expect
   const {port} = owner;
   const external = preferLocal(port.externalPolicyLocal, owner);
   const make = (entry: Entry, address: string, reals: readonly Endpoint[]): ExpectedServer => ({
-    ...{owner, entry},
+    owner,
+    entry,
     server: virtualServer(port, {address, port: entry.port, reals, context}),
   });
   const nodePort: Entry = {kind: 'nodePort', address: null, port: port.nodePort};
@@ -195,7 +198,13 @@ function virtualServer(
   const bits = flags.length === 0 ? '' : ` -b ${flags.join()}`;
   const persistent = affinitySeconds === null ? '' : ` -p ${affinitySeconds}`;
   return {
-    ...{family, protocol, address, port, scheduler, flags, line: 0},
+    family,
+    protocol,
+    address,
+    port,
+    scheduler,
+    flags,
+    line: 0,
     persistence: affinitySeconds,
     text: `-A ${place} -s ${scheduler}${bits}${persistent}`,
     realServers: [...new Map(reals.map(endpoint => [endpoint.hostPort, realServer(endpoint, place)])).values()],
@@ -208,7 +217,13 @@ function realServer(endpoint: Endpoint, place: string): RealServer {
   const address = parseAddress(endpoint.address)?.text ?? endpoint.address;
   const hostPort = joinHostPort(address, endpoint.port);
   return {
-    ...{address, hostPort, port: endpoint.port, forwarding: 'masquerade', weight: 1, upperThreshold: 0, line: 0},
+    address,
+    hostPort,
+    port: endpoint.port,
+    forwarding: 'masquerade',
+    weight: 1,
+    upperThreshold: 0,
+    line: 0,
     text: `-a ${place} -r ${hostPort} -m -w 1`,
   };
 }

@@ -33,7 +33,9 @@ export function expectTable(input: ExpectTableInput, hypothesis: Hypothesis = {}
   });
   const context = {...plain, detector, masqueradeAll, ...(serviceRanges === undefined ? {} : {serviceRanges})};
   return new ExpectedTable({
-    ...{context, ports, keep: keptJsonChains(input.view, context)},
+    context,
+    ports,
+    keep: keptJsonChains(input.view, context),
     actualValue: (set, key) => table?.sets.get(set)?.elements.get(key)?.value,
   });
 }
@@ -45,7 +47,9 @@ export function expectTable(input: ExpectTableInput, hypothesis: Hypothesis = {}
 export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts, seenAddresses: readonly string[] | null): NodeContext {
   const version = config.version.value;
   return {
-    ...{family, version, facts},
+    family,
+    version,
+    facts,
     gates: config.featureGates.value,
     nodePortCIDRs: nodePortCIDRs(family, config, {facts, addresses: seenAddresses}),
     // In this mode no rule serves node ports on loopback addresses.

@@ -168,7 +168,9 @@ function textChain(
 ): NftChain {
   let rules: readonly NftRule[] | null = null;
   return {
-    ...{table, name, base},
+    table,
+    name,
+    base,
     comment: null,
     ruleCount: texts.length,
     complete: true,

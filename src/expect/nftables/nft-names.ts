@@ -45,7 +45,10 @@ function makeNames({namespace, service, protocol, portName}: ServicePort): PortN
   };
   return {
     base,
-    ...{service: `service-${base}`, local: `local-${base}`, external: `external-${base}`, firewall: `firewall-${base}`},
+    service: `service-${base}`,
+    local: `local-${base}`,
+    external: `external-${base}`,
+    firewall: `firewall-${base}`,
     endpoint: endpointChain,
     affinity: endpoint => `affinity-${endpointChain(endpoint).slice(endpointRole.length)}`,
   };
@@ -78,7 +81,9 @@ export function parseNftName(name: string): ParsedName | null {
   const portName = rest.replace(/__.*$/s, '').replace(/\.\.\.$/, '');
   return {
     role: role as NftRole,
-    ...{base, namespace, service},
+    base,
+    namespace,
+    service,
     servicePortName: `${namespace}/${service}${portName === '' ? '' : `:${portName}`}`,
   };
 }
@@ -119,7 +124,8 @@ export function nftPlan(item: NftPort, context: NodeContext): NftPlan {
   const chained = !rewritesInServiceChain(context.version) || port.affinitySeconds !== null;
   const firewall = port.loadBalancerVIPs.length > 0 && port.sourceRanges.length > 0;
   return {
-    ...{item, context},
+    item,
+    context,
     externalAddresses: [...new Set([...externalIPs, ...port.loadBalancerVIPs])],
     balancerAddresses: [...new Set(port.loadBalancerVIPs)],
     hasInternal: hasAny && (!port.internalPolicyLocal || local.length > 0),

@@ -123,7 +123,9 @@ export function routingCause({rule}: Pick<Astray, 'rule'>): string {
 function policyRuleText({priority, isInverted, from, to, mark, iif, protocol, sourcePorts, ports, users, action}: PolicyRule): string {
   const hex = (value: number): string => `0x${value.toString(16)}`;
   const parts = [
-    ...[isInverted ? 'not' : '', `from ${from?.text ?? 'all'}`, to === null ? '' : `to ${to.text}`],
+    isInverted ? 'not' : '',
+    `from ${from?.text ?? 'all'}`,
+    to === null ? '' : `to ${to.text}`,
     mark === null ? '' : `fwmark ${hex(mark.value)}${mark.mask === 0xff_ff_ff_ff ? '' : `/${hex(mark.mask)}`}`,
     iif === null ? '' : `iif ${iif}`,
     users === null ? '' : `uidrange ${users.join('-')}`,
@@ -310,8 +312,17 @@ const withUsualRules = once((network: NetworkFacts): NetworkFacts => ({...networ
 
 const usualRules = ['local', 'main', 'default'].map(
   (table, priority): PolicyRule => ({
-    ...{priority, isInverted: false, from: null, to: null, mark: null, iif: null, protocol: null},
-    ...{sourcePorts: null, ports: null, users: null, unevaluated: []},
+    priority,
+    isInverted: false,
+    from: null,
+    to: null,
+    mark: null,
+    iif: null,
+    protocol: null,
+    sourcePorts: null,
+    ports: null,
+    users: null,
+    unevaluated: [],
     action: {kind: 'lookup', table, suppressedPrefix: null},
   }),
 );

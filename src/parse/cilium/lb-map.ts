@@ -106,7 +106,11 @@ function entryOf(
   const backends = Array.from({length: Math.min(Number(count), texts.length)}, (_, index) => backendOf(texts[index + 1]));
   return {
     ...place,
-    ...{key, id: Number(id), flags: flags.split(', '), hasProxyPort: main.includes('Proxy Port'), count: Number(count)},
+    key,
+    id: Number(id),
+    flags: flags.split(', '),
+    hasProxyPort: main.includes('Proxy Port'),
+    count: Number(count),
     // The upper byte is the algorithm.
     affinitySeconds: Number(first) & 0xff_ff_ff,
     backends,

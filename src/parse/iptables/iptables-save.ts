@@ -85,7 +85,9 @@ class DumpReader {
     if (name !== 'nat' || table?.complete !== true) return;
     const {chains} = table;
     const lost = chainsWithLostRules({
-      ...{chains, bytes: this.#bytes, calls: {before: [' -j ', ' -g '], after: '\n'}},
+      chains,
+      bytes: this.#bytes,
+      calls: {before: [' -j ', ' -g '], after: '\n'},
       isEarly: last => chains.nameOf(last) === 'KUBE-SERVICES' && !/-j KUBE-NODEPORTS$/.test(chains.textAt(last)),
     });
     if (lost === 0) return;
@@ -266,7 +268,14 @@ function asRuleset(dump: OpenDump): Ruleset {
   const {backend, toolVersion, strays, cut} = dump;
   const family = dump.isNamed || familyIn(tables) !== 'IPv6' ? dump.family : 'IPv6';
   return {
-    ...{family, backend, toolVersion, strays, cut, tables, ruleCount, chainCount},
+    family,
+    backend,
+    toolVersion,
+    strays,
+    cut,
+    tables,
+    ruleCount,
+    chainCount,
     ...(dump.isByChain ? {isByChain: true} : {}),
     ...(toolVersion !== null && !dump.isByChain && [...tables.values()].every(({chains}) => chains.isPlain) ? {isUncounted: true} : {}),
     hasTable: name => tables.has(name),

@@ -29,7 +29,9 @@ export function mergeChain(name: string, parts: readonly TableChain[]): MergedCh
   const {rules, repeated, added} = addBlocks(start, blocks);
   const whole = shown.find(isListedWhole);
   return {
-    ...{name, rules, repeated},
+    name,
+    rules,
+    repeated,
     policy: shown.find(({chain}) => chain.policy !== null)?.chain.policy ?? null,
     declared: shown.some(({chain}) => chain.declared),
     references: shown.find(({chain}) => chain.references !== null)?.chain.references ?? null,

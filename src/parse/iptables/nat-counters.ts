@@ -53,7 +53,11 @@ export class NatCounterReader {
   result(): NatCounters {
     this.#lines.end();
     return {
-      ...{ports: this.#ports, others: this.#others, base: this.#base, hasRules: this.#hasRules, counted: this.#counted},
+      ports: this.#ports,
+      others: this.#others,
+      base: this.#base,
+      hasRules: this.#hasRules,
+      counted: this.#counted,
       complete: this.#complete || !this.#hasTables,
     };
   }

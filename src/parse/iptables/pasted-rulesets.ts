@@ -101,7 +101,12 @@ function rulesetOf({family, backend, parts}: BackendParts): Ruleset {
   const chains = all.flatMap(table => [...table.chains.values()]);
   const toolVersion = parts.find(({section}) => section.origin.toolVersion !== null)?.section.origin.toolVersion ?? null;
   return {
-    ...{family, backend, toolVersion, strays: inOrder(strays), cut: cutOf(parts), tables},
+    family,
+    backend,
+    toolVersion,
+    strays: inOrder(strays),
+    cut: cutOf(parts),
+    tables,
     ruleCount: chains.reduce((sum, chain) => sum + chain.ruleCount, 0),
     chainCount: chains.length,
     hasTable: name => tables.has(name),
@@ -260,7 +265,26 @@ const baseChains: Readonly<Record<string, readonly string[]>> = {
 
 /** Targets of iptables: each other name after `-j` is one of a chain. */
 export const targetNames: ReadonlySet<string> = new Set([
-  ...['ACCEPT', 'DROP', 'RETURN', 'QUEUE', 'REJECT', 'DNAT', 'SNAT', 'MASQUERADE', 'REDIRECT', 'NETMAP', 'MARK', 'CONNMARK', 'TCPOPTSTRIP'],
-  ...['NOTRACK', 'CT', 'NFQUEUE', 'TPROXY', 'SYNPROXY', 'SNPT', 'DNPT', 'CLUSTERIP'],
+  'ACCEPT',
+  'DROP',
+  'RETURN',
+  'QUEUE',
+  'REJECT',
+  'DNAT',
+  'SNAT',
+  'MASQUERADE',
+  'REDIRECT',
+  'NETMAP',
+  'MARK',
+  'CONNMARK',
+  'TCPOPTSTRIP',
+  'NOTRACK',
+  'CT',
+  'NFQUEUE',
+  'TPROXY',
+  'SYNPROXY',
+  'SNPT',
+  'DNPT',
+  'CLUSTERIP',
   ...targetsWithoutEffect,
 ]);

@@ -269,7 +269,9 @@ export function parseListingCommand(text: string): ListingCommand | null {
   return {
     family: tool === 'ip6' ? 'IPv6' : 'IPv4',
     backend: backend === undefined ? null : backend === '-nft' ? 'nft' : 'legacy',
-    ...{table, chain, filtered: filters.length > 0},
+    table,
+    chain,
+    filtered: filters.length > 0,
   };
 }
 

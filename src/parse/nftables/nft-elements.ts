@@ -134,8 +134,17 @@ export interface NftDumpSet extends NftSet {
 
 export function newDumpSet(table: string, name: string): NftDumpSet {
   return {
-    ...{table, name, keyTypes: [], valueTypes: null, flags: [], dynamic: null, timeout: null, size: null, comment: null},
-    ...{complete: true, elements: new Map()},
+    table,
+    name,
+    keyTypes: [],
+    valueTypes: null,
+    flags: [],
+    dynamic: null,
+    timeout: null,
+    size: null,
+    comment: null,
+    complete: true,
+    elements: new Map(),
   };
 }
 
@@ -156,7 +165,11 @@ export function asNftRuleset({tables, toolVersion, strays, cut}: DumpParts): Nft
   const all = [...tables.values()];
   const twice = all.find(({repeated}) => repeated !== null);
   return {
-    ...{tables, tableSources: all, toolVersion, strays, cut},
+    tables,
+    tableSources: all,
+    toolVersion,
+    strays,
+    cut,
     ...countsOf(all),
     ...(twice === undefined ? {} : {repeated: {table: twice.id, set: twice.repeated ?? ''}}),
   };

@@ -213,7 +213,8 @@ function printed({chains}: JsonTable, bytes: Buffer): Parameters<typeof chainsWi
   const names = [...chains.keys()];
   return {
     chains: {size: chains.size, nameOf: place => names[place] ?? '', ruleCountOf: place => chains.ruleCountAt(place)},
-    ...{bytes, calls: {before: ['"target": "', '"target":"'], after: '"'}},
+    bytes,
+    calls: {before: ['"target": "', '"target":"'], after: '"'},
     isEarly: last => kindOf(names[last] ?? '') === null && names.slice(last + 1).some(name => kindOf(name) === null),
   };
 }

@@ -33,7 +33,9 @@ function hostsInRange(ranges: readonly string[] | null, isRouted: boolean): read
 
 const readers: readonly NodeAdvice[] = [
   {
-    ...{topic: 'by-hand', id: 'check-by-hand', ofCluster: true},
+    topic: 'by-hand',
+    id: 'check-by-hand',
+    ofCluster: true,
     reason: 'programs that read the iptables rules of kube-proxy, such as exporters and agents: KUBE-SERVICES is empty in nftables mode',
     remedy: 'Find out from their documentation whether they support nftables mode.',
   },

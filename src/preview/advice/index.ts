@@ -25,19 +25,25 @@ const manyServices = 5000;
 
 const always: readonly NodeAdvice[] = [
   {
-    ...{topic: 'change', id: 'service-addresses', ofCluster: true},
+    topic: 'change',
+    id: 'service-addresses',
+    ofCluster: true,
     reason:
       'IPVS mode binds all Service addresses to kube-ipvs0: nodes answer ping to them and accept them as source addresses; after the change they do not',
     remedy: 'Adapt checks that ping Service addresses, and programs that bind them.',
   },
   {
-    ...{topic: 'change', id: 'idle-connections', ofCluster: true},
+    topic: 'change',
+    id: 'idle-connections',
+    ofCluster: true,
     reason:
       'idle TCP connections live 15 minutes in IPVS (kernel default) and 24 hours in connection tracking (kube-proxy default): more entries are kept',
     remedy: 'Raise conntrack.maxPerCore or lower conntrack.tcpEstablishedTimeout.',
   },
   {
-    ...{topic: 'change', id: 'ending-endpoints', ofCluster: true},
+    topic: 'change',
+    id: 'ending-endpoints',
+    ofCluster: true,
     reason:
       'in IPVS mode an endpoint that ends keeps its server, with the weight 0, until its TCP connections end or are idle for 15 minutes; after the change its rules are removed at once, and connection tracking carries its connections on until they end',
     remedy: 'No action where pods close their connections when they end. Clients of pods that vanish wait for timeouts of their own.',
@@ -61,7 +67,8 @@ function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (shared.length === 0) return [];
   return [
     {
-      ...{topic: 'change', id: 'host-ports'},
+      topic: 'change',
+      id: 'host-ports',
       reason: `${[...new Set(shared.map(claimText))].join(', ')}: in ${precedence[from]}, in ${precedence[to]}`,
       remedy: 'Use different ports.',
     },
@@ -131,7 +138,8 @@ function invalidPackets({setup, configAfter}: AdviceCase): readonly NodeAdvice[]
     const dropped = countOf(setup.node.read('metrics'), 'kubeproxy_iptables_ct_state_invalid_dropped_packets_total');
     return [
       {
-        ...{topic: 'change', id: 'invalid-packets'},
+        topic: 'change',
+        id: 'invalid-packets',
         reason: `iptables mode drops packets in state INVALID when they are forwarded, nftables mode does not: on kernels before 6.1 long TCP flows can be reset (kernel ${kernel === '' ? 'not known' : kernel}${dropped > 0 ? '; kube-proxy has dropped such packets since it started' : ''})`,
         remedy: 'Set conntrack.tcpBeLiberal: true.',
       },
@@ -140,7 +148,8 @@ function invalidPackets({setup, configAfter}: AdviceCase): readonly NodeAdvice[]
   if (from === 'ipvs' && to === 'iptables' && dropsInvalid(configAfter))
     return [
       {
-        ...{topic: 'change', id: 'invalid-packets'},
+        topic: 'change',
+        id: 'invalid-packets',
         reason: 'iptables mode drops packets in state INVALID when they are forwarded, IPVS mode does not: asymmetric routes break',
         remedy: 'Set conntrack.tcpBeLiberal: true before kube-proxy starts.',
       },
@@ -159,7 +168,10 @@ function emptyChains({version: {value: before}}: ProxyConfig, {version: {value: 
   if (before.minor < 36 || after.minor > 35 || after.minor < 33) return [];
   return [
     {
-      ...{topic: 'switch', id: 'empty-endpoint-chains', effect: 'lost', ofCluster: true},
+      topic: 'switch',
+      id: 'empty-endpoint-chains',
+      effect: 'lost',
+      ofCluster: true,
       reason: `kube-proxy ${after.text} keeps the endpoint chains that it finds, and ${before.text} left those of Services without affinity empty: connections to these Services fail for up to an hour`,
       remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
     },
@@ -174,7 +186,9 @@ function startsToListen({setup, configAfter}: AdviceCase): readonly NodeAdvice[]
   if (!before.some((was, index) => was === false && after[index] === true)) return [];
   return [
     {
-      ...{topic: 'switch', id: 'localhost-node-ports', effect: 'lost'},
+      topic: 'switch',
+      id: 'localhost-node-ports',
+      effect: 'lost',
       reason:
         'kube-proxy cannot write its tables when node ports on loopback addresses are allowed after they were rejected (kubernetes#142183)',
       remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
@@ -188,28 +202,33 @@ function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const advice: NodeAdvice[] = [];
   if (jumpsToMarkChain(setup))
     advice.push({
-      ...{topic: 'change', id: 'mark-chain'},
+      topic: 'change',
+      id: 'mark-chain',
       reason:
         "rules that are not kube-proxy's jump to KUBE-MARK-MASQ: on a new node in nftables mode the chain does not exist, and where it is left over the whole table nat of kube-proxy stays",
       remedy: 'Give these rules a mark chain of their own (CNI portmap: externalSetMarkChain).',
     });
   if (setup.config.masqueradeAll.value && !configAfter.masqueradeAll.value)
     advice.push({
-      ...{topic: 'change', id: 'masquerade-all'},
+      topic: 'change',
+      id: 'masquerade-all',
       reason: 'masqueradeAll is set for iptables mode and not for nftables mode, which has a setting of its own',
       remedy: 'Set nftables.masqueradeAll: true if Services rely on it.',
     });
   const accepted = countOf(setup.node.read('metrics'), 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total');
   if (accepted > 0)
     advice.push({
-      ...{topic: 'change', id: 'localhost-node-ports'},
+      topic: 'change',
+      id: 'localhost-node-ports',
       reason: 'node ports on loopback addresses are in use: kube-proxy has counted packets to them since it started',
       remedy: 'Find the clients on these nodes (conntrack -L -d 127.0.0.1), and let them use the address of the node.',
     });
   const count = (setup.api.services ?? []).filter(({spec}) => spec?.type !== 'ExternalName' && spec?.clusterIP !== 'None').length;
   if (count > manyServices)
     advice.push({
-      ...{topic: 'switch', id: 'large-clusters', ofCluster: true},
+      topic: 'switch',
+      id: 'large-clusters',
+      ofCluster: true,
       reason: `the first sync of ${count} Services takes minutes in nftables mode`,
       remedy: 'Use kube-proxy 1.36 or newer, and switch one node at a time.',
     });
@@ -225,13 +244,17 @@ function atTheSwitch({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const sticky = (setup.api.services ?? []).filter(({spec}) => spec?.sessionAffinity === 'ClientIP');
   const advice: NodeAdvice[] = [
     {
-      ...{topic: 'switch', id: 'the-gap', ofCluster: true},
+      topic: 'switch',
+      id: 'the-gap',
+      ofCluster: true,
       reason:
         'kube-proxy removes the rules of the old mode when it starts and writes the new ones with its first sync: new connections to Services fail in between',
       remedy: 'Switch one node at a time, and drain it if the gap matters.',
     },
     {
-      ...{topic: 'switch', id: 'order-of-nodes', ofCluster: true},
+      topic: 'switch',
+      id: 'order-of-nodes',
+      ofCluster: true,
       reason:
         'nodes in different modes work side by side, so that no order breaks anything: the nodes that are ready and lose the least come first',
       remedy: 'Switch the first node alone, compare it with the plan, then go on.',
@@ -240,7 +263,9 @@ function atTheSwitch({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   ];
   if (sticky.length > 0)
     advice.push({
-      ...{topic: 'switch', id: 'session-affinity', ofCluster: true},
+      topic: 'switch',
+      id: 'session-affinity',
+      ofCluster: true,
       reason: `the endpoints that clients of ${namesOf(sticky)} are kept at are forgotten`,
       remedy: 'Expect clients to be sent to another endpoint once.',
     });
@@ -298,7 +323,8 @@ function ownConnections(setup: NodeSetup, configAfter: ProxyConfig): readonly No
   if (masquerades(after) || before === undefined) return [];
   return [
     {
-      ...{topic: 'change', id: 'masquerade-all'},
+      topic: 'change',
+      id: 'masquerade-all',
       reason:
         'what the node and its host-network pods send to cluster IPs is masqueraded in IPVS mode, and after the change it keeps the source address of the route to the cluster IP: kube-proxy has no masqueradeAll, clusterCIDR or detectLocalMode. Where endpoints, such as those of the API, are behind another interface, their replies can be lost',
       remedy: `Set ${configAfter.mode.value === 'nftables' ? 'nftables' : 'iptables'}.masqueradeAll: true, or clusterCIDR. Test the API's cluster IP from the node of the first switch.`,
@@ -321,7 +347,8 @@ function answersArp({node, config, api}: NodeSetup): readonly NodeAdvice[] {
   if (near.length === 0) return [];
   return [
     {
-      ...{topic: 'change', id: 'service-addresses'},
+      topic: 'change',
+      id: 'service-addresses',
       reason: `nodes answer ARP for the ${near.length === 1 ? 'address' : 'addresses'} of ${namesOf(near)} because ${near.length === 1 ? 'it is' : 'they are'} on the interface kube-ipvs0 and strictARP is off; after the change they do not`,
       remedy: 'Announce the addresses with MetalLB, kube-vip or the cloud provider, or route them.',
     },
@@ -333,7 +360,9 @@ function keptSwitches({config}: NodeSetup): readonly NodeAdvice[] {
   if (!config.ipvsStrictARP.value) return [];
   return [
     {
-      ...{topic: 'switch', id: 'service-addresses', ofCluster: true},
+      topic: 'switch',
+      id: 'service-addresses',
+      ofCluster: true,
       reason: 'strictARP has set arp_ignore=1 and arp_announce=2 for all interfaces, and they stay until the node restarts',
       remedy:
         'No action, unless something else on the node needs the usual answers to ARP. Announcers such as MetalLB no longer need strictARP.',
@@ -348,7 +377,9 @@ function nodeAddresses({api}: NodeSetup): readonly NodeAdvice[] {
   if (shared.length === 0) return [];
   return [
     {
-      ...{topic: 'change', id: 'node-addresses', ofCluster: true},
+      topic: 'change',
+      id: 'node-addresses',
+      ofCluster: true,
       reason: `an external or load-balancer IP of ${namesOf(shared)} is the address of a node: kube-ipvs0 makes it local on every other node, other modes do not`,
       remedy: 'Test access to that node and to the Service after the change.',
     },
@@ -360,7 +391,8 @@ function scheduler({config}: NodeSetup, to: string): readonly NodeAdvice[] {
   if (['', 'rr'].includes(value)) return [];
   return [
     {
-      ...{topic: 'change', id: 'ipvs-scheduler'},
+      topic: 'change',
+      id: 'ipvs-scheduler',
       reason: `the IPVS scheduler is ${value}; ${to} mode chooses an endpoint at random for each connection`,
       remedy: 'Use sessionAffinity: ClientIP where clients must stay at one endpoint.',
     },
@@ -373,7 +405,8 @@ function endingEndpoints(setup: NodeSetup, to: string): readonly NodeAdvice[] {
   if (!servers.some(({realServers}) => realServers.some(({weight}) => weight === 0))) return [];
   return [
     {
-      ...{topic: 'switch', id: 'ending-endpoints'},
+      topic: 'switch',
+      id: 'ending-endpoints',
       reason: `IPVS has servers with the weight 0, for the connections of endpoints that end: ${to === 'nftables' ? 'they break with all others' : 'nothing removes these servers any more'}`,
       remedy: 'Wait until they are gone (ipvsadm -Ln), or drain the node.',
     },
@@ -389,7 +422,8 @@ function reusedPorts({node, api, facts}: NodeSetup): readonly NodeAdvice[] {
   if (value === null || (value > 0 && isOld !== true)) return [];
   return [
     {
-      ...{topic: 'change', id: 'reused-ports'},
+      topic: 'change',
+      id: 'reused-ports',
       reason: `a client that soon uses a source port again ${value === 0 ? 'gets the endpoint of its earlier connection, even one that ends' : 'waits for a second'} (net.ipv4.vs.conn_reuse_mode is ${value}${read === null ? ' on this kernel' : ''}); after the change it gets an endpoint as any new connection does`,
       remedy: 'No action: errors and delays of clients with many short connections end.',
     },

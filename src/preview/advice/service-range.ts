@@ -25,7 +25,10 @@ export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdv
       ? []
       : [
           {
-            ...{topic: 'change', id: 'unallocated-addresses', effect: 'lost', ...of},
+            topic: 'change',
+            id: 'unallocated-addresses',
+            effect: 'lost',
+            ...of,
             reason: `${someOf(who, {max: 3})} ${who.length === 1 ? 'is' : 'are'} inside the Service range ${ranges.join(', ')}: nftables mode drops new connections to them`,
             remedy: 'Renumber them, or delete the ServiceCIDR that holds them.',
           },

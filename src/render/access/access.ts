@@ -23,10 +23,24 @@ export const accessRenderers = {
 function accessObject(report: AccessReport): object {
   const {cluster, transport, namespace, permissions} = report;
   return {
-    ...{schemaVersion, cluster, transport, namespace, allowed: missing(report).length === 0},
+    schemaVersion,
+    cluster,
+    transport,
+    namespace,
+    allowed: missing(report).length === 0,
     permissions: permissions.map(
       ({verb, group, resource, subresource, name, namespace: where, allowed, byName, needed, purpose, without}) => ({
-        ...{verb, group, resource, subresource, name, namespace: where, allowed, byName, needed, purpose, without},
+        verb,
+        group,
+        resource,
+        subresource,
+        name,
+        namespace: where,
+        allowed,
+        byName,
+        needed,
+        purpose,
+        without,
       }),
     ),
     role: roleManifest(permissions),

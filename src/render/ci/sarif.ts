@@ -27,7 +27,8 @@ export const sarif: Renderer = report => {
       {
         tool: {
           driver: {
-            ...{name: report.tool.name, semanticVersion: report.tool.version},
+            name: report.tool.name,
+            semanticVersion: report.tool.version,
             informationUri: 'https://github.com/svc-trace/svc-trace',
             rules: codes.map(ruleOf),
           },
@@ -54,7 +55,9 @@ function ruleOf(code: string): ReportingDescriptor {
   const check = checks.find(known => known.code === code);
   const {name = code, summary = code, remedy = summary, severity = 'warning'} = check ?? {};
   return {
-    ...{id: code, name, helpUri: docsOf(code)},
+    id: code,
+    name,
+    helpUri: docsOf(code),
     shortDescription: {text: summary},
     fullDescription: {text: `${summary}. ${remedy}`},
     help: {text: remedy, markdown: `${remedy}\n\n[${code}](${docsOf(code)})`},
@@ -120,7 +123,9 @@ function sarifResults({nodes}: Report, findings: readonly FoldedFinding[], codes
     const nth = (seen.get(print) ?? 0) + 1;
     seen.set(print, nth);
     return {
-      ...{ruleId: code, ruleIndex: codes.indexOf(code), level: levels[severity]},
+      ruleId: code,
+      ruleIndex: codes.indexOf(code),
+      level: levels[severity],
       message: {text: escapeText(`${messageOf(finding)}. ${remedy}`)},
       locations: [
         {...physicalLocation(finding, modes.get(node)), logicalLocations: [{fullyQualifiedName: escapeText(place) || 'cluster'}]},

@@ -80,7 +80,13 @@ export function boxAt(box: AnyBox, {x, width, bar}: BoxPlace): PlacedBox {
       ? []
       : [{kind: 'share', x: drawn.isBeside ? barX - 8 : x + width - padding, y: baseline(barLine), text: percent(drawn.share.actual)}];
   return {
-    ...{kind: box.kind, isFault: box.fault !== '', isOk: box.sign === '✓', x, y: 0, width, rules: box.rules},
+    kind: box.kind,
+    isFault: box.fault !== '',
+    isOk: box.sign === '✓',
+    x,
+    y: 0,
+    width,
+    rules: box.rules,
     height: (lines.length + ownLine) * letter.height + 2 * verticalPadding,
     texts: [...sign, ...texts, ...shareText],
     bar: placedBar,
@@ -103,7 +109,9 @@ function barOf(
   const length = (part: number): number => Math.round(Math.min(1, part / full) * width * 10) / 10;
   const isAsExpected = share.expected === null || percent(share.expected) === percent(share.actual);
   return {
-    ...{x, width, y: verticalPadding + letter.height * line + (letter.height - barHeight) / 2},
+    x,
+    width,
+    y: verticalPadding + letter.height * line + (letter.height - barHeight) / 2,
     filled: length(share.actual),
     expected: isAsExpected ? null : length(share.expected ?? 0),
   };

@@ -79,7 +79,9 @@ function pictureOf(group: readonly PortTrace[], findings: NodeFindings, options:
   ].join('');
   return [
     {
-      ...{service: first.service, title, alerts},
+      service: first.service,
+      title,
+      alerts,
       paths: [...paths.filter(hasFault), ...paths.filter(path => !hasFault(path)), ...unservedPath(first)],
       isFault: isDrawn || alerts.length > 0,
     },
@@ -138,7 +140,10 @@ function entryBox({entry, from, mark, steps, endpoints, end}: EntryTrace, isMasq
 function ruleBox({code, rule}: {readonly code: string; readonly rule: RuleText}): PictureBox {
   const {text} = rule;
   return {
-    ...{kind: 'rule', sign: '✗', title: `third-party rule (${code})`, share: null},
+    kind: 'rule',
+    sign: '✗',
+    title: `third-party rule (${code})`,
+    share: null,
     lines: [escapeText(ruleLine({...rule, text: text.length > maxRule ? `${text.slice(0, maxRule)}…` : text}))],
     fault: effects[code] ?? 'stands in the path',
     rules: [escapeText(ruleLine(rule))],
@@ -217,7 +222,9 @@ function endBoxes({end, mark}: EntryTrace): readonly PictureBox[] {
   const line = rule === null || dumpLine(rule) === 0 ? '' : ` line ${rule.line}`;
   return [
     {
-      ...{kind: 'end', share: null, title: escapeText(endText(end, mark))},
+      kind: 'end',
+      share: null,
+      title: escapeText(endText(end, mark)),
       sign: isFaulty(mark) || end.verdict === 'undecided' ? signs[mark] : '○',
       lines:
         rule === null ? [] : [escapeText(`${rule.table}/${rule.chain}${line}`), ...[packetsText(rule)].filter(packets => packets !== '')],

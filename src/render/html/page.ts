@@ -11,7 +11,10 @@ import {provenanceHtml} from './node-table.ts';
 export function reportPage(report: Report, options: RenderOptions, {title, body}: Pick<PageContent, 'title' | 'body'>): string {
   const {tool, scope} = report;
   return page({
-    ...{title, body, verdict: verdictLine(report, styleOf(false), options.provenance), tone: toneOf(report)},
+    title,
+    body,
+    verdict: verdictLine(report, styleOf(false), options.provenance),
+    tone: toneOf(report),
     facts: provenanceHtml(options, scope),
     footer: `${tool.name} ${tool.version}`,
   });

@@ -7,7 +7,10 @@ import {provenanceHtml} from './node-table.ts';
 /** A preview as one file, without any other. */
 export function previewPage({verdict, isBad, sections}: PreviewText, options: RenderOptions): string {
   return page({
-    ...{title: 'Preview', verdict, tone: isBad ? 'error' : sections.length > 0 ? 'warning' : 'ok', footer: 'svc-trace'},
+    title: 'Preview',
+    verdict,
+    tone: isBad ? 'error' : sections.length > 0 ? 'warning' : 'ok',
+    footer: 'svc-trace',
     facts: provenanceHtml(options),
     body: sections.map(sectionHtml),
   });

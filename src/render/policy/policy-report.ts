@@ -46,7 +46,8 @@ function objectOf({namespace, results: all}: Content, {apiVersion, kind, hasSour
   const {results, summary} = fitResults(all);
   const timestamp = unixTime === undefined ? {} : {timestamp: {seconds: Math.floor(unixTime), nanos: 0}};
   return {
-    ...{apiVersion, kind: namespace === undefined ? `Cluster${kind}` : kind},
+    apiVersion,
+    kind: namespace === undefined ? `Cluster${kind}` : kind,
     metadata: {
       name: 'svc-trace',
       ...(namespace === undefined ? {} : {namespace}),
@@ -260,7 +261,12 @@ function resultOfGroup({finding, nodes}: Pick<FindingGroup, 'finding' | 'nodes'>
   const others = nodes.length > 1 ? ` (and on ${plural(nodes.length - 1, 'more node')})` : '';
   const outcome = outcomeOf(finding);
   return {
-    ...{policy: code, rule: name, category: categoryOf(code), source: 'svc-trace', result: outcome, scored: outcome === 'fail'},
+    policy: code,
+    rule: name,
+    category: categoryOf(code),
+    source: 'svc-trace',
+    result: outcome,
+    scored: outcome === 'fail',
     severity: severities[severity],
     message: escapeText(message) + others,
     ...(service !== undefined ? {resources: [serviceReference(service)]} : node !== undefined ? {resources: [nodeReference(node)]} : {}),
@@ -271,7 +277,11 @@ function resultOfGroup({finding, nodes}: Pick<FindingGroup, 'finding' | 'nodes'>
 /** A result without a finding: in sync, or not checked. There are many of these, so they are short. */
 function ownResult(rule: string, result: PolicyOutcome, message: string, resource?: ResourceReference): PolicyResult {
   return {
-    ...{policy: 'svc-trace', rule, source: 'svc-trace', result, message},
+    policy: 'svc-trace',
+    rule,
+    source: 'svc-trace',
+    result,
+    message,
     ...(resource === undefined ? {} : {resources: [resource]}),
   };
 }

@@ -69,7 +69,8 @@ function previewObject(preview: Preview, options: Pick<RenderOptions, 'provenanc
   return {
     schemaVersion,
     ...(origin === null ? {} : {origin}),
-    ...{before, after},
+    before,
+    after,
     summary: summarizePreview(preview),
     nodes,
     requirements,
@@ -84,10 +85,18 @@ function previewObject(preview: Preview, options: Pick<RenderOptions, 'provenanc
 export function changeObject({cause, entry, ...change}: PreviewChange): object {
   const {node, service, port, source, packet, before, after, effect} = change;
   return {
-    ...{node, service, port},
+    node,
+    service,
+    port,
     entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port},
-    ...{source, packet, before, after, effect},
-    ...{reason: cause.reason, remedy: cause.remedy, docs: docsOf(cause.id)},
+    source,
+    packet,
+    before,
+    after,
+    effect,
+    reason: cause.reason,
+    remedy: cause.remedy,
+    docs: docsOf(cause.id),
     ...(cause.id === 'healed' ? {healed: true} : {}),
   };
 }

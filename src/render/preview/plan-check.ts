@@ -47,8 +47,15 @@ function summarize({nodes, foretold, besides}: PlanCheck): PlanSummary {
         : nodesSwitched === 0
           ? 'not-switched'
           : 'as-planned',
-    ...{foretold: foretold.length, came: of('came'), didNotCome, otherwise, notCompared: of('not-compared'), besides: besides.length},
-    ...{nodesSwitched, nodesNotSwitched, nodesUnread},
+    foretold: foretold.length,
+    came: of('came'),
+    didNotCome,
+    otherwise,
+    notCompared: of('not-compared'),
+    besides: besides.length,
+    nodesSwitched,
+    nodesNotSwitched,
+    nodesUnread,
   };
 }
 

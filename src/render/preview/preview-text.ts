@@ -374,9 +374,15 @@ export function summarizePreview({changes, advice, nodes, services, requirements
     changes.length > 0 || advice.some(({topic}) => topic === 'change') || requirements.some(({status}) => status === 'unmet');
   return {
     verdict: isChanged ? 'changes' : nodesUnread > 0 || nodes.length === 0 || requirements.some(isStandIn) ? 'incomplete' : 'same',
-    ...{services, affectedServices: all.length, lost, lostClusterIPs: clusterIPs.size, gained, other: all.length - lost - gained},
+    services,
+    affectedServices: all.length,
+    lost,
+    lostClusterIPs: clusterIPs.size,
+    gained,
+    other: all.length - lost - gained,
     healed: [...healed].filter(name => !effects.has(name)).length,
     servicePorts: {same: count('same'), differs: count('differs'), notProved: count('not-proved')},
-    ...{nodesChecked: nodes.length - nodesUnread, nodesUnread},
+    nodesChecked: nodes.length - nodesUnread,
+    nodesUnread,
   };
 }

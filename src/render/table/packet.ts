@@ -38,16 +38,16 @@ function packetObject(answers: readonly PacketAnswer[]): object {
 function answerObject({node, query, outcomes, senders}: PacketAnswer): object {
   const {family, source, destination, port, protocol} = query;
   return {
-    ...{schemaVersion, node, packet: {family, source, destination, port, protocol}},
+    schemaVersion,
+    node,
+    packet: {family, source, destination, port, protocol},
     outcomes: outcomes.map(
       ({verdict, destination: rewritten, rewrittenTo, probability, masquerade, path, reason, lost, onward, policy}) => ({
-        ...{
-          verdict,
-          destination: rewritten ?? rewrittenTo ?? null,
-          probability: Number(probability.toFixed(9)),
-          masquerade,
-          path: path.map(place),
-        },
+        verdict,
+        destination: rewritten ?? rewrittenTo ?? null,
+        probability: Number(probability.toFixed(9)),
+        masquerade,
+        path: path.map(place),
         ...(lost === undefined ? {} : {lost}),
         ...(reason === undefined ? {} : {reason}),
         ...(policy === undefined ? {} : {policy}),

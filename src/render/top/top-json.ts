@@ -12,7 +12,11 @@ export function trafficObject({interval, ports, nodes}: Pick<TrafficReport, 'int
     interval: interval === null ? null : rounded(interval),
     services: ports.map(({service, port, family, endpoints}) => ({...service, port, family, endpoints: endpoints.map(endpointObject)})),
     nodes: nodes.map(({name, status, reason, proxyMode, sources, rateError}) => ({
-      ...{name, status, reason, proxyMode, source: sources},
+      name,
+      status,
+      reason,
+      proxyMode,
+      source: sources,
       ...(rateError === null ? {} : {rateError: rounded(rateError)}),
     })),
   };
@@ -40,7 +44,11 @@ function cellObject({
 }: CellTraffic): object {
   const perSecond = newConnections === null || seconds === null || seconds <= 0 ? null : rounded(newConnections / seconds);
   return {
-    ...{node, newConnections: perSecond, openConnections, closingConnections, totalConnections},
+    node,
+    newConnections: perSecond,
+    openConnections,
+    closingConnections,
+    totalConnections,
     expectedShare: expectedShare === null ? null : Number(expectedShare.toFixed(9)),
     dueShare: dueShare === null ? null : Number(dueShare.toFixed(9)),
   };

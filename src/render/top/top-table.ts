@@ -70,7 +70,9 @@ interface PortTableOptions extends TopTableOptions {
 function portTable(port: PortTraffic, options: PortTableOptions): string {
   const {wide, isRate} = options;
   const head = [
-    ...['ENDPOINT', 'POD', 'STATE'],
+    'ENDPOINT',
+    'POD',
+    'STATE',
     ...(wide ? ['NODE'] : []),
     ...['EXPECTED', 'RULES', 'SHARE', isRate ? 'NEW/S' : 'TOTAL', 'OPEN', ...(wide ? ['CLOSING'] : [])].map(title => ({right: title})),
   ];

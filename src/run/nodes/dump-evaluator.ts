@@ -86,7 +86,13 @@ export class DumpEvaluator implements NodeEvaluator {
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
     const leftOut = this.#leftOut;
     for await (const collected of collectNodes(nodes, this.#timed(), {
-      ...{signal, concurrency, timeoutMs, onProgress, counters, requested, cilium},
+      signal,
+      concurrency,
+      timeoutMs,
+      onProgress,
+      counters,
+      requested,
+      cilium,
       wants: this.#wants,
       ...(readLog === undefined ? {} : {log: {read: readLog, of: 'failing'}}),
     })) {

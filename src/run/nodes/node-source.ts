@@ -62,15 +62,16 @@ export async function nodeSource(flags: NodeSourceFlags, cluster: NodesOfCluster
   const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));
   const nodes = nodeInfos(names, objects ?? [], {pods, problems});
   return {
-    ...{transport, readLog: kubeProxyLogOf(api), cilium: node => ciliumShell(api, node), nodes},
-    ...{
-      concurrency: flags.concurrency,
-      timeoutMs,
-      pods,
-      configMaps: settings.configMaps,
-      ...sample,
-      problems: [...problems, ...settings.problems],
-    },
+    transport,
+    readLog: kubeProxyLogOf(api),
+    cilium: node => ciliumShell(api, node),
+    nodes,
+    concurrency: flags.concurrency,
+    timeoutMs,
+    pods,
+    configMaps: settings.configMaps,
+    ...sample,
+    problems: [...problems, ...settings.problems],
   };
 }
 

@@ -20,7 +20,14 @@ export interface ParsedConnectionFlags
 export function asConnectionFlags(flags: ParsedConnectionFlags): ConnectionFlags {
   const {kubeconfig, context, cluster, user, namespace, server, token, as} = flags;
   return {
-    ...{kubeconfig, context, cluster, user, namespace, server, token, as},
+    kubeconfig,
+    context,
+    cluster,
+    user,
+    namespace,
+    server,
+    token,
+    as,
     asGroups: flags['as-group'],
     asUid: flags['as-uid'],
     asUserExtra: flags['as-user-extra'] === undefined ? undefined : extraOf(flags['as-user-extra']),

@@ -26,7 +26,8 @@ export function transportOf(flags: ParsedTransportFlags, api: KubeApi, timeoutMs
     api,
     exec: {lifetimeMs: lifetimeOf(timeoutMs)},
     debug: {
-      ...{startTimeoutMs: timeoutMs, lifetimeMs: lifetimeOf(timeoutMs)},
+      startTimeoutMs: timeoutMs,
+      lifetimeMs: lifetimeOf(timeoutMs),
       ...given('image', flags['debug-image']),
       ...given('namespace', flags['debug-namespace']),
       ...given('imagePullSecret', flags['image-pull-secret']),

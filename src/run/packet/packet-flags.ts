@@ -246,7 +246,11 @@ export function packetQuery(flags: PacketFlags, snapshot: Snapshot): PacketQuery
     wrong(`the source ${source} and the destination ${destination} are of different families`);
   const {port, protocol} = portOf(flags, service);
   return {
-    ...{family, source, destination, port, protocol},
+    family,
+    source,
+    destination,
+    port,
+    protocol,
     isClusterIP: isClusterIP(destination, snapshot),
     inInterface: flags['in-interface'] ?? null,
     sourcePort: flags['source-port'] ?? null,

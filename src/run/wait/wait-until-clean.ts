@@ -301,7 +301,10 @@ class Convergence {
   report(now: number, {clean, permanent}: {readonly clean: boolean; readonly permanent: ReadonlyMap<string, unknown>}): WaitReport {
     const {startedAt, limit} = this.#start;
     return {
-      ...{limitSeconds: limit / 1000, seconds: (now - startedAt) / 1000, looks: this.#checks, clean},
+      limitSeconds: limit / 1000,
+      seconds: (now - startedAt) / 1000,
+      looks: this.#checks,
+      clean,
       nodes: this.#nodes.map(name => {
         const found = this.#clean.get(name);
         if (found === undefined) return permanent.has(name) ? {name, waitedFor: false} : {name};

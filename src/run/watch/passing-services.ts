@@ -56,7 +56,11 @@ export class PassingServices {
     const watches = this.#places.map(place => {
       const query = {...place.services, ...(flags.selector === undefined ? {} : {labelSelector: flags.selector})};
       const options: ObjectWatchOptions<ServiceObject> = {
-        ...{kind: 'services', path: servicesPath(place), shape: serviceShape, strings, query},
+        kind: 'services',
+        path: servicesPath(place),
+        shape: serviceShape,
+        strings,
+        query,
         // What the first list shows was there before.
         onChange: (now, before) => (watch.isListed ? this.#note(now, before) : undefined),
         onFailure: error => (error instanceof ApiError && error.status === 403 ? refused.abort() : undefined),

@@ -35,8 +35,17 @@ export interface ScrolledView extends WatchView {
 export function watchScreen({color, what, hasKeys = false, stream = process.stdout, trace}: ScreenOptions): ScrolledView {
   const filter = new FilterField();
   let state: WatchState = {
-    ...{report: null, readAt: new Map(), changes: [], trouble: '', doing: '', what, offset: 0, hasKeys},
-    ...{filter: '', filterText: '', traced: null},
+    report: null,
+    readAt: new Map(),
+    changes: [],
+    trouble: '',
+    doing: '',
+    what,
+    offset: 0,
+    hasKeys,
+    filter: '',
+    filterText: '',
+    traced: null,
   };
   let isClosed = false;
   const screen = (): Screen => screenOf(state, {...screenSize(stream), color});

@@ -71,7 +71,10 @@ export function nftChains<R extends RuleText>({
     table.baseChains.filter(chain => !isShown(table, chain)).flatMap(chain => baseChain(table, chain, tables.length - index)),
   );
   return chains.toReversed().map(({table, chain, hook, priority, isNat, age}) => ({
-    ...{hook, isNat, age, natOrder: priority},
+    hook,
+    isNat,
+    age,
+    natOrder: priority,
     priority: isNat ? natPriority(hook) : priority,
     walk: branch =>
       atInterface(chain, environment, branch, () =>

@@ -41,7 +41,8 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
   };
   const probes = probesBeside({item, context, senders: portCase.senders, hairpins: hairpins(portCase)}, texts);
   const changesOutcome = comparePathOutcomes({
-    ...{item, symptoms},
+    item,
+    symptoms,
     ...probesToWalk(
       {probes, walk: probeWalks(context, sides)},
       () => hasOtherEndpointsOnly(portCase) || lacksEndpointRulesOnly(portCase),
@@ -244,7 +245,8 @@ interface Explanations {
 function explanationsOf(item: PortOnNode, symptoms: readonly Symptom<Rule>[]): Explanations {
   const broken = symptoms.filter(({kind}) => kind === 'broken-jump');
   return {
-    ...{item, symptoms},
+    item,
+    symptoms,
     kinds: new Set(symptoms.map(({kind}) => kind)),
     endpoints: new Set(symptoms.flatMap(({endpoint}) => endpoint ?? [])),
     rules: new Set(symptoms.flatMap(({expected, actual}) => [...expected, ...actual])),

@@ -23,7 +23,8 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     this.#case = portCase;
     this.#own = portDifferences;
     this.#special = {
-      ...{...portCase, own: portDifferences},
+      ...portCase,
+      own: portDifferences,
       isPassedBy: outcome => this.#isPassedBy(outcome),
       misdirected: ({actual}) => this.misdirected(actual),
       endpointEvidence: (endpoint, comparison) => this.#endpointEvidence(endpoint, comparison),

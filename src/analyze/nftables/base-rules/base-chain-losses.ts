@@ -207,7 +207,10 @@ function outdatedRange({serviceRanges, expected, actual}: NftBaseRulesCase, rule
       : `cluster-ips-check drops packets to unallocated addresses of ${found.join(', ')}`;
   return [
     {
-      ...{kind: 'missing-rule', severity: 'info', family, port: null},
+      kind: 'missing-rule',
+      severity: 'info',
+      family,
+      port: null,
       detail: `${state}; the Service range is ${serviceRanges.join(', ') || 'empty'}. kube-proxy writes the rule with its next full sync, within an hour: no Service is affected`,
       expected: wanted.map(text => ({table: actual.id, chain: 'cluster-ips-check', line: 0, text})),
       actual: rules,

@@ -30,7 +30,8 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
   const texts = {ranges: textsOf(true), others: textsOf(false)};
   const probes = probesBeside({item, context, senders: portCase.senders, hairpins: changedEndpoints(portCase)}, texts);
   const changesOutcome = comparePathOutcomes({
-    ...{item, symptoms},
+    item,
+    symptoms,
     ...probesToWalk({probes, walk: probeWalks(context, sides)}, () => hasOtherNftEndpointsOnly(portCase), clientsOf(item)),
     semantics: new NftSemantics(portCase),
     affinity: () => nftAffinityRules(portCase, symptoms),

@@ -128,7 +128,9 @@ async function renewed(config: OidcConfig, {userName, origin, environment}: Rene
     const reason = errorText(error);
     const state = config['id-token'] ? 'has expired' : 'is missing';
     throw new ApiError(`the OIDC token in the kubeconfig ${state}, and could not be renewed: ${reason}. Log in again.`, {
-      ...{status: null, reason: 'Unauthorized', cause: error},
+      status: null,
+      reason: 'Unauthorized',
+      cause: error,
     });
   }
 }
@@ -239,8 +241,14 @@ function sender({authority}: OidcClient, environment: NodeJS.ProcessEnv): (url: 
   const ca = pemOf(authority.data, authority.file, "issuer's certificate authority");
   return async (url, sent) => {
     const config = new KubectlConfig({
-      ...{description: url.href, server: url, namespace: '', trust: {ca, serverName: null, verify: true}},
-      ...{proxy: chooseProxy(url, undefined, environment), compression: false, impersonation: {}, credentials: fixedCredentials('none')},
+      description: url.href,
+      server: url,
+      namespace: '',
+      trust: {ca, serverName: null, verify: true},
+      proxy: chooseProxy(url, undefined, environment),
+      compression: false,
+      impersonation: {},
+      credentials: fixedCredentials('none'),
     });
     const options: RequestOptions = {};
     await config.applyToHTTPSOptions(options);
