@@ -111,14 +111,20 @@ test('Endpoints that somebody wrote for a Service with a selector are said to be
 });
 
 test("a slice that is no Service's is named beside a Service without a selector that has none", async () => {
-  const told = async (labels: Readonly<Record<string, string>>) => {
+  const told = async (labels: Readonly<Record<string, string>>, namespaces?: readonly string[]) => {
     const given = await scenario();
     given.leaveOutNodes();
     given.slices('shop/manual', slice => ({...slice, metadata: {...slice.metadata, labels}}));
+    if (namespaces !== undefined) given.api(() => ({namespaces}));
     return given.newFindings().map(({message}) => message);
   };
+  const ofAnother = {'kubernetes.io/service-name': 'manuel'};
   expect(await told({})).toEqual([containing('(EndpointSlice manual-1 has no label kubernetes.io/service-name)')]);
-  expect(await told({'kubernetes.io/service-name': 'manuel'})).toEqual([
-    containing('(EndpointSlice manual-1 is of a Service manuel, which does not exist)'),
+  expect(await told(ofAnother)).toEqual([containing('(EndpointSlice manual-1 is of a Service manuel, which does not exist)')]);
+  // The other Services of the namespace were not read.
+  expect(await told(ofAnother, [])).toEqual([containing('no EndpointSlice gives it endpoints. Connections')]);
+  // Its controller has not deleted it yet.
+  expect(await told({...ofAnother, 'endpointslice.kubernetes.io/managed-by': 'endpointslicemirroring-controller.k8s.io'})).toEqual([
+    containing('no EndpointSlice gives it endpoints. Connections'),
   ]);
 });

@@ -98,17 +98,17 @@ function whyEmpty({port, set}: PortEntry, {api, proxy}: ClusterContext): string 
   return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no ${holder} holds an endpoint of it`;
 }
 
-/** A slice that somebody wrote, and that is no Service's; empty if there is none in the namespace. */
-function looseSlice({metadata}: ServiceObject, {endpointSlices, services}: ApiObjects): string {
-  const names = new Set((services ?? []).filter(one => one.metadata.namespace === metadata.namespace).map(one => one.metadata.name));
-  const loose = (endpointSlices ?? []).find(slice => {
-    const owner = slice.metadata.labels?.['kubernetes.io/service-name'];
-    return slice.metadata.namespace === metadata.namespace && (owner === undefined || !names.has(owner));
+/** A slice that somebody wrote, and that is no Service's; empty if there is none in the namespace. Controllers delete theirs. */
+function looseSlice({metadata: {namespace = 'default'}}: ServiceObject, {endpointSlices, services, namespaces}: ApiObjects): string {
+  const own = (services ?? []).filter(({metadata}) => metadata.namespace === namespace);
+  const names = namespaces?.includes(namespace) === false ? null : new Set(own.map(({metadata}) => metadata.name));
+  const [loose] = (endpointSlices ?? []).flatMap(({metadata: {namespace: where, name, labels}}) => {
+    if (where !== namespace || labels?.['endpointslice.kubernetes.io/managed-by']?.endsWith('.k8s.io') === true) return [];
+    const owner = labels?.['kubernetes.io/service-name'];
+    if (owner === undefined) return `EndpointSlice ${name} has no label kubernetes.io/service-name`;
+    return names?.has(owner) === false ? `EndpointSlice ${name} is of a Service ${owner}, which does not exist` : [];
   });
-  if (loose === undefined) return '';
-  const owner = loose.metadata.labels?.['kubernetes.io/service-name'];
-  const what = owner === undefined ? 'has no label kubernetes.io/service-name' : `is of a Service ${owner}, which does not exist`;
-  return ` (EndpointSlice ${loose.metadata.name} ${what})`;
+  return loose === undefined ? '' : ` (${loose})`;
 }
 
 /** Endpoints of a Service with a selector are not copied to EndpointSlices, so that what somebody writes there is not used. */
