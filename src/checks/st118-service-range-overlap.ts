@@ -39,19 +39,17 @@ export const serviceRangeOverlap: Check<'ST118'> = {
       ),
     );
     const inRange = networks.filter(({text}) => overlaps(text, ranges));
+    const lost = nodesBehindDocker(api, facts);
+    if (inRange.length === 0 && lost.length === 0) return;
+    const place = {node: node.name, remedy: moveDocker, ...onNode({api, node}, commandLine`ip route`)};
     if (inRange.length > 0)
       yield {
-        node: node.name,
-        remedy: moveDocker,
-        ...onNode({api, node}, commandLine`ip route`),
+        ...place,
         message: `${someOf(inRange.map(({text, dev}) => `the network ${text} of ${dev}`))} on ${node.name} shares addresses with the range of cluster IPs (${ranges.map(({text}) => text).join(', ')}): a container and a Service may get one address`,
       };
-    const lost = nodesBehindDocker(api, facts);
     if (lost.length > 0)
       yield {
-        node: node.name,
-        remedy: moveDocker,
-        ...onNode({api, node}, commandLine`ip route`),
+        ...place,
         message: `${node.name} sends packets to ${someOf(lost)}, and so what goes to their pods, to a bridge of Docker whose network has these addresses too`,
       };
   },

@@ -1,7 +1,6 @@
-import {type Fields, isObject} from './attempt.ts';
+import {type Fields, isObject, readJson} from './attempt.ts';
 import {isText} from './check-report.ts';
 import type {PreviewChange, PreviewPlan} from '../model/preview.ts';
-import {readJson} from './attempt.ts';
 
 /** The plan that `preview -o json` wrote; the reason as text if the file is no such plan. */
 export function parsePreviewPlan(text: string): PreviewPlan | {readonly whyNot: string} {

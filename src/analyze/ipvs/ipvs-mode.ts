@@ -54,8 +54,9 @@ export const ipvsMode: ProxyMode = {
       };
     const state = readIpvsState(input.node);
     const [problem] = state.servers === null ? state.problems : [];
+    if (problem === undefined) return {analyze: () => analyzeFamilies(input, state)};
     const note = [...input.dumps.current.values()].some(masqueradesNothing) ? `; ${nothingMasqueraded}` : '';
-    return problem === undefined ? {analyze: () => analyzeFamilies(input, state)} : {whyUnread: `${problem}${note}`};
+    return {whyUnread: `${problem}${note}`};
   },
 };
 

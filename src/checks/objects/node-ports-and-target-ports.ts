@@ -156,9 +156,10 @@ function onlyDeclaredPort({port, set: {endpoints}}: PortEntry, pods: readonly Po
 
 /** What pods declare in place of the target port; null if nothing speaks against it, or `onlyDeclaredPort` says more. */
 function declaredElsewhere({port, set: {endpoints}}: PortEntry, pods: readonly PodObject[]): string | null {
+  const known = portsByPod(pods);
   const declared = endpoints.map(endpoint => {
     const name = podOf(endpoint) ?? '';
-    return {name, ports: portsByPod(pods).get(name) ?? [], number: `${endpoint.port}/`, target: `${endpoint.port}/${port.protocol}`};
+    return {name, ports: known.get(name) ?? [], number: `${endpoint.port}/`, target: `${endpoint.port}/${port.protocol}`};
   });
   if (declared.some(({ports}) => ports.length === 0)) return null;
   const without = declared.filter(({ports, target}) => !ports.includes(target));

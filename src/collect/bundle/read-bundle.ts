@@ -73,10 +73,9 @@ function listOfConnections(content: Buffer): string | null {
   const told = stuck ?? all[0];
   if (told === undefined) return null;
   const {line, original, reply} = told;
-  const way =
-    reply.source === original.destination
-      ? `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`
-      : `its packets go to ${joinHostPort(reply.source, reply.sourcePort)}`;
+  const way = isTranslated(told)
+    ? `its packets go to ${joinHostPort(reply.source, reply.sourcePort)}`
+    : `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`;
   return `is a list of tracked connections, without rules. Of the one on line ${line}, ${way}. To check it, put it into a bundle as nodes/NAME/conntrack`;
 }
 

@@ -9,6 +9,10 @@ interface KnownFailure {
   readonly pattern: RegExp;
   readonly cause: string;
   readonly remedy: string;
+  /** What it says of each of these: another line near it says why. */
+  readonly explainedBy?: readonly KnownFailure[];
+  /** A later line that shows that it is over. */
+  readonly endedBy?: RegExp;
 }
 
 const kernelModules =
@@ -127,10 +131,11 @@ const failuresOfRules: readonly KnownFailure[] = [
   },
 ];
 
-const noNode = /.*nodes? \\?"[^"]*" not found.*/i;
+/** The API server answered. */
+const isServed = /Caches are synced\b.*\b(?:service|endpoint)/;
 
-const noServer =
-  /.*dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i\/o timeout|no route to host|network is unreachable).*|.*dial tcp: lookup \S+.*/i;
+/** kube-proxy found its Node, or did without. */
+const isStarted = /Caches are synced|Successfully retrieved (?:node|NodeIP)|[sS]yncProxyRules|Using \w+ Proxier/;
 
 const checkServer = 'Check the server in the kubeconfig of kube-proxy, and the way there from this node (curl -k https://SERVER/healthz).';
 
@@ -152,9 +157,11 @@ const otherFailures: readonly KnownFailure[] = [
     remedy: 'Renew the certificate or the token in the kubeconfig of kube-proxy, and check the clock of the node.',
   },
   {
-    pattern: noServer,
+    pattern:
+      /.*dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i\/o timeout|no route to host|network is unreachable).*|.*dial tcp: lookup \S+.*/i,
     cause: 'kube-proxy does not reach the API server',
     remedy: checkServer,
+    endedBy: isServed,
   },
   {
     pattern: /.*(?:failed to select a host interface|Unable to select an IP|no default routes? found).*/i,
@@ -162,9 +169,10 @@ const otherFailures: readonly KnownFailure[] = [
     remedy: 'Give the node a default route, or set bindAddress (--bind-address) of kube-proxy to the address of the node.',
   },
   {
-    pattern: noNode,
+    pattern: /.*nodes? \\?"[^"]*" not found.*/i,
     cause: 'there is no Node of the name under which kube-proxy runs',
     remedy: 'Start kube-proxy with --hostname-override set to the name of the Node object (metadata.name).',
+    endedBy: isStarted,
   },
   {
     pattern: /.*(?:strict decoding error|unknown flag|unable to decode|error unmarshaling|failed to load config|invalid configuration).*/i,
@@ -183,26 +191,33 @@ const otherFailures: readonly KnownFailure[] = [
   },
 ];
 
-/** What kube-proxy says of each of them: another line says why. */
-const refusal: KnownFailure = {
-  pattern:
-    /.*(?:(?:iptables|ip6tables|nft)(?:-restore)?.*(?:line \d+ failed|exit status \d)|Failed to execute iptables-restore|nftables sync failed|Could not process rule|Device or resource busy).*/i,
-  cause: 'the kernel or iptables refuses its rules, and all changes with them',
-  remedy:
-    'Find the rule in the lines after this one in the log. Rules of kube-proxy that contradict each other are rewritten when it is restarted.',
-};
-
-/** These two say that nothing was read, and another line why. */
-const ownNode: KnownFailure = {
-  pattern: /.*(?:can't determine this node's IP|Failed to retrieve node (?:info|IPs?)).*/i,
-  cause: 'kube-proxy could not read the Node of its own name',
-  remedy: `Compare the name under which it runs (--hostname-override, else the host name) with metadata.name of the Nodes. ${checkServer}`,
-};
-const noObjects: KnownFailure = {
-  pattern: /.*failed to (?:list|watch) \*(?!v1\.(?:Pod|Namespace|Secret|ConfigMap)\b)\S+.*/i,
-  cause: 'kube-proxy does not get Services and endpoints from the API server',
-  remedy: checkServer,
-};
+/** All that are known, those that say more first. */
+const knownFailures: readonly KnownFailure[] = [
+  ...failuresOfRules,
+  ...otherFailures,
+  {
+    pattern: /.*(?:can't determine this node's IP|Failed to retrieve node (?:info|IPs?)).*/i,
+    cause: 'kube-proxy could not read the Node of its own name',
+    remedy: `Compare the name under which it runs (--hostname-override, else the host name) with metadata.name of the Nodes. ${checkServer}`,
+    explainedBy: otherFailures,
+    endedBy: isStarted,
+  },
+  {
+    pattern: /.*failed to (?:list|watch) \*(?!v1\.(?:Pod|Namespace|Secret|ConfigMap)\b)\S+.*/i,
+    cause: 'kube-proxy does not get Services and endpoints from the API server',
+    remedy: checkServer,
+    explainedBy: otherFailures,
+    endedBy: isServed,
+  },
+  {
+    pattern:
+      /.*(?:(?:iptables|ip6tables|nft)(?:-restore)?.*(?:line \d+ failed|exit status \d)|Failed to execute iptables-restore|nftables sync failed|Could not process rule|Device or resource busy).*/i,
+    cause: 'the kernel or iptables refuses its rules, and all changes with them',
+    remedy:
+      'Find the rule in the lines after this one in the log. Rules of kube-proxy that contradict each other are rewritten when it is restarted.',
+    explainedBy: failuresOfRules,
+  },
+];
 
 interface FoundFailure {
   readonly line: string;
@@ -217,11 +232,10 @@ export function failureIn(log: string, nodes: ReadonlySet<string> = new Set()): 
   const lines = wholeEntries(log.split('\n'));
   for (let at = lines.length - 1; at >= 0; at--) {
     const line = lineOf(lines[at] ?? '');
-    const failure = [...failuresOfRules, ...otherFailures, ownNode, noObjects, refusal].find(({pattern}) => pattern.test(line));
+    const failure = knownFailures.find(({pattern}) => pattern.test(line));
     if (failure === undefined || isOver(failure, line, {after: lines.slice(at + 1), nodes})) continue;
-    const telling = failure === refusal ? tellingNear(lines, at, failuresOfRules) : null;
-    const reason = failure === ownNode || failure === noObjects ? tellingNear(lines, at, otherFailures) : null;
-    return telling ?? reason ?? {line: withoutHead(line), failure};
+    const telling = failure.explainedBy === undefined ? null : tellingNear(lines, at, failure.explainedBy);
+    return telling ?? {line: withoutHead(line), failure};
   }
   return null;
 }
@@ -273,17 +287,13 @@ const nearLines = 30;
 
 /** A Node that is there by now, or that kube-proxy did without, is no cause, nor is a server that answered later. */
 function isOver(
-  failure: KnownFailure,
+  {endedBy}: KnownFailure,
   line: string,
   {after, nodes}: {readonly after: readonly string[]; readonly nodes: ReadonlySet<string>},
 ): boolean {
-  const {pattern} = failure;
-  // The API server answered later.
-  if (pattern === noServer || failure === noObjects) return after.some(text => /Caches are synced\b.*\b(?:service|endpoint)/.test(text));
-  if (pattern !== noNode && failure !== ownNode) return false;
-  const name = /nodes? \\?"([^"\\]*)\\?" not found/i.exec(line)?.[1];
-  if (name !== undefined && nodes.has(name)) return true;
-  return after.some(text => /Caches are synced|Successfully retrieved (?:node|NodeIP)|[sS]yncProxyRules|Using \w+ Proxier/.test(text));
+  if (endedBy === undefined) return false;
+  const name = endedBy === isStarted ? /nodes? \\?"([^"\\]*)\\?" not found/i.exec(line)?.[1] : undefined;
+  return (name !== undefined && nodes.has(name)) || after.some(text => endedBy.test(text));
 }
 
 /** Without the time, the process and the place in the source. */

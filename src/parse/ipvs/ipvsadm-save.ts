@@ -149,7 +149,9 @@ function readCommand(words: readonly string[], line: number, text: string): Read
   return {kind: 'real', place, real};
 }
 
-function commandFlags(options: ReadonlyMap<string, string>): Pick<VirtualServer, 'scheduler' | 'flags' | 'persistence'> {
+type ServerFlags = Pick<VirtualServer, 'scheduler' | 'flags' | 'persistence'>;
+
+function commandFlags(options: ReadonlyMap<string, string>): ServerFlags {
   const value = (short: string, long: string): string | undefined => options.get(short) ?? options.get(long);
   const scheduler = value('-s', '--scheduler') ?? 'wlc';
   const own = value('-b', '--sched-flags')?.split(',') ?? [];
@@ -234,7 +236,7 @@ export function hostPort(text: string): HostPort | null {
 interface ReadServer {
   readonly protocol: Protocol;
   readonly at: HostPort;
-  readonly flags: Pick<VirtualServer, 'scheduler' | 'flags' | 'persistence'>;
+  readonly flags: ServerFlags;
   readonly line: number;
   readonly text: string;
 }

@@ -24,8 +24,8 @@ export function noDump(content: Buffer): string {
     return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}${/[a-z]\.\.\.[a-z]/i.test(failure.line) ? ' The line is shortened: journalctl -u kube-proxy prints it whole.' : ''}`;
   const [, address, why] =
     lines
-      .map(line => /dial tcp (\S+:\d+): (?:connect: |getsockopt: )?([a-z/ ]+)$/.exec(undecorate(line).trim()) ?? [])
-      .find(found => found.length > 0) ?? [];
+      .map(line => /dial tcp (\S+:\d+): (?:connect: |getsockopt: )?([a-z/ ]+)$/.exec(undecorate(line).trim()))
+      .find(found => found !== null) ?? [];
   if (address !== undefined)
     return `is a log of a program that does not reach ${address} (${why}): what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   const described = describedService(lines);
@@ -47,12 +47,12 @@ function describedService(lines: readonly string[]): string | null {
   const name = fields.get('Name');
   const ends = fields.get('Endpoints') ?? fields.get('Addresses');
   if (name === undefined || ends === undefined) return null;
-  const service = `${fields.get('Namespace') ?? 'default'}/${name}`;
+  const namespace = fields.get('Namespace') ?? 'default';
+  const service = `${namespace}/${name}`;
   const unready = fields.get('NotReadyAddresses') ?? '<none>';
   const why = unready === '<none>' || unready === '' ? '' : `, since none of its addresses is ready (${unready})`;
   const selector = fields.get('Selector') ?? '<none>';
-  const pods =
-    selector === '<none>' ? '' : ` Which pods it selects: kubectl get pods -n ${fields.get('Namespace') ?? 'default'} -l ${selector}.`;
+  const pods = selector === '<none>' ? '' : ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
   const said =
     ends === '<none>' || ends === ''
       ? `${service} has no endpoint${why}: kube-proxy refuses connections to it by design.${pods}`

@@ -7,8 +7,10 @@ import {closest} from './closest.ts';
 import type {WantedService} from './not-a-service.ts';
 import {parseServiceName, type SelectionInput} from './select-services.ts';
 
+type RulesSelection = Omit<SelectionInput, 'selector'>;
+
 /** The requested Services among those in the rules. Throws a CLIError (exit 2) for a name that is not in the rules. */
-export function selectInRules(traces: readonly PortTrace[], selection: Omit<SelectionInput, 'selector'>): readonly PortTrace[] {
+export function selectInRules(traces: readonly PortTrace[], selection: RulesSelection): readonly PortTrace[] {
   const {names, namespace, allNamespaces} = selection;
   if (names.length === 0) return traces.filter(({service}) => namespace === undefined || allNamespaces || service.namespace === namespace);
   return names.flatMap(text => {
@@ -18,11 +20,7 @@ export function selectInRules(traces: readonly PortTrace[], selection: Omit<Sele
   });
 }
 
-function tracesNamed(
-  text: string,
-  traces: readonly PortTrace[],
-  {namespace, allNamespaces}: Omit<SelectionInput, 'selector'>,
-): readonly PortTrace[] {
+function tracesNamed(text: string, traces: readonly PortTrace[], {namespace, allNamespaces}: RulesSelection): readonly PortTrace[] {
   const direct = traces.filter(trace => isPlace(trace, text));
   if (direct.length > 0) return direct;
   const wanted = parseServiceName(text, {names: [], namespace, allNamespaces, selector: undefined});
