@@ -4,7 +4,8 @@ import {near} from '../analyze/outcomes/path-outcome.ts';
 import {packetOf} from '../analyze/outcomes/probes.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {isLoopback} from '../expect/node-context.ts';
-import {families} from '../model/address.ts';
+import {families, parseAddress} from '../model/address.ts';
+import {holds} from '../model/intervals.ts';
 import {append, pushTo} from '../model/lists.ts';
 import type {
   ForetoldChange,
@@ -23,7 +24,7 @@ import {probeOutcome} from './effect.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
 import {basisOf, type PreviewRunInput} from './preview-run.ts';
 import {outcomesOf} from './preview-change.ts';
-import {type KnownWalks, previewNode} from './preview-node.ts';
+import {type FoundChange, type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';
 import {plannedSettings} from './plan.ts';
 import {actualSide, walksReplies} from './sides.ts';
@@ -71,6 +72,10 @@ export class PlanCheckRun {
     const setup = nodeSetup({node, api, view: this.#view, overrides: {}});
     const {basis, reason} = basisOf(setup, setup.config, false);
     if (basis !== 'actual') return this.addUnread(name, reason ?? 'its rules were not read');
+    const foretold = this.#byNode.get(name) ?? [];
+    // Without these, no walk tells a node port at one of them.
+    if (!setup.facts.allAddresses && foretold.some(({entry, packet}) => entry.kind === 'nodePort' && !isKnownAddress(setup, packet)))
+      return this.addUnread(name, 'its addresses were not read');
     const status = isSwitched(setup.config, settings) ? 'switched' : 'not-switched';
     const other = ['mode', 'version'].filter(
       key => settingText(key, plannedSettings(setup.config)[key]) !== settingText(key, settings.after[key]),
@@ -81,7 +86,6 @@ export class PlanCheckRun {
       ...(status === 'switched' && other.length > 0 ? {reason: `its ${other.join(' and ')} is not that of the plan`} : {}),
     });
     if (status === 'not-switched') return;
-    const foretold = this.#byNode.get(name) ?? [];
     const configBefore = configOf(setup.config, settings.before);
     const sides = new Map(
       families.map(family => {
@@ -94,12 +98,21 @@ export class PlanCheckRun {
       const side = sides.get(change.packet.family);
       if (side !== undefined) this.#foretold.push(foretoldChange(side, change));
     }
-    append(this.#besides, this.#unforetold(setup, configBefore, new Set(foretold.map(changeKey))));
+    append(this.#besides, this.#unforetold(setup, configBefore, foretold));
   }
 
   /** What the node treats otherwise than kube-proxy with the settings of before would, as far as the plan does not say so. */
-  #unforetold(setup: NodeSetup, configAfter: ProxyConfig, foretold: ReadonlySet<string>): readonly PreviewChange[] {
+  #unforetold(setup: NodeSetup, configAfter: ProxyConfig, foretold: readonly PreviewChange[]): readonly PreviewChange[] {
     const scope = new Set(this.#plan.scope);
+    const sendersOf = Map.groupBy(foretold, changeKey);
+    // Addresses of pods come and go; those of others are where rules tell clients apart.
+    const isForetold = ({change, space}: FoundChange): boolean =>
+      (sendersOf.get(changeKey(change)) ?? []).some(
+        ({source, packet}) =>
+          (source.kind !== 'node' && source.kind !== 'external') ||
+          packet.source === change.packet.source ||
+          holds(space ?? [], parseAddress(packet.source)?.value ?? -1n),
+      );
     const found = previewNode({
       setup,
       viewAfter: this.#view,
@@ -110,7 +123,7 @@ export class PlanCheckRun {
       selects: port => this.#input.selects(port) && scope.has(namespacedName(port.object.metadata)),
     });
     return found.changes
-      .filter(({change, isUnusedPort}) => !isUnusedPort && !foretold.has(changeKey(change)))
+      .filter(found => !found.isUnusedPort && !isForetold(found))
       .map(({change}) => ({...change, before: change.after, after: change.before, effect: inverse[change.effect] ?? change.effect}));
   }
 
@@ -126,6 +139,10 @@ export class PlanCheckRun {
       besides: byNode(this.#besides),
     };
   }
+}
+
+function isKnownAddress({facts}: NodeSetup, {destination}: PreviewChange['packet']): boolean {
+  return isLoopback(destination) || facts.addresses.includes(destination);
 }
 
 const inverse: Readonly<Partial<Record<PreviewEffect, PreviewEffect>>> = {
@@ -156,19 +173,9 @@ function configOf(now: ProxyConfig, settings: PreviewSettings): ProxyConfig {
   return Object.fromEntries(entries) as ProxyConfig;
 }
 
-/** Addresses of pods come and go; those of others are where rules distinguish clients. */
+/** What a change is about, but for the address of the sender, which may be another one of those that are treated alike. */
 function changeKey({service, port, entry, source, packet}: PreviewChange): string {
-  const from = source.kind === 'node' || source.kind === 'external' ? packet.source : '';
-  return JSON.stringify([
-    namespacedName(service),
-    port.protocol,
-    port.port,
-    entry.kind,
-    packet.destination,
-    packet.port,
-    source.kind,
-    from,
-  ]);
+  return JSON.stringify([namespacedName(service), port.protocol, port.port, entry.kind, packet.destination, packet.port, source.kind]);
 }
 
 /** Walks the packet of a foretold change through the current rules of its node. */

@@ -3,6 +3,7 @@ import {senderGroups} from '../analyze/outcomes/senders.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import {families, type Family} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
+import type {Intervals} from '../model/intervals.ts';
 import type {PreviewChange} from '../model/preview.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {alikePorts, hasSameEndpoints, isReplaced, portKey, type PortGroup, type PortPair, type AlikePortsInput} from './alike-ports.ts';
@@ -25,8 +26,10 @@ interface PreviewNodeInput extends Pick<AlikePortsInput, 'setup' | 'viewAfter' |
 }
 
 /** One packet whose outcome changes, with both outcomes. */
-interface FoundChange {
+export interface FoundChange {
   readonly change: PreviewChange;
+  /** The addresses of all senders whose packets are treated like this one, where a proof tells. */
+  readonly space: Intervals | undefined;
   readonly isUnusedPort: boolean;
 }
 
@@ -92,8 +95,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const walks = walkOnce(walked, shape, () => walkPort(sides, lead, probesOf(lead), proof.walks));
     if (walks === null) continue;
     for (const pair of wanted)
-      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair), shapeAfter}))
-        changes.push({change: previewChange(found), isUnusedPort: false});
+      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair), shapeAfter})) changes.push(foundChange(found, false));
   }
   const alike = new Set(groups.flatMap(({shape, pairs}) => (shape === null ? [] : pairs.map(({known}) => known))));
   return {ports, changes: [...changes, ...unusedPorts(sides, {walked, isAlike: item => alike.has(item), selects})]};
@@ -291,7 +293,11 @@ function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase):
   const probes = unusedPortProbes(item, before.context, unused);
   const walks = walkOnce(walked, isAlike(item) ? `unused port of ${portKey(item)}` : null, () => walkPort(sides, pair, probes, []));
   if (walks === null) return [];
-  return changesLike(sides, pair, {walks, probes, shapeAfter: null}).map(found => ({change: previewChange(found), isUnusedPort: true}));
+  return changesLike(sides, pair, {walks, probes, shapeAfter: null}).map(found => foundChange(found, true));
+}
+
+function foundChange(found: ChangeCase, isUnusedPort: boolean): FoundChange {
+  return {change: previewChange(found), space: found.probe.space, isUnusedPort};
 }
 
 /**

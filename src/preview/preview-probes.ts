@@ -4,6 +4,7 @@ import {once} from '../model/once.ts';
 import {isLoopback, type NodeContext} from '../expect/node-context.ts';
 import {familyOf} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
+import type {Intervals} from '../model/intervals.ts';
 import type {Entry} from '../model/service-port.ts';
 import type {Packet} from '../trace/packet.ts';
 
@@ -15,6 +16,8 @@ export interface PreviewProbe {
   readonly packet: Packet;
   /** Whom the packet stands for, where the usual sender of its kind does not: `10.244.11.32/27 (3 pods: shop/a, shop/b, shop/c)`. */
   readonly who?: string;
+  /** The addresses of all senders that are treated as its own, where a proof tells. */
+  readonly space?: Intervals;
   /** A proof found its sender: other Service ports may have another probe in its place. */
   readonly isFurther?: true;
 }

@@ -1,4 +1,6 @@
 import {isExcerpt} from '../analyze/iptables/excerpt.ts';
+import {whyNoRules} from '../analyze/iptables/node-rulesets.ts';
+import {servedInAnyFamily} from '../expect/cluster/served-port.ts';
 import {hasCiliumTables} from '../expect/cilium/cilium-node.ts';
 import {compareText, someOf} from '../model/text.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
@@ -220,7 +222,7 @@ function isWithoutMode({mode, version}: ProxyConfig): boolean {
 export const servedByCilium = 'Cilium serves its Services, and a preview is about rules of kube-proxy; --expected-only computes both sides';
 
 /** Whether a node can be previewed. */
-export function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after: ProxyConfig, expectedOnly: boolean): PreviewNode {
+export function basisOf({node, config, dumps, nft, ipvs, api, view}: NodeSetup, after: ProxyConfig, expectedOnly: boolean): PreviewNode {
   const {name} = node;
   const unsupported = [config, after].find(({mode}) => !writableModes.includes(mode.value));
   if (unsupported !== undefined) return {name, basis: 'unread', reason: `the rules of ${unsupported.mode.value} mode are not known`};
@@ -233,6 +235,9 @@ export function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after:
     mode === 'nftables' ? nft() !== null : mode === 'ipvs' ? ipvs().servers !== null && dumps.current.size > 0 : dumps.current.size > 0;
   if (isRead && [...dumps.current.values()].some(dump => dump.cut !== null || isExcerpt(dump)))
     return {name, basis: 'unread', reason: 'its dump shows a part of its rules; --expected-only computes both sides'};
+  const unread = mode === 'nftables' ? undefined : servedInAnyFamily({view, config}).find(({family}) => !dumps.current.has(family));
+  if (isRead && unread !== undefined)
+    return {name, basis: 'unread', reason: `${whyNoRules(node, unread.family)}; --expected-only computes both sides`};
   return isRead
     ? {name, basis: 'actual'}
     : {

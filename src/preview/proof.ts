@@ -15,8 +15,8 @@ import {type SideOutcome, sideOutcome, type WalkedSide} from './walk-side.ts';
 export interface Proof {
   /** For each probe the senders of further classes whose outcome changes. */
   readonly further: readonly (readonly FurtherClass[])[];
-  /** For each probe whom its sender stands for, where not for all of its kind and where its outcome changes. */
-  readonly usual: readonly (string | undefined)[];
+  /** For each probe whose outcome changes whom its sender stands for. */
+  readonly usual: readonly (UsualClass | undefined)[];
   /** For each probe where it ends, if its sender stands for all of its kind; otherwise it has to be walked. */
   readonly walks: readonly (ProbeWalk | undefined)[];
   /** Why it is not proved that all others are treated the same; null if it is. */
@@ -31,8 +31,15 @@ export interface ProbeWalk {
   readonly is: SideOutcome;
 }
 
+/** `text` is left out where the sender stands for all of its kind. */
+interface UsualClass {
+  readonly text: string | undefined;
+  readonly space: Intervals;
+}
+
 interface FurtherClass {
   readonly address: string;
+  readonly space: Intervals;
   readonly port: number | undefined;
   readonly senders: Senders;
 }
@@ -74,7 +81,7 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
   const hasRemote = hasRemotePods([before.context, after.context]);
   const withRemote = hasRemote ? spaces : new Map([...spaces, ['outside', spaceOf('outside', 'remote-pod')] as const]);
   let gap: string | null = null;
-  const usual: (string | undefined)[] = probes.map(() => undefined);
+  const usual: (UsualClass | undefined)[] = probes.map(() => undefined);
   const walks: (ProbeWalk | undefined)[] = probes.map(() => undefined);
   const further = probes.map((probe, index): readonly FurtherClass[] => {
     if (!spaces.has(probe.source.kind) || (probe.kind !== 'entry' && probe.kind !== 'health-check')) return [];
@@ -95,22 +102,23 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
     const {classes, isCut} = classesOfProbe({...probe, knownTo: new Set<string>()}, input, walk);
     effort.left -= classes.length;
     if (isCut) gap ??= notWalked;
-    return classes.flatMap(([own, walked]) => {
+    return classes.flatMap(([own, walked, space]) => {
       if (own.senders === undefined && own.packet.source.value === probe.packet.source.value) walks[index] = walked;
       const senders = own.senders ?? {text: own.source.address, pods: []};
       if (walked.was.undecided + walked.is.undecided > 0)
         gap ??= `a rule cannot be interpreted for packets from ${senders.text}: kubectl svc-trace packet names it`;
       if (isOfNobody(own.source.kind, senders) || !isChanged({...probe, packet: own.packet}, walked)) return [];
       if (own.packet.source.value === probe.packet.source.value) {
-        usual[index] = own.senders?.text;
+        usual[index] = {text: own.senders?.text, space};
         return [];
       }
-      return [{address: own.source.address, port: own.packet.sourcePort, senders}];
+      return [{address: own.source.address, space, port: own.packet.sourcePort, senders}];
     });
   });
   const isRanged = item.port.sourceRanges.length > 0;
   const isOfNode = probes.some(
-    ({source}, index) => (isRanged && usual[index] !== undefined) || ((isRanged || source.kind === 'node') && further[index]?.length !== 0),
+    ({source}, index) =>
+      (isRanged && usual[index]?.text !== undefined) || ((isRanged || source.kind === 'node') && further[index]?.length !== 0),
   );
   return {further, usual, walks, gap, isOfNode};
 }
@@ -134,10 +142,14 @@ function isOfNobody(kind: string, {most}: Senders): boolean {
 
 /** The probes with those of the senders that a proof found, for this Service port or one that no rule distinguishes from it. */
 export function withFurther(item: ServedPort, probes: readonly PreviewProbe[], {further, usual}: Proof): readonly PreviewProbe[] {
-  const known = probes.map((probe, index) => (usual[index] === undefined ? probe : {...probe, who: usual[index]}));
+  const known = probes.map((probe, index) => {
+    const found = usual[index];
+    if (found === undefined) return probe;
+    return {...probe, space: found.space, ...(found.text === undefined ? {} : {who: found.text})};
+  });
   return known.concat(
     probes.flatMap((probe, index) =>
-      (further[index] ?? []).flatMap(({address, port, senders}): readonly PreviewProbe[] => {
+      (further[index] ?? []).flatMap(({address, space, port, senders}): readonly PreviewProbe[] => {
         const from = {...probe.source, address};
         const packet = packetOf(
           {protocol: probe.packet.protocol, family: item.port.family},
@@ -150,6 +162,7 @@ export function withFurther(item: ServedPort, probes: readonly PreviewProbe[], {
                 ...probe,
                 source: from,
                 who: senders.text,
+                space,
                 isFurther: true,
                 packet: port === undefined ? packet : {...packet, sourcePort: port},
               },

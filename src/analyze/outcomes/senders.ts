@@ -25,7 +25,7 @@ import {podRanges, type Source, type SourceKind, sourceNames} from './sources.ts
 export interface SenderGroups {
   /** By the kind of a probe's source; only the source itself where it is left out. */
   readonly spaces: ReadonlyMap<SourceKind, Intervals>;
-  /** Running pods, not those in the host network, by address. */
+  /** Running pods, not those in the host network or at an address of this node, by address. */
   readonly pods: ReadonlyMap<bigint, string>;
   /** Other nodes, by address. */
   readonly nodes: ReadonlyMap<bigint, string>;
@@ -66,7 +66,11 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
       ['outside', outside],
       ['other-node', intervalsOf(nodes.map(([value]) => [value, value] as const))],
     ]),
-    pods: new Map([...running.values()].filter(({range}) => range.family === family).map(({range, name}) => [range.low, name])),
+    pods: new Map(
+      [...running.values()]
+        .filter(({range}) => range.family === family && !holds(own, range.low))
+        .map(({range, name}) => [range.low, name]),
+    ),
     nodes: new Map(nodes),
     arePodsUnknown: api.pods === null || api.podsOf !== undefined,
   };
