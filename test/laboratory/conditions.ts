@@ -280,6 +280,16 @@ export const conditions: readonly Scenario[] = [
   },
   {name: 'nft-marked-postrouting', load: [nftChain('postrouting priority -150; policy accept;', 'meta mark & 0x4000 == 0x4000 drop')]},
   {name: 'nft-status-dnat-only', load: [nftChain('forward priority 0; policy drop;', 'ct status dnat accept')]},
+  {
+    name: 'nft-status-not-dnat',
+    load: [nftChain('forward priority 0; policy accept;', 'ct status & dnat == 0 ct state new ip daddr 10.244.11.5 drop')],
+    ...decided,
+  },
+  {
+    name: 'nft-flags-none',
+    load: [nftChain('forward priority 0; policy accept;', 'tcp flags ! syn,ack ip daddr 10.244.11.5 drop')],
+    ...decided,
+  },
   {name: 'nft-original-cluster-range', load: [nftChain('forward priority 0; policy accept;', 'ct original ip daddr 10.96.0.0/12 drop')]},
   {name: 'nft-original-others', load: [nftChain('forward priority 0; policy accept;', 'ct original ip daddr 10.97.0.0/16 drop')]},
   {name: 'nft-direction-reply', load: [nftChain('forward priority 0; policy accept;', 'ct direction reply ip saddr 10.244.11.5 drop')]},

@@ -161,7 +161,7 @@ function matchText({op, left, right}: JsonObject): string {
   if (name === '&' && Array.isArray(mask))
     return words([expressionText(masked), negation, `${expressionText(flagList(right))} / ${expressionText(mask)}`]);
   const isPlain = op === 'in' || (op === '==' && !isBinary(name));
-  return words([expressionText(left), isPlain ? '' : asText(op), expressionText(right, stylesOf(left))]);
+  return words([expressionText(left), isPlain ? '' : asText(op), expressionText(op === '!' ? flagList(right) : right, stylesOf(left))]);
 }
 
 /** Flags are a list, or in newer versions `{"|": […]}`. */

@@ -216,8 +216,7 @@ function readCondition(reader: TokenReader): NftStatement | null {
     const value = readExpression(reader);
     return value === null ? back(reader, start) : {kind: 'assign', target: left.text, value};
   }
-  if (left.kind === 'selector' && left.text === 'ct state' && reader.take('!'))
-    return noneOf(left, readExpression(reader)) ?? back(reader, start);
+  if (reader.take('!')) return noneOf(left, readOperand(reader));
   const operator = operators[reader.peek()];
   if (operator !== undefined) reader.next();
   if (!isValueAhead(reader)) return back(reader, start);
@@ -229,11 +228,11 @@ function readCondition(reader: TokenReader): NftStatement | null {
   return {kind: 'match', left: masked, operator: operator ?? '==', right};
 }
 
-/** `ct state ! related,established`, as newer versions print a mask of states of which none is set: a packet has one state. */
-function noneOf(left: NftExpression, states: NftExpression | null): NftStatement | null {
-  if (states?.kind !== 'value') return null;
-  const elements = states.text.split(',').map(key => ({key, value: null}));
-  return {kind: 'match', left, operator: '!=', right: {kind: 'list', elements}};
+/** `ct status ! dnat,snat`, as newer versions print a mask of flags of which none is set. */
+function noneOf(left: NftExpression, flags: NftExpression | null): NftStatement {
+  if (flags === null) return {kind: 'unknown', text: '!'};
+  const masked: NftExpression = {kind: 'binary', operator: '&', left, right: flags};
+  return {kind: 'match', left: masked, operator: '==', right: {kind: 'value', text: '0'}};
 }
 
 function back(reader: TokenReader, start: number): null {
