@@ -154,13 +154,27 @@ function mergeNodes(groups: readonly FindingGroup[]): readonly FindingGroup[] {
     JSON.stringify([code, severity, known ?? null, family ?? null, remedy]),
   );
   const merged = new Map<FindingGroup, FindingGroup | null>();
-  for (const own of alike.values()) {
+  for (const own of [...alike.values()].flatMap(onceForEachNode)) {
     const [first] = own;
     if (first === undefined || own.length < (isCause(first.finding) ? 2 : minAlike)) continue;
     for (const group of own) merged.set(group, null);
     merged.set(first, together(first, own));
   }
   return groups.flatMap(group => (merged.has(group) ? (merged.get(group) ?? []) : group));
+}
+
+/** The first of each node together, then the second: what one node has in two messages is not the same. */
+function onceForEachNode(groups: readonly FindingGroup[]): readonly (readonly FindingGroup[])[] {
+  const apart: {readonly groups: FindingGroup[]; readonly nodes: Set<string>}[] = [];
+  for (const group of groups) {
+    const free = apart.find(({nodes}) => group.nodes.every(node => !nodes.has(node)));
+    if (free === undefined) apart.push({groups: [group], nodes: new Set(group.nodes)});
+    else {
+      free.groups.push(group);
+      for (const node of group.nodes) free.nodes.add(node);
+    }
+  }
+  return apart.map(one => one.groups);
 }
 
 /** The first with the nodes, commands and findings of all. */

@@ -167,19 +167,20 @@ const what: Readonly<Record<string, string | Words>> = {
   ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
     variant === 'no-service-works' ? "kube-proxy's chains are not called, Services do not work" : gist,
   ST302: ({gist}) => gist ?? 'masquerading does not work',
-  ST303: ({affects, family}) =>
-    `packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are dropped in FORWARD${family === 'IPv6' ? ' (IPv6)' : ''}`,
+  ST303: ({affects, family}, block) =>
+    `${partOf(block)}packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are dropped in FORWARD${family === 'IPv6' ? ' (IPv6)' : ''}`,
   ST304: ({affects}) =>
     affects === undefined ? 'node ports do not work' : `node ports of ${plural(affects.length, 'Service')} do not work`,
   ST305: finding =>
     finding.affects === undefined
       ? `no Service works${finding.family === 'IPv6' ? ' over IPv6' : ''}, kube-proxy's rules are missing`
       : `${plural(finding.affects.length, 'Service')} ${finding.affects.length === 1 ? 'does' : 'do'} not answer, most rules that lead to Services are missing`,
-  ST401: ({entry, affects, actual}) =>
+  ST401: ({entry, affects, actual}, block) =>
     actual?.some(({text}) => untracked.test(text)) === true
       ? `packets${toServices(affects)}${atEntry(entry)} are exempt from connection tracking, and reach no endpoint`
-      : `a rule of another program takes the packets${toServices(affects)}${atEntry(entry)}`,
-  ST402: ({entry, affects}) => `a rule of another program drops or refuses packets${toServices(affects)}${atEntry(entry)}`,
+      : `a rule of another program takes ${partOf(block) || 'the '}packets${toServices(affects)}${atEntry(entry)}`,
+  ST402: ({entry, affects}, block) =>
+    `a rule of another program drops or refuses ${partOf(block)}packets${toServices(affects)}${atEntry(entry)}`,
   ST403: 'a rule on the path cannot be evaluated',
   ST501: ({affects: [first] = []}) =>
     `both backends of iptables hold Service rules, and disagree${first === undefined ? '' : ` about ${namespacedName(first)}`}`,
@@ -258,6 +259,14 @@ function atEntry(entry: Finding['entry']): string {
 
 function toServices(affects: Finding['affects']): string {
   return affects === undefined || affects.length < 2 ? '' : ` to ${plural(affects.length, 'Service')}`;
+}
+
+/** `33% of the `; empty where it is all of them, or not known. */
+function partOf(block: FindingBlock): string {
+  const shares = membersOf(block).map(({share = 1}) => share);
+  if (shares.some(share => share > 0.995)) return '';
+  const parts = new Set(shares.map(share => Math.max(1, Math.round(share * 100))));
+  return parts.size === 1 ? `${[...parts][0]}% of the ` : 'a part of the ';
 }
 
 /** The targets of iptables and nftables that exempt packets from connection tracking, and so from DNAT. */

@@ -27,6 +27,25 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').delete('-A FORWARD', '-j KUBE-SERVICES'),
     ],
     [
+      // Without any of its jumps: the worst is said, although others have the same code.
+      "node-b: kube-proxy's chains are not called, Services do not work (ST301) and 3 more causes; 4 errors on 1 of 3 nodes",
+      given => given.rules('node-b').deleteAll('-j KUBE-SERVICES'),
+    ],
+    [
+      'node-b: 1% of the packets to pods of 26 Services are dropped in FORWARD (ST303)',
+      given =>
+        given
+          .rules('node-b')
+          .insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -m statistic --mode random --probability 0.01 -j DROP'),
+    ],
+    [
+      'shop/sticky on node-b: endpoints get unequal shares of the traffic, 10.244.11.5:8080 6.7% in place of 33.3% (ST208)',
+      given =>
+        given
+          .rules('node-b')
+          .replace(['-A KUBE-SVC-', 'shop/sticky:http -> 10.244.11.5:8080', 'statistic'], 'probability 0.5', 'probability 0.1'),
+    ],
+    [
       'node-b: connections to Services without endpoints hang or leave the node in place of a refusal (ST212); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 28 in sync, 3 with findings, 3 without rules)',
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-SERVICES'], pods),
     ],
@@ -129,6 +148,13 @@ test.each<readonly [says: string, change: (ruleset: string) => string]>([
 ])('in nftables mode it says: %s', async (says, change) => {
   const given = await nftScenario(change);
   expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(says);
+});
+
+test('a node with several errors of one code affects the Services of each', async () => {
+  const report = await reported(given => given.rules('node-b').deleteAll('-j KUBE-SERVICES'));
+  expect(table(report, {...plain, width: Infinity})).toContain(
+    'the other 27 Services: affected by ST301 on node-b, in sync on every other node; 1 Service: in sync on every node\n',
+  );
 });
 
 test('in iptables mode the evidence of a cluster IP that leads to another Service is its rule', async () => {

@@ -120,7 +120,8 @@ function compareShares<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparis
   if ([...expected.destinations].every(([destination, {probability}]) => near(probability, shareOf(destination)))) return;
   const shares = [...actual.destinations].map(([destination, {probability}]) => `${destination} ${percentText(probability)}`);
   const detail = `traffic${throughEntry(comparison.probe.entry)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
-  const gist = `endpoints get unequal shares of the traffic, ${shares[0]} in place of ${percentText(fair)}`;
+  const [[least, {probability}] = ['', {probability: 0}]] = [...actual.destinations].sort(([, a], [, b]) => a.probability - b.probability);
+  const gist = `endpoints get unequal shares of the traffic, ${least} ${percentText(probability)} in place of ${percentText(fair)}`;
   outcomeCase.symptoms.say({kind: 'uneven-balance', detail, gist, ...outcomeCase.semantics.evidence({kind: 'shares'})}, 'uneven');
 }
 

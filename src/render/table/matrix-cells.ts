@@ -1,7 +1,7 @@
 import type {Family} from '../../model/address.ts';
 import {type Finding, severities, type Severity, type Variant} from '../../model/finding.ts';
 import {affectsAllServices, concernsFamily, namesServices, type Report, type ReportedService} from '../../model/report.ts';
-import {groupBy, partition, pushTo} from '../../model/lists.ts';
+import {groupBy, partition, pushTo, uniqueBy} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 import {causeBlocks, type FindingGroup, loudFindings} from '../finding-blocks.ts';
 import {isIPv4, nodeList, nodeRanges, rangesText} from '../names-of-nodes.ts';
@@ -31,6 +31,8 @@ export class MatrixCells {
   readonly #refusedFamilies = new Map<string, Set<Family>>();
   /** The Services that errors of nodes name, of those that affect no others. */
   readonly #named = new Map<Finding, ReadonlySet<string>>();
+  /** By node, the errors that affect all its Services, or those that they name. */
+  readonly #ofWholeNode = new Map<string, Finding[]>();
 
   readonly #services: ReadonlyMap<string, ReportedService>;
   /** By node, the Services that are served only there and on some other nodes. */
@@ -99,11 +101,11 @@ export class MatrixCells {
 
   /** The node's errors that affect this Service: all its Services, all of the families of this one, or those that it names. */
   wholeNodeErrors(node: string, service: string): readonly Finding[] {
-    return this.#of(node, null).filter(
-      finding =>
-        affectsAllServices(finding) &&
-        concernsFamily(finding, this.familiesOf(service)) &&
-        this.#named.get(finding)?.has(service) !== false,
+    return uniqueBy(
+      (this.#ofWholeNode.get(node) ?? []).filter(
+        finding => concernsFamily(finding, this.familiesOf(service)) && this.#named.get(finding)?.has(service) !== false,
+      ),
+      ({code}) => code,
     );
   }
 
@@ -171,7 +173,10 @@ export class MatrixCells {
     const own = this.#byNode.get(node) ?? new Map<string | null, Finding[]>();
     this.#byNode.set(node, own);
     const service = finding.service === undefined ? null : `${finding.service.namespace}/${finding.service.name}`;
-    if (affectsAllServices(finding) && namesServices(finding)) this.#named.set(finding, new Set(finding.affects?.map(namespacedName)));
+    if (node !== null && affectsAllServices(finding)) {
+      pushTo(this.#ofWholeNode, node, finding);
+      if (namesServices(finding)) this.#named.set(finding, new Set(finding.affects?.map(namespacedName)));
+    }
     const found = own.get(service) ?? [];
     own.set(service, withFinding(found, finding));
     if (service !== null && finding.family !== undefined && isRefused(finding))
