@@ -1,3 +1,4 @@
+import {ofPort} from '../model/finding.ts';
 import {parseAddress} from '../model/address.ts';
 import {podOf, type ServedPort} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';
@@ -40,9 +41,7 @@ export function traceServedPort<R extends RuleText>(traceCase: TraceCase<R>): Po
   const unserved = unservedAddresses(port, context);
   return {
     node: context.facts.name,
-    family: port.family,
-    service: {namespace: port.namespace, name: port.service},
-    port: {name: port.portName, protocol: port.protocol, port: port.port},
+    ...ofPort(port),
     entries,
     ...(unserved.length === 0 ? {} : {unserved}),
   };

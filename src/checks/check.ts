@@ -2,7 +2,7 @@ import type {NodeAnalysis, NodeData} from '../analyze/proxy-mode.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../model/proxy-config.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
-import type {Observation, ServiceName, Severity} from '../model/finding.ts';
+import type {Observation, Severity} from '../model/finding.ts';
 import type {PodWay} from '../model/node-result.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
@@ -22,7 +22,8 @@ export interface Check<Code extends string = string> {
   /** What to do, in a sentence or two that begin with a verb. */
   readonly remedy: string;
   cluster?(context: ClusterContext): Iterable<Observation>;
-  node?(context: NodeCheckContext): Iterable<Observation>;
+  /** What it observes is of this node. */
+  node?(context: NodeCheckContext): Iterable<Omit<Observation, 'node'>>;
   /** Compares the nodes that were read. */
   nodes?(ways: readonly PodWay[]): Iterable<Observation>;
   /** Checks the counters of one Service port on one node; used by `top`. */
@@ -46,18 +47,4 @@ export interface NodeCheckContext extends NodeAnalysis, Pick<NodeData, 'api' | '
   readonly lag?: NodeLag;
   /** Left out where all Services are asked for. */
   readonly isAsked?: ((port: ServicePort) => boolean) | undefined;
-}
-
-/** How a finding names a Service. */
-export function nameOf(service: ServiceObject): ServiceName {
-  return {namespace: service.metadata.namespace ?? 'default', name: service.metadata.name};
-}
-
-/** How a finding names a Service port. */
-export function ofPort(port: ServicePort): Pick<Observation, 'service' | 'port' | 'family'> {
-  return {
-    family: port.family,
-    service: {namespace: port.namespace, name: port.service},
-    port: {name: port.portName, protocol: port.protocol, port: port.port},
-  };
 }

@@ -75,7 +75,7 @@ export const ciliumChecks: readonly Check<(typeof table)[number]['code']>[] = ta
   ...check,
   node: context => {
     const symptoms = context.symptoms.filter(({kind}) => kind === check.name);
-    return symptomObservations(context.node.name, symptoms).map(({observation}) => ({
+    return symptomObservations(symptoms).map(({observation}) => ({
       ...observation,
       ...(check.severity === 'info' || check.name === 'service-refused' ? {} : logAndRestartAgent(context)),
     }));

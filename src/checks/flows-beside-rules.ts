@@ -20,7 +20,6 @@ export function* flowsBesideRules(node: NodeDump, flows: readonly TrackedConnect
     const lines = someOf(own.map(({line}) => String(line)));
     if (own.length > 0)
       yield {
-        node: node.name,
         family,
         service,
         port,

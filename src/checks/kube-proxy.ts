@@ -36,7 +36,7 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     const {node} = context;
     // Who pastes a log beside rules takes it for the reason.
     if (isRulesAlone(context) && log !== null) {
-      yield {node: node.name, message: `kube-proxy on ${node.name}: ${log}`, ...(remedy === null ? {} : {remedy})};
+      yield {message: `kube-proxy on ${node.name}: ${log}`, ...(remedy === null ? {} : {remedy})};
       return;
     }
     // By themselves these are common while kube-proxy is replaced, or if it does not listen on its default ports.
@@ -50,7 +50,6 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     if (lag !== null && reasons.length === 1 && !misses) {
       const {seconds, service} = lag;
       yield {
-        node: node.name,
         message: `kube-proxy on ${node.name} is ${Math.round(seconds)} s behind: its rules for ${service} are those of that long ago`,
         remedy: whileSlow,
         ...showLog(context),
@@ -61,7 +60,7 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     const lacks = lag === null ? '' : `; its rules lack the changes of the last ${Math.round(lag.seconds)} s`;
     const hangs = silent.length === 0 ? {} : {gist: `kube-proxy does not answer${lacks}`};
     const usual = context.config.mode.value === 'nftables' ? {remedy: withoutIptables} : {};
-    yield {node: node.name, message, ...hangs, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
+    yield {message, ...hangs, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },
 };
 
@@ -120,12 +119,11 @@ export const noKubeProxy: Check<'ST903'> = {
   remedy: 'Use the tool of the program that serves Services on this node (cilium-dbg service list, ovn-nbctl lb-list).',
   *node({api, node, status}) {
     if (status.kind === 'not-served')
-      yield {node: node.name, message: `${node.name}: ${status.reason}`, ...(status.remedy === undefined ? {} : {remedy: status.remedy})};
+      yield {message: `${node.name}: ${status.reason}`, ...(status.remedy === undefined ? {} : {remedy: status.remedy})};
     const object = nodeObject(api, node.name);
     const never = object === undefined || status.kind !== 'checked' ? null : whyWithoutKubeProxy(object);
     if (never !== null)
       yield {
-        node: node.name,
         severity: 'warning',
         message: `${node.name}: by its labels it is ${never}; but rules of it were read, and were checked`,
         remedy: 'Correct the labels of the Node, or find out from which machine these rules are.',
@@ -152,7 +150,6 @@ export const twoProxies: Check<'ST516'> = {
     const proxies = [...ofK3s, ...[...kubeProxies.values(), ...others].map(({metadata}) => `pod ${namespacedName(metadata)}`)];
     if (proxies.length < 2) return;
     yield {
-      node: name,
       message: `${proxies.join(' and ')} both write rules for Services: each rewrites or removes what the other has written, and which one a packet meets depends on the order of their rules`,
       ...run(commandLine`kubectl get pods -A -o wide --field-selector ${`spec.nodeName=${name}`}`),
     };

@@ -3,10 +3,10 @@ import {nftContext} from '../expect/nftables/expect-table.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {type OverlongName, overlongNames} from '../expect/nftables/overlong-names.ts';
 import {families} from '../model/address.ts';
-import type {Observation} from '../model/finding.ts';
+import {type Observation, nameOf, ofPort} from '../model/finding.ts';
 import type {NftTable} from '../model/nft-ruleset.ts';
 import {commandLine, someOf} from '../model/text.ts';
-import {type Check, nameOf, ofPort} from './check.ts';
+import type {Check} from './check.ts';
 import {editService, onNode} from './commands/commands.ts';
 
 export const serviceNameTooLong: Check<'ST510'> = {
@@ -16,15 +16,14 @@ export const serviceNameTooLong: Check<'ST510'> = {
   summary: 'The name of a Service port is longer than nft accepts, and kube-proxy cannot sync a family because of it',
   remedy: 'Upgrade kube-proxy to 1.37, or give the Service or its port a shorter name: namespace, name and port together 126 characters.',
   *node(context) {
-    const {node, config} = context;
+    const {config} = context;
     if (config.mode.value !== 'nftables') return;
     const names = overlongNames(context);
     for (const family of families) {
       const own = names.filter(name => name.family === family);
       const blocking = own.filter(({blocksSync}) => blocksSync);
       const [first] = blocking.length > 0 ? blocking : own;
-      if (first !== undefined)
-        yield {node: node.name, ...ofPort(first.port), ...described(blocking, own), ...editService(nameOf(first.port.object))};
+      if (first !== undefined) yield {...ofPort(first.port), ...described(blocking, own), ...editService(nameOf(first.port.object))};
     }
   },
 };
@@ -65,7 +64,6 @@ export const localhostNodePortsStuck: Check<'ST511'> = {
       const [nftFamily = '', name = ''] = proxyTableId(family).split(' ');
       const cause = `${localhostRejectMap} of table ${proxyTableId(family)} still refuses ${count} TCP node ports, and nodePortAddresses now names a loopback address (${config.nodePortAddresses.source})`;
       yield {
-        node: node.name,
         family,
         severity: running ? ('error' as const) : ('warning' as const),
         message: `kube-proxy ${running ? 'cannot write' : 'will not be able to write, once it is restarted with these settings,'} any change of ${family}: ${cause}`,

@@ -22,7 +22,7 @@ export const settingBreaksPromise: Check<'ST701'> = {
   remedy: 'Correct the setting in the configuration of kube-proxy, and restart kube-proxy.',
   *node(context) {
     const invalid = invalidSettings(context);
-    for (const [, message] of invalid) yield {node: context.node.name, severity: 'warning', message, ...showArguments(context)};
+    for (const [, message] of invalid) yield {severity: 'warning', message, ...showArguments(context)};
     for (const setting of ['nodePortAddresses', 'bindAddress', 'featureGates'] as const) {
       const broken = invalid.has(setting) ? [] : ofSetting(context, setting);
       if (broken.length > 0)
@@ -193,7 +193,7 @@ export function* otherNodeName(context: NodeCheckContext): Iterable<Observation>
   const text = `kube-proxy runs as node ${value} (${source})${isUnknown ? ', which the cluster does not have' : ''}, and not as ${facts.name}: it treats none of the endpoints on ${facts.name} as local`;
   yield broken.length > 0
     ? {...observed(context, broken, text), severity: 'error'}
-    : {node: facts.name, severity: 'warning', message: `${text}. No Service needs it today`};
+    : {severity: 'warning', message: `${text}. No Service needs it today`};
 }
 
 function ofSetting(context: NodeCheckContext, setting: SettingName): readonly BrokenPromise[] {
@@ -227,7 +227,6 @@ function observed(context: NodeCheckContext, broken: readonly BrokenPromise[], c
   const families = [...new Set(broken.map(({family}) => family))];
   const [family] = families;
   return {
-    node: context.node.name,
     ...(families.length === 1 && family !== undefined ? {family} : {}),
     affects: affectedServices(ports),
     message: `${cause}: ${effectsOf(broken)} (${plural(ports.length, 'Service port')}: ${names})`,

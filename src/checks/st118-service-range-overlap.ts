@@ -41,7 +41,7 @@ export const serviceRangeOverlap: Check<'ST118'> = {
     const inRange = networks.filter(({text}) => overlaps(text, ranges));
     const lost = nodesBehindDocker(api, facts);
     if (inRange.length === 0 && lost.length === 0) return;
-    const place = {node: node.name, remedy: moveDocker, ...onNode({api, node}, commandLine`ip route`)};
+    const place = {remedy: moveDocker, ...onNode({api, node}, commandLine`ip route`)};
     if (inRange.length > 0)
       yield {
         ...place,

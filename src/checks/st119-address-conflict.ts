@@ -48,7 +48,6 @@ export const addressConflict: Check<'ST119'> = {
     // Clouds also name addresses of interfaces that only pods or programs of the node use.
     if (own.length === 0 || own.some(address => facts.addresses.flatMap(canonical).includes(address))) return;
     yield {
-      node: node.name,
       variant: 'of-machine',
       message: `the InternalIP ${someOf(own)} of ${node.name} is on none of its interfaces: its node ports do not answer there, and other nodes look for it in the wrong place`,
       remedy: 'Give the kubelet an address of this machine: --node-ip.',

@@ -3,7 +3,7 @@ import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {canonicalAddress, families, type Family, familyOf, parseAddress} from '../model/address.ts';
 import {addressesOfPod} from '../expect/own-pods.ts';
-import type {Observation} from '../model/finding.ts';
+import {type Observation, ofPort} from '../model/finding.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import {isRulesAlone} from '../model/snapshot.ts';
 import {holds} from '../model/intervals.ts';
@@ -12,7 +12,7 @@ import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {parseConntrack, type TrackedConnection} from '../parse/conntrack.ts';
-import {type Check, type NodeCheckContext, ofPort} from './check.ts';
+import type {Check, NodeCheckContext} from './check.ts';
 import {run} from './commands/commands.ts';
 import {flowsBesideRules} from './flows-beside-rules.ts';
 import {ipvsContext} from '../expect/ipvs/ipvs-context.ts';
@@ -60,7 +60,6 @@ export const staleConntrack: Check<'ST508'> = {
       const lines = someOf(connections.map(({line}) => String(line)));
       yield {
         ...ofPort(port),
-        node: context.node.name,
         message: `${port.servicePortName}: ${connections.length} tracked ${port.protocol} ${wordFor(port, connections.length)} to ${someOf(ends)}, no endpoint of the Service (conntrack line ${lines})${clientsOf(connections)}`,
         ...(port.protocol === 'UDP'
           ? {
@@ -109,7 +108,6 @@ function* staleHostPorts(
     const lead = flows.length === 1 ? '1 tracked UDP flow leads' : `${flows.length} tracked UDP flows lead`;
     const lines = someOf(flows.map(({line}) => String(line)));
     yield {
-      node: node.name,
       message: `${lead} from port ${port} of this node to ${end}: no pod has this address of its pod network, and no rule leads to it. The pod of a host port is gone (conntrack line ${lines})${clientsOf(flows)}`,
       ...run(...deletions(flows, familyOf(first.original.destination) ?? 'IPv4')),
     };

@@ -1,8 +1,10 @@
+import {writtenAt} from '../expect/api-index.ts';
 import {readAt} from './kube-proxy.ts';
 import {largest} from '../model/lists.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
-import {type Check, type NodeCheckContext, ofPort} from './check.ts';
+import type {Check, NodeCheckContext} from './check.ts';
+import {ofPort} from '../model/finding.ts';
 import {commandLine} from '../model/text.ts';
 import {run} from './commands/commands.ts';
 import {gracePeriod} from '../model/state-history.ts';
@@ -26,7 +28,6 @@ export const changedWhileLooking: Check<'ST904'> = {
       if (age >= gracePeriod || age < -gracePeriod) continue;
       yield {
         ...ofPort(port),
-        node: context.node.name,
         message: `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: kube-proxy may not have followed yet`,
         ...run(commandLine`kubectl svc-trace check ${serviceKey(port)} --node ${context.node.name}`),
       };
@@ -35,12 +36,6 @@ export const changedWhileLooking: Check<'ST904'> = {
 };
 
 function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeCheckContext): number {
-  const proxy = proxyVersion(config);
-  const written = [port.object, ...view.slicesOf(serviceKey(port), proxy)].flatMap(({metadata}) => [
-    metadata.creationTimestamp,
-    metadata.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
-    // What kubectl prints is without them.
-    ...(metadata.managedFields ?? []).map(({time}) => time),
-  ]);
-  return Math.max(0, largest(written.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time))));
+  const slices = view.slicesOf(serviceKey(port), proxyVersion(config));
+  return largest([port.object, ...slices].map(({metadata}) => writtenAt(metadata)));
 }

@@ -358,7 +358,7 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
       const symptoms = context.symptoms.filter(symptom => symptom.kind === row.name && isSaid?.(context, symptom) !== true);
       if (symptoms.length === 0) return also?.(context) ?? [];
       const why = row.name === 'no-service-rules' ? troubleText(kubeProxyTrouble(context)) : null;
-      return symptomObservations(context.node.name, symptoms).map(({symptom, observation}) => {
+      return symptomObservations(symptoms).map(({symptom, observation}) => {
         const {message} = observation;
         const taken = takenPort(context, symptom);
         if (taken !== null) {

@@ -6,13 +6,12 @@ import type {ServicePort} from '../model/service-port.ts';
 
 /** What a check reports of symptoms of one kind on a node, each with its symptom. */
 export function symptomObservations(
-  node: string,
   symptoms: readonly Symptom[],
 ): readonly {readonly symptom: Symptom; readonly observation: Observation}[] {
-  return mergeWholeServices(symptoms).map(symptom => ({symptom, observation: observationOf(node, symptom)}));
+  return mergeWholeServices(symptoms).map(symptom => ({symptom, observation: observationOf(symptom)}));
 }
 
-function observationOf(node: string, symptom: Symptom): Observation {
+function observationOf(symptom: Symptom): Observation {
   const {kind, cause, detail, port, family, severity, entry, endpoint, expected, actual, variant, remedy, affects, senders, share, by} =
     symptom;
   const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
@@ -21,7 +20,6 @@ function observationOf(node: string, symptom: Symptom): Observation {
   const gist = isGist ? detail : symptom.gist;
   const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
-    node,
     family,
     expected,
     actual,

@@ -1,9 +1,9 @@
 import type {Family} from '../model/address.ts';
-import type {Observation} from '../model/finding.ts';
+import {type Observation, ofPort} from '../model/finding.ts';
 import {hasExternalEntry} from '../model/service-port.ts';
 import {commandLine} from '../model/text.ts';
 import {maxClients} from '../parse/conntrack.ts';
-import {type Check, ofPort} from './check.ts';
+import type {Check} from './check.ts';
 import {run} from './commands/commands.ts';
 import {fromWhom, countNewConnections, oddsText, rareExponent, type TrafficContext} from './traffic-context.ts';
 

@@ -47,7 +47,7 @@ export const twoBackends: Check<'ST501'> = {
     for (const pair of context.backends) {
       const {family, nft, legacy} = pair;
       if (!holdsServices(nft) || !holdsServices(legacy)) continue;
-      yield {node: context.node.name, family, ...contradiction(pair, context)};
+      yield {family, ...contradiction(pair, context)};
     }
   },
 };
@@ -167,13 +167,13 @@ export const otherModeLeftovers: Check<'ST502'> = {
   remedy:
     'Clean up on this node: run kube-proxy --cleanup with the image and flags of its kube-proxy and start it again, or reboot the node.',
   *node(context) {
-    const {node, config, rulesets} = context;
+    const {config, rulesets} = context;
     const said = config.mode.value;
     const held = modesInRules(context);
     for (const ruleset of rulesets.values()) {
       const local = leftoverLocalChains(ruleset, config.version.value);
       const portals = said === 'userspace' || !held.some(({mode}) => mode === said) ? null : leftoverPortals(ruleset);
-      const observations = [local, portals].flatMap(leftover => (leftover === null ? [] : [observationOf(node.name, leftover)]));
+      const observations = [local, portals].flatMap(leftover => (leftover === null ? [] : [observationOf(leftover)]));
       for (const observation of observations) yield {...observation, ...listPlace(context, observation)};
     }
     if (!held.some(({mode}) => mode === said)) return;
@@ -183,7 +183,6 @@ export const otherModeLeftovers: Check<'ST502'> = {
       const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign()}${blocked}`;
       if (mode === 'ipvs') {
         yield {
-          node: node.name,
           message,
           ...run(commandLine`ipvsadm -Ln`),
           ...withoutNodePortChain(context),
@@ -198,9 +197,7 @@ export const otherModeLeftovers: Check<'ST502'> = {
         context,
         mode === 'nftables' ? commandLine`nft list table ${nftFamily} ${name}` : commandLine`${toolOf(rulesets)} -t nat -S KUBE-SERVICES`,
       );
-      yield effect === null
-        ? {node: node.name, message, ...show}
-        : {node: node.name, message: `${message}; ${effect.text}`, severity: effect.severity, ...show};
+      yield effect === null ? {message, ...show} : {message: `${message}; ${effect.text}`, severity: effect.severity, ...show};
     }
   },
 };
@@ -272,8 +269,8 @@ function effectOf({rulesets, nft, view, facts, config}: NodeCheckContext, mode: 
   return null;
 }
 
-function observationOf(node: string, {family, message, variant, catches, rules}: Leftover): Observation {
-  return {node, family, message, ...(variant === undefined ? {} : {variant}), actual: rules, ...(catches ? {severity: 'error'} : {})};
+function observationOf({family, message, variant, catches, rules}: Leftover): Observation {
+  return {family, message, ...(variant === undefined ? {} : {variant}), actual: rules, ...(catches ? {severity: 'error'} : {})};
 }
 
 export const modeMismatch: Check<'ST503'> = {
@@ -290,7 +287,7 @@ export const modeMismatch: Check<'ST503'> = {
     if (held.length === 0 || held.some(({mode}) => mode === said)) return;
     const found = held.map(({mode, sign}) => `${mode} (${sign()})`).join(' and ');
     const message = `kube-proxy reports ${said} mode (${config.mode.source}), and the kernel holds the rules of ${found}`;
-    yield {node: node.name, message, ...restart({api, node})};
+    yield {message, ...restart({api, node})};
   },
 };
 
@@ -306,7 +303,6 @@ export const modeNotSet: Check<'ST512'> = {
     const source = leavesModeToDefault(node, api);
     if (source === null) return;
     yield {
-      node: node.name,
       message: `the proxy mode is not set (${source}), and kernel ${kernel} of ${node.name} is older than 5.13: kube-proxy 1.40 and later will not start on it`,
       ...editSource(source),
     };

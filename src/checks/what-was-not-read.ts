@@ -24,13 +24,12 @@ export const nodeNotRead: Check<'ST901'> = {
       const why = isQuiet ? 'its log shows no failure that is known' : trouble.container === null ? null : troubleText(trouble);
       const remedy = status.remedy ?? (why === null ? null : trouble.remedy);
       yield {
-        node: node.name,
         message: `${node.name} was not checked: ${status.reason}${why === null ? '' : `; of kube-proxy: ${why}`}`,
         ...(remedy === null ? {} : {remedy}),
       };
     }
     const standIn = status.kind === 'checked' ? view.standIn(proxyVersion(config)) : null;
-    if (standIn !== null) yield {node: node.name, message: messageOf(node.name, config, standIn), remedy: remedyOf(standIn.read)};
+    if (standIn !== null) yield {message: messageOf(node.name, config, standIn), remedy: remedyOf(standIn.read)};
   },
 };
 
@@ -58,7 +57,6 @@ export const familyNotRead: Check<'ST902'> = {
       if (ruleset !== undefined && (ruleset.cut !== null || misprints.has(family))) continue;
       const how = ruleset !== undefined && isExcerpt(ruleset) ? 'was checked in part' : 'was not checked';
       yield {
-        node: node.name,
         family,
         message: `${family} ${how} on ${node.name}: ${reason}`,
         ...onNode({api, node}, isNft ? commandLine`nft list ruleset` : commandLine`${`${iptables(family)}-save`}`),
@@ -67,7 +65,7 @@ export const familyNotRead: Check<'ST902'> = {
     const unseen = isNft && status.kind === 'checked' ? unseenIptables(node) : [];
     if (unseen.length > 0) {
       const message = `there is no ${unseen.join(' and no ')} of ${node.name}: whether third-party rules in iptables affect Services was not checked`;
-      yield {node: node.name, severity: 'info', message};
+      yield {severity: 'info', message};
     }
   },
 };
@@ -91,7 +89,6 @@ export const dumpUnreliable: Check<'ST506'> = {
     const {cut = null, misprint, toolVersion = null} = (config.mode.value === 'nftables' ? nft() : null) ?? {};
     if (misprint !== undefined)
       yield {
-        node: node.name,
         actual: misprint.rules,
         message: `rules of kube-proxy read as "${misprint.text}": ${whoReads('nft', 'older', toolVersion)}`,
         remedy: 'Read the node with the nft of its kube-proxy (--transport exec), or with nft 1.1.3 or later.',
@@ -99,7 +96,6 @@ export const dumpUnreliable: Check<'ST506'> = {
       };
     if (cut !== null) {
       yield {
-        node: node.name,
         message: `the dump of nftables ${cutReason(cut)}: rules after that were not checked`,
         ...onNode({api, node}, commandLine`nft list ruleset`),
       };
@@ -107,13 +103,12 @@ export const dumpUnreliable: Check<'ST506'> = {
     for (const [family, ruleset] of rulesets) {
       if (ruleset.cut !== null) {
         const message = `the ${family} dump ${cutReason(ruleset.cut)}: rules after that were not checked`;
-        yield {node: node.name, family, message, ...onNode({api, node}, commandLine`${`${iptables(family)}-save`}`)};
+        yield {family, message, ...onNode({api, node}, commandLine`${`${iptables(family)}-save`}`)};
       }
     }
     for (const [family, misprint] of misprintsOf(rulesets)) {
       const {what, reader, version, rules} = misprint;
       yield {
-        node: node.name,
         family,
         remedy: misprintRemedy(misprint),
         actual: rules.slice(0, 3),

@@ -62,7 +62,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
       const findings = checks.flatMap(check =>
         check.node === undefined || (isWithoutKubeProxy(analysis) && check.code.startsWith('ST5'))
           ? []
-          : [...check.node(context)].map(observation => toFinding(check, observation)),
+          : [...check.node(context)].map(observation => toFinding(check, {node: node.name, ...observation})),
       );
       const way = podWay(context);
       const traced = withUnservedFamilies(analysis.traces, services, analysis.unread);

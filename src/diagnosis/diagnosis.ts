@@ -7,7 +7,7 @@ import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {notServed} from '../expect/cluster/service-ports.ts';
 import {families, type Family} from '../model/address.ts';
 import type {PodObject, ServiceObject} from '../model/api-objects.ts';
-import {type Finding, isNoWorse, pairFindings, type ServiceName} from '../model/finding.ts';
+import {type Finding, isNoWorse, pairFindings, nameOf} from '../model/finding.ts';
 import {partition} from '../model/lists.ts';
 import {newestKnownMinor, type ProxyVersion} from '../model/proxy-config.ts';
 import {
@@ -224,10 +224,6 @@ function skippedCodes(service: ServiceObject): readonly (readonly [string, Reado
       new Set(checks.flatMap(({code, name}) => (words.has(code.toLowerCase()) || words.has(name) ? [code] : []))),
     ],
   ];
-}
-
-function nameOf({metadata}: ServiceObject): ServiceName {
-  return {namespace: metadata.namespace ?? 'default', name: metadata.name};
 }
 
 function reportedServices(services: readonly ServiceObject[], view: ClusterView, proxy: ProxyVersion): readonly ReportedService[] {

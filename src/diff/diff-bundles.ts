@@ -1,3 +1,4 @@
+import {nameOf} from '../model/finding.ts';
 import {chainText} from '../analyze/iptables/chain-texts.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
@@ -76,12 +77,23 @@ function diffSnapshots(before: Snapshot, after: Snapshot): Objects {
 
 /** Nodes that are new, removed, or have other settings. */
 function diffNodes(before: readonly NodeReport[], after: readonly NodeReport[]): readonly NodeChange[] {
-  return pairByKey(before, after, ({name}) => name).flatMap((pair): readonly NodeChange[] => {
-    const node = (pair.after ?? pair.before)?.name ?? '';
+  const changed = changesOf(before, after, {keyOf: ({name}) => name, fieldsOf: nodeFields});
+  return changed.map(({kind, item, fields}) => ({kind, node: item.name, fields}));
+}
+
+/** What is new, removed, or has other fields. */
+function changesOf<T>(
+  before: readonly T[],
+  after: readonly T[],
+  {keyOf, fieldsOf}: {keyOf(item: T): string; fieldsOf(item: T): ComparedFields},
+): readonly (Pick<NodeChange, 'kind' | 'fields'> & {readonly item: T})[] {
+  return pairByKey(before, after, keyOf).flatMap((pair): ReturnType<typeof changesOf<T>> => {
+    const item = pair.after ?? pair.before;
+    if (item === undefined) return [];
     if (pair.before === undefined || pair.after === undefined)
-      return [{kind: pair.before === undefined ? 'came' : 'went', node, fields: []}];
-    const fields = diffFields(nodeFields(pair.before), nodeFields(pair.after));
-    return fields.length === 0 ? [] : [{kind: 'changed', node, fields}];
+      return [{kind: pair.before === undefined ? 'came' : 'went', item, fields: []}];
+    const fields = diffFields(fieldsOf(pair.before), fieldsOf(pair.after));
+    return fields.length === 0 ? [] : [{kind: 'changed', item, fields}];
   });
 }
 
@@ -95,14 +107,8 @@ function nodeFields({status, reason, backend, settings}: NodeReport): ComparedFi
 
 /** Services that are new, removed, or changed in a field that kube-proxy uses. */
 function diffServices(before: readonly ServiceObject[], after: readonly ServiceObject[]): readonly ServiceChange[] {
-  return pairByKey(before, after, ({metadata}) => namespacedName(metadata)).flatMap((pair): readonly ServiceChange[] => {
-    const {metadata} = pair.after ?? pair.before ?? {metadata: {name: ''}};
-    const service = {namespace: metadata.namespace ?? 'default', name: metadata.name};
-    if (pair.before === undefined || pair.after === undefined)
-      return [{kind: pair.before === undefined ? 'came' : 'went', service, fields: []}];
-    const fields = diffFields(serviceFields(pair.before), serviceFields(pair.after));
-    return fields.length === 0 ? [] : [{kind: 'changed', service, fields}];
-  });
+  const changed = changesOf(before, after, {keyOf: ({metadata}) => namespacedName(metadata), fieldsOf: serviceFields});
+  return changed.map(({kind, item, fields}) => ({kind, service: nameOf(item), fields}));
 }
 
 function serviceFields({metadata, spec = {}, status}: ServiceObject): ComparedFields {

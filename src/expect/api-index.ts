@@ -1,4 +1,5 @@
-import type {NodeObject, PodObject} from '../model/api-objects.ts';
+import {largest} from '../model/lists.ts';
+import type {NodeObject, PodObject, ObjectMeta} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {once} from '../model/once.ts';
 
@@ -20,3 +21,14 @@ export function podsOnNode({pods}: ApiObjects, node: string): readonly PodObject
 const nodesByName = once((nodes: readonly NodeObject[]) => new Map(nodes.toReversed().map(node => [node.metadata.name, node])));
 
 const podsByNode = once((pods: readonly PodObject[]) => Map.groupBy(pods, ({spec}) => spec?.nodeName));
+
+/** When an object was last written, by what the API server and the controllers note in it, in milliseconds since 1970; 0 when they do not. */
+export function writtenAt({creationTimestamp, annotations, managedFields}: ObjectMeta): number {
+  const times = [
+    creationTimestamp,
+    annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
+    // What kubectl prints is without them.
+    ...(managedFields ?? []).map(({time}) => time),
+  ];
+  return Math.max(0, largest(times.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time))));
+}

@@ -171,10 +171,17 @@ function allowsLoopback(cidrs: readonly string[] | null): boolean {
 }
 
 function nodeIPForRanges(family: Family, config: ProxyConfig, facts: NodeFacts): string {
-  const bind = parseAddress(config.bindAddress.value);
-  const unspecified = family === 'IPv4' ? '0.0.0.0' : '::';
-  if (bind !== null && bind.value !== 0n && bind.family === family) return bind.text;
   const primary = (facts.hostIPs[0]?.includes(':') ?? false) === (family === 'IPv6');
-  if (!knowsNodeIP(config.version.value, primary)) return unspecified;
-  return hostIP(facts, family) ?? (family === 'IPv4' ? '127.0.0.1' : '::1');
+  if (boundTo(family, config) !== null || knowsNodeIP(config.version.value, primary)) return nodeIP(family, config, facts);
+  return family === 'IPv4' ? '0.0.0.0' : '::';
+}
+
+/** The address that kube-proxy uses as the node's: its bindAddress, otherwise the Node's, otherwise the loopback address. */
+export function nodeIP(family: Family, config: ProxyConfig, facts: NodeFacts): string {
+  return boundTo(family, config) ?? hostIP(facts, family) ?? (family === 'IPv4' ? '127.0.0.1' : '::1');
+}
+
+function boundTo(family: Family, {bindAddress}: ProxyConfig): string | null {
+  const bind = parseAddress(bindAddress.value);
+  return bind !== null && bind.value !== 0n && bind.family === family ? bind.text : null;
 }

@@ -91,3 +91,10 @@ export type NetworkPolicyObject = ApiObject<
 export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
 
 export const headlessLabel = 'service.kubernetes.io/headless';
+
+/** The labels of a Service's pods, as kubectl writes a selector; empty without one. */
+export function selectorText({spec}: ServiceObject): string {
+  return Object.entries(spec?.selector ?? {})
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',');
+}

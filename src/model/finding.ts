@@ -1,6 +1,7 @@
 import type {Family} from './address.ts';
+import type {ObjectMeta} from './api-objects.ts';
 import type {RuleText} from './ruleset.ts';
-import type {Entry} from './service-port.ts';
+import type {Entry, ServicePort} from './service-port.ts';
 import {plural} from './text.ts';
 
 /** The effect on packets: lost or sent to a wrong place (error), served but not as configured (warning), by design or harmless (info). */
@@ -11,6 +12,20 @@ export const severities: readonly Severity[] = ['error', 'warning', 'info'];
 export interface ServiceName {
   readonly namespace: string;
   readonly name: string;
+}
+
+/** How reports name a Service, or another object of a namespace. */
+export function nameOf({metadata: {namespace = 'default', name}}: {readonly metadata: ObjectMeta}): ServiceName {
+  return {namespace, name};
+}
+
+/** How reports name a Service port. */
+export function ofPort(port: ServicePort): Required<Pick<Observation, 'family' | 'service' | 'port'>> {
+  return {
+    family: port.family,
+    service: {namespace: port.namespace, name: port.service},
+    port: {name: port.portName, protocol: port.protocol, port: port.port},
+  };
 }
 
 /** Ports of a Service, by name; a port without a name by its number. */

@@ -1,3 +1,4 @@
+import {writtenAt} from '../expect/api-index.ts';
 import {largest} from '../model/lists.ts';
 import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../model/api-objects.ts';
@@ -281,12 +282,7 @@ function isOlder(one: VersionedObject, other: VersionedObject): boolean {
  * When an object was last written, by what the API server and the controllers note in it, in milliseconds since 1970; 0 when they do not.
  * `clockAheadMs` is how far the clock here is ahead of theirs.
  */
-export function changedAt({creationTimestamp, annotations, managedFields}: ObjectMeta, clockAheadMs = 0): number {
-  const times = [
-    creationTimestamp,
-    annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
-    ...(managedFields ?? []).map(({time}) => time),
-  ];
-  const latest = Math.max(0, largest(times.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time))));
+export function changedAt(metadata: ObjectMeta, clockAheadMs = 0): number {
+  const latest = writtenAt(metadata);
   return latest === 0 ? 0 : latest + clockAheadMs;
 }

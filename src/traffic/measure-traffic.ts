@@ -1,10 +1,9 @@
-import {ofPort} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
 import {staleConntrack} from '../checks/st508-stale-conntrack.ts';
 import {fromWhom, type TrafficContext} from '../checks/traffic-context.ts';
 import {sortFindings, toFinding} from '../diagnosis/to-finding.ts';
 import {podOf} from '../model/endpoint.ts';
-import type {Finding} from '../model/finding.ts';
+import {type Finding, ofPort} from '../model/finding.ts';
 import {largest, pushTo, uniqueBy} from '../model/lists.ts';
 import {compareText} from '../model/text.ts';
 import type {
@@ -128,9 +127,7 @@ function portTraffic(surveyed: SurveyedPort, nodes: readonly MeasuredNode[], isR
     return isShown(endpoint) ? [endpoint] : [];
   });
   return {
-    family: port.family,
-    service: {namespace: port.namespace, name: port.service},
-    port: {name: port.portName, protocol: port.protocol, port: port.port},
+    ...ofPort(port),
     endpoints: endpoints.sort(byOddness),
     totals: {...portTotals(perNode, isRate), nodes: nodes.filter(({node: {status}}) => status !== 'unsupported').length},
   };

@@ -1,3 +1,4 @@
+import {nameOf} from '../../model/finding.ts';
 import type {CiliumState} from '../../expect/cilium/cilium-node.ts';
 import {isAmong, unspecified} from '../../expect/cilium/promised-frontends.ts';
 import {isLoopback} from '../../expect/node-context.ts';
@@ -34,7 +35,7 @@ export function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
   const missing = pods.flatMap(pod =>
     hostPortsOf(pod, given).flatMap((key): readonly Symptom[] => {
       if (keys.has(key)) return [];
-      const service = {namespace: pod.metadata.namespace ?? 'default', name: pod.metadata.name};
+      const service = nameOf(pod);
       return [
         {
           ...base,

@@ -1,3 +1,4 @@
+import {ofPort} from '../../model/finding.ts';
 import {allowedBackends, isServedHere, type PromisedFrontend, unspecified} from '../../expect/cilium/promised-frontends.ts';
 import {podOf} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
@@ -16,9 +17,7 @@ export function traceCiliumPort(compared: ComparedPort, table: AgentTable): Port
   const {port, promised, node} = compared;
   return {
     node: node.name,
-    family: port.family,
-    service: {namespace: port.namespace, name: port.service},
-    port: {name: port.portName, protocol: port.protocol, port: port.port},
+    ...ofPort(port),
     entries: promised.flatMap(frontend => entryTrace(compared, frontend, table) ?? []),
     ...(isServedHere(port.object, node) === false
       ? {unserved: [{kind: 'clusterIP' as const, address: port.clusterIP, port: port.port, reason: leftOut}]}

@@ -1,10 +1,10 @@
-import {podOf, type ServedPort} from '../../model/endpoint.ts';
-import {type Entry, entryText, throughEntry} from '../../model/service-port.ts';
+import type {ServedPort} from '../../model/endpoint.ts';
+import {type Entry, entryText} from '../../model/service-port.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
 import {realServerRule, serverRule} from '../../trace/iptables/walk-packet.ts';
 import type {Outcome} from '../../trace/packet.ts';
-import {shareOfPods} from '../outcomes/compare-endpoints.ts';
+import {shareOfPods, missingEndpointText} from '../outcomes/compare-endpoints.ts';
 import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/mode-semantics.ts';
 import {sourceNames} from '../outcomes/sources.ts';
@@ -74,12 +74,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     const wrong = this.#otherForwarding(comparison);
     if (wrong.length > 0) return wrong;
     if (comparison.actual.destinations.size > 0) return [];
-    return [
-      ...this.#exhausted(comparison),
-      ...this.#notTakenIn(comparison),
-      ...this.#refusedBySet(comparison),
-      ...this.#keptOff(comparison),
-    ].slice(0, 64);
+    return [...this.#exhausted(comparison), ...this.#notTakenIn(comparison), ...this.#refusedByFilter(comparison)].slice(0, 64);
   }
 
   /** Forwarded with another method than masquerading: the packet that arrives at the pod has another destination address. */
@@ -110,11 +105,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
   #exhausted(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     if (!comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.table === 'ipvs')) return [];
     return [...comparison.expected.destinations.keys()].map(endpoint => {
-      const known = this.#given.item.all.find(({hostPort}) => hostPort === endpoint);
-      const name = known === undefined ? null : podOf(known);
-      const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
-      const pod = name === null ? '' : ` (pod ${name}${place})`;
-      const detail = `endpoint ${endpoint}${pod} gets no traffic${throughEntry(comparison.probe.entry)}`;
+      const detail = missingEndpointText(this.#given.item, endpoint, {entry: comparison.probe.entry});
       const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
       const share = shareOfPods(comparison, 1 / comparison.expected.destinations.size);
       return {symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence, ...share}, key: `missing ${endpoint}`};
@@ -133,30 +124,26 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence, ...share}, key: `entry ${entryText(entry)}`}];
   }
 
-  /** Its virtual server exists, and its address and port are missing from the set that passes KUBE-IPVS-FILTER. */
-  #refusedBySet(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  /**
+   * KUBE-IPVS-FILTER rejects new connections to ports of the address that it does not know: because the set of its places lacks this one, or
+   * because the virtual server is missing.
+   */
+  #refusedByFilter(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     const {packet, entry, source} = comparison.probe;
     const kept = comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
-    if (!kept || this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) return [];
-    const {expected, actual} = this.#ofMembers(comparison);
-    const [missing] = expected;
+    if (!kept) return [];
+    const share = shareOfPods(comparison, 1);
+    if (this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) {
+      const detail = `its ${entryText(entry)} is not programmed, while other entries are`;
+      const evidence = this.evidence({kind: 'entry', entry});
+      return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence, ...share}, key: `entry ${entryText(entry)}`}];
+    }
+    const evidence = this.#ofMembers(comparison);
+    const [missing] = evidence.expected;
     if (missing === undefined) return [];
     const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are refused by KUBE-IPVS-FILTER, because ${missing.chain} lacks the address and port`;
-    const symptom = {kind: 'unexpected-reject', severity: 'error', entry, detail, expected, actual, ...shareOfPods(comparison, 1)} as const;
+    const symptom = {kind: 'unexpected-reject', severity: 'error', entry, detail, ...evidence, ...share} as const;
     return [{symptom, key: `refused ${entryText(entry)}`}];
-  }
-
-  /**
-   * Its virtual server is missing, and its address is not: KUBE-IPVS-FILTER rejects new connections, like those to any other port of the
-   * address.
-   */
-  #keptOff(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
-    const {packet, entry} = comparison.probe;
-    const kept = comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
-    if (!kept || this.#given.sides.actual.environment.virtualServer?.(packet) !== undefined) return [];
-    const detail = `its ${entryText(entry)} is not programmed, while other entries are`;
-    const evidence = {...this.evidence({kind: 'entry', entry}), ...shareOfPods(comparison, 1)};
-    return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence}, key: `entry ${entryText(entry)}`}];
   }
 
   evidence(subject: Subject<Rule>): Evidence<Rule> {

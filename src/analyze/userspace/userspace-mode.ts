@@ -1,3 +1,4 @@
+import {ofPort} from '../../model/finding.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';
 import type {Family} from '../../model/address.ts';
@@ -69,9 +70,7 @@ function tracePortals({port, entries, rules}: Portal, node: string, proxy: Proxy
   const unserved = unservedFromOutside(port, proxy);
   return {
     node,
-    family: port.family,
-    service: {namespace: port.namespace, name: port.service},
-    port: {name: port.portName, protocol: port.protocol, port: port.port},
+    ...ofPort(port),
     entries: entries.map(trace),
     ...(unserved.length === 0 ? {} : {unserved}),
   };

@@ -393,7 +393,7 @@ export const factsChecks: readonly Check<(typeof table)[number]['code']>[] = tab
   return {
     ...check,
     *node(context) {
-      for (const {commands = [], ...found} of find(context)) yield {node: context.node.name, ...found, ...run(...commands)};
+      for (const {commands = [], ...found} of find(context)) yield {...found, ...run(...commands)};
     },
   };
 });

@@ -39,7 +39,7 @@ export const tunnelMasqueraded: Check<'ST612'> = {
     const actual = [marked, again].flatMap(({path}) => pathRules(path).slice(-1));
     const carrier = way.tunnel === null ? 'a VXLAN of flannel, if that is its backend' : way.tunnel;
     const message = `${actual[0]?.chain ?? ''} masquerades packets that Services send to pods on other nodes and leaves their mark on them: the packets that carry them through ${carrier} are masqueraded again (UDP ${way.port}). Where the kernel or the network card computes their checksums wrongly then, connections stall for a minute.`;
-    const observation = {node: context.node.name, family: 'IPv4', message, actual} as const;
+    const observation = {family: 'IPv4', message, actual} as const;
     yield {...observation, ...listPlace(context, observation)};
   },
 };

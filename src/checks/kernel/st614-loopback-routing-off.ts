@@ -17,7 +17,7 @@ export const loopbackRoutingOff: Check<'ST614'> = {
   remedy:
     'Find out what turned the switch off: a hardening tool, or a sysctl file. If nothing on the node needs node ports on 127.0.0.1, set iptables.localhostNodePorts of kube-proxy to false. If something does, turn the switch on.',
   *node(context) {
-    const {config, facts, node} = context;
+    const {config, facts} = context;
     if (config.mode.value !== 'iptables' || !context.families.includes('IPv4')) return;
     if (sysctlNumber(networkOf(context), name) !== 0) return;
     if (!nodeContext('IPv4', config, facts, {nfacct: false, clearsMark: null, dropsInvalid: null}).localhostNodePorts) return;
@@ -43,6 +43,6 @@ export const loopbackRoutingOff: Check<'ST614'> = {
       ? `, where they reach an endpoint behind ${someOf(off)}, whose own switch is 0 too`
       : ', unless the interface to the endpoint has the switch of its own';
     const message = `${name} is 0, and kube-proxy sets it to 1: on the node, connections to 127.0.0.1 at ${plural(nodePorts.length, 'node port')} (${someOf(nodePorts.map(String))}) hang${which}`;
-    yield {node: node.name, family: 'IPv4', message, ...run(commandLine`sysctl -w ${name}=1`)};
+    yield {family: 'IPv4', message, ...run(commandLine`sysctl -w ${name}=1`)};
   },
 };

@@ -3,7 +3,8 @@ import {servicePorts, whyNotServed} from '../../expect/cluster/service-ports.ts'
 import {families, type Family, parseCidr} from '../../model/address.ts';
 import {headlessLabel, type ServiceObject} from '../../model/api-objects.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {type Check, type ClusterContext, nameOf} from '../check.ts';
+import type {Check, ClusterContext} from '../check.ts';
+import {nameOf} from '../../model/finding.ts';
 import {editService} from '../commands/commands.ts';
 
 export const rangesOfOneFamily: Check<'ST114'> = {

@@ -5,7 +5,8 @@ import {honorsNodeHints, honorsZoneHints} from '../../expect/cluster/proxy-versi
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import {commandLine, namespacedName, someOf} from '../../model/text.ts';
-import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
+import type {Check, ClusterContext} from '../check.ts';
+import {nameOf, ofPort} from '../../model/finding.ts';
 import {run} from '../commands/commands.ts';
 import {askedEntries, unusualEntries} from './node-ports-and-target-ports.ts';
 

@@ -7,7 +7,8 @@ import {canonicalAddress} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
+import type {Check, ClusterContext} from '../check.ts';
+import {nameOf, ofPort} from '../../model/finding.ts';
 import {patchService, showSlices} from '../commands/commands.ts';
 import {unusualEntries} from './node-ports-and-target-ports.ts';
 

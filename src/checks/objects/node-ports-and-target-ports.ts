@@ -5,8 +5,8 @@ import type {PodObject} from '../../model/api-objects.ts';
 import {podOf} from '../../model/endpoint.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import type {Observation} from '../../model/finding.ts';
-import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
+import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
+import type {Check, ClusterContext} from '../check.ts';
 import {editService, showPods} from '../commands/commands.ts';
 
 export const nodePortCollision: Check<'ST110'> = {

@@ -2,13 +2,13 @@ import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {readsEndpoints, usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import {families, familyOf} from '../../model/address.ts';
-import type {EndpointSliceObject, PodObject, ServiceObject, SlicePort} from '../../model/api-objects.ts';
+import {type EndpointSliceObject, type PodObject, type ServiceObject, type SlicePort, selectorText} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
-import type {Observation} from '../../model/finding.ts';
+import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import {type Check, type ClusterContext, nameOf, ofPort} from '../check.ts';
+import type {Check, ClusterContext} from '../check.ts';
 import {editService, showPods, showSlices} from '../commands/commands.ts';
 import {askedEntries, unusualEntries} from './node-ports-and-target-ports.ts';
 
@@ -131,12 +131,6 @@ function matchingPods({metadata, spec}: ServiceObject, {pods, podsOf}: ApiObject
   return pods.filter(
     pod => pod.metadata.namespace === metadata.namespace && wanted.every(([key, value]) => pod.metadata.labels?.[key] === value),
   );
-}
-
-function selectorText({spec}: ServiceObject): string {
-  return Object.entries(spec?.selector ?? {})
-    .map(([key, value]) => `${key}=${value}`)
-    .join(',');
 }
 
 export const portWithoutEndpoint: Check<'ST102'> = {

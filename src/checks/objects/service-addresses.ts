@@ -3,7 +3,8 @@ import {canonicalAddress, families, familyOf, parseAddress} from '../../model/ad
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {someOf} from '../../model/text.ts';
-import {type Check, nameOf} from '../check.ts';
+import type {Check} from '../check.ts';
+import {nameOf} from '../../model/finding.ts';
 import {editService, showService} from '../commands/commands.ts';
 
 export const addressFamilyMismatch: Check<'ST105'> = {

@@ -3,8 +3,8 @@ import type {NetworkPolicyObject} from '../../model/api-objects.ts';
 import {plural, namespacedName, someOf} from '../../model/text.ts';
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
-import type {Observation} from '../../model/finding.ts';
-import {type Check, type ClusterContext, nameOf} from '../check.ts';
+import {type Observation, nameOf} from '../../model/finding.ts';
+import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './node-ports-and-target-ports.ts';
 
 export const policySeesNode: Check<'ST113'> = {

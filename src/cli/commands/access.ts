@@ -3,7 +3,7 @@ import {defaultDebugNamespace} from '../../collect/transports/debug.ts';
 import {automatic, type TransportName} from '../../collect/transports/index.ts';
 import {agentsFlags} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {outputFlags, scopeFlags} from '../options/flags.ts';
+import {outputFlag, outputFlags, scopeFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {type AccessReport, missing} from '../../model/access.ts';
 import {accessRenderers} from '../../render/access/access.ts';
@@ -35,13 +35,7 @@ Exit codes: 0 every required permission is allowed, 1 one is missing, 2 wrong us
     ...connectionFlags,
     'output-file': outputFlags['output-file'],
     color: outputFlags.color,
-    output: Flags.string({
-      char: 'o',
-      description: 'output format',
-      options: Object.keys(accessRenderers),
-      default: 'table',
-      helpGroup: 'OUTPUT',
-    }),
+    output: outputFlag(accessRenderers, 'table'),
   };
 
   async run(): Promise<void> {

@@ -6,6 +6,7 @@ import {
   evaluationFlags,
   fullFlag,
   noHeadersFlag,
+  outputFlag,
   outputFlags,
   refuseFull,
   scopeFlags,
@@ -70,7 +71,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
       helpValue: 'FILE',
       helpGroup: 'OUTPUT',
     }),
-    output: Flags.string({char: 'o', description: 'output format', options: Object.keys(renderers), default: 'table', helpGroup: 'OUTPUT'}),
+    output: outputFlag(renderers, 'table'),
   };
 
   async run(): Promise<void> {

@@ -1,7 +1,7 @@
 import {closeSync, openSync, readSync, statSync} from 'node:fs';
-import {Args, Errors, Flags} from '@oclif/core';
+import {Args, Errors} from '@oclif/core';
 import {type FailOn, reaches} from '../../run/options/wait-limit.ts';
-import {archiveFlag, evaluationFlags, outputFlags, quietFlag, verboseFlag} from '../options/flags.ts';
+import {archiveFlag, evaluationFlags, outputFlag, outputFlags, quietFlag, verboseFlag} from '../options/flags.ts';
 import {diagnose} from '../../diagnose.ts';
 import {diffBundles, type DiffSide} from '../../diff/diff-bundles.ts';
 import {unreadSince} from '../../diff/diff-findings.ts';
@@ -29,13 +29,7 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
     quiet: quietFlag('print the first line only'),
     verbose: verboseFlag('every line of rules that changed'),
     'fail-on': evaluationFlags['fail-on'],
-    output: Flags.string({
-      char: 'o',
-      description: 'output format',
-      options: Object.keys(diffRenderers),
-      default: 'table',
-      helpGroup: 'OUTPUT',
-    }),
+    output: outputFlag(diffRenderers, 'table'),
   };
 
   async run(): Promise<void> {

@@ -2,7 +2,7 @@ import {Errors, Flags} from '@oclif/core';
 import type {PacketAnswers} from '../../run/packet/ask-cluster.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
-import {namespaceNames, outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
+import {namespaceNames, outputFlag, outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import {askNodes, notAmong, type PacketFlags, startNode, withPrintedPorts} from '../../run/packet/packet-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
@@ -49,13 +49,7 @@ export default class PacketCommand extends BaseCommand {
       helpValue: 'IP',
       helpGroup: 'PACKET',
     }),
-    output: Flags.string({
-      char: 'o',
-      description: 'output format',
-      options: Object.keys(packetRenderers),
-      default: 'tree',
-      helpGroup: 'OUTPUT',
-    }),
+    output: outputFlag(packetRenderers, 'tree'),
   };
 
   async run(): Promise<void> {

@@ -12,7 +12,7 @@ import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {configFlag, manifestFlags, readConfigFile} from '../options/manifest-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {outputFlags, quietFlag, scopeFlags, serviceArgs, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
+import {outputFlag, outputFlags, quietFlag, scopeFlags, serviceArgs, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {BaseCommand} from './base-command.ts';
 
@@ -46,13 +46,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
       default: 'lost',
       helpGroup: 'JUDGING',
     }),
-    output: Flags.string({
-      char: 'o',
-      description: 'output format',
-      options: Object.keys(previewRenderers),
-      default: 'table',
-      helpGroup: 'OUTPUT',
-    }),
+    output: outputFlag(previewRenderers, 'table'),
   };
 
   async run(): Promise<void> {

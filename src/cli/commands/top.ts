@@ -9,7 +9,18 @@ import {topScreen} from '../../run/top/top-screen.ts';
 import type {TopRun} from '../../run/top/top-session.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {diagnoseOptions} from '../options/diagnose-options.ts';
-import {intervalOf, noHeadersFlag, outputFlags, quietFlag, scopeFlags, serviceArgs, settingFlags, sourceFlags} from '../options/flags.ts';
+import {
+  intervalOf,
+  noHeadersFlag,
+  outputFlag,
+  outputFlags,
+  quietFlag,
+  repeatable,
+  scopeFlags,
+  serviceArgs,
+  settingFlags,
+  sourceFlags,
+} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 
@@ -33,8 +44,7 @@ On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the
     ...scopeFlags,
     from: Flags.string({
       description: 'count by a bundle of "capture --counters": one gives totals, two (the older one first) give rates',
-      multiple: true,
-      multipleNonGreedy: true,
+      ...repeatable,
       helpValue: 'BUNDLE',
       helpGroup: 'NODES',
     }),
@@ -46,13 +56,7 @@ On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the
     ...noHeadersFlag,
     interval: Flags.string({description: 'between two reads (2s, 1m)', default: '2s', helpValue: 'DURATION', helpGroup: 'OUTPUT'}),
     once: Flags.boolean({description: 'two reads and one report', helpGroup: 'OUTPUT'}),
-    output: Flags.string({
-      char: 'o',
-      description: 'output format',
-      options: Object.keys(topRenderers),
-      default: 'table',
-      helpGroup: 'OUTPUT',
-    }),
+    output: outputFlag(topRenderers, 'table'),
   };
 
   async run(): Promise<void> {

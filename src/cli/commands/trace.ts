@@ -4,6 +4,7 @@ import {exitCode, type FailOn} from '../../run/options/wait-limit.ts';
 import {
   evaluationFlags,
   fullFlag,
+  outputFlag,
   outputFlags,
   quietFlag,
   refuseFull,
@@ -53,13 +54,7 @@ export default class TraceCommand extends BaseCommand {
       default: false,
       helpGroup: 'OUTPUT',
     }),
-    output: Flags.string({
-      char: 'o',
-      description: 'output format',
-      options: Object.keys(traceRenderers),
-      default: 'tree',
-      helpGroup: 'OUTPUT',
-    }),
+    output: outputFlag(traceRenderers, 'tree'),
   };
 
   async run(): Promise<void> {

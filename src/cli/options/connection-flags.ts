@@ -1,4 +1,5 @@
 import {Flags} from '@oclif/core';
+import {repeatable} from './flags.ts';
 
 const helpGroup = 'CLUSTER';
 
@@ -14,16 +15,14 @@ export const connectionFlags = {
   'as-group': Flags.string({
     description: 'group to impersonate (repeatable)',
     helpValue: 'GROUP',
-    multiple: true,
-    multipleNonGreedy: true,
+    ...repeatable,
     helpGroup,
   }),
   'as-uid': Flags.string({description: 'UID to impersonate', helpValue: 'UID', helpGroup}),
   'as-user-extra': Flags.string({
     description: 'extra of the user to impersonate (repeatable)',
     helpValue: 'KEY=VALUE',
-    multiple: true,
-    multipleNonGreedy: true,
+    ...repeatable,
     helpGroup,
   }),
   'certificate-authority': Flags.string({description: "certificate of the API server's authority", helpValue: 'FILE', helpGroup}),

@@ -5,6 +5,9 @@ import {isDnsLabel} from '../../model/text.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {writableFile} from '../output-file.ts';
 
+/** Of a flag that may be given more than once, each time with one value. */
+export const repeatable = {multiple: true, multipleNonGreedy: true} as const;
+
 /** The names of Services. */
 export function serviceArgs(description = 'NAME, svc/NAME or NAMESPACE/NAME; several may be given') {
   return {service: Args.string({description, required: false, ignoreStdin: true})};
@@ -64,8 +67,7 @@ export const sourceFlags = {
   node: Flags.string({
     description: 'check this node only (repeatable, or comma-separated)',
     helpValue: 'NODE',
-    multiple: true,
-    multipleNonGreedy: true,
+    ...repeatable,
     delimiter: ',',
     helpGroup: 'NODES',
   }),
@@ -137,6 +139,11 @@ export function verboseFlag(description: string) {
   return Flags.boolean({char: 'v', description, helpGroup: 'OUTPUT'});
 }
 
+/** `-o`: the name of one of these renderers. */
+export function outputFlag(renderers: object, usual: string) {
+  return Flags.string({char: 'o', description: 'output format', options: Object.keys(renderers), default: usual, helpGroup: 'OUTPUT'});
+}
+
 export const outputFlags = {
   'output-file': Flags.string({
     description: 'write the report to this file',
@@ -167,16 +174,14 @@ export const evaluationFlags = {
   }),
   only: Flags.string({
     description: 'report only these findings (comma-separated, repeatable)',
-    multiple: true,
-    multipleNonGreedy: true,
+    ...repeatable,
     delimiter: ',',
     helpValue: 'CODES',
     helpGroup: 'FINDINGS',
   }),
   skip: Flags.string({
     description: 'do not report these findings; of one Service only: ST101=shop/empty',
-    multiple: true,
-    multipleNonGreedy: true,
+    ...repeatable,
     delimiter: ',',
     helpValue: 'CODES',
     helpGroup: 'FINDINGS',

@@ -3,21 +3,20 @@ import {errorText} from '../../model/text.ts';
 import {readTextFile} from '../../collect/text-file.ts';
 import {kindOfConfig} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import {escapeText} from '../../render/terminal-text.ts';
+import {repeatable} from './flags.ts';
 
 /** Objects that are not applied yet. */
 export const manifestFlags = {
   filename: Flags.string({
     char: 'f',
     description: 'read Services, EndpointSlices and Nodes from a manifest, - for standard input (repeatable)',
-    multiple: true,
-    multipleNonGreedy: true,
+    ...repeatable,
     helpValue: 'FILE',
     helpGroup: 'MANIFESTS',
   }),
   endpoint: Flags.string({
     description: 'an endpoint of the Services of -f that have no EndpointSlice (repeatable)',
-    multiple: true,
-    multipleNonGreedy: true,
+    ...repeatable,
     helpValue: 'IP[:PORT][@NODE]',
     helpGroup: 'MANIFESTS',
   }),

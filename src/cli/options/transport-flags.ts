@@ -2,7 +2,7 @@ import {Flags} from '@oclif/core';
 import {defaultDebugImage, defaultDebugNamespace} from '../../collect/transports/debug.ts';
 import {transportNames, transports} from '../../collect/transports/index.ts';
 import {sshAddressTypes} from '../../collect/transports/ssh.ts';
-import {namespaceNames} from './flags.ts';
+import {namespaceNames, repeatable} from './flags.ts';
 
 const helpGroup = 'TRANSPORT';
 const choices = Object.entries(transports).map(([name, {summary}]) => `${name}: ${summary}`);
@@ -26,8 +26,7 @@ export const transportFlags = {
   'ssh-port': Flags.integer({description: "port of the nodes' ssh", min: 1, max: 65_535, helpValue: 'PORT', helpGroup}),
   'ssh-option': Flags.string({
     description: 'option for ssh, as in ssh_config: ProxyJump=bastion (repeatable)',
-    multiple: true,
-    multipleNonGreedy: true,
+    ...repeatable,
     helpValue: 'OPTION',
     helpGroup,
   }),

@@ -1,13 +1,14 @@
 import pLimit from 'p-limit';
-import type {
-  ConfigMapObject,
-  EndpointSliceObject,
-  EndpointsObject,
-  NodeObject,
-  PodObject,
-  NetworkPolicyObject,
-  ServiceCIDRObject,
-  ServiceObject,
+import {
+  type ConfigMapObject,
+  type EndpointSliceObject,
+  type EndpointsObject,
+  type NodeObject,
+  type PodObject,
+  type NetworkPolicyObject,
+  type ServiceCIDRObject,
+  type ServiceObject,
+  selectorText,
 } from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import {systemConfigMaps} from '../../model/proxy-config.ts';
@@ -213,12 +214,11 @@ export async function readServicePods(api: KubeApi, services: readonly ServiceOb
   const reader = new ClusterReader(api, {anyFailure: true});
   const limit = pLimit(8);
   const podsOf = new Set<string>();
-  const lists = services.slice(0, maxServices).map(({metadata, spec}) =>
+  const lists = services.slice(0, maxServices).map(service =>
     limit(async () => {
+      const {metadata} = service;
       const namespace = metadata.namespace ?? 'default';
-      const labelSelector = Object.entries(spec?.selector ?? {})
-        .map(([key, value]) => `${key}=${value}`)
-        .join(',');
+      const labelSelector = selectorText(service);
       if (labelSelector === '') return [];
       const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
       const pods = await reader.list<PodObject>({path, query: {labelSelector}, shape: podShape, remedy: '', isMinor: true});

@@ -1,7 +1,7 @@
 import {canonicalAddress, type Family} from '../../model/address.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import {sliceService} from '../../model/endpoint.ts';
-import type {ServiceName} from '../../model/finding.ts';
+import {type ServiceName, nameOf} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeReading, StateChange, StateHistory} from '../../model/state-history.ts';
 import {namespacedName} from '../../model/text.ts';
@@ -149,7 +149,7 @@ export function formerOwners(all: readonly Pick<ServiceStates, 'family' | 'state
   for (const {family, states} of all) {
     for (const {service} of states) {
       if (service === null) continue;
-      const name = {namespace: service.metadata.namespace ?? 'default', name: service.metadata.name};
+      const name = nameOf(service);
       for (const address of serviceAddresses(service)) owners.set(address, name);
       for (const {protocol = 'TCP', nodePort = 0} of service.spec?.ports ?? [])
         if (nodePort !== 0) owners.set(nodePortKey(family, protocol, nodePort), name);

@@ -1,9 +1,9 @@
-import {type Cidr, type Family, hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Cidr, type Family, hostCidr, parseCidr} from '../../model/address.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
-import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
+import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/served-port.ts';
-import {expandNodePortAddresses, type Hypothesis, isLoopback, localDetector, type NodeContext} from '../node-context.ts';
+import {expandNodePortAddresses, type Hypothesis, isLoopback, localDetector, type NodeContext, nodeIP} from '../node-context.ts';
 import {ExpectedTable} from './expected-table.ts';
 import {keptJsonChains} from './kept-json-chains.ts';
 import {portNames} from './nft-names.ts';
@@ -97,11 +97,4 @@ function cidrsOf(family: Family, config: ProxyConfig, facts: NodeFacts): readonl
 function localhostHandling(family: Family, config: ProxyConfig, facts: NodeFacts): Pick<NodeContext, 'listensOnLocalhost'> {
   if (!handlesLocalhostNodePorts(config.version.value, config.featureGates.value)) return {};
   return {listensOnLocalhost: cidrsOf(family, config, facts).some(({text}) => isLoopback(text.replace(/\/.*$/, '')))};
-}
-
-/** The address that kube-proxy uses as the node's: its bindAddress, otherwise the Node's, otherwise the loopback address. */
-function nodeIP(family: Family, config: ProxyConfig, facts: NodeFacts): string {
-  const bind = parseAddress(config.bindAddress.value);
-  if (bind !== null && bind.value !== 0n && bind.family === family) return bind.text;
-  return hostIP(facts, family) ?? (family === 'IPv4' ? '127.0.0.1' : '::1');
 }

@@ -1,4 +1,5 @@
 import type {ChainsByName} from '../../model/ruleset.ts';
+import {ChainList} from '../chain-list.ts';
 import {DumpChain, type TableOfChains} from './dump-chain.ts';
 
 /** A run of consecutive rules of one chain in the dump: byte offsets, the number of the first line, and the number of rules. */
@@ -33,20 +34,17 @@ const SPACE = 0x20;
  * The chains of one table of a dump, in its order. A large node has a quarter of a million, most of which are compared as text and never
  * used again. So a chain is a row of offsets into the bytes of the dump, and becomes an object on demand.
  */
-export class ChainTable implements ChainsByName {
+export class ChainTable extends ChainList<DumpChain> implements ChainsByName {
   readonly bytes: Buffer;
   readonly table: TableOfChains;
   /** Of all chains. */
   ruleCount = 0;
   /** Each rule is all of its line: none has counters or is indented. */
   isPlain = true;
-  readonly #names: string[] = [];
-  readonly #places = new Map<string, number>();
   #rows = new Int32Array(0);
   readonly #policies = new Map<number, string>();
   /** Further runs of a chain. They are rare: rules of one chain are nearly always consecutive. */
   readonly #laterRuns = new Map<number, Run[]>();
-  readonly #objects = new Map<number, DumpChain>();
   /** The chains that became objects, in the order of their requests. */
   readonly #asked: number[] = [];
   #last = -1;
@@ -54,44 +52,14 @@ export class ChainTable implements ChainsByName {
 
   /** The name of `table` may become known only when the whole dump has been read. */
   constructor(bytes: Buffer, table: TableOfChains) {
+    super();
     this.bytes = bytes;
     this.table = table;
   }
 
-  get size(): number {
-    return this.#names.length;
-  }
-
-  get(name: string): DumpChain | undefined {
-    return this.at(this.placeOf(name));
-  }
-
-  placeOf(name: string): number {
-    return this.#places.get(name) ?? -1;
-  }
-
-  at(index: number): DumpChain | undefined {
-    return index < 0 || index >= this.size ? undefined : this.#object(index);
-  }
-
-  has(name: string): boolean {
-    return this.#places.has(name);
-  }
-
-  keys(): Iterable<string> {
-    return this.#names;
-  }
-
-  *values(): IterableIterator<DumpChain> {
-    for (let index = 0; index < this.size; index++) yield this.#object(index);
-  }
-
-  *startingWith(...prefixes: readonly string[]): IterableIterator<DumpChain> {
-    for (let index = 0; index < this.size; index++) if (this.#startsWithAny(index, prefixes)) yield this.#object(index);
-  }
-
-  *notStartingWith(...prefixes: readonly string[]): IterableIterator<DumpChain> {
-    for (let index = 0; index < this.size; index++) if (!this.#startsWithAny(index, prefixes)) yield this.#object(index);
+  protected override create(index: number): DumpChain {
+    this.#asked.push(index);
+    return new DumpChain(this, index);
   }
 
   /** How many chains are objects now. */
@@ -102,7 +70,7 @@ export class ChainTable implements ChainsByName {
   /** Drops the objects, with their parsed rules, that were created after the first `kept`. */
   forgetAfter(kept: number, mayForget: (chain: string) => boolean): void {
     for (const index of this.#asked.splice(kept)) {
-      if (mayForget(this.nameOf(index))) this.#objects.delete(index);
+      if (mayForget(this.nameOf(index))) this.forget(index);
       else this.#asked.push(index);
     }
   }
@@ -149,10 +117,6 @@ export class ChainTable implements ChainsByName {
     this.#firstIncomplete = Math.min(this.#firstIncomplete, first);
   }
 
-  nameOf(index: number): string {
-    return this.#names[index] ?? '';
-  }
-
   policyOf(index: number): string | null {
     return this.#policies.get(index) ?? null;
   }
@@ -191,10 +155,9 @@ export class ChainTable implements ChainsByName {
   }
 
   #enterName(name: string, start: number): number {
-    const known = this.#places.get(name);
-    if (known !== undefined) return known;
-    const index = this.#names.push(name) - 1;
-    this.#places.set(name, index);
+    const before = this.size;
+    const index = this.placeFor(name);
+    if (index < before) return index;
     if (this.#rows.length < (index + 1) * ROW) {
       const more = new Int32Array(Math.max(64 * ROW, 2 * this.#rows.length));
       more.set(this.#rows);
@@ -211,15 +174,6 @@ export class ChainTable implements ChainsByName {
     return [first, ...(this.#laterRuns.get(index) ?? [])];
   }
 
-  #object(index: number): DumpChain {
-    const known = this.#objects.get(index);
-    if (known !== undefined) return known;
-    const chain = new DumpChain(this, index);
-    this.#objects.set(index, chain);
-    this.#asked.push(index);
-    return chain;
-  }
-
   #appendLater(index: number, {start, end, line}: RuleAt): void {
     const runs = this.#laterRuns.get(index);
     const last = runs?.at(-1);
@@ -231,11 +185,6 @@ export class ChainTable implements ChainsByName {
     const run = {start, end, line, count: 1};
     if (runs === undefined) this.#laterRuns.set(index, [run]);
     else runs.push(run);
-  }
-
-  #startsWithAny(index: number, prefixes: readonly string[]): boolean {
-    const name = this.nameOf(index);
-    return prefixes.some(prefix => name.startsWith(prefix));
   }
 
   #cell(index: number, column: number): number {

@@ -1,6 +1,7 @@
 import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
-import type {Backend, Chain, ChainsByName, Ruleset, StrayLine, Table} from '../../model/ruleset.ts';
+import type {Backend, ChainsByName, Ruleset, StrayLine, Table} from '../../model/ruleset.ts';
+import {ChainList} from '../chain-list.ts';
 import {targetsWithoutEffect} from './comparable-rule.ts';
 import {DumpChain, familyOfRules} from './dump-chain.ts';
 import {chainsByTable, mergeChain, type MergedChain, type TableChain, targetOf} from './merge-chain.ts';
@@ -143,70 +144,43 @@ function inOrder(strays: readonly StrayLine[]): readonly StrayLine[] {
 }
 
 /** The chains of a table of pasted text, in the order of their first occurrence. */
-class PastedChains implements ChainsByName {
-  readonly #chains: readonly Chain[];
-  readonly #places: ReadonlyMap<string, number>;
+class PastedChains extends ChainList<DumpChain> implements ChainsByName {
+  readonly table: {readonly name: string};
+  readonly #chains: readonly MergedChain[];
+  readonly #isComplete: boolean;
 
-  constructor(table: string, chains: readonly MergedChain[], complete: boolean) {
-    const store = {
-      table: {name: table},
-      nameOf: (index: number) => chains[index]?.name ?? '',
-      policyOf: (index: number) => chains[index]?.policy ?? null,
-      isComplete: (index: number) => complete || (chains[index]?.isWhole ?? false),
-      ruleCountOf: (index: number) => chains[index]?.rules.length ?? 0,
-      textAt: (index: number) =>
-        store
-          .linesAt(index)
-          .map(({text}) => text)
-          .join('\n'),
-      linesAt: (index: number) => (chains[index]?.rules ?? []).map(({text, line}) => ({text: withoutCounters(text), line})),
-    };
-    this.#chains = chains.map((_, index) => new DumpChain(store, index));
-    this.#places = new Map(chains.map(({name}, index) => [name, index]));
+  constructor(table: string, chains: readonly MergedChain[], isComplete: boolean) {
+    super();
+    this.table = {name: table};
+    this.#chains = chains;
+    this.#isComplete = isComplete;
+    for (const {name} of chains) this.placeFor(name);
   }
 
-  get size(): number {
-    return this.#chains.length;
+  protected override create(place: number): DumpChain {
+    return new DumpChain(this, place);
   }
 
-  get(name: string): Chain | undefined {
-    return this.#chains[this.placeOf(name)];
+  policyOf(place: number): string | null {
+    return this.#chains[place]?.policy ?? null;
   }
 
-  has(name: string): boolean {
-    return this.#places.has(name);
+  isComplete(place: number): boolean {
+    return this.#isComplete || (this.#chains[place]?.isWhole ?? false);
   }
 
-  keys(): Iterable<string> {
-    return this.#places.keys();
-  }
-
-  values(): Iterable<Chain> {
-    return this.#chains;
-  }
-
-  startingWith(...prefixes: readonly string[]): Iterable<Chain> {
-    return this.#chains.filter(({name}) => prefixes.some(prefix => name.startsWith(prefix)));
-  }
-
-  notStartingWith(...prefixes: readonly string[]): Iterable<Chain> {
-    return this.#chains.filter(({name}) => !prefixes.some(prefix => name.startsWith(prefix)));
-  }
-
-  placeOf(name: string): number {
-    return this.#places.get(name) ?? -1;
-  }
-
-  at(place: number): Chain | undefined {
-    return this.#chains[place];
+  ruleCountOf(place: number): number {
+    return this.#chains[place]?.rules.length ?? 0;
   }
 
   textAt(place: number): string {
-    return this.#chains[place]?.text() ?? '';
+    return this.linesAt(place)
+      .map(({text}) => text)
+      .join('\n');
   }
 
   linesAt(place: number): readonly {readonly text: string; readonly line: number}[] {
-    return this.#chains[place]?.rules() ?? [];
+    return (this.#chains[place]?.rules ?? []).map(({text, line}) => ({text: withoutCounters(text), line}));
   }
 
   /** Lines of one chain may come from several places. */

@@ -1,5 +1,6 @@
 import {type NftChain, type NftFamily, type NftJsonCheck, type NftRuleset, type NftStray, unnamedTable} from '../../model/nft-ruleset.ts';
 import type {Cut} from '../../model/ruleset.ts';
+import {ChainList} from '../chain-list.ts';
 import {requireUndamaged} from '../lines.ts';
 import {NftDumpChain, nftPriority, type RuleText} from './nft-dump-chain.ts';
 import {
@@ -111,7 +112,8 @@ class TextReader {
   }
 
   #open(family: NftFamily, name: string): State & {readonly kind: 'table'} {
-    const table = this.#tables.get(tableId(family, name)) ?? new NftDumpTable(family, name, new NftChainList());
+    const table =
+      this.#tables.get(tableId(family, name)) ?? new NftDumpTable(family, name, new NftChainList(tableId(family, name), this.#textAt));
     this.#tables.set(table.id, table);
     const state = {kind: 'table', table} as const;
     this.#state = state;
@@ -127,7 +129,7 @@ class TextReader {
       return;
     }
     const [, kind = '', name = ''] = /^(chain|set|map) (\S+) \{$/.exec(text) ?? [];
-    if (kind === 'chain') this.#state = {kind, table, chain: table.chains.open(table.id, name, this.#textAt), open: null};
+    if (kind === 'chain') this.#state = {kind, table, chain: table.chains.open(name), open: null};
     else if (kind !== '') this.#openSet(table, name);
     else if (text.startsWith('comment ')) table.comment = quotedIn(text);
     else if (/^flags .*\bdormant\b/.test(text)) table.dormant = true;
@@ -274,7 +276,7 @@ const isObject = /^(?:counter|quota|limit|flowtable|synproxy|secmark|tunnel|ct (
 const setProperties = new Set(['gc-interval', 'auto-merge', 'policy', 'counter', 'quota', 'limit', 'last']);
 
 /** How many more braces it opens than it closes; quoted ones do not count. */
-function depthOf(text: string): number {
+export function depthOf(text: string): number {
   if (!text.includes('{') && !text.includes('}')) return 0;
   let depth = 0;
   for (const [brace] of text.replace(/"[^"]*"/g, '').matchAll(/[{}]/g)) depth += brace === '{' ? 1 : -1;
@@ -306,40 +308,22 @@ function addElements(set: NftDumpSet, text: string): void {
 }
 
 /** The chains of a table in a text dump. */
-class NftChainList implements TableChains {
-  readonly #list: NftDumpChain[] = [];
-  readonly #places = new Map<string, number>();
+class NftChainList extends ChainList<NftDumpChain> implements TableChains {
+  readonly #table: string;
+  readonly #textAt: RuleText;
 
-  get size(): number {
-    return this.#list.length;
+  constructor(table: string, textAt: RuleText) {
+    super();
+    this.#table = table;
+    this.#textAt = textAt;
+  }
+
+  protected override create(place: number): NftDumpChain {
+    return new NftDumpChain(this.#table, this.nameOf(place), this.#textAt);
   }
 
   get ruleCount(): number {
-    return this.#list.reduce((sum, {ruleCount}) => sum + ruleCount, 0);
-  }
-
-  get(name: string): NftDumpChain | undefined {
-    return this.at(this.placeOf(name));
-  }
-
-  has(name: string): boolean {
-    return this.#places.has(name);
-  }
-
-  keys(): Iterable<string> {
-    return this.#places.keys();
-  }
-
-  values(): Iterable<NftDumpChain> {
-    return this.#list.values();
-  }
-
-  placeOf(name: string): number {
-    return this.#places.get(name) ?? -1;
-  }
-
-  at(place: number): NftDumpChain | undefined {
-    return place < 0 ? undefined : this.#list[place];
+    return [...this.values()].reduce((sum, {ruleCount}) => sum + ruleCount, 0);
   }
 
   ruleCountAt(place: number): number {
@@ -347,7 +331,7 @@ class NftChainList implements TableChains {
   }
 
   baseChains(): readonly NftChain[] {
-    return this.#list.filter(({base}) => base !== null);
+    return [...this.values()].filter(({base}) => base !== null);
   }
 
   checkJson(): NftJsonCheck | null {
@@ -355,12 +339,8 @@ class NftChainList implements TableChains {
   }
 
   /** The chain of this name, which is new if it has not been declared. */
-  open(table: string, name: string, textAt: RuleText): NftDumpChain {
-    const known = this.get(name);
-    if (known !== undefined) return known;
-    const chain = new NftDumpChain(table, name, textAt);
-    this.#places.set(name, this.#list.length);
-    this.#list.push(chain);
-    return chain;
+  open(name: string): NftDumpChain {
+    this.placeFor(name);
+    return this.get(name) as NftDumpChain;
   }
 }

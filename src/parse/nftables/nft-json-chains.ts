@@ -1,5 +1,6 @@
 import type {NftChain, NftHook, NftJsonCheck} from '../../model/nft-ruleset.ts';
 import {pushTo} from '../../model/lists.ts';
+import {ChainList} from '../chain-list.ts';
 import type {TableChains} from './nft-elements.ts';
 import {JsonChain, type RuleRun} from './nft-json-chain.ts';
 import {JsonChainCheck} from './nft-json-bytes.ts';
@@ -22,51 +23,25 @@ const ROW = 5;
 const COMMA = 0x2c;
 
 /** The chains of a table in a JSON dump: rows of offsets into its bytes. */
-export class JsonChains implements TableChains {
+export class JsonChains extends ChainList<JsonChain> implements TableChains {
   readonly bytes: Buffer;
   readonly table: string;
   ruleCount = 0;
   #rows = new Int32Array(64 * ROW);
-  readonly #names: string[] = [];
-  readonly #places = new Map<string, number>();
   readonly #hooks = new Map<number, NftHook>();
   /** Further runs of a chain, which are rare. */
   readonly #laterRuns = new Map<number, RuleRun[]>();
-  readonly #objects = new Map<number, JsonChain>();
   #last = -1;
   #firstIncomplete = Number.POSITIVE_INFINITY;
 
   constructor(bytes: Buffer, table: string) {
+    super();
     this.bytes = bytes;
     this.table = table;
   }
 
-  get size(): number {
-    return this.#names.length;
-  }
-
-  get(name: string): JsonChain | undefined {
-    return this.at(this.placeOf(name));
-  }
-
-  has(name: string): boolean {
-    return this.#places.has(name);
-  }
-
-  keys(): Iterable<string> {
-    return this.#names;
-  }
-
-  *values(): IterableIterator<JsonChain> {
-    for (let place = 0; place < this.size; place++) yield this.#object(place);
-  }
-
-  placeOf(name: string): number {
-    return this.#places.get(name) ?? -1;
-  }
-
-  at(place: number): JsonChain | undefined {
-    return place < 0 || place >= this.size ? undefined : this.#object(place);
+  protected override create(place: number): JsonChain {
+    return new JsonChain(this, place);
   }
 
   ruleCountAt(place: number): number {
@@ -75,15 +50,11 @@ export class JsonChains implements TableChains {
   }
 
   baseChains(): readonly NftChain[] {
-    return [...this.#hooks.keys()].sort((a, b) => a - b).map(place => this.#object(place));
+    return [...this.#hooks.keys()].sort((a, b) => a - b).flatMap(place => this.at(place) ?? []);
   }
 
   checkJson(): NftJsonCheck {
     return new JsonChainCheck(this);
-  }
-
-  nameOf(place: number): string {
-    return this.#names[place] ?? '';
   }
 
   hookOf(place: number): NftHook | null {
@@ -184,11 +155,9 @@ export class JsonChains implements TableChains {
   }
 
   #enterAt(name: string, start: number): number {
-    const known = this.#places.get(name);
-    if (known !== undefined) return known;
-    const place = this.#names.length;
-    this.#names.push(name);
-    this.#places.set(name, place);
+    const before = this.size;
+    const place = this.placeFor(name);
+    if (place < before) return place;
     if (this.#rows.length < (place + 1) * ROW) {
       const more = new Int32Array(2 * this.#rows.length);
       more.set(this.#rows);
@@ -199,16 +168,8 @@ export class JsonChains implements TableChains {
   }
 
   #isNamed(place: number, start: number, end: number): boolean {
-    const own = place < this.#names.length ? this.#cell(place, NAME) : 0;
+    const own = place < this.size ? this.#cell(place, NAME) : 0;
     return own > 0 && this.nameOf(place).length === end - start && isSame(this.bytes, start, own, end - start);
-  }
-
-  #object(place: number): JsonChain {
-    const known = this.#objects.get(place);
-    if (known !== undefined) return known;
-    const chain = new JsonChain(this, place);
-    this.#objects.set(place, chain);
-    return chain;
   }
 
   #cell(place: number, column: number): number {

@@ -1,3 +1,4 @@
+import {depthOf} from '../nftables/nft-dump.ts';
 import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
@@ -180,7 +181,7 @@ function partLines(lines: readonly string[]): TextParts {
     const text = undecorate(line);
     if (depth > 0 && endsNft(text)) depth = 0;
     const tool = depth > 0 ? 'nft' : toolOf(text.trim());
-    if (tool === 'nft') depth = Math.max(0, depth + bracesIn(text));
+    if (tool === 'nft') depth = Math.max(0, depth + depthOf(text));
     if (/^\s*Prot LocalAddress:Port/.test(text)) hasHeading = true;
     // A last line without a newline may be half a row, which no longer looks like one.
     if (index === lines.length - 1 && text.trim() !== '' && lastTool === 'ipvs') parts.isPartOfIpvs = true;
@@ -232,9 +233,3 @@ function endsNft(text: string): boolean {
 }
 
 const isCommandOfNft = /^\S*(?:[$#%>]\s+|@\S*[$#%>]\s+|\[[^\]]*\][$#]\s+).*\b(?:nft|ipvsadm|ipset|kubectl)\b/;
-
-function bracesIn(text: string): number {
-  let depth = 0;
-  for (const [brace] of text.replace(/"[^"]*"/g, '').matchAll(/[{}]/g)) depth += brace === '{' ? 1 : -1;
-  return depth;
-}
