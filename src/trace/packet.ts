@@ -137,7 +137,7 @@ export interface Environment {
   interfaces?(family: Family): readonly string[];
   /** Left out where each interface is asked for by itself. */
   readonly alike?: AlikeInterfaces | undefined;
-  /** Why the kernel does not send on a packet that is not for the node; null if it does, or if that is unknown. */
+  /** Why the kernel does not send a packet on, or does not take one that is for the node; null if it does, or if that is unknown. */
   obstacle?(packet: Packet, environment: Environment): string | null;
   /** Why the kernel refuses a connection of the node itself before any rule is asked; null if it does not, or if that is unknown. */
   ownObstacle?(packet: Packet): string | null;

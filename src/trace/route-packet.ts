@@ -82,7 +82,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   if (packet.origin === 'node') {
     const isRerouted = packet.rewritten || packet.virtual !== undefined || packet.connection?.isTranslated === true;
     const routed = isRerouted ? withOutput({...packet, outInterface: null}, route.environment) : packet;
-    const obstacle = local === false ? (route.environment.obstacle?.(routed, route.environment) ?? null) : null;
+    const obstacle = local === null ? null : (route.environment.obstacle?.(routed, route.environment) ?? null);
     if (obstacle !== null) return [lost({...end, packet: routed}, obstacle)];
     const sent = doubted(route, routed, leave(route, [{...end, packet: {...routed, inInterface: null}}]));
     return local ? sent.flatMap(result => (result.verdict === 'accept' ? comeIn(route, result) : [result])) : sent;
@@ -93,7 +93,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   if (local === false && packet.hops !== undefined && packet.hops <= 1)
     return [lost(routed, 'no hop is left for the packet, so the kernel does not forward it')];
   const obstacle =
-    local === false && packet.captured !== true ? (route.environment.obstacle?.(routed.packet, route.environment) ?? null) : null;
+    local !== null && packet.captured !== true ? (route.environment.obstacle?.(routed.packet, route.environment) ?? null) : null;
   if (obstacle !== null) return [lost(routed, obstacle)];
   const forwarded = (): readonly ChainResult<R>[] => doubted(route, routed.packet, leave(route, pass(route, 'forward', [routed])));
   if (local === false && packet.captured !== true) return forwarded();

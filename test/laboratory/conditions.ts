@@ -58,6 +58,8 @@ const wgQuick = uplink([
 /** As proxies let the node deliver what they marked. */
 const deliveredMarked = sh('ip rule add fwmark 0x200/0xf00 lookup 2004 pref 9; ip route add local default dev lo table 2004');
 
+const localLater = 'ip rule add lookup local pref 100; ip rule del lookup local pref 0';
+
 /** What rules can ask of a packet and do to it, one thing at a time, and what two programs do beside each other. */
 export const conditions: readonly Scenario[] = [
   // Who is here is known by pods, endpoints and routes where no Node has a podCIDR.
@@ -102,6 +104,31 @@ export const conditions: readonly Scenario[] = [
   {name: 'ip-rule-interface', load: [secondUplink('iif cali4')]},
   {name: 'ip-rule-interface-uplink', load: [secondUplink('iif eth0')]},
   {name: 'ip-rule-to-far-pods', load: [secondUplink('to 10.244.12.0/24')]},
+  {name: 'ip-rule-to-nodes', load: [secondUplink('to 172.18.0.0/16 pref 100')]},
+  {
+    name: 'ip-rule-to-node-same-way',
+    load: [sh('for to in 172.18.0.0/16 default; do ip route add $to dev eth0 table 101; done; ip rule add to 172.18.0.12 lookup 101')],
+  },
+  {name: 'ip-rule-prohibits-node', load: [sh('ip rule add to 172.18.0.12 prohibit pref 100')]},
+  {
+    name: 'ip-rule-before-local',
+    load: [sh(`${localLater}; ip route add default dev eth0 table 55; ip rule add to 172.18.0.11 lookup 55 pref 50`)],
+    // Over IPv6, neighbors are no longer found either.
+    isIPv4Only: true,
+  },
+  {name: 'ip-rule-before-local-of-proxies', load: [deliveredMarked, sh(localLater)]},
+  // As on AWS, where no pod of a Service has an address of the second interface.
+  {
+    name: 'second-eni-of-others',
+    load: [
+      uplink([
+        ...['address add 172.18.0.111/16 dev eth1 noprefixroute', 'route add 172.18.0.1 dev eth1 scope link table 2'],
+        'route add default via 172.18.0.1 dev eth1 onlink table 2',
+        ...['rule add from 10.244.11.77 lookup 2 pref 1536', 'rule add fwmark 0x80/0x80 lookup main pref 1024'],
+      ]),
+    ],
+    isIPv4Only: true,
+  },
   {name: 'ip-rule-prohibits-far-pods', load: [sh('ip rule add from 10.244.12.0/24 prohibit pref 60')]},
   {name: 'ip-rule-blackhole-node', load: [sh('ip rule add from 172.18.0.11 blackhole pref 60')]},
   {name: 'ip-rule-from-one-pod', load: [secondUplink('from 10.244.11.4')]},

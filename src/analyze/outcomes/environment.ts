@@ -239,9 +239,18 @@ export function podsHere({podCIDRs, podAddresses}: NodeFacts, family: Family): I
 export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obstacle']> {
   const {network = noNetworkFacts} = facts;
   const forwarding = forwardingObstacle(facts);
+  const asAstray: NonNullable<Environment['obstacle']> = (packet, environment) => {
+    const astray = routedAstray(facts, packet.destination, routeQuery(packet));
+    if (astray === null) return null;
+    // Other senders may have other routes.
+    askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
+    environment.sender?.commitAdded();
+    return astrayText(astray, packet.destination);
+  };
   return (packet, environment) => {
     const {family, origin, source, destination} = packet;
     const query = routeQuery(packet);
+    if (environment.isLocal(destination) === true) return asAstray(packet, environment);
     if (origin !== 'node') {
       const reason = forwarding(packet, environment);
       if (reason !== null || packet.virtual !== undefined) return reason;
@@ -262,12 +271,7 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     const gateway = down.length === 0 ? null : gatewayInPlaceOfLink(facts, destination, query);
     if (gateway !== null)
       return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}, while the interface of a pod is down (${someOf(down)})`;
-    const astray = routedAstray(facts, destination, query);
-    if (astray === null) return null;
-    // Other senders may have other routes.
-    askAddress([[source.value, source.value]], 'source', packet, environment);
-    environment.sender?.commitAdded();
-    return astrayText(astray, destination);
+    return asAstray(packet, environment);
   };
 }
 

@@ -64,7 +64,7 @@ function misrouted({astray, to, sender, packet, who}: Hit): Misrouted {
   const mark = sender.mark === 0 ? commandLine`` : commandLine`mark ${`0x${sender.mark.toString(16)}`}`;
   return {
     rule: astray.rule,
-    message: `${routingCause(astray)} sends ${who} ${astray.way}, while ${astray.instead} leads to the endpoint ${to.text}: what Services send there is lost, or the answers are.`,
+    message: `${routingCause(astray)} sends ${who} ${astray.way}, while ${astray.instead} leads to ${to.text}: what Services send there is lost, or the answers are.`,
     commands: [
       commandLine`ip rule show`,
       joinedCommand(commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`, mark, portsGiven(packet)),
@@ -110,12 +110,25 @@ const portsOf = once((entries: ReturnType<typeof entriesOnNode>) => {
   return found;
 });
 
-/** Some pods of this node, and of others. */
+/** Some pods of this node, and of others, and nodes: what they send is masqueraded, and their own processes serve. */
 function endpointsOf(context: NodeCheckContext, family: Family): readonly Address[] {
   const pods = podAddresses(context, family);
   const here = (pods.get(context.node.name) ?? []).slice(0, maxEndpoints);
   const elsewhere = [...pods].flatMap(([node, own]) => (node === context.node.name ? [] : own.slice(0, 1))).slice(0, maxEndpoints);
-  return [...here, ...elsewhere].flatMap(({address}) => parseAddress(address) ?? []).filter(address => address.family === family);
+  const known = [...here, ...elsewhere].flatMap(({address}) => parseAddress(address) ?? []);
+  return [...known.filter(address => address.family === family), ...nodesOf(context, family)];
+}
+
+/** The addresses of the node and of some others. */
+function nodesOf({api, facts}: NodeCheckContext, family: Family): readonly Address[] {
+  const own = hostIP(facts, family);
+  const others = (api.nodes ?? []).flatMap(({metadata, status}) =>
+    metadata.name === facts.name
+      ? []
+      : (status?.addresses ?? []).flatMap(({type, address}) => (type === 'InternalIP' ? (address ?? []) : [])),
+  );
+  const known = [...(own === null ? [] : [own]), ...others].flatMap(text => parseAddress(text) ?? []);
+  return known.filter(address => address.family === family).slice(0, maxEndpoints);
 }
 
 const maxPods = 50;
@@ -155,7 +168,7 @@ export function refusedPods(
   if (!policyRules[family]?.some(rule => !isUsualRule(rule))) return [];
   const pods = podAddresses(context, family);
   const here = new Set(pods.get(context.node.name)?.map(({address}) => address));
-  const ends = firstPods(context, family);
+  const ends = [...firstPods(context, family), ...nodesOf(context, family)];
   const packetsOf = packetsBetween(context, family);
   return groupsOf(context, family).flatMap(({senders}) =>
     senders.flatMap(({source, mark, iif: given}) => {

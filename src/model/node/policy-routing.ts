@@ -35,6 +35,11 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   if (rules === null || rules.every(isUsualRule)) return null;
   const usual = routeOf(withUsualRules(network), destination, query);
   const route = routeOf(network, destination, query);
+  // A rule before table local.
+  if (usual !== 'unknown' && usual.kind === 'local' && isUnicast(route) && query.iif !== undefined) {
+    const isHere = (without: NetworkFacts): boolean => !isUnicast(routeOf(without, destination, query));
+    return {way: `by ${route.dev}`, instead: 'lo', rule: ruleBehind(network, family, isHere)};
+  }
   if (!isUnicast(usual)) return null;
   const cause = (): PolicyRule | null => ruleBehind(network, family, without => isSame(usual, routeOf(without, destination, query)));
   if (route !== 'unknown' && route.kind === 'local') return {way: 'to the node itself', instead: usual.dev, rule: cause()};
