@@ -42,7 +42,7 @@ export function diagnoseNode(node: NodeDump, surroundings: NodeSurroundings): No
 export function prepareNode(node: NodeDump, {api, view: latest, services, options}: NodeSurroundings): PreparedNode {
   const dumps = readDumps(node);
   const nft = onceAsked(() => readNft(node));
-  const seen = onceAsked(() => seenConfig(dumps.current, nft));
+  const seen = onceAsked(() => seenConfig(node, dumps.current, nft));
   const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seen);
   const {facts, problem: unreadable} = readNodeFacts(node, api);
   const traces = tracedPorts(askedPorts(services, api) ?? (() => true), options.trace ?? false);

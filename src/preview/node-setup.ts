@@ -38,7 +38,7 @@ export function nodeSetup({node, api, view, overrides}: NodeSetupInput): NodeSet
   const dumps = readDumps(node);
   const nft = onceAsked(() => readNft(node));
   const ipvs = onceAsked(() => readIpvsState(node));
-  const {config: given} = resolveProxyConfig(node, api, overrides, () => seenConfig(dumps.current, nft));
+  const {config: given} = resolveProxyConfig(node, api, overrides, () => seenConfig(node, dumps.current, nft));
   const facts = nodeFacts(node, api);
   const base = {node, api, view, facts, dumps, nft, ipvs, sets: onceAsked(() => ipsetsOf(node)), bound: () => ipvs().bound ?? []};
   const config = resolvedConfig({...base, config: given});

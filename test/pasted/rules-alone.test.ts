@@ -242,6 +242,26 @@ test('the list of Services says of rules of iptables that nft printed what to pa
   expect(list(printed.replace('KUBE-SERVICES', 'OTHER'))).toBe('These rules contain no Service of kube-proxy.');
 });
 
+describe('what only IPVS mode makes shows that mode, where no rule shows one', () => {
+  const device = '6: kube-ipvs0: <BROADCAST,NOARP> mtu 1500 qdisc noop state DOWN\n    inet 10.233.0.3/32 scope global kube-ipvs0\n';
+  const servers =
+    'IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port Forward Weight ActiveConn InActConn\nTCP  10.233.0.1:443 rr\n  -> 172.31.35.21:6443            Masq    1      0          0\n';
+  test.each([
+    ['virtual servers', servers],
+    ['virtual servers as saved', '-A -t 10.233.0.1:443 -s rr\n-a -t 10.233.0.1:443 -r 172.31.35.21:6443 -m -w 1\n'],
+    ['virtual servers and kube-ipvs0', `${servers}\n${device}`],
+  ])('%s', (_, text) => {
+    const {findings, nodes} = diagnose(snapshotOfText(text), {toolVersion: '0.0.0'});
+    expect([findings.map(({code}) => code), nodes.map(({proxyMode}) => proxyMode)]).toEqual([['ST901'], ['ipvs']]);
+  });
+
+  test('rules of iptables mode come before it', () => {
+    const chain = 'KUBE-SVC-TCOU7JCQXEZGVUNU';
+    const rules = `*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:${chain} - [0:0]\n-A PREROUTING -j KUBE-SERVICES\n-A KUBE-SERVICES -d 10.96.0.10/32 -p udp -m udp --dport 53 -j ${chain}\nCOMMIT\n`;
+    expect(diagnose(snapshotOfText(rules + servers), {toolVersion: '0.0.0'}).nodes.map(({proxyMode}) => proxyMode)).toEqual(['iptables']);
+  });
+});
+
 describe('check of rules without API objects names the files to add', () => {
   const remedy = (text: string) =>
     diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).findings.find(({code}) => code === 'ST901')?.remedy;
