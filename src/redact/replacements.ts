@@ -191,7 +191,7 @@ const messageWords: ReadonlySet<string> = new Set(
   hostname-override how http https https_proxy i i/o id identity if iifname image image-pull-secret impersonate in incompatible incomplete
   index info ing ingress init initialization initialize inotify input insecure insecure-http insecure-skip-tls-verify insmod insert install
   installed instances intercepted interface interfacenameprefix interfaces internal internalip interrupted into invalid invocation io ip
-  ip-rules.json ip6-rules.json ip6tables ip6tables-legacy-save ip6tables-nft-save ip6tables-restore ip6tables-save ip_tables ip_vs ip_vs_rr ip_vs_sh
+  ip-rules.json ip6-rules.json ip6tables ip6tables-legacy-save ip6tables-nft-save ip6tables-restore ip6tables-save ip_tables ip_vs ip_vs_rr ip_vs_sh ip_vs_wlc
   ip_vs_wrr ips ipset ipset-save iptables iptables-legacy-save iptables-nft iptables-nft-save iptables-restore iptables-save
   iptables-version ipv4 ipv6 ipvs ipvsadm ipvsadm-save is isn isn't issuer it item items its itself j journalctl json jump k3s keep keeps
   kept kernel kernel-modules-extra kex key keyboard-interactive keys killed kind know known kube-ipvs0 kube-ipvs0.json kube-proxy
@@ -204,11 +204,11 @@ const messageWords: ReadonlySet<string> = new Set(
   nf_conntrack nf_conntrack_max nf_tables nfacct nft nft-ruleset.json nft.json nftables no no_proxy node node-proxier node-selector
   node-timeout nodeport nodeportaddresses nodes nodes.json none nor not nothing now null number o object objects of off offending offer
   often oidc ok old older on once one ones only open openid operation option options or other others otherwise out output over overload
-  own owner packet packets page parameters parse parsing part parts password patch path pattern peer perhaps permanent permission
+  own owner packet packets page parameters parse parseip parsing part parts password patch path pattern peer perhaps permanent permission
   permissions permitted place plain please plugin pod pods pods.json pods/exec pods/log policies policy port portions ports possible
   preauth prefix print printed prints private privileged probe problem problems proc process program programs progress prometheus promise
   protocol provide provided proxier proxy proxy-mode proxy-url proxyjump public publickey pull put query quits quote quotes r raise raises
-  random-fully range rate rbac rbac.authorization.k8s.io re-checks reach reached read readable reading ready reason record refuse refused
+  random-fully range rate rbac rbac.authorization.k8s.io re-checks reach reached read read-only readable reading ready reason record refuse refused
   refuses reinstall reinstalled reject rejected rejects release remedy remote remove renew renewed replace replaced replay reply reported
   request request-timeout requested requests requires reset resolve resource resources response restart restarted restore restores result
   results retries retrieve retry return returned returns reverse review revision revoked rewritten right rights rke2 role

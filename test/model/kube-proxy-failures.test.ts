@@ -84,6 +84,43 @@ const lines: readonly (readonly [line: string, cause: string])[] = [
     'E0301 10:00:00.000000     911 reflector.go:201] k8s.io/kubernetes/pkg/proxy/config/api.go:49: Failed to list *v1.Endpoints: Get http://10.0.0.1:8080/api/v1/endpoints?resourceV',
     'does not get Services and endpoints',
   ],
+  [
+    'E1007 13:57:26.145840       1 proxier.go:2016] "Failed to add IPVS service" err="no such file or directory" svcName="shop/web"',
+    'lacks the modules of IPVS',
+  ],
+  ['proxier.go:1909] Failed to add IPVS service "default/kubernetes:https": no such file or directory', 'lacks the modules of IPVS'],
+  [
+    'W0101 10:00:00.000000       1 proxier.go:651] Failed to load kernel module ip_vs_wlc with modprobe: modprobe: FATAL: Module ip_vs_wlc not found in directory /lib/modules/5.4.0',
+    'lacks the modules of IPVS',
+  ],
+  [
+    'E0421 08:52:38.409850       1 proxier.go:1950] Failed to list IPVS destinations, error: parseIP Error ip=[100 73 75 130 0 0]',
+    'kernels before 3.18',
+  ],
+  [
+    'E0101 10:00:00.000000       1 run.go:74] "command failed" err="unable to create proxier: unable to initialize Netlink socket: Protocol not supported"',
+    'nf_tables',
+  ],
+  [
+    "F0101 10:00:00.000000       1 server.go:495] unable to create proxier: can't set sysctl net/ipv4/conf/all/route_localnet to 1: open /proc/sys/net/ipv4/conf/all/route_localnet: read-only file system",
+    'lacks the rights on the node',
+  ],
+  [
+    'E0101 10:00:00.000000       1 run.go:74] "command failed" err="tls: failed to verify certificate: x509: certificate is valid for 10.96.0.1, not 10.0.0.1"',
+    'is not for the address',
+  ],
+  [
+    'E0101 10:00:00.000000       1 reflector.go:138] Failed to watch *v1beta1.EndpointSlice: failed to list *v1beta1.EndpointSlice: the server could not find the requested resource',
+    'does not serve a version of the API',
+  ],
+  [
+    'E0101 10:00:00.000000       1 reflector.go:153] Failed to list *v1.Service: Get https://10.0.0.1:6443/api/v1/services: net/http: TLS handshake timeout',
+    'does not reach the API server',
+  ],
+  [
+    'F0101 10:00:00.000000       1 server.go:483] failed complete: open /var/lib/kube-proxy/config.conf: no such file or directory',
+    'a file that kube-proxy is told to read',
+  ],
 ];
 
 describe('the log of kube-proxy', () => {

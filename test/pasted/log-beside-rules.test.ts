@@ -70,6 +70,35 @@ test('a log alone is answered with what it says', () => {
   );
 });
 
+describe('a log alone without a known failure', () => {
+  const head = 'I0101 10:00:00.000000       1 proxier.go:1] "Syncing iptables rules"';
+  const said = (...lines: readonly string[]) => noDump(Buffer.from([head, ...lines, ''].join('\n')));
+
+  test('is answered with what kube-proxy says in it of the node', () => {
+    const bridges = 'W0101 10:00:00.000000       1 proxier.go:269] missing br-netfilter module or unset sysctl br-nf-call-iptables';
+    expect(said(bridges, head)).toMatch(/which says: missing br-netfilter module .*an endpoint on its own node.*: Load br_netfilter/);
+    const noProgram =
+      'E0523 18:32:14.075223       1 proxier.go:792] Failed to delete stale service IP 10.96.0.10 connections, error: exec: "conntrack": executable file not found in $PATH';
+    expect(said(noProgram)).toContain('Install conntrack');
+    // Neither keeps kube-proxy from its rules.
+    expect(told(`${rules}\n${bridges}\n${noProgram}\n`)).toEqual([]);
+  });
+
+  test('is answered with its last error', () => {
+    expect(said('E1219 08:43:04.078410       1 graceful_termination.go:89] Try delete rs', head)).toContain(
+      'in which no failure is known. Its last error is: Try delete rs. What the node does',
+    );
+    expect(said('proxier.go:7] "Reloading service iptables data"')).toContain('is a log of kube-proxy alone, without an error.');
+  });
+});
+
+test('a log whose lines lost the severity and the time is read', () => {
+  const lines = ['server.go:136] "Error running ProxyServer" err="open /proc/sys/net/netfilter/nf_conntrack_max: permission denied"'];
+  expect(noDump(Buffer.from(['The log of kube-proxy', ...lines, ''].join('\n')))).toMatch(
+    /which says: "Error running ProxyServer" .*conntrack\.maxPerCore: 0/,
+  );
+});
+
 test('a line of a log that systemctl shortened is said to be shortened', () => {
   const line =
     'E0502 21:00:31.200000     901 proxier.go:1507] Failed to execute iptables-restore: exit status 2 (iptables-restore v1.4.21: Co...or directory\n';

@@ -67,6 +67,23 @@ const failuresOfRules: readonly KnownFailure[] = [
     remedy: `${kernelModules} kube-proxy try again (CONFIG_NFT_FIB_IPV4 and CONFIG_NFT_FIB_IPV6 of the kernel), or use iptables mode.`,
   },
   {
+    pattern:
+      /.*(?:can't use (?:the )?IPVS proxier(?!: error getting ipset)|IPVS proxier will not be used|Native loadbalancing will not work|(?:Running modprobe|modprobe: FATAL: Module) ip_vs\S* (?:failed|not found)|(?:add|get) IPVS service.*no such file or directory).*/i,
+    cause: 'the kernel lacks the modules of IPVS',
+    remedy:
+      'Load ip_vs, ip_vs_rr (or the module of the scheduler that is set), ip_vs_wrr, ip_vs_sh and nf_conntrack on the node, or set another mode in the configuration of kube-proxy.',
+  },
+  {
+    pattern: /.*parseIP Error ip=\[.*/i,
+    cause: 'it cannot read real servers as kernels before 3.18 list them (kubernetes#89520), and does not change them',
+    remedy: 'Upgrade the kernel of the node (3.10 of RHEL 7 is such a one), or use a kube-proxy in which this was corrected.',
+  },
+  {
+    pattern: /.*(?:unable to initialize Netlink socket|Could not fetch rule set generation id: (?!Permission)).*/i,
+    cause: 'the kernel does not know what iptables or nft ask of nf_tables: a module is missing, or the kernel is too old for the image',
+    remedy: 'Load nf_tables on the node. If that fails, use a newer kernel, or iptables-legacy and iptables mode.',
+  },
+  {
     pattern: /.*(?:can't initialize ip6?tables table|Table does not exist \(do you need to insmod|modprobe: (?:FATAL|ERROR)).*/i,
     cause: 'the kernel has no such table of iptables: a module is missing',
     remedy: `${kernelModules} kube-proxy try again; or use nftables mode, where the kernel has no iptables any more.`,
@@ -112,13 +129,6 @@ const failuresOfRules: readonly KnownFailure[] = [
   },
   {
     pattern:
-      /.*(?:can't use (?:the )?IPVS proxier|IPVS proxier will not be used|Native loadbalancing will not work|Running modprobe ip_vs failed).*/i,
-    cause: 'the kernel lacks the modules of IPVS',
-    remedy:
-      'Load ip_vs, ip_vs_rr, ip_vs_wrr, ip_vs_sh and nf_conntrack on the node, or set another mode in the configuration of kube-proxy.',
-  },
-  {
-    pattern:
       /.*(?:invalid CIDR address|invalid mask `|host\/network `[^']*' not found|Bad argument `(?:-j|KUBE-SVC-\w+)'|clusterCIDR.*(?:invalid|must be)).*/i,
     cause: 'a CIDR in its settings is not valid, and a rule with it makes the whole restore fail',
     remedy: 'Correct clusterCIDR (or --cluster-cidr) and nodePortAddresses in the configuration of kube-proxy.',
@@ -147,9 +157,20 @@ const otherFailures: readonly KnownFailure[] = [
     remedy: 'Bind the ClusterRole system:node-proxier to the user that the line names.',
   },
   {
-    pattern: /.*(?:you must be root|Operation not permitted|can't open lock file.*Permission denied|Permission denied \(you must).*/i,
+    pattern:
+      /.*(?:you must be root|Operation not permitted|can't open lock file.*Permission denied|Permission denied \(you must|\/proc\/sys\/\S+: (?:read-only|permission denied)).*/i,
     cause: 'kube-proxy lacks the rights on the node',
     remedy: 'Set securityContext.privileged: true on its container, and look for SELinux or AppArmor denials.',
+  },
+  {
+    pattern: /.*x509: (?:certificate is valid for|cannot validate certificate for).*/i,
+    cause: 'the certificate of the API server is not for the address at which kube-proxy asks it',
+    remedy: 'Set server in the kubeconfig of kube-proxy to a name or address that the line names, or renew the certificate with this one.',
+  },
+  {
+    pattern: /.*the server could not find the requested resource.*/i,
+    cause: 'the API server does not serve a version of the API that this kube-proxy asks for',
+    remedy: 'Use the kube-proxy of the version of the API server: it may be up to three minors older, and never newer.',
   },
   {
     pattern: /.*(?:x509: |Unauthorized|the server has asked for the client to provide credentials).*/i,
@@ -158,7 +179,7 @@ const otherFailures: readonly KnownFailure[] = [
   },
   {
     pattern:
-      /.*dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i\/o timeout|no route to host|network is unreachable).*|.*dial tcp: lookup \S+.*/i,
+      /.*dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i\/o timeout|no route to host|network is unreachable).*|.*dial tcp: lookup \S+.*|.*(?:failed to (?:list|watch)|Get \\?"?https:).*(?:TLS handshake timeout|deadline exceeded|Client\.Timeout exceeded).*/i,
     cause: 'kube-proxy does not reach the API server',
     remedy: checkServer,
     endedBy: isServed,
@@ -180,6 +201,11 @@ const otherFailures: readonly KnownFailure[] = [
     remedy: 'Correct the field or flag that the line names: fields of newer versions are errors in older ones.',
   },
   {
+    pattern: /.*(?:failed complete|command failed|invalid configuration).*: (?:open|stat) \S+: no such file or directory.*/i,
+    cause: 'a file that kube-proxy is told to read is not there',
+    remedy: 'Mount the file that the line names, or correct --config and clientConnection.kubeconfig.',
+  },
+  {
     pattern: /.*too many open files.*/i,
     cause: 'the node has no inotify instances or files left',
     remedy: 'Raise fs.inotify.max_user_instances and fs.inotify.max_user_watches on the node.',
@@ -187,7 +213,8 @@ const otherFailures: readonly KnownFailure[] = [
   {
     pattern: /.*bind: address already in use.*/i,
     cause: 'another process listens on a port of kube-proxy or on a node port',
-    remedy: 'Find the process (ss -ltnp on the node): often a second kube-proxy. Stop it, or give it another port.',
+    remedy:
+      'Find the process (ss -ltnp on the node): often a second kube-proxy. Stop it, or give it another port. Of node ports that work, kube-proxy 1.23.0 says it without harm (kubernetes#107170).',
   },
 ];
 
@@ -219,6 +246,20 @@ const knownFailures: readonly KnownFailure[] = [
   },
 ];
 
+/** What an administrator should mend although kube-proxy writes its rules. */
+const lesserFailures: readonly KnownFailure[] = [
+  {
+    pattern: /.*missing br-netfilter module or unset (?:sysctl )?br-nf-call-iptables.*/i,
+    cause: 'what pods on one bridge send to each other skips the rules: a pod does not reach a cluster IP by an endpoint on its own node',
+    remedy: 'Load br_netfilter on the node and set net.bridge.bridge-nf-call-iptables to 1, in /etc/modules-load.d and /etc/sysctl.d too.',
+  },
+  {
+    pattern: /.*(?:looking for path of conntrack|"conntrack": executable file not found).*/i,
+    cause: 'the program conntrack is not there, so that UDP clients keep an endpoint that is gone',
+    remedy: 'Install conntrack (conntrack-tools) where kube-proxy runs, or use its own image.',
+  },
+];
+
 interface FoundFailure {
   readonly line: string;
   readonly failure: KnownFailure;
@@ -240,6 +281,17 @@ export function failureIn(log: string, nodes: ReadonlySet<string> = new Set()): 
   return null;
 }
 
+/** Of a log that somebody pasted by itself: the failure, something lesser, or the last error, of which no cause is known. */
+export function troubleIn(log: string): FoundFailure | string {
+  const found = failureIn(log);
+  if (found !== null) return found;
+  const lines = wholeEntries(log.split('\n')).map(lineOf);
+  const lesser = tellingNear(lines, lines.length, lesserFailures, Infinity);
+  return lesser ?? withoutHead(lines.findLast(line => hasErrorHead.test(line)) ?? '');
+}
+
+const hasErrorHead = /(?:^|[ |\]])[EF]\d{4} \d\d:/;
+
 /**
  * Each line with the rest of its entry: errors of iptables have several lines, nft prints the rule that it could not process on the next one,
  * and a terminal breaks long ones.
@@ -257,7 +309,7 @@ function wholeEntries(lines: readonly string[]): readonly string[] {
   });
 }
 
-const hasHead = /(?:^|[ |\]])[IWEF]\d{4} \d\d:|kube-proxy\S*: |^\S+ std(?:err|out) [FP] /;
+const hasHead = /(?:^|[ |\]])[IWEF]\d{4} \d\d:|^\w+\.go:\d+\] |kube-proxy\S*: |^\S+ std(?:err|out) [FP] /;
 const maxContinued = 4;
 
 /**
@@ -267,14 +319,15 @@ const maxContinued = 4;
 function lineOf(line: string): string {
   // klog escapes quotes in values of one line. The beginning says what failed; the patterns would take long for a line of megabytes.
   const text = line.slice(0, maxTested).replaceAll('\\"', '"');
-  const isHarmless = /Error removing .*Couldn't (?:load|find) target [`']KUBE-|You can ignore this message/.test(text);
+  const isHarmless =
+    /Error removing .*Couldn't (?:load|find) target [`']KUBE-|You can ignore this message|configuration may be incomplete/.test(text);
   return isHarmless || /^(?:.{0,100}?kube-proxy\S*: |\S+ std(?:err|out) [FP] )?I\d{4} \d\d:/.test(text) ? '' : text;
 }
 
 /** The reason stands before or after the line that says that rules are refused, or that nothing was read. */
-function tellingNear(lines: readonly string[], at: number, failures: readonly KnownFailure[]): FoundFailure | null {
+function tellingNear(lines: readonly string[], at: number, failures: readonly KnownFailure[], near = nearLines): FoundFailure | null {
   for (const line of lines
-    .slice(Math.max(0, at - nearLines), at + nearLines)
+    .slice(Math.max(0, at - near), at + near)
     .map(lineOf)
     .reverse()) {
     const failure = failures.find(({pattern}) => pattern.test(line));
@@ -298,7 +351,7 @@ function isOver(
 
 /** Without the time, the process and the place in the source. */
 function withoutHead(line: string): string {
-  const text = line.replace(/^.*?[EWF]\d{4} [\d:.]+ +\d+ \S+\] /, '').trim();
+  const text = line.replace(/^(?:.*?[EWF]\d{4} [\d:.]+ +\d+ )?\w+\.go:\d+\] /, '').trim();
   return text.length > maxQuoted ? `${text.slice(0, maxQuoted)}…` : text;
 }
 

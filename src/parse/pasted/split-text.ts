@@ -2,7 +2,7 @@ import {depthOf} from '../nftables/nft-dump.ts';
 import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
-import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
+import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
 import {asSavedSets, listedDevice} from './listed-state.ts';
 import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
@@ -20,8 +20,9 @@ export function noDump(content: Buffer): string {
   const row = lines.findIndex(line => isRow.test(undecorate(line)));
   if (row >= 0)
     return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it${samePortText(lines)}`;
-  const failure = failureIn(logOfKubeProxy(lines) ?? '');
-  if (failure !== null)
+  const log = logOfKubeProxy(lines);
+  const failure = log === null ? '' : troubleIn(log);
+  if (typeof failure !== 'string')
     return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}${/[a-z]\.\.\.[a-z]/i.test(failure.line) ? ' The line is shortened: journalctl -u kube-proxy prints it whole.' : ''}`;
   const [, address, why] =
     lines
@@ -29,6 +30,8 @@ export function noDump(content: Buffer): string {
       .find(found => found !== null) ?? [];
   if (address !== undefined)
     return `is a log of a program that does not reach ${address} (${why}): what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
+  if (log !== null)
+    return `is a log of kube-proxy alone, ${failure === '' ? 'without an error' : `in which no failure is known. Its last error is: ${failure}`}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
   const described = describedService(lines);
   if (described !== null) return described;
   if (listedDevice(lines) !== null)
@@ -159,7 +162,7 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
 
 /** Of the head that klog, journald and container runtimes write before a message. */
 const maxHead = 200;
-const isLogLine = /(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\.go:\d+\]/;
+const isLogLine = /(?:(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]/;
 /** kubelet; and clients of the API, such as CoreDNS, that list what kube-proxy never does, or are built in another way. */
 const isOfOthers =
   /kubelet|\b(?:kube|remote|pod|status|docker|cni|eviction|reconciler|operation)_?\w*\.go:|pkg\/mod\/k8s\.io\/client-go@v0|\*v1\.(?:Namespace|Pod|Secret|ConfigMap|Ingress)\b/;
