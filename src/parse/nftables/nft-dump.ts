@@ -105,10 +105,14 @@ class TextReader {
 
   #outside(text: string): void {
     if (isPart.test(text)) return this.#inTable(this.#unnamedTable(), text);
-    const [, family = 'ip', name = ''] = /^table (?:(\S+) )?(\S+) \{$/.exec(text) ?? [];
+    const [, family = 'ip', name = '', rest = ''] = /^table (?:(\S+) )?(\S+) \{(.*)$/.exec(text) ?? [];
     if (name === '' || !isNftFamily(family)) return this.#stray(text);
     this.#isUnnamed = false;
-    this.#open(family, name);
+    const {table} = this.#open(family, name);
+    if (rest === '') return;
+    // nft prints no table on one line: somebody's file of rules, which may be any.
+    this.#breakTable(table, text);
+    if (depthOf(text) <= 0) this.#state = {kind: 'outside'};
   }
 
   #open(family: NftFamily, name: string): State & {readonly kind: 'table'} {

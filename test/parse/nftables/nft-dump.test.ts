@@ -198,6 +198,14 @@ test('several JSON documents one after another are one ruleset', () => {
   expect(ruleset.cut).toBeNull();
 });
 
+test('a table on one line, which nft does not print, is not left out silently, and what follows is read', () => {
+  const oneLine = 'table inet fw { chain f { type filter hook forward priority 10; policy drop; } }';
+  const ruleset = parseNftDump(`${oneLine}\ntable ip own {\n\tchain c {\n\t\taccept\n\t}\n}\n`);
+  expect(ruleset.cut).toEqual({table: 'inet fw', line: 1, by: oneLine});
+  expect(ruleset.tables.get('inet fw')?.complete).toBe(false);
+  expect(ruleset.tables.get('ip own')?.chains.get('c')?.ruleCount).toBe(1);
+});
+
 test('text that is not a dump is kept as unrecognized lines, and other JSON gives no table', () => {
   expect(parseNftDump('Error: No such file or directory\n').strays).toEqual([{line: 1, text: 'Error: No such file or directory'}]);
   expect(parseNftJson('{"nftables": [{"foo": 1}]}')).toMatchObject({strays: [{line: 1, text: '{"foo": 1}'}], ruleCount: 0});
