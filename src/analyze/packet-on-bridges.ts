@@ -24,7 +24,12 @@ export function acrossBridge(outcome: PacketOutcome, {packet, environment, facts
   const [from, to] = [packet.origin === 'node' ? null : bridgeOf(packet.source), bridgeOf(end)];
   const bridges = [from, to].map(name => podPorts(network, name));
   const [shared] = bridges;
-  const obstacle = from === null || from !== to || shared == null ? null : obstacleOn(from, shared, {outcome, packet, end, facts});
+  const blocked = bridges.flatMap((bridge, at) => {
+    const reason = 'the bridge takes nothing from a port that is not in the state forwarding, and sends nothing there';
+    return bridge === null ? [] : (off([from, to][at] ?? '', bridge.ports, ({isBlocked}) => isBlocked === true, reason) ?? []);
+  });
+  const crossing = from === null || from !== to || shared == null ? null : obstacleOn(from, shared, {outcome, packet, end, facts});
+  const obstacle = blocked[0] ?? crossing;
   if (obstacle !== null) return {...outcome, ...obstacle};
   const doubt = bridges.some(bridge => bridge !== null) ? bridgeDoubts(rules.nft, facts).find(({isOfArp}) => !isOfArp) : undefined;
   if (doubt === undefined) return outcome;
@@ -50,21 +55,33 @@ function obstacleOn(
   {outcome, packet, end, facts: {network = noNetworkFacts}}: Between,
 ): Pick<PacketOutcome, 'verdict' | 'lost' | 'reason'> | null {
   const isItself = packet.source.value === end.value;
-  // Which of the ports is the one of a pod is not known.
-  const off = (isOff: (port: Link) => boolean, reason: string): Pick<PacketOutcome, 'verdict' | 'reason'> | null => {
-    const count = ports.filter(isOff).length;
-    if (count === 0) return null;
-    return {verdict: count === ports.length ? 'drop' : 'undecided', reason: `${reason} (${count} of ${ports.length} ports of ${name})`};
-  };
+  const isolated = ({isIsolated}: Link): boolean => isIsolated;
   if (isItself) {
     // Without br_netfilter packets are routed by the node, which may send them back.
     if (bridgeCalls(network, packet.family) !== 'on' || link?.isPromiscuous === true) return null;
-    const back = off(({hairpin}) => hairpin === false, `the bridge sends no packet back by the port that it came from: hairpin_mode is 0`);
-    return back ?? off(({isIsolated}) => isIsolated, 'the bridge sends nothing from an isolated port back to it');
+    const back = off(
+      name,
+      ports,
+      ({hairpin}) => hairpin === false,
+      `the bridge sends no packet back by the port that it came from: hairpin_mode is 0`,
+    );
+    return back ?? off(name, ports, isolated, 'the bridge sends nothing from an isolated port back to it');
   }
-  const isolated = off(({isIsolated}) => isIsolated, 'the bridge sends nothing from one isolated port to another');
+  const between = off(name, ports, isolated, 'the bridge sends nothing from one isolated port to another');
   const bypass = bypassReason(network, packet.family, link);
-  if (isolated !== null || bypass === null || outcome.masquerade || outcome.destination === null) return isolated;
+  if (between !== null || bypass === null || outcome.masquerade || outcome.destination === null) return between;
   const reason = `${bypass}: the endpoint is on the same bridge (${name}) as the client, which gets the answer from an address that it does not know`;
   return {verdict: 'drop', lost: 'reply', reason};
+}
+
+/** Which of the ports is the one of a pod is not known. */
+function off(
+  name: string,
+  ports: readonly Link[],
+  isOff: (port: Link) => boolean,
+  reason: string,
+): Pick<PacketOutcome, 'verdict' | 'reason'> | null {
+  const count = ports.filter(isOff).length;
+  if (count === 0) return null;
+  return {verdict: count === ports.length ? 'drop' : 'undecided', reason: `${reason} (${count} of ${ports.length} ports of ${name})`};
 }

@@ -24,6 +24,9 @@ function linkOf(fields: Fields): Link {
     master: stringOf(fields['master']),
     isPeerElsewhere: 'link_netnsid' in fields,
     isIsolated: port?.['isolated'] === true,
+    ...(/^(?:disabled|listening|learning|blocking)$/.test(stringOf(port?.['state']) ?? '') && flags.includes('LOWER_UP')
+      ? {isBlocked: true}
+      : {}),
     hairpin: typeof hairpin === 'boolean' ? hairpin : null,
     vxlan:
       kind === 'vxlan'

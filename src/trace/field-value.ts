@@ -280,12 +280,10 @@ function connectionStatus(packet: Packet): PacketValue {
   const {connection} = packet;
   const {rewritten, masquerade} = connection ?? packet;
   const flags = [...(rewritten ? ['dnat'] : []), ...(masquerade ? ['snat'] : [])];
-  if (connection === undefined) return {kind: 'flags', flags, unsure: ['confirmed']};
-  return {
-    kind: 'flags',
-    flags: [...flags, 'confirmed', ...(connection.direction === 'original' ? ['seen-reply'] : [])],
-    unsure: ['assured'],
-  };
+  // A connection is confirmed when its first packet leaves, which only that of the node to itself does before it arrives.
+  if (connection === undefined)
+    return {kind: 'flags', flags: [...flags, ...(packet.inInterface === 'lo' ? ['confirmed'] : [])], unsure: []};
+  return {kind: 'flags', flags: [...flags, 'confirmed', 'seen-reply'], unsure: ['assured']};
 }
 
 /** Whether a value equals the constant, or is in the prefix or range, of a rule or element. Null if unknown. */

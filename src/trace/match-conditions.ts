@@ -65,7 +65,7 @@ function matchCondition(condition: Condition, at: Evaluation): Likelihood {
     case 'recent':
       return truth(at.environment.knownTo.has(condition.list) !== condition.not);
     case 'bridge port':
-      return negate(truth(arrivesByBridge(at) === false ? false : null), condition.not);
+      return negate(truth(arrivesByBridge(at, condition.name) === false ? false : null), condition.not);
     case 'chance':
       return condition.share;
     case 'unknown':
@@ -91,9 +91,12 @@ function matchComparison({left, operator, right}: Comparison, at: Evaluation): L
   return kind === 'unknown' ? null : Number((kind === 'found') === (operator === '=='));
 }
 
-/** Whether the packet arrived by the port of a bridge, and so can leave by one as a bridged one; null if that is not known. */
-function arrivesByBridge({packet, environment}: Evaluation): boolean | null {
-  return packet.origin === 'node' ? false : (environment.isBridge?.(packet.inInterface) ?? null);
+/** Whether the packet arrived by the port of a bridge that has one of this name, and so can leave by one as a bridged one; null if unknown. */
+function arrivesByBridge({packet: {origin, inInterface}, environment}: Evaluation, port: string | undefined): boolean | null {
+  const arrives = origin === 'node' ? false : (environment.isBridge?.(inInterface) ?? null);
+  return arrives === true && port !== undefined && inInterface !== null && environment.isPortOf?.(port, inInterface) === false
+    ? false
+    : arrives;
 }
 
 /** Dates as text are in their own order: `2024-12-31 23:00:00`. One that is past decides. */

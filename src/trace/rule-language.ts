@@ -30,7 +30,7 @@ export type Condition =
   /** The sender is on a list of the module `recent`. */
   | {readonly kind: 'recent'; readonly list: string; readonly not: boolean}
   /** The module `physdev` asks for the port of a bridge by which the packet arrived or leaves. */
-  | {readonly kind: 'bridge port'; readonly not: boolean}
+  | {readonly kind: 'bridge port'; readonly name?: string; readonly not: boolean}
   /** Left to chance: the share of packets, 0 to 1. Never is 0, always is 1. */
   | {readonly kind: 'chance'; readonly share: number}
   /** Not understood: the text of the rule. */

@@ -554,6 +554,27 @@ export const conditions: readonly Scenario[] = [
   {name: 'time-past', load: [rules('filter', '-I FORWARD -d 10.244.11.5/32 -m time --datestop 2010-01-01 -j DROP')], ...decided},
   {name: 'nft-time-past', load: [nftChain('forward priority 0; policy accept;', 'meta time < "2010-01-01" drop')], ...decided},
   {name: 'physdev-in', load: [rules('filter', '-I FORWARD -m physdev --physdev-in veth+ -j DROP')], ...decided},
+  {
+    name: 'segment-size',
+    load: [
+      rules(
+        'mangle',
+        '-A PREROUTING -p tcp -m conntrack --ctstate NEW -m tcpmss ! --mss 536:65535 -j DROP',
+        '-A PREROUTING -p tcp -m tcpmss --mss 1:535 -j DROP',
+      ),
+    ],
+    ...decided,
+  },
+  {
+    name: 'status-without-reply',
+    load: [rules('filter', '-I FORWARD -m conntrack ! --ctstatus SEEN_REPLY --ctstate ESTABLISHED -j DROP')],
+    ...decided,
+  },
+  {
+    name: 'status-not-confirmed',
+    load: [rules('filter', '-I FORWARD -m conntrack ! --ctstatus CONFIRMED -d 10.244.11.5 -j DROP')],
+    ...decided,
+  },
   {name: 'physdev-not-in', load: [rules('filter', '-I FORWARD -m physdev ! --physdev-is-in -d 10.244.11.5 -j DROP')], ...decided},
   {
     name: 'nft-ct-count-2000',

@@ -633,6 +633,13 @@ export const scenarios: readonly Scenario[] = [
 
   // Pods on a bridge.
   {name: 'pods-on-a-bridge', load: onBridge, isIPv4Only: true},
+  {name: 'port-that-blocks', load: [...onBridge, sh('bridge link set dev cali5 state 0')], isIPv4Only: true},
+  {
+    name: 'port-of-another-bridge',
+    load: [...onBridge, rules('filter', '-I FORWARD -m physdev --physdev-in tap0a1b2c3d --physdev-is-bridged -j DROP')],
+    isIPv4Only: true,
+    isDecided: true,
+  },
   {
     name: 'isolated-ports',
     load: [...onBridge, sh('for port in cali4 cali5; do bridge link set dev $port isolated on; done')],

@@ -108,7 +108,7 @@ const table = [
     remedy:
       'Set hairpinMode in the configuration of the bridge plugin (/etc/cni/net.d), or take portIsolation out, which applies to new pods, and change the ports that are there.',
     *find(context) {
-      yield* isolatedPorts(context);
+      yield* closedPorts(context);
       for (const family of familiesOnNode(context)) {
         // Without br_netfilter packets are routed by the node, which may send them back.
         if (bridgeCalls(networkOf(context), family) !== 'on') continue;
@@ -421,16 +421,33 @@ function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolea
   );
 }
 
-/** Pods of a bridge whose ports are isolated, once for both families. */
-function isolatedPorts(context: NodeCheckContext): readonly Found[] {
+/** Pods of a bridge whose ports are isolated, or send and take nothing, once for both families. */
+function closedPorts(context: NodeCheckContext): readonly Found[] {
   const [bridges = []] = familiesOnNode(context)
     .map(family => podBridges(context, family))
     .filter(({length}) => length > 0);
   return bridges.flatMap(({name, ports, endpoints}) => {
     const isolated = ports.filter(({isIsolated}) => isIsolated);
-    if (isolated.length < 2) return [];
-    const message = `${isolated.length} of ${plural(ports.length, 'port')} of ${name} are isolated (${someOf(isolated.map(port => port.name))}): the bridge sends nothing from one to another, so the pods behind them do not reach each other, through Services either. ${plural(endpoints.length, 'endpoint')} of Services ${endpoints.length === 1 ? 'is' : 'are'} on this bridge (${someOf(endpoints)}).`;
-    return [{message, commands: isolated.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} isolated off`)}];
+    const kinds = [
+      {
+        closed: isolated.length > 1 ? isolated : [],
+        state: 'isolated',
+        effect: 'from one to another, so the pods behind them do not reach each other, through Services either',
+        opened: ['isolated', 'off'],
+      },
+      {
+        closed: ports.filter(({isBlocked}) => isBlocked === true),
+        state: 'not in the state forwarding',
+        effect: 'there and takes nothing from there, so the pods behind reach nobody',
+        opened: ['state', '3'],
+      },
+    ] as const;
+    return kinds.flatMap(({closed, state, effect, opened: [option, value]}) => {
+      if (closed.length === 0) return [];
+      const which = `${closed.length} of ${plural(ports.length, 'port')} of ${name} ${closed.length === 1 ? 'is' : 'are'} ${state}`;
+      const message = `${which} (${someOf(closed.map(port => port.name))}): the bridge sends nothing ${effect}. ${plural(endpoints.length, 'endpoint')} of Services ${endpoints.length === 1 ? 'is' : 'are'} on this bridge (${someOf(endpoints)}).`;
+      return [{message, commands: closed.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} ${option} ${value}`)}];
+    });
   });
 }
 

@@ -87,6 +87,8 @@ export interface Link {
   readonly hairpin: boolean | null;
   /** A port of a bridge that exchanges no packets with other such ports. */
   readonly isIsolated: boolean;
+  /** A port of a bridge that is up, by which the bridge sends and takes nothing: its state is not `forwarding`. */
+  readonly isBlocked?: true;
   /** Of a tunnel that the kernel gives no end to (`external`), packets leave as their routes say. */
   readonly vxlan: {readonly id: number; readonly port: number; readonly carrier: string | null; readonly isExternal: boolean} | null;
   /** A bridge that shows packets to iptables whatever the sysctl says. */

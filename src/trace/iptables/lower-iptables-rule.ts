@@ -121,7 +121,8 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
     flag === '--match-set' ? {kind: 'ipset', name: values[0] ?? '', directions: values[1] ?? '', not: negated} : null,
   iprange: ({flag, values, negated}) => isOneOf(fieldOf(flag === '--src-range' ? 'saddr' : 'daddr'), [values[0] ?? ''], negated),
   ipvs: ipvsOption,
-  physdev: ({negated}) => ({kind: 'bridge port', not: negated}),
+  physdev: ({values: [name], negated}) => ({kind: 'bridge port', ...(name === undefined ? {} : {name}), not: negated}),
+  tcpmss: segmentSize,
   time: timeOption,
   pkttype: ({values, negated}) => isOneOf(fieldOf('packet type'), [values[0] ?? ''], negated),
 };
@@ -158,6 +159,18 @@ function tcpOption(option: RuleOption): Condition | null {
   return isOneOf(binary('&', fieldOf('tcp flags'), {kind: 'constant', text: flagsOf(mask)}), [flagsOf(wanted)], negated);
 }
 
+/** Each SYN names a size that links really have, and no other packet names one. */
+function segmentSize({values, negated}: RuleOption): Condition | null {
+  const [low = 0, high = low] = portRange(values[0] ?? '')
+    .split('-')
+    .map(Number);
+  if (high < smallestSegment) return constantly(negated);
+  const isAny = low <= smallestSegment && high >= largestSegment;
+  return isAny ? isOneOf(binary('&', fieldOf('tcp flags'), {kind: 'constant', text: 'syn'}), ['syn'], negated) : null;
+}
+
+const [smallestSegment, largestSegment] = [536, 9_000];
+
 function flagsOf(text: string): string {
   return text === 'ALL' ? 'fin,syn,rst,psh,ack,urg' : text === 'NONE' ? '0x0' : text.toLowerCase();
 }
@@ -182,6 +195,10 @@ function conntrackOption({flag, values, negated}: RuleOption): Condition | null 
   switch (flag) {
     case '--ctstate':
       return hasState(value, negated);
+    case '--ctstatus': {
+      const asked = value.toLowerCase().replaceAll('_', '-').split(',');
+      return asked.join() === 'none' ? constantly(negated) : is('ct status', asked.join());
+    }
     case '--ctdir':
       return is('ct direction', value.toLowerCase());
     case '--ctproto':
