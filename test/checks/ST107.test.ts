@@ -16,6 +16,17 @@ test('a Service that is served stays silent when it is requested by name', async
   expect(await asked('web')).toEqual([]);
 });
 
+test('a load balancer that no controller gave an address is said to be that, and where clients outside reach it', async () => {
+  const pending = 'is a load balancer without an address (status.loadBalancer is empty): ';
+  const said = containing(`shop/lb-pending ${pending}no controller has given it one. Clients outside reach it at node port 30086 alone`);
+  expect(await asked('lb-pending')).toEqual([{code: 'ST107', severity: 'info', subject: 'shop/lb-pending', message: said}]);
+  expect(await asked('lb-cluster')).toEqual([]);
+  const given = await scenario();
+  given.service('shop/lb-pending', service => ({...service, spec: {...service.spec, loadBalancerClass: 'example.com/internal'}}));
+  const [of] = given.summaries({byName: true, selects: ({metadata}: ServiceObject) => metadata.name === 'lb-pending'});
+  expect(of?.message).toContain('the controller of its class example.com/internal has not given it one');
+});
+
 test('in a check of all Services they stay silent', async () => {
   const given = await scenario();
   expect(given.summaries().map(({code}) => code)).not.toContain('ST107');

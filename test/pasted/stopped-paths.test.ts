@@ -192,3 +192,32 @@ function shown(text: string): string {
   const snapshot = snapshotOfText(text);
   return tree(withStoppedPaths(traceText(snapshot, 'kube-system/kube-dns'), snapshot), {...plain, width: 200});
 }
+
+describe('of a virtual server of IPVS', () => {
+  const list =
+    'IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port Forward Weight ActiveConn InActConn\nTCP  10.96.1.1:80 rr\n  -> 10.244.2.7:8080              Masq    1      0          0\n';
+  const device = (address: string) =>
+    `6: kube-ipvs0: <BROADCAST,NOARP> mtu 1500 qdisc noop state DOWN\n    inet ${address}/32 scope global kube-ipvs0\n`;
+  const input = (policy: string) =>
+    `Chain INPUT (policy ${policy} 0 packets, 0 bytes)\n pkts bytes target     prot opt in     out     source               destination\n  12   700 ACCEPT     tcp  --  *      *       0.0.0.0/0            0.0.0.0/0            tcp dpt:22\n`;
+  const drawn = (text: string) => {
+    const snapshot = snapshotOfText(text);
+    return tree(withStoppedPaths(traceText(snapshot, '10.96.1.1'), snapshot), plain);
+  };
+
+  test('what keeps packets from it is told', () => {
+    expect(drawn(`${list}\n${input('DROP')}`)).toContain('undetermined: dropped unless table nat decides otherwise');
+    expect(drawn(`${list}\n${device('10.96.0.3')}`)).toContain(
+      'undetermined: not served unless another interface has 10.96.1.1: kube-ipvs0 lacks it',
+    );
+  });
+
+  test.each([
+    ['the list alone', list],
+    ['kube-ipvs0 with its address', `${list}\n${device('10.96.1.1')}`],
+    ['a chain INPUT that accepts', `${list}\n${input('ACCEPT')}`],
+  ])('nothing is said by %s', (_, text) => {
+    expect(drawn(text)).toContain('100% 10.244.2.7:8080');
+    expect(drawn(text)).not.toContain('undetermined');
+  });
+});

@@ -110,12 +110,26 @@ export const notServedByKubeProxy: Check<'ST107'> = {
     for (const service of services) {
       const reason = whyNotServed(service, proxy.version);
       const {namespace, name} = nameOf(service);
-      if (reason === null) continue;
-      const message = `${namespace}/${name} is not served by kube-proxy: ${reason}${pitfallOf(service)}`;
-      yield {service: {namespace, name}, message, ...showService({namespace, name})};
+      const message =
+        reason === null ? pendingText(service) : `${namespace}/${name} is not served by kube-proxy: ${reason}${pitfallOf(service)}`;
+      if (message === null) continue;
+      yield {service: {namespace, name}, message, ...(reason === null ? {remedy: getController} : {}), ...showService({namespace, name})};
     }
   },
 };
+
+const getController =
+  'Run a controller that gives addresses (that of the cloud, MetalLB, the ServiceLB of k3s): its log and the events of the Service say why it gives none. Until then use the node port.';
+
+/** A load balancer without an address; null for any other Service. */
+function pendingText({metadata, spec, status}: ServiceObject): string | null {
+  if (spec?.type !== 'LoadBalancer' || (status?.loadBalancer?.ingress ?? []).length > 0) return null;
+  const {loadBalancerClass} = spec;
+  const whose = loadBalancerClass === undefined ? 'no controller has' : `the controller of its class ${loadBalancerClass} has not`;
+  const nodePorts = (spec.ports ?? []).flatMap(({nodePort = 0}) => (nodePort === 0 ? [] : [String(nodePort)]));
+  const outside = nodePorts.length === 0 ? 'at nothing' : `at node port ${someOf(nodePorts)} alone`;
+  return `${metadata.namespace}/${metadata.name} is a load balancer without an address (status.loadBalancer is empty): ${whose} given it one. Clients outside reach it ${outside}`;
+}
 
 /** What such a Service does not do, and is often expected to; empty if its fields ask for nothing of the kind. */
 function pitfallOf({spec}: ServiceObject): string {

@@ -17,8 +17,9 @@ export function withStoppedPaths(report: Report, snapshot: Snapshot): Report {
   const node = (name: string) => snapshot.nodes.find(one => one.name === name);
   const traces = report.traces?.map((trace): PortTrace => {
     const dump = node(trace.node);
-    if (dump === undefined || trace.service.namespace === 'ipvs') return trace;
-    return {...trace, entries: trace.entries.map(entry => ({...entry, end: entry.end ?? stopOf(entry, {trace, snapshot, dump})}))};
+    if (dump === undefined) return trace;
+    const stop = trace.service.namespace === 'ipvs' ? stopBeforeServer : stopOf;
+    return {...trace, entries: trace.entries.map(entry => ({...entry, end: entry.end ?? stop(entry, {trace, snapshot, dump})}))};
   });
   return traces === undefined ? report : {...report, traces};
 }
@@ -63,6 +64,26 @@ function stopOf({entry, endpoints}: EntryTrace, {trace, snapshot, dump}: Asked):
     return {verdict: 'undecided', rule, reason: `${done} after that by ${cause}${whose}, unless ${doubt}`};
   }
   return {verdict, rule, reason: `${after}, by ${cause}${whose}, unless the endpoint has the address of this node`};
+}
+
+/** What keeps packets of pods from a virtual server: rules of INPUT, or that no interface has its address. Null if nothing does. */
+function stopBeforeServer({entry: {port}, endpoints}: EntryTrace, {trace, snapshot, dump}: Asked): EntryTrace['end'] {
+  const source = addressBeside(endpoints.map(({hostPort}) => splitHostPort(hostPort).address));
+  const destination = trace.service.name;
+  if (source === null || familyOf(destination) === null) return null;
+  const {outcomes} = nodeAsker({source, destination, port: String(port), protocol: trace.port.protocol}, snapshot)(dump);
+  const [first] = outcomes;
+  if (first === undefined || outcomes.some(({verdict, condition}) => verdict !== first.verdict || condition !== first.condition))
+    return null;
+  const {verdict, condition = 'sent to', path, policy} = first;
+  const by = policy === undefined ? 'by this rule' : `by the policy of ${policy}`;
+  if (verdict === 'drop' || verdict === 'reject')
+    return {
+      verdict: verdict === 'drop' ? 'dropped' : 'rejected',
+      rule: policy === undefined ? (path.at(-1) ?? null) : null,
+      reason: `before that, ${by}`,
+    };
+  return verdict === 'undecided' && !condition.startsWith('sent ') ? {verdict, rule: null, reason: condition} : null;
 }
 
 /** How rules stop a packet that was sent on to an endpoint; null if they do not. */
