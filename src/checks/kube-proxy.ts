@@ -32,7 +32,7 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
   remedy:
     "Check whether this node's kube-proxy runs, check its log for iptables-restore errors and for a watch that hangs, and restart it.",
   *node(context) {
-    const {container, log, remedy} = kubeProxyTrouble(context);
+    const {container, log, when, remedy} = kubeProxyTrouble(context);
     const {node} = context;
     // Who pastes a log beside rules takes it for the reason.
     if (isRulesAlone(context) && log !== null) {
@@ -43,8 +43,8 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     const misses = missesChanges(context);
     const [gone, silent] = misses ? [[...podReasons(context), ...refusalReasons(context)], [...silenceReasons(context)]] : [[], []];
     const signs = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...gone, ...silent];
-    if (container === null && signs.length === 0) return;
-    // Why it stopped may be long ago in the log: by itself a line says nothing about now.
+    // Why it stopped may be long ago in the log: by itself a line says nothing about now, unless kube-proxy still wrote it then.
+    if (container === null && signs.length === 0 && !(misses && isStillSaid(when, context))) return;
     const reasons = [container, ...signs, log].filter(reason => reason !== null);
     const lag = lagOf(context);
     if (lag !== null && reasons.length === 1 && !misses) {
@@ -63,6 +63,17 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     yield {message, ...hangs, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },
 };
+
+/** Whether a line of the log is from the minutes before the node was read: what fails is tried again at least each minute. */
+function isStillSaid(when: string | null, context: NodeCheckContext): boolean {
+  const now = readAt(context);
+  const [, month, day, time] = /^(\d\d)(\d\d) (.*)$/.exec(when ?? '') ?? [];
+  if (now === null || time === undefined) return false;
+  const age = now - Date.parse(`${new Date(now).getUTCFullYear()}-${month}-${day}T${time}Z`);
+  return age > -5 * minute && age < 5 * minute;
+}
+
+const minute = 60_000;
 
 const whileSlow =
   "Check again in a minute: a kube-proxy that is slow follows. If it stays behind, see what takes the node's processors and what the log says of long syncs; a restart writes all rules again, which takes longest.";

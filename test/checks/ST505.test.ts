@@ -252,6 +252,25 @@ describe('a container that ends again and again', () => {
     expect(given.findings().map(({code}) => code)).not.toContain('ST505');
   });
 
+  test('that kube-proxy still wrote when the node was read is why changes are missing', async () => {
+    const said = async (time: string, isBehind = true): Promise<readonly string[]> => {
+      const given = await scenario();
+      if (isBehind) given.slices('shop/web', slice => ({...slice, endpoints: (slice.endpoints ?? []).slice(2)}));
+      given.file(
+        'node-b',
+        'healthz.json',
+        JSON.stringify({currentTime: '2026-11-21T09:31:24Z', lastUpdated: '2026-11-21T09:31:24Z', healthy: true}),
+      );
+      given.file('node-b', 'kube-proxy.log', `E${time}.925076       1 reflector.go:125] Failed to list *v1.Service: Unauthorized\n`);
+      const found = given.findings({nodes: name => name === 'node-b', only: new Set(['ST505'])});
+      return found.map(({message}) => message);
+    };
+    const cause = containing('kube-proxy on node-b does not keep up: its log says: Failed to list *v1.Service: Unauthorized (');
+    expect(await said('1121 09:30:50')).toEqual([cause]);
+    expect(await said('1121 09:10:50')).toEqual([]);
+    expect(await said('1121 09:30:50', false)).toEqual([]);
+  });
+
   test('a failure in the log alone is no finding', async () => {
     const given = await scenario();
     given.file('node-b', 'kube-proxy.log', 'E0101 dial tcp 10.0.0.1:6443: connect: connection refused\n');

@@ -262,6 +262,8 @@ const lesserFailures: readonly KnownFailure[] = [
 
 interface FoundFailure {
   readonly line: string;
+  /** When klog wrote the line, as month, day and time of some year: `1006 21:29:03`. Null if it does not say. */
+  readonly when: string | null;
   readonly failure: KnownFailure;
 }
 
@@ -276,9 +278,13 @@ export function failureIn(log: string, nodes: ReadonlySet<string> = new Set()): 
     const failure = knownFailures.find(({pattern}) => pattern.test(line));
     if (failure === undefined || isOver(failure, line, {after: lines.slice(at + 1), nodes})) continue;
     const telling = failure.explainedBy === undefined ? null : tellingNear(lines, at, failure.explainedBy);
-    return telling ?? {line: withoutHead(line), failure};
+    return telling ?? foundIn(line, failure);
   }
   return null;
+}
+
+function foundIn(line: string, failure: KnownFailure): FoundFailure {
+  return {line: withoutHead(line), when: /(?:^|[ |\]])[EWF](\d{4} \d\d:\d\d:\d\d)/.exec(line)?.[1] ?? null, failure};
 }
 
 /** Of a log that somebody pasted by itself: the failure, something lesser, or the last error, of which no cause is known. */
@@ -331,7 +337,7 @@ function tellingNear(lines: readonly string[], at: number, failures: readonly Kn
     .map(lineOf)
     .reverse()) {
     const failure = failures.find(({pattern}) => pattern.test(line));
-    if (failure !== undefined) return {line: withoutHead(line), failure};
+    if (failure !== undefined) return foundIn(line, failure);
   }
   return null;
 }
