@@ -21,6 +21,7 @@ function linkOf(fields: Fields): Link {
     isUp: flags.includes('UP'),
     isPromiscuous: flags.includes('PROMISC'),
     mtu: numberOf(fields['mtu']),
+    ...(groupOf(fields) === 'default' ? {} : {group: groupOf(fields)}),
     master: stringOf(fields['master']),
     isPeerElsewhere: 'link_netnsid' in fields,
     isIsolated: port?.['isolated'] === true,
@@ -39,6 +40,10 @@ function linkOf(fields: Fields): Link {
         : null,
     callsIptables: {IPv4: data?.['nf_call_iptables'] === 1, IPv6: data?.['nf_call_ip6tables'] === 1},
   };
+}
+
+function groupOf(fields: Fields): string {
+  return stringOf(fields['group']) ?? 'default';
 }
 
 /** Reads `ip -j route show table all`. A family without any route was not printed: each has those of its loopback addresses. */

@@ -1,3 +1,4 @@
+import type {LinkProperty} from '../model/node/node-facts.ts';
 import type {Address} from '../model/address.ts';
 import {type AddressInterval, parseInterval} from '../parse/nftables/address-list.ts';
 import {
@@ -38,7 +39,15 @@ export type PacketValue =
   /** The flags that are set, and those that are unknown. */
   | {readonly kind: 'flags'; readonly flags: readonly string[]; readonly unsure: readonly string[]}
   /** Null if it is unknown which. */
-  | {readonly kind: 'interface'; readonly name: string | null; readonly side: 'in' | 'out'; readonly isClient?: boolean}
+  | {
+      readonly kind: 'interface';
+      readonly name: string | null;
+      readonly side: 'in' | 'out';
+      readonly isClient?: boolean;
+      readonly about?: LinkProperty;
+      /** It is one of these, where the name is not known. */
+      readonly among?: readonly string[];
+    }
   /** A number from `first` on, `count` of them, all equally likely. */
   | {readonly kind: 'random' | 'hash'; readonly first: number; readonly count: number}
   /** A date that is this one or later. */
@@ -78,9 +87,13 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       if (packet.protocol !== 'tcp') return none;
       return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};
     case 'iif':
-      return inInterface(at);
-    case 'oif':
-      return outInterface(at);
+    case 'oif': {
+      const value = field.name === 'iif' ? inInterface(at) : outInterface(at);
+      return field.about === undefined || value.kind !== 'interface' ? value : {...value, about: field.about};
+    }
+    case 'saddr oif':
+    case 'daddr oif':
+      return isOfNeighbors(packet) ? unknown : interfaceTo(field.name === 'saddr oif' ? 'source' : 'destination', at);
     case 'mark':
       return {kind: 'number', value: packet.mark};
     case 'icmp type':
@@ -175,6 +188,17 @@ function outInterface({packet, hook, environment}: PacketAt): PacketValue {
   if (hook === 'ingress' || hook === 'prerouting' || hook === 'input') return {kind: 'interface', name: '', side: 'out'};
   const toItself = packet.origin === 'node' && !packet.rewritten && environment.isLocal(packet.destination) === true;
   return {kind: 'interface', name: packet.outInterface ?? (toItself ? 'lo' : null), side: 'out', isClient: packet.client === 'destination'};
+}
+
+/** By routes; which one the kernel names for its own addresses differs by version. */
+function interfaceTo(side: 'source' | 'destination', {packet, environment}: PacketAt): PacketValue {
+  const address = packet[side];
+  askLocal(side, packet, environment);
+  const isLocal = environment.isLocal(address);
+  const holder = isLocal === true ? (environment.interfaceWith?.(address) ?? null) : null;
+  if (isLocal !== false && holder === null) return unknown;
+  const value = {kind: 'interface', side: side === 'source' ? 'in' : 'out', isClient: isAddressOfClient(packet, side)} as const;
+  return holder === null ? {...value, name: environment.interfaceOf?.(address) ?? null} : {...value, name: null, among: ['lo', holder]};
 }
 
 /**
@@ -350,11 +374,18 @@ export function flagNames(text: string): readonly string[] {
 }
 
 function isInterface(
-  {name, side}: PacketValue & {readonly kind: 'interface'},
+  {name, side, about, among}: PacketValue & {readonly kind: 'interface'},
   text: string,
   {packet, environment}: PacketAt,
 ): boolean | null {
+  if (about !== undefined) {
+    const names = environment.linksWith?.(about, text) ?? null;
+    return names?.length === 0 ? false : name === null || names === null ? null : names.includes(name);
+  }
+  // What `fib` asks, too.
+  if (text === 'exists' || text === 'missing') return text === 'exists';
   const pattern = text.replace(/\*$/, '+');
+  if (among !== undefined) return among.some(one => isInterfaceLike(pattern, one)) ? null : false;
   if (name !== null) return isInterfaceLike(pattern, name);
   // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
   if (pattern === 'lo' && side === 'in') return false;

@@ -129,7 +129,10 @@ function rangesOf(key: readonly PacketValue[], index: number, elements: readonly
 }
 
 function intervalsFor(value: PacketValue | undefined, text: string, {packet, environment}: PacketAt): Intervals {
-  if (value?.kind === 'interface') return environment.behind?.(text.replace(/\*$/, '+'), packet.family) ?? [];
+  if (value?.kind === 'interface') {
+    const names = value.about === undefined ? text.replace(/\*$/, '+') : new Set(environment.linksWith?.(value.about, text));
+    return environment.behind?.(names, packet.family) ?? [];
+  }
   if (value?.kind === 'number') {
     const range = numberRange(text);
     return range === null || !range.every(Number.isSafeInteger) ? [] : [[BigInt(range[0]), BigInt(range[1])]];

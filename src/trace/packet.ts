@@ -1,3 +1,4 @@
+import type {LinkProperty} from '../model/node/node-facts.ts';
 import type {Address, Family} from '../model/address.ts';
 import {holds, type Intervals, subtract} from '../model/intervals.ts';
 import {once} from '../model/once.ts';
@@ -131,6 +132,8 @@ export interface Environment {
   interfaceOf?(address: Address): string | null;
   /** The interface by which a packet arrives where that depends on the address that it is sent to; null if unknown. */
   arrivesBy?(packet: Packet, environment: Environment): string | null;
+  /** The names of the interfaces of a group, or of a kind; null if that is unknown. */
+  linksWith?(property: LinkProperty, value: string): readonly string[] | null;
   /** The addresses behind interfaces whose names match a pattern such as `cali+`, or are these; null if unknown. */
   behind?(pattern: string | ReadonlySet<string>, family: Family): Intervals | null;
   /** The interfaces that routes name. */

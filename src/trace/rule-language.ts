@@ -1,3 +1,4 @@
+import type {LinkProperty} from '../model/node/node-facts.ts';
 import type {Family} from '../model/address.ts';
 import type {NftListElement, NftNat, NftOperator} from '../model/nft-ruleset.ts';
 import type {RuleText} from '../model/ruleset.ts';
@@ -64,6 +65,8 @@ export interface Field {
   readonly count?: number;
   /** Of an address type: it is asked for the interface alone by which the packet arrives, or leaves. */
   readonly ofInterface?: 'iif' | 'oif';
+  /** Of an interface: not its name is compared. */
+  readonly about?: LinkProperty;
 }
 
 export type FieldName =
@@ -84,6 +87,9 @@ export type FieldName =
   | 'saddr type'
   | 'daddr type'
   | 'reverse path'
+  /** The interface that leads to an address. */
+  | 'saddr oif'
+  | 'daddr oif'
   | 'ct state'
   | 'ct status'
   | 'ct mark'

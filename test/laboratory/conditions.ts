@@ -302,6 +302,34 @@ export const conditions: readonly Scenario[] = [
     load: [nftChain('prerouting priority 0; policy accept;', 'fib daddr type local tcp dport 30000-32767 drop')],
   },
   {
+    name: 'nft-way-there',
+    load: [nftChain('prerouting priority 0; policy accept;', 'fib daddr oifname { "docker0", "cali5" } drop')],
+    ...decided,
+  },
+  {
+    name: 'nft-way-back',
+    load: [nftChain('prerouting priority -300; policy accept;', 'fib saddr oifname != "cali*" ip daddr 10.244.11.5 drop')],
+    ...decided,
+  },
+  {
+    name: 'nft-group',
+    load: [nftChain('forward priority 0; policy accept;', 'iifgroup 7 drop', 'meta oifkind "wireguard" drop')],
+    ...decided,
+  },
+  {
+    name: 'nft-group-of-pod',
+    load: [
+      sh('ip link set cali5 group 7'),
+      nftChain('forward priority 0; policy accept;', 'iifgroup 7 ct state new drop', 'oifgroup 0x9 drop'),
+    ],
+    ...decided,
+  },
+  {
+    name: 'group-of-pod',
+    load: [sh('ip link set cali5 group 7'), rules('filter', '-I FORWARD -m devgroup --src-group 0x7 -m conntrack --ctstate NEW -j DROP')],
+    ...decided,
+  },
+  {
     name: 'nft-strong-host',
     load: [nftChain('prerouting priority -50; policy accept;', 'fib daddr type != { local, multicast, broadcast } drop')],
   },

@@ -4,6 +4,7 @@ import {type Address, contains, type Family, parseAddress, parseCidr} from '../.
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {
   hostIP,
+  type LinkProperty,
   type NetworkFacts,
   type NodeFacts,
   noNetworkFacts,
@@ -68,6 +69,9 @@ export function environmentOf(
     interfaceWith: address => sourcesOnLink(facts).find(one => one.address.text === address.text)?.dev ?? null,
     isPortOf: (port, name) => facts.network?.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
     isBridge: name => isBridge(facts, name),
+    linksWith: (property, value) =>
+      facts.network?.links?.filter(link => linkValue(property, link[property]) === linkValue(property, value)).map(({name}) => name) ??
+      null,
     behind,
     interfaces,
     localAddresses: family => localRanges(facts)[family],
@@ -80,6 +84,12 @@ export function environmentOf(
     masqueradeAddress: packet =>
       masqueradeAddress(facts, packet, own.has(packet.destination.text) ? 'lo' : interfaceOf(packet.destination)),
   };
+}
+
+/** Groups are numbers, in tens or hexadecimal, or names; the kind of an interface may not have been read. */
+function linkValue(property: LinkProperty, value: string | null | undefined): string | null {
+  if (property === 'kind' || value === null) return value ?? null;
+  return /^\d/.test(value ?? '') ? String(Number(value)).replace(/^0$/, 'default') : (value ?? 'default');
 }
 
 function isBridge({network}: NodeFacts, name: string | null): boolean | null {

@@ -209,7 +209,7 @@ class Shapes {
     const text = JSON.stringify(rest);
     return (
       asksInterface(text, way) ||
-      /physdev|devgroup|limit-iface|"reverse path"|"ofInterface":"/.test(text) ||
+      /physdev|devgroup|limit-iface|"reverse path"|"[sd]addr oif"|"ofInterface":"/.test(text) ||
       sets.some(set => set?.parts.includes('iface'))
     );
   }
@@ -250,7 +250,7 @@ function asksInterface(text: string, way: Place['way']): boolean {
 }
 
 function isInterface(expression: Expression, way: Place['way']): boolean {
-  return expression.kind === 'field' && expression.field.name === (way === 'in' ? 'iif' : 'oif');
+  return expression.kind === 'field' && expression.field.about === undefined && expression.field.name === (way === 'in' ? 'iif' : 'oif');
 }
 
 function accepts(action: Action): boolean {

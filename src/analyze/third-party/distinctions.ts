@@ -39,7 +39,16 @@ type Ranges = (readonly [low: bigint, high: bigint])[];
 
 /** Every condition on an address or a port is a set of them; what is in the same sets is not told apart. */
 export function distinctionsBy({iptables, tables, sets, environment, family}: ThirdParties): Distinctions {
-  const collected: Collected = {addresses: [], ports: [], interfaces: new Set(), family, sets, usesSourcePorts: false, led: new Set()};
+  const collected: Collected = {
+    addresses: [],
+    ports: [],
+    interfaces: new Set(),
+    all: environment.interfaces?.(family) ?? [],
+    family,
+    sets,
+    usesSourcePorts: false,
+    led: new Set(),
+  };
   for (const ruleset of iptables)
     for (const chain of thirdPartyChains(ruleset)) for (const rule of chain.rules()) collect(lowerRule(rule), noSets, collected);
   for (const table of tables)
@@ -88,6 +97,8 @@ interface Collected {
   readonly addresses: Intervals[];
   readonly ports: Intervals[];
   readonly interfaces: Set<string>;
+  /** Those of the node. */
+  readonly all: readonly string[];
   readonly family: Family;
   readonly sets: ReadonlyMap<string, IpSet>;
   usesSourcePorts: boolean;
@@ -174,7 +185,8 @@ function collectKey(key: Expression, where: Elements, table: Sets, into: Collect
       else if (name.endsWith('port')) {
         if (name === 'sport') into.usesSourcePorts = true;
         addPort(group, into);
-      } else if (name === 'iif' || name === 'oif') for (const text of group) into.interfaces.add(text);
+      } else if (field.kind === 'field' && field.field.about !== undefined) for (const one of into.all) into.interfaces.add(one);
+      else if (/oif$|^iif$/.test(name)) for (const text of group) into.interfaces.add(text);
     }
   }
 }

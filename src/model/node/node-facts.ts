@@ -79,6 +79,8 @@ export interface Link {
   /** It takes all packets that it sees, and a bridge answers for its ports. */
   readonly isPromiscuous: boolean;
   readonly mtu: number | null;
+  /** Its group, a number or a name of it, if it is not the default one. */
+  readonly group?: string;
   /** The bridge, bond or VRF that it is a port of. */
   readonly master: string | null;
   /** The other end is in another network namespace, as that of a pod. */
@@ -94,6 +96,9 @@ export interface Link {
   /** A bridge that shows packets to iptables whatever the sysctl says. */
   readonly callsIptables: Readonly<Record<Family, boolean>>;
 }
+
+/** What rules ask of an interface beside its name. */
+export type LinkProperty = 'group' | 'kind';
 
 export interface Route {
   /** `unicast`, `local`, `broadcast`, `multicast`, `anycast`, `unreachable`, `blackhole`, `prohibit`, `throw`. */

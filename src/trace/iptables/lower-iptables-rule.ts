@@ -123,6 +123,10 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
   ipvs: ipvsOption,
   physdev: ({values: [name], negated}) => ({kind: 'bridge port', ...(name === undefined ? {} : {name}), not: negated}),
   tcpmss: segmentSize,
+  devgroup: ({flag, values: [group = ''], negated}) =>
+    group.includes('/')
+      ? null
+      : isOneOf({kind: 'field', field: {name: flag === '--src-group' ? 'iif' : 'oif', about: 'group'}}, [group], negated),
   time: timeOption,
   pkttype: ({values, negated}) => isOneOf(fieldOf('packet type'), [values[0] ?? ''], negated),
 };

@@ -144,6 +144,8 @@ function lowerSelector(text: string): Field {
   if (first === 'numgen') return {name: 'random', first: Number(offset), count: Number(count)};
   if (first === 'jhash' || first === 'symhash') return lowerHash(text);
   if (first === 'fib') return lowerFib(words);
+  const [, way, about] = /^(?:meta )?([io]if)(group|kind)$/.exec(text) ?? [];
+  if (way !== undefined) return {name: way === 'iif' ? 'iif' : 'oif', about: about === 'group' ? 'group' : 'kind'};
   if (text === 'meta random') return {name: 'random', first: 0, count: 2 ** 32};
   if (first === 'exthdr') return {name: 'extension header'};
   if (second === 'type' && (first === 'icmp' || first === 'icmpv6')) return {name: 'icmp type', of: first === 'icmp' ? 'IPv4' : 'IPv6'};
@@ -226,7 +228,9 @@ function lowerHash(text: string): Field {
 /** `fib saddr type`, `fib daddr . iif type`, `fib saddr . iif oif`. */
 function lowerFib(words: readonly string[]): Field {
   const isSource = words[1] === 'saddr';
-  if (words.at(-1) !== 'type') return {name: isSource ? 'reverse path' : 'unknown'};
+  // `. mark` and an interface to leave by are not looked up.
+  if (words.at(-1) !== 'type' && words.length > 3) return {name: isSource && words.includes('iif') ? 'reverse path' : 'unknown'};
+  if (words.at(-1) !== 'type') return {name: isSource ? 'saddr oif' : 'daddr oif'};
   const way = words.find(word => word === 'iif' || word === 'oif');
   return {name: isSource ? 'saddr type' : 'daddr type', ...(way === undefined ? {} : {ofInterface: way})};
 }
