@@ -1,11 +1,11 @@
-import {commandLine, type CommandLine, someOf} from '../model/text.ts';
+import {commandLine, type CommandLine, someOf, plural, servicePortText} from '../model/text.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {canonicalAddress, families, type Family, familyOf, parseAddress} from '../model/address.ts';
 import {addressesOfPod} from '../expect/own-pods.ts';
 import {type Observation, ofPort} from '../model/finding.ts';
 import type {PodObject} from '../model/api-objects.ts';
-import {isRulesAlone} from '../model/snapshot.ts';
+import {isRulesAlone, type NodeDump} from '../model/snapshot.ts';
 import {holds} from '../model/intervals.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
 import {addressesIn} from '../parse/nftables/address-list.ts';
@@ -14,15 +14,16 @@ import type {ServicePort} from '../model/service-port.ts';
 import {parseConntrack, type TrackedConnection} from '../parse/conntrack.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {run} from './commands/commands.ts';
-import {flowsBesideRules} from './flows-beside-rules.ts';
 import {ipvsContext} from '../expect/ipvs/ipvs-context.ts';
 import {nftContext} from '../expect/nftables/expect-table.ts';
 import {nodeContext, nodePortDestinations} from '../expect/node-context.ts';
-import type {NodeDump} from '../model/snapshot.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import {mendedBugs} from '../expect/patch-releases.ts';
 import {withUpgrade} from './upgrade-advice.ts';
+import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
+import type {EntryTrace} from '../model/service-trace.ts';
+import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 
 const remedy =
   'Delete the entries on this node: conntrack -D -p PROTOCOL --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port get no answer, or that of another pod.';
@@ -235,3 +236,40 @@ function nodePortAddresses({config, facts}: {readonly config: ProxyConfig; reado
 }
 
 const unseen = {nfacct: false, clearsMark: null, dropsInvalid: null};
+
+/** Of rules alone: flows that lead elsewhere than these rules. A tracked flow keeps its way while packets come. */
+function* flowsBesideRules(node: NodeDump, flows: readonly TrackedConnection[]): Iterable<Observation> {
+  if (flows.length === 0) return;
+  for (const {service, port, family, entries} of servicesInRules(node)) {
+    const whole = entries.filter(showsAllEndpoints);
+    const own = flows.filter(flow => flow.protocol.toUpperCase() === port.protocol && whole.some(entry => leadsElsewhere(flow, entry)));
+    const ends = [...new Set(own.map(({reply}) => joinHostPort(reply.source, reply.sourcePort)))];
+    const [many, add] = port.protocol === 'TCP' ? ['connection', ' without an answer'] : ['flow', ''];
+    const what = `${plural(own.length, `tracked ${port.protocol} ${many}`)}${add} ${own.length === 1 ? 'leads' : 'lead'} to ${someOf(ends)}`;
+    const lines = someOf(own.map(({line}) => String(line)));
+    if (own.length > 0)
+      yield {
+        family,
+        service,
+        port,
+        message: `${servicePortText(service, port)}: ${what}, and these rules to none of them (conntrack line ${lines}): the rules are not asked again while packets of the flow come`,
+      };
+  }
+}
+
+function leadsElsewhere({original, reply}: TrackedConnection, {entry, endpoints}: EntryTrace): boolean {
+  const [destination, end] = [canonicalAddress(original.destination), canonicalAddress(reply.source)];
+  // A flow to a node port goes to an address of the node: if it was not translated, it may be one through the node.
+  const isToEntry = entry.address === null ? entry.kind === 'nodePort' && destination !== end : entry.address === destination;
+  return (
+    isToEntry &&
+    entry.port === original.destinationPort &&
+    !endpoints.some(({hostPort}) => hostPort === joinHostPort(end ?? '', reply.sourcePort))
+  );
+}
+
+/** The text shows the address of each endpoint, and no share of the packets is left for others. */
+function showsAllEndpoints({endpoints, end}: EntryTrace): boolean {
+  const total = endpoints.reduce((sum, {share}) => sum + (share ?? 0), 0);
+  return end === null && total > 0.999 && endpoints.every(({hostPort}) => parseAddress(splitHostPort(hostPort).address) !== null);
+}

@@ -62,6 +62,20 @@ export interface Rule extends RuleText {
   readonly target: Target | null;
 }
 
+/** The value of an option of a rule itself, such as `-d`; undefined if it has none, or excludes it. */
+export function optionOf({options}: Rule, flag: string): string | undefined {
+  return options.find(option => option.flag === flag && !option.negated)?.values[0];
+}
+
+/** The same of an option of its matches, such as `--dport`. */
+export function matchOptionOf({matches}: Rule, flag: string): string | undefined {
+  return matches.flatMap(({options}) => options).find(option => option.flag === flag && !option.negated)?.values[0];
+}
+
+export function commentOf({matches}: Rule): string | undefined {
+  return matches.find(({name}) => name === 'comment')?.options[0]?.values[0];
+}
+
 /** A chain of one table. Rules are parsed on demand: most chains are never parsed. */
 export interface Chain {
   readonly table: string;

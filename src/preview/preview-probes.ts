@@ -1,5 +1,5 @@
 import {entriesOf, isProbedFrom, packetOf} from '../analyze/outcomes/probes.ts';
-import {podInterface, type Source, sourcesFor} from '../analyze/outcomes/sources.ts';
+import {podInterface, type Source, sourcesFor, usualSources} from '../analyze/outcomes/sources.ts';
 import {once} from '../model/once.ts';
 import {isLoopback, type NodeContext} from '../expect/node-context.ts';
 import {familyOf} from '../model/address.ts';
@@ -49,7 +49,7 @@ const senderContext = once(
 
 /** Whether a probe stands for the pods of other nodes: not if nothing tells the network of all pods. */
 export function hasRemotePods(contexts: readonly [NodeContext, NodeContext]): boolean {
-  return sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, senderContext(contexts), new Set()).some(({kind}) => kind === 'remote-pod');
+  return usualSources(senderContext(contexts)).some(({kind}) => kind === 'remote-pod');
 }
 
 /** On another node, pods of that node meet the same rules. */

@@ -3,7 +3,7 @@ import {endpointChainName, parseChainName} from '../../expect/iptables/chain-nam
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {deletesLocalChains} from '../../expect/iptables/iptables-versions.ts';
 import {type Family, familyOf} from '../../model/address.ts';
-import type {Chain, ChainsByName, Rule, Ruleset} from '../../model/ruleset.ts';
+import {type Chain, type ChainsByName, type Rule, type Ruleset, commentOf} from '../../model/ruleset.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {orphanChains} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -43,7 +43,7 @@ function names(rules: readonly {readonly text: string}[], chain: string | null):
 }
 
 function rightName(rule: Rule): string | null {
-  const servicePortName = rule.matches.find(({name}) => name === 'comment')?.options[0]?.values[0];
+  const servicePortName = commentOf(rule);
   const protocol = rule.options.find(({flag}) => flag === '-p')?.values[0];
   const destination = destinationOf(rule);
   if (servicePortName === undefined || !/^[^/\s]+\/\S+$/.test(servicePortName) || protocol === undefined || destination === null)

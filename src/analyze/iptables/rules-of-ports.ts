@@ -3,7 +3,7 @@ import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import {type Family, parseCidr} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
-import {type Chain, type ChainSource, type Rule, ruleAt, type Ruleset} from '../../model/ruleset.ts';
+import {type Chain, type ChainSource, type Rule, ruleAt, type Ruleset, optionOf, matchOptionOf, commentOf} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import {entriesOf} from '../outcomes/probes.ts';
 import {joinChains} from './chain-texts.ts';
@@ -34,7 +34,7 @@ function destinationHost(rule: Rule): string | undefined {
 
 /** kube-proxy's comments begin with the name of the Service port; null for a rule that names none. */
 export function servicePortName(rule: Rule): string | null {
-  const comment = rule.matches.find(match => match.name === 'comment')?.options[0]?.values[0] ?? '';
+  const comment = commentOf(rule) ?? '';
   return /^([^\s/]+\/[^\s/]+)(?: |$)/.exec(comment)?.[1] ?? null;
 }
 
@@ -113,10 +113,10 @@ const sharedServiceChains = new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EX
 
 /** `ADDRESS PROTOCOL PORT`, without the address if the rule matches several; null for a rule that matches several protocols or ports. */
 function entryKeyOf(rule: Rule): string | null {
-  const protocol = rule.options.find(({flag, negated}) => flag === '-p' && !negated)?.values[0];
-  const port = rule.matches.flatMap(match => match.options).find(({flag, negated}) => flag === '--dport' && !negated)?.values[0];
+  const protocol = optionOf(rule, '-p');
+  const port = matchOptionOf(rule, '--dport');
   if (protocol === undefined || port === undefined || port.includes(':')) return null;
-  const destination = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0];
+  const destination = optionOf(rule, '-d');
   const cidr = destination === undefined ? null : parseCidr(destination);
   const host = cidr !== null && cidr.prefix === (cidr.family === 'IPv4' ? 32 : 128) ? cidr.text.split('/')[0] : undefined;
   return `${host ?? ''} ${protocol} ${port}`;

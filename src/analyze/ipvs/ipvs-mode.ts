@@ -27,7 +27,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-third-party.ts';
 import {isIpvsChain} from '../third-party/iptables-rules.ts';
 import {traceServedPort} from '../trace-served-port.ts';
-import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';
+import {analyzeIpvsBaseRules, baseRuleDifferences} from './analyze-ipvs-base-rules.ts';
 import {analyzeIpvsPort} from './analyze-ipvs-port.ts';
 import {baseRuleSource, type IpvsSides, pathOutcomeOn, sidesOf} from './base-rule-source.ts';
 import {type ExpectIpvs, inferIpvsSettings} from './infer-ipvs-settings.ts';
@@ -35,8 +35,11 @@ import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
 import {masqueradesNothing, nothingMasqueraded} from '../iptables/excerpt.ts';
 import {addressEvidence} from './ipvs-evidence.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
-import {resolveIpvsVersion} from './resolve-ipvs-version.ts';
 import {mergeByNode, staleServers} from './stale-servers.ts';
+import {possibleVersions} from '../../expect/patch-releases.ts';
+import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import {aboutMinor, bestVersion} from '../best-version.ts';
 
 const baseChains = [
   ...['PREROUTING', 'OUTPUT', 'POSTROUTING'].map(name => ['nat', name] as const),
@@ -295,4 +298,44 @@ function wrongSets({context: {family}}: ExpectedIpvs, {wrongSets: sets}: IpvsDif
       detail: `ipset ${set} is of type ${found} and not ${wanted}: kube-proxy stops at it, and no change reaches this node any more`,
     };
   });
+}
+
+/** Versions that set up a node in different ways: the first of each kind. */
+const lookalikes: readonly number[] = [36, 35, 34, 33, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21];
+
+interface IpvsNode {
+  readonly state: IpvsState;
+  readonly ports: readonly ServicePort[];
+  /** The iptables of a family, if they are whole enough to be compared. */
+  readonly rulesetOf: (family: Family) => Ruleset | null;
+}
+
+/** Where kube-proxy's version is only guessed, or its patch is not known: the version that the node's rules and IPVS fit best. */
+function resolveIpvsVersion(input: NodeInput, node: IpvsNode): ProxyConfig {
+  const {config} = input;
+  const candidates = candidatesOf(config.version.value);
+  if (candidates.length === 1) return config;
+  return bestVersion(config, candidates, candidate => countDifferences({...input, config: candidate}, node)).config;
+}
+
+function candidatesOf(value: KubeProxyVersion): readonly KubeProxyVersion[] {
+  const own = possibleVersions(value, 'ipvs');
+  if (value.guessed === undefined) return own;
+  const others = lookalikes.filter(minor => minor !== value.minor);
+  return [...own, ...others.flatMap(minor => possibleVersions(aboutMinor(minor), 'ipvs'))];
+}
+
+function countDifferences(input: NodeInput, {state, ports, rulesetOf}: IpvsNode): number {
+  const facts = hostFacts(input.facts, state, ports, input.config.version.value);
+  return families.reduce((sum, family) => {
+    const expected = expectIpvs({...input, facts, family, bound: state.bound ?? []});
+    const ruleset = rulesetOf(family);
+    const rules = ruleset === null ? [] : baseRuleDifferences({expected, ruleset, sets: state.sets});
+    return sum + rules.length + countOf(compareIpvs(expected, state));
+  }, 0);
+}
+
+function countOf({byPort, extraServers, extraAddresses, extraMembers, wrongSets}: IpvsDifferences): number {
+  const ofPorts = [...byPort.values()].flatMap(own => Object.values(own).map(all => all.length));
+  return [...ofPorts, extraServers.length, extraAddresses.length, extraMembers.length, wrongSets.length].reduce((a, b) => a + b, 0);
 }

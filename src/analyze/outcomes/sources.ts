@@ -45,7 +45,7 @@ export function sourcesFor(
 }
 
 /** Those of a Service port without source ranges, beside no address in use. */
-const usualSources = once((context: NodeContext) => sourcesBeside({sourceRanges: [], loadBalancerVIPs: []}, context, new Set()));
+export const usualSources = once((context: NodeContext) => sourcesBeside({sourceRanges: [], loadBalancerVIPs: []}, context, new Set()));
 
 const sourcesBeside: typeof sourcesFor = (port, context, taken) => {
   const {facts, family} = context;

@@ -1,6 +1,6 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import {pushTo} from '../../model/lists.ts';
-import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
+import {type Chain, type Rule, type Ruleset, commentOf} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import type {EntryTrace, PortTrace, TraceStep} from '../../model/service-trace.ts';
 import {entryTraces, notInText, type ShownPath, type ShownPick, stepOf, unseenEntry} from './shown-port.ts';
@@ -161,7 +161,7 @@ interface CommentedPort {
 
 /** The Service port in a rule's comment; null if it names none. */
 function commentedPort(rule: Rule): CommentedPort | null {
-  const comment = rule.matches.find(({name}) => name === 'comment')?.options[0]?.values[0];
+  const comment = commentOf(rule);
   return comment === undefined ? null : parseComment(comment);
 }
 

@@ -1,4 +1,4 @@
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import {type Rule, type Ruleset, optionOf} from '../../model/ruleset.ts';
 
 /** The chain that redirects packets of one kind of client to kube-proxy: for an address, and for a port of the node. */
 export interface PortalChain {
@@ -35,7 +35,6 @@ export function portalRules(ruleset: Ruleset): readonly PortalRule[] {
 }
 
 function portalRule(rule: Rule, chain: PortalChain): PortalRule {
-  const option = (flag: string): string | undefined => rule.options.find(other => other.flag === flag && !other.negated)?.values[0];
   const inMatch = (flag: string): string =>
     rule.matches.flatMap(({options}) => options).find(other => other.flag === flag)?.values[0] ?? '';
   const to = rule.target?.options.find(({flag}) => flag === '--to-ports' || flag === '--to-destination')?.values[0];
@@ -43,8 +42,8 @@ function portalRule(rule: Rule, chain: PortalChain): PortalRule {
   return {
     rule,
     chain,
-    protocol: option('-p') ?? '',
-    address: option('-d')?.replace(/\/(?:32|128)$/, '') ?? null,
+    protocol: optionOf(rule, '-p') ?? '',
+    address: optionOf(rule, '-d')?.replace(/\/(?:32|128)$/, '') ?? null,
     port: Number(inMatch('--dport')),
     servicePortName: inMatch('--comment').replace(/:$/, ''),
     proxyPort: Number.isInteger(proxyPort) && proxyPort > 0 ? proxyPort : null,

@@ -1,6 +1,6 @@
 import {type Family, parseCidr} from '../../model/address.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import {type Rule, type Ruleset, optionOf} from '../../model/ruleset.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import {chainsOfRoles, masqueradingChains, parseChainName} from './chain-names.ts';
@@ -110,7 +110,7 @@ function nodePortAddressesOf(rulesets: readonly Ruleset[]): readonly string[] {
 }
 
 function nodePortAddresses(ruleset: Ruleset): readonly string[] {
-  return tail(ruleset).flatMap(({options}) => options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0] ?? []);
+  return tail(ruleset).flatMap(rule => optionOf(rule, '-d') ?? []);
 }
 
 function negatesLoopback({options}: Rule): boolean {

@@ -1,7 +1,7 @@
 import {formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
 import {append, pushTo} from '../../model/lists.ts';
-import {type Chain, type ChainSource, type Rule, ruleAt, type RuleText} from '../../model/ruleset.ts';
+import {type Chain, type ChainSource, type Rule, ruleAt, type RuleText, optionOf, matchOptionOf} from '../../model/ruleset.ts';
 import {askAddress, type Environment, type Packet} from '../packet.ts';
 import {NeedingRules, networksNeeded, type NetworkWithRules} from './needed-networks.ts';
 
@@ -131,7 +131,7 @@ function buildIndex(rules: ChainSource, chain: Chain): ChainIndex {
 const maxNetworks = 100_000;
 
 function exactHost(rule: Rule): string | null {
-  const value = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0] ?? '';
+  const value = optionOf(rule, '-d') ?? '';
   const cidr = parseCidr(value);
   if (cidr === null || cidr.prefix !== (cidr.family === 'IPv4' ? 32 : 128)) return null;
   return parseAddress(cidr.text.split('/')[0] ?? '')?.text ?? null;
@@ -141,8 +141,8 @@ const octet = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
 const plainHost = new RegExp(`^-A \\S+ (?:! -s \\S+ )?-d (${octet}(?:\\.${octet}){3})/32 `);
 
 function exactPort(rule: Rule): string | null {
-  const protocol = rule.options.find(({flag, negated}) => flag === '-p' && !negated)?.values[0];
-  const port = rule.matches.flatMap(match => match.options).find(({flag, negated}) => flag === '--dport' && !negated)?.values[0];
+  const protocol = optionOf(rule, '-p');
+  const port = matchOptionOf(rule, '--dport');
   return protocol === undefined || port === undefined || !/^\d+$/.test(port) ? null : `${protocol} ${port}`;
 }
 

@@ -9,7 +9,7 @@ import {environmentOf} from '../../outcomes/environment.ts';
 import {connectionsTo, isOfSome, namedPorts, shapeOf} from '../../outcomes/outcome-changes.ts';
 import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
 import {packetOf} from '../../outcomes/probes.ts';
-import {type KnownSenders, sourcesFor} from '../../outcomes/sources.ts';
+import {type KnownSenders, usualSources} from '../../outcomes/sources.ts';
 import type {PortSymptom} from '../../symptoms/symptom-list.ts';
 import {listChain, textsOf, withChain} from '../chain-texts.ts';
 import {pathOutcomeOf} from '../iptables-outcome.ts';
@@ -101,7 +101,7 @@ function packetsToOthers(expected: ExpectedRuleset): readonly Packet[] {
   const {context, family} = expected;
   const outside = family === 'IPv4' ? '9.9.9.9' : '2620:fe::fe';
   const destinations = family === 'IPv4' ? ['127.0.0.1', outside] : [outside];
-  const sources = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set());
+  const sources = usualSources(context);
   const arriving = sources.flatMap(from =>
     destinations.flatMap(destination => packetOf({protocol: 'TCP', family}, {source: from.address, destination, port: 9, from}) ?? []),
   );

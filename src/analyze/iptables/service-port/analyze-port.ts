@@ -1,9 +1,10 @@
+import {usualSources} from '../../outcomes/sources.ts';
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {NodeContext} from '../../../expect/node-context.ts';
 import {addressInside, parseCidr} from '../../../model/address.ts';
-import type {ChainSource, Difference, Rule} from '../../../model/ruleset.ts';
+import {type ChainSource, type Difference, type Rule, optionOf, matchOptionOf} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
@@ -13,7 +14,6 @@ import {environmentOf} from '../../outcomes/environment.ts';
 import {isSameOutcome} from '../../outcomes/path-outcome.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {entriesOf, packetOf, type Probe, probedNodePortAddresses, probesBeside} from '../../outcomes/probes.ts';
-import {sourcesFor} from '../../outcomes/sources.ts';
 import {configuredAffinity, residualRefusal, sayResidual, staleEntry} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
@@ -150,12 +150,12 @@ function otherClaimant(rule: Rule, item: PortOnNode, expected: ExpectedRuleset):
 
 /** Packets to what a rule of a shared chain names, one from each kind of source. */
 function packetsTo(rule: Rule, context: NodeContext): readonly Packet[] {
-  const protocol = rule.options.find(({flag, negated}) => flag === '-p' && !negated)?.values[0];
-  const port = rule.matches.flatMap(({options}) => options).find(({flag, negated}) => flag === '--dport' && !negated)?.values[0];
+  const protocol = optionOf(rule, '-p');
+  const port = matchOptionOf(rule, '--dport');
   if (protocol === undefined || port === undefined) return [];
   const packet = (from: {readonly kind: string; readonly address: string; readonly interface: string | null}, destination: string) =>
     packetOf({protocol, family: context.family}, {source: from.address, destination, port: Number(port), from}) ?? [];
-  const sources = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set());
+  const sources = usualSources(context);
   return destinationsOf(rule, context).flatMap(destination =>
     destination === loopback
       ? packet({kind: 'node', address: loopback, interface: null}, loopback)
@@ -166,7 +166,7 @@ function packetsTo(rule: Rule, context: NodeContext): readonly Packet[] {
 const loopback = '127.0.0.1';
 
 function destinationsOf(rule: Rule, context: NodeContext): readonly string[] {
-  const cidr = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0];
+  const cidr = optionOf(rule, '-d');
   if (cidr === undefined) return [...probedNodePortAddresses(context), ...(context.localhostNodePorts ? [loopback] : [])];
   if (cidr === '127.0.0.0/8') return [loopback];
   const parsed = parseCidr(cidr);

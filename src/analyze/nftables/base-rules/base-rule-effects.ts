@@ -17,7 +17,7 @@ import {
   shapeOf,
 } from '../../outcomes/outcome-changes.ts';
 import {directProbe, packetOf, probesFor, whose} from '../../outcomes/probes.ts';
-import {type Source, sourcesFor, sourcesNamedIn} from '../../outcomes/sources.ts';
+import {type Source, sourcesNamedIn, usualSources} from '../../outcomes/sources.ts';
 import {type NftCase, type NftPortDifference, withChains, withSet} from '../nft-case.ts';
 import {targetsOf, walkOf} from '../nft-outcome.ts';
 import {describePathOutcome} from '../../outcomes/path-outcome.ts';
@@ -40,7 +40,7 @@ function* directProbes({ports, context, texts, senders}: RulesInQuestion<NftPort
   const endpoint = item?.endpoints.reachable.find(isHere);
   if (item === undefined || endpoint === undefined) return;
   const [node] = senders().nodes.keys();
-  const usual = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set());
+  const usual = usualSources(context);
   const sources: readonly Source[] = [
     ...usual,
     ...(node === undefined ? [] : [{kind: 'other-node', address: formatAddress(family, node), interface: facts.primaryInterface} as const]),
@@ -85,7 +85,7 @@ export function unservedPackets({context, ports}: ExpectedTable): readonly Packe
   if (first === undefined) return [];
   const taken = new Set(ports.flatMap(({port}) => (port.clusterIP === first.port.clusterIP ? [port.port] : [])));
   const free = [9, 19, 29, 39].find(number => !taken.has(number)) ?? 49;
-  return sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set()).flatMap(
+  return usualSources(context).flatMap(
     from => packetOf(first.port, {source: from.address, destination: first.port.clusterIP, port: free, from}) ?? [],
   );
 }
