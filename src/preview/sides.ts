@@ -11,7 +11,7 @@ import type {NftChains, NftRuleset, NftSource, NftTableSource} from '../model/nf
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
-import type {Environment} from '../trace/packet.ts';
+import type {Environment, Packet} from '../trace/packet.ts';
 import {isShownByIptables} from '../trace/side.ts';
 import type {NodeSetup} from './node-setup.ts';
 import type {WalkedSide} from './walk-side.ts';
@@ -76,7 +76,8 @@ function writtenRules({setup, view, config, family}: ExpectedSideInput): Written
 
 /** Where a node forwards nothing, no change of its rules does. */
 function withForwarding(environment: Environment, facts: NodeFacts): Environment {
-  return {...environment, obstacle: ({family, origin}) => (origin === 'node' ? null : forwardingOff(facts, family))};
+  const isForwarded = ({origin, destination}: Packet): boolean => origin !== 'node' && environment.isLocal(destination) !== true;
+  return {...environment, obstacle: packet => (isForwarded(packet) ? forwardingOff(facts, packet.family) : null)};
 }
 
 /** The current rules of the node. */

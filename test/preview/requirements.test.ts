@@ -3,7 +3,7 @@ import {describe, expect, test} from 'vitest';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import type {Preview, Requirement} from '../../src/model/preview.ts';
 import type {Scenario} from '../scenario.ts';
-import {nodes, previewFrom, toNftables, withKernel} from './previews.ts';
+import {interfaces, nodes, previewFrom, toNftables, withKernel} from './previews.ts';
 
 const node = 'node-a';
 
@@ -149,6 +149,17 @@ describe('a node that forwards nothing', () => {
     ]);
     const other = preview.changes.filter(({packet, source}) => packet.family === 'IPv4' && source.kind !== 'node');
     expect(other.filter(({effect}) => effect === 'lost' || effect === 'gained')).toEqual([]);
+  });
+
+  test('loses node ports of its own programs, for which it forwards nothing', async () => {
+    const own = (given: Scenario): void => {
+      switches(0)(given);
+      given.file(node, 'addresses.json', interfaces('172.18.0.11', '172.19.0.11'));
+      given.slices('shop/nodeport', slice => ({...slice, endpoints: [{addresses: ['172.18.0.11'], nodeName: node}]}));
+    };
+    const {changes} = await previewFrom('healthy/1.36-iptables', {mode: 'nftables'}, own, {nodes: [node], expectedOnly: true});
+    const lost = changes.filter(({effect, source}) => effect === 'lost' && source.kind === 'external');
+    expect(lost.map(({service, packet}) => `${service.name} ${packet.destination}:${packet.port}`)).toEqual(['nodeport 172.19.0.11:30080']);
   });
 
   test('is told from one that forwards, and from one of which that was not read', async () => {
