@@ -167,8 +167,8 @@ const what: Readonly<Record<string, string | Words>> = {
   ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
     variant === 'no-service-works' ? "kube-proxy's chains are not called, Services do not work" : gist,
   ST302: ({gist}) => gist ?? 'masquerading does not work',
-  ST303: ({affects, family}, block) =>
-    `${partOf(block)}packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are dropped in FORWARD${family === 'IPv6' ? ' (IPv6)' : ''}`,
+  ST303: ({affects, family, actual}, block) =>
+    `${partOf(block)}packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD${family === 'IPv6' ? ' (IPv6)' : ''}`,
   ST304: ({affects}) =>
     affects === undefined ? 'node ports do not work' : `node ports of ${plural(affects.length, 'Service')} do not work`,
   ST305: finding =>
@@ -268,6 +268,9 @@ function partOf(block: FindingBlock): string {
   const parts = new Set(shares.map(share => Math.max(1, Math.round(share * 100))));
   return parts.size === 1 ? `${[...parts][0]}% of the ` : 'a part of the ';
 }
+
+/** The targets of iptables and nftables that refuse packets. */
+const refusing = /-j REJECT|\breject\b/;
 
 /** The targets of iptables and nftables that exempt packets from connection tracking, and so from DNAT. */
 const untracked = /-j NOTRACK|-j CT .*--notrack|\bnotrack\b/;

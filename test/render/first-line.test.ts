@@ -39,6 +39,10 @@ describe('the first line says what happens, not that something is wrong', () => 
           .insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -m statistic --mode random --probability 0.01 -j DROP'),
     ],
     [
+      'infra/dns on node-b: 50% of the packets to pods are refused in FORWARD (ST303) and 1 more cause',
+      given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -p udp --dport 53 -j REJECT'),
+    ],
+    [
       'shop/sticky on node-b: endpoints get unequal shares of the traffic, 10.244.11.5:8080 6.7% in place of 33.3% (ST208)',
       given =>
         given
