@@ -21,6 +21,16 @@ test('a duplicate jump of the base rules is an info of the node', async () => {
   ]);
 });
 
+test('a jump that is there many times is counted as duplicates, not as so many rules', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const jump = ['-A PREROUTING', '-j KUBE-SERVICES'];
+  const [line = ''] = dump.lines(...jump);
+  dump.insertAfter(jump, [line, line, line].join('\n'));
+  const [found] = given.newFindings();
+  expect(found).toMatchObject({code: 'ST218', message: containing('3 base rules are duplicates')});
+});
+
 test.each([
   ['a hairpin rule', ['-A KUBE-SEP-', '-s 10.244.12.4/32', '"shop/web:http"']],
   ['a refusal', ['-A KUBE-SERVICES', '"shop/empty:http has no endpoints"']],

@@ -107,7 +107,7 @@ export function residualGroups<R extends RuleText, D extends {readonly kind: Dif
 const kinds = [
   ['missing', 'missing-rule', ['is missing', 'are missing']],
   ['extra', 'unexpected-rule', ['was not written by kube-proxy', 'were not written by kube-proxy']],
-  ['duplicate', 'duplicate-rule', ['is there twice', 'are there twice']],
+  ['duplicate', 'duplicate-rule', ['is there twice', 'are duplicates']],
   ['reordered', 'unexpected-rule', ['is out of order', 'are out of order']],
 ] as const satisfies readonly (readonly [DifferenceKind, SymptomKind, state: readonly [one: string, more: string]])[];
 

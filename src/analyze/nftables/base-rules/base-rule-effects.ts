@@ -120,7 +120,7 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
     );
   const count = rules.length === 1 ? describe(first) : `${rules.length} rules in ${first.rule.chain}`;
   const what = duplicate
-    ? `${count} ${rules.length === 1 ? 'is' : 'are'} there twice`
+    ? `${count} ${rules.length === 1 ? 'is there twice' : 'are duplicates'}`
     : `${count} ${rules.length === 1 ? 'was' : 'were'} not written by kube-proxy`;
   const kind = duplicate && changes.length === 0 ? 'duplicate-rule' : 'unexpected-rule';
   return [{...base, kind, severity, port: null, detail: `${what}: ${text}`}];
