@@ -118,6 +118,8 @@ export type PreviewSettings = Readonly<Record<string, unknown>>;
 
 /** What a preview recorded for a comparison after the change. */
 export interface PreviewPlan {
+  /** The nodes whose addresses were not read: its changes are not at all of them. */
+  readonly withoutAddresses: readonly string[];
   readonly scope: readonly string[];
   /** Of the nodes that were checked, grouped by equal settings. */
   readonly settings: readonly {readonly nodes: readonly string[]; readonly before: PreviewSettings; readonly after: PreviewSettings}[];

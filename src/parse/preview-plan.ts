@@ -9,12 +9,20 @@ export function parsePreviewPlan(text: string): PreviewPlan | {readonly whyNot: 
   if (!isObject(plan) || !Array.isArray(plan['changes']) || !Array.isArray(plan['requirements']))
     return {whyNot: 'it is no report of preview -o json'};
   if (plan['schemaVersion'] !== 1) return {whyNot: `its schemaVersion is ${JSON.stringify(plan['schemaVersion'])}, and 1 can be read`};
-  const {changes, settings, scope} = plan;
+  const {changes, settings, scope, nodes} = plan;
   if (!isList(settings, isSettings) || !isList(scope, isText)) return {whyNot: 'it has no settings of nodes: an older svc-trace wrote it'};
   const packets = changes.filter(change => !isObject(change) || change['topic'] === undefined);
   const odd = packets.findIndex(change => !isChange(change));
   if (odd >= 0) return {whyNot: `change ${odd + 1} in it cannot be read`};
-  return {settings: settings as PreviewPlan['settings'], scope, changes: (packets as PreviewChange[]).map(asChange)};
+  return {
+    settings: settings as PreviewPlan['settings'],
+    scope,
+    // The only reason of a node whose rules were read.
+    withoutAddresses: isList(nodes, isObject)
+      ? nodes.flatMap(({name, basis, reason}) => (isText(name) && basis === 'actual' && reason !== undefined ? [name] : []))
+      : [],
+    changes: (packets as PreviewChange[]).map(asChange),
+  };
 }
 
 /** The JSON leaves out an address that is null, and has the fields of a cause in the change itself. */

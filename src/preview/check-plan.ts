@@ -80,11 +80,13 @@ export class PlanCheckRun {
     const other = ['mode', 'version'].filter(
       key => settingText(key, plannedSettings(setup.config)[key]) !== settingText(key, settings.after[key]),
     );
-    this.#nodes.push({
-      name,
-      status,
-      ...(status === 'switched' && other.length > 0 ? {reason: `its ${other.join(' and ')} is not that of the plan`} : {}),
-    });
+    const reasons = [
+      ...(other.length > 0 ? [`its ${other.join(' and ')} is not that of the plan`] : []),
+      ...(this.#plan.withoutAddresses.includes(name)
+        ? ['the plan was made without its addresses: node ports at others than those of its Node object are not compared']
+        : []),
+    ];
+    this.#nodes.push({name, status, ...(status === 'switched' && reasons.length > 0 ? {reason: reasons.join('; ')} : {})});
     if (status === 'not-switched') return;
     const configBefore = configOf(setup.config, settings.before);
     const sides = new Map(
@@ -123,8 +125,18 @@ export class PlanCheckRun {
       selects: port => this.#input.selects(port) && scope.has(namespacedName(port.object.metadata)),
     });
     return found.changes
-      .filter(found => !found.isUnusedPort && !isForetold(found))
+      .filter(found => !found.isUnusedPort && !isForetold(found) && this.#isPlanned(setup, found.change))
       .map(({change}) => ({...change, before: change.after, after: change.before, effect: inverse[change.effect] ?? change.effect}));
+  }
+
+  /** Not a node port at an address that the plan did not know. */
+  #isPlanned({node, facts}: NodeSetup, {entry, packet}: PreviewChange): boolean {
+    return (
+      entry.kind !== 'nodePort' ||
+      isLoopback(packet.destination) ||
+      facts.hostIPs.includes(packet.destination) ||
+      !this.#plan.withoutAddresses.includes(node.name)
+    );
   }
 
   result(): PlanCheck {

@@ -109,7 +109,8 @@ export class PreviewRun {
     const setup = nodeSetup({node, api, view: this.#view, overrides: {}});
     const configAfter = plannedConfig(setup, plan);
     const basis = basisOf(setup, configAfter, expectedOnly);
-    this.#nodes.push(reason === undefined ? basis : {reason, ...basis});
+    const lack = basis.basis === 'actual' && !setup.facts.allAddresses ? withoutAddresses : reason;
+    this.#nodes.push(lack === undefined ? basis : {reason: lack, ...basis});
     const isUnread = basis.basis === 'unread';
     (isUnread ? this.#unread.before : this.#before).add(JSON.stringify(sideOf(setup.config)));
     (isUnread ? this.#unread.after : this.#after).add(JSON.stringify(sideOf(configAfter)));
@@ -250,6 +251,8 @@ export function basisOf({node, config, dumps, nft, ipvs, api, view}: NodeSetup, 
 function sideOf({mode, version}: ProxyConfig): PreviewSide {
   return {proxyMode: mode.value, kubeProxyVersion: version.value.text};
 }
+
+const withoutAddresses = 'its addresses were not read: node ports at others than those of its Node object are not compared';
 
 /** Nodes may differ: then all their values are named. */
 function joined(sides: ReadonlySet<string>): PreviewSide {

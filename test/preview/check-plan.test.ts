@@ -152,6 +152,23 @@ describe('a node of which something was not read is not checked, and nothing dif
   });
 });
 
+test('of a node whose addresses were not read for the plan, node ports at its other addresses are not compared', async () => {
+  const [before, after] = [await scenario('healthy/1.36-iptables'), await scenario('nftables/1.36')];
+  before.file('node-a', 'addresses.json', null);
+  after.file('node-a', 'addresses.json', interfaces('172.18.0.11', '10.244.11.1'));
+  const preview = previewOf(before.snapshot(), {mode: 'nftables'});
+  expect(previewRenderers.table(preview, options)).toContain(
+    '- node-a: its addresses were not read: node ports at others than those of its Node object are not compared',
+  );
+  const found = checked(previewRenderers.json(preview, options), after.snapshot());
+  expect(found.nodes.map(({reason}) => reason)).toEqual([
+    'the plan was made without its addresses: node ports at others than those of its Node object are not compared',
+    undefined,
+    undefined,
+  ]);
+  expect(firstLine(found)).toMatch(/^AS PLANNED: 3 of 3 nodes switched; (\d+) of \1 foretold changes came; nothing else changed$/);
+});
+
 test('a node that the plan does not have was not checked', async () => {
   const before = await snapshotOf('healthy/1.36-iptables');
   const plan = JSON.parse(planText({...before, nodes: before.nodes.slice(1)}, 'nftables'));

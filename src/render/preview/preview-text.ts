@@ -41,6 +41,7 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
   const {requirements, changes, advice, nodes, notes} = preview;
   const unread = nodes.filter(({basis}) => basis === 'unread');
   const computed = nodes.filter(({basis}) => basis === 'expected');
+  const actual = nodes.filter(({basis}) => basis === 'actual');
   const open = requirements.filter(({status}) => verbose || status !== 'met');
   const sections: readonly PreviewSection[] = [
     ...orderSections(preview),
@@ -76,6 +77,7 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
       items: [
         ...reasonsOf(unread).map(([reason, names]) => ({head: `${nodesText(names, verbose)} not checked: ${reason}`, lines: []})),
         ...reasonsOf(computed).map(([reason, names]) => ({head: `${nodesText(names, verbose)} not read: ${reason}`, lines: []})),
+        ...reasonsOf(actual).map(([reason, names]) => ({head: `${nodesText(names, verbose)}: ${reason}`, lines: []})),
         ...(computed.length === 0
           ? []
           : [
