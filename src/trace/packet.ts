@@ -20,6 +20,8 @@ export interface Outcome<R extends RuleText = Rule> {
   readonly path: readonly R[];
   /** Where the packet was rewritten to before the outcome became undecided. */
   readonly rewrittenTo?: string;
+  /** It was rewritten to that whatever is unknown. */
+  readonly isRewrittenAnyway?: true;
   /** For an undecided outcome, what is unknown. */
   readonly reason?: string;
   /** It is undecided because a dump is truncated, which is a finding of its own. */

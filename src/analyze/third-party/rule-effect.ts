@@ -110,7 +110,8 @@ export function ruleEffect(outcome: ConnectionOutcome, walkedProbe: WalkedProbe,
 function effectOf(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
   const sentTo = outcome.destination ?? outcome.rewrittenTo;
   if (sentTo !== undefined && outcome.verdict !== 'accept' && isNeverAnswered(sentTo, walkedProbe)) return null;
-  if (outcome.verdict === 'undecided') return undetermined(outcome, walkedProbe, effectCase);
+  if (outcome.verdict === 'undecided')
+    return takenAnyway(outcome, walkedProbe, effectCase) ?? undetermined(outcome, walkedProbe, effectCase);
   if (outcome.verdict !== 'accept') return losesPackets(walkedProbe) ? refusal(outcome, walkedProbe, effectCase) : null;
   const effect = unrefused(outcome, walkedProbe, effectCase) ?? accepted(outcome, walkedProbe, effectCase);
   return effect ?? (outcome.lost === undefined ? null : lostLater(outcome.lost, walkedProbe, effectCase));
@@ -136,6 +137,14 @@ function isNeverAnswered(destination: string, {probe, alone, pods, environment}:
   if ((kind !== 'remote-pod' && kind !== 'other-node') || alone.destinations.get(destination)?.masquerade !== false) return false;
   const address = parseAddress(splitHostPort(destination).address);
   return address !== null && environment.isLocal(address) === false && !holds(pods, address.value);
+}
+
+/** What was sent elsewhere reaches no endpoint, whatever a later rule does that cannot be evaluated. */
+function takenAnyway(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
+  const {rewrittenTo, isRewrittenAnyway} = outcome;
+  const {destinations} = walkedProbe.alone;
+  if (rewrittenTo === undefined || isRewrittenAnyway !== true || destinations.size === 0 || destinations.has(rewrittenTo)) return null;
+  return accepted({...outcome, destination: rewrittenTo}, walkedProbe, effectCase);
 }
 
 /** Of a path that depends on what cannot be evaluated, the rule that it depends on. */
