@@ -129,3 +129,8 @@ export function shapeOf({port, endpoints}: ServedPort, hostIPs: readonly string[
     endpoints.reachable.some(({address}) => hostIPs.includes(address)),
   ].join();
 }
+
+/** The last Service port of each shape. The full walks of `test/differential` replace it by its name. */
+export function onePerShape<Port extends ServedPort>(ports: readonly Port[], shape: (item: Port) => string): readonly Port[] {
+  return [...new Map(ports.map(item => [shape(item), item])).values()];
+}

@@ -1,12 +1,12 @@
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
-import {partition, uniqueBy} from '../../../model/lists.ts';
+import {partition} from '../../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../../model/ruleset.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {onceAsked} from '../../../model/once.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
-import {connectionsTo, isOfSome, namedPorts, shapeOf} from '../../outcomes/outcome-changes.ts';
+import {connectionsTo, isOfSome, namedPorts, onePerShape, shapeOf} from '../../outcomes/outcome-changes.ts';
 import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
 import {packetOf} from '../../outcomes/probes.ts';
 import {type KnownSenders, usualSources} from '../../outcomes/sources.ts';
@@ -87,10 +87,10 @@ function packetsOf({expected, actual, differing, unexpected, senders}: NodeRules
 function triedPorts({ports, context}: ExpectedRuleset, differing: ReadonlySet<PortOnNode>): readonly PortOnNode[] {
   const shape = (item: PortOnNode): string => shapeOf(item, context.facts.hostIPs);
   const [different, same] = partition(ports, item => differing.has(item));
-  const right = uniqueBy(same, shape);
+  const right = onePerShape(same, shape);
   const shapes = new Set(right.map(shape));
   const rest = different.filter(item => !shapes.has(shape(item)));
-  return [...new Set([...right, ...uniqueBy(rest, shape), ...rest.slice(0, maxDiffering)])];
+  return [...new Set([...right, ...onePerShape(rest, shape), ...rest.slice(0, maxDiffering)])];
 }
 
 const maxDiffering = 50;

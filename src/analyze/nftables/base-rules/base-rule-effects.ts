@@ -1,4 +1,3 @@
-import {uniqueBy} from '../../../model/lists.ts';
 import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts';
 import {formatAddress} from '../../../model/address.ts';
@@ -10,6 +9,7 @@ import {
   connectionsTo,
   effectOfRules,
   namedPorts,
+  onePerShape,
   type OutcomeChange,
   outcomeChanges,
   type PortProbe,
@@ -72,7 +72,7 @@ type TableChange = OutcomeChange<RuleText, NftPort>;
 
 /** The probes of one Service port of each shape: together they match every base rule. */
 export function baseChainProbes({context, ports}: ExpectedTable): readonly PortProbe<NftPort>[] {
-  return uniqueBy(ports.toReversed(), item => shapeOf(item, context.facts.hostIPs)).flatMap(item =>
+  return onePerShape(ports.toReversed(), item => shapeOf(item, context.facts.hostIPs)).flatMap(item =>
     probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 2)})
       .filter(({knownTo}) => knownTo.size === 0)
       .map(probe => ({item, probe})),
