@@ -1,4 +1,3 @@
-import {uniqueBy} from '../../model/lists.ts';
 import {compareRulesets} from '../../compare/compare-rulesets.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName} from '../../expect/ipvs/ipvs-sets.ts';
@@ -9,7 +8,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {listChain, missingHook, textsOf, withChain} from '../iptables/chain-texts.ts';
 import {isBeyondTheCut} from '../iptables/node-rulesets.ts';
-import {connectionsTo, namedPorts} from '../outcomes/outcome-changes.ts';
+import {connectionsTo, namedPorts, onePerShape} from '../outcomes/outcome-changes.ts';
 import {isSameOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {packetOf, type Probe} from '../outcomes/probes.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
@@ -313,7 +312,7 @@ function packetsToTry(expected: ExpectedIpvs, {unexpected, senders}: TriedRules)
   const {ports, context} = expected;
   const inQuestion = {context, ports, texts: unexpected, senders};
   const named = namedPorts(inQuestion, maxNamed);
-  const probes = connectionsTo([...new Set([...uniqueBy(ports, ipvsShapeOf), ...named])], inQuestion);
+  const probes = connectionsTo([...new Set([...onePerShape(ports, ipvsShapeOf), ...named])], inQuestion);
   return [
     ...probes.map(({item, probe}) => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal})),
     ...otherPorts(expected, [...ports.slice(0, 1), ...named]).map(packet => ({probe: null, packet, local: false})),
