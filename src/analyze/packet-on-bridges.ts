@@ -22,16 +22,16 @@ export function acrossBridge(outcome: PacketOutcome, {packet, environment, facts
   const bridgeOf = (address: Address): string | null =>
     environment.isLocal(address) === true ? null : (environment.interfaceOf?.(address) ?? null);
   const [from, to] = [packet.origin === 'node' ? null : bridgeOf(packet.source), bridgeOf(end)];
-  const bridges = [from, to].map(name => podPorts(network, name));
-  const [shared] = bridges;
-  const blocked = bridges.flatMap((bridge, at) => {
-    const reason = 'the bridge takes nothing from a port that is not in the state forwarding, and sends nothing there';
-    return bridge === null ? [] : (off([from, to][at] ?? '', bridge.ports, ({isBlocked}) => isBlocked === true, reason) ?? []);
+  const bridges = [from, to].flatMap(name => {
+    const bridge = podPorts(network, name);
+    return name === null || bridge === null ? [] : {...bridge, name};
   });
-  const crossing = from === null || from !== to || shared == null ? null : obstacleOn(from, shared, {outcome, packet, end, facts});
-  const obstacle = blocked[0] ?? crossing;
+  const closed = 'the bridge takes nothing from a port that is not in the state forwarding, and sends nothing there';
+  const [blocked] = bridges.flatMap(bridge => off(bridge, ({isBlocked}) => isBlocked === true, closed) ?? []);
+  const [shared] = from === to ? bridges : [];
+  const obstacle = blocked ?? (shared === undefined ? null : obstacleOn(shared, {outcome, packet, end, facts}));
   if (obstacle !== null) return {...outcome, ...obstacle};
-  const doubt = bridges.some(bridge => bridge !== null) ? bridgeDoubts(rules.nft, facts).find(({isOfArp}) => !isOfArp) : undefined;
+  const doubt = bridges.length > 0 ? bridgeDoubts(rules.nft, facts).find(({isOfArp}) => !isOfArp) : undefined;
   if (doubt === undefined) return outcome;
   return {
     ...outcome,
@@ -39,6 +39,12 @@ export function acrossBridge(outcome: PacketOutcome, {packet, environment, facts
     reason: doubtText(doubt),
     path: [...outcome.path, ...(doubt.rule === null ? [] : [doubt.rule])],
   };
+}
+
+interface PodBridge {
+  readonly name: string;
+  readonly link: Link | undefined;
+  readonly ports: readonly Link[];
 }
 
 interface Between {
@@ -50,24 +56,22 @@ interface Between {
 
 /** Why a packet from one port of a bridge to another, or back to the same, is lost. */
 function obstacleOn(
-  name: string,
-  {link, ports}: {readonly link: Link | undefined; readonly ports: readonly Link[]},
+  bridge: PodBridge,
   {outcome, packet, end, facts: {network = noNetworkFacts}}: Between,
 ): Pick<PacketOutcome, 'verdict' | 'lost' | 'reason'> | null {
+  const {name, link} = bridge;
   const isItself = packet.source.value === end.value;
   const isolated = ({isIsolated}: Link): boolean => isIsolated;
   if (isItself) {
     // Without br_netfilter packets are routed by the node, which may send them back.
     if (bridgeCalls(network, packet.family) !== 'on' || link?.isPromiscuous === true) return null;
-    const back = off(
-      name,
-      ports,
-      ({hairpin}) => hairpin === false,
-      `the bridge sends no packet back by the port that it came from: hairpin_mode is 0`,
+    const noHairpin = 'the bridge sends no packet back by the port that it came from: hairpin_mode is 0';
+    return (
+      off(bridge, ({hairpin}) => hairpin === false, noHairpin) ??
+      off(bridge, isolated, 'the bridge sends nothing from an isolated port back to it')
     );
-    return back ?? off(name, ports, isolated, 'the bridge sends nothing from an isolated port back to it');
   }
-  const between = off(name, ports, isolated, 'the bridge sends nothing from one isolated port to another');
+  const between = off(bridge, isolated, 'the bridge sends nothing from one isolated port to another');
   const bypass = bypassReason(network, packet.family, link);
   if (between !== null || bypass === null || outcome.masquerade || outcome.destination === null) return between;
   const reason = `${bypass}: the endpoint is on the same bridge (${name}) as the client, which gets the answer from an address that it does not know`;
@@ -75,12 +79,7 @@ function obstacleOn(
 }
 
 /** Which of the ports is the one of a pod is not known. */
-function off(
-  name: string,
-  ports: readonly Link[],
-  isOff: (port: Link) => boolean,
-  reason: string,
-): Pick<PacketOutcome, 'verdict' | 'reason'> | null {
+function off({name, ports}: PodBridge, isOff: (port: Link) => boolean, reason: string): Pick<PacketOutcome, 'verdict' | 'reason'> | null {
   const count = ports.filter(isOff).length;
   if (count === 0) return null;
   return {verdict: count === ports.length ? 'drop' : 'undecided', reason: `${reason} (${count} of ${ports.length} ports of ${name})`};

@@ -69,11 +69,9 @@ function isStillSaid(when: string | null, context: NodeCheckContext): boolean {
   const now = readAt(context);
   const [, month, day, time] = /^(\d\d)(\d\d) (.*)$/.exec(when ?? '') ?? [];
   if (now === null || time === undefined) return false;
-  const age = now - Date.parse(`${new Date(now).getUTCFullYear()}-${month}-${day}T${time}Z`);
-  return age > -5 * minute && age < 5 * minute;
+  const written = Date.parse(`${new Date(now).getUTCFullYear()}-${month}-${day}T${time}Z`);
+  return Math.abs(now - written) < 5 * 60_000;
 }
-
-const minute = 60_000;
 
 const whileSlow =
   "Check again in a minute: a kube-proxy that is slow follows. If it stays behind, see what takes the node's processors and what the log says of long syncs; a restart writes all rules again, which takes longest.";

@@ -1,3 +1,4 @@
+import {internalIPs} from '../expect/api-index.ts';
 import {knownServiceRanges, nodesInRanges, overlaps} from '../expect/cluster/service-range.ts';
 import {podsByNode} from '../expect/own-pods.ts';
 import {canonicalAddress, families, parseAddress} from '../model/address.ts';
@@ -65,14 +66,13 @@ function isDocker(dev: string | null | undefined): boolean {
 /** Nodes to whose addresses the routes of this one lead by a bridge of Docker. */
 function nodesBehindDocker({nodes}: ApiObjects, {name, network = noNetworkFacts}: NodeFacts): readonly string[] {
   if (!network.links?.some(link => isDocker(link.name))) return [];
-  return (nodes ?? []).flatMap(({metadata, status}) =>
-    metadata.name === name
-      ? []
-      : (status?.addresses ?? []).flatMap(({type, address = ''}) => {
-          const destination = type === 'InternalIP' ? parseAddress(address) : null;
-          const route = destination === null ? 'unknown' : routeOf(network, destination);
-          return route !== 'unknown' && route.kind === 'unicast' && isDocker(route.dev) ? [`${metadata.name} (${address})`] : [];
-        }),
+  const others = (nodes ?? []).filter(({metadata}) => metadata.name !== name);
+  return others.flatMap(other =>
+    internalIPs(other).flatMap(address => {
+      const destination = parseAddress(address);
+      const route = destination === null ? 'unknown' : routeOf(network, destination);
+      return route !== 'unknown' && route.kind === 'unicast' && isDocker(route.dev) ? [`${other.metadata.name} (${address})`] : [];
+    }),
   );
 }
 

@@ -1,3 +1,4 @@
+import {internalIPs} from '../expect/api-index.ts';
 import {addressesOfPod, podCIDRsOf} from '../expect/own-pods.ts';
 import {canonicalAddress} from '../model/address.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
@@ -75,8 +76,8 @@ function isReadyWithOwnAddress({metadata, spec, status}: PodObject): boolean {
   return spec?.hostNetwork !== true && isReady === true && metadata.deletionTimestamp === undefined;
 }
 
-function internalAddresses({status}: NodeObject): readonly string[] {
-  return (status?.addresses ?? []).flatMap(({type, address = ''}) => (type === 'InternalIP' ? canonical(address) : []));
+function internalAddresses(node: NodeObject): readonly string[] {
+  return internalIPs(node).flatMap(canonical);
 }
 
 function canonical(text: string): readonly string[] {

@@ -8,6 +8,11 @@ export function nodeObject({nodes}: ApiObjects, name: string): NodeObject | unde
   return nodes === null ? undefined : nodesByName(nodes).get(name);
 }
 
+/** The addresses by which other nodes reach it. */
+export function internalIPs({status}: NodeObject): readonly string[] {
+  return (status?.addresses ?? []).flatMap(({type, address}) => (type === 'InternalIP' && address !== undefined ? [address] : []));
+}
+
 /** Whether the cluster has no Node of this name; false where that is not known. */
 export function isNoNode(api: ApiObjects, name: string): boolean {
   return api.nodes !== null && api.lacksNodes !== true && nodeObject(api, name) === undefined;

@@ -56,6 +56,11 @@ export abstract class ChainList<C> {
     return place;
   }
 
+  /** The chain of this name, which is new if there is none. */
+  protected openChain(name: string): C {
+    return this.#object(this.placeFor(name));
+  }
+
   /** Drops the object of a chain: the next who asks gets a new one. */
   protected forget(place: number): void {
     this.#objects.delete(place);

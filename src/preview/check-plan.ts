@@ -22,7 +22,7 @@ import type {NodeDump} from '../model/snapshot.ts';
 import {compareText, namespacedName} from '../model/text.ts';
 import {probeOutcome} from './effect.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
-import {basisOf, type PreviewRunInput} from './preview-run.ts';
+import {basisOf, onlyOfNodeObject, type PreviewRunInput} from './preview-run.ts';
 import {outcomesOf} from './preview-change.ts';
 import {type FoundChange, type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';
@@ -74,7 +74,7 @@ export class PlanCheckRun {
     if (basis !== 'actual') return this.addUnread(name, reason ?? 'its rules were not read');
     const foretold = this.#byNode.get(name) ?? [];
     // Without these, no walk tells a node port at one of them.
-    if (!setup.facts.allAddresses && foretold.some(({entry, packet}) => entry.kind === 'nodePort' && !isKnownAddress(setup, packet)))
+    if (!setup.facts.allAddresses && !foretold.every(change => isKnownByNodeObject(setup, change)))
       return this.addUnread(name, 'its addresses were not read');
     const status = isSwitched(setup.config, settings) ? 'switched' : 'not-switched';
     const other = ['mode', 'version'].filter(
@@ -82,9 +82,7 @@ export class PlanCheckRun {
     );
     const reasons = [
       ...(other.length > 0 ? [`its ${other.join(' and ')} is not that of the plan`] : []),
-      ...(this.#plan.withoutAddresses.includes(name)
-        ? ['the plan was made without its addresses: node ports at others than those of its Node object are not compared']
-        : []),
+      ...(this.#plan.withoutAddresses.includes(name) ? [`the plan was made without its addresses: ${onlyOfNodeObject}`] : []),
     ];
     this.#nodes.push({name, status, ...(status === 'switched' && reasons.length > 0 ? {reason: reasons.join('; ')} : {})});
     if (status === 'not-switched') return;
@@ -115,6 +113,7 @@ export class PlanCheckRun {
           packet.source === change.packet.source ||
           holds(space ?? [], parseAddress(packet.source)?.value ?? -1n),
       );
+    const isWithout = this.#plan.withoutAddresses.includes(setup.node.name);
     const found = previewNode({
       setup,
       viewAfter: this.#view,
@@ -125,18 +124,8 @@ export class PlanCheckRun {
       selects: port => this.#input.selects(port) && scope.has(namespacedName(port.object.metadata)),
     });
     return found.changes
-      .filter(found => !found.isUnusedPort && !isForetold(found) && this.#isPlanned(setup, found.change))
+      .filter(found => !found.isUnusedPort && !isForetold(found) && (!isWithout || isKnownByNodeObject(setup, found.change)))
       .map(({change}) => ({...change, before: change.after, after: change.before, effect: inverse[change.effect] ?? change.effect}));
-  }
-
-  /** Not a node port at an address that the plan did not know. */
-  #isPlanned({node, facts}: NodeSetup, {entry, packet}: PreviewChange): boolean {
-    return (
-      entry.kind !== 'nodePort' ||
-      isLoopback(packet.destination) ||
-      facts.hostIPs.includes(packet.destination) ||
-      !this.#plan.withoutAddresses.includes(node.name)
-    );
   }
 
   result(): PlanCheck {
@@ -153,8 +142,9 @@ export class PlanCheckRun {
   }
 }
 
-function isKnownAddress({facts}: NodeSetup, {destination}: PreviewChange['packet']): boolean {
-  return isLoopback(destination) || facts.addresses.includes(destination);
+/** Not a node port at an address that only the interfaces of the node tell. */
+function isKnownByNodeObject({facts}: NodeSetup, {entry, packet: {destination}}: PreviewChange): boolean {
+  return entry.kind !== 'nodePort' || isLoopback(destination) || facts.hostIPs.includes(destination);
 }
 
 const inverse: Readonly<Partial<Record<PreviewEffect, PreviewEffect>>> = {

@@ -109,7 +109,7 @@ export class PreviewRun {
     const setup = nodeSetup({node, api, view: this.#view, overrides: {}});
     const configAfter = plannedConfig(setup, plan);
     const basis = basisOf(setup, configAfter, expectedOnly);
-    const lack = basis.basis === 'actual' && !setup.facts.allAddresses ? withoutAddresses : reason;
+    const lack = basis.basis === 'actual' && !setup.facts.allAddresses ? `its addresses were not read: ${onlyOfNodeObject}` : reason;
     this.#nodes.push(lack === undefined ? basis : {reason: lack, ...basis});
     const isUnread = basis.basis === 'unread';
     (isUnread ? this.#unread.before : this.#before).add(JSON.stringify(sideOf(setup.config)));
@@ -252,7 +252,7 @@ function sideOf({mode, version}: ProxyConfig): PreviewSide {
   return {proxyMode: mode.value, kubeProxyVersion: version.value.text};
 }
 
-const withoutAddresses = 'its addresses were not read: node ports at others than those of its Node object are not compared';
+export const onlyOfNodeObject = 'node ports at others than those of its Node object are not compared';
 
 /** Nodes may differ: then all their values are named. */
 function joined(sides: ReadonlySet<string>): PreviewSide {

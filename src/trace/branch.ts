@@ -149,7 +149,7 @@ export function summarizeEnds<R extends RuleText>(ends: readonly ChainResult<R>[
     const others = doubtful.get(doubt) ?? [];
     const other = others.find(one => samePlace(one.packet, end.packet)) ?? others[0];
     const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : pathOutcome(other)}: ${doubt.text}`;
-    const isAnyway = end.inferred.every(rule => (doubtful.get(rule) ?? []).every(one => samePlace(one.packet, packet)));
+    const isAnyway = packet.rewritten && end.inferred.every(rule => (doubtful.get(rule) ?? []).every(one => samePlace(one.packet, packet)));
     return {packet, outcome: {...outcomeOf(undecided(end, reason)), doubt, ...(isAnyway ? {isRewrittenAnyway: true} : {})}};
   });
 }

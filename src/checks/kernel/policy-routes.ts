@@ -1,3 +1,4 @@
+import {internalIPs} from '../../expect/api-index.ts';
 import {type Address, type Family, parseAddress} from '../../model/address.ts';
 import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult} from '../../model/node/node-facts.ts';
 import {
@@ -122,11 +123,7 @@ function endpointsOf(context: NodeCheckContext, family: Family): readonly Addres
 /** The addresses of the node and of some others. */
 function nodesOf({api, facts}: NodeCheckContext, family: Family): readonly Address[] {
   const own = hostIP(facts, family);
-  const others = (api.nodes ?? []).flatMap(({metadata, status}) =>
-    metadata.name === facts.name
-      ? []
-      : (status?.addresses ?? []).flatMap(({type, address}) => (type === 'InternalIP' ? (address ?? []) : [])),
-  );
+  const others = (api.nodes ?? []).filter(({metadata}) => metadata.name !== facts.name).flatMap(internalIPs);
   const known = [...(own === null ? [] : [own]), ...others].flatMap(text => parseAddress(text) ?? []);
   return known.filter(address => address.family === family).slice(0, maxEndpoints);
 }

@@ -292,8 +292,7 @@ export function troubleIn(log: string): FoundFailure | string {
   const found = failureIn(log);
   if (found !== null) return found;
   const lines = wholeEntries(log.split('\n')).map(lineOf);
-  const lesser = tellingNear(lines, lines.length, lesserFailures, Infinity);
-  return lesser ?? withoutHead(lines.findLast(line => hasErrorHead.test(line)) ?? '');
+  return lastKnown(lines, lesserFailures) ?? withoutHead(lines.findLast(line => hasErrorHead.test(line)) ?? '');
 }
 
 const hasErrorHead = /(?:^|[ |\]])[EF]\d{4} \d\d:/;
@@ -331,11 +330,12 @@ function lineOf(line: string): string {
 }
 
 /** The reason stands before or after the line that says that rules are refused, or that nothing was read. */
-function tellingNear(lines: readonly string[], at: number, failures: readonly KnownFailure[], near = nearLines): FoundFailure | null {
-  for (const line of lines
-    .slice(Math.max(0, at - near), at + near)
-    .map(lineOf)
-    .reverse()) {
+function tellingNear(lines: readonly string[], at: number, failures: readonly KnownFailure[]): FoundFailure | null {
+  return lastKnown(lines.slice(Math.max(0, at - nearLines), at + nearLines).map(lineOf), failures);
+}
+
+function lastKnown(lines: readonly string[], failures: readonly KnownFailure[]): FoundFailure | null {
+  for (const line of lines.toReversed()) {
     const failure = failures.find(({pattern}) => pattern.test(line));
     if (failure !== undefined) return foundIn(line, failure);
   }

@@ -344,7 +344,6 @@ class NftChainList extends ChainList<NftDumpChain> implements TableChains {
 
   /** The chain of this name, which is new if it has not been declared. */
   open(name: string): NftDumpChain {
-    this.placeFor(name);
-    return this.get(name) as NftDumpChain;
+    return this.openChain(name);
   }
 }
