@@ -59,10 +59,8 @@ export function inferHypothesis<Expected extends ExpectedPorts<Item>, Item exten
   if (detector !== null) infer(detector.hypothesis, detector.symptom);
   const picks = fittingPicks(hypothesisCase, expected, picked => under({picks: picked}));
   if (picks.size > 0) infer({picks}, null);
-  const deadEnds = hypothesisCase.eachService
-    ? []
-    : fitting(hypothesisCase, expected, {alternative: () => under({nodeName: ''}), mayChange: hasLocal});
-  if (deadEnds.length >= 2) infer({nodeName: ''}, nodeNameMismatch(expected.context, deadEnds));
+  const named = hypothesisCase.eachService ? null : guessedName(hypothesisCase, expected, nodeName => under({nodeName}));
+  if (named !== null) infer({nodeName: named.name}, nodeNameMismatch(expected.context, named));
   if (hypothesisCase.knowsZone) {
     const hinted = hypothesisCase.eachService
       ? []
@@ -81,6 +79,25 @@ function hasLocal({endpoints}: ServedPort): boolean {
 
 function isHinted({all}: ServedPort): boolean {
   return all.some(({zoneHints}) => zoneHints !== null);
+}
+
+/** As many other names of nodes are tried. */
+const maxNames = 20;
+
+/** The name of kube-proxy for which the node's rules fit: that of another node, or one that no endpoint has. */
+function guessedName<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
+  fits: Fits<Expected, Item>,
+  expected: Expected,
+  expect: (name: string) => Expected,
+): {readonly name: string; readonly ports: readonly Item[]} | null {
+  const others = new Set(expected.ports.filter(hasLocal).flatMap(({all}) => all.flatMap(({nodeName}) => nodeName ?? [])));
+  others.delete(expected.context.facts.name);
+  for (const name of ['', ...[...others].sort().slice(0, maxNames)]) {
+    const mayChange = (item: ServedPort) => hasLocal(item) || (name !== '' && item.all.some(({nodeName}) => nodeName === name));
+    const ports = fitting(fits, expected, {alternative: () => expect(name), mayChange});
+    if (ports.length >= 2) return {name, ports};
+  }
+  return null;
 }
 
 type Fits<Expected, Item> = Omit<HypothesisTests<Expected, Item>, 'otherDetector'>;

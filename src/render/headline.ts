@@ -1,6 +1,6 @@
 import type {Finding, ServiceName, Since, Variant} from '../model/finding.ts';
 import {entryText, throughEntry} from '../model/service-port.ts';
-import {namesServices, type Report} from '../model/report.ts';
+import {namesServices, type Report, type ReportedService} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
 import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf} from './finding-blocks.ts';
@@ -22,12 +22,12 @@ export interface Cause {
 }
 
 /** The worst first. What a baseline knows, and infos, are none. */
-export function causesOf({findings, nodes}: Pick<Report, 'findings'> & Partial<Report>, readAt: string | undefined): readonly Cause[] {
-  return causeBlocks(freshFindings(findings)).map(block => {
+export function causesOf(report: Pick<Report, 'findings'> & Partial<Report>, readAt: string | undefined): readonly Cause[] {
+  return causeBlocks(freshFindings(report.findings)).map(block => {
     const services = servicesOf(block);
     const since = sinceOfNodes(block);
     const {code} = block.finding;
-    const message = `${placeText(block, nodes?.length)}: ${whatText(block, readAt)}`;
+    const message = `${placeText(block, report.nodes?.length)}: ${inFamily(whatText(block, readAt), block, report.services ?? [])}`;
     return {
       code,
       severity: severityOf(block),
@@ -80,6 +80,15 @@ function whatText(block: FindingBlock, readAt: string | undefined): string {
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
   const words = what[finding.code] ?? finding.name.replaceAll('-', ' ');
   return typeof words === 'string' ? words : words(ofAll(block), block);
+}
+
+/** Says that it is IPv6 alone, where a Service that it concerns has IPv4 too, and nothing else says so: a word or an address. */
+function inFamily(text: string, block: FindingBlock, all: readonly ReportedService[]): string {
+  if (/IPv6|\[/.test(text) || membersOf(block).some(({family}) => family !== 'IPv6')) return text;
+  const own = new Set(servicesOf(block).map(namespacedName));
+  const concerned = own.size === 0 ? all : all.filter(service => own.has(namespacedName(service)));
+  const lackIPv4 = concerned.length > 0 && concerned.every(({families}) => families?.includes('IPv4') === false);
+  return lackIPv4 ? text : `${text} over IPv6`;
 }
 
 /** Without the entry, if the others of the block are about other ones. */
@@ -167,8 +176,8 @@ const what: Readonly<Record<string, string | Words>> = {
   ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
     variant === 'no-service-works' ? "kube-proxy's chains are not called, Services do not work" : gist,
   ST302: ({gist}) => gist ?? 'masquerading does not work',
-  ST303: ({affects, family, actual}, block) =>
-    `${partOf(block)}packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD${family === 'IPv6' ? ' (IPv6)' : ''}`,
+  ST303: ({affects, actual}, block) =>
+    `${partOf(block)}packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD`,
   ST304: ({affects}) =>
     affects === undefined ? 'node ports do not work' : `node ports of ${plural(affects.length, 'Service')} do not work`,
   ST305: finding =>
@@ -198,7 +207,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST511: 'kube-proxy cannot sync, a chain cannot be deleted',
   ST514: 'an endpoint gets none of the new connections',
   ST516: 'two programs serve Services at once',
-  ST601: ofFamily('forwarding is off, the kernel forwards no packets'),
+  ST601: 'forwarding is off, the kernel forwards no packets',
   ST602: 'packets between pods on one bridge bypass the rules',
   ST603: 'pods cannot reach themselves through a Service, hairpin mode is off',
   ST604: ({severity}) =>
@@ -240,17 +249,13 @@ const what: Readonly<Record<string, string | Words>> = {
   ST804: "connections are dropped, a slot of the kernel's map of Cilium leads to no backend",
   ST805: 'no connection works, the Cilium agent refuses the whole Service',
   ST901: 'not checked',
-  ST902: ofFamily('a family was not checked'),
+  ST902: ({family}) => `${family ?? 'a family'} was not checked`,
 };
 
 function byVariant(usual: string, words: Readonly<Partial<Record<Variant, string>>>): Words {
   // That of an agent may be any text.
   const known = new Map<string | undefined, string>(Object.entries(words));
   return ({variant}) => known.get(variant) ?? usual;
-}
-
-function ofFamily(text: string): Words {
-  return ({family}) => (family === 'IPv6' ? `${text} (IPv6)` : text);
 }
 
 function atEntry(entry: Finding['entry']): string {

@@ -12,6 +12,13 @@ test('a node whose rules use no endpoint as local is one error, not one for each
   ]);
 });
 
+test('a node that takes the endpoints of another node for its own is one error that names it', async () => {
+  const given = await renamed('node-b');
+  const found = given.newFindings();
+  expect(found.map(({code, node}) => `${code} ${node}`)).toEqual(['ST507 node-a']);
+  expect(found[0]?.message).toMatch(/places on node-b are treated as local, and not those on node-a .* its kube-proxy runs as node-b$/);
+});
+
 test('if kube-proxy reports the node name that it uses, that name counts and the rules are correct', async () => {
   const given = await renamed();
   given.file('node-a', 'configz.json', null);
@@ -51,8 +58,8 @@ test('it is a warning where no Service needs the name', () => {
   expect(found.map(({code, severity}) => `${code} ${severity}`)).toEqual(['ST507 warning']);
 });
 
-/** The rules of node-c, where no endpoint is local, stand on node-a; hints are left out, since they go by the zone. */
-async function renamed(): Promise<Scenario> {
+/** The rules of another node, by default of one where no endpoint is local, stand on node-a; hints are left out, since they go by the zone. */
+async function renamed(other = 'node-c'): Promise<Scenario> {
   const given = await scenario();
   for (const name of ['shop/zonal', 'shop/nodal'])
     given.slices(name, slice => ({...slice, endpoints: (slice.endpoints ?? []).map(({hints: _, ...rest}) => rest)}));
@@ -61,6 +68,6 @@ async function renamed(): Promise<Scenario> {
     const dump = given.rules(node);
     for (const name of ['zonal', 'nodal']) dump.deleteAll(`"shop/${name}:http`);
   }
-  given.rules('node-a').become(given.rules('node-c'));
+  given.rules('node-a').become(given.rules(other));
   return given;
 }

@@ -32,6 +32,24 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').deleteAll('-j KUBE-SERVICES'),
     ],
     [
+      "node-b: kube-proxy's chains are not called, Services do not work over IPv6 (ST301) and 1 more cause",
+      given => given.rules('node-b', 'ip6tables-save').deleteAll('-j KUBE-SERVICES'),
+    ],
+    [
+      'infra/dual on node-b: node port 30093 is not programmed over IPv6 (ST206)',
+      given => given.rules('node-b', 'ip6tables-save').delete('-A KUBE-NODEPORTS', 'infra/dual:metrics'),
+    ],
+    [
+      // Its address says it.
+      'infra/dual on node-b: cluster IP [fd00:96::3]:9153 is not programmed (ST206)',
+      given => given.rules('node-b', 'ip6tables-save').delete('-A KUBE-SERVICES', 'infra/dual:metrics cluster IP'),
+    ],
+    [
+      // It has no IPv4.
+      'infra/six on node-b: port metrics is not programmed, connections fail (ST201)',
+      given => given.rules('node-b', 'ip6tables-save').delete('-A KUBE-SERVICES', 'infra/six:metrics cluster IP'),
+    ],
+    [
       'node-b: 1% of the packets to pods of 26 Services are dropped in FORWARD (ST303)',
       given =>
         given

@@ -30,9 +30,16 @@ export function describeDetector(detector: LocalDetector | 'all'): string {
   }
 }
 
-export function nodeNameMismatch({family, facts}: Pick<NodeContext, 'family' | 'facts'>, ports: readonly ServedPort[]): Symptom<never> {
+export function nodeNameMismatch(
+  {family, facts}: Pick<NodeContext, 'family' | 'facts'>,
+  {name, ports}: {readonly name: string; readonly ports: readonly ServedPort[]},
+): Symptom<never> {
   const names = ports.slice(0, 3).map(({port}) => port.servicePortName);
-  const detail = `none of the endpoints that the API places on ${facts.name} is treated as local (${ports.length} Service ports, such as ${names.join(', ')}): its kube-proxy runs under another node name`;
+  const such = `(${ports.length} Service ports, such as ${names.join(', ')})`;
+  const detail =
+    name === ''
+      ? `none of the endpoints that the API places on ${facts.name} is treated as local ${such}: its kube-proxy runs under another node name`
+      : `the endpoints that the API places on ${name} are treated as local, and not those on ${facts.name} ${such}: its kube-proxy runs as ${name}`;
   return {kind: 'node-name-mismatch', family, port: null, detail, expected: [], actual: []};
 }
 
