@@ -185,6 +185,7 @@ const ofVariants: Readonly<Partial<Record<Variant, Effect>>> = {
   'of-api-server': {who: 'clients of the API server', effect: 'are sent to NAME', share: 1},
   'of-pods': {who: 'clients of these pods', effect: 'may reach the other one'},
   'no-service-works-for-node': {who: 'processes of the node', effect: 'cannot reach any Service', share: 1},
+  'lost-host-port': {who: 'clients of the host port', effect: 'do not reach its pod', share: 1},
   'no-refusal': {who: 'clients of Services without endpoints', effect: 'wait until they time out', share: 0},
 };
 const byVariant = new Map<string | undefined, Effect>(Object.entries(ofVariants));

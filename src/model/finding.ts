@@ -99,6 +99,8 @@ export type Variant =
   | 'to-itself'
   | 'not-masqueraded'
   | 'masqueraded'
+  // ST401
+  | 'lost-host-port'
   // ST204: the packets arrive, without a translation.
   | 'dropped-by-pod'
   // ST216

@@ -184,10 +184,12 @@ const what: Readonly<Record<string, string | Words>> = {
     finding.affects === undefined
       ? `no Service works${finding.family === 'IPv6' ? ' over IPv6' : ''}, kube-proxy's rules are missing`
       : `${plural(finding.affects.length, 'Service')} ${finding.affects.length === 1 ? 'does' : 'do'} not answer, most rules that lead to Services are missing`,
-  ST401: ({entry, affects, actual}, block) =>
+  ST401: ({entry, affects, actual, variant}, block) =>
     actual?.some(({text}) => untracked.test(text)) === true
       ? `packets${toServices(affects)}${atEntry(entry)} are exempt from connection tracking, and reach no endpoint`
-      : `a rule of another program takes ${partOf(block) || 'the '}packets${toServices(affects)}${atEntry(entry)}`,
+      : variant === 'lost-host-port'
+        ? 'a host port does not reach its pod, an older rule takes its packets'
+        : `a rule of another program takes ${partOf(block) || 'the '}packets${toServices(affects)}${atEntry(entry)}`,
   ST402: ({entry, affects}, block) =>
     `a rule of another program drops or refuses ${partOf(block)}packets${toServices(affects)}${atEntry(entry)}`,
   ST403: 'a rule on the path cannot be evaluated',

@@ -76,8 +76,9 @@ function exampleRules(): string {
     /--comment ".*?(?:infra\/|shop\/(?:both-local|external-ips|internal-local|leaving|half-leaving|lb-cluster|lb-local|lb-no-nodeport|lb-pending|lb-ranges|manual|nodal|nodeport-local|sleepy-published|sticky|unnamed-port|zonal)\b)/;
   const lines = dump.split('\n').filter(line => !left.test(line));
   const ofServices = /KUBE-(?:SVC|SVL|SEP|EXT|FW)-\w+/g;
-  const named = new Set(lines.flatMap(line => (line.startsWith(':') ? [] : (line.match(ofServices) ?? []))));
-  return lines.filter(line => !line.startsWith(':') || (line.match(ofServices) ?? []).every(name => named.has(name))).join('\n');
+  const ofLeftOut = /^(?::|-A KUBE-EXT-)/;
+  const named = new Set(lines.flatMap(line => (ofLeftOut.test(line) ? [] : (line.match(ofServices) ?? []))));
+  return lines.filter(line => !ofLeftOut.test(line) || (line.match(ofServices) ?? []).every(name => named.has(name))).join('\n');
 }
 
 const style = `${pageStyle}

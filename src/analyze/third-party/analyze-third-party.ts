@@ -17,6 +17,7 @@ import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
 import {bridgeSymptoms} from './bridge-rules.ts';
+import {hostPortSymptoms} from './host-ports.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
@@ -98,6 +99,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   return [
     ...onBridges,
     ...ofNeighbors,
+    ...hostPortSymptoms({side: thirdPartyCase.sides.all, rules, tables, groups: walks.groups, effects: walks.effects}),
     ...symptoms,
     ...masquerading,
     ...(walks.effort.isCut ? [cutOff(thirdPartyCase, walks.effort)] : []),

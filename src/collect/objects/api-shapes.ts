@@ -100,7 +100,10 @@ export const podShape: Shape = {
         volumes: {list: {fields: {name: 'string', configMap: {fields: {name: 'string'}}}}},
         containers: {
           list: {
-            fields: {name: 'string', image: 'string', command: strings, args: strings, ports: {list: {fields: {containerPort: 'number'}}}},
+            fields: {
+              ...{name: 'string', image: 'string', command: strings, args: strings},
+              ports: {list: {fields: {containerPort: 'number', hostPort: 'number', hostIP: 'string', protocol: 'string'}}},
+            },
           },
         },
       },
