@@ -116,7 +116,7 @@ function realized({key, type, service, backends, policy = undefined}: Row): obje
       realized: {
         'backend-addresses': list.length === 0 ? null : list,
         flags,
-        'frontend-address': {ip, port: Number(port), protocol, scope},
+        'frontend-address': {ip: ip?.replaceAll(/[[\]]/g, ''), port: Number(port), protocol, scope},
       },
     },
   };

@@ -105,6 +105,8 @@ function outcomesOf(
     return ended('drop', `${entry.key} in the kernel's map drops what clients outside send to a port without a Service`);
   if (entry.hasProxyPort || entry.flags.includes('l7-load-balancer'))
     return ended('undecided', 'a proxy of Cilium on the node takes the connection and decides');
+  if (entry.flags.includes('46x64'))
+    return ended('undecided', `${entry.key} in the kernel's map is translated between IPv4 and IPv6 (46x64)`);
   const admitted = asked.isInside || isAdmitted(entry, query.source, state);
   if (admitted === null) return ended('undecided', "the source ranges in the kernel's map were not read");
   if (!admitted) return ended('drop', `the source ranges of ${entry.key} in the kernel's map do not admit ${query.source}`);

@@ -46,7 +46,8 @@ const table = [
     name: 'service-refused',
     severity: 'error',
     summary: "Cilium's agent refuses a whole Service, because one of its addresses belongs to another",
-    remedy: 'Give one of the two Services another address, or another port.',
+    remedy:
+      'Give one of the two Services another address, or another port. If the API no longer has the other one, restart the cilium-agent on this node (delete its pod).',
   },
   {
     code: 'ST806',

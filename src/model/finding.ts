@@ -118,6 +118,8 @@ export type Variant =
   | 'no-route-to-services'
   | 'link-down'
   | 'refused-by-routing-rules'
+  // ST202
+  | 'ready-as-terminating'
   // ST206, ST802
   | 'left-to-nobody'
   | 'agent-fails'

@@ -122,8 +122,13 @@ const what: Readonly<Record<string, string | Words>> = {
     'of-pod-networks': 'nodes share a pod network',
     'of-machine': 'the InternalIP of the node is on none of its interfaces',
   }),
-  ST201: ({port}, {others}) => `${port?.name && others.length === 0 ? `port ${port.name} is ` : ''}not programmed, connections fail`,
-  ST202: ({entry}, block) => `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic${throughEntry(entry)}`,
+  ST201: ({port, program}, {others}) =>
+    `${port?.name && others.length === 0 ? `port ${port.name} is ` : ''}not programmed${by(program)}, connections fail`,
+  ST202: ({entry, variant, program}, block) => {
+    if (variant === 'ready-as-terminating') return `the Cilium agent still has ${endpointsText(block)} as terminating`;
+    const [gets, it] = endpointCount(block) === 1 ? ['gets', 'it'] : ['get', 'them'];
+    return `${endpointsText(block)} ${gets} no traffic${throughEntry(entry)}${program === undefined ? '' : `, ${program} does not use ${it}`}`;
+  },
   ST203: ({endpoint, program, entry}, block) => {
     const sends = program === undefined ? `traffic${throughEntry(entry)} goes to` : `${program} still sends to`;
     return endpointCount(block) > 1
@@ -135,11 +140,12 @@ const what: Readonly<Record<string, string | Words>> = {
       ? `packets for ${endpointsText(block)} are not translated, and the pod drops them`
       : `traffic${throughEntry(entry)} for ${endpointsText(block)} goes to a wrong address`,
   // One of a Service that the API has is about an address of a port.
-  ST205: ({port}) => (port === undefined ? 'not in the API, and still answers' : 'an address that the API no longer has still answers'),
-  ST206: ({entry, variant}) =>
+  ST205: ({port, gist}) =>
+    gist ?? (port === undefined ? 'not in the API, and still answers' : 'an address that the API no longer has still answers'),
+  ST206: ({entry, variant, gist, program}) =>
     variant === 'left-to-nobody'
       ? 'node ports and load-balancer IPs do not answer, Cilium leaves them to a kube-proxy that is not there'
-      : `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed`,
+      : (gist ?? `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed${by(program)}`),
   ST207: byVariant('the traffic policy is not applied', {
     'served-without-local-endpoint': 'the Local policy is not applied, clients are served where packets should be dropped',
     'dropped-beside-local-endpoint': 'packets are dropped although an endpoint is on the node',
@@ -236,14 +242,14 @@ const what: Readonly<Record<string, string | Words>> = {
   ST701: 'a setting of kube-proxy breaks what the API promises',
   ST702: "kube-proxy does not tell the node's pods from other clients",
   ST703: 'a known bug of this kube-proxy breaks what the API promises',
-  ST801: ({endpoint, variant}, {others}) =>
+  ST801: ({endpoint, variant, gist}, {others}) =>
     variant === 'lacks-entry'
       ? `connections fail, the kernel's map of Cilium lacks ${others.length === 0 ? 'an entry' : 'entries'}`
       : variant === 'lacks-backend'
         ? `endpoint ${endpoint} gets no traffic, the kernel's map of Cilium lacks it`
         : variant === 'has-backend'
           ? `the kernel's map of Cilium still sends to ${endpoint}`
-          : "the kernel's map of Cilium differs from the agent's table",
+          : (gist ?? "the kernel's map of Cilium differs from the agent's table"),
   ST802: byVariant('the Cilium agent has no connection to the API server and follows no change', {
     'agent-fails': 'the Cilium agent says that it fails',
   }),
@@ -254,10 +260,15 @@ const what: Readonly<Record<string, string | Words>> = {
   ST902: ({family}) => `${family ?? 'a family'} was not checked`,
 };
 
+/** What a finding says of itself is more than what is usual for its code. */
 function byVariant(usual: string, words: Readonly<Partial<Record<Variant, string>>>): Words {
   // That of an agent may be any text.
   const known = new Map<string | undefined, string>(Object.entries(words));
-  return ({variant}) => known.get(variant) ?? usual;
+  return ({variant, gist}) => known.get(variant) ?? gist ?? usual;
+}
+
+function by(program: Finding['program']): string {
+  return program === undefined ? '' : ` by ${program}`;
 }
 
 function atEntry(entry: Finding['entry']): string {

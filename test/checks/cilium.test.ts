@@ -24,6 +24,7 @@ function withMap(change: (map: Record<string, string[]>) => void): CiliumTables 
 }
 
 const clusterIP = '10.96.1.1:80/TCP';
+const usual = ['10.1.0.1:8080', '10.1.1.2:8080'];
 const balancer = '192.0.2.10:80/TCP';
 
 test('a healthy node is checked and without a finding, and says the version of Cilium', () => {
@@ -153,7 +154,9 @@ test('a traffic policy of before is one finding, whatever it changes', () => {
 
 test('source ranges that the map does not check, or has otherwise, are reported, and those of a healthy map are not', () => {
   const open = withMap(map => void map['192.0.2.10:80/TCP']?.splice(0, 1, 'LoadBalancer'));
-  expect(open.texts()).toEqual([containing("ST210 error shop/web:http: 192.0.2.10:80/TCP in the kernel's map checks no source ranges")]);
+  expect(open.texts()).toEqual([
+    containing("ST210 error shop/web:http: the kernel's map checks no source ranges: every client gets in (at 192.0.2.10:80/TCP)"),
+  ]);
   // Some versions check them at every entry.
   const atNodePort = (ranges: (printed: string) => string): readonly string[] => {
     const tables = withMap(map => void map['172.18.0.2:30080/TCP']?.splice(0, 1, 'NodePort, check source-range'));
@@ -165,7 +168,7 @@ test('source ranges that the map does not check, or has otherwise, are reported,
   expect(atNodePort(printed => printed)).toEqual([]);
   expect(atNodePort(printed => printed.replace(`203.0.113.0/24 (${id})`, `198.51.100.0/24 (${id})`))).toEqual([
     containing(
-      "of the source ranges of 172.18.0.2:30080/TCP the kernel's map does not have 203.0.113.0/24, and has 198.51.100.0/24 besides",
+      "of the source ranges the kernel's map does not have 203.0.113.0/24, and has 198.51.100.0/24 besides (at 172.18.0.2:30080/TCP)",
     ),
   ]);
 });
@@ -176,10 +179,12 @@ test('ST801: the map lacks an entry, lacks a backend, keeps one, or has another 
   expect(code).toMatchObject({code: 'ST801', severity: 'error', message: containing('does not have 172.18.0.2:30080/TCP')});
   expect(at(map => void map[clusterIP]?.pop())).toEqual([containing('does not send to 10.1.1.2:8080 at 10.96.1.1:80/TCP')]);
   expect(at(map => void map[clusterIP]?.push('10.1.1.9:8080'))).toEqual([containing('still sends to 10.1.1.9:8080')]);
-  expect(at(map => void map[clusterIP]?.splice(0, 1, 'HostPort'))).toEqual([containing('is a HostPort, and for the agent a ClusterIP')]);
+  expect(at(map => void map[clusterIP]?.splice(0, 1, 'HostPort'))).toEqual([
+    containing('has a HostPort at 10.96.1.1:80/TCP, and the agent a ClusterIP'),
+  ]);
   expect(at(map => void Object.assign(map, {'10.96.7.7:80/TCP': ['ClusterIP', '10.1.0.1:8080']}))).toEqual([containing('ST801 warning')]);
   expect(at(map => void map[clusterIP]?.push('10.1.1.2:8080'))).toEqual([
-    containing("ST801 warning shop/web:http: in the kernel's map 2 of 3 slots of 10.96.1.1:80/TCP lead to 10.1.1.2:8080"),
+    containing("ST801 warning shop/web:http: 2 of 3 slots of the kernel's map at 10.96.1.1:80/TCP lead to 10.1.1.2:8080"),
   ]);
   expect(at(() => {})).toEqual([]);
 });
@@ -192,7 +197,7 @@ test('ST801: the flags of an entry are those that its policies and its address a
   };
   const onNode = '172.18.0.2:30080/TCP';
   expect(flagged(onNode, 'NodePort, non-routable')).toEqual([
-    containing("ST801 error shop/web:http: in the kernel's map 172.18.0.2:30080"),
+    containing("ST801 error shop/web:http: the kernel's map drops packets of clients outside the cluster at 172.18.0.2:30080/TCP"),
   ]);
   expect(flagged(onNode, 'NodePort, two-scopes')).toEqual([containing('the agent has none for them')]);
   expect(flagged(onNode, 'NodePort, Local')).toEqual([containing('ST801 warning')]);
@@ -204,6 +209,60 @@ test('ST801: the flags of an entry are those that its policies and its address a
   ]);
   expect(flagged(balancer, 'LoadBalancer, Local, two-scopes, check source-range', local)).toEqual([]);
   expect(flagged('0.0.0.0:30080/TCP', 'NodePort, non-routable, dsr')).toEqual([]);
+});
+
+test('what the map has otherwise at several addresses of a Service port is one finding, and the first line says what', () => {
+  const causes = (change: (map: Record<string, string[]>) => void): readonly string[] =>
+    causesOf({findings: withMap(change).findings()}, undefined).map(({text}) => text);
+  const lacking = (map: Record<string, string[]>): void => {
+    for (const key of [clusterIP, balancer, '0.0.0.0:30080/TCP', '172.18.0.2:30080/TCP']) map[key]?.pop();
+  };
+  expect(withMap(lacking).texts()).toEqual([
+    containing('10.1.1.2:8080 at 10.96.1.1:80/TCP, 192.0.2.10:80/TCP, 0.0.0.0:30080/TCP, 172.18.0.2:30080/TCP, and the agent does'),
+  ]);
+  expect(causes(lacking)).toEqual([containing('shop/web on node-a: endpoint 10.1.1.2:8080 gets no traffic')]);
+  expect(causes(map => void map[clusterIP]?.splice(0, 1, 'HostPort'))).toEqual([
+    containing('map of Cilium has a HostPort in place of a Cl'),
+  ]);
+  expect(causes(map => void Object.assign(map, {'10.96.7.7:80/TCP': ['ClusterIP', '10.1.0.1:8080']}))).toEqual([
+    containing("the kernel's map of Cilium still has 10.96.7.7:80/TCP, which the agent does not have"),
+  ]);
+});
+
+test('ST801, ST210: a flag at one address of a frontend, or that fits no backend, is reported', () => {
+  const flagged = (key: string, flags: string): readonly string[] => withMap(map => void map[key]?.splice(0, 1, flags)).texts();
+  expect(flagged('172.18.0.2:30080/TCP', 'NodePort, l7-load-balancer')).toContainEqual(
+    containing("in the kernel's map a proxy of the node takes connections to 172.18.0.2:30080/TCP, and none those to 0.0.0.0:30080/TCP"),
+  );
+  expect(flagged(clusterIP, 'ClusterIP, 46x64')).toEqual([containing('translates between IPv4 and IPv6 at 10.96.1.1:80/TCP (46x64)')]);
+  const everywhere = withMap(map => {
+    for (const key of ['0.0.0.0:30080/TCP', '172.18.0.2:30080/TCP']) map[key]?.splice(0, 1, 'NodePort, l7-load-balancer');
+  });
+  expect(everywhere.texts()).toEqual([containing('ST807 info')]);
+  // Where one node port checks them, each should.
+  expect(flagged('0.0.0.0:30080/TCP', 'NodePort, check source-range')).toEqual([
+    containing("ST210 error shop/web:http: the kernel's map checks no source ranges: every client gets in (at 172.18.0.2:30080/TCP)"),
+  ]);
+});
+
+test('ST202: endpoints that are ready, and all terminating for the agent, are a warning; those that end are none', () => {
+  const ending = ({rows}: CiliumTables): void => {
+    for (const row of rows) row.backends = row.backends.map(text => `${text} terminating`);
+  };
+  const late = given(ending);
+  for (const entry of Object.values(late.map)) entry.push(...(entry.length === 1 && entry[0] !== 'ClusterIP' ? usual : []));
+  late.map[clusterIP]?.push(...usual);
+  expect(late.texts()).toEqual([
+    containing('ST202 warning shop/web:http: 10.1.0.1:8080 gets connections only as long as no other endpoint is active: it is ready'),
+    containing('ST202 warning shop/web:http: 10.1.1.2:8080'),
+  ]);
+  expect(causesOf({findings: late.findings()}, undefined)[0]?.message).toContain(
+    'the Cilium agent still has endpoint 10.1.0.1:8080 as terminating',
+  );
+  late.api = structuredClone(late.api);
+  for (const endpoint of late.api.endpointSlices?.[0]?.endpoints ?? [])
+    Object.assign(endpoint, {conditions: {ready: false, serving: true, terminating: true}});
+  expect(late.texts()).toEqual([]);
 });
 
 test('session affinity is compared at each address of the node, too', () => {
@@ -285,7 +344,7 @@ test('ST804: a slot has no backend', () => {
   const counted = given();
   const file = 'bpf-lb-list-frontends.json';
   counted.files[file] = (counted.printed()[file] ?? '').replace('0 2[0] (0)', '0 5[0] (0)');
-  expect(counted.texts()).toEqual([containing('ST804 error shop/web:http: 3 of 5 slots of 10.96.1.1:80/TCP')]);
+  expect(counted.texts()).toEqual([containing("ST804 error shop/web:http: 3 of 5 slots of the kernel's map at 10.96.1.1:80/TCP")]);
   expect(withMap(() => {}).texts()).toEqual([]);
 });
 
@@ -295,6 +354,37 @@ test('ST805: another Service has an address of the Service that is missing', () 
   ).findings();
   expect(found.find(({code}) => code === 'ST805')).toMatchObject({message: containing('192.0.2.10:80/TCP already belongs to shop/dns')});
   expect(given().findings()).toEqual([]);
+  // For what is refused in one family, the other is missing too; what is served in one is not refused.
+  const dual = (rows: readonly Row[]): readonly string[] =>
+    given(tables => {
+      tables.api = structuredClone(tables.api);
+      Object.assign(tables.api.services?.[0]?.spec ?? {}, {clusterIPs: ['10.96.1.1', 'fd00::1'], ipFamilies: ['IPv4', 'IPv6']});
+      Object.assign(tables.api.configMaps?.[0]?.data ?? {}, {'enable-ipv6': 'true'});
+      tables.rows = [{...tables.row(balancer), service: 'dns'}, tables.row('10.96.1.2:53/UDP'), ...rows];
+    }).texts();
+  expect(dual([]).filter(text => text.includes('shop/web'))).toEqual([containing('ST805 error shop/web: the agent refuses the whole')]);
+  const six = {key: '[fd00::1]:80/TCP', type: 'ClusterIP', service: 'web', backends: []};
+  expect(dual([six]).filter(text => text.includes('shop/web'))).toEqual([
+    containing('ST201 error shop/web:http: not programmed'),
+    containing('ST206 error shop/web:http: the agent does not have node port 30080'),
+  ]);
+});
+
+test('the first line says of which addresses and host ports the agent keeps or lacks something', () => {
+  const first = (change: (tables: CiliumTables) => void): string | undefined =>
+    causesOf({findings: given(change).findings()}, undefined)[0]?.message;
+  expect(first(tables => (tables.rows = tables.rows.filter(({type}) => type !== 'LoadBalancer')))).toBe(
+    'shop/web on node-a: load-balancer IP 192.0.2.10:80 is not programmed by the Cilium agent',
+  );
+  expect(first(tables => tables.rows.push({...tables.row(balancer), key: '192.0.2.77:80/TCP'}))).toBe(
+    'shop/web on node-a: the Cilium agent still serves 192.0.2.77:80/TCP, which the API no longer has',
+  );
+  expect(first(tables => tables.rows.splice(1, 1, {...tables.row(balancer), type: 'ExternalIPs'}))).toContain('as one of type ExternalIPs');
+  const proxied = given(tables => {
+    tables.api = structuredClone(tables.api);
+    Object.assign(tables.api.services?.[0] ?? {}, {status: {loadBalancer: {ingress: [{ip: '192.0.2.10', ipMode: 'Proxy'}]}}});
+  });
+  expect(proxied.texts()).toEqual([containing('ST205 error the agent still serves shop/web at 192.0.2.10:80/TCP')]);
 });
 
 test('host ports of pods that were replaced or are gone, and those that the agent lacks, are reported', () => {

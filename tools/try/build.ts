@@ -21,6 +21,9 @@ export async function tryPage(): Promise<string> {
     ...{bundle: true, write: false, metafile: true, minify: true},
     ...{platform: 'browser', format: 'iife', target: 'es2023', charset: 'ascii', legalComments: 'none', logLevel: 'warning'},
     alias: {'node:crypto': standIns, '@oclif/core': standIns, 'js-yaml': standIns},
+    plugins: [
+      {name: 'without-cilium', setup: ({onResolve}) => onResolve({filter: /\/cilium\/analyze-cilium\.ts$/}, () => ({path: standIns}))},
+    ],
     inject: [standIns],
     define: {
       toolVersion: JSON.stringify(version),

@@ -43,7 +43,7 @@ export function comparedPort(entry: PortEntry, node: CiliumNode): ComparedPort {
 export function ciliumSymptom(
   kind: SymptomKind,
   port: ServicePort,
-  more: Pick<Symptom, 'detail'> & Partial<Pick<Symptom, 'severity' | 'entry' | 'entries' | 'endpoint' | 'service' | 'remedy'>>,
+  more: Pick<Symptom, 'detail'> & Partial<Pick<Symptom, 'severity' | 'entry' | 'entries' | 'endpoint' | 'service' | 'variant' | 'gist'>>,
 ): Symptom {
   return {kind, family: port.family, port, expected: [], actual: [], by: 'cilium' as const, ...more};
 }
@@ -51,21 +51,19 @@ export function ciliumSymptom(
 type AgentTable = ReadonlyMap<string, AgentFrontend>;
 
 /** What the agent's table has otherwise than the API promises, of the ports of one Service in one family. */
-export function serviceSymptoms(ports: readonly ComparedPort[], table: AgentTable): readonly Symptom[] {
-  const refused = refusedService(ports, table);
+export function serviceSymptoms(ports: readonly ComparedPort[], table: AgentTable, served: ReadonlySet<string>): readonly Symptom[] {
+  const refused = refusedService(ports, table, served);
   return refused === null ? ports.flatMap(port => portSymptoms(port, table)) : [refused];
 }
 
 /** The agent takes nothing of a Service of which one address already belongs to another. */
-function refusedService(ports: readonly ComparedPort[], table: AgentTable): Symptom | null {
+function refusedService(ports: readonly ComparedPort[], table: AgentTable, served: ReadonlySet<string>): Symptom | null {
   const [first] = ports;
-  const keys = ports.flatMap(compared => compared.promised.map(({key}) => ({key, port: compared.port})));
-  if (first === undefined || keys.some(({key, port}) => isOwn(table.get(key), port))) return null;
-  const taken = keys.find(({key}) => table.has(key));
-  const owner = table.get(taken?.key ?? '');
-  if (taken === undefined || owner === undefined) return null;
+  if (first === undefined || served.has(serviceKey(first.port))) return null;
+  const [owner] = ports.flatMap(({promised}) => promised.flatMap(({key}) => table.get(key) ?? []));
+  if (owner === undefined) return null;
   const {namespace, service: name} = first.port;
-  const detail = `${serviceKey(first.port)}: the agent refuses the whole Service, because ${taken.key} already belongs to ${serviceKey(owner)}: none of its addresses is served`;
+  const detail = `${serviceKey(first.port)}: the agent refuses the whole Service, because ${owner.key} already belongs to ${serviceKey(owner)}: none of its addresses is served`;
   return {...ciliumSymptom('service-refused', first.port, {detail, service: {namespace, name}}), port: null};
 }
 
@@ -86,7 +84,8 @@ function portSymptoms(compared: ComparedPort, table: AgentTable): readonly Sympt
   if (other !== undefined) {
     const {entry} = other.frontend;
     const detail = `the agent has ${entryText(entry)} as one of type ${other.own.type}`;
-    return [ciliumSymptom('missing-entry', port, {detail, entry, severity: 'warning'})];
+    const gist = detail.replace('the agent', 'the Cilium agent');
+    return [ciliumSymptom('missing-entry', port, {detail, gist, entry, severity: 'warning'})];
   }
   const missing = promised.filter(({key, isOptional}) => !isOptional && !isOwn(table.get(key), port));
   if (missing.length > 0 && found.length === 0)
@@ -125,7 +124,13 @@ function policySymptoms(compared: ComparedPort, found: readonly FoundFrontend[])
   const named = (isLocal: boolean): string => (isLocal ? 'Local' : 'Cluster');
   const detail = `the agent has externalTrafficPolicy ${named(other.own.isExternalLocal)} and internalTrafficPolicy ${named(other.own.isInternalLocal)}, the API ${externalTrafficPolicy} and ${internalTrafficPolicy}`;
   const isBroken = found.some(({frontend, own}) => backendBreaches(compared, frontend, own.backends).length > 0);
-  return [ciliumSymptom('traffic-policy-mismatch', compared.port, {detail, severity: isBroken ? 'error' : 'warning'})];
+  return [
+    ciliumSymptom('traffic-policy-mismatch', compared.port, {
+      detail,
+      severity: isBroken ? 'error' : 'warning',
+      gist: 'the Cilium agent has another traffic policy than the API',
+    }),
+  ];
 }
 
 /** Both scopes of an address are one entry. */
@@ -143,13 +148,17 @@ function missingEntries(port: ServicePort, missing: readonly PromisedFrontend[])
 function backendSymptoms(compared: ComparedPort, found: readonly FoundFrontend[]): readonly Symptom[] {
   const {port, open} = compared;
   const [extra, lacking] = [new Map<string, FoundFrontend[]>(), new Map<string, FoundFrontend[]>()];
-  for (const one of found)
-    for (const {kind, endpoints} of backendBreaches(compared, one.frontend, one.own.backends)) {
-      if (!isComparable(one.own, compared)) continue;
+  for (const one of found) {
+    if (!isComparable(one.own, compared)) continue;
+    const broken = backendBreaches(compared, one.frontend, one.own.backends);
+    for (const {kind, endpoints} of broken) {
       // Nothing is reached at all: every endpoint is missing.
       const names = kind === 'refused' ? choiceOf(compared, one.frontend) : endpoints;
       for (const name of names.filter(name => !open.has(name))) pushTo(kind === 'unwanted' ? extra : lacking, name, one);
     }
+    const unwanted = new Set(broken.flatMap(({kind, endpoints}) => (kind === 'unwanted' ? endpoints : [])));
+    for (const name of readyAsTerminating(compared, one.own)) if (!unwanted.has(name) && !open.has(name)) pushTo(lacking, name, one);
+  }
   const rotated = [...lacking].filter(([name, at]) => at.every(({own}) => isRotatedOut(port.object, stateOf(own, name))));
   const out = new Set(rotated.map(([name]) => name));
   return [
@@ -163,6 +172,12 @@ function backendSymptoms(compared: ComparedPort, found: readonly FoundFrontend[]
           }),
         ]),
   ];
+}
+
+/** The ready endpoints that the agent has as terminating, and uses only because it has no others. */
+function readyAsTerminating({endpoints}: ComparedPort, {backends}: AgentFrontend): readonly string[] {
+  const used = usedBackends(backends).filter(({state}) => state === 'terminating');
+  return used.flatMap(({hostPort}) => (endpoints.some(one => one.ready && one.hostPort === hostPort) ? hostPort : []));
 }
 
 /** The endpoints that a frontend should use, where it uses none. */
@@ -211,6 +226,7 @@ function staleSymptom(compared: ComparedPort, name: string, at: readonly FoundFr
   const kind = known?.ready === true ? 'traffic-policy-mismatch' : 'stale-endpoint';
   return ciliumSymptom(kind, port, {
     detail: `the agent still sends to ${name}, ${why}${atSome(compared, at)}`,
+    ...(kind === 'stale-endpoint' ? {} : {gist: `the Cilium agent still sends to ${name}, which is on another node`}),
     endpoint: name,
     entries: at.map(({frontend}) => frontend.entry),
   });
@@ -219,10 +235,13 @@ function staleSymptom(compared: ComparedPort, name: string, at: readonly FoundFr
 function missingSymptom(compared: ComparedPort, name: string, at: readonly FoundFrontend[]): Symptom {
   const states = [...new Set(at.map(({own}) => stateOf(own, name) ?? 'missing'))].filter(state => state !== 'missing');
   const state = states.length === 0 ? 'the agent does not have it' : `for the agent it is ${states.join(' or ')}`;
+  const isUsed = at.every(({own}) => readyAsTerminating(compared, own).includes(name));
+  const effect = isUsed ? 'gets connections only as long as no other endpoint is active' : 'gets no traffic';
   return ciliumSymptom('missing-endpoint', compared.port, {
-    detail: `${name} gets no traffic: it is ready, and ${state}${atSome(compared, at)}`,
+    detail: `${name} ${effect}: it is ready, and ${state}${atSome(compared, at)}`,
     endpoint: name,
     entries: at.map(({frontend}) => frontend.entry),
+    ...(isUsed ? {severity: 'warning', variant: 'ready-as-terminating'} : {}),
   });
 }
 
@@ -267,7 +286,17 @@ export function staleFrontends(
     const detail = `the agent still serves ${key} at ${keys}${why}`;
     // A label of the node that changed has an effect when the Service changes.
     const severity = !isElsewhere && stale.some(({backends}) => usedBackends(backends).length > 0) ? 'error' : 'info';
-    return [{kind: 'stale-service', family, port: null, service: name, severity, detail, expected: [], actual: [], by: 'cilium'} as const];
+    const some = someOf(
+      stale.map(({key}) => key),
+      {max: 1},
+    );
+    const gist =
+      object === undefined
+        ? 'not in the API, and the Cilium agent still serves it'
+        : `the Cilium agent still serves ${some}, which the API ${isOthers || isElsewhere ? 'leaves to others' : 'no longer has'}`;
+    return [
+      {kind: 'stale-service', family, port: null, service: name, severity, detail, gist, expected: [], actual: [], by: 'cilium'} as const,
+    ];
   });
 }
 
@@ -277,7 +306,7 @@ function isAddressOf({address, port, protocol, type}: AgentFrontend, service: Se
   if (metadata.labels?.[headlessLabel] !== undefined || spec.type === 'ExternalName' || !isPicked(type, service)) return false;
   const ports = (spec.ports ?? []).filter(one => (one.protocol ?? 'TCP') === protocol);
   if (isUnspecified(address)) return ports.some(({nodePort}) => nodePort === port);
-  const ingress = (status?.loadBalancer?.ingress ?? []).map(({ip}) => ip ?? '');
+  const ingress = (status?.loadBalancer?.ingress ?? []).map(({ip, ipMode}) => (ipMode === 'Proxy' ? '' : (ip ?? '')));
   const addresses = [spec.clusterIP ?? '', ...(spec.clusterIPs ?? []), ...(spec.externalIPs ?? []), ...ingress];
   return ports.some(one => one.port === port) && addresses.some(text => text !== '' && canonicalAddress(text) === address);
 }

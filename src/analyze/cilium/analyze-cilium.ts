@@ -147,11 +147,19 @@ function compareTables(input: NodeInput): ComparedTables | string {
     return `its Cilium serves only Services with the label service.kubernetes.io/service-proxy-name=${proxyName}`;
   if (replacesKubeProxy === null) return 'whether its Cilium replaces kube-proxy is not known: it has no status.json of the agent';
   const results = families.map(family => familyOf(family, input, state));
+  const found = results.flatMap(({symptoms}) => symptoms);
+  const refused = new Set(
+    found.flatMap(({kind, service}) => (kind === 'service-refused' && service !== undefined ? namespacedName(service) : [])),
+  );
   return {
     version: state.version.text,
     families: results.filter(({isUsed}) => isUsed).map(({family}) => family),
     unread: results.flatMap(({family, reason}) => (reason === null ? [] : [{family, reason}])),
-    symptoms: [...results.flatMap(({symptoms}) => symptoms), ...nodeSymptoms(input, state)],
+    symptoms: [
+      // What is refused for an address of one family is missing in the other for that reason.
+      ...found.filter(({kind, port}) => kind !== 'service-not-programmed' || port === null || !refused.has(serviceKey(port))),
+      ...nodeSymptoms(input, state),
+    ],
     traces: results.flatMap(({traces}) => traces),
     frontends: state.frontends.length,
   };
@@ -183,9 +191,10 @@ function familyOf(family: Family, input: NodeInput, state: CiliumState): Compare
   const cilium: CiliumNode = {name: node.name, object: nodeObject(api, node.name), addresses, state, view, proxy: newestApi};
   const table = new Map(frontends.map(frontend => [frontend.key, frontend]));
   const ports = entries.map(entry => comparedPort(entry, cilium));
+  const served = new Set(state.frontends.map(serviceKey));
   const services = new Map((api.services ?? []).map(service => [namespacedName(service.metadata), service]));
   const symptoms = [
-    ...[...Map.groupBy(ports, ({port}) => serviceKey(port)).values()].flatMap(own => serviceSymptoms(own, table)),
+    ...[...Map.groupBy(ports, ({port}) => serviceKey(port)).values()].flatMap(own => serviceSymptoms(own, table, served)),
     ...staleFrontends(frontends, {family, services, node: cilium}),
     // Pods of some Services alone do not show that there are no others.
     ...(api.pods === null || api.podsOf !== undefined ? [] : hostPortSymptoms({family, node: node.name, pods: api.pods, state, frontends})),

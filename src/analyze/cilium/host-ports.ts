@@ -29,7 +29,17 @@ export function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
     const [name = ''] = frontend.service.split(':', 1);
     const service = {namespace: frontend.namespace, name};
     const detail = `the agent still serves host port ${frontend.key}: ${why}`;
-    return why === null ? [] : [{...base, kind: 'stale-service', service, detail}];
+    return why === null
+      ? []
+      : [
+          {
+            ...base,
+            kind: 'stale-service',
+            service,
+            detail,
+            gist: `the Cilium agent still serves host port ${frontend.key}, which is not this pod's`,
+          },
+        ];
   });
   const keys = new Set(frontends.map(({key}) => key));
   const missing = pods.flatMap(pod =>
@@ -41,6 +51,7 @@ export function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
           ...base,
           kind: 'missing-entry',
           service,
+          gist: `host port ${key} is not programmed by the Cilium agent`,
           detail: `the agent does not have host port ${key} of pod ${namespacedName(pod.metadata)}`,
         },
       ];

@@ -5,7 +5,7 @@ import type {ServicePort} from '../../model/service-port.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
 import type {MapEntry} from '../../parse/cilium/lb-map.ts';
-import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
 import {ciliumSymptom} from './agent-differences.ts';
 
 /** What the kernel's map of one family is compared with. */
@@ -24,7 +24,37 @@ export interface MapCase {
 
 /** What the kernel's map has otherwise than the agent's table. */
 export function mapSymptoms(given: MapCase): readonly Symptom[] {
-  return [...given.frontends.flatMap(frontend => frontendSymptoms(frontend, given)), ...leftEntries(given)];
+  const faults = given.frontends.flatMap(frontend => faultsOf(frontend, given).map((fault): FaultAt => ({...fault, frontend})));
+  return [...(faults.length === 0 ? [] : faultSymptoms(faults, given)), ...leftEntries(given)];
+}
+
+/** What the map has otherwise at one key. */
+interface Fault extends Pick<Partial<Symptom>, 'endpoint' | 'severity' | 'variant' | 'gist'> {
+  readonly kind?: 'slot-without-backend';
+  readonly key: string;
+  /** With the keys where it is so. */
+  readonly text: (at: string) => string;
+}
+
+interface FaultAt extends Fault {
+  readonly frontend: AgentFrontend;
+}
+
+/** A fault at several entries of one Service port, or of one host port, is one symptom. */
+function faultSymptoms(faults: readonly FaultAt[], {ports, family}: MapCase): readonly Symptom[] {
+  const ownerOf = ({key, namespace, service}: AgentFrontend): string => ports.get(key)?.servicePortName ?? `${namespace}/${service}`;
+  const groups = Map.groupBy(faults, ({frontend, text}) => `${ownerOf(frontend)} ${text('')}`);
+  return [...groups.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const {frontend, kind = 'map-differs', key, text, ...more} = first;
+    const detail = text(someOf([key, ...others.map(other => other.key)]));
+    const port = ports.get(frontend.key) ?? null;
+    if (port !== null) return [ciliumSymptom(kind, port, {detail, ...more})];
+    const [name = ''] = frontend.service.split(':', 1);
+    const owner = `${frontend.type === 'HostPort' ? 'host port of pod ' : ''}${frontend.namespace}/${name}`;
+    const service = {namespace: frontend.namespace, name};
+    return [{kind, family, port, service, detail: `${owner}: ${detail}`, expected: [], actual: [], by: 'cilium' as const, ...more}];
+  });
 }
 
 /** A frontend on no address in particular is also at each address of the node for node ports, unless another frontend has that address. */
@@ -39,83 +69,72 @@ export function keysInMap(frontend: AgentFrontend, state: CiliumState, taken: {h
   return [own, ...others.filter((_, index) => !isTaken(addresses[index] ?? ''))];
 }
 
-function frontendSymptoms(frontend: AgentFrontend, given: MapCase): readonly Symptom[] {
-  const entries = (given.keys.get(frontend.key) ?? []).map(key => ({key, entry: given.state.map.get(key)}));
+function faultsOf(frontend: AgentFrontend, {keys, state}: MapCase): readonly Fault[] {
+  const own = keys.get(frontend.key) ?? [];
   // Where Cilium does not replace kube-proxy, it depends on version and routing mode which load balancers are in the map.
-  const mayLack = given.state.settings.replacesKubeProxy !== true && frontend.type !== 'ClusterIP';
-  const missing = mayLack ? [] : entries.flatMap(({key, entry}) => (entry === undefined ? [key] : []));
-  const symptom = symptomsOf(frontend, given);
-  return [
-    ...(missing.length === 0
-      ? []
-      : [symptom('map-differs', `the kernel's map does not have ${someOf(missing)}, and the agent has`, {variant: 'lacks-entry'})]),
-    ...entries.flatMap(({entry}) => (entry === undefined ? [] : entrySymptoms(entry, frontend, symptom))),
-  ];
+  const mayLack = state.settings.replacesKubeProxy !== true && frontend.type !== 'ClusterIP';
+  const faults = own.flatMap((key): readonly Fault[] => {
+    const entry = state.map.get(key);
+    if (entry !== undefined) return entryFaults(entry, frontend);
+    return mayLack ? [] : [{key, text: at => `the kernel's map does not have ${at}, and the agent has`, variant: 'lacks-entry'}];
+  });
+  const proxied = own.filter(key => isProxied(state.map.get(key)));
+  const others = own.filter(key => state.map.has(key) && !proxied.includes(key));
+  if (proxied.length === 0 || others.length === 0) return faults;
+  const text = (): string =>
+    `in the kernel's map a proxy of the node takes connections to ${someOf(proxied)}, and none those to ${someOf(others)}`;
+  return [...faults, {key: frontend.key, text, gist: 'a proxy of the node takes a part of the connections, by the map of Cilium'}];
 }
 
-type MakeSymptom = (kind: SymptomKind, detail: string, more?: Pick<Partial<Symptom>, 'endpoint' | 'severity' | 'variant'>) => Symptom;
-
-function symptomsOf(frontend: AgentFrontend, {ports, family}: MapCase): MakeSymptom {
-  const port = ports.get(frontend.key) ?? null;
-  const service = {namespace: frontend.namespace, name: frontend.service};
-  return (kind, detail, more = {}) => {
-    if (port !== null) return ciliumSymptom(kind, port, {detail, ...more});
-    const text = `${frontend.namespace}/${frontend.service}: ${detail}`;
-    return {kind, family, port, service, detail: text, expected: [], actual: [], by: 'cilium' as const, ...more};
-  };
+function isProxied(entry: MapEntry | undefined): boolean {
+  return entry !== undefined && (entry.hasProxyPort || entry.flags.includes('l7-load-balancer'));
 }
 
-function entrySymptoms(entry: MapEntry, frontend: AgentFrontend, symptom: MakeSymptom): readonly Symptom[] {
+function entryFaults(entry: MapEntry, frontend: AgentFrontend): readonly Fault[] {
   const {key, flags, backends, count} = entry;
   const type = flags[0] ?? '';
-  if (type !== frontend.type)
-    return [symptom('map-differs', `in the kernel's map ${key} is a ${type}, and for the agent a ${frontend.type}`)];
+  if (type !== frontend.type) {
+    const gist = `the kernel's map of Cilium has a ${type} in place of a ${frontend.type}`;
+    return [{key, gist, text: at => `the kernel's map has a ${type} at ${at}, and the agent a ${frontend.type}`}];
+  }
   // A proxy on the node takes the connections: its entry needs no backends.
-  if (entry.hasProxyPort || flags.includes('l7-load-balancer')) return [];
+  if (isProxied(entry)) return [];
   const wanted = usedBackends(frontend.backends).map(({hostPort, protocol}) => `${hostPort}/${protocol}`);
+  const faults = flagFaults(entry, frontend);
   // Nearly all entries are in the order of the agent's table.
-  if (count === wanted.length && wanted.every((backend, index) => backend === backends[index]))
-    return flagSymptoms(entry, frontend, symptom);
+  if (count === wanted.length && wanted.every((backend, index) => backend === backends[index])) return faults;
   const has = new Set(backends.filter(backend => backend !== null));
   const lacking = wanted.filter(backend => !has.has(backend));
   const extra = [...has].filter(backend => !wanted.includes(backend));
   const empty = count - backends.filter(backend => backend !== null).length;
-  const name = (backend: string): string => backend.slice(0, backend.lastIndexOf('/'));
   const doubled = new Set(backends.filter(backend => backend !== null).filter((backend, index, all) => all.indexOf(backend) !== index));
+  const named = (list: Iterable<string>, faultOf: (name: string, backend: string) => Omit<Fault, 'key' | 'endpoint'>): readonly Fault[] =>
+    [...list].map(backend => {
+      const name = backend.slice(0, backend.lastIndexOf('/'));
+      return {key, endpoint: name, ...faultOf(name, backend)};
+    });
+  const lost = (at: string): string =>
+    `${empty} of ${count} slots of the kernel's map at ${at} lead to no backend: their connections are dropped`;
   return [
-    ...flagSymptoms(entry, frontend, symptom),
-    ...(empty === 0
-      ? []
-      : [
-          symptom(
-            'slot-without-backend',
-            `${empty} of ${count} slots of ${key} in the kernel's map lead to no backend: their connections are dropped`,
-          ),
-        ]),
+    ...faults,
+    ...(empty === 0 ? [] : [{key, kind: 'slot-without-backend' as const, text: lost}]),
     // An empty slot is where a backend is missing.
-    ...(empty >= lacking.length ? [] : lacking).map(backend =>
-      symptom('map-differs', `the kernel's map does not send to ${name(backend)} at ${key}, and the agent does`, {
-        endpoint: name(backend),
-        variant: 'lacks-backend',
-      }),
-    ),
-    ...extra.map(backend =>
-      symptom('map-differs', `the kernel's map still sends to ${name(backend)} at ${key}, and the agent does not`, {
-        endpoint: name(backend),
-        variant: 'has-backend',
-      }),
-    ),
+    ...named(empty >= lacking.length ? [] : lacking, name => ({
+      text: at => `the kernel's map does not send to ${name} at ${at}, and the agent does`,
+      variant: 'lacks-backend',
+    })),
+    ...named(extra, name => ({
+      text: at => `the kernel's map still sends to ${name} at ${at}, and the agent does not`,
+      variant: 'has-backend',
+    })),
     // Where a backend is missing too, another took its slot.
-    ...(lacking.length > 0 || wanted.length > new Set(wanted).size ? [] : [...doubled]).map(backend => {
+    ...named(lacking.length > 0 || wanted.length > new Set(wanted).size ? [] : doubled, (name, backend) => {
       const slots = backends.filter(one => one === backend).length;
-      return symptom(
-        'map-differs',
-        `in the kernel's map ${slots} of ${count} slots of ${key} lead to ${name(backend)}: it gets more than its share`,
-        {
-          endpoint: name(backend),
-          severity: 'warning',
-        },
-      );
+      return {
+        text: at => `${slots} of ${count} slots of the kernel's map at ${at} lead to ${name}: it gets more than its share`,
+        gist: `${name} gets more than its share, by the kernel's map of Cilium`,
+        severity: 'warning',
+      };
     }),
   ];
 }
@@ -124,45 +143,47 @@ function entrySymptoms(entry: MapEntry, frontend: AgentFrontend, symptom: MakeSy
  * The flags by which the kernel chooses who may use an entry, and the endpoints of which scope. That an entry may be reached from outside
  * although it need not be harms nobody.
  */
-function flagSymptoms({key, address, flags}: MapEntry, frontend: AgentFrontend, symptom: MakeSymptom): readonly Symptom[] {
+function flagFaults({key, address, flags, backends}: MapEntry, frontend: AgentFrontend): readonly Fault[] {
   const {type, isExternalLocal, isInternalLocal} = frontend;
   const has = (flag: string): boolean => flags.includes(flag);
   const isInside = type === 'ClusterIP' || isUnspecified(address);
   const isScoped = type !== 'ClusterIP' && isExternalLocal !== isInternalLocal;
+  const policyOf = (isLocal: boolean): string => (isLocal ? 'Local' : 'Cluster');
+  const faults: Fault[] = [];
+  if (!isInside && has('non-routable'))
+    faults.push({
+      key,
+      text: at => `the kernel's map drops packets of clients outside the cluster at ${at} (non-routable)`,
+      gist: "clients outside the cluster are dropped, by the kernel's map of Cilium",
+    });
+  if (has('46x64') && backends.every(backend => backend === null || backend.startsWith('[') === address.includes(':')))
+    faults.push({
+      key,
+      text: at => `the kernel's map translates between IPv4 and IPv6 at ${at} (46x64), and its backends are of the same family`,
+      gist: "connections fail, the kernel's map of Cilium translates them to the other family",
+    });
+  if (has('two-scopes') !== isScoped)
+    faults.push({
+      key,
+      text: at =>
+        isScoped
+          ? `the kernel's map does not tell clients in the cluster from those outside at ${at} (two-scopes), and the agent does: all get the endpoints of those outside`
+          : `the kernel's map looks for other endpoints for clients in the cluster at ${at} (two-scopes), and the agent has none for them`,
+      gist: `the kernel's map of Cilium ${isScoped ? 'does not tell clients in the cluster from those outside' : 'looks for other endpoints for clients in the cluster'}`,
+    });
   const policies = [
     {name: 'externalTrafficPolicy', flag: 'Local', isLocal: isExternalLocal},
     {name: 'internalTrafficPolicy', flag: 'InternalLocal', isLocal: isInternalLocal},
-  ].filter(({flag, isLocal}) => has(flag) !== isLocal);
-  const policyOf = (isLocal: boolean): string => (isLocal ? 'Local' : 'Cluster');
-  return [
-    ...(!isInside && has('non-routable')
-      ? [
-          symptom(
-            'map-differs',
-            `in the kernel's map ${key} is not for clients outside the cluster (non-routable): their packets are dropped`,
-          ),
-        ]
-      : []),
-    ...(has('two-scopes') === isScoped
-      ? []
-      : [
-          symptom(
-            'map-differs',
-            isScoped
-              ? `in the kernel's map ${key} does not tell clients in the cluster from those outside (two-scopes), and the agent does: all get the endpoints of those outside`
-              : `in the kernel's map ${key} looks for other endpoints for clients in the cluster (two-scopes), and the agent has none for them`,
-          ),
-        ]),
-    ...policies.map(({name, isLocal}) =>
-      symptom(
-        'map-differs',
-        `in the kernel's map ${key} has ${name} ${policyOf(!isLocal)}, and for the agent it has ${policyOf(isLocal)}`,
-        {
-          severity: 'warning',
-        },
-      ),
-    ),
   ];
+  for (const {name, flag, isLocal} of policies)
+    if (has(flag) !== isLocal)
+      faults.push({
+        key,
+        text: at => `the kernel's map has ${name} ${policyOf(!isLocal)} at ${at}, and the agent ${policyOf(isLocal)}`,
+        gist: `the kernel's map of Cilium has another ${name} than the agent`,
+        severity: 'warning',
+      });
+  return faults;
 }
 
 /** Entries that no frontend of the agent explains. */
@@ -186,6 +207,10 @@ function leftEntries({state, family, own, keys}: MapCase): readonly Symptom[] {
             ...base,
             kind: 'map-differs' as const,
             severity: served.length > 0 ? ('warning' as const) : ('info' as const),
+            gist: `the kernel's map of Cilium still has ${someOf(
+              others.map(({key}) => key),
+              {max: 1},
+            )}, which the agent does not have`,
             detail: `the kernel's map has ${plural(others.length, 'entry', 'entries')} that the agent does not have: ${someOf(others.map(({key}) => key))}`,
           },
         ]),
@@ -217,29 +242,36 @@ function rangeSymptoms(port: ServicePort, entries: readonly MapEntry[], {setting
   const given = (port.object.spec?.loadBalancerSourceRanges ?? []).flatMap(text => parseCidr(text.trim()) ?? []);
   const own = given.filter(({family}) => family === port.family).map(({text}) => text);
   if (!settings.checksRanges || (given.length > 0 && own.length === 0)) return [];
+  // Where one entry of a type checks them, all do that clients outside can reach.
+  const checked = new Set(entries.flatMap(({flags}) => (flags.includes('check source-range') ? flags[0] : [])).concat('LoadBalancer'));
   const isDeny = own.length > 0 && port.object.metadata.annotations?.['service.cilium.io/src-ranges-policy'] === 'deny';
-  return entries
-    .filter(({flags}) => flags[0] === 'LoadBalancer' || flags.includes('check source-range'))
-    .flatMap(({key, id, flags}) => {
-      const rows = ranges?.get(id) ?? [];
-      const isChecked = flags.includes('check source-range');
-      if (isChecked !== own.length > 0)
-        return [
-          isChecked
-            ? `${key} in the kernel's map checks source ranges, and the Service has none`
-            : `${key} in the kernel's map checks no source ranges: every client gets in`,
-        ];
-      if (own.length > 0 && flags.includes('deny') !== isDeny)
-        return [
-          `${key} in the kernel's map ${isDeny ? 'admits' : 'refuses'} the source ranges, the Service ${isDeny ? 'refuses' : 'admits'} them`,
-        ];
-      const [lacking, extra] = [own.filter(range => !rows.includes(range)), rows.filter(range => !own.includes(range))];
-      if (ranges === null || own.length === 0 || (lacking.length === 0 && extra.length === 0)) return [];
-      const texts = [
-        lacking.length === 0 ? '' : `does not have ${someOf(lacking)}`,
-        extra.length === 0 ? '' : `has ${someOf(extra)} besides`,
-      ];
-      return [`of the source ranges of ${key} the kernel's map ${texts.filter(text => text !== '').join(', and ')}`];
-    })
-    .map(detail => ciliumSymptom('source-ranges-mismatch', port, {detail}));
+  const textOf = ({id, flags}: MapEntry): string | null => {
+    const isChecked = flags.includes('check source-range');
+    if (isChecked !== own.length > 0)
+      return `the kernel's map checks ${isChecked ? 'source ranges, and the Service has none' : 'no source ranges: every client gets in'}`;
+    if (own.length > 0 && flags.includes('deny') !== isDeny)
+      return `the kernel's map ${isDeny ? 'admits' : 'refuses'} the source ranges, the Service ${isDeny ? 'refuses' : 'admits'} them`;
+    const rows = ranges?.get(id) ?? [];
+    const [lacking, extra] = [own.filter(range => !rows.includes(range)), rows.filter(range => !own.includes(range))];
+    if (ranges === null || own.length === 0 || (lacking.length === 0 && extra.length === 0)) return null;
+    const texts = [
+      lacking.length === 0 ? '' : `does not have ${someOf(lacking)}`,
+      extra.length === 0 ? '' : `has ${someOf(extra)} besides`,
+    ];
+    return `of the source ranges the kernel's map ${texts.filter(text => text !== '').join(', and ')}`;
+  };
+  const groups = Map.groupBy(
+    entries.filter(({address, flags}) => flags.includes('check source-range') || (checked.has(flags[0]) && !isUnspecified(address))),
+    textOf,
+  );
+  return [...groups].flatMap(([text, at]) =>
+    text === null
+      ? []
+      : [
+          ciliumSymptom('source-ranges-mismatch', port, {
+            detail: `${text} (at ${someOf(at.map(({key}) => key))})`,
+            gist: "loadBalancerSourceRanges are not applied by the kernel's map of Cilium",
+          }),
+        ],
+  );
 }
