@@ -703,6 +703,31 @@ export const conditions: readonly Scenario[] = [
       secondUplink('fwmark 0x100/0x3f00'),
     ],
   },
+  // What came by an uplink is answered by it: other nodes and their pods came by it too.
+  {
+    name: 'uplinks-by-connection-mark',
+    load: [
+      rules(
+        'mangle',
+        '-A PREROUTING -i eth0 -m conntrack --ctstate NEW -j CONNMARK --set-xmark 0x200/0xff00',
+        '-A PREROUTING ! -i eth+ -j CONNMARK --restore-mark --nfmask 0xff00 --ctmask 0xff00',
+      ),
+      sh('ip route add default via 172.18.0.1 dev eth0 table 200; ip rule add fwmark 0x200/0xff00 lookup 200 pref 100'),
+    ],
+  },
+  {
+    name: 'libvirt-nftables',
+    load: [
+      sh('ip link add virbr0 type bridge; ip link set virbr0 up; ip address add 192.168.122.1/24 dev virbr0'),
+      nftChain(
+        'forward priority 0; policy accept;',
+        'iif "virbr0" ip saddr 192.168.122.0/24 accept',
+        'iif "virbr0" reject',
+        'oif "virbr0" reject',
+      ),
+    ],
+    ...decided,
+  },
   {
     name: 'multipath-default',
     load: [uplink(['address add 192.0.2.2/24 dev eth1', 'route replace default nexthop via 172.18.0.1 nexthop via 192.0.2.1'])],

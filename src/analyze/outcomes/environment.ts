@@ -149,9 +149,14 @@ interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'interfa
   readonly canBe: (pattern: string) => boolean | null;
 }
 
-function interfaceOf({network, onLink = []}: NodeFacts, address: Address): string | null {
+/** The addresses of a network for all its routers, and for all its hosts, are in table local, and behind its interface as the others. */
+function interfaceOf(facts: NodeFacts, address: Address): string | null {
+  const {network, onLink = []} = facts;
   const route = network === undefined ? 'unknown' : routeOf(network, address, {mark: 0});
-  if (route !== 'unknown') return route.kind === 'unicast' ? route.dev : null;
+  if (route !== 'unknown') {
+    const isBehind = route.kind === 'unicast' || (route.kind === 'local' && route.dev !== 'lo' && !ownAddresses(facts).has(address.text));
+    return isBehind ? route.dev : null;
+  }
   // Without routes, an address is on the link that has its network.
   const found = onLink
     .map(one => ({name: one.name, cidr: parseCidr(one.network)}))

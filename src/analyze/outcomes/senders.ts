@@ -129,12 +129,17 @@ export function classesOfProbe<T>(
 ): {readonly classes: readonly (readonly [Probe, T, Intervals])[]; readonly isCut: boolean} {
   const {packet, source} = probe;
   const address = subtract(spaceOf(source, packet.source.value, groups), source.kind === 'pod' ? except : []);
+  // Routes may lead to pods that run, and to no other address of their networks.
+  const running = runningPods(groups)
+    .get(source.kind)
+    ?.find(value => holds(address, value));
+  const usual = (space: SenderSpace): bigint => (running !== undefined && holds(space.address, running) ? running : packet.source.value);
   const made = new Map<Sender, Probe>();
   const {classes, rest} = senderClasses({
     most,
     isOver,
     spaces: ports.map(port => ({address: within === undefined ? address : intersect(address, within), port})),
-    pick: space => pick(space, packet.source.value, groups),
+    pick: space => pick(space, usual(space), groups),
     walk: (sender, note) => {
       const text = formatAddress(packet.family, sender.address);
       const sent = {
@@ -211,11 +216,15 @@ function isOfPods({kind}: Source): boolean {
 }
 
 /** Whether pods of this kind run, and none of them in this space. */
-function holdsNoPodOf(source: Source, {address}: SenderSpace, {spaces, pods, arePodsUnknown}: SenderGroups): boolean {
-  if (!isOfPods(source) || arePodsUnknown) return false;
-  const running = [...pods.keys()].filter(value => holds(spaces.get(source.kind) ?? [], value));
+function holdsNoPodOf(source: Source, {address}: SenderSpace, groups: SenderGroups): boolean {
+  const running = groups.arePodsUnknown ? [] : (runningPods(groups).get(source.kind) ?? []);
   return running.length > 0 && !running.some(value => holds(address, value));
 }
+
+const runningPods = once(({spaces, pods}: SenderGroups): ReadonlyMap<SourceKind, readonly bigint[]> => {
+  const inside = (space: Intervals = []): readonly bigint[] => [...pods.keys()].filter(value => holds(space, value));
+  return new Map((['pod', 'remote-pod'] as const).map(kind => [kind, inside(spaces.get(kind))]));
+});
 
 function isManyPorts(port: Intervals): boolean {
   return Number(sizeOf(intersect(port, clientPorts))) >= minShare * Number(sizeOf(clientPorts));

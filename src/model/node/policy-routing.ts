@@ -14,9 +14,9 @@ import {
 
 /** A rule of policy routing that sends packets away from a pod to which table main has a route. */
 export interface Astray {
-  /** Where packets go: by an interface, or to the node itself. */
+  /** Where packets go: by an interface, to a gateway, or to the node itself. */
   readonly way: string;
-  /** The interface that leads to the pod. */
+  /** The interface that leads to the pod, or the gateway. */
   readonly instead: string;
   /** Null if no single rule does it. */
   readonly rule: PolicyRule | null;
@@ -49,7 +49,9 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   if (!isDefault) return null;
   // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which leads back to each pod.
   if (rule !== null && rule.iif !== null && route.gateway !== null) return null;
-  return {way: `by ${route.dev}`, instead: usual.dev, rule};
+  if (route.dev !== usual.dev || route.gateway === null || usual.gateway === null)
+    return {way: `by ${route.dev}`, instead: usual.dev, rule};
+  return {way: `to the gateway ${route.gateway}`, instead: `the gateway ${usual.gateway}`, rule};
 }
 
 /** An interface without a carrier by which packets leave. */

@@ -3,7 +3,7 @@ import {environmentOf} from '../../../src/analyze/outcomes/environment.ts';
 import {parseAddress} from '../../../src/model/address.ts';
 import {holds} from '../../../src/model/intervals.ts';
 import {noNetworkFacts} from '../../../src/model/node/node-facts.ts';
-import {parseRoutes} from '../../../src/parse/network-facts.ts';
+import {parsePolicyRules, parseRoutes} from '../../../src/parse/network-facts.ts';
 import {packetOf} from '../../trace/send.ts';
 
 const facts = {
@@ -35,6 +35,22 @@ test('an address of the node is behind the loopback, by which it asks itself', (
   const own = parseAddress('172.18.0.11')?.value ?? 0n;
   expect(holds(behind?.('eth0', 'IPv4') ?? [], own)).toBe(false);
   expect(holds(behind?.('lo', 'IPv4') ?? [], own)).toBe(true);
+});
+
+test('the address of a network for all its routers is behind its interface as the others are', () => {
+  const routes = [
+    '{"dst":"2001:db8:2::/64","dev":"virbr0"}',
+    ...['anycast', 'local'].map((type, host) => `{"type":"${type}","dst":"2001:db8:2::${host || ''}","dev":"virbr0","table":"local"}`),
+  ];
+  const policyRules = parsePolicyRules('[{"priority":0,"table":"local"},{"priority":32766,"table":"main"}]', 'IPv6') ?? [];
+  const {interfaceOf} = environmentOf({
+    ...facts,
+    addresses: [...facts.addresses, '2001:db8:2::1'],
+    network: {...noNetworkFacts, policyRules: {IPv4: [], IPv6: policyRules}, routes: parseRoutes(`[${routes.join(',')}]`)},
+  });
+  const way = (text: string): string | null | undefined => interfaceOf?.(parseAddress(text) ?? {family: 'IPv6', value: 0n, text});
+  expect(['2001:db8:2::', '2001:db8:2::2'].map(way)).toEqual(['virbr0', 'virbr0']);
+  expect(way('2001:db8:2::1')).toBeNull();
 });
 
 test('MASQUERADE gives an address of the interface by which a packet leaves', () => {
