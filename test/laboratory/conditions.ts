@@ -703,6 +703,10 @@ export const conditions: readonly Scenario[] = [
       secondUplink('fwmark 0x100/0x3f00'),
     ],
   },
+  {
+    name: 'ip-rule-interface-default-gateway',
+    load: [sh('ip route add default via 172.18.0.1 dev eth0 table 99; ip rule add iif cali4 lookup 99 pref 50')],
+  },
   // What came by an uplink is answered by it: other nodes and their pods came by it too.
   {
     name: 'uplinks-by-connection-mark',

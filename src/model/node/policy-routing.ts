@@ -47,8 +47,9 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   const rule = cause();
   const isDefault = isDefaultWay(network, route, family, query) || (asksForAll(facts, route) && isByDefaultOf(network, rule, destination));
   if (!isDefault) return null;
-  // Branch interfaces of AWS send what pods of theirs send to the network's gateway, which leads back to each pod.
-  if (rule !== null && rule.iif !== null && route.gateway !== null) return null;
+  // Branch interfaces of AWS send what pods of theirs send to a gateway of their own, which leads back to each pod.
+  const isUsualGateway = usual.gateway !== null && isDefaultWay(withUsualRules(network), route, family);
+  if (rule !== null && rule.iif !== null && route.gateway !== null && !isUsualGateway) return null;
   if (route.dev !== usual.dev || route.gateway === null || usual.gateway === null)
     return {way: `by ${route.dev}`, instead: usual.dev, rule};
   return {way: `to the gateway ${route.gateway}`, instead: `the gateway ${usual.gateway}`, rule};
