@@ -172,6 +172,13 @@ test.each<readonly [says: string, change: (ruleset: string) => string]>([
   expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(says);
 });
 
+test('where virtual servers do not tell whose they were, the first line has their address', async () => {
+  const given = await scenario('ipvs/1.36');
+  given.deleteService('shop/web');
+  const says = 'node-a: 10.96.1.1:80/TCP still answers, and the API has no such Service (ST205)';
+  expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(says);
+});
+
 test('a node with several errors of one code affects the Services of each', async () => {
   const report = await reported(given => given.rules('node-b').deleteAll('-j KUBE-SERVICES'));
   expect(table(report, {...plain, width: Infinity})).toContain(

@@ -51,7 +51,8 @@ function analyzeServer(server: VirtualServer, staleCase: StaleCase): readonly Sy
     service === null ? 'the API has no such Service (any more)' : `${namespacedName(service)} has no such entry in the API (any more)`;
   const served = sharesOf(server).length > 0;
   const detail = `${served ? 'still answers' : 'still refuses packets'} at ${ofNode}: ${owner}`;
-  return [{...base, kind: 'stale-service', severity: served ? 'error' : 'info', detail, ...(service === null ? {} : {service})}];
+  const whose = service === null ? {gist: `${ofNode} still answers, and the API has no such Service`} : {service};
+  return [{...base, kind: 'stale-service', severity: served ? 'error' : 'info', detail, ...whose}];
 }
 
 /** Its address is bound or its address and port are in a set that only kube-proxy fills, or it answers on a node port. */

@@ -140,6 +140,14 @@ describe('a Service port', () => {
   });
 });
 
+test("a node without the affinity that was configured lately remembers nobody, and its rules are no other program's", async () => {
+  for (const name of ['shop/web', 'shop/nodeport-local']) {
+    const whole = await nftScenario();
+    whole.service(name, object => ({...object, spec: {...object.spec, sessionAffinity: 'ClientIP'}}));
+    expect(new Set(shortNews(whole))).toEqual(new Set([`ST209 warning ${name}:http`]));
+  }
+});
+
 describe('before 1.36 endpoints have chains', () => {
   test('one that sends packets elsewhere has a wrong address', async () => {
     const whole = await nftScenario(replaced('dnat to 192.0.2.10:5432', 'dnat to 192.0.2.66:5432'), '1.33');
