@@ -76,8 +76,11 @@ Nothing leaves this page: the browser forbids it to connect to anything, and it 
 function exampleRules(): string {
   const dump = readFileSync(join(root, 'test/fixtures/captures/faults/skewed-balance/nodes/node-a/iptables-save'), 'utf8');
   const left =
-    /--comment ".*?(?:infra\/|default\/|shop\/(?:both-local|external-ips|internal-local|leaving|half-leaving|lb-cluster|lb-local|lb-no-nodeport|lb-pending|lb-ranges|manual|nodal|nodeport-local|sleepy-published|sticky|unnamed-port|zonal)\b)/;
-  const lines = dump.split('\n').filter(line => !left.test(line));
+    /--comment ".*?(?:infra\/|default\/|shop\/(?:both-local|empty-lb|external-ips|internal-local|leaving|half-leaving|lb-cluster|lb-local|lb-no-nodeport|lb-pending|lb-ranges|manual|nodal|nodeport-local|sleepy-published|sticky|unnamed-port|zonal)\b)/;
+  const lines = dump
+    .slice(dump.indexOf('*filter'))
+    .split('\n')
+    .filter(line => !line.startsWith('#') && !left.test(line));
   const ofServices = /KUBE-(?:SVC|SVL|SEP|EXT|FW)-\w+/g;
   const ofLeftOut = /^(?::|-A KUBE-EXT-)/;
   const named = new Set(lines.flatMap(line => (ofLeftOut.test(line) ? [] : (line.match(ofServices) ?? []))));

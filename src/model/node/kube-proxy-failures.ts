@@ -211,6 +211,12 @@ const otherFailures: readonly KnownFailure[] = [
     remedy: 'Raise fs.inotify.max_user_instances and fs.inotify.max_user_watches on the node.',
   },
   {
+    pattern: /^panic: .*|.*Observed a panic: .*/,
+    cause: 'kube-proxy crashed by a fault of its own code, and writes no rules until it is started again',
+    remedy: 'Use the newest patch release of its version. The lines below name the function, by which known bugs are found.',
+    endedBy: isServed,
+  },
+  {
     pattern: /.*bind: address already in use.*/i,
     cause: 'another process listens on a port of kube-proxy or on a node port',
     remedy:
@@ -246,12 +252,24 @@ const knownFailures: readonly KnownFailure[] = [
   },
 ];
 
+const otherCause = 'Look for another cause: compare ipvsadm -Ln with the EndpointSlices. A restart of kube-proxy ends such lines.';
+
 /** What an administrator should mend although kube-proxy writes its rules. */
 const lesserFailures: readonly KnownFailure[] = [
   {
     pattern: /.*missing br-netfilter module or unset (?:sysctl )?br-nf-call-iptables.*/i,
     cause: 'what pods on one bridge send to each other skips the rules: a pod does not reach a cluster IP by an endpoint on its own node',
     remedy: 'Load br_netfilter on the node and set net.bridge.bridge-nf-call-iptables to 1, in /etc/modules-load.d and /etc/sysctl.d too.',
+  },
+  {
+    pattern: /.*(?:Failed to unbind service|unbind address: \S+ from interface).*/i,
+    cause: 'what it wants to remove from kube-ipvs0 is gone already, or is the address that the kernel gave it: no packet is affected',
+    remedy: otherCause,
+  },
+  {
+    pattern: /.*can't find the real server.*/i,
+    cause: 'a real server that it wants to remove is gone already, and it tries again every minute: no packet is affected',
+    remedy: otherCause,
   },
   {
     pattern: /.*(?:looking for path of conntrack|"conntrack": executable file not found).*/i,

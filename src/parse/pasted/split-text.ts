@@ -3,6 +3,7 @@ import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
+import {listedObjects} from './listed-objects.ts';
 import {asSavedSets, listedDevice} from './listed-state.ts';
 import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
@@ -32,7 +33,7 @@ export function noDump(content: Buffer): string {
     return `is a log of a program that does not reach ${address} (${why}): what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null)
     return `is a log of kube-proxy alone, ${failure === '' ? 'without an error' : `in which no failure is known. Its last error is: ${failure}`}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
-  const described = describedService(lines);
+  const described = describedService(lines) ?? listedObjects(lines);
   if (described !== null) return described;
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
@@ -155,14 +156,17 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
   const shows = lines.some(
     line =>
       /kube-proxy.*\blogs?\b|\blogs?\b.*kube-proxy/.test(line) ||
-      (isLogLine.test(line) && /kube-proxy|prox[iy]|server_(?:others|linux)\.go/.test(line)),
+      (isLogLine.test(line) && /kube-proxy|prox[iy]|server_(?:others|linux)\.go|graceful_termination/.test(line)) ||
+      isFrame.test(line),
   );
   return shows && own.some(line => line !== '') ? own.join('\n') : null;
 }
 
 /** Of the head that klog, journald and container runtimes write before a message. */
 const maxHead = 200;
-const isLogLine = /(?:(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]/;
+const isLogLine = /^panic: |(?:(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]/;
+/** Of a Go panic: the function of kube-proxy that it happened in. */
+const isFrame = /\bkubernetes\/(?:pkg\/proxy|cmd\/kube-proxy)\//;
 /** kubelet; and clients of the API, such as CoreDNS, that list what kube-proxy never does, or are built in another way. */
 const isOfOthers =
   /kubelet|\b(?:kube|remote|pod|status|docker|cni|eviction|reconciler|operation)_?\w*\.go:|pkg\/mod\/k8s\.io\/client-go@v0|\*v1\.(?:Namespace|Pod|Secret|ConfigMap|Ingress)\b/;

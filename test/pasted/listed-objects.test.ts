@@ -1,0 +1,67 @@
+/** What `kubectl get` prints, pasted without rules, and logs whose lines are no cause. */
+import {describe, expect, test} from 'vitest';
+import {noDump} from '../../src/parse/pasted/split-text.ts';
+
+const said = (...lines: readonly string[]) => noDump(Buffer.from([...lines, ''].join('\n')));
+
+describe('a list of Services', () => {
+  const heading = 'NAME         TYPE           CLUSTER-IP    EXTERNAL-IP   PORT(S)        AGE';
+  const rows = [
+    'kubernetes   ClusterIP      10.43.0.1     <none>        443/TCP        12d',
+    'web          LoadBalancer   10.43.12.7    <pending>     80:31380/TCP   41m',
+  ];
+
+  test('names those that wait for an external IP, and what does not wait for it', () => {
+    expect(said('$ kubectl get svc', heading, ...rows)).toMatch(
+      /^is what kubectl get prints, without rules\. web \(10\.43\.12\.7, 80:31380\/TCP\): no controller .* gave it an address.*node ports work without/,
+    );
+  });
+
+  test('is read with namespaces and selectors, and without types', () => {
+    const wide = ['NAMESPACE   ', '   SELECTOR'];
+    const row = ['shop        ', '   app=web'];
+    expect(said(wide.join(heading), row.join(rows[1]))).toContain('shop/web (10.43.12.7');
+    const old = (line: string) => line.replace(/TYPE {11}|LoadBalancer {3}/, '');
+    expect(said(old(heading), old(rows[1] ?? ''))).toContain('web (10.43.12.7, 80:31380/TCP)');
+  });
+
+  test('is said to show no rules where none waits, and the Endpoints without addresses are named', () => {
+    expect(said(heading, rows[0] ?? '')).toMatch(/^is what kubectl get prints, without rules\. To see/);
+    expect(said('NAME   ENDPOINTS           AGE', 'web    10.42.0.7:8080      3m', 'db     <none>              3m')).toContain(
+      'db: no endpoint: kube-proxy refuses connections by design',
+    );
+    expect(said('NAME    READY   STATUS    RESTARTS   AGE', 'web-1   1/1     Running   0          3m')).toContain('is neither');
+  });
+});
+
+describe('a log of kube-proxy', () => {
+  const panic = [
+    'panic: runtime error: invalid memory address or nil pointer dereference',
+    '[signal SIGSEGV: segmentation violation code=0x1 addr=0x50 pc=0x2bafa28]',
+    '',
+    'goroutine 116 [running]:',
+  ];
+
+  test('that is a panic of its own says that it crashed', () => {
+    expect(said(...panic, 'k8s.io/kubernetes/pkg/proxy/ipvs.(*Proxier).syncProxyRules(0xc00e8845a0)')).toMatch(
+      /^is a log of kube-proxy alone, which says: panic: .* \(kube-proxy crashed/,
+    );
+  });
+
+  test('is not taken for one where another program panics', () => {
+    expect(said(...panic, 'github.com/coredns/coredns/plugin/forward.(*Forward).ServeDNS(0xc00e8845a0)')).toContain('is neither');
+  });
+
+  test.each([
+    [
+      'an address that is gone from kube-ipvs0',
+      'E1129 01:11:44.765396       1 proxier.go:1622] Failed to unbind service addr fe80::1 from dummy interface kube-ipvs0: error unbind address: fe80::1 from interface: kube-ipvs0, err: cannot assign requested address',
+    ],
+    [
+      'a real server that is gone',
+      `E0612 07:34:01.163310       1 graceful_termination.go:183] Try delete rs "10.96.0.10:53/UDP/10.244.1.12:53" err: Failed to delete rs "10.96.0.10:53/UDP/10.244.1.12:53", can't find the real server`,
+    ],
+  ])('is said to be no cause where it tells of %s', (_, line) => {
+    expect(said(line)).toMatch(/which says: .*no packet is affected\): Look for another cause/);
+  });
+});
