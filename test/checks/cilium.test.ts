@@ -485,3 +485,19 @@ test('an older Cilium, a starting agent and files that are not the tables are na
   expect(node(({files}) => (files['db-show-node-addresses.txt'] = undefined))).toMatchObject({status: 'unread', families: ['IPv4']});
   expect(node(tables => (tables.api = {...tables.api, endpointSlices: null}))).toMatchObject({status: 'unread'});
 });
+
+test('tables are read in whatever spacing, with what was asked of the agent beside what it realized; a truncated one is not', () => {
+  const spaced = (change: (text: string) => string): CiliumTables =>
+    given(tables => {
+      const {files} = tables.writeMap();
+      for (const [file, text = ''] of Object.entries(tables.printed())) if (file.startsWith('bpf-lb-list')) files[file] = change(text);
+      const rows = JSON.parse(tables.printed()['service-list.json'] ?? '') as {status: {realized: object}}[];
+      files['service-list.json'] = change(JSON.stringify(rows.map(row => ({spec: {...row.status.realized, flags: {}}, ...row}))));
+    });
+  expect(spaced(text => text).texts()).toEqual([]);
+  expect(spaced(text => `\n${JSON.stringify(JSON.parse(text), null, 4)}\n`).texts()).toEqual([]);
+  const cut = spaced(text => text.slice(0, -1));
+  expect(cut.report().nodes).toMatchObject([{status: 'unread', reason: containing('is not what the agent prints')}]);
+  cut.files['service-list.json'] = spaced(text => text).files['service-list.json'];
+  expect(cut.report().nodes).toMatchObject([{status: 'unread', reason: containing('bpf-lb-list.json is not what the agent prints')}]);
+});

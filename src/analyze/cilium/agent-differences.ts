@@ -51,15 +51,16 @@ export function ciliumSymptom(
 type AgentTable = ReadonlyMap<string, AgentFrontend>;
 
 /** What the agent's table has otherwise than the API promises, of the ports of one Service in one family. */
-export function serviceSymptoms(ports: readonly ComparedPort[], table: AgentTable, served: ReadonlySet<string>): readonly Symptom[] {
+export function serviceSymptoms(ports: readonly ComparedPort[], table: AgentTable, served: () => ReadonlySet<string>): readonly Symptom[] {
   const refused = refusedService(ports, table, served);
   return refused === null ? ports.flatMap(port => portSymptoms(port, table)) : [refused];
 }
 
 /** The agent takes nothing of a Service of which one address already belongs to another. */
-function refusedService(ports: readonly ComparedPort[], table: AgentTable, served: ReadonlySet<string>): Symptom | null {
+function refusedService(ports: readonly ComparedPort[], table: AgentTable, served: () => ReadonlySet<string>): Symptom | null {
   const [first] = ports;
-  if (first === undefined || served.has(serviceKey(first.port))) return null;
+  if (first === undefined || ports.some(({port, promised}) => promised.some(({key}) => isOwn(table.get(key), port)))) return null;
+  if (served().has(serviceKey(first.port))) return null;
   const [owner] = ports.flatMap(({promised}) => promised.flatMap(({key}) => table.get(key) ?? []));
   if (owner === undefined) return null;
   const {namespace, service: name} = first.port;
@@ -87,7 +88,8 @@ function portSymptoms(compared: ComparedPort, table: AgentTable): readonly Sympt
     const gist = detail.replace('the agent', 'the Cilium agent');
     return [ciliumSymptom('missing-entry', port, {detail, gist, entry, severity: 'warning'})];
   }
-  const missing = promised.filter(({key, isOptional}) => !isOptional && !isOwn(table.get(key), port));
+  const missing =
+    found.length === promised.length ? [] : promised.filter(({key, isOptional}) => !isOptional && !isOwn(table.get(key), port));
   if (missing.length > 0 && found.length === 0)
     return [ciliumSymptom('service-not-programmed', port, {detail: 'not programmed on this node: the agent does not have it'})];
   return [...missingEntries(port, missing), ...backendSymptoms(compared, found)];
@@ -149,16 +151,18 @@ function backendSymptoms(compared: ComparedPort, found: readonly FoundFrontend[]
   const {port, open} = compared;
   const [extra, lacking] = [new Map<string, FoundFrontend[]>(), new Map<string, FoundFrontend[]>()];
   for (const one of found) {
-    if (!isComparable(one.own, compared)) continue;
     const broken = backendBreaches(compared, one.frontend, one.own.backends);
+    const late = readyAsTerminating(compared, one.own);
+    if ((broken.length === 0 && late.length === 0) || !isComparable(one.own, compared)) continue;
     for (const {kind, endpoints} of broken) {
       // Nothing is reached at all: every endpoint is missing.
       const names = kind === 'refused' ? choiceOf(compared, one.frontend) : endpoints;
       for (const name of names.filter(name => !open.has(name))) pushTo(kind === 'unwanted' ? extra : lacking, name, one);
     }
     const unwanted = new Set(broken.flatMap(({kind, endpoints}) => (kind === 'unwanted' ? endpoints : [])));
-    for (const name of readyAsTerminating(compared, one.own)) if (!unwanted.has(name) && !open.has(name)) pushTo(lacking, name, one);
+    for (const name of late) if (!unwanted.has(name) && !open.has(name)) pushTo(lacking, name, one);
   }
+  if (extra.size + lacking.size === 0) return [];
   const rotated = [...lacking].filter(([name, at]) => at.every(({own}) => isRotatedOut(port.object, stateOf(own, name))));
   const out = new Set(rotated.map(([name]) => name));
   return [
@@ -176,8 +180,8 @@ function backendSymptoms(compared: ComparedPort, found: readonly FoundFrontend[]
 
 /** The ready endpoints that the agent has as terminating, and uses only because it has no others. */
 function readyAsTerminating({endpoints}: ComparedPort, {backends}: AgentFrontend): readonly string[] {
-  const used = usedBackends(backends).filter(({state}) => state === 'terminating');
-  return used.flatMap(({hostPort}) => (endpoints.some(one => one.ready && one.hostPort === hostPort) ? hostPort : []));
+  if (backends.some(({state}) => state === 'active')) return [];
+  return usedBackends(backends).flatMap(({hostPort}) => (endpoints.some(one => one.ready && one.hostPort === hostPort) ? hostPort : []));
 }
 
 /** The endpoints that a frontend should use, where it uses none. */

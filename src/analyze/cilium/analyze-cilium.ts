@@ -13,6 +13,7 @@ import type {CiliumNode} from '../../expect/cilium/promised-frontends.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import {serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/address.ts';
+import {onceAsked} from '../../model/once.ts';
 import {newestApi} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
@@ -191,7 +192,7 @@ function familyOf(family: Family, input: NodeInput, state: CiliumState): Compare
   const cilium: CiliumNode = {name: node.name, object: nodeObject(api, node.name), addresses, state, view, proxy: newestApi};
   const table = new Map(frontends.map(frontend => [frontend.key, frontend]));
   const ports = entries.map(entry => comparedPort(entry, cilium));
-  const served = new Set(state.frontends.map(serviceKey));
+  const served = onceAsked(() => new Set(state.frontends.map(serviceKey)));
   const services = new Map((api.services ?? []).map(service => [namespacedName(service.metadata), service]));
   const symptoms = [
     ...[...Map.groupBy(ports, ({port}) => serviceKey(port)).values()].flatMap(own => serviceSymptoms(own, table, served)),
@@ -217,7 +218,8 @@ function tableSymptoms(
   const keysOf = ({port, promised}: ComparedPort): readonly string[] =>
     promised.map(({key}) => key).filter(key => isOwn(table.get(key), port));
   const keys = new Map(given.frontends.map(frontend => [frontend.key, keysInMap(frontend, given.state, table)]));
-  const owned = new Map(ports.flatMap(compared => keysOf(compared).map((key): [string, ServicePort] => [key, compared.port])));
+  const owned = (): ReadonlyMap<string, ServicePort> =>
+    new Map(ports.flatMap(compared => keysOf(compared).map((key): [string, ServicePort] => [key, compared.port])));
   return [
     ...mapSymptoms({...given, keys, ports: owned}),
     ...ports.flatMap(compared => {
@@ -252,7 +254,7 @@ function nodeSymptom(kind: SymptomKind, detail: string): Symptom {
 function whatIsApart({frontends, map}: CiliumState, global: ReadonlySet<string>): readonly string[] {
   const kindOf = (frontend: AgentFrontend): string | null => {
     if (frontend.type === 'HostPort') return null;
-    if (global.has(serviceKey(frontend))) return 'the endpoints of a Service of several clusters';
+    if (global.size > 0 && global.has(serviceKey(frontend))) return 'the endpoints of a Service of several clusters';
     const entry = map.get(frontend.key);
     return kindApart(frontend) ?? (entry?.flags.includes('l7-load-balancer') === true ? 'behind a proxy of the node' : null);
   };

@@ -17,7 +17,7 @@ export interface MapCase {
   /** The keys that each of them should have in the map (`keysInMap`), by its key in the agent's table. */
   readonly keys: ReadonlyMap<string, readonly string[]>;
   /** The Service port of a frontend, by its key. */
-  readonly ports: ReadonlyMap<string, ServicePort>;
+  readonly ports: () => ReadonlyMap<string, ServicePort>;
   /** All addresses of the node. */
   readonly own: ReadonlySet<string>;
 }
@@ -41,7 +41,8 @@ interface FaultAt extends Fault {
 }
 
 /** A fault at several entries of one Service port, or of one host port, is one symptom. */
-function faultSymptoms(faults: readonly FaultAt[], {ports, family}: MapCase): readonly Symptom[] {
+function faultSymptoms(faults: readonly FaultAt[], {ports: portsOf, family}: MapCase): readonly Symptom[] {
+  const ports = portsOf();
   const ownerOf = ({key, namespace, service}: AgentFrontend): string => ports.get(key)?.servicePortName ?? `${namespace}/${service}`;
   const groups = Map.groupBy(faults, ({frontend, text}) => `${ownerOf(frontend)} ${text('')}`);
   return [...groups.values()].flatMap(([first, ...others]) => {
@@ -78,6 +79,7 @@ function faultsOf(frontend: AgentFrontend, {keys, state}: MapCase): readonly Fau
     if (entry !== undefined) return entryFaults(entry, frontend);
     return mayLack ? [] : [{key, text: at => `the kernel's map does not have ${at}, and the agent has`, variant: 'lacks-entry'}];
   });
+  if (own.length < 2) return faults;
   const proxied = own.filter(key => isProxied(state.map.get(key)));
   const others = own.filter(key => state.map.has(key) && !proxied.includes(key));
   if (proxied.length === 0 || others.length === 0) return faults;
@@ -241,7 +243,8 @@ function affinitySymptoms(port: ServicePort, entries: readonly MapEntry[], {sett
 function rangeSymptoms(port: ServicePort, entries: readonly MapEntry[], {settings, ranges}: CiliumState): readonly Symptom[] {
   const given = (port.object.spec?.loadBalancerSourceRanges ?? []).flatMap(text => parseCidr(text.trim()) ?? []);
   const own = given.filter(({family}) => family === port.family).map(({text}) => text);
-  if (!settings.checksRanges || (given.length > 0 && own.length === 0)) return [];
+  const isOpen = (given.length > 0 && own.length === 0) || !settings.checksRanges;
+  if (isOpen || (own.length === 0 && !entries.some(({flags}) => flags.includes('check source-range')))) return [];
   // Where one entry of a type checks them, all do that clients outside can reach.
   const checked = new Set(entries.flatMap(({flags}) => (flags.includes('check source-range') ? flags[0] : [])).concat('LoadBalancer'));
   const isDeny = own.length > 0 && port.object.metadata.annotations?.['service.cilium.io/src-ranges-policy'] === 'deny';

@@ -126,6 +126,9 @@ export function ciliumEndpoints({port, set}: PortEntry, {name, state, view, prox
     .map(endpoint => {
       // Without a value, an endpoint serves if it is ready.
       const serving = endpoint.sliceEndpoint.conditions?.serving ?? endpoint.ready;
+      const {zoneHints, nodeHints, nodeName} = endpoint;
+      const hasHints = zoneHints !== null || nodeHints !== null;
+      if (endpoint.ready && serving === endpoint.serving && nodeName !== null && (keepsHints || !hasHints)) return endpoint;
       return {
         ...endpoint,
         serving,
@@ -198,6 +201,8 @@ export function backendBreaches(given: FrontendCase, frontend: PromisedFrontend,
   if (promised === null) return [];
   const used = usedBackends(backends);
   const names = used.map(({hostPort, protocol}) => (protocol === given.port.protocol ? hostPort : `${hostPort}/${protocol}`));
+  const isAll = (choice: ReadonlySet<string>): boolean => choice.size === names.length && names.every(name => choice.has(name));
+  if (promised.choices.some(isAll) && new Set(names).size === names.length) return [];
   // How the source is rewritten is Cilium's matter, and in no table.
   const destinations = new Map(names.map(name => [name, {masquerade: true}]));
   const seen = {destinations, passed: 0, rejected: used.length === 0 ? 1 : 0, dropped: 0, undecided: 0};

@@ -21,44 +21,49 @@ export interface MapEntry {
 
 /** The entries by key; or what is wrong with the text. */
 export function parseLbMap({list, frontends}: {readonly list: string; readonly frontends: string}): ReadonlyMap<string, MapEntry> | string {
-  const slots = slotsOf(rowsOf(list), 'bpf-lb-list.json');
+  const slots = slotsOf(list, 'bpf-lb-list.json');
   if (typeof slots === 'string') return slots;
-  const counts = rowsOf(frontends);
-  if (counts === null) return isNoTable('bpf-lb-list-frontends.json');
+  const counts = new Map<string, string>();
+  const isRead = eachRow(frontends, (row, value) => {
+    if (row.endsWith(slotZero)) counts.set(row.slice(0, -slotZero.length), value);
+  });
+  if (!isRead) return isNoTable('bpf-lb-list-frontends.json');
   const entries = new Map<string, MapEntry>();
-  for (const [key, {place, row, texts}] of slots) {
-    const entry = entryOf(key, {place, texts, counted: firstOf(counts[row])});
+  for (const [key, {place, texts}] of slots) {
+    const entry = entryOf(key, {place, texts, counted: counts.get(key)});
     // A frontend whose slot 0 is only in one of the two was written or removed between the two commands.
     if (typeof entry === 'string') return entry;
     if (entry !== null) entries.set(key, entry);
   }
   // Rows of an unknown form are not found by their key: they would seem to be missing.
-  const unknown = entries.size === slots.size ? null : slotsOf(counts, 'bpf-lb-list-frontends.json');
+  const unknown = entries.size === slots.size ? null : slotsOf(frontends, 'bpf-lb-list-frontends.json');
   return typeof unknown === 'string' ? unknown : entries;
 }
 
+const slotZero = ' (0)';
+
 interface Slots {
   readonly place: {readonly address: string; readonly port: number};
-  /** The name of the row of slot 0; empty if there is none. */
-  row: string;
   /** By slot. */
   readonly texts: string[];
 }
 
-type Rows = Readonly<Record<string, unknown>>;
-
-function rowsOf(text: string): Rows | null {
-  const rows = readJson(text);
-  return typeof rows !== 'object' || rows === null || Array.isArray(rows) ? null : (rows as Rows);
+/**
+ * Visits the rows of an object in which each value is a list of one string; false for a text that is something else. To read it as JSON
+ * takes three times as long: each key would become the name of a property.
+ */
+function eachRow(text: string, visit: (row: string, value: string) => void): boolean {
+  const form = /\s*[{,]\s*"([^"\\]*)":\s*\[\s*"([^"\\]*)"\s*\]/y;
+  let end = 0;
+  for (let row = form.exec(text); row !== null; row = form.exec(text)) {
+    visit(row[1] ?? '', row[2] ?? '');
+    end = form.lastIndex;
+  }
+  return (end === 0 ? /^\s*\{\s*\}\s*$/ : /^\s*\}\s*$/).test(text.slice(end));
 }
 
 function isNoTable(file: string): string {
   return `${file} is not what the agent prints`;
-}
-
-function firstOf(values: unknown): string | undefined {
-  const value: unknown = Array.isArray(values) ? values[0] : undefined;
-  return typeof value === 'string' ? value : undefined;
 }
 
 /** The kernel counts slots in 16 bits. */
@@ -66,12 +71,12 @@ const maxSlot = 0xff_ff;
 
 const keyForm = /^(?:\[([^\]]+)\]|([^[\]:]+)):(\d+)\/[A-Z]+(?:\/i)?$/;
 
-function slotsOf(rows: Rows | null, file: string): ReadonlyMap<string, Slots> | string {
-  if (rows === null) return isNoTable(file);
+function slotsOf(text: string, file: string): ReadonlyMap<string, Slots> | string {
   const slots = new Map<string, Slots>();
+  let unknown: string | null = null;
   // The rows of one key follow each other.
   let [start, of]: [string, Slots | undefined] = ['', undefined];
-  for (const row of Object.keys(rows)) {
+  const isRead = eachRow(text, (row, value) => {
     if (of === undefined || !row.startsWith(start)) {
       const end = row.lastIndexOf(' (');
       const key = row.slice(0, end);
@@ -79,18 +84,17 @@ function slotsOf(rows: Rows | null, file: string): ReadonlyMap<string, Slots> | 
       of = slots.get(key);
       if (of === undefined) {
         const [, six, four = '', port] = keyForm.exec(key) ?? [];
-        if (end < 0 || port === undefined) return `${file} has a row of an unknown form: ${row}`;
-        of = {place: {address: six ?? four, port: Number(port)}, row: '', texts: []};
-        slots.set(key, of);
+        of = {place: {address: six ?? four, port: Number(port)}, texts: []};
+        if (end < 0 || port === undefined) unknown ??= row;
+        else slots.set(key, of);
       }
     }
     const slot = row.endsWith(')') ? Number(row.slice(start.length, -1)) : Number.NaN;
-    const value = firstOf(rows[row]);
-    if (!Number.isInteger(slot) || slot < 0 || slot > maxSlot || value === undefined) return `${file} has a row of an unknown form: ${row}`;
-    of.texts[slot] = value;
-    if (slot === 0) of.row = row;
-  }
-  return slots;
+    if (Number.isInteger(slot) && slot >= 0 && slot <= maxSlot) of.texts[slot] = value;
+    else unknown ??= row;
+  });
+  if (unknown !== null) return `${file} has a row of an unknown form: ${unknown}`;
+  return isRead ? slots : isNoTable(file);
 }
 
 function entryOf(
