@@ -78,7 +78,7 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
     case 'protocol':
       return protocolValue(packet);
     case 'nfproto':
-      return word(packet.family === 'IPv4' ? 'ipv4' : 'ipv6');
+      return familyWord(packet);
     case 'ethertype':
       return word(packet.family === 'IPv4' ? 'ip' : 'ip6');
     case 'ip version':
@@ -149,6 +149,15 @@ function sourceAt({packet, hook, priority, environment}: PacketAt): Address | nu
 
 function word(...words: readonly string[]): PacketValue {
   return {kind: 'word', words};
+}
+
+function familyWord({family}: Packet): PacketValue {
+  return word(family === 'IPv4' ? 'ipv4' : 'ipv6');
+}
+
+/** Of a connection with a zone in one direction, `ct zone` is not clear. */
+function zoneValue({zone = {original: 0, reply: 0}}: Packet): PacketValue {
+  return zone.original === zone.reply ? {kind: 'number', value: zone.original} : unknown;
 }
 
 function protocolValue({protocol}: Packet): PacketValue {
@@ -279,6 +288,10 @@ function connectionValue(name: FieldName, at: PacketAt): PacketValue {
       return packet.connection?.direction === 'reply' ? word('reply', '1') : word('original', '0');
     case 'ct protocol':
       return protocolValue(packet);
+    case 'ct family':
+      return familyWord(packet);
+    case 'ct zone':
+      return zoneValue(packet);
     case 'ct original saddr':
       return {kind: 'address', address: first.source, isClient: packet.client !== undefined};
     case 'ct original daddr':

@@ -95,6 +95,8 @@ export type FieldName =
   | 'ct mark'
   | 'ct direction'
   | 'ct protocol'
+  | 'ct family'
+  | 'ct zone'
   | 'ct original saddr'
   | 'ct original daddr'
   | 'ct original dport'

@@ -428,6 +428,12 @@ const cases: readonly Case[] = [
     silent: {'a route leads there': flannel(1450), 'the network knows them': {}},
   },
   {
+    ...{code: 'ST611', title: 'no route leads to another node', severity: 'error'},
+    fires: {routes: [{type: 'blackhole', dst: '172.18.0.12'}]},
+    says: 'no route leads to node-b (172.18.0.12): what Services send there, to endpoints in the network of the node, is lost, and so are the answers to it.',
+    silent: {'it refuses somebody else': {routes: [{type: 'blackhole', dst: '198.18.0.12'}]}},
+  },
+  {
     ...{code: 'ST611', title: 'a routing rule refuses packets from a pod', severity: 'error'},
     fires: {rules: [{priority: 100, src: '10.244.11.5', dst: '10.244.0.0', dstlen: 16, action: 'prohibit'}]},
     says: 'the routing rules of the node refuse packets from 10.244.11.5 to 10.244.11.',

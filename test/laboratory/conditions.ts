@@ -130,6 +130,7 @@ export const conditions: readonly Scenario[] = [
     isIPv4Only: true,
   },
   {name: 'ip-rule-prohibits-far-pods', load: [sh('ip rule add from 10.244.12.0/24 prohibit pref 60')]},
+  {name: 'other-node-blackholed', load: [sh('ip route add blackhole 172.18.0.12')]},
   {name: 'ip-rule-blackhole-node', load: [sh('ip rule add from 172.18.0.11 blackhole pref 60')]},
   {name: 'ip-rule-from-one-pod', load: [secondUplink('from 10.244.11.4')]},
   {name: 'ip-rule-mark-of-kube-proxy', load: [secondUplink('fwmark 0x4000/0x4000')]},
@@ -347,6 +348,12 @@ export const conditions: readonly Scenario[] = [
   },
   {name: 'nft-original-cluster-range', load: [nftChain('forward priority 0; policy accept;', 'ct original ip daddr 10.96.0.0/12 drop')]},
   {name: 'nft-original-others', load: [nftChain('forward priority 0; policy accept;', 'ct original ip daddr 10.97.0.0/16 drop')]},
+  {
+    name: 'nft-family-and-zone',
+    load: [nftChain('forward priority 0; policy accept;', 'ct l3proto ipv6 drop', 'ct zone 9 drop', 'ct protocol udp drop')],
+    isIPv4Only: true,
+    ...decided,
+  },
   {name: 'nft-direction-reply', load: [nftChain('forward priority 0; policy accept;', 'ct direction reply ip saddr 10.244.11.5 drop')]},
   {
     name: 'nft-ct-mark',

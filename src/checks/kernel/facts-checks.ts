@@ -1,5 +1,5 @@
-import {nodeObject} from '../../expect/api-index.ts';
-import {type Address, type Family, parseAddress} from '../../model/address.ts';
+import {internalIPs, nodeObject} from '../../expect/api-index.ts';
+import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
 import type {Observation} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
 import {type ConnectionStatistics, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
@@ -302,6 +302,13 @@ const table = [
             message: `no route leads to endpoints on ${nodesIn(lost)}: what Services send there is lost.`,
             commands: commands(lost),
           };
+        const nodes = refusedNodes(context, family);
+        if (nodes.length > 0)
+          yield {
+            family,
+            message: `no route leads to ${nodesIn(nodes)}: what Services send there, to endpoints in the network of the node, is lost, and so are the answers to it.`,
+            commands: commands(nodes),
+          };
         for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {
           const ends = `endpoints (${someOf(addresses)})`;
           const share = isOneOfSeveral ? ', and the kernel does not skip it: a share of what' : ': what';
@@ -479,6 +486,22 @@ function unroutedPods(
       return address !== null && route !== 'unknown' && isSuch(route, address);
     });
     return found.length === 0 ? [] : [{node, addresses: found.map(({address}) => address)}];
+  });
+}
+
+/** Other nodes that routes refuse, as those of a ban do. */
+function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrouted[] {
+  const refusing = (networkOf(context).routes[family] ?? []).filter(({kind}) => /^(?:unreachable|blackhole|prohibit)$/.test(kind));
+  const isRefused = (text: string): boolean => {
+    const address = parseAddress(text);
+    if (address === null || !refusing.some(({to}) => contains(to, address)) || isForwardedTo(context, address)) return false;
+    const route = routeTo(context, address);
+    return route !== 'unknown' && route.kind === 'unreachable';
+  };
+  return (refusing.length === 0 ? [] : (context.api.nodes ?? [])).flatMap(object => {
+    const {name = ''} = object.metadata;
+    const addresses = name === context.node.name ? [] : internalIPs(object).filter(isRefused);
+    return addresses.length === 0 ? [] : [{node: name, addresses}];
   });
 }
 

@@ -262,7 +262,8 @@ export function detourOf(facts: NodeFacts, destination: Address, query: RouteQue
   if (!isUnicast(usual) || !isUnicast(route) || route.dev === usual.dev || route.gateway === null) return null;
   return {
     text: `by ${route.dev} to the gateway ${route.gateway}, while ${usual.dev} leads to ${destination.text}`,
-    isKnown: source => isHome(facts, route.dev, source),
+    // A network that knows the source may not know a pod behind another interface of the node.
+    isKnown: source => usual.dev === facts.primaryInterface && isHome(facts, route.dev, source),
   };
 }
 

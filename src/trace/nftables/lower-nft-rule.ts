@@ -208,6 +208,9 @@ const names: ReadonlyMap<string, FieldName> = new Map([
   ['ct status', 'ct status'],
   ['ct mark', 'ct mark'],
   ['ct direction', 'ct direction'],
+  ['ct protocol', 'ct protocol'],
+  ['ct l3proto', 'ct family'],
+  ['ct zone', 'ct zone'],
   ['ct original proto-dst', 'ct original dport'],
   ['ct reply proto-src', 'ct reply sport'],
   ...['', 'ip ', 'ip6 '].flatMap((header): readonly (readonly [string, FieldName])[] => [
