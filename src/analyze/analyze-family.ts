@@ -1,5 +1,6 @@
 import type {Hypothesis, NodeContext} from '../expect/node-context.ts';
 import type {Family} from '../model/address.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {pushTo} from '../model/lists.ts';
 import type {Difference, RuleText} from '../model/ruleset.ts';
@@ -122,7 +123,7 @@ export function analyzeFamily<Expected extends FamilyExpectation<Item>, Item ext
       ...(thirdParty === null
         ? []
         : analyzeThirdPartyRules<Item>({...thirdParty, ports: expected.ports, context: expected.context, senders, differs})),
-      ...staleServices(unexpected, layout, expected),
+      ...staleServices(unexpected, layout, {...expected, services: api.services ?? []}),
       ...layout.others(),
     ]),
   };
@@ -163,11 +164,14 @@ export function attribute<Item extends ServedPort, D extends Difference<Item, Ru
 function staleServices<Item extends ServedPort, D extends Difference<Item, RuleText>>(
   unexpected: readonly D[],
   layout: FamilyLayout<Item, D>,
-  expected: FamilyExpectation<Item>,
+  expected: FamilyExpectation<Item> & {readonly services: readonly ServiceObject[]},
 ): readonly Symptom[] {
   return [...Map.groupBy(unexpected, difference => layout.nameOf(difference))].map(([name, group]) => {
     if (name === '') return layout.analyzeUnnamed(group);
     const rules = group.map(({rule}) => rule);
-    return staleService({name, rules, served: group.some(difference => layout.answers(difference))}, expected);
+    const answering = group.filter(difference => layout.answers(difference));
+    const isShared = answering.every(difference => layout.concerned(difference).length > 0);
+    const packets = answering.length === 0 ? 'refused' : isShared ? 'of-another-port' : 'served';
+    return staleService({name, rules, packets}, expected);
   });
 }

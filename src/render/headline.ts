@@ -140,8 +140,10 @@ const what: Readonly<Record<string, string | Words>> = {
       ? `packets for ${endpointsText(block)} are not translated, and the pod drops them`
       : `traffic${throughEntry(entry)} for ${endpointsText(block)} goes to a wrong address`,
   // One of a Service that the API has is about an address of a port.
-  ST205: ({port, gist}) =>
-    gist ?? (port === undefined ? 'not in the API, and still answers' : 'an address that the API no longer has still answers'),
+  ST205: ({port, gist}, {others}) => {
+    if (gist !== undefined && others.length === 0) return gist;
+    return port === undefined ? 'not in the API, and still answers' : 'an address that the API no longer has still answers';
+  },
   ST206: ({entry, variant, gist, program}) =>
     variant === 'left-to-nobody'
       ? 'node ports and load-balancer IPs do not answer, Cilium leaves them to a kube-proxy that is not there'

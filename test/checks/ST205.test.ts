@@ -1,4 +1,5 @@
 import {expect, test} from 'vitest';
+import type {ServiceSpec} from '../../src/model/api-objects.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {findingsOf, needsAction, summaryOf, containing, type Scenario, scenario} from '../scenario.ts';
 
@@ -22,6 +23,31 @@ test('all entries to a deleted Service port are one finding', async () => {
   given.deleteService('shop/lb-local');
   given.deleteSlices('shop/lb-local');
   expect(onB(given).map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST205', subject: 'shop/lb-local'}]);
+});
+
+test.each<[what: string, change: Partial<ServiceSpec>, why: string]>([
+  ['headless', {clusterIP: 'None', clusterIPs: ['None']}, 'it is headless'],
+  ['of type ExternalName', {type: 'ExternalName', externalName: 'db.example.com'}, 'it is of type ExternalName'],
+])('a Service that was made %s is in the API, and kube-proxy should not serve it', async (_, change, why) => {
+  const given = await scenario();
+  given.service('shop/web', object => ({...object, spec: {...object.spec, ...change}}));
+  expect(onB(given)).toEqual([
+    {
+      ...{code: 'ST205', ...place, subject: 'shop/web'},
+      message: containing(`still answers for shop/web:http, which it should not (any more): ${why}`),
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+const renamed = <P extends object>(ports: readonly P[] | null | undefined) => (ports ?? []).map(port => ({...port, name: 'www'}));
+
+test('rules with the former name of a port take no packet from it, and are an info', async () => {
+  const given = await scenario();
+  given.service('shop/web', object => ({...object, spec: {...object.spec, ports: renamed(object.spec?.ports)}}));
+  given.slices('shop/web', slice => ({...slice, ports: renamed(slice.ports)}));
+  expect(onB(given).map(({code, severity}) => `${code} ${severity}`)).toEqual(['ST205 info', 'ST216 info', 'ST217 info']);
+  expect(onB(given)[0]?.message).toContain('still has rules for shop/web:http, whose packets are those of another port of the Service now');
 });
 
 test('a removed port of a Service is distinguished from a deleted Service', async () => {

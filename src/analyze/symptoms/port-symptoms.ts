@@ -1,5 +1,7 @@
 import type {ServedPort} from '../../model/endpoint.ts';
-import type {Family} from '../../model/address.ts';
+import {whyNotServed} from '../../expect/cluster/service-ports.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import type {ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {Difference, RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -9,24 +11,45 @@ import type {Symptom, SymptomKind} from './symptom.ts';
 interface StaleService<R extends RuleText> {
   /** As `servicePortName` of a Service port, or what else its rules are named by. */
   readonly name: string;
-  /** Its packets still reach an endpoint; else they are refused. */
-  readonly served: boolean;
+  /** Its packets still reach an endpoint, or are those of another Service port, which is checked; else they are refused. */
+  readonly packets: 'served' | 'of-another-port' | 'refused';
   readonly rules: readonly R[];
 }
 
-/** A Service port that the API does not have and the node still answers for. */
-export function staleService<R extends RuleText>(
-  {name, served, rules}: StaleService<R>,
-  {context: {family}, ports}: {readonly context: {readonly family: Family}; readonly ports: readonly ServedPort[]},
-): Symptom<R> {
+interface StaleIn {
+  readonly context: Pick<NodeContext, 'family' | 'version'>;
+  readonly ports: readonly ServedPort[];
+  readonly services: readonly ServiceObject[];
+}
+
+/** A Service port that the API does not have, or that kube-proxy should not serve, and the node still answers for. */
+export function staleService<R extends RuleText>(stale: StaleService<R>, {context, ports, services}: StaleIn): Symptom<R> {
+  const {name, packets, rules} = stale;
+  const {family, version} = context;
   const service = serviceOf(name);
-  const live = service !== null && ports.some(({port}) => port.namespace === service.namespace && port.service === service.name);
-  const state = live ? 'no such port of the Service is in the API (any more)' : 'the API has no such Service (any more)';
-  const does = served ? `the node still answers for ${name}` : `the node still refuses packets for ${name}`;
-  const isInApi = ports.some(({port}) => port.servicePortName === name);
-  const detail = isInApi ? `a rule for ${name} leads to a chain that is none of its own` : `${does}: ${state}`;
-  const base = {kind: 'stale-service', family, port: null, detail, expected: [], actual: rules.slice(0, 6)} as const;
-  return {...base, severity: served ? 'error' : 'info', ...(service === null ? {} : {service})};
+  const base = {kind: 'stale-service', family, port: null, expected: [], actual: rules.slice(0, 6)} as const;
+  const said = {...base, severity: packets === 'refused' ? 'info' : 'error', ...(service === null ? {} : {service})} as const;
+  if (ports.some(({port}) => port.servicePortName === name))
+    return {...said, detail: `a rule for ${name} leads to a chain that is none of its own`};
+  const does = `the node still ${packets === 'refused' ? 'refuses packets' : 'answers'} for ${name}`;
+  if (ports.some(({port}) => port.namespace === service?.namespace && port.service === service?.name)) {
+    if (packets === 'of-another-port')
+      return {
+        ...said,
+        severity: 'info',
+        detail: `the node still has rules for ${name}, whose packets are those of another port of the Service now`,
+      };
+    const detail = `${does}: no such port of the Service is in the API (any more)`;
+    return {...said, detail, gist: 'a port that the API no longer has still answers'};
+  }
+  const object = services.find(({metadata}) => metadata.namespace === service?.namespace && metadata.name === service?.name);
+  if (object === undefined) return {...said, detail: `${does}: the API has no such Service (any more)`};
+  const why = whyNotServed(object, version) ?? `the Service has no ${family} (any more)`;
+  return {
+    ...said,
+    detail: `${does}, which it should not (any more): ${why}`,
+    gist: 'still answers, although kube-proxy should not serve it',
+  };
 }
 
 function serviceOf(name: string): ServiceName | null {
@@ -41,7 +64,8 @@ export function staleEntry<R extends RuleText>(
 ): PortSymptom<R> {
   const state = answers ? 'still answers at' : 'still refuses packets to';
   const detail = `${state} ${where}, which is none of its entries in the API (any more)`;
-  return {kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]};
+  const gist = `${where} still answers, and the API no longer has it`;
+  return {kind: 'stale-service', severity: answers ? 'error' : 'info', detail, gist, expected: [], actual: [rule]};
 }
 
 type DifferenceKind = Difference<unknown>['kind'];

@@ -3,6 +3,7 @@ import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
+import {joinHostPort} from '../../../model/virtual-server.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
@@ -112,7 +113,8 @@ function findStaleNftEntries({item, differences, expected, view}: NftPortCase, s
       isEntryMap(rule.chain) &&
       isOwnTarget(difference, item.names.base) &&
       targetsOf(rule).some(chain => (view.chain(chain)?.ruleCount ?? 0) > 0);
-    const where = key.replaceAll(' . ', ' ');
+    const [address = '', port, entryPort] = key.split(' . ');
+    const where = entryPort === undefined ? `node port ${port}` : joinHostPort(address, Number(entryPort));
     symptoms.say(staleEntry(where, {answers, rule}), `stale entry ${where}`);
   }
 }
