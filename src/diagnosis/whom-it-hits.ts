@@ -185,6 +185,9 @@ const ofVariants: Readonly<Partial<Record<Variant, Effect>>> = {
   'of-api-server': {who: 'clients of the API server', effect: 'are sent to NAME', share: 1},
   'of-pods': {who: 'clients of these pods', effect: 'may reach the other one'},
   'no-service-works-for-node': {who: 'processes of the node', effect: 'cannot reach any Service', share: 1},
+  'lacks-entry': {effect: 'cannot connect to NAME where the map has no entry'},
+  'lacks-backend': {effect: 'send no connection for NAME to ENDPOINT', share: 0},
+  'has-backend': {effect: 'have connections for NAME sent to ENDPOINT'},
   'lost-host-port': {who: 'clients of the host port', effect: 'do not reach its pod', share: 1},
   'no-refusal': {who: 'clients of Services without endpoints', effect: 'wait until they time out', share: 0},
 };
@@ -209,5 +212,7 @@ const byCode: Readonly<Record<string, Effect>> = {
   ST701: unpromised,
   ST702: unpromised,
   ST703: unpromised,
+  ST801: {effect: 'may have connections for NAME lost, or sent elsewhere'},
+  ST805: {effect: 'cannot connect to NAME', share: 1},
   ST803: {who: 'all who send to that address', effect: 'have packets dropped at every port without a Service'},
 };

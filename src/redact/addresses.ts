@@ -63,6 +63,7 @@ export class AddressMap {
   #map({family, value}: Address): bigint {
     const bits = toBits(family, value);
     if (bits.startsWith(nat64)) return this.#embedded(value);
+    if (value === ingressPlaceholder) return value;
     if (isKept(family, bits)) return family === 'IPv6' ? this.#withoutMac(value) : value;
     let mapped = '';
     for (let at = 0; at < bits.length; at += 8) mapped += this.#flipByte(family, bits.slice(0, at), bits.slice(at, at + 8));
@@ -104,6 +105,9 @@ export class AddressMap {
     return flips;
   }
 }
+
+/** 192.192.192.192, the endpoint that Cilium gives the Services of its Ingress and Gateway: no address of anybody, and known by its value. */
+const ingressPlaceholder = 0xc0_c0_c0_c0n;
 
 /** 64:ff9b::/96. */
 const nat64: Bits = toBits('IPv6', 0x0064ff9bn << 96n).slice(0, 96);

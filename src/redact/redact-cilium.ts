@@ -55,7 +55,8 @@ const realized: Treatment = {
 };
 
 const enabled: Treatment = {fields: {enabled: 'kept'}};
-const features = {sessionAffinity: enabled, hostPort: enabled, externalIPs: enabled, nodePort: enabled, socketLB: enabled} as const;
+const nodePort: Treatment = {fields: {enabled: 'kept', portMin: 'kept', portMax: 'kept'}};
+const features = {sessionAffinity: enabled, hostPort: enabled, externalIPs: enabled, nodePort, socketLB: enabled} as const;
 const status: Treatment = {
   fields: {
     cilium: {fields: {state: word, msg: version}},

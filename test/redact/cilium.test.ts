@@ -1,4 +1,5 @@
 import {expect, test} from 'vitest';
+import type {EndpointSliceObject} from '../../src/model/api-objects.ts';
 import {Redaction} from '../../src/redact/redaction.ts';
 import {CiliumTables} from '../cilium-node.ts';
 import {findingCounts, redacted} from './redacted.ts';
@@ -40,6 +41,26 @@ test.each([
         service: 'acme-p:host-port:8080:u0',
         backends: ['10.1.0.3:80'],
       }),
+  },
+  {
+    fault: 'a host port in a range of node ports of its own',
+    change: ({files, rows}: CiliumTables) => {
+      const nodePort = {enabled: true, portMin: 8000, portMax: 9000};
+      const replacement = {mode: 'True', features: {hostPort: {enabled: true}, nodePort}};
+      files['status.json'] = JSON.stringify({'kube-proxy-replacement': replacement});
+      rows.splice(-1, 1);
+    },
+  },
+  {
+    fault: 'the endpoint of an Ingress of Cilium',
+    change: ({api}: CiliumTables) => {
+      const placeholder = {
+        metadata: {name: 'ingress', namespace: 'shop', labels: {'kubernetes.io/service-name': 'dns'}},
+        ...{addressType: 'IPv4' as const, ports: [{name: 'dns', port: 9999, protocol: 'UDP'}]},
+        endpoints: [{addresses: ['192.192.192.192']}],
+      };
+      (api.endpointSlices as EndpointSliceObject[]).push(placeholder);
+    },
   },
   {
     fault: 'a node that is not selected',
