@@ -396,6 +396,12 @@ const cases: readonly Case[] = [
     silent: {'all are as kube-proxy sets them': ipvsOf({}), 'IPVS is not in use': {sysctls: {'net.ipv4.vs.expire_nodest_conn': 0}}},
   },
   {
+    ...{code: 'ST608', title: 'connections of IPVS are not tracked', severity: 'error'},
+    fires: ipvsOf({'net.ipv4.vs.conntrack': 0}),
+    says: 'net.ipv4.vs.conntrack is 0, and kube-proxy sets it to 1 when it starts: nothing that IPVS sends on is masqueraded',
+    silent: {'they are': ipvsOf({'net.ipv4.vs.conntrack': 1}), 'IPVS is not in use': {sysctls: {'net.ipv4.vs.conntrack': 0}}},
+  },
+  {
     ...{code: 'ST609', title: 'every node answers ARP for an announced address', severity: 'warning'},
     fires: {...ipvsOf(arp(0, 0)), change: announced},
     says: 'this node answers ARP for them',
@@ -740,6 +746,30 @@ describe('ST613: the MTU between pods is another one on one of three nodes', () 
     expect(await foundWith({'node-a': [1400, 1400]})).toEqual([]);
     expect(await foundWith({'node-a': [8951, 1450], 'node-b': [1450, 1450], 'node-c': [1450, 1450]})).toEqual([]);
   });
+});
+
+test('packets to pods that take the default gateway are ST611 alone, where only the routes to pods that are no endpoints are there', async () => {
+  const given = await scenario();
+  for (const [node, own] of Object.entries({'node-a': 11, 'node-b': 12, 'node-c': 13})) {
+    // Pods of node-c are no endpoints, and to those of node-b the route is missing on node-a.
+    const others = [11, 12, 13].filter(n => n !== own && !(node === 'node-a' && n === 12));
+    given.file(
+      node,
+      'links.json',
+      JSON.stringify([eth0, {...up, ifname: 'flannel.1', mtu: 1450, linkinfo: {info_kind: 'vxlan'}}, bridge()]),
+    );
+    const routes = others.map(n => ({dst: `10.244.${n}.0/24`, gateway: `10.244.${n}.0`, dev: 'flannel.1'}));
+    const usual = [
+      {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+      {dst: `10.244.${own}.0/24`, dev: 'cni0'},
+    ];
+    given.file(node, 'routes.json', JSON.stringify([...routes, ...usual]));
+    given.file(node, 'ip-rules.json', JSON.stringify(usualRules));
+  }
+  const found = given.newFindings().filter(({code}) => code === 'ST611' || code === 'ST613');
+  expect(found.map(({code, node, message}) => `${code} ${node} ${message}`)).toEqual([
+    expect.stringMatching(/^ST611 node-a packets for endpoints on node-b .* go to the default gateway 172\.18\.0\.1/),
+  ]);
 });
 
 describe('ST614: the switch that lets node ports answer on 127.0.0.1 is off', () => {

@@ -5,6 +5,7 @@ import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {partition} from '../../model/lists.ts';
 import type {ChainSource, RuleText} from '../../model/ruleset.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
 import type {Severity} from '../../model/finding.ts';
 import {usesClusterEndpoints} from '../../model/service-port.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
@@ -204,7 +205,17 @@ function effectCase({context, rules, mode, sides}: WalkedRules): EffectCase {
   const strays = new Set(rules.iptables.flatMap(ruleset => strayChains(ruleset).filter(chain => !isExpected(ruleset, chain))));
   const isOwn = (rule: Pick<NodeRule, 'table' | 'chain'>): boolean =>
     isOwnTable(rule) ?? (mode.isOwnChain(rule.chain, rule.table) && !(rule.table === 'nat' && strays.has(rule.chain)));
-  return {...mode, context, isOwn, nft, isCut, backendOf: place => backendOf(sides.all, place)};
+  const holdsDnsCache = (): boolean | null => mayHoldDnsCache(rules.api, context.facts.name);
+  return {...mode, context, isOwn, nft, isCut, holdsDnsCache, backendOf: place => backendOf(sides.all, place)};
+}
+
+function mayHoldDnsCache({pods, podsOf}: ApiObjects, node: string): boolean | null {
+  if (pods === null || podsOf !== undefined) return null;
+  const own = pods.filter(({spec}) => spec?.hostNetwork === true && spec.nodeName === node);
+  return own.some(({metadata, spec}) => {
+    const ports = (spec?.containers ?? []).flatMap(container => container.ports ?? []);
+    return /dns/i.test(metadata.name ?? '') || ports.some(({containerPort}) => containerPort === 53);
+  });
 }
 
 /** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's rules alone. */

@@ -68,6 +68,8 @@ export interface EffectCase {
   /** Whether kube-proxy, in this mode, writes a chain of iptables of this name in this table. */
   readonly isOwnChain: (chain: string, table: string) => boolean;
   readonly nft: NftRuleset | null;
+  /** Whether a pod in the network of the node may be NodeLocal DNSCache; null if the pods are not known. */
+  readonly holdsDnsCache: () => boolean | null;
   /** What a packet passes to be masqueraded: kube-proxy's chain or rules. */
   readonly masquerading: string;
   /** kube-proxy itself accepts what it masquerades, before any firewall rule, as in iptables mode. In the other modes it leaves that to the firewall. */
@@ -358,13 +360,15 @@ function wrongAddress(
 }
 
 /** A rule that keeps packets from kube-proxy's rules. */
-function intercepted(rule: NodeRule, {probe, alone, environment}: WalkedProbe, {context: {facts}}: EffectCase): Effect {
+function intercepted(rule: NodeRule, {probe, alone, environment}: WalkedProbe, {context: {facts}, holdsDnsCache}: EffectCase): Effect {
   const kind = 'entry-taken-by-other-rule';
   const isLocal = environment.isLocal(probe.packet.destination) === true ? true : facts.allAddresses ? false : null;
+  const isOfCache = rule.text.includes('NodeLocal DNS Cache');
   // NodeLocal DNSCache binds the cluster IP of the DNS Service on the node, and switches connection tracking off for it.
-  if (untracks(rule) && probe.packet.port === 53 && (isLocal ?? rule.text.includes('NodeLocal DNS Cache'))) {
-    const detail = `${whose(probe)} are answered by the node itself, without kube-proxy's rules: NodeLocal DNSCache has bound the address`;
-    return {kind, severity: 'info', rule, detail};
+  if (untracks(rule) && probe.packet.port === 53 && (isLocal ?? isOfCache)) {
+    const what = `${whose(probe)} are left to the node itself, without kube-proxy's rules: NodeLocal DNSCache bound the address`;
+    if (!isOfCache || holdsDnsCache() !== false) return {kind, severity: 'info', rule, detail: what};
+    return {kind, severity: 'warning', rule, detail: `${what}, and none of its pods runs on this node: nothing may answer`};
   }
   const reached = describePathOutcome(alone);
   const detail = `${whose(probe)} never reach kube-proxy's rules, because a third-party rule intercepts them; they should reach ${reached}`;

@@ -2,8 +2,7 @@ import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
 import type {Observation} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
-import {type ConnectionStatistics, isOlderKernel, routeOf, type RouteResult, sysctlNumber} from '../../model/node/node-facts.ts';
-import {outsideOf} from '../../model/node/policy-routing.ts';
+import {type ConnectionStatistics, isOlderKernel, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
@@ -11,7 +10,20 @@ import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {downWays, misroutedPackets, podsWithoutLink, refusedMarked, refusedPods, unroutedServices} from './policy-routes.ts';
 import {asymmetric} from './reverse-path.ts';
-import {deviceTo, entriesOnNode, interfaceSwitch, networkOf, podAddresses, podBridges, routeTo, familiesOnNode} from './node-paths.ts';
+import {
+  defaultRoute,
+  deviceTo,
+  entriesOnNode,
+  familiesOnNode,
+  interfaceSwitch,
+  networkOf,
+  podAddresses,
+  podBridges,
+  podsAstray,
+  routeTo,
+  type Unrouted,
+  unroutedPods,
+} from './node-paths.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
 interface FactsCheck extends Pick<Check, 'code' | 'name' | 'severity' | 'summary' | 'remedy'> {
@@ -223,6 +235,13 @@ const table = [
             ? [{name: 'conn_reuse_mode', value: 0, effect: 'a connection that reuses a source port waits for a second'}]
             : [{name: 'conn_reuse_mode', value: 1, effect: 'a connection that reuses a source port goes to an endpoint that may be gone'}]),
       ];
+      if (sysctlNumber(networkOf(context), 'net.ipv4.vs.conntrack') === 0)
+        yield {
+          severity: 'error',
+          message:
+            'net.ipv4.vs.conntrack is 0, and kube-proxy sets it to 1 when it starts: nothing that IPVS sends on is masqueraded. What must be gets no reply: from outside to pods of other nodes, and from a pod to itself.',
+          commands: [commandLine`sysctl -w net.ipv4.vs.conntrack=1`],
+        };
       for (const {name, value, effect} of wanted) {
         const actual = sysctlNumber(networkOf(context), `net.ipv4.vs.${name}`);
         if (actual === null || actual === value) continue;
@@ -349,14 +368,9 @@ const table = [
               'Add a default route, or a route to the range of these addresses by any interface that is up. Where it leads does not matter: kube-proxy sends the packets to an endpoint.',
             commands: [commandLine`ip route get ${address}`, commandLine`ip route show table all`],
           };
-        // The network plugin makes a route for each other node. Some networks have none at all.
-        const usual = outsideOf(family).map(client => routeTo(context, client))[0];
-        if (usual === undefined || usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) continue;
-        const isUsual = (route: RouteResult): boolean =>
-          route.kind === 'unicast' && route.dev === usual.dev && route.gateway === usual.gateway;
-        const hasOwn = (route: RouteResult): boolean => route.kind === 'unicast' && route.gateway !== null && !isUsual(route);
-        const astray = unroutedPods(context, family, isUsual);
-        const cut = podsWithoutLink(context, family, isUsual);
+        const usual = defaultRoute(context, family);
+        if (usual === null) continue;
+        const cut = podsWithoutLink(context, family, usual.isUsual);
         if (cut !== null)
           yield {
             family,
@@ -364,7 +378,8 @@ const table = [
             message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while the interface of a pod is down (${someOf(cut.down)}): what Services send there is lost.`,
             commands: [commandLine`ip route get ${cut.addresses[0] ?? ''}`, commandLine`ip link show ${cut.down[0] ?? ''}`],
           };
-        if (cut !== null || astray.length === 0 || unroutedPods(context, family, hasOwn).length === 0) continue;
+        const astray = podsAstray(context, family);
+        if (cut !== null || astray.length === 0) continue;
         const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while there are routes to the pods of other nodes: the network may not know where they are.`;
         yield {family, severity: 'warning', message, commands: commands(astray)};
       }
@@ -458,11 +473,6 @@ function closedPorts(context: NodeCheckContext): readonly Found[] {
   });
 }
 
-interface Unrouted {
-  readonly node: string;
-  readonly addresses: readonly string[];
-}
-
 /**
  * Whether kube-proxy sets conn_reuse_mode to 0: up to 1.21 on every kernel, since 1.22.0 on those before 5.9. Null if it is not known: the
  * kernel, or a kube-proxy that may be of either kind.
@@ -472,21 +482,6 @@ function setsReuseMode({minor, patch, isPreRelease, guessed}: KubeProxyVersion, 
   if (isOld !== false) return isOld;
   const isUnsure = guessed === true ? minor <= 24 : minor === 22 && patch === 0 && isPreRelease === true;
   return isUnsure ? null : minor <= 21;
-}
-
-function unroutedPods(
-  context: NodeCheckContext,
-  family: Family,
-  isSuch: (route: RouteResult, address: Address) => boolean,
-): readonly Unrouted[] {
-  return [...podAddresses(context, family)].flatMap(([node, pods]) => {
-    const found = pods.slice(0, 3).filter(({address: text}) => {
-      const address = parseAddress(text);
-      const route = address === null ? 'unknown' : routeTo(context, address);
-      return address !== null && route !== 'unknown' && isSuch(route, address);
-    });
-    return found.length === 0 ? [] : [{node, addresses: found.map(({address}) => address)}];
-  });
 }
 
 /** Other nodes that routes refuse, as those of a ban do. */

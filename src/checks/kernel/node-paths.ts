@@ -1,13 +1,15 @@
 import {once} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
-import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Address, addressInside, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {podPorts} from '../../model/node/bridges.ts';
 import {type Link, type NetworkFacts, noNetworkFacts, routeOf, type RouteResult} from '../../model/node/node-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
+import {podCIDRsOf} from '../../expect/own-pods.ts';
+import {outsideOf} from '../../model/node/policy-routing.ts';
 
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
 interface PodAddress {
@@ -106,4 +108,54 @@ export function routeTo(context: NodeCheckContext, address: Address): RouteResul
 /** As sysctl reads and prints it: a dot in the name of an interface is a slash. */
 export function interfaceSwitch(dev: string, name: string): string {
   return `net.ipv4.conf.${dev.replaceAll('.', '/')}.${name}`;
+}
+
+export interface Unrouted {
+  readonly node: string;
+  readonly addresses: readonly string[];
+}
+
+/** Some endpoints of each node, to which the route is such a one. */
+export function unroutedPods(
+  context: NodeCheckContext,
+  family: Family,
+  isSuch: (route: RouteResult, address: Address) => boolean,
+): readonly Unrouted[] {
+  return [...podAddresses(context, family)].flatMap(([node, pods]) => {
+    const found = pods.slice(0, 3).filter(({address: text}) => {
+      const address = parseAddress(text);
+      const route = address === null ? 'unknown' : routeTo(context, address);
+      return address !== null && route !== 'unknown' && isSuch(route, address);
+    });
+    return found.length === 0 ? [] : [{node, addresses: found.map(({address}) => address)}];
+  });
+}
+
+/** The default gateway of the node, and whether a route leads to it; null without one. */
+export function defaultRoute(
+  context: NodeCheckContext,
+  family: Family,
+): {readonly gateway: string; readonly isUsual: (route: RouteResult) => boolean} | null {
+  const usual = outsideOf(family).map(client => routeTo(context, client))[0];
+  if (usual === undefined || usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) return null;
+  const {dev, gateway} = usual;
+  return {gateway, isUsual: route => route.kind === 'unicast' && route.dev === dev && route.gateway === gateway};
+}
+
+/**
+ * Endpoints to which packets take the default gateway, while pods of other nodes have routes: the network plugin makes one for each other
+ * node. Some networks have none at all.
+ */
+export function podsAstray(context: NodeCheckContext, family: Family): readonly Unrouted[] {
+  const usual = defaultRoute(context, family);
+  if (usual === null) return [];
+  const hasOwn = (route: RouteResult): boolean => route.kind === 'unicast' && route.gateway !== null && !usual.isUsual(route);
+  const networks = (context.api.nodes ?? []).flatMap(node => (node.metadata.name === context.facts.name ? [] : podCIDRsOf(node)));
+  const isRouted = networks.some(text => {
+    const cidr = parseCidr(text);
+    const address = cidr?.family === family ? parseAddress(addressInside(cidr, new Set()) ?? '') : null;
+    const route = address === null ? 'unknown' : routeTo(context, address);
+    return route !== 'unknown' && hasOwn(route);
+  });
+  return isRouted || unroutedPods(context, family, hasOwn).length > 0 ? unroutedPods(context, family, usual.isUsual) : [];
 }

@@ -2,7 +2,7 @@ import type {PodWay} from '../../model/node-result.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {deviceTo, networkOf, podAddresses, familiesOnNode} from './node-paths.ts';
+import {deviceTo, networkOf, podAddresses, familiesOnNode, podsAstray} from './node-paths.ts';
 
 export const mtuDiffers: Check<'ST613'> = {
   code: 'ST613',
@@ -40,7 +40,9 @@ export function podWay(context: NodeCheckContext): PodWay | null {
     const mtu = links.find(({name}) => name === device)?.mtu ?? null;
     return device === null || mtu === null ? null : {node, mtu, device};
   };
-  const elsewhere = [...pods].find(([name, own]) => name !== node && own.length > 0)?.[1][0];
+  // Where packets to pods take the default gateway by mistake, their size is not what is wrong.
+  const astray = new Set(podsAstray(context, family).map(one => one.node));
+  const elsewhere = [...pods].find(([name, own]) => name !== node && own.length > 0 && !astray.has(name))?.[1][0];
   const [out, own] = [elsewhere, pods.get(node)?.[0]].map(pod => mtuTo(pod?.address));
   return !out ? null : own && own.mtu < out.mtu ? own : out;
 }

@@ -18,7 +18,7 @@ export const versionCommand: NodeCommand = {file: 'iptables-version', variants: 
 const sysctls = {
   'net.ipv4': ['ip_forward', 'ip_local_port_range', 'ip_local_reserved_ports'],
   'net.ipv4.conf.all': ['forwarding', 'rp_filter', 'route_localnet', 'arp_ignore', 'arp_announce'],
-  'net.ipv4.vs': ['conn_reuse_mode', 'expire_nodest_conn', 'expire_quiescent_template'],
+  'net.ipv4.vs': ['conn_reuse_mode', 'conntrack', 'expire_nodest_conn', 'expire_quiescent_template'],
   'net.ipv6.conf.all': ['forwarding'],
   'net.bridge': ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'],
   'net.netfilter': ['nf_conntrack_count', 'nf_conntrack_max', 'nf_conntrack_tcp_be_liberal'],

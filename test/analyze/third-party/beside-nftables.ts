@@ -1,7 +1,7 @@
 import {EditableDump} from '../../editable-dump.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {Scenario} from '../../scenario.ts';
-import {addressesWith, type ThirdPartyRules, thirdPartyRules, ipsets, mergedDump} from './merge.ts';
+import {addPodsOf, addressesWith, type ThirdPartyRules, thirdPartyRules, ipsets, mergedDump} from './merge.ts';
 
 /** Programs beside kube-proxy of today: nftables mode came after the others. */
 export const programs = thirdPartyRules().filter(({capture}) => capture === 'healthy/1.36-iptables');
@@ -17,6 +17,7 @@ export async function scenarioBesideNft(
   given.file('node-a', 'iptables-save', rules.toString());
   given.file('node-a', 'ipset-save', ipsets(name));
   given.file('node-a', 'addresses.json', addressesWith(name, 'nftables/1.36'));
+  addPodsOf(given, name);
   return given;
 }
 

@@ -1,3 +1,4 @@
+import type {PodObject} from '../../../src/model/api-objects.ts';
 import {expect, test} from 'vitest';
 import {EditableDump} from '../../editable-dump.ts';
 import {snapshotOf} from '../../fixtures.ts';
@@ -335,6 +336,23 @@ test.each(breaches)('$title', async ({program, change, found}) => {
   ]);
   const wanted = found.map(([code, subject, rule]) => [code, subject, rule === null ? null : expect.stringContaining(rule)]);
   expect([...new Map(seen.map(one => [JSON.stringify(one), one])).values()]).toEqual(wanted);
+});
+
+test('rules of NodeLocal DNSCache for an address that is still bound are a warning where no pod of it runs on the node', async () => {
+  const rules = thirdPartyRules().find(({name}) => name === 'nodelocal-dns-cluster-ip');
+  const of = async (podsOf: 'this node' | 'another node' | 'unknown') => {
+    const given = await scenarioWith(rules ?? {name: '', capture: ''});
+    const elsewhere = (pods: readonly PodObject[]) =>
+      pods.map(pod => (pod.spec?.hostNetwork === true ? {...pod, spec: {...pod.spec, nodeName: 'node-b'}} : pod));
+    if (podsOf === 'another node') given.api(({pods}) => ({pods: elsewhere(pods ?? [])}));
+    if (podsOf === 'unknown') given.api(() => ({pods: null}));
+    const found = given.findings({nodes: node => node === 'node-a'}).filter(({code, severity}) => code === 'ST401' && severity !== 'info');
+    return new Set(
+      found.map(({severity, service, message}) => `${severity} ${service?.name} ${/and none of its pods.*/.exec(message)?.[0]}`),
+    );
+  };
+  expect(await of('another node')).toEqual(new Set(['warning dns and none of its pods runs on this node: nothing may answer']));
+  expect([await of('this node'), await of('unknown')]).toEqual([new Set(), new Set()]);
 });
 
 function moveToFront(dump: EditableDump, table: string, rule: string): void {

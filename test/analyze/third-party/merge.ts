@@ -4,6 +4,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {fixture, readFixture, snapshotOf} from '../../fixtures.ts';
 import {EditableDump} from '../../editable-dump.ts';
+import type {PodObject} from '../../../src/model/api-objects.ts';
 import {Scenario} from '../../scenario.ts';
 
 /** One program's usual rules, as an input to `iptables-restore --noflush`: `-I` and `-A` put its jumps where it puts them. */
@@ -36,8 +37,20 @@ export async function scenarioWith({name, capture}: ThirdPartyRules): Promise<Sc
   given.rules('node-a').become(new EditableDump(mergedDump(name)));
   given.file('node-a', 'ipset-save', ipsets(name));
   given.file('node-a', 'addresses.json', addressesWith(name, capture));
+  addPodsOf(given, name);
   return given;
 }
+
+/** The pod that writes the rules of NodeLocal DNSCache. */
+export function addPodsOf(given: Scenario, name: string): void {
+  if (name.startsWith('nodelocal-dns')) given.api(({pods}) => ({pods: [...(pods ?? []), dnsCache]}));
+}
+
+const dnsCache: PodObject = {
+  metadata: {namespace: 'kube-system', name: 'node-local-dns-x7k2p'},
+  spec: {nodeName: 'node-a', hostNetwork: true, containers: [{name: 'node-cache', ports: [{containerPort: 53, protocol: 'UDP'}]}]},
+  status: {phase: 'Running'},
+};
 
 /** The interfaces of node-a of a capture, with the one that the program makes. */
 export function addressesWith(name: string, capture: string): string {
